@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "base/meminfo.h"
-#include "base/memory_record.h"
 
 #undef lsi_alloc
 #undef lsi_alloc_zeroed
@@ -48,6 +47,8 @@ static counter total;
 static atomic_size_t budget;  /* 0: none */
 static atomic_size_t refused; /* see lsi_memory_take_refused */
 static atomic_size_t kept;    /* bytes of lsi_alloc_kept */
+
+_Atomic(const lsi_memory_hook *) lsi_memory_hooked;
 
 const char *ls_memory_tag_name(ls_memory_tag tag)
 {
@@ -130,8 +131,9 @@ static holders who_holds(void)
         used += n > 0 ? (size_t)n : 0;
         live[most] = 0;
     }
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_refused(out.text + used, sizeof(out.text) - used);
+    const lsi_memory_hook *const hook = lsi_memory_get_hook();
+    if (hook != NULL)
+        hook->refused(out.text + used, sizeof(out.text) - used);
     return out;
 }
 
@@ -171,6 +173,13 @@ static void count(size_t bytes, ls_memory_tag tag, size_t live)
     raise_peak(of_tag, atomic_fetch_add(&of_tag->live, bytes) + bytes);
 }
 
+static void tell_counted(int64_t bytes, ls_memory_tag tag)
+{
+    const lsi_memory_hook *const hook = lsi_memory_get_hook();
+    if (hook != NULL)
+        hook->counted(bytes, tag);
+}
+
 size_t lsi_memory_take_refused(void)
 {
     return atomic_exchange(&refused, 0);
@@ -181,8 +190,7 @@ ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what)
     size_t live;
     LS_TRY(reserve(bytes, tag, what, &live));
     count(bytes, tag, live);
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_counted((int64_t)bytes, tag);
+    tell_counted((int64_t)bytes, tag);
     return LS_OK;
 }
 
@@ -204,16 +212,14 @@ static void discount(size_t bytes, ls_memory_tag tag)
 void lsi_memory_discharge(size_t bytes, ls_memory_tag tag)
 {
     discount(bytes, tag);
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_counted(-(int64_t)bytes, tag);
+    tell_counted(-(int64_t)bytes, tag);
 }
 
 void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag)
 {
     atomic_fetch_add(&counters[tag].live, bytes);
     atomic_fetch_add(&total.live, bytes);
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_counted((int64_t)bytes, tag);
+    tell_counted((int64_t)bytes, tag);
 }
 
 void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
@@ -221,10 +227,8 @@ void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
     atomic_fetch_sub(&counters[from].live, bytes);
     raise_peak(&counters[to],
                atomic_fetch_add(&counters[to].live, bytes) + bytes);
-    if (lsi_memory_is_recorded()) {
-        lsi_memory_note_counted(-(int64_t)bytes, from);
-        lsi_memory_note_counted((int64_t)bytes, to);
-    }
+    tell_counted(-(int64_t)bytes, from);
+    tell_counted((int64_t)bytes, to);
 }
 
 /* NULL if the system has no memory, or if the sum overflows. */
@@ -307,8 +311,9 @@ ls_status lsi_alloc(void *out, size_t bytes, ls_memory_tag tag,
     void *block;
     LS_TRY(allocate(&wish, what, &block));
     memcpy(out, &block, sizeof(block));
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_taken(block, bytes, tag, what, false);
+    const lsi_memory_hook *const hook = lsi_memory_get_hook();
+    if (hook != NULL)
+        hook->taken(block, bytes, tag, what, false);
     return LS_OK;
 }
 
@@ -318,8 +323,9 @@ ls_status lsi_alloc_kept(void **out, size_t bytes, const char *what)
         .bytes = bytes, .tag = LS_MEMORY_ACTIVATIONS, .kept = true};
     LS_TRY(allocate(&wish, what, out));
     atomic_fetch_add(&kept, bytes);
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_kept((int64_t)bytes);
+    const lsi_memory_hook *const hook = lsi_memory_get_hook();
+    if (hook != NULL)
+        hook->kept((int64_t)bytes);
     return LS_OK;
 }
 
@@ -351,13 +357,13 @@ void lsi_free(void *block)
     assert(header->magic == BLOCK_MAGIC);
     header->magic = 0; /* so that a second free is noticed */
     discount(header->bytes, header->tag);
-    if (header->kept) {
+    const lsi_memory_hook *const hook = lsi_memory_get_hook();
+    if (header->kept)
         atomic_fetch_sub(&kept, header->bytes);
-        if (lsi_memory_is_recorded())
-            lsi_memory_note_kept(-(int64_t)header->bytes);
-    } else if (lsi_memory_is_recorded()) {
-        lsi_memory_note_given(block, header->bytes, header->tag);
-    }
+    if (hook != NULL && header->kept)
+        hook->kept(-(int64_t)header->bytes);
+    else if (hook != NULL)
+        hook->given(block, header->bytes, header->tag);
     free(header);
 }
 

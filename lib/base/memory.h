@@ -5,6 +5,10 @@
 #ifndef LS_BASE_MEMORY_H
 #define LS_BASE_MEMORY_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "lockstep/profile.h"
 
 /*
@@ -34,7 +38,7 @@ ls_status lsi_alloc_larger(void *array, size_t used, size_t bytes,
 
 /*
  * lsi_alloc of activations for a pool, which has to say itself when the block
- * is in use (lsi_memory_note_taken, lsi_memory_note_given).
+ * is in use (lsi_memory_hook).
  */
 ls_status lsi_alloc_kept(void **out, size_t bytes, const char *what);
 
@@ -68,5 +72,37 @@ void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag);
 
 /* Counts `bytes` that are live under another tag. */
 void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to);
+
+/*
+ * Functions that a recorder of memory hangs into the allocator, which calls
+ * them without a lock, from any thread. Each may allocate nothing.
+ */
+typedef struct lsi_memory_hook {
+    /*
+     * A block of `bytes` is in use from here on; `of_pool`: it is a part of
+     * what lsi_alloc_kept made. Called after the block is made, and `given`
+     * before it is freed, so that nobody else has the address.
+     */
+    void (*taken)(const void *block, size_t bytes, ls_memory_tag tag,
+                  const char *what, bool of_pool);
+    void (*given)(const void *block, size_t bytes, ls_memory_tag tag);
+    /* Pools have more memory by `bytes`, or less. */
+    void (*kept)(int64_t bytes);
+    /* Memory without an address has grown by `bytes`, or shrunk. */
+    void (*counted)(int64_t bytes, ls_memory_tag tag);
+    /*
+     * An allocation is refused: writes the holders of most memory as words to
+     * add to the error, or "".
+     */
+    void (*refused)(char *out, size_t room);
+} lsi_memory_hook;
+
+/* NULL: nobody records. */
+extern _Atomic(const lsi_memory_hook *) lsi_memory_hooked;
+
+static inline const lsi_memory_hook *lsi_memory_get_hook(void)
+{
+    return atomic_load_explicit(&lsi_memory_hooked, memory_order_relaxed);
+}
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Backtraces of processes that have crashed, from the files that they leave
- * behind (base/crash.h). With libdw addresses get names and lines; without it
- * they are places in files, which addr2line understands.
+ * behind (observe/crash.h). With libdw addresses get names and lines; without
+ * it they are places in files, which addr2line understands.
  */
 #ifndef LS_LAUNCH_BACKTRACE_H
 #define LS_LAUNCH_BACKTRACE_H

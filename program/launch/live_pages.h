@@ -1,6 +1,6 @@
 /*
- * The pages on which ranks of this machine say what they do (base/live.h), as
- * /proc shows them to their user.
+ * The pages on which ranks of this machine say what they do (observe/live.h),
+ * as /proc shows them to their user.
  */
 #ifndef LS_LAUNCH_LIVE_PAGES_H
 #define LS_LAUNCH_LIVE_PAGES_H
@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/live.h"
 #include "lockstep/status.h"
+#include "observe/live.h"
 
 /* A copy of a page, all of it of the same step. */
 typedef struct lsi_live_look {

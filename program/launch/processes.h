@@ -66,7 +66,7 @@ const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank);
 /* Files about a rank, which it writes when it fails. */
 typedef enum lsi_end_file {
     LSI_ERROR_FILE, /* of a Python program */
-    LSI_CRASH_FILE, /* base/crash.h */
+    LSI_CRASH_FILE, /* observe/crash.h */
     LSI_RANK_FILES
 } lsi_end_file;
 enum { LSI_RANK_FILE_BYTES = 4608 };

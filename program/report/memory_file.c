@@ -10,7 +10,7 @@
 #include "base/grow.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/memory_lines.h"
+#include "observe/memory_lines.h"
 
 enum { MOST_THINGS = 1 << 20, NUMBERS = 9 };
 

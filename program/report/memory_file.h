@@ -1,7 +1,7 @@
 /*
- * What a process has recorded of its memory (base/memory_lines.h), as read from
- * its file and played again: what was live when, who held it at the peak, and
- * what the largest blocks were.
+ * What a process has recorded of its memory (observe/memory_lines.h), as read
+ * from its file and played again: what was live when, who held it at the peak,
+ * and what the largest blocks were.
  */
 #ifndef LS_REPORT_MEMORY_FILE_H
 #define LS_REPORT_MEMORY_FILE_H

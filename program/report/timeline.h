@@ -1,6 +1,6 @@
 /*
- * What the processes of a run have recorded (base/spans.h), as read from their
- * files (base/span_file.h): one timeline on one clock.
+ * What the processes of a run have recorded (observe/spans.h), as read from
+ * their files (observe/span_file.h): one timeline on one clock.
  *
  * Processes of one machine share its monotonic clock. Between machines the
  * offset follows from the collectives: none can go on before the last rank has
@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/spans.h"
 #include "lockstep/status.h"
+#include "observe/spans.h"
 
 /* One span. Times in nanoseconds of the timeline. */
 typedef struct lsi_timeline_span {

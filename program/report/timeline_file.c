@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/json.h"
-#include "base/span_file.h"
+#include "observe/span_file.h"
 #include "report/timeline_private.h"
 
 enum { MOST_NAMES = 1 << 16, MOST_THREADS = 1 << 16, HEAD_BYTES = 5 };

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/signal_name.h"
-#include "base/span_steps.h"
-#include "base/spans.h"
 #include "comm/api/outcome.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/ddp.h"
+#include "observe/span_steps.h"
+#include "observe/spans.h"
 #include "train/stop.h"
 
 /* How many choices of a strategy a checkpoint's run has told of. */

@@ -1,6 +1,6 @@
 /* Kernels over long arrays, by several threads; see array.h. */
 #include "array/compute/array.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Batch normalisation; see batch_norm.h. */
 #include "array/compute/batch_norm.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 typedef struct embedding_job {
     const lsi_embedding *e;

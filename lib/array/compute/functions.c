@@ -3,7 +3,7 @@
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 enum {
     GRAIN = 1 << 12, /* elements worth a thread */

@@ -5,7 +5,7 @@
 #include "array/kernels/layout.h"
 #include "array/kernels/ref/ref.h"
 #include "base/error.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 typedef struct pool_call {
     const lsi_kernels *kernels;

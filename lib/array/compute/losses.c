@@ -7,7 +7,7 @@
 #include "array/kernels/kernels.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 /* ---- cross entropy ------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Functions of f32 blocks over arrays of any real types; see mixed.h. */
 #include "array/compute/mixed.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"

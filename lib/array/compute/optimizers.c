@@ -1,6 +1,6 @@
 /* Steps of optimizers; see optimizers.h. */
 #include "array/compute/optimizers.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"

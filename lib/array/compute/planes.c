@@ -14,7 +14,7 @@
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/layout.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 static size_t plane_elements(const lsi_planes *s)
 {

@@ -1,6 +1,6 @@
 /* Rotary positions; see rope.h. */
 #include "array/compute/rope.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include <math.h>
 

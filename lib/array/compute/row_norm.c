@@ -1,6 +1,6 @@
 /* Normalisation of rows; see row_norm.h. */
 #include "array/compute/row_norm.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"

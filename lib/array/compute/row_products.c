@@ -7,7 +7,7 @@
 #include "array/kernels/kernels.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 enum {
     BLOCK = 16,         /* rows of w, which stay in the cache for all of x */

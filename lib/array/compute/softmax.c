@@ -4,7 +4,7 @@
  * that these columns have.
  */
 #include "array/compute/softmax.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include <math.h>
 

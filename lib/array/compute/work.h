@@ -1,6 +1,6 @@
 /*
  * How much work an operation is: the bytes that it has to read and write at
- * least, and its floating-point operations, for the timeline (base/spans.h).
+ * least, and its floating-point operations, for the timeline (observe/spans.h).
  */
 #ifndef LS_ARRAY_COMPUTE_WORK_H
 #define LS_ARRAY_COMPUTE_WORK_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "array/kernels/dense.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 static inline uint64_t lsi_work_elements(int64_t ndim, const int64_t *shape)
 {

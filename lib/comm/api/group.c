@@ -11,9 +11,7 @@
 
 #include "base/cpu_claim.h"
 #include "base/error.h"
-#include "base/live.h"
 #include "base/memory.h"
-#include "base/span_file.h"
 #include "comm/api/check.h"
 #include "comm/api/internode_open.h"
 #include "comm/api/select.h"
@@ -34,6 +32,8 @@
 #include "comm/state/bell.h"
 #include "comm/state/channels.h"
 #include "comm/state/forks.h"
+#include "observe/live.h"
+#include "observe/span_file.h"
 
 #define DEFAULT_TIMEOUT 300.0
 

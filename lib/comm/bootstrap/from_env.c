@@ -2,12 +2,12 @@
  * ls_group_from_env: read the environment, meet the others, settle.
  */
 #include "array/compute/compute.h"
-#include "base/crash.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/transports.h"
 #include "comm/node/rank_cpus.h"
+#include "observe/crash.h"
 
 ls_status ls_group_from_env(ls_group **group)
 {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "array/compute/compute.h"
-#include "base/crash.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/structs.h"
@@ -17,6 +16,7 @@
 #include "comm/bootstrap/transports.h"
 #include "comm/node/rank_cpus.h"
 #include "comm/state/segment.h"
+#include "observe/crash.h"
 
 enum { NAME_BYTES = 128 };
 

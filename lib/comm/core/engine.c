@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/spans.h"
 #include "comm/core/counts.h"
 #include "comm/core/message.h"
 #include "comm/core/paths.h"
@@ -19,6 +18,7 @@
 #include "comm/state/bell.h"
 #include "comm/state/channels.h"
 #include "comm/state/forks.h"
+#include "observe/spans.h"
 
 bool lsi_all_completed(ls_group *group, uint64_t sequence)
 {

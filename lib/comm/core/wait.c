@@ -31,7 +31,6 @@
 #include "base/cpu.h"
 #include "base/cpus.h"
 #include "base/error.h"
-#include "base/spans.h"
 #include "base/suspending_clock.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/engine.h"
@@ -42,6 +41,7 @@
 #include "comm/health/sigterm.h"
 #include "comm/node/rank_cpus.h"
 #include "comm/state/channels.h"
+#include "observe/spans.h"
 
 enum {
     SPINS_ALONE = 1000, /* some 60 microseconds */

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
-#include "base/live.h"
 #include "comm/state/call.h"
 #include "comm/state/channels.h"
+#include "observe/live.h"
 
 bool lsi_is_behind(const ls_group *group, int rank)
 {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 enum { LONG_BYTES = 16 * 1024, TIMED_EVERY = 16 };
 

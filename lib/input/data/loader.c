@@ -20,9 +20,9 @@
 #include "base/error.h"
 #include "base/held.h"
 #include "base/memory.h"
-#include "base/spans.h"
 #include "base/structs.h"
 #include "input/data/dataset.h"
+#include "observe/spans.h"
 
 enum { MAX_PREFETCH = 1024, MAX_THREADS = 64 };
 

@@ -10,10 +10,10 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/memory_record.h"
-#include "base/spans.h"
 #include "model/autograd/node.h"
 #include "model/autograd/params.h"
+#include "observe/memory_record.h"
+#include "observe/spans.h"
 
 /* ---- before the walk ----------------------------------------------------- */
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/memory_record.h"
-#include "base/spans.h"
 #include "model/autograd/tape.h"
+#include "observe/memory_record.h"
+#include "observe/spans.h"
 
 /* A copy of n tensors in the arena, each with a reference (NULLs stay). */
 static ls_status keep(ls_tape *tape, ls_tensor *const *tensors, int n,

@@ -8,8 +8,8 @@
 #include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/spans.h"
 #include "model/autograd/params.h"
+#include "observe/spans.h"
 
 /* ---- life ---------------------------------------------------------------- */
 

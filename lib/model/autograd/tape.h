@@ -34,7 +34,7 @@ struct ls_node {
     ls_tensor **inputs, **outputs, **saved;
     int n_inputs, n_outputs, n_saved;
     bool live;     /* backward will visit it */
-    uint32_t path; /* where it was recorded (base/memory_record.h) */
+    uint32_t path; /* where it was recorded (observe/memory_record.h) */
     /*
      * If its backward is collective: takes this rank's place there without
      * taking part, because backward will not run. `status` and the last

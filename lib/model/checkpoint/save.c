@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/spans.h"
 #include "base/structs.h"
 #include "comm/api/outcome.h"
 #include "model/autograd/params.h"
@@ -25,6 +24,7 @@
 #include "model/optim/param_group.h"
 #include "model/optim/state.h"
 #include "model/tensor/safetensors.h"
+#include "observe/spans.h"
 
 typedef struct saving {
     ls_group *group;

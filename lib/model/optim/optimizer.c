@@ -9,13 +9,13 @@
 #include "array/compute/array.h"
 #include "array/compute/threads.h"
 #include "base/error.h"
-#include "base/live.h"
 #include "base/memory.h"
-#include "base/span_steps.h"
-#include "base/spans.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 #include "model/optim/param_group.h"
+#include "observe/live.h"
+#include "observe/span_steps.h"
+#include "observe/spans.h"
 
 static const lsi_optimizer_kind *const kinds[] = {
 #define X(name, ...) &lsi_optimizer_##name,

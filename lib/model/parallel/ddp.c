@@ -16,10 +16,10 @@
 
 #include "array/compute/threads.h"
 #include "base/error.h"
-#include "base/live.h"
-#include "base/spans.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/ddp_state.h"
+#include "observe/live.h"
+#include "observe/spans.h"
 
 /* Floats that a thread steps and then sends on while its cache holds them. */
 enum { PIECE = 1 << 16 };

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/held.h"
 #include "base/memory.h"
-#include "base/memory_record.h"
 
 enum {
     UNIT = 64,      /* bytes; the smallest class and the alignment */
@@ -169,8 +168,9 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
     pthread_mutex_unlock(&pool->lock);
     if (r == NULL)
         LS_TRY(taken(pool, allocate_both(pool, rounded, what, out)));
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_taken(*out, bytes, LS_MEMORY_ACTIVATIONS, what, true);
+    const lsi_memory_hook *const hook = lsi_memory_get_hook();
+    if (hook != NULL)
+        hook->taken(*out, bytes, LS_MEMORY_ACTIVATIONS, what, true);
     return LS_OK;
 }
 
@@ -206,8 +206,9 @@ void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
 {
     size_t rounded = 0;
     const unsigned class = class_of(bytes, &rounded);
-    if (lsi_memory_is_recorded())
-        lsi_memory_note_given(block, 0, LS_MEMORY_ACTIVATIONS);
+    const lsi_memory_hook *const hook = lsi_memory_get_hook();
+    if (hook != NULL)
+        hook->given(block, 0, LS_MEMORY_ACTIVATIONS);
     pthread_mutex_lock(&pool->lock);
     record *const r = pop(&pool->spare);
     r->block = block;

@@ -9,13 +9,13 @@
 #include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/span_steps.h"
-#include "base/spans.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/lm_case.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/list.h"
 #include "lockstep/profile.h"
+#include "observe/span_steps.h"
+#include "observe/spans.h"
 
 enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
 

@@ -11,12 +11,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/memory_record.h"
 #include "base/rng.h"
 #include "cli/bench/bench.h"
 #include "cli/frame/list.h"
 #include "comm/core/agree.h"
 #include "lockstep/parallel.h"
+#include "observe/memory_record.h"
 
 static const double tolerance = 1e-3;
 

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 /* Random tokens: what they are makes no difference to the time. */
 static ls_status fill_tokens(ls_tensor *tensor, int64_t vocabulary,

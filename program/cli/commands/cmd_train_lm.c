@@ -7,9 +7,6 @@
 
 #include "array/compute/threads.h"
 #include "base/error.h"
-#include "base/memory_record.h"
-#include "base/span_file.h"
-#include "base/span_steps.h"
 #include "cli/commands/ddp_flags.h"
 #include "cli/commands/lm_flags.h"
 #include "cli/commands/lm_log.h"
@@ -20,6 +17,9 @@
 #include "cli/frame/ranks.h"
 #include "model/checkpoint/find.h"
 #include "model/nets/lm.h"
+#include "observe/memory_record.h"
+#include "observe/span_file.h"
+#include "observe/span_steps.h"
 #include "report/result.h"
 
 typedef struct args {

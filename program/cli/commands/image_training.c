@@ -5,10 +5,10 @@
 
 #include "array/compute/threads.h"
 #include "base/error.h"
-#include "base/memory_record.h"
-#include "base/span_file.h"
-#include "base/span_steps.h"
 #include "cli/commands/train_log.h"
+#include "observe/memory_record.h"
+#include "observe/span_file.h"
+#include "observe/span_steps.h"
 #include "report/result.h"
 
 typedef struct session {

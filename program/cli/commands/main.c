@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/crash.h"
 #include "base/program.h"
 #include "cli/frame/command.h"
+#include "observe/crash.h"
 
 #define X(id) extern const lsi_command lsi_command_##id;
 #include "cli/commands/commands.def"

@@ -17,6 +17,7 @@ struct lsi_memory_code {
  */
 static const char *const inner[] = {
     "lib/base/",
+    "lib/observe/",
     "lib/model/tensor/",
     "lib/model/autograd/",
     "lib/array/compute/",

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/spans.h"
 #include "model/autograd/tape.h"
+#include "observe/spans.h"
 
 void lsi_epochs_begin(lsi_epochs *e)
 {

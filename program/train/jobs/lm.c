@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/spans.h"
 #include "comm/api/outcome.h"
 #include "input/text/encode.h"
 #include "lockstep/version.h"
@@ -16,6 +15,7 @@
 #include "model/nets/lm.h"
 #include "model/nn/transformer.h"
 #include "model/tensor/tensor.h"
+#include "observe/spans.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/span_file.h"
+#include "observe/span_file.h"
 #include "report/timeline.h"
 
 typedef struct bytes {
@@ -22,7 +22,7 @@ static void put(bytes *b, const void *data, size_t n)
     b->n += n;
 }
 
-/* A chunk, as base/span_file.h has it. */
+/* A chunk, as observe/span_file.h has it. */
 static void put_chunk(bytes *b, char letter, const void *data, size_t n)
 {
     const uint8_t head[5] = {(uint8_t)letter, (uint8_t)n, (uint8_t)(n >> 8)};

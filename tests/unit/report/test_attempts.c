@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/memory_record.h"
 #include "base/restart.h"
-#include "base/span_file.h"
 #include "lockstep/lockstep.h"
+#include "observe/memory_record.h"
+#include "observe/span_file.h"
 #include "report/attempts.h"
 #include "report/timeline.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/memory_record.h"
 #include "lockstep/lockstep.h"
+#include "observe/memory_record.h"
 #include "report/memory_file.h"
 
 static char folder[64];

@@ -14,8 +14,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/span_file.h"
 #include "lockstep/lockstep.h"
+#include "observe/span_file.h"
 #include "report/timeline.h"
 
 static char folder[64];

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/span_file.h"
+#include "observe/span_file.h"
 #include "report/timeline.h"
 
 static char folder[64];

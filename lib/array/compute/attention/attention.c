@@ -8,7 +8,7 @@
 
 #include "array/kernels/kernels.h"
 #include "base/error.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 typedef struct method {
     const char *name;

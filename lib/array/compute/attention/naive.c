@@ -3,7 +3,7 @@
  * memory for queries x keys of every head between forward and backward.
  */
 #include "array/compute/attention/attention.h"
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *     maps
  *     ...                  /proc/self/maps
  */
-#include "base/crash.h"
+#include "observe/crash.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * A table in which equal things have one number: bytes of several kinds, each
  * kept once. Numbers begin with 1. Not thread-safe; its memory is not counted.
  */
-#ifndef LS_BASE_INTERNED_H
-#define LS_BASE_INTERNED_H
+#ifndef LS_OBSERVE_INTERNED_H
+#define LS_OBSERVE_INTERNED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * goes into waiting, are only told while somebody looks; a wait that lasts long
  * is always told, ten times a second.
  */
-#ifndef LS_BASE_LIVE_H
-#define LS_BASE_LIVE_H
+#ifndef LS_OBSERVE_LIVE_H
+#define LS_OBSERVE_LIVE_H
 
 #include <fcntl.h>
 #include <stdatomic.h>

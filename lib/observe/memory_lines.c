@@ -1,4 +1,4 @@
-#include "base/memory_lines.h"
+#include "observe/memory_lines.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 
 #include "base/file.h"
 #include "base/restart.h"
-#include "base/span_file.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
+#include "observe/span_file.h"
 
 static void flush(lsi_memory_lines *lines)
 {

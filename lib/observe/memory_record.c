@@ -1,14 +1,12 @@
-#include "base/memory_record.h"
+#include "observe/memory_record.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <unwind.h>
 
-#include "base/memory_book.h"
+#include "observe/memory_book.h"
 
 enum { PENDING = 128, PHASES = 16 };
-
-atomic_bool lsi_memory_recorded;
 
 static lsi_memory_book *const book = &lsi_memory_books;
 
@@ -79,8 +77,8 @@ static void take(const void *block, size_t bytes, ls_memory_tag tag,
     lsi_memory_book_look(false);
 }
 
-void lsi_memory_note_taken(const void *block, size_t bytes, ls_memory_tag tag,
-                           const char *what, bool of_pool)
+static void note_taken(const void *block, size_t bytes, ls_memory_tag tag,
+                       const char *what, bool of_pool)
 {
     frames f = {.n = 0};
     _Unwind_Backtrace(see, &f);
@@ -105,7 +103,11 @@ static void count(int64_t bytes, ls_memory_tag tag)
                                lsi_memory_book_time(), (int)tag, bytes);
 }
 
-void lsi_memory_note_given(const void *block, size_t bytes, ls_memory_tag tag)
+/*
+ * Bytes of a block that nobody has told of, which was there before the
+ * recording, are subtracted from its kind.
+ */
+static void note_given(const void *block, size_t bytes, ls_memory_tag tag)
 {
     pthread_mutex_lock(&book->lock);
     lsi_memory_held **const at =
@@ -124,7 +126,7 @@ void lsi_memory_note_given(const void *block, size_t bytes, ls_memory_tag tag)
     pthread_mutex_unlock(&book->lock);
 }
 
-void lsi_memory_note_kept(int64_t bytes)
+static void note_kept(int64_t bytes)
 {
     pthread_mutex_lock(&book->lock);
     if (lsi_memory_is_recorded()) {
@@ -136,7 +138,7 @@ void lsi_memory_note_kept(int64_t bytes)
     pthread_mutex_unlock(&book->lock);
 }
 
-void lsi_memory_note_counted(int64_t bytes, ls_memory_tag tag)
+static void note_counted(int64_t bytes, ls_memory_tag tag)
 {
     pthread_mutex_lock(&book->lock);
     if (lsi_memory_is_recorded() && bytes != 0) {
@@ -260,7 +262,7 @@ void lsi_memory_claim(const char *name)
     pthread_mutex_unlock(&book->lock);
 }
 
-void lsi_memory_note_refused(char *out, size_t room)
+static void note_refused(char *out, size_t room)
 {
     out[0] = '\0';
     pthread_mutex_lock(&book->lock);
@@ -274,3 +276,9 @@ void lsi_memory_note_refused(char *out, size_t room)
     }
     pthread_mutex_unlock(&book->lock);
 }
+
+const lsi_memory_hook lsi_memory_recorder = {.taken = note_taken,
+                                             .given = note_given,
+                                             .kept = note_kept,
+                                             .counted = note_counted,
+                                             .refused = note_refused};

@@ -1,4 +1,4 @@
-#include "base/live.h"
+#include "observe/live.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/held.h"
-#include "base/span_file.h"
-#include "base/spans.h"
 #include "lockstep/profile.h"
+#include "observe/span_file.h"
+#include "observe/spans.h"
 
 _Static_assert((int)LSI_LIVE_TAGS == LS_MEMORY_TAG_COUNT,
                "all kinds of memory");

@@ -1,4 +1,4 @@
-#include "base/span_file.h"
+#include "observe/span_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,12 +14,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/memory_record.h"
 #include "base/options.h"
 #include "base/restart.h"
-#include "base/span_segments.h"
-#include "base/span_steps.h"
 #include "lockstep/version.h"
+#include "observe/memory_record.h"
+#include "observe/span_segments.h"
+#include "observe/span_steps.h"
 
 /* Of a chunk, and of a span at most in it: see put_span. */
 enum { CHUNK = 1 << 16, MOST_SPAN = 80, MOST_THREADS = 4096 };

@@ -10,40 +10,24 @@
  * its memory; so it claims what its thread took of the tape's pool since the
  * operation before.
  */
-#ifndef LS_BASE_MEMORY_RECORD_H
-#define LS_BASE_MEMORY_RECORD_H
+#ifndef LS_OBSERVE_MEMORY_RECORD_H
+#define LS_OBSERVE_MEMORY_RECORD_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lockstep/profile.h"
-
-extern atomic_bool lsi_memory_recorded;
+#include "base/memory.h"
 
 static inline bool lsi_memory_is_recorded(void)
 {
-    return atomic_load_explicit(&lsi_memory_recorded, memory_order_relaxed);
+    return lsi_memory_get_hook() != NULL;
 }
 
 /* ---- what is taken and given back ---------------------------------------- */
 
-/*
- * A block is in use from here on, for which `bytes` were asked; `of_pool`: it
- * is of one (lsi_alloc_kept). Told before anybody else can have it: taken
- * after it is made, given before it is freed. `bytes` of one that nobody has
- * told of, which was there before the recording, are subtracted from its kind.
- */
-void lsi_memory_note_taken(const void *block, size_t bytes, ls_memory_tag tag,
-                           const char *what, bool of_pool);
-void lsi_memory_note_given(const void *block, size_t bytes, ls_memory_tag tag);
-
-/* Pools have so much more, or less. */
-void lsi_memory_note_kept(int64_t bytes);
-
-/* Memory without an address of its own: so much more, or less. */
-void lsi_memory_note_counted(int64_t bytes, ls_memory_tag tag);
+/* What the allocator and pools call while memory is recorded. */
+extern const lsi_memory_hook lsi_memory_recorder;
 
 /*
  * Bytes that are in use now, and the most that were since a peak was last
@@ -56,12 +40,6 @@ typedef struct lsi_memory_use {
 
 lsi_memory_use lsi_memory_in_use(void);
 void lsi_memory_reset_in_use(void);
-
-/*
- * An allocation is refused, with so much live: who holds most, in words to be
- * added to the error, or nothing. Takes the snapshot that was asked for.
- */
-void lsi_memory_note_refused(char *out, size_t room);
 
 /* ---- where this thread is ------------------------------------------------ */
 

@@ -12,11 +12,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/memory_book.h"
-#include "base/memory_record.h"
 #include "base/restart.h"
-#include "base/span_file.h"
-#include "base/spans.h"
+#include "observe/memory_book.h"
+#include "observe/memory_record.h"
+#include "observe/span_file.h"
+#include "observe/spans.h"
 
 static lsi_memory_book *const book = &lsi_memory_books;
 
@@ -28,7 +28,7 @@ static char unnamed[PATH_MAX];
 
 static void set_recorded(bool recorded)
 {
-    atomic_store(&lsi_memory_recorded, recorded);
+    atomic_store(&lsi_memory_hooked, recorded ? &lsi_memory_recorder : NULL);
     lsi_span_want(LSI_SPAN_TO_MEMORY, recorded);
 }
 

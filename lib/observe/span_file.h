@@ -21,15 +21,15 @@
  *        the length, and the numbers that the byte says
  *     Z  the end: how many spans there are in all
  */
-#ifndef LS_BASE_SPAN_FILE_H
-#define LS_BASE_SPAN_FILE_H
+#ifndef LS_OBSERVE_SPAN_FILE_H
+#define LS_OBSERVE_SPAN_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/spans.h"
 #include "lockstep/status.h"
+#include "observe/spans.h"
 
 #define LSI_SPAN_MAGIC "LSTRACE1"
 enum {

@@ -1,4 +1,4 @@
-#include "base/interned.h"
+#include "observe/interned.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "base/spans.h"
+#include "observe/spans.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -7,11 +7,11 @@
 #include <sys/prctl.h>
 
 #include "base/hash.h"
-#include "base/live.h"
 #include "base/memory.h"
-#include "base/memory_record.h"
-#include "base/span_file.h"
 #include "lockstep/profile.h"
+#include "observe/live.h"
+#include "observe/memory_record.h"
+#include "observe/span_file.h"
 
 enum {
     SPANS = 1 << 13,   /* of a buffer: 400 KiB */

@@ -1,4 +1,4 @@
-#include "base/memory_book.h"
+#include "observe/memory_book.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/memory_record.h"
+#include "observe/memory_record.h"
 
 enum { NAME_BYTES = 96, PATH_TEXT = 400 };
 

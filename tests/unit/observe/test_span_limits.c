@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/span_file.h"
-#include "base/span_segments.h"
-#include "base/span_steps.h"
 #include "lockstep/lockstep.h"
+#include "observe/span_file.h"
+#include "observe/span_segments.h"
+#include "observe/span_steps.h"
 #include "report/timeline.h"
 
 enum { RANGES = 700, STEPS = 3000 };

@@ -3,8 +3,8 @@
  * who took it, and the names, paths and stacks by which that is told. All of it
  * belongs to memory_record.c and memory_recording.c, under the lock.
  */
-#ifndef LS_BASE_MEMORY_BOOK_H
-#define LS_BASE_MEMORY_BOOK_H
+#ifndef LS_OBSERVE_MEMORY_BOOK_H
+#define LS_OBSERVE_MEMORY_BOOK_H
 
 #include <limits.h>
 #include <pthread.h>
@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/interned.h"
-#include "base/memory_lines.h"
 #include "lockstep/profile.h"
+#include "observe/interned.h"
+#include "observe/memory_lines.h"
 
 /* Kinds of things that have numbers, and the letters of their lines. */
 enum { LSI_MEMORY_NAME = 'n', LSI_MEMORY_PATH = 'p', LSI_MEMORY_STACK = 's' };

@@ -1,4 +1,4 @@
-#include "base/span_segments.h"
+#include "observe/span_segments.h"
 
 #include <dirent.h>
 #include <errno.h>

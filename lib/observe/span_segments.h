@@ -3,8 +3,8 @@
  * Each is complete in itself (span_file.h). If there would be more than the
  * limit, the oldest ones are removed. All of it under the lock of spans.h.
  */
-#ifndef LS_BASE_SPAN_SEGMENTS_H
-#define LS_BASE_SPAN_SEGMENTS_H
+#ifndef LS_OBSERVE_SPAN_SEGMENTS_H
+#define LS_OBSERVE_SPAN_SEGMENTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  * process (span_file.h); so nothing is lost in long runs, and a process that is
  * killed loses a second at most.
  */
-#ifndef LS_BASE_SPANS_H
-#define LS_BASE_SPANS_H
+#ifndef LS_OBSERVE_SPANS_H
+#define LS_OBSERVE_SPANS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

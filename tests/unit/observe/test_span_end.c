@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/memory_record.h"
-#include "base/span_file.h"
 #include "lockstep/lockstep.h"
+#include "observe/memory_record.h"
+#include "observe/span_file.h"
 #include "report/memory_file.h"
 #include "report/timeline.h"
 

@@ -23,8 +23,8 @@
  * nanoseconds since the recording began. A snapshot has the same form, with
  * what is live then and no time in it.
  */
-#ifndef LS_BASE_MEMORY_LINES_H
-#define LS_BASE_MEMORY_LINES_H
+#ifndef LS_OBSERVE_MEMORY_LINES_H
+#define LS_OBSERVE_MEMORY_LINES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
-#include "base/span_steps.h"
+#include "observe/span_steps.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/span_file.h"
-#include "base/spans.h"
+#include "observe/span_file.h"
+#include "observe/spans.h"
 
 static uint64_t first, count;          /* count 0: all */
 static _Atomic bool limited, numbered; /* by lsi_span_begin_step */

@@ -8,8 +8,8 @@
  * the first crash. The process then dies as it would have died, of the same
  * signal, with the same core dump.
  */
-#ifndef LS_BASE_CRASH_H
-#define LS_BASE_CRASH_H
+#ifndef LS_OBSERVE_CRASH_H
+#define LS_OBSERVE_CRASH_H
 
 /*
  * Takes SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, each unless the program

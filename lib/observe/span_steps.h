@@ -3,8 +3,8 @@
  * FIRST:COUNT or LOCKSTEP_TRACE_STEPS. What comes before the first step counts
  * as part of it.
  */
-#ifndef LS_BASE_SPAN_STEPS_H
-#define LS_BASE_SPAN_STEPS_H
+#ifndef LS_OBSERVE_SPAN_STEPS_H
+#define LS_OBSERVE_SPAN_STEPS_H
 
 #include <stdbool.h>
 #include <stdint.h>
