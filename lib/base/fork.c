@@ -28,7 +28,8 @@ static void unlock_all(void)
 static void in_child(void)
 {
     for (lsi_fork_guard *guard = found; guard != NULL; guard = guard->next)
-        guard->in_child();
+        if (guard->in_child != NULL)
+            guard->in_child();
     unlock_all();
 }
 

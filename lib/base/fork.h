@@ -6,7 +6,7 @@
 
 typedef struct lsi_fork_guard {
     pthread_mutex_t *lock;  /* held during a fork, or NULL */
-    void (*in_child)(void); /* called in the child, under the lock */
+    void (*in_child)(void); /* called in the child, under the locks; or NULL */
     struct lsi_fork_guard *next;
 } lsi_fork_guard;
 

@@ -12,7 +12,7 @@
 #include "base/fork.h"
 #include "base/held.h"
 #include "lockstep/profile.h"
-#include "observe/span_file.h"
+#include "observe/chunks.h"
 #include "observe/spans.h"
 
 _Static_assert((int)LSI_LIVE_TAGS == LS_MEMORY_TAG_COUNT,
@@ -95,7 +95,7 @@ static lsi_live_page *make_page(void)
     lsi_guard_forks(&fork_guard);
     lsi_live_page *const page = at;
     page->pid = (int32_t)getpid();
-    lsi_span_get_rank(&page->rank, &page->size);
+    lsi_get_rank(&page->rank, &page->size);
     snprintf(page->name[0], LSI_LIVE_NAME_BYTES, "outside of phases");
     SET(names, 1);
     SET(samples, atomic_load(&early_samples));

@@ -15,7 +15,7 @@
 #include "base/restart.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
-#include "observe/span_file.h"
+#include "observe/chunks.h"
 
 static void flush(lsi_memory_lines *lines)
 {
@@ -78,7 +78,7 @@ void lsi_memory_lines_head(lsi_memory_lines *lines)
     char host[HOST_NAME_MAX + 1] = "unknown";
     int32_t rank, size;
     (void)gethostname(host, sizeof(host) - 1);
-    lsi_span_get_rank(&rank, &size);
+    lsi_get_rank(&rank, &size);
     json_t *const head = json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:s, s:o}", "version", ls_version_string(),
         "run", lsi_restart_run(), "rank", rank, "size", size, "pid",

@@ -13,9 +13,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/restart.h"
+#include "observe/chunks.h"
 #include "observe/memory_book.h"
 #include "observe/memory_record.h"
-#include "observe/span_file.h"
 #include "observe/spans.h"
 
 static lsi_memory_book *const book = &lsi_memory_books;
@@ -230,7 +230,7 @@ ls_status lsi_memory_record_in(const char *name)
     snprintf(unnamed, sizeof(unnamed), "%s/process-%d.lsmem", in,
              (int)getpid());
     LS_TRY(start_recording(unnamed, true));
-    lsi_span_get_rank(&rank, &size);
+    lsi_get_rank(&rank, &size);
     pthread_mutex_lock(&book->lock);
     snprintf(folder, sizeof(folder), "%s", in);
     name_after_rank(rank);

@@ -1,9 +1,6 @@
 #include "observe/span_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,85 +13,28 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/restart.h"
-#include "lockstep/version.h"
+#include "observe/chunks.h"
+#include "observe/lock.h"
 #include "observe/memory_record.h"
 #include "observe/span_segments.h"
 #include "observe/span_steps.h"
 
-/* Of a chunk, and of a span at most in it: see put_span. */
-enum { CHUNK = 1 << 16, MOST_SPAN = 80, MOST_THREADS = 4096 };
+/* Bytes of a span at most: see put_span. */
+enum { MOST_SPAN = 80, MOST_THREADS = 4096 };
 
-/* All of it belongs to who holds the lock (lsi_span_lock). */
+/* All of it belongs to who holds the lock (lock.h). */
 static char folder[PATH_MAX - 128];
-static bool open_for_spans;   /* between the beginning and the end of tracing */
-static _Atomic int rank = -1; /* the last to be known of these */
-static int size;
-static uint64_t job;
-static bool rank_told;
-static uint32_t names_told;
+static bool open_for_spans; /* between the beginning and the end of tracing */
 static bool thread_told[MOST_THREADS];
 static uint64_t written;               /* spans */
 static uint64_t first_step, last_step; /* of those; 0: none */
-static unsigned char chunk[CHUNK];
-static size_t used;
-
-/* ---- chunks -------------------------------------------------------------- */
-
-static void put_number(uint64_t value)
-{
-    for (; value >= 0x80; value >>= 7)
-        chunk[used++] = (unsigned char)(value | 0x80);
-    chunk[used++] = (unsigned char)value;
-}
-
-static void put_text(const char *text)
-{
-    const size_t room = sizeof(chunk) - used;
-    const size_t n = strlen(text) < room ? strlen(text) : room;
-    memcpy(chunk + used, text, n);
-    used += n;
-}
-
-static uint64_t zigzag(int64_t value)
-{
-    return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
-}
-
-static bool write_chunk(char letter)
-{
-    const unsigned char head[5] = {
-        (unsigned char)letter, (unsigned char)used, (unsigned char)(used >> 8),
-        (unsigned char)(used >> 16), (unsigned char)(used >> 24)};
-    const size_t n = used;
-    used = 0;
-    return lsi_segments_write(head, sizeof(head)) &&
-           lsi_segments_write(chunk, n);
-}
+static lsi_chunks *const file = &lsi_segments_file;
 
 /* When tracing began. */
 static lsi_instant started;
 static uint64_t started_wall_ns;
 
-static bool write_clock(lsi_instant at, uint64_t wall_ns)
-{
-    put_number(at.ticks);
-    put_number(at.ns);
-    put_number(wall_ns);
-    return write_chunk('C');
-}
-
 /* ---- what comes first ---------------------------------------------------- */
-
-/* Who has the same runs on the same monotonic clock. */
-static void read_boot(char text[40])
-{
-    const int file =
-        open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = file < 0 ? 0 : read(file, text, 36);
-    text[n > 0 ? n : 0] = '\0';
-    if (file >= 0)
-        close(file);
-}
 
 static json_t *kinds(void)
 {
@@ -110,61 +50,33 @@ static json_t *kinds(void)
 
 static bool write_header(void)
 {
-    char host[HOST_NAME_MAX + 1] = "unknown", boot[40], name[24];
-    const int known = rank;
-    const bool has_rank = known >= 0;
-    (void)gethostname(host, sizeof(host) - 1);
-    read_boot(boot);
-    snprintf(name, sizeof(name), "%016" PRIx64, has_rank ? job : 0);
-    json_t *const head = json_pack(
-        "{s:i, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, "
-        "s:o}",
-        "lockstep_trace", LSI_SPAN_VERSION, "version", ls_version_string(),
-        "run", lsi_restart_run(), "rank", known, "size", has_rank ? size : 0,
-        "job", name, "host", host, "boot", boot, "pid", (int)getpid(), "file",
-        (int)lsi_segments_number(), "spans_before", (json_int_t)written,
-        "first_step", (json_int_t)first_step, "last_step",
-        (json_int_t)last_step, "kinds", kinds());
-    char *const text = head != NULL ? json_dumps(head, JSON_COMPACT) : NULL;
-    json_decref(head);
-    if (text == NULL)
-        return false;
-    put_text(text);
-    free(text);
-    rank_told = has_rank;
-    return write_chunk('H');
+    return lsi_chunks_head(file,
+                           json_pack("{s:i, s:I, s:I, s:I, s:o}", "file",
+                                     (int)lsi_segments_number(), "spans_before",
+                                     (json_int_t)written, "first_step",
+                                     (json_int_t)first_step, "last_step",
+                                     (json_int_t)last_step, "kinds", kinds()));
 }
 
 /* The files of a trace keep the name that the first one has. */
 static bool open_file(void)
 {
     char stem[32];
+    int32_t rank, size;
     const lsi_instant now = lsi_instant_now();
     const bool first = lsi_segments_number() == 0;
+    lsi_get_rank(&rank, &size);
     snprintf(stem, sizeof(stem), "%s-%d", rank >= 0 ? "rank" : "process",
              rank >= 0 ? rank : (int)getpid());
-    names_told = 0;
     memset(thread_told, 0, sizeof(thread_told));
     if (!lsi_segments_open(stem)) {
         lsi_log(LSI_LOG_WARN, "cannot write the trace %s: %s",
                 lsi_segments_path(), strerror(errno));
         return false;
     }
-    return lsi_segments_write(LSI_SPAN_MAGIC, LSI_SPAN_MAGIC_BYTES) &&
-           write_header() &&
-           write_clock(first ? started : now,
-                       first ? started_wall_ns : lsi_wall_clock_ns());
-}
-
-static bool write_names(void)
-{
-    for (const uint32_t n = lsi_span_names(); names_told < n; names_told++) {
-        put_number(names_told);
-        put_text(lsi_span_name(names_told));
-        if (!write_chunk('N'))
-            return false;
-    }
-    return true;
+    return write_header() &&
+           lsi_chunks_clock(file, first ? started : now,
+                            first ? started_wall_ns : lsi_wall_clock_ns());
 }
 
 static bool write_thread(uint32_t thread, const char *name)
@@ -172,9 +84,7 @@ static bool write_thread(uint32_t thread, const char *name)
     if (thread >= MOST_THREADS || thread_told[thread])
         return true;
     thread_told[thread] = true;
-    put_number(thread);
-    put_text(name);
-    return write_chunk('T');
+    return lsi_chunks_text(file, 'T', thread, name);
 }
 
 /* ---- spans --------------------------------------------------------------- */
@@ -182,20 +92,20 @@ static bool write_thread(uint32_t thread, const char *name)
 /* At most MOST_SPAN bytes: a byte, and six numbers of ten bytes at most. */
 static void put_span(const lsi_span *span, uint64_t before)
 {
-    chunk[used++] =
+    file->chunk[file->used++] =
         (unsigned char)(span->kind |
                         (span->bytes != 0 ? LSI_SPAN_HAS_BYTES : 0) |
                         (span->work != 0 ? LSI_SPAN_HAS_WORK : 0) |
                         (span->id != 0 ? LSI_SPAN_HAS_ID : 0));
-    put_number(span->name);
-    put_number(zigzag((int64_t)(span->begin - before)));
-    put_number(span->end - span->begin);
+    lsi_chunk_number(file, span->name);
+    lsi_chunk_number(file, lsi_zigzag((int64_t)(span->begin - before)));
+    lsi_chunk_number(file, span->end - span->begin);
     if (span->bytes != 0)
-        put_number(span->bytes);
+        lsi_chunk_number(file, span->bytes);
     if (span->work != 0)
-        put_number(span->work);
+        lsi_chunk_number(file, span->work);
     if (span->id != 0)
-        put_number(span->id);
+        lsi_chunk_number(file, span->id);
 }
 
 static void note_step(const lsi_span *span)
@@ -209,18 +119,18 @@ static void note_step(const lsi_span *span)
 /* As many as a chunk has room for; *n of them. */
 static bool write_some(uint32_t thread, const lsi_span *spans, size_t *n)
 {
-    const size_t most = (CHUNK - MOST_SPAN) / MOST_SPAN;
+    const size_t most = (LSI_CHUNK_BYTES - MOST_SPAN) / MOST_SPAN;
     uint64_t before = 0;
     *n = *n < most ? *n : most;
-    put_number(thread);
-    put_number(*n);
+    lsi_chunk_number(file, thread);
+    lsi_chunk_number(file, *n);
     for (size_t i = 0; i < *n; i++) {
         put_span(&spans[i], before);
         before = spans[i].end;
         note_step(&spans[i]);
     }
     written += *n;
-    return write_chunk('E');
+    return lsi_chunk_write(file, 'E');
 }
 
 /* Parts that a file needs ahead of a thread's spans. */
@@ -228,9 +138,11 @@ static bool prepare_file(uint32_t thread, const char *thread_name)
 {
     if (!lsi_segments_is_open() && !open_file())
         return false;
-    if (!rank_told && rank >= 0 && !write_header())
+    int32_t rank, size;
+    lsi_get_rank(&rank, &size);
+    if (!file->rank_told && rank >= 0 && !write_header())
         return false;
-    return write_names() && write_thread(thread, thread_name);
+    return lsi_chunks_names(file) && write_thread(thread, thread_name);
 }
 
 /* Whether spans after that one may as well be in another file. */
@@ -249,7 +161,7 @@ static bool write_all(uint32_t thread, const char *thread_name,
             return false;
         const bool ends = ends_file(&spans[done + some - 1]);
         if ((ends || done + some == n) &&
-            !write_clock(lsi_instant_now(), lsi_wall_clock_ns()))
+            !lsi_chunks_clock(file, lsi_instant_now(), lsi_wall_clock_ns()))
             return false;
         if (ends && !lsi_segments_close())
             return false;
@@ -328,9 +240,10 @@ ls_status lsi_span_start(const char *name)
     static pthread_once_t registered = PTHREAD_ONCE_INIT;
     if (name == NULL)
         return LS_OK;
-    lsi_span_lock();
+    lsi_span_prepare();
+    lsi_observe_lock();
     const ls_status status = start(name);
-    lsi_span_unlock();
+    lsi_observe_unlock();
     if (status == LS_OK)
         pthread_once(&registered, register_end);
     return status;
@@ -364,8 +277,7 @@ static void stop(void)
         return;
     /* The last file may have become full just now. */
     bool good = lsi_segments_is_open() || open_file();
-    put_number(written);
-    good = good && write_chunk('Z');
+    good = good && lsi_chunks_end(file, written, 0);
     if (!lsi_segments_close() || !good)
         lsi_log(LSI_LOG_WARN, "the trace in %s lacks its end: %s", folder,
                 strerror(errno));
@@ -373,19 +285,19 @@ static void stop(void)
 
 void lsi_span_stop(void)
 {
-    lsi_span_lock();
+    lsi_observe_lock();
     stop();
-    lsi_span_unlock();
+    lsi_observe_unlock();
 }
 
 void lsi_span_pause(bool paused)
 {
-    lsi_span_lock();
+    lsi_observe_lock();
     if (open_for_spans) {
         lsi_span_want(LSI_SPAN_TO_FILE, !paused);
         lsi_span_flush_all();
     }
-    lsi_span_unlock();
+    lsi_observe_unlock();
 }
 
 /* The file stays its parent's. */
@@ -393,30 +305,19 @@ void lsi_span_forget(void)
 {
     lsi_segments_forget();
     open_for_spans = false;
-    rank = -1;
-    used = 0;
+    lsi_forget_rank();
 }
 
 /* Threads may open groups at once. */
 void lsi_span_set_rank(int rank_of_process, int ranks, uint64_t job_of_ranks)
 {
-    lsi_span_lock();
-    const bool first = rank < 0;
-    if (first) {
-        size = ranks;
-        job = job_of_ranks;
-        rank = rank_of_process;
-    }
-    lsi_span_unlock();
+    lsi_span_prepare(); /* a child of this process has another rank */
+    lsi_observe_lock();
+    const bool first = lsi_set_rank(rank_of_process, ranks, job_of_ranks);
+    lsi_observe_unlock();
     if (!first)
         return;
     if (!lsi_span_is_written()) /* a process that another has forked */
         begin_by_environment();
     lsi_memory_record_set_rank(rank_of_process);
-}
-
-void lsi_span_get_rank(int32_t *rank_out, int32_t *size_out)
-{
-    *rank_out = rank;
-    *size_out = *rank_out >= 0 ? size : 0;
 }

@@ -3,23 +3,13 @@
  * reached its limit has several files, of which the oldest ones are removed
  * (span_segments.h); each has its own header, names and clocks.
  *
- *     magic "LSTRACE1", then chunks: a letter, the length of what follows (32
- *     bits, little-endian), and that many bytes. Numbers in chunks are of
- *     variable length, seven bits a byte, the lowest first.
- *
- *     H  JSON: what process this is, the kinds of spans and what their numbers
- *        mean; the number of the file in its trace ("file"), and what the files
- *        before have: how many spans, and from which to which step (0: none);
- *        first, and again when the process has learnt its rank
- *     N  a name: its number, then its letters
- *     T  a thread: its number, then its name
- *     C  both clocks at one time: ticks, nanoseconds of the monotonic clock,
- *        nanoseconds since 1970
- *     E  spans of a thread: its number, how many follow; each is a byte (the
- *        kind, + 16 with bytes, + 32 with work, + 64 with an id), the name, the
- *        beginning less the end of the one before (zigzag; the first less 0),
- *        the length, and the numbers that the byte says
- *     Z  the end: how many spans there are in all
+ * In the form of chunks.h; the header also has the kinds of spans and what
+ * their numbers mean, the number of the file in its trace ("file"), and what
+ * the files before have: how many spans, and from which to which step (0:
+ * none). An E chunk has spans of a thread: its number, how many follow; each is
+ * a byte (the kind, + 16 with bytes, + 32 with work, + 64 with an id), the
+ * name, the beginning less the end of the one before (zigzag; the first less
+ * 0), the length, and the numbers that the byte says.
  */
 #ifndef LS_OBSERVE_SPAN_FILE_H
 #define LS_OBSERVE_SPAN_FILE_H
@@ -31,14 +21,7 @@
 #include "lockstep/status.h"
 #include "observe/spans.h"
 
-#define LSI_SPAN_MAGIC "LSTRACE1"
-enum {
-    LSI_SPAN_MAGIC_BYTES = 8,
-    LSI_SPAN_VERSION = 1,
-    LSI_SPAN_HAS_BYTES = 16,
-    LSI_SPAN_HAS_WORK = 32,
-    LSI_SPAN_HAS_ID = 64
-};
+enum { LSI_SPAN_HAS_BYTES = 16, LSI_SPAN_HAS_WORK = 32, LSI_SPAN_HAS_ID = 64 };
 
 /*
  * Turns tracing on, into files in this folder, which is made if it is not
@@ -59,9 +42,6 @@ void lsi_span_pause(bool paused);
  * counts.
  */
 void lsi_span_set_rank(int rank_of_process, int ranks, uint64_t job_of_ranks);
-
-/* The same as it is known now; rank -1: not yet. */
-void lsi_span_get_rank(int32_t *rank_out, int32_t *size_out);
 
 /* In a process that has just been forked: it writes no file of its parent.
  * Under the lock. */

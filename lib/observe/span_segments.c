@@ -1,8 +1,6 @@
 #include "observe/span_segments.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +13,8 @@ enum { PARTS = 8, MOST = 4 * PARTS };
 static char folder[PATH_MAX - 128];
 static char stem[64]; /* "": no file has been opened yet */
 static char path[PATH_MAX];
-static int fd = -1;
 static uint64_t limit, total;
-static uint64_t sizes[MOST]; /* of files, by number */
+static uint64_t sizes[MOST]; /* of files that were closed, by number */
 static unsigned current, oldest;
 
 void lsi_segments_begin(const char *name, uint64_t most_bytes)
@@ -30,9 +27,33 @@ void lsi_segments_begin(const char *name, uint64_t most_bytes)
     memset(sizes, 0, sizeof(sizes));
 }
 
+static void name_file(unsigned number, char out[PATH_MAX])
+{
+    if (number == 0)
+        snprintf(out, PATH_MAX, "%s/%s.lstrace", folder, stem);
+    else
+        snprintf(out, PATH_MAX, "%s/%s.%u.lstrace", folder, stem, number);
+}
+
+/* What is not there any more makes no room, but needs none, either. */
+static void make_room(size_t n)
+{
+    char old[PATH_MAX];
+    const uint64_t now = total + lsi_segments_file.bytes + n;
+    uint64_t removed = 0;
+    for (; limit > 0 && now - removed > limit && oldest < current; oldest++) {
+        name_file(oldest, old);
+        (void)unlink(old);
+        removed += sizes[oldest % MOST];
+    }
+    total -= removed;
+}
+
+lsi_chunks lsi_segments_file = {.fd = -1, .make_room = make_room};
+
 bool lsi_segments_is_open(void)
 {
-    return fd >= 0;
+    return lsi_segments_file.fd >= 0;
 }
 
 unsigned lsi_segments_number(void)
@@ -43,14 +64,6 @@ unsigned lsi_segments_number(void)
 const char *lsi_segments_path(void)
 {
     return path;
-}
-
-static void name_file(unsigned number, char out[PATH_MAX])
-{
-    if (number == 0)
-        snprintf(out, PATH_MAX, "%s/%s.lstrace", folder, stem);
-    else
-        snprintf(out, PATH_MAX, "%s/%s.%u.lstrace", folder, stem, number);
 }
 
 /* "STEM.12.lstrace" */
@@ -82,61 +95,28 @@ bool lsi_segments_open(const char *name)
         remove_files_of_earlier_run();
     }
     name_file(current, path);
-    if (unlink(path) != 0 && errno != ENOENT)
-        return false;
     /* A new file: what somebody has linked here is not written to. */
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    sizes[current % MOST] = 0;
-    return fd >= 0;
-}
-
-/* What is not there any more makes no room, but needs none, either. */
-static void make_room(size_t n)
-{
-    char old[PATH_MAX];
-    for (; limit > 0 && total + n > limit && oldest < current; oldest++) {
-        name_file(oldest, old);
-        (void)unlink(old);
-        total -= sizes[oldest % MOST];
-    }
-}
-
-bool lsi_segments_write(const void *bytes, size_t n)
-{
-    const unsigned char *at = bytes;
-    make_room(n);
-    while (n > 0) {
-        const ssize_t done = write(fd, at, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        at += done;
-        n -= (size_t)done;
-        sizes[current % MOST] += (uint64_t)done;
-        total += (uint64_t)done;
-    }
-    return true;
+    return lsi_chunks_open(&lsi_segments_file, path, true);
 }
 
 bool lsi_segments_is_full(bool step_ends)
 {
     const uint64_t most = step_ends ? limit / PARTS : limit / (PARTS / 2);
-    return limit > 0 && sizes[current % MOST] >= most;
+    return limit > 0 && lsi_segments_file.bytes >= most;
 }
 
 bool lsi_segments_close(void)
 {
-    const bool good = fd < 0 || close(fd) == 0;
-    current += fd >= 0;
-    fd = -1;
-    return good;
+    if (!lsi_segments_is_open())
+        return true;
+    sizes[current++ % MOST] = lsi_segments_file.bytes;
+    total += lsi_segments_file.bytes;
+    lsi_segments_file.bytes = 0;
+    return lsi_chunks_close(&lsi_segments_file);
 }
 
 void lsi_segments_forget(void)
 {
-    if (fd >= 0)
-        close(fd);
-    fd = -1;
+    (void)lsi_chunks_close(&lsi_segments_file);
     stem[0] = '\0';
 }

@@ -1,14 +1,15 @@
 /*
  * The files of one trace: STEM.lstrace, STEM.1.lstrace, STEM.2.lstrace, ...
  * Each is complete in itself (span_file.h). If there would be more than the
- * limit, the oldest ones are removed. All of it under the lock of spans.h.
+ * limit, the oldest ones are removed. All of it under the lock of the recorder.
  */
 #ifndef LS_OBSERVE_SPAN_SEGMENTS_H
 #define LS_OBSERVE_SPAN_SEGMENTS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
+
+#include "observe/chunks.h"
 
 /* Bytes of a trace by default, and the least that can be asked for. */
 #define LSI_SPAN_LIMIT       ((uint64_t)1 << 30)
@@ -34,8 +35,11 @@ unsigned lsi_segments_number(void);
 /* Path of the file that was opened last. */
 const char *lsi_segments_path(void);
 
-/* Removes the oldest files until the bytes fit, then writes. */
-bool lsi_segments_write(const void *bytes, size_t n);
+/*
+ * The current file. Before bytes are written to it, the oldest files are
+ * removed until they fit.
+ */
+extern lsi_chunks lsi_segments_file;
 
 /*
  * Whether the current file should end: soon, where a step ends, or, if no step

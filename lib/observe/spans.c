@@ -6,18 +6,20 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/hash.h"
+#include "base/fork.h"
 #include "base/memory.h"
 #include "lockstep/profile.h"
 #include "observe/live.h"
+#include "observe/lock.h"
 #include "observe/memory_record.h"
+#include "observe/names.h"
 #include "observe/span_file.h"
 
 enum {
     SPANS = 1 << 13,   /* of a buffer: 400 KiB */
     ENOUGH = SPANS / 4 /* to be worth writing at the end of a step */
 };
-enum { NAME_SLOTS = 2 * LSI_SPAN_NAMES, POINTERS = 64, OPEN_RANGES = 64 };
+enum { POINTERS = 64, OPEN_RANGES = 64 };
 
 #define SECOND_NS ((uint64_t)1000 * 1000 * 1000)
 
@@ -54,83 +56,18 @@ struct lsi_span_buffer {
     lsi_span spans[SPANS];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static lsi_span_buffer *buffers;
 static uint32_t threads;
 static pthread_key_t ends_with_thread;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local lsi_span_buffer *own;
 
-/* ---- names --------------------------------------------------------------- */
-
-static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
-static char names[LSI_SPAN_NAMES][LSI_SPAN_NAME_BYTES];
-static _Atomic uint32_t n_names;
-static _Atomic uint32_t slots[NAME_SLOTS]; /* 1 + a number; 0: free */
-
-const char *lsi_span_name(uint32_t number)
-{
-    return number < atomic_load(&n_names) ? names[number] : NULL;
-}
-
-uint32_t lsi_span_names(void)
-{
-    return atomic_load(&n_names);
-}
-
-/* The slot of a name: its own, or the free one where it belongs. */
-static _Atomic uint32_t *find_slot(const char *name)
-{
-    size_t at = lsi_hash(LSI_HASH_START, name, strlen(name)) % NAME_SLOTS;
-    for (;; at = (at + 1) % NAME_SLOTS) {
-        const uint32_t number = atomic_load(&slots[at]);
-        if (number == 0 || strcmp(names[number - 1], name) == 0)
-            return &slots[at];
-    }
-}
-
-/* The last number is kept for all names that there is no more room for. */
-static uint32_t add_name(const char *name)
-{
-    pthread_mutex_lock(&names_lock);
-    _Atomic uint32_t *slot = find_slot(name);
-    uint32_t number = atomic_load(slot);
-    const uint32_t n = atomic_load(&n_names);
-    if (number == 0 && n == LSI_SPAN_NAMES) {
-        number = LSI_SPAN_NAMES;
-    } else if (number == 0) {
-        snprintf(names[n], sizeof(names[n]), "%s",
-                 n + 1 == LSI_SPAN_NAMES ? "other" : name);
-        number = n + 1;
-        atomic_store(&n_names, number);
-        atomic_store(slot, number);
-    }
-    pthread_mutex_unlock(&names_lock);
-    return number - 1;
-}
-
-/* Long names are cut, between two letters of UTF-8. */
-static uint32_t number_of(const char *name)
-{
-    char cut[LSI_SPAN_NAME_BYTES];
-    if (strlen(name) >= sizeof(cut)) {
-        size_t n = sizeof(cut) - 1;
-        while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80)
-            n--;
-        memcpy(cut, name, n);
-        cut[n] = '\0';
-        name = cut;
-    }
-    const uint32_t number = atomic_load(find_slot(name));
-    return number != 0 ? number - 1 : add_name(name);
-}
-
-/* The same of a name that stays where it is. */
+/* The number of a name that stays where it is. */
 static uint32_t number_of_constant(lsi_span_buffer *buffer, const char *name)
 {
     const size_t at = ((uintptr_t)name >> 3 ^ (uintptr_t)name) % POINTERS;
     if (buffer->pointers[at].name != name) {
-        buffer->pointers[at].number = number_of(name);
+        buffer->pointers[at].number = lsi_name_number(name);
         buffer->pointers[at].name = name;
     }
     return buffer->pointers[at].number;
@@ -157,9 +94,9 @@ static void flush(lsi_span_buffer *buffer)
 
 static void flush_own(lsi_span_buffer *buffer)
 {
-    pthread_mutex_lock(&lock);
+    lsi_observe_lock();
     flush(buffer);
-    pthread_mutex_unlock(&lock);
+    lsi_observe_unlock();
     buffer->written_ns = lsi_clock_ns();
 }
 
@@ -173,26 +110,14 @@ static void end_thread(void *context)
 {
     lsi_span_buffer *const buffer = context;
     lsi_span_buffer **link = &buffers;
-    pthread_mutex_lock(&lock);
+    lsi_observe_lock();
     flush(buffer);
     while (*link != buffer)
         link = &(*link)->next;
     *link = buffer->next;
-    pthread_mutex_unlock(&lock);
+    lsi_observe_unlock();
     own = NULL;
     free(buffer);
-}
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-    pthread_mutex_lock(&names_lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&names_lock);
-    pthread_mutex_unlock(&lock);
 }
 
 /* What has been recorded is the parent's, and so are the other threads. */
@@ -206,41 +131,36 @@ static void in_child(void)
         own->depth = 0;
         atomic_store(&own->taken, atomic_load(&own->put));
     }
-    after_fork();
 }
+
+static lsi_fork_guard fork_guard = {.in_child = in_child};
 
 static void prepare(void)
 {
     (void)pthread_key_create(&ends_with_thread, end_thread);
-    (void)pthread_atfork(before_fork, after_fork, in_child);
+    lsi_guard_forks(&fork_guard);
 }
 
-void lsi_span_lock(void)
+void lsi_span_prepare(void)
 {
-    pthread_once(&once, prepare);
-    pthread_mutex_lock(&lock);
-}
-
-void lsi_span_unlock(void)
-{
-    pthread_mutex_unlock(&lock);
+    (void)pthread_once(&once, prepare);
 }
 
 /* Memory that is not counted: what is traced is. NULL if there is none. */
 static lsi_span_buffer *make_buffer(void)
 {
-    pthread_once(&once, prepare);
+    lsi_span_prepare();
     lsi_span_buffer *const buffer = calloc(1, sizeof(*buffer));
     if (buffer == NULL)
         return NULL;
     if (prctl(PR_GET_NAME, buffer->name) != 0)
         buffer->name[0] = '\0';
     (void)pthread_setspecific(ends_with_thread, buffer);
-    pthread_mutex_lock(&lock);
+    lsi_observe_lock();
     buffer->thread = threads++;
     buffer->next = buffers;
     buffers = buffer;
-    pthread_mutex_unlock(&lock);
+    lsi_observe_unlock();
     own = buffer;
     return buffer;
 }
@@ -278,7 +198,7 @@ void lsi_span_put(lsi_span_kind kind, const char *name, lsi_span span)
     if (buffer == NULL)
         return;
     span.kind = kind;
-    span.name = number_of(name);
+    span.name = lsi_name_number(name);
     put(buffer, &span);
 }
 
@@ -354,7 +274,7 @@ void lsi_span_operation(const char *name, const char *suffix, uint64_t begin)
     lsi_span_buffer *const buffer = own_buffer();
     if (begin == 0 || buffer == NULL)
         return;
-    char whole[LSI_SPAN_NAME_BYTES];
+    char whole[LSI_NAME_BYTES];
     if (suffix[0] != '\0') {
         snprintf(whole, sizeof(whole), "%s%s", name, suffix);
         name = whole;
@@ -363,7 +283,7 @@ void lsi_span_operation(const char *name, const char *suffix, uint64_t begin)
     put(buffer,
         &(lsi_span){.begin = begin > buffer->mark ? begin : buffer->mark,
                     .end = now,
-                    .name = number_of(name),
+                    .name = lsi_name_number(name),
                     .kind = LSI_SPAN_OPERATION});
     look_at_memory(buffer, now);
 }
@@ -392,11 +312,11 @@ void ls_range_push_work(const char *name, uint64_t bytes, uint64_t operations)
     if (buffer == NULL)
         return;
     if (buffer->depth < OPEN_RANGES)
-        buffer->ranges[buffer->depth] =
-            (open_range){.begin = buffer->mark = lsi_ticks(),
-                         .bytes = bytes,
-                         .work = operations,
-                         .name = number_of(name != NULL ? name : "unnamed")};
+        buffer->ranges[buffer->depth] = (open_range){
+            .begin = buffer->mark = lsi_ticks(),
+            .bytes = bytes,
+            .work = operations,
+            .name = lsi_name_number(name != NULL ? name : "unnamed")};
     buffer->depth++;
 }
 

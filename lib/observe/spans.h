@@ -41,9 +41,6 @@ typedef enum lsi_span_kind {
         LSI_SPAN_KINDS
 } lsi_span_kind;
 
-/* Names that a process can have; further ones are "other". */
-enum { LSI_SPAN_NAMES = 4096, LSI_SPAN_NAME_BYTES = 96 };
-
 /* One that is over. Times are ticks. */
 typedef struct lsi_span {
     uint64_t begin, end;
@@ -136,18 +133,10 @@ void lsi_span_step(uint64_t begin, uint64_t number);
 /* The buffer of a thread. */
 typedef struct lsi_span_buffer lsi_span_buffer;
 
-/* The name with that number; NULL if there is none. */
-const char *lsi_span_name(uint32_t number);
-uint32_t lsi_span_names(void);
+/* Watches for forks and for the ends of threads; called before a file opens. */
+void lsi_span_prepare(void);
 
-/*
- * The lock under which spans are written and all that span_file.c knows is
- * changed. A process that forks holds it meanwhile.
- */
-void lsi_span_lock(void);
-void lsi_span_unlock(void);
-
-/* Writes what threads have recorded. Under the lock. */
+/* Writes what threads have recorded. Under the lock of the recorder. */
 void lsi_span_flush_all(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/json.h"
+#include "observe/chunks.h"
 #include "observe/span_file.h"
 #include "report/timeline_private.h"
 
@@ -252,10 +253,10 @@ static ls_status read_head(reader *r, json_t *json)
     json_error_t error;
     if (json_unpack_ex(json, &error, 0, "{s:i}", "lockstep_trace", &version))
         return wrong(r, error.text);
-    if (version != LSI_SPAN_VERSION)
+    if (version != LSI_CHUNKS_VERSION)
         return lsi_fail(LS_ERR_FORMAT,
                         "%s is a trace of version %d; this program reads %d",
-                        r->path, version, LSI_SPAN_VERSION);
+                        r->path, version, LSI_CHUNKS_VERSION);
     if (json_unpack_ex(json, &error, 0, "{s:i, s:i, s:i, s:s, s:s, s:s}",
                        "rank", &p->rank, "size", &p->size, "pid", &pid, "host",
                        &host, "boot", &boot, "job", &job))
@@ -326,13 +327,18 @@ static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
 {
     ls_status status = LS_OK;
     const unsigned char *const magic =
-        bytes->size < LSI_SPAN_MAGIC_BYTES
+        bytes->size < LSI_CHUNKS_MAGIC_BYTES
             ? NULL
-            : lsi_timeline_bytes_at(r->source, bytes, 0, LSI_SPAN_MAGIC_BYTES,
+            : lsi_timeline_bytes_at(r->source, bytes, 0, LSI_CHUNKS_MAGIC_BYTES,
                                     &status);
     LS_TRY(status);
+    if (magic != NULL && memcmp(magic, "LSTRACE1", LSI_CHUNKS_MAGIC_BYTES) == 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s has the format of an older Lockstep, which this "
+                        "version does not read; record it again",
+                        r->path);
     if (magic == NULL ||
-        memcmp(magic, LSI_SPAN_MAGIC, LSI_SPAN_MAGIC_BYTES) != 0)
+        memcmp(magic, LSI_CHUNKS_MAGIC, LSI_CHUNKS_MAGIC_BYTES) != 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "%s is not a trace; such files come from --trace or "
                         "LOCKSTEP_TRACE",
@@ -346,7 +352,7 @@ static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
  */
 static ls_status take_chunks(reader *r, lsi_timeline_bytes *bytes)
 {
-    uint64_t at = LSI_SPAN_MAGIC_BYTES;
+    uint64_t at = LSI_CHUNKS_MAGIC_BYTES;
     ls_status status = LS_OK;
     if (r->later && bytes->size < at)
         return LS_OK;

@@ -598,7 +598,7 @@ def recorded_timeline():
     """The rest of that file, with short kinds: the process learns its rank."""
     def head(rank, size):
         return chunk(b"H", compact({
-            "lockstep_trace": 1, "version": "0.1.0", "rank": rank, "size": size,
+            "lockstep_trace": 2, "version": "0.1.0", "rank": rank, "size": size,
             "job": "6881ec94d3405ad0", "host": "h", "boot": "b", "pid": 23248,
             "kinds": 10 * [{"kind": "k"}]}))
     names = ("barrier", "wait for ranks", "select", "convert", "all_reduce")
@@ -607,12 +607,12 @@ def recorded_timeline():
     return (head(-1, 0) + clocks[0] + head(0, 2) +
             b"".join(chunk(b"N", i, n.encode()) for i, n in enumerate(names)) +
             chunk(b"T", 0, b"lockstep") + chunk(b"E", RECORDED_SPANS) +
-            clocks[1] + chunk(b"Z", 42))
+            clocks[1] + chunk(b"Z", 42, 0))
 
 
 def timeline():
     head = chunk(b"H", compact({
-        "lockstep_trace": 1, "rank": 0, "size": 2, "pid": 10, "host": "here",
+        "lockstep_trace": 2, "rank": 0, "size": 2, "pid": 10, "host": "here",
         "boot": "b", "job": "j"}))
     clocks = chunk(b"C", 100, 1000, 10 ** 12), chunk(b"C", 900, 1900, 10 ** 12)
     names = chunk(b"N", 0, b"gemm") + chunk(b"N", 1, b"step") + chunk(
@@ -620,11 +620,11 @@ def timeline():
     spans = [(4 | 16 | 32, 0, 2 * 200, 50, 64, 128), (1 | 64, 1, 2 * 60 - 1, 70, 3),
              (7 | 16 | 64, 0, 20, 5, 64, 1), (9 | 16, 1, 4, 0, 4096)]
     events = chunk(b"E", 0, len(spans), *[n for span in spans for n in span])
-    start = b"LSTRACE1" + head + clocks[0] + names
-    yield start + events + clocks[1] + chunk(b"Z", len(spans))
+    start = b"LSTRACE2" + head + clocks[0] + names
+    yield start + events + clocks[1] + chunk(b"Z", len(spans), 0)
     yield start + events[:-9]
     yield start + chunk(b"E", 0, 2, *spans[0], *spans[2]) + clocks[1]
-    yield b"LSTRACE1" + recorded_timeline()
+    yield b"LSTRACE2" + recorded_timeline()
 
 
 TARGETS = (agents, archive, arrays, checkpoint, cifar100, crash, csv, environment,

@@ -375,8 +375,9 @@ class Refused(TraceTest):
         path = os.path.join(self.folder, "a.lstrace")
         for data, message in ((b"", "is not a trace"),
                               (b"{}", "is not a trace"),
-                              (b"LSTRACE1", "it ends within its header"),
-                              (b"LSTRACE1Q\0\0\0\0", "not a valid trace")):
+                              (b"LSTRACE1", "has the format of an older Lockstep"),
+                              (b"LSTRACE2", "it ends within its header"),
+                              (b"LSTRACE2Q\0\0\0\0", "not a valid trace")):
             with open(path, "wb") as file:
                 file.write(data)
             self.fails(1, message, "trace", "merge", self.folder)

@@ -7,46 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "chunks.h"
 #include "observe/span_file.h"
 #include "report/timeline.h"
 
-typedef struct bytes {
-    uint8_t data[1024];
-    size_t n;
-} bytes;
-
-static void put(bytes *b, const void *data, size_t n)
-{
-    assert_true(b->n + n <= sizeof b->data);
-    memcpy(b->data + b->n, data, n);
-    b->n += n;
-}
-
-/* A chunk, as observe/span_file.h has it. */
-static void put_chunk(bytes *b, char letter, const void *data, size_t n)
-{
-    const uint8_t head[5] = {(uint8_t)letter, (uint8_t)n, (uint8_t)(n >> 8)};
-    put(b, head, sizeof head);
-    put(b, data, n);
-}
-
-#define CHUNK(b, letter, ...)                                                  \
-    do {                                                                       \
-        const uint8_t chunk_[] = {__VA_ARGS__};                                \
-        put_chunk(b, letter, chunk_, sizeof chunk_);                           \
-    } while (0)
-
 /* Two threads, two names, four spans; numbers of one byte and of two. */
-static bytes make_trace(void)
+static chunks_bytes make_trace(void)
 {
-    static const char head[] =
-        "{\"lockstep_trace\":1,\"rank\":0,\"size\":2,\"pid\":9,\"host\":\"h\","
-        "\"boot\":\"b\",\"job\":\"j\",\"kinds\":"
-        "[{},{},{},{},{},{},{},{},{},{}]}";
     assert_int_equal(LSI_SPAN_KINDS, 10);
-    bytes b = {.n = 0};
-    put(&b, LSI_SPAN_MAGIC, LSI_SPAN_MAGIC_BYTES);
-    put_chunk(&b, 'H', head, sizeof head - 1);
+    chunks_bytes b = chunks_begin("\"kinds\":[{},{},{},{},{},{},{},{},{},{}]");
     CHUNK(&b, 'C', 10, 20, 30);
     CHUNK(&b, 'N', 0, 's', 't', 'e', 'p');
     CHUNK(&b, 'N', 1, 'a', 'd', 'd');
@@ -57,7 +26,7 @@ static bytes make_trace(void)
           0x80, 2, 64);
     CHUNK(&b, 'E', 1, 2, LSI_SPAN_RANGE, 1, 60, 5, LSI_SPAN_WAIT, 0, 2, 9);
     CHUNK(&b, 'C', 0x80, 4, 0x90, 4, 0xa0, 4);
-    CHUNK(&b, 'Z', 4);
+    CHUNK(&b, 'Z', 4, 0);
     return b;
 }
 
@@ -84,7 +53,7 @@ static ls_status read_trace(const char *path, damage_seen *seen)
 static void trace(void **state)
 {
     (void)state;
-    const bytes b = make_trace();
+    const chunks_bytes b = make_trace();
     const damage_case c = {.format = "trace",
                            .path = damage_path("rank-0.lstrace"),
                            .data = b.data,

@@ -16,6 +16,8 @@
 
 #include "base/memory.h"
 #include "lockstep/lockstep.h"
+#include "observe/chunks.h"
+#include "observe/lock.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
 #include "report/memory_file.h"
@@ -57,9 +59,9 @@ static void a_late_span_leaves_the_file_alone(void **state)
     ls_range_pop();
     lsi_span_stop();
     const off_t before = size_of_file();
-    lsi_span_lock();
+    lsi_observe_lock();
     assert_false(lsi_span_write(0, "late", &late, 1));
-    lsi_span_unlock();
+    lsi_observe_unlock();
     assert_int_equal(size_of_file(), before);
     lsi_span_stop();
     assert_int_equal(size_of_file(), before);
@@ -128,7 +130,7 @@ static bool child_can_tell(void)
         int32_t rank, size;
         alarm(5);
         lsi_span_set_rank(3, 5, 1);
-        lsi_span_get_rank(&rank, &size);
+        lsi_get_rank(&rank, &size);
         _exit(rank == 3 && size == 5 ? 0 : 1);
     }
     return waitpid(child, &status, 0) == child && status == 0;

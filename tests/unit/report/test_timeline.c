@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "lockstep/lockstep.h"
+#include "observe/names.h"
 #include "observe/span_file.h"
 #include "report/timeline.h"
 
@@ -178,15 +179,15 @@ static void more_names_than_there_is_room_for(void **state)
     char name[32];
     (void)state;
     assert_ok(lsi_span_start(folder));
-    for (int i = 0; i < 2 * LSI_SPAN_NAMES; i++) {
+    for (int i = 0; i < 2 * LSI_NAMES; i++) {
         snprintf(name, sizeof name, "name %d", i);
         ls_range_push(name);
         ls_range_pop();
     }
     lsi_span_stop();
     t = read_all();
-    assert_int_equal(t->process[0]->n, 2 * LSI_SPAN_NAMES);
-    assert_true(count(t->process[0], "other") >= LSI_SPAN_NAMES);
+    assert_int_equal(t->process[0]->n, 2 * LSI_NAMES);
+    assert_true(count(t->process[0], "other") >= LSI_NAMES);
     lsi_timeline_free(&t);
 }
 
@@ -308,12 +309,12 @@ static void what_is_foreign_is_refused(void **state)
                  "a.json is not a trace");
     assert_error(lsi_timeline_parse(text, 0, "empty", &p), LS_ERR_FORMAT,
                  "empty is not a trace");
-    char *const version = strstr(text + 13, "\"lockstep_trace\":1");
+    char *const version = strstr(text + 13, "\"lockstep_trace\":2");
     assert_non_null(version);
     version[17] = '9';
     assert_error(lsi_timeline_parse(text, bytes, "x", &p), LS_ERR_FORMAT,
-                 "x is a trace of version 9; this program reads 1");
-    version[17] = '1';
+                 "x is a trace of version 9; this program reads 2");
+    version[17] = '2';
     text[8] = 'Q';
     assert_error(lsi_timeline_parse(text, bytes, "x", &p), LS_ERR_FORMAT,
                  "x is not a valid trace");

@@ -62,10 +62,10 @@ static void write_head(FILE *file, int rank)
 {
     used = (size_t)snprintf(
         (char *)body, sizeof body,
-        "{\"lockstep_trace\":1,\"rank\":%d,\"size\":2,\"pid\":%d,"
+        "{\"lockstep_trace\":2,\"rank\":%d,\"size\":2,\"pid\":%d,"
         "\"host\":\"h%d\",\"boot\":\"b%d\",\"job\":\"j\"}",
         rank, rank + 1, rank, rank);
-    fputs("LSTRACE1", file);
+    fputs("LSTRACE2", file);
     write_chunk(file, 'H');
 }
 
