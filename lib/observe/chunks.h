@@ -1,5 +1,6 @@
 /*
- * The files of the recorder (span_file.h). All have one form:
+ * The files of the recorder: of spans (span_file.h), of memory
+ * (memory_events.h), and snapshots of memory. All have one form:
  *
  *     magic "LSTRACE2", then chunks: a letter, the length of what follows (32
  *     bits, little-endian), and this many bytes. Numbers in chunks are of
@@ -12,6 +13,8 @@
  *     C  both clocks at one time: ticks, nanoseconds of the monotonic clock,
  *        nanoseconds since 1970
  *     E  spans of a thread (span_file.h)
+ *     M  memory taken and given back (memory_events.h)
+ *     L  a line of /proc/self/maps
  *     Z  the end: number of spans in all, number of memory events
  *
  * All functions are called under the lock of the recorder.

@@ -10,10 +10,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "observe/memory_record.h"
+#include "observe/names.h"
 
-enum { NAME_BYTES = 96, PATH_TEXT = 400 };
+enum { PATH_TEXT = 400 };
 
-lsi_memory_book lsi_memory_books = {.lock = PTHREAD_MUTEX_INITIALIZER};
+lsi_memory_book lsi_memory_books;
 static lsi_memory_book *const book = &lsi_memory_books;
 
 uint64_t lsi_memory_book_time(void)
@@ -21,51 +22,35 @@ uint64_t lsi_memory_book_time(void)
     return lsi_clock_ns() - book->began_ns;
 }
 
-/* ---- things with numbers ------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
-static void tell_thing(lsi_memory_lines *to, uint32_t number)
+static void tell_trail(lsi_memory_log *to, const lsi_trail *trail)
 {
-    const lsi_interned_thing *const thing =
-        lsi_interned_at(&book->things, number);
-    const lsi_memory_parts *const p = thing->data;
-    const uintptr_t *const pc = thing->data;
-    switch (thing->kind) {
-    case LSI_MEMORY_NAME:
-        lsi_memory_lines_add(to, "n %u %s\n", number, (char *)thing->data);
-        return;
-    case LSI_MEMORY_PATH:
-        lsi_memory_lines_add(to, "p %u %u %u\n", number, p->parent, p->name);
-        return;
-    default:
-        lsi_memory_lines_add(to, "s %u", number);
-        for (size_t i = 0; i < thing->bytes / sizeof(*pc); i++)
-            lsi_memory_lines_add(to, " %" PRIxPTR, pc[i]);
-        lsi_memory_lines_add(to, "\n");
-    }
+    if (trail->call)
+        LSI_MEMORY_TELL(to, CALL, trail->parent, trail->value);
+    else
+        LSI_MEMORY_TELL(to, PATH, trail->parent, trail->value);
 }
 
-uint32_t lsi_memory_book_number(char kind, const void *data, size_t bytes)
+uint32_t lsi_memory_book_trail(lsi_trail trail)
 {
     bool is_new;
     if (!lsi_memory_is_recorded())
         return 0; /* a number of now would be unknown to the next file */
-    const uint32_t number =
-        lsi_intern(&book->things, kind, data, bytes, &is_new);
-    if (is_new && book->lines != NULL)
-        tell_thing(book->lines, number);
+    const uint32_t number = lsi_trail_number(&book->trails, trail, &is_new);
+    if (is_new)
+        tell_trail(book->log, &trail);
     return number;
 }
 
-/* A name is a line, so there is no end of one in it. */
+/* Names stand in tables, so there is no end of a line in them. */
 uint32_t lsi_memory_book_name(const char *name, const char *suffix)
 {
-    char text[NAME_BYTES];
-    const int n = snprintf(text, sizeof(text), "%s%s", name, suffix);
+    char text[LSI_NAME_BYTES];
+    snprintf(text, sizeof(text), "%s%s", name, suffix);
     for (char *at = text; *at != '\0'; at++)
         *at = (unsigned char)*at < ' ' ? ' ' : *at;
-    return lsi_memory_book_number(LSI_MEMORY_NAME, text,
-                                  n < NAME_BYTES ? (size_t)n
-                                                 : (size_t)NAME_BYTES - 1);
+    return lsi_name_number(text) + 1;
 }
 
 /* ---- blocks -------------------------------------------------------------- */
@@ -146,7 +131,7 @@ void lsi_memory_book_forget(void)
     free(book->buckets);
     book->buckets = NULL;
     book->n_buckets = book->n_held = 0;
-    lsi_interned_free(&book->things);
+    lsi_trails_free(&book->trails);
 }
 
 /* ---- snapshots ----------------------------------------------------------- */
@@ -173,14 +158,15 @@ size_t lsi_memory_book_live(void)
     return sum > 0 ? (size_t)sum : 0;
 }
 
-void lsi_memory_book_tell(lsi_memory_lines *to, const lsi_memory_held *held,
+void lsi_memory_book_tell(lsi_memory_log *to, const lsi_memory_held *held,
                           uint64_t time)
 {
     const lsi_memory_owner *const o = &held->owner;
-    lsi_memory_lines_event(
-        to, "%c %" PRIu64 " %" PRIu64 " %zu %d %u %u %u %u %u\n",
-        held->kept ? 't' : '+', held->id, time, held->bytes, (int)held->tag,
-        o->phase, o->path, o->operation, o->what, o->stack);
+    lsi_memory_log_add(
+        to, held->kept ? LSI_MEMORY_TAKEN_OF_POOL : LSI_MEMORY_TAKEN,
+        (uint64_t[]){held->id, time, held->bytes, (uint64_t)held->tag, o->phase,
+                     o->path, o->operation, o->what, o->stack},
+        NULL, 0);
 }
 
 static int by_id(const void *a, const void *b)
@@ -191,7 +177,7 @@ static int by_id(const void *a, const void *b)
 }
 
 /* In the order in which they were taken. */
-static bool tell_all(lsi_memory_lines *to)
+static bool tell_all(lsi_memory_log *to)
 {
     size_t n = 0;
     lsi_memory_held **const all = malloc((book->n_held + 1) * sizeof(*all));
@@ -212,17 +198,16 @@ int lsi_memory_book_snapshot(const char *path)
     char part[PATH_MAX];
     if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
         return ENAMETOOLONG;
-    lsi_memory_lines *out = lsi_memory_lines_open(part, false);
+    lsi_memory_log *out = lsi_memory_log_open(part, false, lsi_instant_now());
     if (out == NULL)
         return errno;
-    for (uint32_t i = 1; i <= book->things.n; i++)
-        tell_thing(out, i);
-    for (int tag = 0; tag < LS_MEMORY_TAG_COUNT; tag++)
-        lsi_memory_lines_add(out, "i %d %" PRId64 "\n", tag,
-                             book->anonymous[tag]);
-    lsi_memory_lines_event(out, "k 0 %zu\n", book->kept);
+    for (uint32_t i = 0; i < book->trails.n; i++)
+        tell_trail(out, &book->trails.all[i]);
+    for (uint64_t tag = 0; tag < LS_MEMORY_TAG_COUNT; tag++)
+        LSI_MEMORY_TELL(out, INITIAL, tag, lsi_zigzag(book->anonymous[tag]));
+    LSI_MEMORY_TELL(out, KEPT_NOW, 0, book->kept);
     const bool told = tell_all(out);
-    int error = lsi_memory_lines_close(&out);
+    int error = lsi_memory_log_close(&out);
     error = error == 0 && !told ? ENOMEM : error;
     if (error == 0 && rename(part, path) != 0)
         error = errno;
@@ -249,33 +234,31 @@ void lsi_memory_book_look(bool refused)
 /* "block 3/attention", at most. */
 static void write_path(uint32_t number, char *out, size_t room)
 {
-    const lsi_interned_thing *const thing =
-        lsi_interned_at(&book->things, number);
-    const lsi_memory_parts *const p = thing != NULL ? thing->data : NULL;
-    if (thing != NULL && thing->kind != LSI_MEMORY_PATH) {
-        snprintf(out, room, "%s", (const char *)thing->data);
-        return;
-    }
     out[0] = '\0';
-    if (p == NULL)
+    if (number == 0)
         return;
-    write_path(p->parent, out, room);
-    const lsi_interned_thing *const name =
-        lsi_interned_at(&book->things, p->name);
+    const lsi_trail *const trail = &book->trails.all[number - 1];
+    write_path(trail->parent, out, room);
     const size_t used = strlen(out);
     snprintf(out + used, room - used, "%s%s", used > 0 ? "/" : "",
-             name != NULL ? (const char *)name->data : "unnamed");
+             lsi_name_at((uint32_t)trail->value - 1));
 }
 
-/* By path; where there is none by operation, else by what it is. */
-static uint32_t holder(const lsi_memory_owner *o)
+/*
+ * Which of `bytes` a block belongs to: by path; where it has none by operation,
+ * else by what it is. Names stand behind the trails.
+ */
+static size_t holder(const lsi_memory_owner *o)
 {
-    return o->path != 0 ? o->path : o->operation != 0 ? o->operation : o->what;
+    const size_t names = (size_t)book->trails.n;
+    return o->path != 0 ? o->path
+                        : names + (o->operation != 0 ? o->operation : o->what);
 }
 
 void lsi_memory_book_holders(char *out, size_t room)
 {
-    uint64_t *const bytes = calloc((size_t)book->things.n + 1, sizeof(*bytes));
+    const size_t n = (size_t)book->trails.n + lsi_names() + 1;
+    uint64_t *const bytes = calloc(n, sizeof(*bytes));
     size_t used = 0;
     out[0] = '\0';
     if (bytes == NULL)
@@ -286,16 +269,20 @@ void lsi_memory_book_holders(char *out, size_t room)
             bytes[holder(&r->owner)] += r->bytes;
     for (int place = 0; place < 3; place++) {
         char name[PATH_TEXT];
-        uint32_t most = 1;
-        for (uint32_t i = 1; i <= book->things.n; i++)
+        size_t most = 0;
+        for (size_t i = 1; i < n; i++)
             most = bytes[i] > bytes[most] ? i : most;
-        if (book->things.n == 0 || bytes[most] == 0 || used >= room)
+        if (bytes[most] == 0 || used >= room)
             break;
-        write_path(most, name, sizeof(name));
-        const int n = snprintf(out + used, room - used, "%s%s %" PRIu64,
-                               place == 0 ? "; most is held by " : ", ", name,
-                               bytes[most]);
-        used += n > 0 ? (size_t)n : 0;
+        if (most <= book->trails.n)
+            write_path((uint32_t)most, name, sizeof(name));
+        else
+            snprintf(name, sizeof(name), "%s",
+                     lsi_name_at((uint32_t)(most - book->trails.n - 1)));
+        const int more = snprintf(out + used, room - used, "%s%s %" PRIu64,
+                                  place == 0 ? "; most is held by " : ", ",
+                                  name, bytes[most]);
+        used += more > 0 ? (size_t)more : 0;
         bytes[most] = 0;
     }
     free(bytes);

@@ -7,26 +7,18 @@
 #define LS_OBSERVE_MEMORY_BOOK_H
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "lockstep/profile.h"
-#include "observe/interned.h"
-#include "observe/memory_lines.h"
+#include "observe/memory_events.h"
+#include "observe/trails.h"
 
-/* Kinds of things that have numbers, and the letters of their lines. */
-enum { LSI_MEMORY_NAME = 'n', LSI_MEMORY_PATH = 'p', LSI_MEMORY_STACK = 's' };
-
-/* Numbers of things, 0: none. */
+/* Numbers of names + 1 (phase, operation, what) and of trails; 0: none. */
 typedef struct lsi_memory_owner {
     uint32_t phase, path, operation, what, stack;
 } lsi_memory_owner;
-
-typedef struct lsi_memory_parts { /* of a path */
-    uint32_t parent, name;
-} lsi_memory_parts;
 
 /* A block that is in use. */
 typedef struct lsi_memory_held {
@@ -40,17 +32,16 @@ typedef struct lsi_memory_held {
 } lsi_memory_held;
 
 typedef struct lsi_memory_book {
-    pthread_mutex_t lock;
     uint32_t recording; /* its number: 1, 2, ... */
     uint64_t began_ns, last_id;
-    lsi_interned things;
+    lsi_trails trails;
     lsi_memory_held **buckets;
     size_t n_buckets, n_held;
     int64_t live[LS_MEMORY_TAG_COUNT];
     int64_t anonymous[LS_MEMORY_TAG_COUNT]; /* of that: of no block known */
     size_t kept, kept_in_use;               /* of pools */
     int64_t most_in_use;                    /* since it was last reset */
-    lsi_memory_lines *lines;                /* the file, or NULL */
+    lsi_memory_log *log;                    /* the file, or NULL */
     size_t snapshot_above;
     char snapshot_path[PATH_MAX]; /* "": none is asked for */
 } lsi_memory_book;
@@ -61,10 +52,12 @@ extern lsi_memory_book lsi_memory_books;
 uint64_t lsi_memory_book_time(void);
 
 /*
- * The number of a thing, which is told to the file when it is new; 0 if nothing
+ * The number of a trail, which is told to the file when it is new; 0 if nothing
  * is recorded.
  */
-uint32_t lsi_memory_book_number(char kind, const void *data, size_t bytes);
+uint32_t lsi_memory_book_trail(lsi_trail trail);
+
+/* The number of a name + 1. */
 uint32_t lsi_memory_book_name(const char *name, const char *suffix);
 
 /* Enters a block; NULL: there is no memory to do so. */
@@ -81,8 +74,8 @@ size_t lsi_memory_book_live(void);
 int64_t lsi_memory_book_in_use(void);
 void lsi_memory_book_note_peak(void);
 
-/* A line for a block. */
-void lsi_memory_book_tell(lsi_memory_lines *to, const lsi_memory_held *held,
+/* Tells of a block. */
+void lsi_memory_book_tell(lsi_memory_log *to, const lsi_memory_held *held,
                           uint64_t time);
 
 /* Writes all that is live; 0, or errno. The name is that of a whole file. */

@@ -1,12 +1,11 @@
 #include "observe/memory_record.h"
 
-#include <inttypes.h>
-#include <pthread.h>
 #include <unwind.h>
 
+#include "observe/lock.h"
 #include "observe/memory_book.h"
 
-enum { PENDING = 128, PHASES = 16 };
+enum { PHASES = 16 };
 
 static lsi_memory_book *const book = &lsi_memory_books;
 
@@ -20,7 +19,8 @@ typedef struct context {
     struct {
         const void *block;
         uint64_t id;
-    } pending[PENDING]; /* of a tape's pool, since an operation ended */
+    } pending[LSI_MEMORY_CLAIMS]; /* of a tape's pool, since an operation ended
+                                   */
 } context;
 
 static _Thread_local context own;
@@ -34,7 +34,7 @@ static context *own_context(void)
 }
 
 typedef struct frames {
-    uintptr_t pc[LSI_MEMORY_FRAMES];
+    uint64_t pc[LSI_MEMORY_FRAMES];
     size_t n;
 } frames;
 
@@ -68,13 +68,22 @@ static void take(const void *block, size_t bytes, ls_memory_tag tag,
     book->live[tag] += (int64_t)bytes;
     book->kept_in_use += r->kept ? bytes : 0;
     lsi_memory_book_note_peak();
-    if (book->lines != NULL)
-        lsi_memory_book_tell(book->lines, r, lsi_memory_book_time());
-    if (r->kept && c->n_pending < PENDING) {
+    lsi_memory_book_tell(book->log, r, lsi_memory_book_time());
+    if (r->kept && c->n_pending < LSI_MEMORY_CLAIMS) {
         c->pending[c->n_pending].block = block;
         c->pending[c->n_pending++].id = r->id;
     }
     lsi_memory_book_look(false);
+}
+
+/* Under the lock. The outermost call is the first trail. */
+static uint32_t stack_of(const frames *f)
+{
+    uint32_t number = 0;
+    for (size_t i = f->n; i-- > 0;)
+        number = lsi_memory_book_trail(
+            (lsi_trail){.value = f->pc[i], .parent = number, .call = true});
+    return number;
 }
 
 static void note_taken(const void *block, size_t bytes, ls_memory_tag tag,
@@ -82,25 +91,24 @@ static void note_taken(const void *block, size_t bytes, ls_memory_tag tag,
 {
     frames f = {.n = 0};
     _Unwind_Backtrace(see, &f);
-    pthread_mutex_lock(&book->lock);
+    if (!lsi_observe_enter())
+        return;
     if (lsi_memory_is_recorded()) {
         const lsi_memory_held value = {
             .kept = of_pool,
             .owner = {.what = lsi_memory_book_name(what, ""),
-                      .stack = lsi_memory_book_number(LSI_MEMORY_STACK, f.pc,
-                                                      f.n * sizeof(*f.pc))}};
+                      .stack = stack_of(&f)}};
         take(block, bytes, tag, value);
     }
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 static void count(int64_t bytes, ls_memory_tag tag)
 {
     book->live[tag] += bytes;
     book->anonymous[tag] += bytes;
-    if (book->lines != NULL)
-        lsi_memory_lines_event(book->lines, "c %" PRIu64 " %d %" PRId64 "\n",
-                               lsi_memory_book_time(), (int)tag, bytes);
+    LSI_MEMORY_TELL(book->log, COUNTED, lsi_memory_book_time(), (uint64_t)tag,
+                    lsi_zigzag(bytes));
 }
 
 /*
@@ -109,172 +117,172 @@ static void count(int64_t bytes, ls_memory_tag tag)
  */
 static void note_given(const void *block, size_t bytes, ls_memory_tag tag)
 {
-    pthread_mutex_lock(&book->lock);
+    if (!lsi_observe_enter())
+        return;
     lsi_memory_held **const at =
         lsi_memory_is_recorded() ? lsi_memory_book_find(block) : NULL;
     if (at != NULL) {
         const lsi_memory_held *const r = *at;
         book->live[r->tag] -= (int64_t)r->bytes;
         book->kept_in_use -= r->kept ? r->bytes : 0;
-        if (book->lines != NULL)
-            lsi_memory_lines_event(book->lines, "- %" PRIu64 " %" PRIu64 "\n",
-                                   r->id, lsi_memory_book_time());
+        LSI_MEMORY_TELL(book->log, GIVEN, r->id, lsi_memory_book_time());
         lsi_memory_book_remove(at);
     } else if (bytes > 0 && lsi_memory_is_recorded()) {
         count(-(int64_t)bytes, tag);
     }
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 static void note_kept(int64_t bytes)
 {
-    pthread_mutex_lock(&book->lock);
+    if (!lsi_observe_enter())
+        return;
     if (lsi_memory_is_recorded()) {
         book->kept += (size_t)bytes;
-        if (book->lines != NULL)
-            lsi_memory_lines_event(book->lines, "k %" PRIu64 " %zu\n",
-                                   lsi_memory_book_time(), book->kept);
+        LSI_MEMORY_TELL(book->log, KEPT_NOW, lsi_memory_book_time(),
+                        book->kept);
     }
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 static void note_counted(int64_t bytes, ls_memory_tag tag)
 {
-    pthread_mutex_lock(&book->lock);
+    if (!lsi_observe_enter())
+        return;
     if (lsi_memory_is_recorded() && bytes != 0) {
         count(bytes, tag);
         lsi_memory_book_note_peak();
         lsi_memory_book_look(false);
     }
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 lsi_memory_use lsi_memory_in_use(void)
 {
     lsi_memory_use use = {0, 0};
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     if (lsi_memory_is_recorded())
         use = (lsi_memory_use){lsi_memory_book_in_use(), book->most_in_use};
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     return use;
 }
 
 void lsi_memory_reset_in_use(void)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     book->most_in_use = lsi_memory_book_in_use();
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 /* ---- where this thread is ------------------------------------------------ */
 
 void lsi_memory_enter_range(const char *name)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     context *const c = own_context();
-    const lsi_memory_parts p = {c->path, lsi_memory_book_name(name, "")};
-    const uint32_t number =
-        lsi_memory_book_number(LSI_MEMORY_PATH, &p, sizeof(p));
+    const uint32_t number = lsi_memory_book_trail((lsi_trail){
+        .value = lsi_memory_book_name(name, ""), .parent = c->path});
     c->path = number != 0 ? number : c->path;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 void lsi_memory_leave_range(void)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     context *const c = own_context();
-    const lsi_interned_thing *const p = lsi_interned_at(&book->things, c->path);
-    c->path = p != NULL ? ((const lsi_memory_parts *)p->data)->parent : 0;
-    pthread_mutex_unlock(&book->lock);
+    if (c->path != 0) /* none is left after the end of the recording */
+        c->path = c->path <= book->trails.n
+                      ? book->trails.all[c->path - 1].parent
+                      : 0;
+    lsi_observe_unlock();
 }
 
 void lsi_memory_enter_phase(const char *name)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     context *const c = own_context();
     if (c->depth < PHASES)
         c->outer_phases[c->depth] = c->phase;
     c->depth++;
     c->phase = lsi_memory_book_name(name, "");
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 void lsi_memory_leave_phase(void)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     context *const c = own_context();
     c->depth -= c->depth > 0;
     c->phase = c->depth < PHASES ? c->outer_phases[c->depth] : c->phase;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 uint32_t lsi_memory_path(void)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     const uint32_t number = own_context()->path;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     return number;
 }
 
 lsi_memory_place lsi_memory_enter_operation(uint32_t path_of, const char *name,
                                             const char *suffix)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     context *const c = own_context();
     const lsi_memory_place before = {c->of, c->path, c->operation};
-    const lsi_interned_thing *const known =
-        lsi_interned_at(&book->things, path_of);
-    c->path = known != NULL && known->kind == LSI_MEMORY_PATH ? path_of : 0;
+    const bool known = path_of != 0 && path_of <= book->trails.n &&
+                       !book->trails.all[path_of - 1].call;
+    c->path = known ? path_of : 0;
     c->operation = lsi_memory_book_name(name, suffix);
     c->n_pending = 0;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     return before;
 }
 
 void lsi_memory_leave_operation(lsi_memory_place before)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     context *const c = own_context();
     c->path = before.of == c->of ? before.path : 0;
     c->operation = before.of == c->of ? before.operation : 0;
     c->n_pending = 0;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 void lsi_memory_claim(const char *name)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     context *const c = own_context();
     const uint32_t number =
         c->n_pending > 0 ? lsi_memory_book_name(name, "") : 0;
-    if (number != 0 && book->lines != NULL)
-        lsi_memory_lines_add(book->lines, "o %u", number);
+    uint64_t ids[LSI_MEMORY_CLAIMS];
     for (unsigned i = 0; i < c->n_pending; i++) {
         lsi_memory_held **const at = lsi_memory_book_find(c->pending[i].block);
         if (at != NULL && (*at)->id == c->pending[i].id)
             (*at)->owner.operation = number;
-        if (number != 0 && book->lines != NULL)
-            lsi_memory_lines_add(book->lines, " %" PRIu64, c->pending[i].id);
+        ids[i] = c->pending[i].id;
     }
-    if (number != 0 && book->lines != NULL)
-        lsi_memory_lines_add(book->lines, "\n");
+    if (number != 0)
+        lsi_memory_log_add(book->log, LSI_MEMORY_OPERATION,
+                           (uint64_t[]){number, c->n_pending}, ids,
+                           c->n_pending);
     c->n_pending = 0;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 static void note_refused(char *out, size_t room)
 {
     out[0] = '\0';
-    pthread_mutex_lock(&book->lock);
+    if (!lsi_observe_enter())
+        return;
     if (lsi_memory_is_recorded()) {
         lsi_memory_book_holders(out, room);
-        if (book->lines != NULL)
-            lsi_memory_lines_event(book->lines, "r %" PRIu64 " %zu\n",
-                                   lsi_memory_book_time(),
-                                   lsi_memory_book_live());
+        LSI_MEMORY_TELL(book->log, REFUSED, lsi_memory_book_time(),
+                        lsi_memory_book_live());
         lsi_memory_book_look(true);
     }
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }
 
 const lsi_memory_hook lsi_memory_recorder = {.taken = note_taken,

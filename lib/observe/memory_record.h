@@ -1,7 +1,7 @@
 /*
  * What holds memory: while it is recorded, a table of everything that is live,
  * each with who took it, and a file of all that is taken and given back
- * (memory_lines.h). Off, each place that tells of it costs one relaxed load.
+ * (memory_events.h). Off, each place that tells of it costs one relaxed load.
  *
  * Who took a block is: the phase, the path of the ranges that were open, the
  * operation of the tape, what the caller calls it, and the calls that led

@@ -10,10 +10,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/restart.h"
 #include "observe/chunks.h"
+#include "observe/lock.h"
 #include "observe/memory_book.h"
 #include "observe/memory_record.h"
 #include "observe/spans.h"
@@ -36,7 +38,6 @@ static void set_recorded(bool recorded)
 static void begin(void)
 {
     book->recording++;
-    book->began_ns = lsi_clock_ns();
     book->last_id = 0;
     book->kept = lsi_memory_kept();
     book->kept_in_use = 0;
@@ -48,20 +49,19 @@ static void begin(void)
             bytes -= (int64_t)book->kept;
         bytes = bytes > 0 ? bytes : 0;
         book->live[tag] = book->anonymous[tag] = bytes;
-        if (book->lines != NULL && bytes > 0)
-            lsi_memory_lines_add(book->lines, "i %d %lld\n", tag,
-                                 (long long)bytes);
+        if (bytes > 0)
+            LSI_MEMORY_TELL(book->log, INITIAL, (uint64_t)tag,
+                            lsi_zigzag(bytes));
     }
     book->most_in_use = lsi_memory_book_in_use();
-    if (book->lines != NULL)
-        lsi_memory_lines_event(book->lines, "k 0 %zu\n", book->kept);
+    LSI_MEMORY_TELL(book->log, KEPT_NOW, 0, book->kept);
 }
 
 /* 0, or errno. */
 static int end(void)
 {
     set_recorded(false);
-    const int error = lsi_memory_lines_close(&book->lines);
+    const int error = lsi_memory_log_close(&book->log);
     lsi_memory_book_forget();
     book->snapshot_path[0] = '\0';
     folder[0] = '\0';
@@ -70,22 +70,12 @@ static int end(void)
 
 static void end_with_process(void)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     const int error = lsi_memory_is_recorded() ? end() : 0;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     if (error != 0)
         lsi_log(LSI_LOG_WARN, "the recording of memory is not whole: %s",
                 strerror(error));
-}
-
-static void before_fork(void)
-{
-    pthread_mutex_lock(&book->lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&book->lock);
 }
 
 /* The file is the parent's. */
@@ -93,17 +83,18 @@ static void in_child(void)
 {
     if (lsi_memory_is_recorded()) {
         set_recorded(false);
-        lsi_memory_lines_forget(&book->lines);
+        lsi_memory_log_forget(&book->log);
         lsi_memory_book_forget();
         book->snapshot_path[0] = '\0';
         folder[0] = '\0';
     }
-    pthread_mutex_unlock(&book->lock);
 }
+
+static lsi_fork_guard fork_guard = {.in_child = in_child};
 
 static void prepare(void)
 {
-    (void)pthread_atfork(before_fork, after_fork, in_child);
+    lsi_guard_forks(&fork_guard);
     (void)atexit(end_with_process);
 }
 
@@ -113,8 +104,10 @@ static ls_status start(const char *path, bool fresh)
     if (lsi_memory_is_recorded())
         return lsi_fail(LS_ERR_STATE,
                         "ls_memory_record_start: memory is recorded already");
+    const lsi_instant now = lsi_instant_now();
+    book->began_ns = now.ns;
     if (path[0] != '\0' &&
-        (book->lines = lsi_memory_lines_open(path, fresh)) == NULL)
+        (book->log = lsi_memory_log_open(path, fresh, now)) == NULL)
         return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", path);
     begin();
     set_recorded(true);
@@ -125,9 +118,9 @@ static ls_status start_recording(const char *path, bool fresh)
 {
     static pthread_once_t prepared = PTHREAD_ONCE_INIT;
     pthread_once(&prepared, prepare);
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     const ls_status status = start(path, fresh);
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     return status;
 }
 
@@ -149,10 +142,10 @@ static ls_status check_recorded(const char *function)
 
 ls_status ls_memory_record_stop(void)
 {
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     ls_status status = check_recorded(__func__);
     const int error = status == LS_OK ? end() : 0;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     errno = error;
     if (error != 0)
         status =
@@ -165,10 +158,10 @@ ls_status ls_memory_record_stop(void)
 ls_status ls_memory_snapshot(const char *path)
 {
     LS_NEED(path);
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     ls_status status = check_recorded(__func__);
     const int error = status == LS_OK ? lsi_memory_book_snapshot(path) : 0;
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     errno = error;
     if (error != 0)
         status = lsi_fail_errno(LS_ERR_IO,
@@ -194,9 +187,9 @@ static ls_status ask_for_snapshot(size_t bytes, const char *path)
 ls_status ls_memory_snapshot_above(size_t bytes, const char *path)
 {
     LS_NEED(path);
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     const ls_status status = ask_for_snapshot(bytes, path);
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     return status;
 }
 
@@ -212,8 +205,8 @@ static void name_after_rank(int rank)
     if (rename(unnamed, named) != 0)
         return;
     folder[0] = '\0';
-    if (book->lines != NULL)
-        lsi_memory_lines_head(book->lines);
+    if (book->log != NULL)
+        lsi_memory_log_head(book->log);
 }
 
 ls_status lsi_memory_record_in(const char *name)
@@ -231,10 +224,10 @@ ls_status lsi_memory_record_in(const char *name)
              (int)getpid());
     LS_TRY(start_recording(unnamed, true));
     lsi_get_rank(&rank, &size);
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     snprintf(folder, sizeof(folder), "%s", in);
     name_after_rank(rank);
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
     return LS_OK;
 }
 
@@ -250,7 +243,7 @@ void lsi_memory_record_set_rank(int rank)
 {
     if (!lsi_memory_is_recorded()) /* a process that another has forked */
         begin_by_environment();
-    pthread_mutex_lock(&book->lock);
+    lsi_observe_lock();
     name_after_rank(rank);
-    pthread_mutex_unlock(&book->lock);
+    lsi_observe_unlock();
 }

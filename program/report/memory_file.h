@@ -1,5 +1,5 @@
 /*
- * What a process has recorded of its memory (observe/memory_lines.h), as read
+ * What a process has recorded of its memory (observe/memory_events.h), as read
  * from its file and played again: what was live when, who held it at the peak,
  * and what the largest blocks were.
  */
@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #include "lockstep/profile.h"
+#include "observe/trails.h"
+#include "report/timeline.h"
 
 /* Behind the kinds: what pools keep for the next time. */
 enum {
@@ -26,7 +28,8 @@ typedef struct lsi_memory_block {
     uint64_t id;
     int64_t taken, given; /* ns; given is INT64_MAX if it was not */
     uint64_t bytes;
-    uint32_t phase, path, operation, what, stack; /* numbers of things */
+    uint32_t phase, path, operation, what,
+        stack; /* numbers of names + 1 and trails */
     uint8_t kind;
     bool kept; /* it is of a pool's memory */
 } lsi_memory_block;
@@ -38,19 +41,10 @@ typedef struct lsi_memory_change {
     uint8_t kind;
 } lsi_memory_change;
 
-typedef struct lsi_memory_thing {
-    char kind;             /* 'n', 'p', 's'; 0: there is none */
-    char *text;            /* of a name */
-    uint32_t parent, name; /* of a path */
-    uint64_t *pc;          /* of a stack */
-    size_t n_pc;
-} lsi_memory_thing;
-
-typedef struct lsi_memory_file {
-    int rank, size, pid;
-    char *host, *version;
-    lsi_memory_thing *things; /* [number - 1] */
-    size_t n_things;
+struct lsi_memory_file {
+    lsi_timeline_process *process; /* rank, host, names, `whole`, ... */
+    lsi_trail *trails;             /* [number - 1] */
+    size_t n_trails;
     lsi_memory_block *blocks; /* in the order in which they were taken */
     size_t n_blocks;
     lsi_memory_change *changes; /* in the order of time */
@@ -58,7 +52,6 @@ typedef struct lsi_memory_file {
     char *maps; /* lines of /proc/self/maps */
     size_t maps_bytes;
     uint64_t refused; /* allocations */
-    bool whole;       /* else the process was killed, and the end is missing */
 
     /* At the peak of the whole: */
     int64_t peak, peak_time;
@@ -68,13 +61,19 @@ typedef struct lsi_memory_file {
     /* The most that was live without what pools keep, and when. */
     int64_t live_peak, live_peak_time;
     int64_t at_live_peak[LSI_MEMORY_SERIES];
-} lsi_memory_file;
+
+    /* While it is read, after the last event: */
+    int64_t live[LSI_MEMORY_SERIES];
+    int64_t in_use, time; /* of what pools have */
+    uint64_t events;      /* that the end counts */
+    size_t trail_room, block_room, change_room, maps_room;
+};
 
 /*
  * Reads one. LS_ERR_FORMAT if it is not such a file, or of another version; one
  * that was cut off at its end is good up to there. `path` is for messages.
  */
-ls_status lsi_memory_parse(const char *text, size_t bytes, const char *path,
+ls_status lsi_memory_parse(const void *data, size_t bytes, const char *path,
                            lsi_memory_file **out);
 ls_status lsi_memory_read(const char *path, lsi_memory_file **out);
 void lsi_memory_file_free(lsi_memory_file **file);

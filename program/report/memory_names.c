@@ -13,9 +13,9 @@ const char *lsi_memory_series_name(int kind)
 
 const char *lsi_memory_text(const lsi_memory_file *file, uint32_t number)
 {
-    return number > 0 && number <= file->n_things &&
-                   file->things[number - 1].text != NULL
-               ? file->things[number - 1].text
+    const lsi_timeline_process *const p = file->process;
+    return number > 0 && number <= p->n_names && p->names[number - 1] != NULL
+               ? p->names[number - 1]
                : "";
 }
 
@@ -27,9 +27,9 @@ void lsi_memory_path_text(const lsi_memory_file *file, uint32_t path, char *out,
     int n = 0;
     size_t used = 0;
     out[0] = '\0';
-    for (; path > 0 && path <= file->n_things && n < DEEPEST;
-         path = file->things[path - 1].parent)
-        names[n++] = file->things[path - 1].name;
+    for (; path > 0 && path <= file->n_trails && n < DEEPEST;
+         path = file->trails[path - 1].parent)
+        names[n++] = (uint32_t)file->trails[path - 1].value;
     while (n-- > 0 && used < room) {
         const int more =
             snprintf(out + used, room - used, "%s%s", used > 0 ? "/" : "",

@@ -311,7 +311,9 @@ void lsi_timeline_process_free(lsi_timeline_process **process)
         free(p->source->clocks);
         free(p->source);
     }
+    lsi_memory_forget(p->memory);
     free(p->spans);
+    free(p->version);
     free(p->host);
     free(p->boot);
     free(p->job);

@@ -31,11 +31,14 @@ typedef struct lsi_timeline_span {
 /* Where its files are, and an index of them (timeline_private.h). */
 typedef struct lsi_timeline_source lsi_timeline_source;
 
+/* Memory that was recorded (memory_file.h). */
+typedef struct lsi_memory_file lsi_memory_file;
+
 /* One process. Texts belong to it; its spans stay in its files. */
 typedef struct lsi_timeline_process {
     int rank, size; /* -1, 0: it was no rank */
     int pid;
-    char *host, *boot, *job;
+    char *host, *boot, *job, *version;
     char **names; /* NULL where there is none */
     size_t n_names;
     char **threads;
@@ -44,7 +47,8 @@ typedef struct lsi_timeline_process {
     lsi_timeline_span *spans; /* NULL, unless lsi_timeline_load was called; in
                                  the order of lsi_timeline_order */
     lsi_timeline_source *source;
-    uint64_t missing;       /* spans that made room for later ones, and the */
+    lsi_memory_file *memory; /* NULL: it has not recorded its memory */
+    uint64_t missing;        /* spans that made room for later ones, and the */
     uint64_t first_missing; /* steps that they are of; 0: of none with a mark */
     uint64_t last_missing;
     uint64_t seen;   /* spans in the files, unknown kinds included */

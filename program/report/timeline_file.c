@@ -1,6 +1,7 @@
 /*
- * Indexing the files of one process. They are checked like any input; one that
- * was cut off, because its process was killed, is good up to there.
+ * Reading the files of one process: those of spans are indexed. They are
+ * checked like any input; one that was cut off, because its process was killed,
+ * is good up to there.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,11 +42,12 @@ static ls_status no_memory(const reader *r)
 
 /* ---- parts of chunks ----------------------------------------------------- */
 
-static bool take_number(reader *r, uint64_t *out)
+bool lsi_timeline_take_number(const unsigned char **at,
+                              const unsigned char *end, uint64_t *out)
 {
     uint64_t value = 0;
-    for (int shift = 0; r->at < r->end && shift < 64; shift += 7) {
-        const unsigned char byte = *r->at++;
+    for (int shift = 0; *at < end && shift < 64; shift += 7) {
+        const unsigned char byte = *(*at)++;
         value |= (uint64_t)(byte & 0x7f) << shift;
         if ((byte & 0x80) == 0) {
             *out = value;
@@ -53,6 +55,11 @@ static bool take_number(reader *r, uint64_t *out)
         }
     }
     return false;
+}
+
+static bool take_number(reader *r, uint64_t *out)
+{
+    return lsi_timeline_take_number(&r->at, r->end, out);
 }
 
 static bool take_time(reader *r, int64_t *out)
@@ -248,7 +255,7 @@ static ls_status check_same(const reader *r, int pid, const char *boot)
 static ls_status read_head(reader *r, json_t *json)
 {
     lsi_timeline_process *const p = r->process;
-    const char *host, *boot, *job;
+    const char *host, *boot, *job, *build = "";
     int version, pid;
     json_error_t error;
     if (json_unpack_ex(json, &error, 0, "{s:i}", "lockstep_trace", &version))
@@ -257,9 +264,9 @@ static ls_status read_head(reader *r, json_t *json)
         return lsi_fail(LS_ERR_FORMAT,
                         "%s is a trace of version %d; this program reads %d",
                         r->path, version, LSI_CHUNKS_VERSION);
-    if (json_unpack_ex(json, &error, 0, "{s:i, s:i, s:i, s:s, s:s, s:s}",
+    if (json_unpack_ex(json, &error, 0, "{s:i, s:i, s:i, s:s, s:s, s:s, s?s}",
                        "rank", &p->rank, "size", &p->size, "pid", &pid, "host",
-                       &host, "boot", &boot, "job", &job))
+                       &host, "boot", &boot, "job", &job, "version", &build))
         return wrong(r, error.text);
     if (p->rank < -1 || (p->rank >= 0 && p->rank >= p->size))
         return wrong(r, "there can be no such rank");
@@ -268,8 +275,11 @@ static ls_status read_head(reader *r, json_t *json)
     p->pid = pid;
     r->headed = true;
     r->kinds = json_array_size(json_object_get(json, "kinds"));
+    if (p->memory == NULL && json_object_get(json, "memory") != NULL)
+        LS_TRY(lsi_memory_begin(p, r->path));
     return replace_text(&p->host, host) && replace_text(&p->boot, boot) &&
-                   replace_text(&p->job, job)
+                   replace_text(&p->job, job) &&
+                   replace_text(&p->version, build)
                ? LS_OK
                : no_memory(r);
 }
@@ -292,12 +302,25 @@ static ls_status take_head(reader *r)
 
 static ls_status take_end(reader *r)
 {
-    uint64_t spans = 0;
-    if (r->at < r->end && !take_number(r, &spans))
+    lsi_timeline_process *const p = r->process;
+    uint64_t spans = 0, events = 0;
+    if (r->at < r->end && (!take_number(r, &spans) || !take_number(r, &events)))
         return wrong(r, "it has an impossible end");
-    see_written(r->process, spans);
-    r->process->whole = true;
+    see_written(p, spans);
+    if (p->memory != NULL)
+        LS_TRY(lsi_memory_take_end(p, r->path, events));
+    p->whole = true;
     return LS_OK;
+}
+
+static ls_status take_memory(const reader *r, char letter)
+{
+    lsi_timeline_process *const p = r->process;
+    if (p->memory == NULL || p->whole)
+        return wrong(r, "it has memory in an impossible place");
+    return letter == 'M' ? lsi_memory_take(p, r->path, r->at, r->end)
+                         : lsi_memory_take_map(p, r->path, r->at,
+                                               (size_t)(r->end - r->at));
 }
 
 static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
@@ -316,6 +339,9 @@ static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
         return take_clock(r);
     case 'E':
         return take_spans(r, chunk);
+    case 'M':
+    case 'L':
+        return take_memory(r, letter);
     case 'Z':
         return take_end(r);
     default:
@@ -325,25 +351,29 @@ static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
 
 static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
 {
+    static const char memory[] = "lockstep memory ";
+    char magic[sizeof(memory)] = "";
     ls_status status = LS_OK;
-    const unsigned char *const magic =
-        bytes->size < LSI_CHUNKS_MAGIC_BYTES
-            ? NULL
-            : lsi_timeline_bytes_at(r->source, bytes, 0, LSI_CHUNKS_MAGIC_BYTES,
-                                    &status);
+    const size_t n = bytes->size < sizeof(magic) - 1 ? (size_t)bytes->size
+                                                     : sizeof(magic) - 1;
+    const void *const begin = n == 0 ? magic
+                                     : (const void *)lsi_timeline_bytes_at(
+                                           r->source, bytes, 0, n, &status);
     LS_TRY(status);
-    if (magic != NULL && memcmp(magic, "LSTRACE1", LSI_CHUNKS_MAGIC_BYTES) == 0)
+    memmove(magic, begin, n);
+    if (memcmp(magic, LSI_CHUNKS_MAGIC, LSI_CHUNKS_MAGIC_BYTES) == 0)
+        return LS_OK;
+    if (memcmp(magic, "LSTRACE1", LSI_CHUNKS_MAGIC_BYTES) == 0 ||
+        strcmp(magic, memory) == 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "%s has the format of an older Lockstep, which this "
                         "version does not read; record it again",
                         r->path);
-    if (magic == NULL ||
-        memcmp(magic, LSI_CHUNKS_MAGIC, LSI_CHUNKS_MAGIC_BYTES) != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "%s is not a trace; such files come from --trace or "
-                        "LOCKSTEP_TRACE",
-                        r->path);
-    return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "%s is not a trace or a recording of memory; such files "
+                    "come from --trace, LOCKSTEP_TRACE, --memory, "
+                    "LOCKSTEP_MEMORY or ls_memory_record_start",
+                    r->path);
 }
 
 /*
@@ -484,26 +514,32 @@ ls_status lsi_timeline_add_file(const char *path,
     return status;
 }
 
-static ls_status parse(const void *data, size_t bytes, const char *path,
-                       lsi_timeline_process *process)
+ls_status lsi_timeline_add_data(const void *data, size_t bytes,
+                                const char *path,
+                                lsi_timeline_process **process)
 {
     lsi_timeline_bytes all = {.fd = -1, .size = bytes};
-    reader r = {.path = path, .process = process, .source = process->source};
-    process->source->data = data;
-    LS_TRY(add_path(process->source, path));
-    LS_TRY(take_chunks(&r, &all));
-    LS_TRY(lsi_timeline_check(process));
-    LS_TRY(lsi_timeline_load(process));
-    process->source->data = NULL; /* the caller's */
-    return LS_OK;
+    LS_TRY(make_process(process));
+    lsi_timeline_source *const source = (*process)->source;
+    reader r = {.path = path, .process = *process, .source = source};
+    source->data = data;
+    ls_status status = add_path(source, path);
+    if (status == LS_OK)
+        status = take_chunks(&r, &all);
+    if (status != LS_OK)
+        lsi_timeline_process_free(process);
+    return status;
 }
 
 ls_status lsi_timeline_parse(const void *data, size_t bytes, const char *path,
                              lsi_timeline_process **out)
 {
     lsi_timeline_process *process = NULL;
-    LS_TRY(make_process(&process));
-    const ls_status status = parse(data, bytes, path, process);
+    LS_TRY(lsi_timeline_add_data(data, bytes, path, &process));
+    ls_status status = lsi_timeline_check(process);
+    if (status == LS_OK)
+        status = lsi_timeline_load(process);
+    process->source->data = NULL; /* the caller's */
     if (status == LS_OK)
         *out = process;
     else

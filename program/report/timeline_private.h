@@ -85,8 +85,31 @@ int64_t lsi_timeline_time(const lsi_timeline_process *process, int64_t ticks);
 ls_status lsi_timeline_add_file(const char *path,
                                 lsi_timeline_process **process);
 
+/* Reads one file from memory, spans excluded; the source keeps `data`. */
+ls_status lsi_timeline_add_data(const void *data, size_t bytes,
+                                const char *path,
+                                lsi_timeline_process **process);
+
 /* Whether the files of a process were a trace; called after the last one. */
 ls_status lsi_timeline_check(const lsi_timeline_process *process);
+
+/* A number of chunks.h at *at, which moves behind it; false: none. */
+bool lsi_timeline_take_number(const unsigned char **at,
+                              const unsigned char *end, uint64_t *out);
+
+/* ---- memory (memory_file.c) ---------------------------------------------- */
+
+/* Takes M and L chunks of a process with p->memory. `path` is for messages. */
+ls_status lsi_memory_begin(lsi_timeline_process *p, const char *path);
+ls_status lsi_memory_take(lsi_timeline_process *p, const char *path,
+                          const unsigned char *at, const unsigned char *end);
+ls_status lsi_memory_take_map(const lsi_timeline_process *p, const char *path,
+                              const unsigned char *at, size_t n);
+
+/* Compares the number of events that the end states. */
+ls_status lsi_memory_take_end(const lsi_timeline_process *p, const char *path,
+                              uint64_t events);
+void lsi_memory_forget(lsi_memory_file *file);
 
 /* Earliest beginning of a span; INT64_MAX without any. */
 int64_t lsi_timeline_first(const lsi_timeline_process *process);

@@ -334,73 +334,66 @@ def crash():
     yield b"lockstep crash 1\nsignal 6 sent pid 1 thread 1\n0x1\nmaps\n"
 
 
-# What `bench sync-batch-norm` has recorded of one pass, with shorter stacks,
-# fewer blocks and files, and a range: the process learns its rank meanwhile.
-RECORDED_MEMORY = b"""\
-lockstep memory 1
-h {"version":"0.1.0","rank":-1,"size":0,"pid":24210,"host":"h","kinds":["parameters","gradients",\
-"optimizer state","activations","workspace","communication","data","other"]}
-k 0 0
-n 1 a table
-s 2 562ac17e2b78 562ac17e178e
-+ 1 137194 32 7 0 0 0 1 2
-n 3 a group of threads
-s 4 562ac17e2b78 562ac18ddfcb
-+ 2 293157 72 5 0 0 0 3 4
-n 5 the record of operations
-+ 3 393267 131136 5 0 0 0 5 4
-h {"version":"0.1.0","rank":0,"size":1,"pid":24210,"host":"h","kinds":["parameters","gradients",\
-"optimizer state","activations","workspace","communication","data","other"]}
-- 2 623710
-c 955365 5 256
-n 6 a tensor
-n 7 the parameters
-+ 4 1028214 0 0 0 0 0 7 2
-n 8 a tape
-+ 5 1056566 720 7 0 0 0 8 2
-k 1072981 192
-k 1073862 272
-t 6 1078199 32 3 0 0 0 6 2
-t 7 1088204 128 3 0 0 0 6 4
-n 9 block 0
-p 10 0 9
-n 11 sync_batch_norm
-o 11 6 7
-k 1121393 1200
-t 8 1125389 4 3 0 10 0 6 2
-n 12 sum
-o 12 8
-n 13 backward
-t 9 1138008 4 3 13 10 0 6 2
-n 14 sum backward
-t 10 1150647 16 3 13 10 14 6 2
-- 9 1152490
-n 15 sync_batch_norm backward
-t 11 1166831 32 3 13 10 15 6 4
-- 10 1168393
-- 11 1168400
-- 8 1168634
-- 7 1168844
-- 6 1168944
-c 1170000 5 -256
-r 1170001 4096
-k 1180000 0
-m 562ac15d0000-562ac1663000 r--p 00000000 fe:00 5368697                    /usr/bin/lockstep
-m 562ac1663000-562ac182b000 r-xp 00092000 fe:00 5368697                    /usr/bin/lockstep
-z 26
-"""
+def varint(value):
+    out = b""
+    while value >= 128:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def chunk(letter, *parts):
+    body = b"".join(p if isinstance(p, bytes) else varint(p) for p in parts)
+    return letter + struct.pack("<I", len(body)) + body
+
+
+# Kinds of memory events, in the order of observe/memory_events.h.
+PATH, CALL, INITIAL, KEPT_NOW, TAKEN, OF_POOL, OPERATION, GIVEN, COUNTED, REFUSED = range(10)
+
+# Events that `bench sync-batch-norm` has recorded of one pass, with shorter stacks, fewer
+# blocks and a range.
+RECORDED_MEMORY = (
+    (KEPT_NOW, 0, 0), (CALL, 0, 0x562ac17e178e), (CALL, 1, 0x562ac17e2b78),
+    (TAKEN, 1, 137194, 32, 7, 0, 0, 0, 1, 2), (CALL, 1, 0x562ac18ddfcb),
+    (TAKEN, 2, 293157, 72, 5, 0, 0, 0, 2, 3), (TAKEN, 3, 393267, 131136, 5, 0, 0, 0, 3, 3),
+    (GIVEN, 2, 623710), (COUNTED, 955365, 5, 512), (TAKEN, 4, 1028214, 0, 0, 0, 0, 0, 5, 2),
+    (TAKEN, 5, 1056566, 720, 7, 0, 0, 0, 6, 2), (KEPT_NOW, 1072981, 192),
+    (KEPT_NOW, 1073862, 272), (OF_POOL, 6, 1078199, 32, 3, 0, 0, 0, 4, 2),
+    (OF_POOL, 7, 1088204, 128, 3, 0, 0, 0, 4, 3), (PATH, 0, 7), (OPERATION, 8, 2, 6, 7),
+    (KEPT_NOW, 1121393, 1200), (OF_POOL, 8, 1125389, 4, 3, 0, 4, 0, 4, 2),
+    (OPERATION, 9, 1, 8), (OF_POOL, 9, 1138008, 4, 3, 10, 4, 0, 4, 2),
+    (OF_POOL, 10, 1150647, 16, 3, 10, 4, 11, 4, 2), (GIVEN, 9, 1152490),
+    (OF_POOL, 11, 1166831, 32, 3, 10, 4, 12, 4, 3), (GIVEN, 10, 1168393),
+    (GIVEN, 11, 1168400), (GIVEN, 8, 1168634), (GIVEN, 7, 1168844), (GIVEN, 6, 1168944),
+    (COUNTED, 1170000, 5, 511), (REFUSED, 1170001, 4096), (KEPT_NOW, 1180000, 0))
+RECORDED_NAMES = ("a table", "a group of threads", "the record of operations", "a tensor",
+                  "the parameters", "a tape", "block 0", "sync_batch_norm", "sum",
+                  "backward", "sum backward", "sync_batch_norm backward")
 
 
 def memory():
-    head = (b'lockstep memory 1\nh {"rank": 0, "size": 1, "pid": 1, '
-            b'"host": "h", "version": "0"}\n')
-    things = (b"n 1 block 0\np 2 0 1\nn 3 linear\nn 4 a tensor\n"
-              b"s 5 7f01 7f02\ni 7 10\nk 0 128\n")
-    events = (b"t 1 10 64 3 0 2 0 4 5\no 3 1\n+ 2 20 100 0 1 2 3 4 5\n"
-              b"c 30 5 4096\n- 1 40\nr 50 99\nc 60 5 -4096\nk 70 0\n")
-    yield head + things + events + b"m 1000-2000 r-xp 0 08:01 1 /a\nz 8\n"
-    yield head + things + events[:-3]
-    yield RECORDED_MEMORY
+    def head(rank, size):
+        return chunk(b"H", compact({
+            "lockstep_trace": 2, "version": "0.1.0", "rank": rank, "size": size,
+            "job": "6881ec94d3405ad0", "host": "h", "boot": "b", "pid": 24210,
+            "memory": ["parameters"]}))
+
+    def events(*all_of_them):
+        return chunk(b"M", *(n for event in all_of_them for n in event))
+    things = ((PATH, 0, 1), (CALL, 0, 0x7f01), (CALL, 2, 0x7f02), (INITIAL, 7, 20),
+              (KEPT_NOW, 0, 128))
+    few = ((OF_POOL, 1, 10, 64, 3, 0, 1, 0, 3, 3), (OPERATION, 2, 1, 1),
+           (TAKEN, 2, 20, 100, 0, 1, 1, 2, 3, 3), (COUNTED, 30, 5, 8192), (GIVEN, 1, 40),
+           (REFUSED, 50, 99), (COUNTED, 60, 5, 8191), (KEPT_NOW, 70, 0))
+    begin = b"LSTRACE2" + head(0, 1) + chunk(b"C", 100, 1000, 10 ** 12) + b"".join(
+        chunk(b"N", i, n) for i, n in enumerate((b"block 0", b"linear", b"a tensor")))
+    line = chunk(b"L", b"1000-2000 r-xp 0 08:01 1 /a")
+    yield begin + events(*things) + events(*few) + line + chunk(b"Z", 0, 8)
+    yield begin + events(*things, *few)[:-3]
+    counted = sum(e[0] not in (PATH, CALL, INITIAL, OPERATION) for e in RECORDED_MEMORY)
+    yield (b"LSTRACE2" + head(-1, 0) + head(0, 1) + b"".join(
+        chunk(b"N", i, n.encode()) for i, n in enumerate(RECORDED_NAMES)) +
+           events(*RECORDED_MEMORY) + line + chunk(b"Z", 0, counted))
 
 
 def csv():
@@ -566,19 +559,6 @@ def tokenizer():
 
 
 # ---- timeline --------------------------------------------------------------
-
-def varint(value):
-    out = b""
-    while value >= 128:
-        out += bytes([value & 127 | 128])
-        value >>= 7
-    return out + bytes([value])
-
-
-def chunk(letter, *parts):
-    body = b"".join(p if isinstance(p, bytes) else varint(p) for p in parts)
-    return letter + struct.pack("<I", len(body)) + body
-
 
 # The spans of `bench barrier -n 2 --iterations 2` on rank 0, as it has written them.
 RECORDED_SPANS = bytes.fromhex(

@@ -303,9 +303,10 @@ static ls_status run_models(work *w)
 static void print_origin(const lsi_memory_file *f, const char *path)
 {
     printf("%s: ", path);
-    if (f->rank >= 0)
-        printf("rank %d of %d, ", f->rank, f->size);
-    printf("process %d on %s, Lockstep %s\n\n", f->pid, f->host, f->version);
+    if (f->process->rank >= 0)
+        printf("rank %d of %d, ", f->process->rank, f->process->size);
+    printf("process %d on %s, Lockstep %s\n\n", f->process->pid,
+           f->process->host, f->process->version);
 }
 
 static ls_status read_recording(work *w, const char *path)
@@ -313,11 +314,11 @@ static ls_status read_recording(work *w, const char *path)
     lsi_memory_file *f = NULL;
     LS_TRY(lsi_memory_read(path, &f));
     lsi_table_row(w->table);
-    if (f->rank >= 0)
-        lsi_table_int(w->table, "rank", f->rank);
-    lsi_table_int(w->table, "process", f->pid);
-    lsi_table_text(w->table, "host", f->host);
-    lsi_table_text(w->table, "status", f->whole ? "ok" : "no end");
+    if (f->process->rank >= 0)
+        lsi_table_int(w->table, "rank", f->process->rank);
+    lsi_table_int(w->table, "process", f->process->pid);
+    lsi_table_text(w->table, "host", f->process->host);
+    lsi_table_text(w->table, "status", f->process->whole ? "ok" : "no end");
     record_bytes(w->table, f);
     if (w->only && !lsi_result_is_stdout(w->a.json))
         print_origin(f, path);

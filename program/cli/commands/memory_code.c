@@ -90,11 +90,13 @@ void lsi_memory_code_of(lsi_memory_code *code, const lsi_memory_block *block,
 {
     char text[1024];
     out[0] = '\0';
-    if (code == NULL || block->stack == 0)
+    if (code == NULL)
         return;
-    const lsi_memory_thing *const stack = &code->file->things[block->stack - 1];
-    for (size_t i = 0; i < stack->n_pc; i++) {
-        if (!lsi_symbols_find(code->symbols, stack->pc[i], text, sizeof(text)))
+    const lsi_trail *const trails = code->file->trails;
+    for (uint32_t call = block->stack; call != 0;
+         call = trails[call - 1].parent) {
+        if (!lsi_symbols_find(code->symbols, trails[call - 1].value, text,
+                              sizeof(text)))
             continue;
         if (strstr(text, " at ") != NULL && !is_inner(text) &&
             !is_start(text)) {

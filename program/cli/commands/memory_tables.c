@@ -215,7 +215,7 @@ static void print_peak(const lsi_memory_file *f)
         printf("No memory was taken while it was recorded.\n");
     if (f->refused > 0)
         printf("Allocations were refused %" PRIu64 " times.\n", f->refused);
-    if (!f->whole)
+    if (!f->process->whole)
         printf("The recording has no end: its process was killed.\n");
     printf("\n");
 }
@@ -311,9 +311,9 @@ json_t *lsi_memory_json(const lsi_memory_file *file, lsi_memory_residual r)
     const lsi_memory_block *const sum = find_sums(file, &live);
     json_t *const json = json_pack(
         "{s:i, s:b, s:I, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "rank",
-        file->rank, "whole", file->whole, "peak_bytes", (json_int_t)file->peak,
-        "live_peak_bytes", (json_int_t)file->live_peak, "live_peak_ms",
-        (double)file->live_peak_time * 1e-6, "at_live_peak",
+        file->process->rank, "whole", file->process->whole, "peak_bytes",
+        (json_int_t)file->peak, "live_peak_bytes", (json_int_t)file->live_peak,
+        "live_peak_ms", (double)file->live_peak_time * 1e-6, "at_live_peak",
         kinds_json(file->at_live_peak), "peak_of_kind",
         kinds_json(file->peak_of), "layers",
         rows_json(file, LSI_MEMORY_BY_LAYER), "operations",

@@ -112,10 +112,10 @@ class MemoryTest(ProgramTest):
         self.assertIn("block 1/feed forward", done.stdout)
         self.fails(1, "--out draws one rank", self.path("m"), "--out",
                    self.path("x.svg"))
-        with open(one, encoding="ascii") as file:
-            text = file.read()
-        with open(self.path("cut.lsmem"), "w", encoding="ascii") as file:
-            file.write(text[:len(text) // 2])
+        with open(one, "rb") as file:
+            data = file.read()
+        with open(self.path("cut.lsmem"), "wb") as file:
+            file.write(data[:len(data) // 2])
         done = self.call("memory", self.path("cut.lsmem"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("has no end", done.stdout)
@@ -222,10 +222,12 @@ class MemoryTest(ProgramTest):
         self.fails(2, "--out draws one case", "--context", "8,16", "--out", "x")
         self.fails(1, "there are no recordings of memory in", self.folder)
         self.fails(1, "/nonexistent", "/nonexistent")
-        for text, message in (("", "is not a recording of memory"),
-                              ("\x7fELF", "is not a recording of memory"),
-                              ("lockstep memory 7\n", "of version 7"),
-                              ("lockstep memory 1\nk\n", "line 2")):
+        for text, message in (("", "is not a trace or a recording of memory"),
+                              ("\x7fELF", "is not a trace or a recording of memory"),
+                              ("lockstep memory 1\nk\n",
+                               "has the format of an older Lockstep"),
+                              ("LSTRACE1", "has the format of an older Lockstep"),
+                              ("LSTRACE2", "it ends within its header")):
             with open(self.path("a.lsmem"), "w", encoding="ascii") as file:
                 file.write(text)
             self.fails(1, message, self.path("a.lsmem"))

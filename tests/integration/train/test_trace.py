@@ -373,8 +373,8 @@ class Refused(TraceTest):
 
     def test_foreign_files(self):
         path = os.path.join(self.folder, "a.lstrace")
-        for data, message in ((b"", "is not a trace"),
-                              (b"{}", "is not a trace"),
+        for data, message in ((b"", "is not a trace or a recording"),
+                              (b"{}", "is not a trace or a recording"),
                               (b"LSTRACE1", "has the format of an older Lockstep"),
                               (b"LSTRACE2", "it ends within its header"),
                               (b"LSTRACE2Q\0\0\0\0", "not a valid trace")):

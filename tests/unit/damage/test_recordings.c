@@ -1,7 +1,7 @@
 /*
  * Recordings of memory and of operations, and metrics, under damage. None has a
  * checksum: names, times and numbers may change. A recording of memory ends
- * with the number of its events; without that line it counts as cut off, and
+ * with the number of its events; without that part it counts as cut off, and
  * the reader says so.
  */
 #include "damage.h"
@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "chunks.h"
 #include "cli/commands/report/report.h"
+#include "observe/memory_events.h"
 #include "report/diagnosis.h"
 #include "report/memory_profile.h"
 
@@ -19,22 +21,27 @@ const size_t lsi_sections_count = 0;
 
 /* ---- memory -------------------------------------------------------------- */
 
-static const char memory_text[] =
-    "lockstep memory 1\n"
-    "h {\"rank\":0,\"size\":1,\"pid\":9,\"host\":\"h\",\"version\":\"0.1\"}\n"
-    "i 2 64\n"
-    "k 0 4096\n"
-    "n 1 block 3\n"
-    "p 2 0 1\n"
-    "s 3 7f01 7f02\n"
-    "+ 1 10 1000 3 1 2 1 1 3\n"
-    "t 2 20 512 4 0 0 0 1 0\n"
-    "o 1 1 2\n"
-    "c 25 5 700\n"
-    "- 1 30\n"
-    "r 40 99999\n"
-    "m 7f00-7f10 r-xp 0 0 9 /bin/x\n"
-    "z 6\n";
+/* All kinds of events; numbers of one byte, of two and of four. */
+static chunks_bytes make_memory(void)
+{
+    static const char map[] = "7f00-7f10 r-xp 0 0 9 /bin/x";
+    chunks_bytes b = chunks_begin("\"memory\":[]");
+    CHUNK(&b, 'C', 10, 20, 30);
+    CHUNK(&b, 'N', 0, 'b', 'l', 'o', 'c', 'k', ' ', '3');
+    CHUNK(&b, 'N', 1, 'a', 'd', 'd');
+    CHUNK(&b, 'M', LSI_MEMORY_INITIAL, 2, 0x80, 1, /* 64 bytes */
+          LSI_MEMORY_KEPT_NOW, 0, 0x80, 0x20,      /* 4096 bytes */
+          LSI_MEMORY_PATH, 0, 1, LSI_MEMORY_CALL, 0, 0x81, 0x7e,
+          LSI_MEMORY_CALL, 2, 0x82, 0x7e, LSI_MEMORY_TAKEN, 1, 10, 0xe8, 7, 3,
+          1, 1, 2, 1, 3, /* 1000 bytes */
+          LSI_MEMORY_TAKEN_OF_POOL, 2, 20, 0x80, 4, 4, 0, 0, 0, 1, 0);
+    CHUNK(&b, 'M', LSI_MEMORY_OPERATION, 1, 2, 1, 2, LSI_MEMORY_COUNTED, 25, 5,
+          0xf8, 10, /* 700 bytes */
+          LSI_MEMORY_GIVEN, 1, 30, LSI_MEMORY_REFUSED, 40, 0x9f, 0x8d, 6);
+    chunks_put_chunk(&b, 'L', map, sizeof map - 1);
+    CHUNK(&b, 'Z', 0, 6);
+    return b;
+}
 
 static ls_status read_memory(const char *path, damage_seen *seen)
 {
@@ -53,7 +60,7 @@ static ls_status read_memory(const char *path, damage_seen *seen)
                                 sizeof text);
         free(rows);
     }
-    seen->cut_off = !file->whole;
+    seen->cut_off = !file->process->whole;
     snprintf(seen->shape, sizeof seen->shape, "%zu blocks", file->n_blocks);
     lsi_memory_file_free(&file);
     return LS_OK;
@@ -62,10 +69,11 @@ static ls_status read_memory(const char *path, damage_seen *seen)
 static void memory(void **state)
 {
     (void)state;
+    const chunks_bytes b = make_memory();
     const damage_case c = {.format = "recording of memory",
                            .path = damage_path("rank-0.lsmem"),
-                           .data = (const uint8_t *)memory_text,
-                           .bytes = sizeof memory_text - 1,
+                           .data = b.data,
+                           .bytes = b.n,
                            .read = read_memory,
                            .flips = {.usual = DAMAGE_SHAPE},
                            .cuts = {.usual = DAMAGE_SHAPE},

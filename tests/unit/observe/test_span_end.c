@@ -168,7 +168,9 @@ static void what_comes_after_the_end_has_no_number(void **state)
     assert_ok(ls_memory_record_start(""));
     const lsi_memory_place before =
         lsi_memory_enter_operation(lsi_memory_path(), "ends late", "");
+    lsi_memory_enter_range("range of before");
     assert_ok(ls_memory_record_stop());
+    lsi_memory_leave_range();
     lsi_memory_enter_range("late range");
     lsi_memory_enter_phase("late phase");
     assert_ok(ls_memory_record_start(path));

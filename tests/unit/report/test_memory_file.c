@@ -1,6 +1,6 @@
 /*
  * What holds memory, from where it is recorded to what the file says: bytes to
- * the last one, layers, operations, peaks; and what is no recording.
+ * the last one, layers, operations, peaks.
  */
 #include "testing.h"
 
@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "chunks.h"
 #include "lockstep/lockstep.h"
+#include "observe/lock.h"
 #include "observe/memory_record.h"
 #include "report/memory_file.h"
 
@@ -96,7 +98,7 @@ static void blocks_are_counted_to_the_byte(void **state)
     assert_ok(ls_memory_record_stop());
 
     lsi_memory_file *f = read_file(path);
-    assert_true(f->whole);
+    assert_true(f->process->whole);
     assert_int_equal(f->n_blocks, 2);
     assert_int_equal(f->blocks[0].bytes, 1000);
     assert_int_equal(f->blocks[0].kind, LS_MEMORY_DATA);
@@ -113,8 +115,8 @@ static void blocks_are_counted_to_the_byte(void **state)
     assert_int_equal(f->at_peak[LS_MEMORY_DATA], first + 1050);
     assert_int_equal(f->at_peak[LS_MEMORY_STATE], 300);
     assert_int_equal(f->at_peak[LS_MEMORY_COMM], 0);
-    assert_int_equal(f->things[f->blocks[0].stack - 1].kind, 's');
-    assert_true(f->things[f->blocks[0].stack - 1].n_pc > 1);
+    assert_true(f->trails[f->blocks[0].stack - 1].call);
+    assert_true(f->trails[f->blocks[0].stack - 1].parent > 0);
     assert_true(f->maps_bytes > 0);
     lsi_memory_file_free(&f);
 }
@@ -370,7 +372,7 @@ static void a_child_records_nothing(void **state)
     lsi_free(block);
     assert_ok(ls_memory_record_stop());
     lsi_memory_file *f = read_file(path);
-    assert_true(f->whole);
+    assert_true(f->process->whole);
     assert_int_equal(f->n_blocks, 1);
     lsi_memory_file_free(&f);
 }
@@ -412,57 +414,23 @@ static void threads_record_at_once(void **state)
     lsi_memory_file_free(&f);
 }
 
-/* ---- other files --------------------------------------------------------- */
+/* ---- allocations inside -------------------------------------------------- */
 
-#define HEAD                                                                   \
-    "lockstep memory 1\nh {\"rank\": 0, \"size\": 1, \"pid\": 1, \"host\": "   \
-    "\"h\", \"version\": \"0\"}\n"
-
-static void what_is_no_recording_is_refused(void **state)
+/* The recorder's own memory is no part of a recording, and takes no lock. */
+static void the_recorder_may_allocate(void **state)
 {
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
-        {"", "is not a recording of memory; such files come from --memory"},
-        {"LSTRACE1", "is not a recording of memory"},
-        {"lockstep memory 9\n", "of version 9; this program reads 1"},
-        {"lockstep memory 1", "of version ; this program reads 1"},
-        {"lockstep memory 1\n", "there is no header"},
-        {"lockstep memory 1\nk 0 0\n", "line 2 comes before the header"},
-        {"lockstep memory 1\nh {}\n", "line 2 "},
-        {HEAD "n 2 x\n", "line 3 has a number out of turn"},
-        {HEAD "p 1 1 0\n", "line 3 is no path"},
-        {HEAD "s 1 zz\n", "line 3 is no stack"},
-        {HEAD "+ 1 0 5 99 0 0 0 0 0\n", "line 3 is no block"},
-        {HEAD "+ 1 0 5 0 0 0 0 0 7\n", "names what has not been told"},
-        {HEAD "- 1 0\n", "gives back what is not there"},
-        {HEAD "+ 1 5 5 0 0 0 0 0 0\n- 1 4\n", "line 4 lies before"},
-        {HEAD "z 0\nk 0 0\n", "line 4 comes behind the end"},
-        {HEAD "k 0 0\nz 2\n",
-         "line 4 states 2 events, but the lines above hold 1"},
-        {HEAD "q\n", "line 3 is of no kind that there is"},
-    };
+    void *block;
     (void)state;
-    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        lsi_memory_file *f = NULL;
-        assert_error(
-            lsi_memory_parse(cases[i].text, strlen(cases[i].text), "x", &f),
-            LS_ERR_FORMAT, cases[i].message);
-        assert_null(f);
-    }
-}
-
-static void what_was_cut_off_is_good_up_to_there(void **state)
-{
-    static const char text[] =
-        HEAD "k 0 100\nt 1 10 64 3 0 0 0 0 0\nt 2 20 32 3 0";
-    (void)state;
-    lsi_memory_file *f = NULL;
-    assert_ok(lsi_memory_parse(text, sizeof text - 1, "x", &f));
-    assert_false(f->whole);
-    assert_int_equal(f->n_blocks, 1);
-    assert_int_equal(f->peak, 100);
-    assert_int_equal(f->live_peak, 64);
+    assert_ok(ls_memory_record_start(path));
+    lsi_observe_lock();
+    const ls_status status = lsi_alloc(&block, 10, LS_MEMORY_DATA, "inside");
+    if (status == LS_OK)
+        lsi_free(block);
+    lsi_observe_unlock();
+    assert_ok(status);
+    assert_ok(ls_memory_record_stop());
+    lsi_memory_file *f = read_file(path);
+    assert_int_equal(f->n_blocks, 0);
     lsi_memory_file_free(&f);
 }
 
@@ -478,8 +446,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_when_so_much_is_live),
         cmocka_unit_test(a_child_records_nothing),
         cmocka_unit_test(threads_record_at_once),
-        cmocka_unit_test(what_is_no_recording_is_refused),
-        cmocka_unit_test(what_was_cut_off_is_good_up_to_there),
+        cmocka_unit_test(the_recorder_may_allocate),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

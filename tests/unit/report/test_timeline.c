@@ -306,9 +306,9 @@ static void what_is_foreign_is_refused(void **state)
     lsi_span_stop();
     char *const text = read_file(&bytes);
     assert_error(lsi_timeline_parse("{}", 2, "a.json", &p), LS_ERR_FORMAT,
-                 "a.json is not a trace");
+                 "a.json is not a trace or a recording");
     assert_error(lsi_timeline_parse(text, 0, "empty", &p), LS_ERR_FORMAT,
-                 "empty is not a trace");
+                 "empty is not a trace or a recording");
     char *const version = strstr(text + 13, "\"lockstep_trace\":2");
     assert_non_null(version);
     version[17] = '9';
