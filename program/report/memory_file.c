@@ -289,9 +289,10 @@ ls_status lsi_memory_begin(lsi_timeline_process *p, const char *path)
     return LS_OK;
 }
 
-static ls_status give(lsi_timeline_process *p, const char *path,
-                      lsi_memory_file **out)
+ls_status lsi_memory_read(const char *path, lsi_memory_file **out)
 {
+    lsi_timeline_process *p = NULL;
+    LS_TRY(lsi_timeline_add_file(path, &p));
     if (p->memory != NULL) {
         *out = p->memory;
         return LS_OK;
@@ -301,21 +302,6 @@ static ls_status give(lsi_timeline_process *p, const char *path,
                     "%s is not a recording of memory but a trace; lockstep "
                     "profile and lockstep trace read its folder",
                     path);
-}
-
-ls_status lsi_memory_parse(const void *data, size_t bytes, const char *path,
-                           lsi_memory_file **out)
-{
-    lsi_timeline_process *p = NULL;
-    LS_TRY(lsi_timeline_add_data(data, bytes, path, &p));
-    return give(p, path, out);
-}
-
-ls_status lsi_memory_read(const char *path, lsi_memory_file **out)
-{
-    lsi_timeline_process *p = NULL;
-    LS_TRY(lsi_timeline_add_file(path, &p));
-    return give(p, path, out);
 }
 
 void lsi_memory_file_free(lsi_memory_file **file)

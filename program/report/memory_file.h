@@ -73,8 +73,6 @@ struct lsi_memory_file {
  * Reads one. LS_ERR_FORMAT if it is not such a file, or of another version; one
  * that was cut off at its end is good up to there. `path` is for messages.
  */
-ls_status lsi_memory_parse(const void *data, size_t bytes, const char *path,
-                           lsi_memory_file **out);
 ls_status lsi_memory_read(const char *path, lsi_memory_file **out);
 void lsi_memory_file_free(lsi_memory_file **file);
 

@@ -69,11 +69,10 @@ typedef struct lsi_timeline {
 } lsi_timeline;
 
 /*
- * Reads one file from memory, with all its spans. LS_ERR_FORMAT if it is not
- * what a process writes, or of another version; `path` is for messages.
+ * Reads one file, with all its spans. LS_ERR_FORMAT if it is not what a process
+ * writes, or of another version.
  */
-ls_status lsi_timeline_parse(const void *data, size_t bytes, const char *path,
-                             lsi_timeline_process **out);
+ls_status lsi_timeline_read_file(const char *path, lsi_timeline_process **out);
 void lsi_timeline_process_free(lsi_timeline_process **process);
 
 /*

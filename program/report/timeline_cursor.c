@@ -22,7 +22,7 @@
 ls_status lsi_timeline_bytes_open(const lsi_timeline_source *source,
                                   size_t file, lsi_timeline_bytes *bytes)
 {
-    if (source->data != NULL || (bytes->fd >= 0 && bytes->file == file))
+    if (bytes->fd >= 0 && bytes->file == file)
         return LS_OK;
     if (bytes->fd >= 0)
         close(bytes->fd);
@@ -51,8 +51,6 @@ const unsigned char *lsi_timeline_bytes_at(const lsi_timeline_source *source,
                                            ls_status *status)
 {
     const char *const path = source->files[bytes->file];
-    if (source->data != NULL)
-        return source->data + at;
     if (!make_room(bytes, n)) {
         *status = lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
         return NULL;

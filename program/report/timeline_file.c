@@ -514,32 +514,13 @@ ls_status lsi_timeline_add_file(const char *path,
     return status;
 }
 
-ls_status lsi_timeline_add_data(const void *data, size_t bytes,
-                                const char *path,
-                                lsi_timeline_process **process)
-{
-    lsi_timeline_bytes all = {.fd = -1, .size = bytes};
-    LS_TRY(make_process(process));
-    lsi_timeline_source *const source = (*process)->source;
-    reader r = {.path = path, .process = *process, .source = source};
-    source->data = data;
-    ls_status status = add_path(source, path);
-    if (status == LS_OK)
-        status = take_chunks(&r, &all);
-    if (status != LS_OK)
-        lsi_timeline_process_free(process);
-    return status;
-}
-
-ls_status lsi_timeline_parse(const void *data, size_t bytes, const char *path,
-                             lsi_timeline_process **out)
+ls_status lsi_timeline_read_file(const char *path, lsi_timeline_process **out)
 {
     lsi_timeline_process *process = NULL;
-    LS_TRY(lsi_timeline_add_data(data, bytes, path, &process));
+    LS_TRY(lsi_timeline_add_file(path, &process));
     ls_status status = lsi_timeline_check(process);
     if (status == LS_OK)
         status = lsi_timeline_load(process);
-    process->source->data = NULL; /* the caller's */
     if (status == LS_OK)
         *out = process;
     else

@@ -31,8 +31,7 @@ typedef struct lsi_timeline_group {
 enum { LSI_TIMELINE_GROUPS = 64 }; /* of a process; others have no name */
 
 struct lsi_timeline_source {
-    const unsigned char *data; /* the caller's; NULL: the files have it */
-    char **files;              /* paths; one for `data` */
+    char **files; /* paths */
     size_t n_files, file_room;
     lsi_timeline_chunk *chunks;
     size_t n_chunks, chunk_room;
@@ -42,7 +41,7 @@ struct lsi_timeline_source {
     size_t n_groups;
 };
 
-/* Bytes of one file, or of memory. Begins as {.fd = -1}. */
+/* Bytes of one file. Begins as {.fd = -1}. */
 typedef struct lsi_timeline_bytes {
     int fd;
     size_t file; /* index of the open file, if fd >= 0 */
@@ -83,11 +82,6 @@ int64_t lsi_timeline_time(const lsi_timeline_process *process, int64_t ticks);
  * first. On failure *process is what it was, or freed and NULL.
  */
 ls_status lsi_timeline_add_file(const char *path,
-                                lsi_timeline_process **process);
-
-/* Reads one file from memory, spans excluded; the source keeps `data`. */
-ls_status lsi_timeline_add_data(const void *data, size_t bytes,
-                                const char *path,
                                 lsi_timeline_process **process);
 
 /* Whether the files of a process were a trace; called after the last one. */

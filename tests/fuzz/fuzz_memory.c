@@ -32,7 +32,7 @@ static void check(const lsi_memory_file *file)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     lsi_memory_file *file = NULL;
-    if (fuzz_ok(lsi_memory_parse((const char *)data, size, "x", &file)))
+    if (fuzz_ok(lsi_memory_read(fuzz_file(data, size), &file)))
         check(file);
     lsi_memory_file_free(&file);
     return 0;

@@ -29,7 +29,7 @@ static void check(lsi_timeline_process *process)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     lsi_timeline_process *process = NULL;
-    if (fuzz_ok(lsi_timeline_parse(data, size, "x", &process)))
+    if (fuzz_ok(lsi_timeline_read_file(fuzz_file(data, size), &process)))
         check(process);
     lsi_timeline_process_free(&process);
     return 0;

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "observe/chunks.h"
 
@@ -42,6 +44,19 @@ static inline chunks_bytes chunks_begin(const char *members)
     chunks_put(&b, LSI_CHUNKS_MAGIC, LSI_CHUNKS_MAGIC_BYTES);
     chunks_put_chunk(&b, 'H', head, (size_t)n);
     return b;
+}
+
+/* The path of a file in memory with these bytes, always the same one. */
+static inline const char *chunks_file(const void *data, size_t n)
+{
+    static int fd = -1;
+    static char path[40];
+    if (fd < 0)
+        fd = memfd_create("chunks", MFD_CLOEXEC);
+    assert_true(fd >= 0 && ftruncate(fd, 0) == 0);
+    assert_int_equal(pwrite(fd, data, n, 0), n);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return path;
 }
 
 /* A chunk of these bytes. */

@@ -16,7 +16,7 @@ static chunks_bytes begin_file(void)
 static void check_refused(const void *data, size_t bytes, const char *message)
 {
     lsi_memory_file *f = NULL;
-    assert_error(lsi_memory_parse(data, bytes, "x", &f), LS_ERR_FORMAT,
+    assert_error(lsi_memory_read(chunks_file(data, bytes), &f), LS_ERR_FORMAT,
                  message);
     assert_null(f);
 }
@@ -97,7 +97,7 @@ static void what_was_cut_off_is_good_up_to_there(void **state)
     CHUNK(&b, 'M', LSI_MEMORY_KEPT_NOW, 0, 100, LSI_MEMORY_TAKEN_OF_POOL, 1, 10,
           64, 3, 0, 0, 0, 0, 0);
     CHUNK(&b, 'M', LSI_MEMORY_TAKEN_OF_POOL, 2, 20, 32, 3, 0, 0, 0, 0, 0);
-    assert_ok(lsi_memory_parse(b.data, b.n - 1, "x", &f));
+    assert_ok(lsi_memory_read(chunks_file(b.data, b.n - 1), &f));
     assert_false(f->process->whole);
     assert_int_equal(f->n_blocks, 1);
     assert_int_equal(f->peak, 100);

@@ -4,6 +4,8 @@
  */
 #include "testing.h"
 
+#include "chunks.h"
+
 #include <dirent.h>
 #include <jansson.h>
 #include <pthread.h>
@@ -275,7 +277,8 @@ static void what_is_cut_off_is_good_up_to_there(void **state)
     lsi_span_stop();
     char *const text = read_file(&bytes);
     for (size_t n = 0; n <= bytes; n += n < 2000 ? 1 : 997) {
-        const ls_status status = lsi_timeline_parse(text, n, "cut", &p);
+        const ls_status status =
+            lsi_timeline_read_file(chunks_file(text, n), &p);
         if (status != LS_OK) {
             assert_int_equal(status, LS_ERR_FORMAT);
             assert_int_equal(good, 0); /* a longer one is never worse */
@@ -288,7 +291,7 @@ static void what_is_cut_off_is_good_up_to_there(void **state)
         lsi_timeline_process_free(&p);
     }
     assert_true(good > 0);
-    assert_ok(lsi_timeline_parse(text, bytes, "all", &p));
+    assert_ok(lsi_timeline_read_file(chunks_file(text, bytes), &p));
     assert_true(p->whole);
     assert_int_equal(p->n, 20000);
     lsi_timeline_process_free(&p);
@@ -305,19 +308,20 @@ static void what_is_foreign_is_refused(void **state)
     ls_range_pop();
     lsi_span_stop();
     char *const text = read_file(&bytes);
-    assert_error(lsi_timeline_parse("{}", 2, "a.json", &p), LS_ERR_FORMAT,
-                 "a.json is not a trace or a recording");
-    assert_error(lsi_timeline_parse(text, 0, "empty", &p), LS_ERR_FORMAT,
-                 "empty is not a trace or a recording");
+    assert_error(lsi_timeline_read_file(chunks_file("{}", 2), &p),
+                 LS_ERR_FORMAT, "is not a trace or a recording");
+    assert_error(lsi_timeline_read_file(chunks_file(text, 0), &p),
+                 LS_ERR_FORMAT, "is not a trace or a recording");
     char *const version = strstr(text + 13, "\"lockstep_trace\":2");
     assert_non_null(version);
     version[17] = '9';
-    assert_error(lsi_timeline_parse(text, bytes, "x", &p), LS_ERR_FORMAT,
-                 "x is a trace of version 9; this program reads 2");
+    assert_error(lsi_timeline_read_file(chunks_file(text, bytes), &p),
+                 LS_ERR_FORMAT,
+                 "is a trace of version 9; this program reads 2");
     version[17] = '2';
     text[8] = 'Q';
-    assert_error(lsi_timeline_parse(text, bytes, "x", &p), LS_ERR_FORMAT,
-                 "x is not a valid trace");
+    assert_error(lsi_timeline_read_file(chunks_file(text, bytes), &p),
+                 LS_ERR_FORMAT, "is not a valid trace");
     lsi_free(text);
 }
 
