@@ -239,7 +239,7 @@ ls_status lsi_memory_take(lsi_timeline_process *p, const char *path,
     reader r = {
         .path = path, .at = at, .end = end, .process = p, .file = p->memory};
     while (r.at < r.end) {
-        uint64_t n[LSI_MEMORY_NUMBERS];
+        uint64_t n[LSI_MEMORY_NUMBERS] = {0};
         const unsigned event = *r.at++;
         if (event >= LSI_MEMORY_EVENTS)
             return wrong(&r, "is of an unknown kind");
