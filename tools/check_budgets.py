@@ -26,7 +26,8 @@ P90_LINES = 40
 
 FOLDERS = ("include", "lib", "program", "tests", "examples", "bench")
 SOURCE = (".c", ".cpp", ".h", ".cu")
-KERNELS = os.path.join("lib", "array", "kernels") + os.sep
+KERNELS = (os.path.join("lib", "array", "kernels") + os.sep,
+           os.path.join("lib", "fold") + os.sep)
 NOT_CODE = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)", re.S)

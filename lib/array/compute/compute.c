@@ -1,17 +1,17 @@
 /* What all operations need; see compute.h. */
 #include "array/compute/compute.h"
 
-#include "array/kernels/kernels.h"
 #include "base/error.h"
+#include "fold/fold.h"
 
 ls_status lsi_compute_check(void)
 {
-    return lsi_kernels_check();
+    return lsi_fold_check();
 }
 
 lsi_isa lsi_compute_isa(void)
 {
-    return lsi_kernels_get()->isa;
+    return lsi_fold_get()->isa;
 }
 
 ls_status lsi_compute_check_indices(const char *what, lsi_indices indices,

@@ -11,6 +11,8 @@
  *   - a kernel is single-threaded; the operations (lib/array/compute), which
  * alone see the table, divide work among threads;
  *   - kernels do not allocate and cannot fail.
+ *
+ * The slots `reduce` and `convert` (fold/fold.def) are those of fold/fold.h.
  */
 #ifndef LS_ARRAY_KERNELS_KERNELS_H
 #define LS_ARRAY_KERNELS_KERNELS_H
@@ -25,11 +27,13 @@
 #include "array/kernels/winograd.h"
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "fold/fold.h"
 #include "lockstep/types.h"
 
 typedef struct lsi_kernels {
 #define X(name, args) void(*name) args;
 #include "array/kernels/kernels.def"
+#include "fold/fold.def"
 #undef X
     lsi_isa isa;
 
@@ -44,12 +48,6 @@ typedef struct lsi_kernels {
 
 /* The table for this process, filled on first use. Never NULL. */
 const lsi_kernels *lsi_kernels_get(void);
-
-/*
- * Whether LOCKSTEP_ISA is a level that this machine has. Asked by what makes
- * the things that compute: groups, tensors, parameters, tapes, datasets.
- */
-ls_status lsi_kernels_check(void);
 
 /* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);

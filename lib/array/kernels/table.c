@@ -1,6 +1,6 @@
 /*
  * The kernel table: the reference fills every slot, then each instruction
- * level up to the wanted one replaces what it does better.
+ * level up to that of fold/fold.h replaces what it does better.
  */
 #include <pthread.h>
 #include <stddef.h>
@@ -10,7 +10,6 @@
 
 static pthread_once_t fill_once = PTHREAD_ONCE_INIT;
 static lsi_kernels process_table;
-static lsi_error process_error;
 
 /* A build with sanitizers may have the reference only (CMakeLists.txt). */
 #define IF_ANY(fill) fill
@@ -33,26 +32,21 @@ static void (*const fills[LSI_ISA_COUNT])(lsi_kernels *table) = {
 #undef X
 };
 
-static void climb(lsi_kernels *table, lsi_isa isa)
+/* As high as `fold`, whose kernels are those of all slots of these names. */
+static void climb(lsi_kernels *table, const lsi_fold_table *fold)
 {
-    for (unsigned level = 0; level <= isa; level++)
+    for (unsigned level = 0; level <= fold->isa; level++)
         if (fills[level] != NULL)
             fills[level](table);
-    table->isa = isa;
+#define X(name, args) table->name = fold->name;
+#include "fold/fold.def"
+#undef X
+    table->isa = fold->isa;
 }
 
-/* Also after an error, which lsi_kernels_check tells, there is a table. */
 static void fill(void)
 {
-    lsi_isa isa = lsi_cpu_isa();
-    (void)lsi_error_keep(&process_error, lsi_isa_from_env(&isa));
-    climb(&process_table, isa);
-}
-
-ls_status lsi_kernels_check(void)
-{
-    pthread_once(&fill_once, fill);
-    return lsi_error_again(&process_error);
+    climb(&process_table, lsi_fold_get());
 }
 
 const lsi_kernels *lsi_kernels_get(void)
@@ -63,11 +57,8 @@ const lsi_kernels *lsi_kernels_get(void)
 
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out)
 {
-    if (!lsi_isa_available(isa))
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "kernels of level %s asked for, but this processor "
-                        "does not have that",
-                        lsi_isa_name(isa));
-    climb(out, isa);
+    lsi_fold_table fold;
+    LS_TRY(lsi_fold_at(isa, &fold));
+    climb(out, &fold);
     return LS_OK;
 }

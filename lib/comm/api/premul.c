@@ -4,12 +4,12 @@
  * is too short or too narrow, in memory of the request. Products and sums of
  * half types are in f32, which is what travels; the sum is rounded once.
  */
-#include "array/compute/serial.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
+#include "fold/serial.h"
 
 static bool is_half(ls_dtype dtype)
 {

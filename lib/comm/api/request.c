@@ -3,10 +3,8 @@
  */
 #include "comm/api/request.h"
 
-#include "array/compute/serial.h"
 #include <assert.h>
 
-#include "array/compute/serial.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
@@ -17,6 +15,7 @@
 #include "comm/core/wait.h"
 #include "comm/health/recorder.h"
 #include "comm/state/forks.h"
+#include "fold/serial.h"
 
 /* A collective to be planned. */
 typedef struct wanted {

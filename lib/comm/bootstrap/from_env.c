@@ -1,18 +1,18 @@
 /*
  * ls_group_from_env: read the environment, meet the others, settle.
  */
-#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/transports.h"
 #include "comm/node/rank_cpus.h"
+#include "fold/fold.h"
 #include "observe/crash.h"
 
 ls_status ls_group_from_env(ls_group **group)
 {
     lsi_watch_crashes();
-    LS_TRY(lsi_compute_check());
+    LS_TRY(lsi_fold_check());
     lsi_world world;
     double seconds;
     ls_group *made = NULL;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/structs.h"
@@ -16,6 +15,7 @@
 #include "comm/bootstrap/transports.h"
 #include "comm/node/rank_cpus.h"
 #include "comm/state/segment.h"
+#include "fold/fold.h"
 #include "observe/crash.h"
 
 enum { NAME_BYTES = 128 };
@@ -189,7 +189,7 @@ ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
 {
     LS_NEED(group, name);
     lsi_watch_crashes();
-    LS_TRY(lsi_compute_check());
+    LS_TRY(lsi_fold_check());
     ls_store own;
     if (store != NULL) {
         LS_TRY(LSI_STRUCT_READ(&own, store, ls_store, get));

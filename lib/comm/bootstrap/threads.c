@@ -1,12 +1,12 @@
 /*
  * Groups whose ranks are threads of one process.
  */
-#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/group.h"
 #include "comm/node/inproc.h"
 #include "comm/node/rank_cpus.h"
+#include "fold/fold.h"
 
 static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
 {
@@ -26,7 +26,7 @@ static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
 ls_status ls_group_open_threads(ls_group **groups, int size)
 {
     LS_NEED(groups);
-    LS_TRY(lsi_compute_check());
+    LS_TRY(lsi_fold_check());
     lsi_node_memory *node = NULL;
     void *block = NULL;
     if (size < 1 || size > LSI_MAX_RANKS)

@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "array/compute/serial.h"
 #include "base/error.h"
+#include "fold/serial.h"
 
 static bool is_half(ls_dtype dtype)
 {

@@ -3,10 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "array/compute/serial.h"
 #include "comm/node/copy.h"
 #include "comm/node/shared.h"
 #include "comm/state/channels.h"
+#include "fold/serial.h"
 
 enum {
     LARGE = 16 << 20, /* bytes; 10 MB are slower so */

@@ -4,7 +4,7 @@
  * The largest power of two P that fits takes part. The ranks from P on are
  * folded in first: rank P + r gives its data to rank r, and gets the result at
  * the end. In round k = 0..rounds-1 the distance is P/2, P/4, ..., 1. So data
- * are added up in the order of the fold in kernels.def.
+ * are added up in the order of the fold in fold.def.
  *
  * In halving, partners have the same blocks, and each keeps the half in which
  * its own block lies. Doubling goes the same way back.

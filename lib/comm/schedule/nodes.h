@@ -12,7 +12,7 @@
  *                power of two in both directions, and with a number of nodes
  *                that is none, one more at either end.
  *
- * Both add in the order of the fold in kernels.def, so they give the same bits.
+ * Both add in the order of the fold in fold.def, so they give the same bits.
  *
  * What has a root is the same with less: a reduce adds up like that, but the
  * sums move towards the root's node only. A broadcast is the way back: the

@@ -7,7 +7,7 @@
  *     M2 = M2_a + M2_b + d^2 * na * nb / n
  * (Chan, Golub, LeVeque 1979), in which nothing cancels: a mean of any size
  * costs the variance no digits. The combination is done in double, in the order
- * in which reductions fold (kernels.def).
+ * in which reductions fold (fold.def).
  */
 #include <math.h>
 

@@ -55,7 +55,7 @@ static uint64_t added(uint64_t a, uint64_t b)
     return x * 0xbf58476d1ce4e5b9u + 1;
 }
 
-/* Folds as kernels.def says. */
+/* Folds as fold.def says. */
 static uint64_t folded(const uint64_t *values, int n)
 {
     uint64_t x[MOST];

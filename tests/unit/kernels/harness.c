@@ -15,7 +15,7 @@ const size_t test_length_count = TEST_COUNT(test_lengths);
 const lsi_kernels *reference(void)
 {
     static lsi_kernels table;
-    lsi_kernels_fill_ref(&table);
+    assert_ok(lsi_kernels_at(LSI_ISA_REF, &table));
     return &table;
 }
 

@@ -14,6 +14,7 @@
 
 #define X(name, args) void check_##name(const lsi_kernels *k);
 #include "array/kernels/kernels.def"
+#include "fold/fold.def"
 #undef X
 
 /* Half the distance from 1 to the next f32: the error of one rounding. */

@@ -12,6 +12,7 @@ typedef struct row {
 static const row rows[] = {
 #define X(name, args) {#name, check_##name},
 #include "array/kernels/kernels.def"
+#include "fold/fold.def"
 #undef X
 };
 

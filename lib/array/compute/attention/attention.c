@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "array/kernels/kernels.h"
+#include "array/compute/compute.h"
 #include "base/error.h"
 #include "observe/spans.h"
 
@@ -151,7 +151,7 @@ ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
                                    ls_attention_method m, size_t *bytes)
 {
     LS_NEED(shape, bytes);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
@@ -184,7 +184,7 @@ ls_status ls_attention_forward(const ls_attention_shape *shape,
                                const void *q, const void *k, const void *v)
 {
     LS_NEED(shape);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
@@ -208,7 +208,7 @@ ls_status ls_attention_backward(const ls_attention_shape *shape,
                                 const float *saved)
 {
     LS_NEED(shape);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));

@@ -1,6 +1,6 @@
 /* Attention for AVX-512 with AMX. */
 #define PRODUCT_TILES 1
-#include "array/kernels/avx512/vector.h"
+#include "fold/avx512/vector.h"
 
 #include "array/kernels/amx/panel.h"
 #include "array/kernels/attention/tile_level.h"

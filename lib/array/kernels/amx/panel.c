@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "array/kernels/avx512/vector.h"
+#include "fold/avx512/vector.h"
 
 #define UNROLL _Pragma("GCC unroll 16")
 

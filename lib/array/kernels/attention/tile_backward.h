@@ -12,11 +12,10 @@
 #include "array/kernels/attention/tile_forward.h"
 
 enum {
-    BLOCK = LSI_FLASH_BLOCK,
     /* Keys whose scores are in the first-level cache at once. */
     CHUNK = 64,
     /* A row of P or dS; not a power of two, which would share cache sets. */
-    SCORE_LD = BLOCK + 32
+    SCORE_LD = LSI_FLASH_BLOCK + 32
 };
 
 /* ---- packed blocks ---------------------------------------------------------
@@ -35,7 +34,7 @@ INLINE size_t lanes_floats(size_t d, bool direct, const bool half)
 {
     return direct && lanes_width(d) == d
                ? 0
-               : words_of(BLOCK, half) * lanes_width(d);
+               : words_of(LSI_FLASH_BLOCK, half) * lanes_width(d);
 }
 
 INLINE query_memory divide_queries(float *base, size_t d, bool direct,
@@ -45,13 +44,13 @@ INLINE query_memory divide_queries(float *base, size_t d, bool direct,
     size_t used = 0;
     const size_t words = words_of(d, half);
     const size_t lanes = lanes_floats(d, direct, half);
-    w.q_columns = carve(base, &used, BLOCK * words);
-    w.dout_columns = carve(base, &used, BLOCK * words);
+    w.q_columns = carve(base, &used, LSI_FLASH_BLOCK * words);
+    w.dout_columns = carve(base, &used, LSI_FLASH_BLOCK * words);
     w.q_lanes = carve(base, &used, lanes);
     w.dout_lanes = carve(base, &used, lanes);
-    w.m = carve(base, &used, BLOCK);
-    w.inverse = carve(base, &used, BLOCK);
-    w.delta = carve(base, &used, BLOCK);
+    w.m = carve(base, &used, LSI_FLASH_BLOCK);
+    w.inverse = carve(base, &used, LSI_FLASH_BLOCK);
+    w.delta = carve(base, &used, LSI_FLASH_BLOCK);
     w.total = used;
     return w;
 }
@@ -66,7 +65,7 @@ INLINE key_memory divide_keys(float *base, size_t d, bool direct,
 {
     key_memory w;
     size_t used = 0;
-    const size_t rows = direct ? 0 : BLOCK * words_of(d, half);
+    const size_t rows = direct ? 0 : LSI_FLASH_BLOCK * words_of(d, half);
     const size_t lanes = lanes_floats(d, direct, half);
     w.k_rows = carve(base, &used, rows);
     w.v_rows = carve(base, &used, rows);
@@ -100,7 +99,7 @@ INLINE vf dot_rows(const char *a, const char *b, size_t d, const bool half)
 INLINE void find_delta(float *delta, const lsi_flash_query_block *b,
                        const lsi_flash_backward *s, const bool half)
 {
-    for (size_t row = 0; row < BLOCK; row += LANES) {
+    for (size_t row = 0; row < LSI_FLASH_BLOCK; row += LANES) {
         float columns[LANES * LANES];
         vf sums[LANES], total = vf_set(0.0F);
         for (size_t i = 0; i < LANES; i++)
@@ -120,7 +119,7 @@ INLINE void start_queries(const lsi_flash_query_block *b,
 {
     const query_memory w = divide_queries(b->packed, s->d, s->direct, half);
     const size_t words = words_of(s->d, half);
-    for (size_t at = 0; at < BLOCK && at < round_up(b->rows, PANEL);
+    for (size_t at = 0; at < LSI_FLASH_BLOCK && at < round_up(b->rows, PANEL);
          at += PANEL) {
         const size_t n = smaller(PANEL, b->rows - at);
         pack_columns(w.q_columns + at * words, b->q, at, n, s->d, half);
@@ -128,7 +127,7 @@ INLINE void start_queries(const lsi_flash_query_block *b,
     }
     (void)pack_lanes(w.q_lanes, b->q, 0, b->rows, s->d, half);
     (void)pack_lanes(w.dout_lanes, b->dout, 0, b->rows, s->d, half);
-    for (size_t i = 0; i < BLOCK; i++) {
+    for (size_t i = 0; i < LSI_FLASH_BLOCK; i++) {
         w.m[i] = i < b->rows ? b->saved[i].max : FLT_MAX;
         w.inverse[i] = i < b->rows ? b->saved[i].scale : 0.0F;
     }
@@ -164,7 +163,7 @@ INLINE pair_memory divide_pair(float *base, const bool half)
 {
     pair_memory w;
     size_t used = 0;
-    const size_t words = (size_t)BLOCK * SCORE_LD / (half ? 2 : 1);
+    const size_t words = (size_t)LSI_FLASH_BLOCK * SCORE_LD / (half ? 2 : 1);
     w.s = carve(base, &used, CHUNK * PANEL);
     w.dp = carve(base, &used, CHUNK * PANEL);
     w.p = carve(base, &used, words);

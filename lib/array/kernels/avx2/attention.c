@@ -1,5 +1,5 @@
 /* Attention for AVX2 with FMA. */
-#include "array/kernels/avx2/vector.h"
+#include "fold/avx2/vector.h"
 
 #include "array/kernels/attention/tile_level.h"
 

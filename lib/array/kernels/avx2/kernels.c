@@ -1,5 +1,5 @@
 /* The kernels at the level AVX2. */
-#include "array/kernels/avx2/vector.h"
+#include "fold/avx2/vector.h"
 
 #include "array/kernels/attention/flash.h"
 #include "array/kernels/simd/simd.h"

@@ -1,5 +1,5 @@
 /* Attention for AVX-512. */
-#include "array/kernels/avx512/vector.h"
+#include "fold/avx512/vector.h"
 
 #include "array/kernels/attention/tile_level.h"
 

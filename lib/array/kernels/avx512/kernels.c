@@ -1,5 +1,5 @@
 /* The kernels at the level AVX-512. */
-#include "array/kernels/avx512/vector.h"
+#include "fold/avx512/vector.h"
 
 #include "array/kernels/attention/flash.h"
 #include "array/kernels/simd/simd.h"

@@ -1,5 +1,5 @@
 /* Attention for AVX-512 with its bf16 instructions. */
-#include "array/kernels/avx512/vector.h"
+#include "fold/avx512/vector.h"
 
 #include "array/kernels/attention/tile_level.h"
 #include "array/kernels/avx512_bf16/winograd_parts.h"

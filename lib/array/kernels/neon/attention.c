@@ -1,5 +1,5 @@
 /* Attention for NEON. */
-#include "array/kernels/neon/vector.h"
+#include "fold/neon/vector.h"
 
 #include "array/kernels/attention/tile_level.h"
 

@@ -1,5 +1,5 @@
 /* The kernels at the level NEON. */
-#include "array/kernels/neon/vector.h"
+#include "fold/neon/vector.h"
 
 #include "array/kernels/attention/flash.h"
 #include "array/kernels/simd/simd.h"

@@ -99,3 +99,11 @@ void lsi_ref_dropout(float *y, const float *x, size_t n, lsi_rng_key key,
         y[i] = keep ? x[i] * factor : 0.0F;
     }
 }
+
+void lsi_ref_normalize_u8(float *y, const uint8_t *x, size_t pixels,
+                          const float scale[3], const float shift[3])
+{
+    for (size_t c = 0; c < 3; c++)
+        for (size_t i = c * pixels; i < (c + 1) * pixels; i++)
+            y[i] = fmaf((float)x[i], scale[c], shift[c]);
+}

@@ -107,4 +107,18 @@ void LSI_SIMD(relu_backward)(float *dx, const float *dy, const float *y,
     });
 }
 
+void LSI_SIMD(normalize_u8)(float *y, const uint8_t *x, size_t pixels,
+                            const float scale[3], const float shift[3])
+{
+    for (size_t c = 0; c < 3; c++) {
+        const vf a = vf_set(scale[c]);
+        const vf b = vf_set(shift[c]);
+        const uint8_t *from = x + c * pixels;
+        float *to = y + c * pixels;
+        FOR_LANES(pixels, {
+            vf_store(to + i, vf_fma(vf_load_u8(from + i, m), a, b), m);
+        });
+    }
+}
+
 #endif

@@ -7,11 +7,11 @@
 
 #include <assert.h>
 
-#include "array/compute/serial.h"
 #include "base/error.h"
 #include "comm/coll/nest.h"
 #include "comm/coll/points.h"
 #include "comm/net/internode.h"
+#include "fold/serial.h"
 
 static const lsi_stages *stages_of(const lsi_collective *op)
 {

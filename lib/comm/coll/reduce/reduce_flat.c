@@ -1,7 +1,7 @@
 /*
  * All-reduce, reduce and reduce-scatter of little data: each rank has put all
  * it has into its cell, and each rank that wants a result computes it alone,
- * folded as in kernels.def.
+ * folded as in fold.def.
  *
  * This is `flat`, where nothing but the size decides, and `packed`, which the
  * ranks agree on if no rank's memory is shared.

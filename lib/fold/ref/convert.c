@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "array/kernels/ref/ref.h"
 #include "base/half.h"
+#include "fold/levels.h"
 
 /*
  * f32 from double, rounded to odd: a second rounding, to a half type, then
@@ -129,12 +129,4 @@ void lsi_ref_convert(void *dst, ls_dtype dst_dtype, const void *src,
         functions[dst_dtype](dst, src, src_dtype, n);
     else if (n > 0 && dst != src)
         memcpy(dst, src, n * ls_dtype_size(dst_dtype));
-}
-
-void lsi_ref_normalize_u8(float *y, const uint8_t *x, size_t pixels,
-                          const float scale[3], const float shift[3])
-{
-    for (size_t c = 0; c < 3; c++)
-        for (size_t i = c * pixels; i < (c + 1) * pixels; i++)
-            y[i] = fmaf((float)x[i], scale[c], shift[c]);
 }

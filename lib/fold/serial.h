@@ -3,8 +3,8 @@
  * which has other things to do, over the range that has arrived. Everything
  * else uses operations that divide their work among threads.
  */
-#ifndef LS_ARRAY_COMPUTE_SERIAL_H
-#define LS_ARRAY_COMPUTE_SERIAL_H
+#ifndef LS_FOLD_SERIAL_H
+#define LS_FOLD_SERIAL_H
 
 #include <stddef.h>
 

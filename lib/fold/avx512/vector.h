@@ -7,8 +7,8 @@
  * constant LANES, and the test for it goes away. Lanes that a load leaves out
  * are 0.
  */
-#ifndef LS_ARRAY_KERNELS_AVX512_VECTOR_H
-#define LS_ARRAY_KERNELS_AVX512_VECTOR_H
+#ifndef LS_FOLD_AVX512_VECTOR_H
+#define LS_FOLD_AVX512_VECTOR_H
 
 #include <immintrin.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * F16C; see avx512/vector.h. A mask is a vector with all bits of a lane set or
  * clear.
  */
-#ifndef LS_ARRAY_KERNELS_AVX2_VECTOR_H
-#define LS_ARRAY_KERNELS_AVX2_VECTOR_H
+#ifndef LS_FOLD_AVX2_VECTOR_H
+#define LS_FOLD_AVX2_VECTOR_H
 
 #include <immintrin.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * The words in which simd/ and attention/ are written, for NEON of 64-bit ARM;
  * see avx512/vector.h. A mask is a vector with all bits of a lane set or clear.
  */
-#ifndef LS_ARRAY_KERNELS_NEON_VECTOR_H
-#define LS_ARRAY_KERNELS_NEON_VECTOR_H
+#ifndef LS_FOLD_NEON_VECTOR_H
+#define LS_FOLD_NEON_VECTOR_H
 
 #include <arm_neon.h>
 #include <stddef.h>

@@ -6,10 +6,11 @@
  * elements are what compilers vectorize well. The common case, sums of up to
  * four arrays of f32 or halves, is kept in registers instead.
  */
-#ifndef LS_ARRAY_KERNELS_SIMD_REDUCE_H
-#define LS_ARRAY_KERNELS_SIMD_REDUCE_H
+#ifndef LS_FOLD_SIMD_REDUCE_H
+#define LS_FOLD_SIMD_REDUCE_H
 
-#include "array/kernels/simd/words.h"
+#include "fold/levels.h"
+#include "fold/simd/words.h"
 
 enum { REDUCE_CHUNK = 512 };
 
@@ -294,8 +295,8 @@ static bool reduce_sum(void *dst, const void *const *srcs, int n_srcs, size_t n,
     return true;
 }
 
-void LSI_SIMD(reduce)(void *dst, const void *const *srcs, int n_srcs, size_t n,
-                      ls_dtype dtype, ls_reduce_op op, double factor)
+static void reduce(void *dst, const void *const *srcs, int n_srcs, size_t n,
+                   ls_dtype dtype, ls_reduce_op op, double factor)
 {
     if (op == LS_SUM && reduce_sum(dst, srcs, n_srcs, n, dtype, factor))
         return;

@@ -3,12 +3,12 @@
  * type and operation, made by macros; integers are computed unsigned so that
  * overflow wraps.
  *
- * The fold (see kernels.def) of n sources is a tree: its root joins the fold of
+ * The fold (see fold.def) of n sources is a tree: its root joins the fold of
  * the sources with even numbers and that of those with odd ones, each of which
  * is a fold again.
  */
-#include "array/kernels/ref/ref.h"
 #include "base/half.h"
+#include "fold/levels.h"
 
 /* A comparison with NaN is false, so the last test lets NaN through. */
 #define MIN(acc, x)        ((x) < (acc) || (x) != (x) ? (x) : (acc))

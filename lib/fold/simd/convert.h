@@ -1,10 +1,11 @@
 /*
  * The conversions that training does; the others are left to the reference.
  */
-#ifndef LS_ARRAY_KERNELS_SIMD_CONVERT_H
-#define LS_ARRAY_KERNELS_SIMD_CONVERT_H
+#ifndef LS_FOLD_SIMD_CONVERT_H
+#define LS_FOLD_SIMD_CONVERT_H
 
-#include "array/kernels/simd/words.h"
+#include "fold/levels.h"
+#include "fold/simd/words.h"
 
 #define CONVERT(name, src_type, dst_type, LOAD, STORE)                         \
     static void name(void *dst, const void *src, size_t n)                     \
@@ -14,11 +15,6 @@
         FOR_LANES(n, { STORE(to + i, LOAD(from + i, m), m); });                \
     }
 
-INLINE vf vf_load_u8(const uint8_t *p, size_t m)
-{
-    return vf_from_vi(vi_load_u8(p, m));
-}
-
 CONVERT(f32_to_bf16, float, uint16_t, vf_load, vf_store_bf16)
 CONVERT(bf16_to_f32, uint16_t, float, vf_load_bf16, vf_store)
 CONVERT(f32_to_f16, float, uint16_t, vf_load, vf_store_f16)
@@ -27,8 +23,8 @@ CONVERT(f16_to_bf16, uint16_t, uint16_t, vf_load_f16, vf_store_bf16)
 CONVERT(bf16_to_f16, uint16_t, uint16_t, vf_load_bf16, vf_store_f16)
 CONVERT(u8_to_f32, uint8_t, float, vf_load_u8, vf_store)
 
-void LSI_SIMD(convert)(void *dst, ls_dtype dst_dtype, const void *src,
-                       ls_dtype src_dtype, size_t n)
+static void convert(void *dst, ls_dtype dst_dtype, const void *src,
+                    ls_dtype src_dtype, size_t n)
 {
     typedef void convert_fn(void *dst, const void *src, size_t n);
     static convert_fn *const functions[LS_DTYPE_COUNT][LS_DTYPE_COUNT] = {
@@ -41,20 +37,6 @@ void LSI_SIMD(convert)(void *dst, ls_dtype dst_dtype, const void *src,
         fn(dst, src, n);
     else
         lsi_ref_convert(dst, dst_dtype, src, src_dtype, n);
-}
-
-void LSI_SIMD(normalize_u8)(float *y, const uint8_t *x, size_t pixels,
-                            const float scale[3], const float shift[3])
-{
-    for (size_t c = 0; c < 3; c++) {
-        const vf a = vf_set(scale[c]);
-        const vf b = vf_set(shift[c]);
-        const uint8_t *from = x + c * pixels;
-        float *to = y + c * pixels;
-        FOR_LANES(pixels, {
-            vf_store(to + i, vf_fma(vf_load_u8(from + i, m), a, b), m);
-        });
-    }
 }
 
 #endif
