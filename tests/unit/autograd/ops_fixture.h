@@ -5,7 +5,8 @@
 #ifndef LS_TEST_OPS_FIXTURE_H
 #define LS_TEST_OPS_FIXTURE_H
 
-#include "lockstep/autograd.h"
+/* Before the tape below, which its parameters have the name of. */
+#include "model/autograd/ops/ops.h"
 
 extern ls_tape *tape; /* of the running test */
 
