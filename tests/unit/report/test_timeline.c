@@ -256,17 +256,17 @@ static void the_timeline_is_json(void **state)
 
 /* ---- files that are something else --------------------------------------- */
 
-static char *read_file(size_t *bytes)
+static void read_file(char **text, size_t *bytes)
 {
-    char path[128], *text;
+    char path[128];
     snprintf(path, sizeof path, "%s/process-%d.lstrace", folder, (int)getpid());
-    assert_ok(lsi_read_regular(path, 0, &text, bytes));
-    return text;
+    assert_ok(lsi_read_regular(path, 0, text, bytes));
 }
 
 static void what_is_cut_off_is_good_up_to_there(void **state)
 {
     lsi_timeline_process *p = NULL;
+    char *text = NULL;
     size_t bytes, most = 0, good = 0;
     (void)state;
     assert_ok(lsi_span_start(folder));
@@ -275,7 +275,7 @@ static void what_is_cut_off_is_good_up_to_there(void **state)
         ls_range_pop();
     }
     lsi_span_stop();
-    char *const text = read_file(&bytes);
+    read_file(&text, &bytes);
     for (size_t n = 0; n <= bytes; n += n < 2000 ? 1 : 997) {
         const ls_status status =
             lsi_timeline_read_file(chunks_file(text, n), &p);
@@ -301,13 +301,14 @@ static void what_is_cut_off_is_good_up_to_there(void **state)
 static void what_is_foreign_is_refused(void **state)
 {
     lsi_timeline_process *p = NULL;
+    char *text = NULL;
     size_t bytes;
     (void)state;
     assert_ok(lsi_span_start(folder));
     ls_range_push("range");
     ls_range_pop();
     lsi_span_stop();
-    char *const text = read_file(&bytes);
+    read_file(&text, &bytes);
     assert_error(lsi_timeline_read_file(chunks_file("{}", 2), &p),
                  LS_ERR_FORMAT, "is not a trace or a recording");
     assert_error(lsi_timeline_read_file(chunks_file(text, 0), &p),
