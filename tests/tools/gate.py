@@ -23,10 +23,15 @@ class GateTest(unittest.TestCase):
         with open(full, "w", encoding="utf-8") as file:
             file.write(text)
 
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def arguments(self):
+        return ["--root", self.folder.name]
+
     def run_gate(self):
         return subprocess.run(
-            [sys.executable, os.path.join(TOOLS, self.gate), "--root",
-             self.folder.name],
+            [sys.executable, os.path.join(TOOLS, self.gate), *self.arguments()],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             check=False)
 

@@ -5,6 +5,8 @@
 #ifndef TESTS_KERNELS_DENSE_H
 #define TESTS_KERNELS_DENSE_H
 
+#include <stdio.h>
+
 #include "array/compute/dense.h"
 #include "harness.h"
 #include "testing.h"
@@ -15,7 +17,10 @@ enum { TEST_SKIPPED = 77 };
 static inline bool level_is_missing(void)
 {
     lsi_isa isa;
-    return lsi_isa_from_env(&isa) == LS_ERR_UNSUPPORTED;
+    if (lsi_isa_from_env(&isa) != LS_ERR_UNSUPPORTED)
+        return false;
+    printf("%s\n", ls_last_error());
+    return true;
 }
 
 #endif

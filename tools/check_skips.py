@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Which tests were skipped, and whether that was to be expected on this machine.
+
+    check_skips.py [--list FILE] [--all] JUNIT...
+
+JUNIT is what `ctest --output-junit` writes. A test counts as skipped if CTest says so;
+so does a case of a test that passed: `[  SKIPPED ] case` of cmocka (TEST/case) and
+`OK (skipped=N)` of unittest (TEST).
+
+FILE (tests/expected_skips.txt) has a row for each skip that is expected:
+
+    TEST | MACHINE | REASON
+
+TEST is a name, with * and ? as in a shell. MACHINE says where the skip is expected:
+`any`, `no root`, `no namespaces` (no network of its own can be made), `cpu FLAG` (a
+processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no installed Python module of that name: no reason under --all). REASON
+is a part of what the test prints; it may be empty.
+
+Exits with 1 if a skip is not expected.
+"""
+
+import argparse
+import collections
+import fnmatch
+import functools
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CASE = re.compile(r"^\[  SKIPPED \] (?!\d+ test)(\S+)", re.M)
+CASES = re.compile(r"^OK \(.*skipped=\d+.*\)", re.M)
+
+Row = collections.namedtuple("Row", "test machine reason line")
+Skip = collections.namedtuple("Skip", "test text")
+
+
+def read_rows(path):
+    """Raises ValueError at a row that is none."""
+    rows = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            fields = [field.strip() for field in line.split("|", 2)]
+            if len(fields) != 3 or not is_machine(fields[1]):
+                raise ValueError(f"{path}:{number}: '{line.strip()}' should be "
+                                 "TEST | MACHINE | REASON")
+            rows.append(Row(*fields, number))
+    return rows
+
+
+def is_machine(machine):
+    return re.fullmatch(r"any|no root|no namespaces|cpu \w+|no module \w+", machine)
+
+
+class Machine:
+    """What a machine is like; `cpuinfo` is the text of /proc/cpuinfo."""
+
+    def __init__(self, cpuinfo, is_root, everything):
+        self.flags = set()
+        for line in cpuinfo.splitlines():
+            if line.startswith(("flags", "Features")):
+                self.flags = set(line.partition(":")[2].split())
+        self.is_root = is_root
+        self.everything = everything
+
+    def matches(self, machine):
+        kind, _, name = machine.rpartition(" ")
+        if kind == "cpu":
+            return name not in self.flags
+        if kind == "no module":
+            return not self.everything and not importlib.util.find_spec(name)
+        if machine == "no namespaces":
+            return not has_namespaces()
+        return machine == "any" or not self.is_root
+
+
+@functools.lru_cache(maxsize=None)
+def has_namespaces():
+    try:
+        return subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"],
+                              stderr=subprocess.DEVNULL, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def skips_in(path):
+    """(number of tests, the skips among them)."""
+    tests = xml.etree.ElementTree.parse(path).getroot().findall("testcase")
+    skips = []
+    for test in tests:
+        name, text = test.get("name"), test.findtext("system-out") or ""
+        skipped = test.find("skipped")
+        if skipped is not None:
+            skips.append(Skip(name, text or skipped.get("message") or ""))
+            continue
+        for case in dict.fromkeys(CASE.findall(text)):
+            skips.append(Skip(f"{name}/{case}", case))
+        if CASES.search(text):
+            skips.append(Skip(name, text))
+    return len(tests), skips
+
+
+def row_of(skip, rows, machine):
+    for row in rows:
+        if fnmatch.fnmatchcase(skip.test, row.test) and row.reason in skip.text \
+                and machine.matches(row.machine):
+            return row
+    return None
+
+
+def last_line(text):
+    """What the test said, without the prefixes of cmocka."""
+    lines = [line for line in text.splitlines()
+             if line.strip() and not line.startswith("[")]
+    return lines[-1].strip() if lines else "it says nothing"
+
+
+def reason_of(skip, row):
+    if row.machine.startswith("no "):
+        return row.machine
+    return row.reason or "not for this test"
+
+
+def grouped(pairs):
+    found = collections.OrderedDict()
+    for reason, test in pairs:
+        found.setdefault(reason, [])
+        if test not in found[reason]:
+            found[reason].append(test)
+    return found
+
+
+def show(title, groups):
+    if groups:
+        print(title)
+    for reason, tests in groups.items():
+        print(f"  {reason}: {', '.join(tests)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", default=os.path.join(
+        ROOT, "tests", "expected_skips.txt"))
+    parser.add_argument("--all", action="store_true",
+                        help="a missing Python module is no reason")
+    parser.add_argument("--cpuinfo", default="/proc/cpuinfo", help=argparse.SUPPRESS)
+    parser.add_argument("junit", nargs="+")
+    asked = parser.parse_args()
+    with open(asked.cpuinfo, encoding="utf-8") as file:
+        machine = Machine(file.read(), os.geteuid() == 0, asked.all)
+    try:
+        rows = read_rows(asked.list)
+    except ValueError as error:
+        sys.exit(f"check_skips: {error}")
+    count, skips = 0, []
+    for path in asked.junit:
+        tests, found = skips_in(path)
+        count += tests
+        skips += found
+    other, processor, unexpected = [], [], []
+    for skip in skips:
+        row = row_of(skip, rows, machine)
+        if row is None:
+            unexpected.append((last_line(skip.text), skip.test))
+        elif row.machine.startswith("cpu "):
+            processor.append((f"no {row.machine[4:]}", skip.test))
+        else:
+            other.append((reason_of(skip, row), skip.test))
+    print(f"{count} tests, {len(skips)} skips, {len(unexpected)} of them not expected")
+    show("skipped:", grouped(other))
+    show("not run on this machine (instructions that its processor lacks):",
+         grouped(processor))
+    show("skipped, and tests/expected_skips.txt does not expect it here:",
+         grouped(unexpected))
+    return 1 if unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
