@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/suspending_clock.h"
 #include "launch/coordinator_state.h"
 
@@ -70,15 +71,9 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
 static ls_status make_member(lsi_coordinator *c, int peer,
                              const lsi_agent_message *join)
 {
-    if (c->n == c->room) {
-        const int room = c->room == 0 ? 8 : 2 * c->room;
-        lsi_job_member *longer =
-            realloc(c->members, (size_t)room * sizeof(*c->members));
-        if (longer == NULL)
-            return lsi_fail(LS_ERR_MEMORY, "no memory for one more node");
-        c->members = longer;
-        c->room = room;
-    }
+    if (!lsi_grow_array(&c->members, (size_t)c->n, &c->room,
+                        sizeof(*c->members)))
+        return lsi_fail(LS_ERR_MEMORY, "no memory for one more node");
     lsi_job_member *const m = &c->members[c->n++];
     *m = (lsi_job_member){.peer = peer,
                           .node = join->node,

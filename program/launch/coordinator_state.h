@@ -44,7 +44,8 @@ struct lsi_coordinator {
     char run[200];
     lsi_coordinator_stage stage;
     lsi_job_member *members;
-    int n, room;
+    int n;
+    size_t room; /* of members */
     int arrivals;
     int restart;
     bool has_started; /* ranks, by this launcher */

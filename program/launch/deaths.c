@@ -2,13 +2,12 @@
 #include "launch/deaths.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "launch/process_stat.h"
 
 void lsi_deaths_open(lsi_deaths *deaths, int n)
 {
@@ -69,27 +68,9 @@ int lsi_deaths_next(lsi_deaths *deaths)
     return rank;
 }
 
-/* The kernel's flags of a process: a field of /proc/PID/stat; 0 if gone. */
-static unsigned long flags_of(pid_t pid)
-{
-    enum { STATE = 3, FLAGS = 9 }; /* as proc(5) counts them */
-    char path[64], text[512];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    const ssize_t bytes = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    /* The name, in parentheses, may hold anything. */
-    const char *at = strrchr(text, ')');
-    for (int field = STATE; at != NULL && field <= FLAGS; field++)
-        at = strchr(at + 1, ' ');
-    return at != NULL ? strtoul(at, NULL, 10) : 0;
-}
-
 bool lsi_is_ending(pid_t pid)
 {
-    static const unsigned long exiting = 4; /* PF_EXITING of linux/sched.h */
-    return (flags_of(pid) & exiting) != 0;
+    static const unsigned long exiting = 4; /* PF_EXITING */
+    lsi_process_stat stat;
+    return lsi_process_stat_read(pid, &stat) && (stat.flags & exiting) != 0;
 }

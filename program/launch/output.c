@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/held.h"
 #include "base/thread.h"
 
 struct lsi_sink {
@@ -72,11 +73,11 @@ static ssize_t write_some(int fd, const char *data, size_t bytes)
     return written;
 }
 
-/* With the lock; what was given up meanwhile is not there any more. */
+/* What was given up meanwhile is not there any more. */
 static void account(lsi_sink *sink, ssize_t written, size_t tried, int error)
 {
     lsi_sink_state *state = &sink->state;
-    assert(pthread_mutex_trylock(&sink->lock) != 0);
+    assert(lsi_mutex_held(&sink->lock));
     if (state->gone)
         return;
     if (written < 0 && error == EPIPE) {
@@ -163,10 +164,10 @@ lsi_sink_state lsi_sink_look(lsi_sink *sink)
     return state;
 }
 
-/* With the lock. Without a thread (a limit on them) it may stand still. */
+/* Without a thread (a limit on them) it may stand still. */
 static void wake_writer(lsi_sink *sink)
 {
-    assert(pthread_mutex_trylock(&sink->lock) != 0);
+    assert(lsi_mutex_held(&sink->lock));
     if (sink->has_writer) {
         pthread_cond_signal(&sink->changed);
         return;
@@ -180,10 +181,9 @@ static void wake_writer(lsi_sink *sink)
     }
 }
 
-/* With the lock, and if there is room. */
 static void add(lsi_sink *sink, const char *data, size_t bytes)
 {
-    assert(pthread_mutex_trylock(&sink->lock) != 0);
+    assert(lsi_mutex_held(&sink->lock));
     assert(bytes <= LSI_SINK_BYTES - sink->state.waiting);
     const size_t end = (sink->begin + sink->state.waiting) % LSI_SINK_BYTES;
     const size_t room = LSI_SINK_BYTES - end;

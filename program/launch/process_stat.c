@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* "pid (name) state ppid ...": the fields behind the name, from 0. */
-enum { PARENT = 1, STARTED = 19, PROCESSOR = 36 };
+enum { STATE, PARENT, FLAGS = 6, STARTED = 19, PROCESSOR = 36 };
 
 /* Some 50 numbers and a name of 15 bytes; false if the process has gone. */
 static bool read_line(pid_t pid, char *text, size_t room)
@@ -35,6 +35,10 @@ bool lsi_process_stat_read(pid_t pid, lsi_process_stat *out)
         at = strchr(at, ' ');
         at = at != NULL ? at + 1 : NULL;
         field++;
+        if (at != NULL && field == STATE)
+            out->state = *at;
+        if (at != NULL && field == FLAGS)
+            out->flags = strtoul(at, NULL, 10);
         if (at != NULL && field == PARENT)
             out->parent = (pid_t)strtol(at, NULL, 10);
         if (at != NULL && field == STARTED)

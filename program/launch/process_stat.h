@@ -8,7 +8,9 @@
 #include <sys/types.h>
 
 typedef struct lsi_process_stat {
+    char state; /* Z: it has ended, and is not reaped */
     pid_t parent;
+    unsigned long flags;        /* PF_... of linux/sched.h */
     unsigned long long started; /* in clock ticks since the boot */
     int processor;              /* where it ran last */
 } lsi_process_stat;

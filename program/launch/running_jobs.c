@@ -190,20 +190,6 @@ static int by_age(const void *a, const void *b)
     return (x->seconds < y->seconds) - (x->seconds > y->seconds);
 }
 
-/* A list that grows; elements are of one size. */
-typedef struct list {
-    char *items;
-    size_t size, n, room;
-} list;
-
-/* Room for one more; its place, or NULL without memory. */
-static void *next_place(list *l)
-{
-    return lsi_grow_array(&l->items, l->n, &l->room, l->size)
-               ? l->items + l->n * l->size
-               : NULL;
-}
-
 /* Calls fn for each rank there is, until it fails. */
 typedef ls_status rank_fn(void *context, pid_t pid, const lsi_job_found *rank);
 
@@ -224,28 +210,33 @@ static ls_status each_rank(rank_fn *fn, void *context)
     return status;
 }
 
+typedef struct job_list {
+    lsi_job_found *all;
+    size_t n, room;
+} job_list;
+
 static ls_status take_job(void *context, pid_t pid, const lsi_job_found *rank)
 {
-    list *const jobs = context;
+    job_list *const of = context;
     (void)pid;
-    if (next_place(jobs) == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu jobs", jobs->n + 1);
-    jobs->n = add_rank((lsi_job_found *)(void *)jobs->items, jobs->n, rank);
+    if (!lsi_grow_array(&of->all, of->n, &of->room, sizeof(*of->all)))
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu jobs", of->n + 1);
+    of->n = add_rank(of->all, of->n, rank);
     return LS_OK;
 }
 
 ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
 {
-    list jobs = {.size = sizeof(lsi_job_found)};
-    const ls_status status = each_rank(take_job, &jobs);
+    job_list found = {0};
+    const ls_status status = each_rank(take_job, &found);
     if (status != LS_OK) {
-        free(jobs.items);
+        free(found.all);
         return status;
     }
-    if (jobs.n > 0)
-        qsort(jobs.items, jobs.n, jobs.size, by_age);
-    *out = (lsi_job_found *)(void *)jobs.items;
-    *n = jobs.n;
+    if (found.n > 0)
+        qsort(found.all, found.n, sizeof(*found.all), by_age);
+    *out = found.all;
+    *n = found.n;
     return LS_OK;
 }
 
@@ -298,7 +289,8 @@ ls_status lsi_find_job(const char *name, lsi_job_found *out)
 
 typedef struct ranks_of {
     const char *id;
-    list ranks;
+    lsi_rank_found *all;
+    size_t n, room;
 } ranks_of;
 
 static ls_status take_rank(void *context, pid_t pid, const lsi_job_found *rank)
@@ -307,12 +299,9 @@ static ls_status take_rank(void *context, pid_t pid, const lsi_job_found *rank)
     lsi_rank_found found = {.rank = rank->first_rank, .pid = pid};
     if (strcmp(rank->id, of->id) != 0 || !read_place(pid, &found))
         return LS_OK;
-    void *const place = next_place(&of->ranks);
-    if (place == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu ranks",
-                        of->ranks.n + 1);
-    memcpy(place, &found, sizeof(found));
-    of->ranks.n++;
+    if (!lsi_grow_array(&of->all, of->n, &of->room, sizeof(*of->all)))
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu ranks", of->n + 1);
+    of->all[of->n++] = found;
     return LS_OK;
 }
 
@@ -324,15 +313,15 @@ static int by_rank(const void *a, const void *b)
 
 ls_status lsi_find_ranks(const char *id, lsi_rank_found **out, size_t *n)
 {
-    ranks_of of = {.id = id, .ranks.size = sizeof(lsi_rank_found)};
+    ranks_of of = {.id = id};
     const ls_status status = each_rank(take_rank, &of);
     if (status != LS_OK) {
-        free(of.ranks.items);
+        free(of.all);
         return status;
     }
-    if (of.ranks.n > 0)
-        qsort(of.ranks.items, of.ranks.n, of.ranks.size, by_rank);
-    *out = (lsi_rank_found *)(void *)of.ranks.items;
-    *n = of.ranks.n;
+    if (of.n > 0)
+        qsort(of.all, of.n, sizeof(*of.all), by_rank);
+    *out = of.all;
+    *n = of.n;
     return LS_OK;
 }

@@ -119,8 +119,8 @@ ls_status lsi_loop_make(lsi_loop *loop);
  */
 ls_status lsi_loop_open(lsi_loop *loop);
 
-/* Gradients of `micro_steps` batches, summed over the ranks. Collective. */
-ls_status lsi_loop_gradients(lsi_loop *loop, int64_t micro_steps);
+/* Gradients of n micro-steps, summed over the ranks. Collective. */
+ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n);
 
 /* Takes the optimizer's step with them. Collective. */
 ls_status lsi_loop_update(lsi_loop *loop);

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "cli/frame/command.h"
 #include "launch/live_pages.h"
+#include "launch/process_stat.h"
 #include "launch/running_jobs.h"
 #include "report/profile_steps.h"
 #include "report/table.h"
@@ -131,15 +132,8 @@ static ls_status find(view *v, const char *name)
 
 static bool is_alive(pid_t pid)
 {
-    char path[64], text[512];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *const file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    const char *const read = fgets(text, sizeof(text), file);
-    const char *const state = read != NULL ? strrchr(text, ')') : NULL;
-    fclose(file);
-    return state != NULL && state[1] == ' ' && state[2] != 'Z';
+    lsi_process_stat stat;
+    return lsi_process_stat_read(pid, &stat) && stat.state != 'Z';
 }
 
 static size_t drop_ended(view *v)
