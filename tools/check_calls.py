@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Fails if files that call each other form too large a circle.
 
-Looks at who calls whom among the files of lib/comm: a file and the header of
-its name are one, and a call is the name of a function that another file
-defines, followed by a parenthesis. A function that is handed over or stands in
+Looks at who calls whom among the files of lib/ and program/: a file and the
+header of its name are one, and a call is the name of a function that another
+file defines, followed by a parenthesis. A function that is handed over or stands in
 a table is a callback and no call, which is what they are for. Of such circles
-none may have more than MOST_FILES files, and none may lead through two folders
-(rooms).
+none may have more than MOST_FILES files, and none may lead through two rooms or
+parts of a room.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import os
 import re
 import sys
 
-FOLDER = "lib/comm"
-MOST_FILES = 4
+TOPS = ("lib", "program")
+MOST_FILES = 5
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
@@ -35,11 +35,12 @@ def code(path):
 
 
 def files(root):
-    for where, folders, names in os.walk(os.path.join(root, FOLDER)):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith((".c", ".h")):
-                yield os.path.relpath(os.path.join(where, name), root)
+    for top in TOPS:
+        for where, folders, names in os.walk(os.path.join(root, top)):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith((".c", ".cpp", ".h")):
+                    yield os.path.relpath(os.path.join(where, name), root)
 
 
 def circles(graph):
@@ -66,13 +67,19 @@ def circles(graph):
     return sorted(found, key=len, reverse=True)
 
 
+def part(unit):
+    folder = os.path.dirname(unit)
+    return folder if folder.startswith("comm/") else "/".join(
+        folder.split("/")[:2])
+
+
 class Calls:
     """Who calls whom: {caller: {callee: {name of a function}}}."""
 
     def __init__(self, root):
         texts = {}
         for path in files(root):
-            unit = os.path.splitext(os.path.relpath(path, FOLDER))[0]
+            unit = os.path.splitext(path.partition("/")[2])[0]
             texts[unit] = texts.get(unit, "") + code(os.path.join(root, path))
         where = {name: unit for unit, text in texts.items()
                  for name in DEFINITION.findall(text)
@@ -85,13 +92,14 @@ class Calls:
                     self.units[unit].setdefault(other, set()).add(name)
 
     def rooms(self):
-        """The same between folders; names are "caller -> function"."""
+        """The same between the parts of rooms ("room/part"; in comm each
+        folder); names are "caller -> function"."""
         made = {}
         for unit, others in self.units.items():
-            room = os.path.dirname(unit)
+            room = part(unit)
             made.setdefault(room, {})
             for other, names in others.items():
-                to = os.path.dirname(other)
+                to = part(other)
                 if to != room:
                     made[room].setdefault(to, set()).update(
                         f"{unit}: {name} of {other}" for name in names)
@@ -117,7 +125,7 @@ def check(root, most):
     rooms = calls.rooms()
     for circle in circles(rooms):
         errors.append("rooms that call each other: " +
-                      " ".join(room or FOLDER for room in circle))
+                      " ".join(circle))
         errors += explain(circle, rooms)
     largest = len(found[0]) if found else 1
     lines.append(f"calls: {len(calls.units)} files, the largest circle has "

@@ -29,18 +29,23 @@ class Calls(GateTest):
         self.assertIn("the largest circle has 2", self.passes())
 
     def test_large_circle(self):
-        names = "abcde"
+        names = "abcdef"
         for one, other in zip(names, names[1:] + names[0]):
             self.file(f"low/{one}.c", other)
-        self.fails("5 files call each other in a circle",
-                   "low/a -> low/b: lsi_b")
+        self.fails("6 files call each other in a circle",
+                   "comm/low/a -> comm/low/b: lsi_b")
 
     def test_rooms(self):
         self.file("low/a.c", "b")
         self.file("low/c.c")
         self.file("high/b.c", "c")
-        self.fails("rooms that call each other: high low",
-                   "high/b: lsi_c of low/c")
+        self.fails("rooms that call each other: comm/high comm/low",
+                   "comm/high/b: lsi_c of comm/low/c")
+
+    def test_the_program_counts(self):
+        for one, other in zip("abcdef", "bcdefa"):
+            self.write(f"program/x/{one}.c", calls(one, other))
+        self.fails("6 files call each other in a circle")
 
     def test_header_counts_as_its_file(self):
         self.write("lib/comm/low/a.h",
@@ -48,7 +53,7 @@ class Calls(GateTest):
                    "    return lsi_b();\n}\n")
         self.file("low/a.c")
         self.file("high/b.c", "a")
-        self.fails("rooms that call each other: high low")
+        self.fails("rooms that call each other: comm/high comm/low")
 
     def test_callbacks_and_prototypes_are_no_calls(self):
         self.write("lib/comm/low/a.c",
