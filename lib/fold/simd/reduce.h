@@ -23,71 +23,29 @@ enum { REDUCE_CHUNK = 512 };
 #define REDUCE_MAX(acc, x) ((x) > (acc) || (x) != (x) ? (x) : (acc))
 
 /* acc[i] = acc[i] op x[i]; arithmetic in `wide`, where it cannot overflow. */
+typedef void reduce_step(void *restrict acc, const void *restrict x, size_t n);
+
 #define REDUCE_STEP(name, type, wide, OP)                                      \
-    static void name(type *restrict acc, const type *restrict x, size_t n)     \
+    static void name(void *restrict to, const void *restrict from, size_t n)   \
     {                                                                          \
+        type *restrict acc = to;                                               \
+        const type *restrict x = from;                                         \
         for (size_t i = 0; i < n; i++)                                         \
             acc[i] = (type)OP((wide)acc[i], (wide)x[i]);                       \
     }
 
-/* A chunk of the sources: elements at..at+m-1. */
-typedef struct reduce_chunk {
-    const void *const *srcs;
-    int n_srcs;
-    ls_reduce_op op;
-    size_t at, m;
-} reduce_chunk;
-
-/* The reduction of a type by the steps of the one it is computed in. */
-#define REDUCE_FOLD(name, type, wide, steps)                                   \
-    static void fold_##name(wide *acc, const reduce_chunk *c, int first,       \
-                            int stride)                                        \
-    {                                                                          \
-        if (first + stride >= c->n_srcs) {                                     \
-            load_##name(acc, (const type *)c->srcs[first] + c->at, c->m);      \
-            return;                                                            \
-        }                                                                      \
-        wide more[REDUCE_CHUNK];                                               \
-        fold_##name(acc, c, first, 2 * stride);                                \
-        fold_##name(more, c, first + stride, 2 * stride);                      \
-        steps_##steps[c->op](acc, more, c->m);                                 \
-    }                                                                          \
-    static void reduce_##name(type *dst, const void *const *srcs, int n_srcs,  \
-                              size_t n, ls_reduce_op op)                       \
-    {                                                                          \
-        wide acc[REDUCE_CHUNK];                                                \
-        for (size_t at = 0; at < n; at += REDUCE_CHUNK) {                      \
-            const size_t m = smaller(n - at, REDUCE_CHUNK);                    \
-            const reduce_chunk chunk = {srcs, n_srcs, op, at, m};              \
-            fold_##name(acc, &chunk, 0, 1);                                    \
-            store_##name(dst + at, acc, m);                                    \
-        }                                                                      \
-    }
-
-/* The steps of a type, others too, and the reduction made of them. */
+/* The steps of a type, and `...` others. */
 #define REDUCE_TYPE(name, type, wide, ...)                                     \
     REDUCE_STEP(step_sum_##name, type, wide, REDUCE_ADD)                       \
     REDUCE_STEP(step_min_##name, type, type, REDUCE_MIN)                       \
     REDUCE_STEP(step_max_##name, type, type, REDUCE_MAX)                       \
     REDUCE_STEP(step_prod_##name, type, wide, REDUCE_MUL)                      \
-    typedef void step_fn_##name(type *restrict, const type *restrict, size_t); \
-    static step_fn_##name *const steps_##name[LS_REDUCE_OP_COUNT] = {          \
+    static reduce_step *const steps_##name[LS_REDUCE_OP_COUNT] = {             \
         [LS_SUM] = step_sum_##name,                                            \
         [LS_MIN] = step_min_##name,                                            \
         [LS_MAX] = step_max_##name,                                            \
         [LS_PROD] = step_prod_##name,                                          \
-        __VA_ARGS__};                                                          \
-    static void load_##name(type *restrict to, const type *restrict x,         \
-                            size_t n)                                          \
-    {                                                                          \
-        memcpy(to, x, n * sizeof(type));                                       \
-    }                                                                          \
-    static void store_##name(type *restrict to, const type *restrict x,        \
-                             size_t n)                                         \
-    {                                                                          \
-        memcpy(to, x, n * sizeof(type));                                       \
-    }                                                                          \
-    REDUCE_FOLD(name, type, type, name)
+        __VA_ARGS__};
 
 #define REDUCE_INTEGER(name, type, wide)                                       \
     REDUCE_STEP(step_band_##name, type, wide, REDUCE_AND)                      \
@@ -108,40 +66,129 @@ REDUCE_STEP(step_all_bool, uint8_t, uint8_t, REDUCE_AND)
 REDUCE_STEP(step_any_bool, uint8_t, uint8_t, REDUCE_OR)
 REDUCE_STEP(step_odd_bool, uint8_t, uint8_t, REDUCE_XOR)
 
-static step_fn_u8 *const steps_bool[LS_REDUCE_OP_COUNT] = {
+static reduce_step *const steps_bool[LS_REDUCE_OP_COUNT] = {
     [LS_SUM] = step_any_bool,  [LS_MIN] = step_all_bool,
     [LS_MAX] = step_any_bool,  [LS_PROD] = step_all_bool,
     [LS_BAND] = step_all_bool, [LS_BOR] = step_any_bool,
     [LS_BXOR] = step_odd_bool};
 
-static void load_bool(uint8_t *restrict to, const uint8_t *restrict x, size_t n)
+static void load_bool(void *restrict to, const void *restrict from, size_t n)
 {
+    uint8_t *restrict truth = to;
+    const uint8_t *restrict x = from;
     for (size_t i = 0; i < n; i++)
-        to[i] = x[i] != 0;
+        truth[i] = x[i] != 0;
 }
-
-static void store_bool(uint8_t *restrict to, const uint8_t *restrict x,
-                       size_t n)
-{
-    memcpy(to, x, n);
-}
-
-REDUCE_FOLD(bool, uint8_t, uint8_t, bool)
 
 /* Halves: chunks of them as f32. */
 #define REDUCE_HALF(name)                                                      \
-    static void load_##name(float *out, const uint16_t *x, size_t n)           \
+    static void load_##name(void *restrict to, const void *restrict from,      \
+                            size_t n)                                          \
     {                                                                          \
+        float *out = to;                                                       \
+        const uint16_t *x = from;                                              \
         FOR_LANES(n, { vf_store(out + i, vf_load_##name(x + i, m), m); });     \
     }                                                                          \
-    static void store_##name(uint16_t *out, const float *x, size_t n)          \
+    static void store_##name(void *restrict to, const void *restrict from,     \
+                             size_t n)                                         \
     {                                                                          \
+        uint16_t *out = to;                                                    \
+        const float *x = from;                                                 \
         FOR_LANES(n, { vf_store_##name(out + i, vf_load(x + i, m), m); });     \
-    }                                                                          \
-    REDUCE_FOLD(name, uint16_t, float, f32)
+    }
 
 REDUCE_HALF(f16)
 REDUCE_HALF(bf16)
+
+/* How a type is folded; `load` and `store` are NULL where bytes are copied. */
+typedef struct reduce_type {
+    size_t size;
+    reduce_step *load, *store;
+    reduce_step *const *steps;
+} reduce_type;
+
+static const reduce_type reduce_types[LS_DTYPE_COUNT] = {
+    [LS_F32] = {sizeof(float), NULL, NULL, steps_f32},
+    [LS_F64] = {sizeof(double), NULL, NULL, steps_f64},
+    [LS_F16] = {sizeof(uint16_t), load_f16, store_f16, steps_f32},
+    [LS_BF16] = {sizeof(uint16_t), load_bf16, store_bf16, steps_f32},
+    [LS_I8] = {sizeof(int8_t), NULL, NULL, steps_i8},
+    [LS_U8] = {sizeof(uint8_t), NULL, NULL, steps_u8},
+    [LS_I32] = {sizeof(int32_t), NULL, NULL, steps_i32},
+    [LS_I64] = {sizeof(int64_t), NULL, NULL, steps_i64},
+    [LS_BOOL] = {sizeof(uint8_t), load_bool, NULL, steps_bool}};
+
+/*
+ * A chunk of any type, whose lines are those of vectors. A line more than a
+ * page of doubles, so that two on the stack do not lie at equal addresses
+ * modulo 4096.
+ */
+typedef union reduce_block {
+    _Alignas(64) float f32[REDUCE_CHUNK];
+    double f64[REDUCE_CHUNK + 8];
+    uint8_t u8[REDUCE_CHUNK];
+    uint32_t u32[REDUCE_CHUNK];
+    uint64_t u64[REDUCE_CHUNK];
+} reduce_block;
+
+/* A chunk of the sources: elements at..at+m-1. */
+typedef struct reduce_chunk {
+    const void *const *srcs;
+    int n_srcs;
+    size_t at, m;
+    const reduce_type *type;
+    reduce_step *step;
+} reduce_chunk;
+
+/* Source s as its type is computed: in its place, or loaded into `to`. */
+static const void *chunk_of(reduce_block *to, const reduce_chunk *c, int s)
+{
+    const size_t size = c->type->size;
+    const char *from = (const char *)c->srcs[s] + c->at * size;
+    if (c->type->load != NULL)
+        c->type->load(to, from, c->m);
+    else if ((uintptr_t)from % size == 0)
+        return from;
+    else
+        memcpy(to, from, c->m * size);
+    return to;
+}
+
+static void fold_chunk(reduce_block *acc, const reduce_chunk *c, int first,
+                       int stride)
+{
+    if (first + stride >= c->n_srcs) {
+        const void *x = chunk_of(acc, c, first);
+        if (x != acc)
+            memcpy(acc, x, c->m * c->type->size);
+        return;
+    }
+    fold_chunk(acc, c, first, 2 * stride);
+    const int second = first + stride;
+    reduce_block more;
+    const void *x = &more;
+    if (second + 2 * stride >= c->n_srcs)
+        x = chunk_of(&more, c, second);
+    else
+        fold_chunk(&more, c, second, 2 * stride);
+    c->step(acc, x, c->m);
+}
+
+static void reduce_chunks(void *dst, const void *const *srcs, int n_srcs,
+                          size_t n, const reduce_type *type, ls_reduce_op op)
+{
+    reduce_block acc;
+    reduce_chunk c = {srcs, n_srcs, 0, 0, type, type->steps[op]};
+    for (; c.at < n; c.at += REDUCE_CHUNK) {
+        c.m = smaller(n - c.at, REDUCE_CHUNK);
+        fold_chunk(&acc, &c, 0, 1);
+        char *to = (char *)dst + c.at * type->size;
+        if (type->store != NULL)
+            type->store(to, &acc, c.m);
+        else
+            memcpy(to, &acc, c.m * type->size);
+    }
+}
 
 /*
  * Sums of types that are added as f32: the vectors of SUM_UNROLL places are in
@@ -230,7 +277,7 @@ enum { SUM_UNROLL = 4, SUM_FEW = 4 };
         float acc[REDUCE_CHUNK];                                               \
         for (size_t at = begin; at < end; at += REDUCE_CHUNK) {                \
             const size_t chunk = smaller(end - at, REDUCE_CHUNK);              \
-            const reduce_chunk c = {srcs, n_srcs, LS_SUM, at, chunk};          \
+            const reduce_chunk c = {srcs, n_srcs, at, chunk, NULL, NULL};      \
             fold_sum_##name(acc, &c, 0, 1);                                    \
             FOR_LANES(chunk, {                                                 \
                 STORE(dst + at + i, vf_mul(vf_load(acc + i, m), f), m);        \
@@ -300,22 +347,7 @@ static void reduce(void *dst, const void *const *srcs, int n_srcs, size_t n,
 {
     if (op == LS_SUM && reduce_sum(dst, srcs, n_srcs, n, dtype, factor))
         return;
-    switch (dtype) {
-#define CASE(TYPE, name)                                                       \
-case LS_##TYPE:                                                                \
-    reduce_##name(dst, srcs, n_srcs, n, op);                                   \
-    break;
-        CASE(F32, f32)
-        CASE(F64, f64)
-        CASE(F16, f16)
-        CASE(BF16, bf16)
-        CASE(I8, i8)
-        CASE(U8, u8)
-        CASE(I32, i32)
-        CASE(I64, i64)
-        CASE(BOOL, bool)
-#undef CASE
-    }
+    reduce_chunks(dst, srcs, n_srcs, n, &reduce_types[dtype], op);
     if (dtype == LS_F64 && op == LS_SUM && factor != 1.0)
         scale_f64(dst, n, factor);
 }
