@@ -70,7 +70,7 @@ class Copied(unittest.TestCase):
         """A checkout in which that package has been built elsewhere."""
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
-        for name in ("cmake", "include", "src", "python"):
+        for name in ("cmake", "include", "lib", "python"):
             shutil.copytree(os.path.join(ROOT, name), os.path.join(folder, name),
                             ignore=shutil.ignore_patterns("build", "__pycache__"))
         for name in ("CMakeLists.txt", "LICENSE"):
