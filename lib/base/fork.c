@@ -1,7 +1,5 @@
 #include "base/fork.h"
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 static _Atomic(lsi_fork_guard *) guards;
@@ -41,12 +39,10 @@ static void watch_forks(void)
 void lsi_guard_forks(lsi_fork_guard *guard)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    lsi_fork_guard *first = atomic_load(&guards);
+    if (atomic_exchange(&guard->is_added, true))
+        return; /* so only one thread writes `next` */
     (void)pthread_once(&once, watch_forks);
-    do {
-        for (lsi_fork_guard *known = first; known != NULL; known = known->next)
-            if (known == guard)
-                return;
-        guard->next = first;
-    } while (!atomic_compare_exchange_weak(&guards, &first, guard));
+    guard->next = atomic_load(&guards);
+    while (!atomic_compare_exchange_weak(&guards, &guard->next, guard))
+        ;
 }
