@@ -64,7 +64,6 @@ static ls_status on_ready(void *context, size_t index)
     LS_TRY(lsi_params_count_grad(ddp->params, index));
     if (!ddp->syncing)
         return LS_OK;
-    assert(!lsi_reducer_is_ready(ddp->reducer, ddp->span_of[index]));
     lsi_params_fold(ddp->params, index);
     if (ddp->news != NULL)
         lsi_ddp_tell_news(ddp); /* as late as can be */
