@@ -229,9 +229,10 @@ static ls_status encode_text(lsi_encoder *e, lsi_text text, bool first,
 ls_status lsi_text_words(const lsi_encoders *encoders, int which, lsi_text text,
                          bool first, lsi_text_word_fn fn, void *context)
 {
+    assert(which >= 0 && which < encoders->n);
     lsi_encoder *const e = encoders->each[which];
     lsi_ids added = {.n = 0};
-    assert(which >= 0 && which < encoders->n && e->each_word == NULL);
+    assert(e->each_word == NULL);
     e->each_word = fn;
     e->context = context;
     const ls_status status = encode_text(e, text, first, &added);

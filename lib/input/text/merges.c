@@ -161,8 +161,8 @@ static void push(queue *q, size_t at)
 
 static candidate pop(queue *q)
 {
-    const candidate top = q->heap[0];
     assert(q->n_heap > 0);
+    const candidate top = q->heap[0];
     q->heap[0] = q->heap[--q->n_heap];
     if (q->n_heap > 0)
         sink(q, 0);
