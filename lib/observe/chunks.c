@@ -190,10 +190,11 @@ bool lsi_chunks_head(lsi_chunks *to, json_t *more)
                            : NULL;
     json_decref(head);
     json_decref(more);
-    to->rank_told = rank >= 0;
-    errno = ENOMEM;
+    if (text == NULL)
+        to->error = ENOMEM;
     const bool good =
         text != NULL && lsi_chunks_line(to, 'H', text, strlen(text));
+    to->rank_told = good && rank >= 0;
     free(text);
     return good;
 }

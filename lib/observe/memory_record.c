@@ -80,9 +80,12 @@ static void take(const void *block, size_t bytes, ls_memory_tag tag,
 static uint32_t stack_of(const frames *f)
 {
     uint32_t number = 0;
-    for (size_t i = f->n; i-- > 0;)
+    for (size_t i = f->n; i-- > 0;) {
         number = lsi_memory_book_trail(
             (lsi_trail){.value = f->pc[i], .parent = number, .call = true});
+        if (number == 0)
+            break; /* 0 is the root of others */
+    }
     return number;
 }
 
@@ -112,8 +115,8 @@ static void count(int64_t bytes, ls_memory_tag tag)
 }
 
 /*
- * Bytes of a block that nobody has told of, which was there before the
- * recording, are subtracted from its kind.
+ * A block from before the recording is unknown: its bytes are subtracted from
+ * those of its kind.
  */
 static void note_given(const void *block, size_t bytes, ls_memory_tag tag)
 {

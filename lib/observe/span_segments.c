@@ -35,7 +35,7 @@ static void name_file(unsigned number, char out[PATH_MAX])
         snprintf(out, PATH_MAX, "%s/%s.%u.lstrace", folder, stem, number);
 }
 
-/* What is not there any more makes no room, but needs none, either. */
+/* A file that others have deleted frees no space and counts as removed. */
 static void make_room(size_t n)
 {
     char old[PATH_MAX];

@@ -31,8 +31,9 @@ typedef struct reader {
 
 static ls_status wrong(const reader *r, const char *what)
 {
-    return lsi_fail(LS_ERR_FORMAT, "%s is not a valid trace: %s", r->path,
-                    what);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "%s is not a valid trace or recording of memory: %s",
+                    r->path, what);
 }
 
 static ls_status no_memory(const reader *r)

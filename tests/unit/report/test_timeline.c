@@ -322,7 +322,7 @@ static void what_is_foreign_is_refused(void **state)
     version[17] = '2';
     text[8] = 'Q';
     assert_error(lsi_timeline_read_file(chunks_file(text, bytes), &p),
-                 LS_ERR_FORMAT, "is not a valid trace");
+                 LS_ERR_FORMAT, "is not a valid trace or recording of memory");
     lsi_free(text);
 }
 
