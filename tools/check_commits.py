@@ -27,8 +27,11 @@ class Checker:
 
     def git(self, *args):
         """What git prints, or None if it fails."""
-        done = subprocess.run(["git", "-C", self.root, *args], text=True,
-                              capture_output=True, check=False)
+        try:
+            done = subprocess.run(["git", "-C", self.root, *args], text=True,
+                                  capture_output=True, check=False)
+        except OSError:
+            return None  # no git: an archive of the sources
         return done.stdout if done.returncode == 0 else None
 
     def commits(self):
@@ -44,6 +47,8 @@ class Checker:
                                "changed\", at most 60 characters, no full stop")
 
     def check_size(self, commit, title):
+        if self.git("rev-parse", "--verify", "-q", f"{commit}^") is None:
+            return  # the first one, or all that a shallow clone has
         lines = 0
         listed = self.git("show", "--format=", "--numstat", "--find-renames",
                           "--diff-filter=d", "-z", commit)

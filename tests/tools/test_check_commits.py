@@ -60,7 +60,10 @@ class Commits(GateTest):
 
     def test_newest_commit_of_main(self):
         self.git("checkout", "-q", "main")
-        self.fails("commit title \"Everything", "changes 3000 lines")
+        self.fails("commit title \"Everything", "1 errors")
+        self.write("b.c", "int b;\n" * 2001)
+        self.commit("comm: add b")
+        self.fails("changes 2001 lines", "1 errors")
 
     def test_no_repository(self):
         with self.subTest("an archive of the sources"):
