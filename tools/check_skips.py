@@ -13,8 +13,9 @@ FILE (tests/expected_skips.txt) has a row for each skip that is expected:
 
 TEST is a name, with * and ? as in a shell. MACHINE says where the skip is expected:
 `any`, `no root`, `no namespaces` (no network of its own can be made), `cpu FLAG` (a
-processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no installed Python module of that name: no reason under --all). REASON
-is a part of what the test prints; it may be empty.
+processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no installed Python
+module of that name: no reason under --all). REASON is a part of what the test prints;
+it may be empty.
 
 Exits with 1 if a skip is not expected.
 """
@@ -82,8 +83,11 @@ class Machine:
 @functools.lru_cache(maxsize=None)
 def has_namespaces():
     try:
-        return subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"],
-                              stderr=subprocess.DEVNULL, check=False).returncode == 0
+        return subprocess.run(
+            ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "sh",
+             "-c", "ip link add v0 type veth peer name v1 && ip link add b0 type bridge"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            check=False).returncode == 0
     except OSError:
         return False
 

@@ -54,8 +54,8 @@ class AddingTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.tree = os.path.join(cls.folder, "tree")
         shutil.copytree(SOURCE, cls.tree, symlinks=True,
-                        ignore=shutil.ignore_patterns("build", ".git",
-                                                      "shared"))
+                        ignore=shutil.ignore_patterns("build", "build-*",
+                                                      ".git", "shared"))
         for patch in PATCHES:  # each alone, before any is applied
             call(["git", "apply", "--check", patch.path], cls.tree)
         for patch in PATCHES:

@@ -44,7 +44,7 @@ build_with_cmake() {
     mkdir "$work/project"
     cp "$here/program.c" "$work/project"
     cat >"$work/project/CMakeLists.txt" <<-END
-	cmake_minimum_required(VERSION 3.25)
+	cmake_minimum_required(VERSION 3.22)
 	project(user C)
 	find_package(lockstep $version REQUIRED COMPONENTS static)
 	foreach(kind lockstep static comm)
