@@ -1,5 +1,4 @@
-/* Which thread holds a mutex, for assertions: where there are none it costs
- * nothing. */
+/* The owner of a mutex, for assertions: free in builds without them. */
 #ifndef LS_BASE_HELD_H
 #define LS_BASE_HELD_H
 

@@ -74,8 +74,8 @@ void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag);
 void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to);
 
 /*
- * Functions that a recorder of memory hangs into the allocator, which calls
- * them without a lock, from any thread. Each may allocate nothing.
+ * Callbacks of a recorder of memory. The allocator calls them from any thread,
+ * without a lock. They must not allocate.
  */
 typedef struct lsi_memory_hook {
     /*
@@ -86,7 +86,7 @@ typedef struct lsi_memory_hook {
     void (*taken)(const void *block, size_t bytes, ls_memory_tag tag,
                   const char *what, bool of_pool);
     void (*given)(const void *block, size_t bytes, ls_memory_tag tag);
-    /* Pools have more memory by `bytes`, or less. */
+    /* The memory of pools has changed by `bytes`; negative: less. */
     void (*kept)(int64_t bytes);
     /* Memory without an address has grown by `bytes`, or shrunk. */
     void (*counted)(int64_t bytes, ls_memory_tag tag);
