@@ -12,7 +12,7 @@
 ls_status lsi_read_fail(const char *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What is asked for is refused, by its name. */
+/* LS_ERR_UNSUPPORTED: names what the file asks for and Lockstep lacks. */
 ls_status lsi_read_refuse(const char *path, const char *field,
                           const json_t *type);
 
