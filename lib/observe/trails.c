@@ -24,6 +24,8 @@ static uint32_t *find(const lsi_trails *trails, lsi_trail trail)
 static bool grow(lsi_trails *trails)
 {
     const uint32_t room = trails->room > 0 ? 2 * trails->room : 512;
+    if (room > LSI_MOST_TRAILS)
+        return false;
     lsi_trail *const all = realloc(trails->all, room * sizeof(*all));
     if (all == NULL)
         return false;
@@ -42,10 +44,11 @@ static bool grow(lsi_trails *trails)
 uint32_t lsi_trail_number(lsi_trails *trails, lsi_trail trail, bool *is_new)
 {
     *is_new = false;
-    if (trails->n == trails->room && !grow(trails))
+    const bool full = trails->n == trails->room && !grow(trails);
+    if (full && trails->room == 0)
         return 0;
     uint32_t *const slot = find(trails, trail);
-    *is_new = *slot == 0;
+    *is_new = *slot == 0 && !full;
     if (*is_new) {
         trails->all[trails->n++] = trail;
         *slot = trails->n;

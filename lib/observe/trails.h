@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { LSI_MOST_TRAILS = 1 << 20 }; /* of a file; readers refuse more */
+
 typedef struct lsi_trail {
     uint64_t value;  /* number of a range's name, or address of a call */
     uint32_t parent; /* number of the range or call around it; 0: none */
@@ -21,7 +23,8 @@ typedef struct lsi_trails {
     uint32_t *slots; /* two for each in `room`; 0: free */
 } lsi_trails;
 
-/* The number of a trail; 0: no memory. *is_new: it was not there. */
+/* The number of a trail; 0: a new one, for which there is no memory, or one too
+ * many. *is_new: it was not there. */
 uint32_t lsi_trail_number(lsi_trails *trails, lsi_trail trail, bool *is_new);
 
 void lsi_trails_free(lsi_trails *trails);

@@ -10,8 +10,6 @@
 #include "observe/memory_events.h"
 #include "report/timeline_private.h"
 
-enum { MOST_TRAILS = 1 << 20 };
-
 /* Bytes and times are far below. */
 #define MOST            (UINT64_C(1) << 56)
 #define MOST_OF_A_BLOCK (UINT64_C(1) << 46)
@@ -94,7 +92,7 @@ static ls_status take_trail(const reader *r, const uint64_t *n, bool call)
 {
     lsi_memory_file *const f = r->file;
     if (!is_trail(f, n[0], call) || (!call && !is_name(r, n[1])) ||
-        f->n_trails == MOST_TRAILS)
+        f->n_trails == LSI_MOST_TRAILS)
         return wrong(r,
                      call ? "is an impossible call" : "is an impossible path");
     if (!lsi_grow_array(&f->trails, f->n_trails, &f->trail_room,
