@@ -271,7 +271,10 @@ static void take(lsi_agent *a, const lsi_frame *frame)
 static void shake_hands(lsi_agent *a, const lsi_frame *frame)
 {
     char text[LSI_AGENT_TEXT_BYTES];
-    if (lsi_handshake_take(&a->shake, &a->link, frame) != LS_OK) {
+    const ls_status status = lsi_handshake_take(&a->shake, &a->link, frame);
+    if (status == LS_ERR_PEER_DEAD || status == LS_ERR_TIMEOUT) {
+        retry(a, ECONNRESET); /* whoever serves may be replaced */
+    } else if (status != LS_OK) {
         snprintf(text, sizeof(text), "the rendezvous at %.100s: %.380s", a->at,
                  ls_last_error());
         end_with(a, 1, text);

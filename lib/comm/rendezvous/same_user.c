@@ -85,8 +85,8 @@ ls_status lsi_same_user_check(int fd)
         (found.user < 0 && !found.sees_own))
         return LS_OK;
     if (found.user < 0)
-        return lsi_fail(LS_ERR_MISMATCH, "the other end has closed the "
-                                         "connection");
+        return lsi_fail(LS_ERR_PEER_DEAD,
+                        "the other end has closed the connection");
     return lsi_fail(LS_ERR_MISMATCH,
                     "user %ld is at the other end, and this job belongs to "
                     "user %ld: an endpoint without a secret is for one user. "

@@ -9,8 +9,9 @@
 
 /*
  * For an endpoint without a secret: LS_ERR_MISMATCH if the other end belongs to
- * another user, root aside. Where the kernel does not show its table nobody is
- * refused. The other end must have been accepted by its program.
+ * another user, root aside; LS_ERR_PEER_DEAD if it has closed the connection.
+ * Where the kernel does not show its table nobody is refused. The other end
+ * must have been accepted by its program.
  */
 ls_status lsi_same_user_check(int fd);
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -467,6 +468,19 @@ class LostEndpoint(Nodes):
             self.ranks_of(launcher)
         second.send_signal(signal.SIGTERM)
         self.all_end(launchers, 143)
+
+    def test_killed_while_it_shakes_hands(self):
+        """It has sent its challenge, and is gone before the answer."""
+        challenge = b"LsR1" + struct.pack("<BBHI", 2, 0, 0, 33) + bytes(33)
+        host, port = self.endpoint.split(":")
+        with socket.create_server((host, int(port))) as server:
+            second = self.node("exit 0", flags=("--node-rank", "1"))
+            connection, _ = server.accept()
+        connection.recv(1024)
+        connection.sendall(challenge)
+        connection.close()
+        first = self.node("exit 0", flags=("--node-rank", "0"))
+        self.all_end((first, second), 0)
 
     def test_nobody_comes_back(self):
         for nodes in ("2", "1:2"):
