@@ -3,7 +3,9 @@
 docs/adding-one.md describes it. The copy is built, and the new things run.
 
 The text before the first "diff" says what to build (Build:), what to run (Run:, a
-line of the shell; several run in order), and what the last one prints (Prints:)."""
+line of the shell; several run in order), and what the last one prints (Prints:).
+
+With --check it only asks whether each patch still applies."""
 
 import glob
 import os
@@ -16,7 +18,8 @@ import unittest
 
 SOURCE = os.environ["LOCKSTEP_SOURCE"]
 HERE = os.path.dirname(os.path.abspath(__file__))
-ONLY = sys.argv[1:]  # names of patches; all of them if none is given
+CHECK = sys.argv[1:] == ["--check"]
+ONLY = [] if CHECK else sys.argv[1:]  # names of patches; none: all of them
 
 
 class Patch:
@@ -47,6 +50,13 @@ def call(words, cwd, **more):
     return done.stdout
 
 
+class CheckTest(unittest.TestCase):
+    def test_each_applies(self):
+        for patch in PATCHES:
+            with self.subTest(patch.name):
+                call(["git", "apply", "--check", patch.path], SOURCE)
+
+
 class AddingTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -56,8 +66,6 @@ class AddingTest(unittest.TestCase):
         shutil.copytree(SOURCE, cls.tree, symlinks=True,
                         ignore=shutil.ignore_patterns("build", "build-*",
                                                       ".git", "shared"))
-        for patch in PATCHES:  # each alone, before any is applied
-            call(["git", "apply", "--check", patch.path], cls.tree)
         for patch in PATCHES:
             call(["git", "apply", patch.path], cls.tree)
         cls.build = os.path.join(cls.tree, "build")
@@ -93,4 +101,5 @@ if __name__ == "__main__":
     if shutil.which("git") is None:
         print("git is not installed")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1],
+                  defaultTest="CheckTest" if CHECK else "AddingTest")
