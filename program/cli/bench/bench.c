@@ -361,7 +361,7 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
     if (lsi_cli_launched(&launched) != LS_OK)
         return lsi_cli_error();
     if (lsi_span_limit_steps("--trace-steps", common->trace_steps) != LS_OK ||
-        bench->parse(bench, common) != LS_OK)
+        (bench->parse != NULL && bench->parse(bench, common) != LS_OK))
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     const char *text = common->ranks != NULL ? common->ranks : bench->ranks;
     if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=

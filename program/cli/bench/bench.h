@@ -93,8 +93,8 @@ struct lsi_bench {
     /* Prints what stands below the table, whose rows may be some; or NULL. */
     void (*foot)(const lsi_table *table, FILE *stream);
     /*
-     * Reads the flags further, before ranks are started and on each of them.
-     * What fails is a mistake of usage.
+     * Parses the benchmark's own flags further, before ranks are started and on
+     * each of them. A failure is a usage error. NULL: no flags to parse.
      */
     ls_status (*parse)(const lsi_bench *bench, void *state);
     /*

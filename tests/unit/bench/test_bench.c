@@ -84,6 +84,9 @@ static const lsi_bench bench = {
     .close = close_it,
     .measure = measure};
 
+/* The benchmark that `run` calls. */
+static const lsi_bench *called = &bench;
+
 static char path[] = "/tmp/lockstep-bench-XXXXXX";
 
 /* Runs it with standard output and standard error hidden. */
@@ -92,7 +95,7 @@ static int run(char *what, char *flag, char *value, char *flag2, char *value2)
     static char name[] = "bench x", what_flag[] = "--what";
     char *argv[] = {name, what_flag, what, flag, value, flag2, value2, NULL};
     const int argc = flag == NULL ? 3 : flag2 == NULL ? 5 : 7;
-    const lsi_invocation call = {.command = &bench.command,
+    const lsi_invocation call = {.command = &called->command,
                                  .argc = argc,
                                  .argv = argv,
                                  .line_argc = argc,
@@ -153,6 +156,17 @@ static void bad_flags_are_mistakes_of_usage(void **state)
     assert_int_equal(RUN_JSON("bad flags"), 2);
     assert_string_equal(ls_last_error(), "these flags are bad");
     assert_int_not_equal(access(path, F_OK), 0);
+}
+
+static void flags_of_its_own_are_optional(void **state)
+{
+    (void)state;
+    lsi_bench bare = bench;
+    bare.parse = NULL;
+    called = &bare;
+    assert_int_equal(RUN_JSON("right"), 0);
+    called = &bench;
+    assert_int_equal(written_value(), 42);
 }
 
 static void failures_write_nothing(void **state)
@@ -220,6 +234,7 @@ int main(void)
         cmocka_unit_test(writes_rows),
         cmocka_unit_test(wrong_results),
         cmocka_unit_test(bad_flags_are_mistakes_of_usage),
+        cmocka_unit_test(flags_of_its_own_are_optional),
         cmocka_unit_test(failures_write_nothing),
         cmocka_unit_test(opening_may_fail),
         cmocka_unit_test(rows_so_far_are_written),
