@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/commands/report/report.h"
 
@@ -78,18 +77,6 @@ static void add_ceiling(lsi_study_plot *p)
     json_decref(profile);
 }
 
-static void skip_row(lsi_study *r)
-{
-    static const char *const titles[] = {"Device", "Backend", "Sizes", "Time"};
-    const bool device = access("/dev/nvidiactl", F_OK) == 0;
-    const char *const cells[] = {
-        "CUDA", "NCCL", "all",
-        device ? "skipped: this program has no backend for the CUDA device"
-               : "skipped: no CUDA device"};
-    lsi_document_table(r->document, titles, NULL, 4);
-    lsi_document_row(r->document, cells, 4);
-}
-
 static void write_all_reduce(lsi_study *r)
 {
     static const lsi_study_column columns[] = {
@@ -119,7 +106,6 @@ static void write_all_reduce(lsi_study *r)
                            "time of a run is that of its slowest rank. More "
                            "ranks than CPUs take turns.");
     lsi_study_table(r, all, columns, sizeof(columns) / sizeof(columns[0]));
-    skip_row(r);
     if (json_array_size(peers) > 0)
         lsi_document_paragraph(r->document, "Recorded of other programs:");
     lsi_study_table(r, peers, others, sizeof(others) / sizeof(others[0]));
