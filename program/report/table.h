@@ -2,9 +2,8 @@
  * A table of results: recorded once, then printed as Markdown, CSV or JSON.
  *
  *     static const lsi_column columns[] = {
- *         {.name = "ranks", .type = LSI_COLUMN_INT},
- *         {.name = "time_us.min", .title = "min", .unit = "us",
- *          .type = LSI_COLUMN_REAL, .decimals = 1},
+ *         LSI_COLUMN(INT, "ranks"),
+ *         LSI_COLUMN(REAL, "time_us.min", "min", .unit = "us"),
  *     };
  *     lsi_table_new(&table, columns, 2);
  *     lsi_table_row(table);
@@ -48,6 +47,15 @@ typedef struct lsi_column {
      */
     int width;
 } lsi_column;
+
+/*
+ * A column of a type, by its name, its title, and the other members that it
+ * sets: LSI_COLUMN(REAL, "time_us.min", "min", .unit = "us", .decimals = 1).
+ */
+#define LSI_COLUMN(type_, ...)                                                 \
+    {                                                                          \
+        .type = LSI_COLUMN_##type_, .name = __VA_ARGS__                        \
+    }
 
 typedef struct lsi_table lsi_table;
 

@@ -19,66 +19,33 @@
 enum { QUICK_LENGTH = 2048, FEWEST_RUNS = 3 };
 
 #define MS(column, name_, unit_)                                               \
-    {.name = column ".median",                                                 \
-     .title = name_,                                                           \
-     .unit = (unit_),                                                          \
-     .type = LSI_COLUMN_REAL,                                                  \
-     .decimals = 3,                                                            \
-     .width = 9},                                                              \
-        {.name = column ".mean", .title = "", .type = LSI_COLUMN_REAL},        \
-    {                                                                          \
-        .name = column ".std", .title = "std", .type = LSI_COLUMN_REAL,        \
-        .decimals = 3, .wide = true, .width = 7                                \
-    }
+    LSI_COLUMN(REAL, column ".median", name_, .unit = (unit_), .decimals = 3,  \
+               .width = 9),                                                    \
+        LSI_COLUMN(REAL, column ".mean", ""),                                  \
+        LSI_COLUMN(REAL, column ".std", "std", .decimals = 3, .wide = true,    \
+                   .width = 7)
 
 const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS] = {
-    {.name = "impl", .title = "Method", .width = 8},
-    {.name = "dtype", .title = "Type"},
-    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT, .wide = true},
-    {.name = "length", .title = "Length", .type = LSI_COLUMN_INT},
-    {.name = "d", .title = "d", .type = LSI_COLUMN_INT},
-    {.name = "causal",
-     .title = "Causal",
-     .type = LSI_COLUMN_BOOL,
-     .wide = true},
-    {.name = "threads",
-     .title = "Threads",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
-    {.name = "iterations", .title = "", .type = LSI_COLUMN_INT},
+    LSI_COLUMN(TEXT, "impl", "Method", .width = 8),
+    LSI_COLUMN(TEXT, "dtype", "Type"),
+    LSI_COLUMN(INT, "batch", "Batch", .wide = true),
+    LSI_COLUMN(INT, "length", "Length"),
+    LSI_COLUMN(INT, "d", "d"),
+    LSI_COLUMN(BOOL, "causal", "Causal", .wide = true),
+    LSI_COLUMN(INT, "threads", "Threads", .wide = true),
+    LSI_COLUMN(INT, "iterations", ""),
     MS("forward_ms", "Forward", "ms"),
     MS("backward_ms", "Backward", NULL),
-    {.name = "total_ms",
-     .title = "Total",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 3,
-     .wide = true,
-     .width = 9},
-    {.name = "gflops_forward",
-     .title = "Forward",
-     .unit = "GFLOP/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 1,
-     .wide = true},
-    {.name = "gflops_backward",
-     .title = "Backward",
-     .unit = "GFLOP/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 1,
-     .wide = true},
-    {.name = "saved_bytes",
-     .title = "Saved bytes",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
-    {.name = "live_bytes",
-     .title = "In use before backward",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
-    {.name = "peak_bytes",
-     .title = "Peak bytes",
-     .type = LSI_COLUMN_INT,
-     .width = 11},
-    {.name = "status", .title = "Status", .width = 13},
+    LSI_COLUMN(REAL, "total_ms", "Total", .decimals = 3, .wide = true,
+               .width = 9),
+    LSI_COLUMN(REAL, "gflops_forward", "Forward", .unit = "GFLOP/s",
+               .decimals = 1, .wide = true),
+    LSI_COLUMN(REAL, "gflops_backward", "Backward", .unit = "GFLOP/s",
+               .decimals = 1, .wide = true),
+    LSI_COLUMN(INT, "saved_bytes", "Saved bytes", .wide = true),
+    LSI_COLUMN(INT, "live_bytes", "In use before backward", .wide = true),
+    LSI_COLUMN(INT, "peak_bytes", "Peak bytes", .width = 11),
+    LSI_COLUMN(TEXT, "status", "Status", .width = 13),
 };
 
 /* ---- the sizes -------------------------------------------------------------

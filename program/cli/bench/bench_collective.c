@@ -86,40 +86,30 @@ static const lsi_option options[] = {
         .choices = "single-node"),
 };
 
-#define REAL(name_, title_, unit_, ...)                                        \
-    {                                                                          \
-        .name = (name_), .title = (title_), .unit = (unit_),                   \
-        .type = LSI_COLUMN_REAL, .decimals = 2, __VA_ARGS__                    \
-    }
-#define INT(name_, title_, ...)                                                \
-    {                                                                          \
-        .name = (name_), .title = (title_), .type = LSI_COLUMN_INT,            \
-        __VA_ARGS__                                                            \
-    }
+#define REAL(...) LSI_COLUMN(REAL, __VA_ARGS__, .decimals = 2)
 
 /* A root is a column only of operations that have one. */
 #define COLUMNS(...)                                                           \
-    {.name = "op", .type = LSI_COLUMN_TEXT, .wide = true, .width = 10},        \
-        INT("ranks", NULL, .unit = NULL),                                      \
-        INT("bytes", "size", .unit = "B", .width = 10),                        \
-        INT("count", NULL, .wide = true, .width = 9),                          \
-        {.name = "dtype", .title = "type", .type = LSI_COLUMN_TEXT},           \
-        {.name = "redop", .type = LSI_COLUMN_TEXT, .wide = true},              \
-        __VA_ARGS__{.name = "algorithm", .type = LSI_COLUMN_TEXT, .width = 9}, \
-        {.name = "buffers", .type = LSI_COLUMN_TEXT, .wide = true},            \
-        {.name = "in_place", .title = "in place", .type = LSI_COLUMN_BOOL},    \
-        REAL("time_us.min", "min", "us", .wide = true, .width = 10),           \
-        REAL("time_us.median", "time", "us", .width = 10),                     \
-        REAL("time_us.mean", "", NULL, .wide = true),                          \
-        REAL("time_us.p99", "p99", "us", .wide = true, .width = 10),           \
-        REAL("time_us.max", "", NULL, .wide = true),                           \
-        REAL("algbw_gbps", "algbw", "GB/s", .wide = false),                    \
-        REAL("busbw_gbps", "busbw", NULL, .width = 6),                         \
-        INT("wrong", "#wrong", .unit = NULL),                                  \
-        INT("peak_bytes", "", .unit = NULL)
+    LSI_COLUMN(TEXT, "op", .wide = true, .width = 10),                         \
+        LSI_COLUMN(INT, "ranks"),                                              \
+        LSI_COLUMN(INT, "bytes", "size", .unit = "B", .width = 10),            \
+        LSI_COLUMN(INT, "count", .wide = true, .width = 9),                    \
+        LSI_COLUMN(TEXT, "dtype", "type"),                                     \
+        LSI_COLUMN(TEXT, "redop", .wide = true),                               \
+        __VA_ARGS__ LSI_COLUMN(TEXT, "algorithm", .width = 9),                 \
+        LSI_COLUMN(TEXT, "buffers", .wide = true),                             \
+        LSI_COLUMN(BOOL, "in_place", "in place"),                              \
+        REAL("time_us.min", "min", .unit = "us", .wide = true, .width = 10),   \
+        REAL("time_us.median", "time", .unit = "us", .width = 10),             \
+        REAL("time_us.mean", "", .wide = true),                                \
+        REAL("time_us.p99", "p99", .unit = "us", .wide = true, .width = 10),   \
+        REAL("time_us.max", "", .wide = true),                                 \
+        REAL("algbw_gbps", "algbw", .unit = "GB/s"),                           \
+        REAL("busbw_gbps", "busbw", .width = 6),                               \
+        LSI_COLUMN(INT, "wrong", "#wrong"), LSI_COLUMN(INT, "peak_bytes", "")
 static const lsi_column columns[] = {COLUMNS()};
 static const lsi_column columns_with_root[] = {
-    COLUMNS(INT("root", NULL, .wide = true), )};
+    COLUMNS(LSI_COLUMN(INT, "root", .wide = true), )};
 
 /* ---- sizes ------------------------------------------------------------ */
 

@@ -56,15 +56,8 @@ static const lsi_option options[] = {
     LSI_DDP_BUDGET_ROW(budget),
 };
 
-#define TIME(name_, title_, unit_, ...)                                        \
-    {                                                                          \
-        .name = (name_), .title = (title_), .unit = (unit_),                   \
-        .type = LSI_COLUMN_REAL, .decimals = 4, .width = 6, __VA_ARGS__        \
-    }
-#define HIDDEN(name_)                                                          \
-    {                                                                          \
-        .name = (name_), .title = "", .type = LSI_COLUMN_INT                   \
-    }
+#define TIME(...)     LSI_COLUMN(REAL, __VA_ARGS__, .decimals = 4, .width = 6)
+#define HIDDEN(name_) LSI_COLUMN(INT, name_, "")
 #define MEMORY(moment)                                                         \
     HIDDEN("peak_bytes." moment ".parameters"),                                \
         HIDDEN("peak_bytes." moment ".gradients"),                             \
@@ -74,40 +67,28 @@ static const lsi_option options[] = {
         HIDDEN("peak_bytes." moment ".total")
 
 static const lsi_column columns[] = {
-    {.name = "strategy", .title = "Strategy", .width = 8},
-    {.name = "bucket_mb",
-     .title = "Bucket MB",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "model", .title = "Model", .wide = true, .width = 8},
-    {.name = "dtype", .title = "Type"},
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
-    {.name = "global_batch_size",
-     .title = "Batch",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
+    LSI_COLUMN(TEXT, "strategy", "Strategy", .width = 8),
+    LSI_COLUMN(REAL, "bucket_mb", "Bucket MB", .decimals = 4),
+    LSI_COLUMN(TEXT, "model", "Model", .wide = true, .width = 8),
+    LSI_COLUMN(TEXT, "dtype", "Type"),
+    LSI_COLUMN(INT, "ranks", "Ranks"),
+    LSI_COLUMN(INT, "global_batch_size", "Batch", .wide = true),
     HIDDEN("warmup_steps"),
     HIDDEN("benchmark_steps"),
-    TIME("step_time_avg_s", "Step", "s", .wide = false),
-    TIME("step_time_std_s", "std", NULL, .wide = false),
-    {.name = "step_time_min_s", .title = "", .type = LSI_COLUMN_REAL},
-    {.name = "step_time_q1_s", .title = "", .type = LSI_COLUMN_REAL},
-    {.name = "step_time_q3_s", .title = "", .type = LSI_COLUMN_REAL},
-    TIME("comm_time_avg_s", "Comm", NULL, .wide = false),
-    TIME("comm_time_std_s", "std", NULL, .wide = true),
-    TIME("comm_frac_avg", "Comm/step", NULL, .wide = false),
-    TIME("comm_frac_std", "std", NULL, .wide = true),
-    TIME("forward_s", "Forward", "s", .wide = true),
-    TIME("backward_s", "Backward", NULL, .wide = true),
-    TIME("optimizer_s", "Optimizer", NULL, .wide = true),
-    {.name = "bytes_sent",
-     .title = "Bytes sent",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
-    {.name = "collectives_per_step",
-     .title = "Collectives",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
+    TIME("step_time_avg_s", "Step", .unit = "s"),
+    TIME("step_time_std_s", "std"),
+    LSI_COLUMN(REAL, "step_time_min_s", ""),
+    LSI_COLUMN(REAL, "step_time_q1_s", ""),
+    LSI_COLUMN(REAL, "step_time_q3_s", ""),
+    TIME("comm_time_avg_s", "Comm"),
+    TIME("comm_time_std_s", "std", .wide = true),
+    TIME("comm_frac_avg", "Comm/step"),
+    TIME("comm_frac_std", "std", .wide = true),
+    TIME("forward_s", "Forward", .unit = "s", .wide = true),
+    TIME("backward_s", "Backward", .wide = true),
+    TIME("optimizer_s", "Optimizer", .wide = true),
+    LSI_COLUMN(INT, "bytes_sent", "Bytes sent", .wide = true),
+    LSI_COLUMN(INT, "collectives_per_step", "Collectives", .wide = true),
     MEMORY("init"),
     MEMORY("before_step"),
     MEMORY("after_step"),

@@ -58,45 +58,29 @@ static const lsi_option options[] = {
 };
 
 #define MS(column, name_, unit_)                                               \
-    {.name = column ".min", .title = "", .type = LSI_COLUMN_REAL},             \
-        {.name = column ".median", .title = "", .type = LSI_COLUMN_REAL},      \
-        {.name = column ".mean",                                               \
-         .title = name_,                                                       \
-         .unit = (unit_),                                                      \
-         .type = LSI_COLUMN_REAL,                                              \
-         .decimals = 1,                                                        \
-         .width = 6},                                                          \
-    {                                                                          \
-        .name = column ".std", .title = "std", .type = LSI_COLUMN_REAL,        \
-        .decimals = 1, .wide = true, .width = 5                                \
-    }
+    LSI_COLUMN(REAL, column ".min", ""),                                       \
+        LSI_COLUMN(REAL, column ".median", ""),                                \
+        LSI_COLUMN(REAL, column ".mean", name_, .unit = (unit_),               \
+                   .decimals = 1, .width = 6),                                 \
+        LSI_COLUMN(REAL, column ".std", "std", .decimals = 1, .wide = true,    \
+                   .width = 5)
 
 static const lsi_column columns[] = {
-    {.name = "size", .title = "Size", .width = 6},
-    {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
-    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT, .wide = true},
-    {.name = "dtype", .title = "Type"},
-    {.name = "passes", .title = "Passes", .wide = true, .width = 8},
-    {.name = "ranks", .title = "", .type = LSI_COLUMN_INT},
-    {.name = "threads",
-     .title = "Threads",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
-    {.name = "warmup", .title = "Warm-up", .type = LSI_COLUMN_INT},
-    {.name = "iterations",
-     .title = "Steps",
-     .type = LSI_COLUMN_INT,
-     .wide = true},
+    LSI_COLUMN(TEXT, "size", "Size", .width = 6),
+    LSI_COLUMN(INT, "context", "Context"),
+    LSI_COLUMN(INT, "batch", "Batch", .wide = true),
+    LSI_COLUMN(TEXT, "dtype", "Type"),
+    LSI_COLUMN(TEXT, "passes", "Passes", .wide = true, .width = 8),
+    LSI_COLUMN(INT, "ranks", ""),
+    LSI_COLUMN(INT, "threads", "Threads", .wide = true),
+    LSI_COLUMN(INT, "warmup", "Warm-up"),
+    LSI_COLUMN(INT, "iterations", "Steps", .wide = true),
     MS("forward_ms", "Forward", "ms"),
     MS("backward_ms", "Backward", NULL),
     MS("optimizer_ms", "Optimizer", NULL),
     MS("step_ms", "Step", NULL),
-    {.name = "peak_bytes",
-     .title = "Peak bytes",
-     .type = LSI_COLUMN_INT,
-     .wide = true,
-     .width = 11},
-    {.name = "status", .title = "Status", .width = 13},
+    LSI_COLUMN(INT, "peak_bytes", "Peak bytes", .wide = true, .width = 11),
+    LSI_COLUMN(TEXT, "status", "Status", .width = 13),
 };
 
 /* ---- the sizes ----------------------------------------------------------- */

@@ -55,24 +55,15 @@ static const lsi_option options[] = {
 };
 
 static const lsi_column columns[] = {
-    {.name = "loader_threads", .title = "Threads", .type = LSI_COLUMN_INT},
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
-    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
-    {.name = "items", .title = "Items", .type = LSI_COLUMN_INT},
-    {.name = "items_per_second",
-     .title = "Loader",
-     .unit = "items/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 0},
-    {.name = "alone_per_second",
-     .title = "Reading alone",
-     .unit = "items/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 0},
-    {.name = "ratio",
-     .title = "Loader / alone",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
+    LSI_COLUMN(INT, "loader_threads", "Threads"),
+    LSI_COLUMN(INT, "ranks", "Ranks"),
+    LSI_COLUMN(INT, "batch", "Batch"),
+    LSI_COLUMN(INT, "items", "Items"),
+    LSI_COLUMN(REAL, "items_per_second", "Loader", .unit = "items/s",
+               .decimals = 0),
+    LSI_COLUMN(REAL, "alone_per_second", "Reading alone", .unit = "items/s",
+               .decimals = 0),
+    LSI_COLUMN(REAL, "ratio", "Loader / alone", .decimals = 2),
 };
 
 /* ---- one pass ------------------------------------------------------------ */

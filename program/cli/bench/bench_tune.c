@@ -46,17 +46,13 @@ static const lsi_option options[] = {
 };
 
 static const lsi_column columns[] = {
-    {.name = "op", .type = LSI_COLUMN_TEXT},
-    {.name = "ranks", .type = LSI_COLUMN_INT},
-    {.name = "bytes", .title = "size", .unit = "B", .type = LSI_COLUMN_INT},
-    {.name = "buffers", .type = LSI_COLUMN_TEXT},
-    {.name = "algorithm", .type = LSI_COLUMN_TEXT},
-    {.name = "time_us",
-     .title = "time",
-     .unit = "us",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
-    {.name = "chosen", .type = LSI_COLUMN_BOOL},
+    LSI_COLUMN(TEXT, "op"),
+    LSI_COLUMN(INT, "ranks"),
+    LSI_COLUMN(INT, "bytes", "size", .unit = "B"),
+    LSI_COLUMN(TEXT, "buffers"),
+    LSI_COLUMN(TEXT, "algorithm"),
+    LSI_COLUMN(REAL, "time_us", "time", .unit = "us", .decimals = 2),
+    LSI_COLUMN(BOOL, "chosen"),
 };
 
 static const char *const operations[] = {"all-reduce",     "reduce",

@@ -37,32 +37,23 @@ static const lsi_option options[] = {
     LSI_DDP_BUDGET_ROW(budget),
 };
 
-#define COUNT(name_, title_, ...)                                              \
-    {                                                                          \
-        .name = (name_), .title = (title_), .type = LSI_COLUMN_INT,            \
-        __VA_ARGS__                                                            \
-    }
 static const lsi_column columns[] = {
-    {.name = "strategy", .title = "Strategy", .width = 8},
-    {.name = "model", .title = "Model", .wide = true, .width = 8},
-    COUNT("ranks", "Ranks", .wide = true),
-    {.name = "moment", .title = "Moment", .width = 11},
-    COUNT("parameters.bytes", "Parameters", .width = 10),
-    COUNT("parameters.formula", "formula", .wide = true, .width = 10),
-    COUNT("gradients.bytes", "Gradients", .width = 10),
-    COUNT("gradients.formula", "formula", .wide = true, .width = 10),
-    COUNT("state.bytes", "State", .width = 10),
-    COUNT("state.formula", "formula", .wide = true, .width = 10),
-    COUNT("activations.bytes", "Activations", .wide = true),
-    COUNT("total.bytes", "Total", .width = 10),
-    COUNT("bytes_sent.bytes", "Sent", .wide = true, .width = 10),
-    COUNT("bytes_sent.formula", "formula", .wide = true, .width = 10),
-    {.name = "step_time_avg_s",
-     .title = "Step",
-     .unit = "s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4,
-     .wide = true},
+    LSI_COLUMN(TEXT, "strategy", "Strategy", .width = 8),
+    LSI_COLUMN(TEXT, "model", "Model", .wide = true, .width = 8),
+    LSI_COLUMN(INT, "ranks", "Ranks", .wide = true),
+    LSI_COLUMN(TEXT, "moment", "Moment", .width = 11),
+    LSI_COLUMN(INT, "parameters.bytes", "Parameters", .width = 10),
+    LSI_COLUMN(INT, "parameters.formula", "formula", .wide = true, .width = 10),
+    LSI_COLUMN(INT, "gradients.bytes", "Gradients", .width = 10),
+    LSI_COLUMN(INT, "gradients.formula", "formula", .wide = true, .width = 10),
+    LSI_COLUMN(INT, "state.bytes", "State", .width = 10),
+    LSI_COLUMN(INT, "state.formula", "formula", .wide = true, .width = 10),
+    LSI_COLUMN(INT, "activations.bytes", "Activations", .wide = true),
+    LSI_COLUMN(INT, "total.bytes", "Total", .width = 10),
+    LSI_COLUMN(INT, "bytes_sent.bytes", "Sent", .wide = true, .width = 10),
+    LSI_COLUMN(INT, "bytes_sent.formula", "formula", .wide = true, .width = 10),
+    LSI_COLUMN(REAL, "step_time_avg_s", "Step", .unit = "s", .decimals = 4,
+               .wide = true),
     LSI_DDP_DEMAND_COLUMNS,
 };
 

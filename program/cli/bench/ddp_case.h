@@ -67,19 +67,10 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c);
         "free",                                                                \
         .min = 0, .max = 1e18)
 #define LSI_DDP_DEMAND_COLUMNS                                                 \
-    {.name = "needed_bytes",                                                   \
-     .title = "Needed",                                                        \
-     .type = LSI_COLUMN_INT,                                                   \
-     .wide = true,                                                             \
-     .width = 11},                                                             \
-        {.name = "available_bytes",                                            \
-         .title = "Available",                                                 \
-         .type = LSI_COLUMN_INT,                                               \
-         .wide = true,                                                         \
-         .width = 11},                                                         \
-    {                                                                          \
-        .name = "status", .title = "Status", .width = 13                       \
-    }
+    LSI_COLUMN(INT, "needed_bytes", "Needed", .wide = true, .width = 11),      \
+        LSI_COLUMN(INT, "available_bytes", "Available", .wide = true,          \
+                   .width = 11),                                               \
+        LSI_COLUMN(TEXT, "status", "Status", .width = 13)
 
 void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table);
 

@@ -104,34 +104,24 @@ static void free_traces(traces *some)
 
 /* Where all are on one host, the first is left out. */
 static const lsi_column rank_columns[] = {
-    {.name = "host", .type = LSI_COLUMN_TEXT},
-    {.name = "rank", .type = LSI_COLUMN_INT},
-    {.name = "pid", .type = LSI_COLUMN_INT},
-    {.name = "state", .type = LSI_COLUMN_TEXT},
-    {.name = "done", .title = "done #", .type = LSI_COLUMN_INT},
-    {.name = "in", .type = LSI_COLUMN_TEXT},
-    {.name = "waited",
-     .title = "for",
-     .unit = "s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 3},
-    {.name = "behind",
-     .title = "comes after the first",
-     .unit = "us",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+    LSI_COLUMN(TEXT, "host"),
+    LSI_COLUMN(INT, "rank"),
+    LSI_COLUMN(INT, "pid"),
+    LSI_COLUMN(TEXT, "state"),
+    LSI_COLUMN(INT, "done", "done #"),
+    LSI_COLUMN(TEXT, "in"),
+    LSI_COLUMN(REAL, "waited", "for", .unit = "s", .decimals = 3),
+    LSI_COLUMN(REAL, "behind", "comes after the first", .unit = "us",
+               .decimals = 1),
 };
 
 enum { RANK_COLUMNS = sizeof(rank_columns) / sizeof(rank_columns[0]) };
 
 static const lsi_column finding_columns[] = {
-    {.name = "job", .type = LSI_COLUMN_TEXT},
-    {.name = "group", .type = LSI_COLUMN_INT},
-    {.name = "ranks", .type = LSI_COLUMN_INT},
-    {.name = "last_completed", .type = LSI_COLUMN_INT},
-    {.name = "finding", .type = LSI_COLUMN_TEXT},
-    {.name = "sequence", .type = LSI_COLUMN_INT},
-    {.name = "text", .type = LSI_COLUMN_TEXT},
+    LSI_COLUMN(TEXT, "job"),     LSI_COLUMN(INT, "group"),
+    LSI_COLUMN(INT, "ranks"),    LSI_COLUMN(INT, "last_completed"),
+    LSI_COLUMN(TEXT, "finding"), LSI_COLUMN(INT, "sequence"),
+    LSI_COLUMN(TEXT, "text"),
 };
 
 enum { FINDING_COLUMNS = sizeof(finding_columns) / sizeof(finding_columns[0]) };

@@ -46,14 +46,11 @@ static const lsi_option options[] = {
 
 static const lsi_column columns[] = {
     LSI_EVAL_SUBJECT,
-    {.name = "split", .title = "Split"},
+    LSI_COLUMN(TEXT, "split", "Split"),
     LSI_EVAL_RANKS,
-    {.name = "images", .title = "Images", .type = LSI_COLUMN_INT},
+    LSI_COLUMN(INT, "images", "Images"),
     LSI_EVAL_LOSS,
-    {.name = "accuracy",
-     .title = "Accuracy",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
+    LSI_COLUMN(REAL, "accuracy", "Accuracy", .decimals = 4),
     LSI_EVAL_SPEED("images", "Images"),
 };
 

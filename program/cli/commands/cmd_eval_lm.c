@@ -49,14 +49,11 @@ static const lsi_option options[] = {
 static const lsi_column columns[] = {
     LSI_EVAL_SUBJECT,
     LSI_EVAL_RANKS,
-    {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
-    {.name = "stride", .title = "Stride", .type = LSI_COLUMN_INT},
-    {.name = "tokens", .title = "Tokens", .type = LSI_COLUMN_INT},
+    LSI_COLUMN(INT, "context", "Context"),
+    LSI_COLUMN(INT, "stride", "Stride"),
+    LSI_COLUMN(INT, "tokens", "Tokens"),
     LSI_EVAL_LOSS,
-    {.name = "perplexity",
-     .title = "Perplexity",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 3},
+    LSI_COLUMN(REAL, "perplexity", "Perplexity", .decimals = 3),
     LSI_EVAL_SPEED("tokens", "Tokens"),
 };
 

@@ -21,17 +21,14 @@ static const lsi_option options[] = {
 };
 
 static const lsi_column columns[] = {
-    {.name = "run", .title = "Run", .type = LSI_COLUMN_TEXT},
-    {.name = "launcher", .title = "Launcher", .type = LSI_COLUMN_INT},
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
-    {.name = "started", .title = "Of", .type = LSI_COLUMN_INT},
-    {.name = "restart", .title = "Restart", .type = LSI_COLUMN_INT},
-    {.name = "seconds",
-     .title = "Running",
-     .type = LSI_COLUMN_REAL,
-     .unit = "s"},
-    {.name = "cpus", .title = "CPUs", .type = LSI_COLUMN_TEXT},
-    {.name = "command", .title = "Command", .type = LSI_COLUMN_TEXT},
+    LSI_COLUMN(TEXT, "run", "Run"),
+    LSI_COLUMN(INT, "launcher", "Launcher"),
+    LSI_COLUMN(INT, "ranks", "Ranks"),
+    LSI_COLUMN(INT, "started", "Of"),
+    LSI_COLUMN(INT, "restart", "Restart"),
+    LSI_COLUMN(REAL, "seconds", "Running", .unit = "s"),
+    LSI_COLUMN(TEXT, "cpus", "CPUs"),
+    LSI_COLUMN(TEXT, "command", "Command"),
 };
 
 static void fill(lsi_table *table, const lsi_job_found *jobs, size_t n)

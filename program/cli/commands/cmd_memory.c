@@ -60,50 +60,36 @@ static const lsi_option options[] = {
         "show all columns, in lines of more than 100 characters"),
 };
 
-#define MIB(column, name_, ...)                                                \
-    {                                                                          \
-        .name = column, .title = name_, .type = LSI_COLUMN_REAL,               \
-        .decimals = 1, .width = 6, __VA_ARGS__                                 \
-    }
-#define COUNT(column, name_, ...)                                              \
-    {                                                                          \
-        .name = column, .title = name_, .type = LSI_COLUMN_INT, __VA_ARGS__    \
-    }
+#define MIB(...) LSI_COLUMN(REAL, __VA_ARGS__, .decimals = 1, .width = 6)
 #define BYTES(others_wide)                                                     \
-    COUNT("peak_bytes", "", .wide = true),                                     \
-        MIB("peak_mib", "Peak MiB", .wide = false),                            \
-        MIB("parameters_mib", "Params", .wide = false),                        \
-        MIB("gradients_mib", "Grads", .wide = false),                          \
-        MIB("state_mib", "State", .wide = false),                              \
-        MIB("activations_mib", "Activ.", .wide = false),                       \
+    LSI_COLUMN(INT, "peak_bytes", "", .wide = true),                           \
+        MIB("peak_mib", "Peak MiB"), MIB("parameters_mib", "Params"),          \
+        MIB("gradients_mib", "Grads"), MIB("state_mib", "State"),              \
+        MIB("activations_mib", "Activ."),                                      \
         MIB("kept_mib", "Kept", .wide = (others_wide)),                        \
         MIB("rest_mib", "Rest", .wide = (others_wide))
 
 static const lsi_column model_columns[] = {
-    {.name = "size", .title = "Size", .width = 6},
-    COUNT("context", "Context", .wide = false),
-    COUNT("batch", "Batch", .wide = true),
-    {.name = "dtype", .title = "Type", .width = 4},
-    {.name = "mode", .title = "Mode", .width = 7},
+    LSI_COLUMN(TEXT, "size", "Size", .width = 6),
+    LSI_COLUMN(INT, "context", "Context"),
+    LSI_COLUMN(INT, "batch", "Batch", .wide = true),
+    LSI_COLUMN(TEXT, "dtype", "Type", .width = 4),
+    LSI_COLUMN(TEXT, "mode", "Mode", .width = 7),
     BYTES(true),
-    COUNT("resident_bytes", "", .wide = true),
-    COUNT("code_bytes", "", .wide = true),
-    {.name = "resident_percent",
-     .title = "Of resident",
-     .unit = "%",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 1,
-     .wide = true},
-    {.name = "status", .title = "Status"},
+    LSI_COLUMN(INT, "resident_bytes", "", .wide = true),
+    LSI_COLUMN(INT, "code_bytes", "", .wide = true),
+    LSI_COLUMN(REAL, "resident_percent", "Of resident", .unit = "%",
+               .decimals = 1, .wide = true),
+    LSI_COLUMN(TEXT, "status", "Status"),
 };
 
 /* A process that has opened no group has no rank. */
 static const lsi_column recording_columns[] = {
-    COUNT("rank", "Rank", .wide = false),
-    COUNT("process", "Process", .wide = false),
-    {.name = "host", .title = "Host", .wide = true},
+    LSI_COLUMN(INT, "rank", "Rank"),
+    LSI_COLUMN(INT, "process", "Process"),
+    LSI_COLUMN(TEXT, "host", "Host", .wide = true),
     BYTES(false),
-    {.name = "status", .title = "Status"},
+    LSI_COLUMN(TEXT, "status", "Status"),
 };
 
 /* All that is asked for, and what has come of it. */

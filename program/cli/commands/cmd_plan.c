@@ -164,17 +164,13 @@ static json_t *communication_json(const lsi_facts *facts)
 /* ---- sharding ------------------------------------------------------------ */
 
 static const lsi_column byte_columns[] = {
-    {.name = "sharding", .title = "Sharding"},
-    {.name = "moment", .title = "Moment"},
-    {.name = "parameters", .title = "Parameters", .type = LSI_COLUMN_INT},
-    {.name = "gradients", .title = "Gradients", .type = LSI_COLUMN_INT},
-    {.name = "state", .title = "State", .type = LSI_COLUMN_INT},
-    {.name = "total", .title = "Total", .type = LSI_COLUMN_INT},
-    {.name = "gib",
-     .title = "Total",
-     .unit = "GiB",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
+    LSI_COLUMN(TEXT, "sharding", "Sharding"),
+    LSI_COLUMN(TEXT, "moment", "Moment"),
+    LSI_COLUMN(INT, "parameters", "Parameters"),
+    LSI_COLUMN(INT, "gradients", "Gradients"),
+    LSI_COLUMN(INT, "state", "State"),
+    LSI_COLUMN(INT, "total", "Total"),
+    LSI_COLUMN(REAL, "gib", "Total", .unit = "GiB", .decimals = 2),
 };
 
 static ls_status print_sharding(const lsi_state_plan *plan, const char *model)

@@ -123,21 +123,19 @@ static void join(lsi_cpuset *all, const lsi_cpuset *more)
 /* ---- text ------------------------------------------------------------- */
 
 static const lsi_column plan_columns[] = {
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_TEXT},
-    {.name = "nodes", .title = "Node", .type = LSI_COLUMN_TEXT},
-    {.name = "each", .title = "Each has", .type = LSI_COLUMN_TEXT},
-    {.name = "cores", .title = "Cores", .type = LSI_COLUMN_TEXT},
-    {.name = "cpus", .title = "CPUs", .type = LSI_COLUMN_TEXT},
+    LSI_COLUMN(TEXT, "ranks", "Ranks"),   LSI_COLUMN(TEXT, "nodes", "Node"),
+    LSI_COLUMN(TEXT, "each", "Each has"), LSI_COLUMN(TEXT, "cores", "Cores"),
+    LSI_COLUMN(TEXT, "cpus", "CPUs"),
 };
 
 static const lsi_column job_columns[] = {
-    {.name = "ranks", .title = "Rank", .type = LSI_COLUMN_TEXT},
-    {.name = "pid", .title = "PID", .type = LSI_COLUMN_INT},
-    {.name = "threads", .title = "Threads", .type = LSI_COLUMN_INT},
-    {.name = "nodes", .title = "Node", .type = LSI_COLUMN_TEXT},
-    {.name = "cores", .title = "Cores", .type = LSI_COLUMN_TEXT},
-    {.name = "cpus", .title = "CPUs", .type = LSI_COLUMN_TEXT},
-    {.name = "last_cpu", .title = "Ran last on", .type = LSI_COLUMN_INT},
+    LSI_COLUMN(TEXT, "ranks", "Rank"),
+    LSI_COLUMN(INT, "pid", "PID"),
+    LSI_COLUMN(INT, "threads", "Threads"),
+    LSI_COLUMN(TEXT, "nodes", "Node"),
+    LSI_COLUMN(TEXT, "cores", "Cores"),
+    LSI_COLUMN(TEXT, "cpus", "CPUs"),
+    LSI_COLUMN(INT, "last_cpu", "Ran last on"),
 };
 
 /* So that a table keeps within 100 columns; JSON has the whole lists. */

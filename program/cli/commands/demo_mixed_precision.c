@@ -75,9 +75,8 @@ static void add_sums(lsi_table *table)
 static ls_status print_sums(void)
 {
     static const lsi_column columns[] = {
-        {.name = "sum", .type = LSI_COLUMN_TEXT},
-        {.name = "term", .type = LSI_COLUMN_TEXT},
-        {.name = "result", .type = LSI_COLUMN_REAL, .decimals = 4}};
+        LSI_COLUMN(TEXT, "sum"), LSI_COLUMN(TEXT, "term"),
+        LSI_COLUMN(REAL, "result", .decimals = 4)};
     lsi_table *table = NULL;
     LS_TRY(lsi_table_new(&table, columns, 3));
     add_sums(table);
@@ -173,9 +172,8 @@ static void add_types(lsi_table *table, const toy *t)
 
 static ls_status print_types(const toy *t, ls_dtype dtype)
 {
-    static const lsi_column columns[] = {
-        {.name = "tensor", .type = LSI_COLUMN_TEXT},
-        {.name = "type", .type = LSI_COLUMN_TEXT}};
+    static const lsi_column columns[] = {LSI_COLUMN(TEXT, "tensor"),
+                                         LSI_COLUMN(TEXT, "type")};
     lsi_table *table = NULL;
     LS_TRY(lsi_table_new(&table, columns, 2));
     add_types(table, t);

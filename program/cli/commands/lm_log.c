@@ -94,27 +94,15 @@ ls_status lsi_lm_log_validation(lsi_lm_log *log, int64_t step, double loss)
 /* ---- the summary --------------------------------------------------------- */
 
 static const lsi_column columns[] = {
-    {.name = "size", .title = "Size"},
-    {.name = "parameters", .title = "Parameters", .type = LSI_COLUMN_INT},
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
-    {.name = "steps", .title = "Steps", .type = LSI_COLUMN_INT},
-    {.name = "loss",
-     .title = "Last loss",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "val_loss",
-     .title = "Validation loss",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "tokens_per_second",
-     .title = "Tokens/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 0},
-    {.name = "peak_megabytes",
-     .title = "Peak memory",
-     .unit = "MB",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+    LSI_COLUMN(TEXT, "size", "Size"),
+    LSI_COLUMN(INT, "parameters", "Parameters"),
+    LSI_COLUMN(INT, "ranks", "Ranks"),
+    LSI_COLUMN(INT, "steps", "Steps"),
+    LSI_COLUMN(REAL, "loss", "Last loss", .decimals = 4),
+    LSI_COLUMN(REAL, "val_loss", "Validation loss", .decimals = 4),
+    LSI_COLUMN(REAL, "tokens_per_second", "Tokens/s", .decimals = 0),
+    LSI_COLUMN(REAL, "peak_megabytes", "Peak memory", .unit = "MB",
+               .decimals = 1),
 };
 
 static ls_status fill(const lsi_lm_log *log, lsi_table *table)

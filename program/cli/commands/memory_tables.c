@@ -13,10 +13,7 @@ enum { COURSE = 400, PATH_ROOM = 256, CODE_ROOM = 512, LINE_WIDTH = 26 };
 
 static const double mib = 1024.0 * 1024.0;
 
-#define MIB_COLUMN                                                             \
-    {                                                                          \
-        .name = "mib", .title = "MiB", .type = LSI_COLUMN_REAL, .decimals = 2  \
-    }
+#define MIB_COLUMN LSI_COLUMN(REAL, "mib", "MiB", .decimals = 2)
 
 /* One without rows has nothing to say. */
 static ls_status print_table(const lsi_table *table)
@@ -31,10 +28,10 @@ static ls_status print_rows(const lsi_memory_file *f, lsi_memory_key key,
                             size_t most)
 {
     const lsi_column columns[] = {
-        {.name = "who",
-         .title = key == LSI_MEMORY_BY_LAYER ? "Layer" : "Operation"},
+        LSI_COLUMN(TEXT, "who",
+                   key == LSI_MEMORY_BY_LAYER ? "Layer" : "Operation"),
         MIB_COLUMN,
-        {.name = "blocks", .title = "Blocks", .type = LSI_COLUMN_INT},
+        LSI_COLUMN(INT, "blocks", "Blocks"),
     };
     lsi_memory_row *rows = NULL;
     lsi_table *table = NULL;
@@ -101,12 +98,12 @@ static void record_line(lsi_table *table, bool wide, char *line)
 static ls_status print_largest(const lsi_memory_file *f, size_t most, bool wide)
 {
     static const lsi_column columns[] = {
-        {.name = "who", .title = "Largest block"},
+        LSI_COLUMN(TEXT, "who", "Largest block"),
         MIB_COLUMN,
-        {.name = "blocks", .title = "Alike", .type = LSI_COLUMN_INT},
-        {.name = "kind", .title = "Kind", .wide = true},
-        {.name = "call", .title = "Function", .wide = true},
-        {.name = "line", .title = "Line"},
+        LSI_COLUMN(INT, "blocks", "Alike"),
+        LSI_COLUMN(TEXT, "kind", "Kind", .wide = true),
+        LSI_COLUMN(TEXT, "call", "Function", .wide = true),
+        LSI_COLUMN(TEXT, "line", "Line"),
     };
     lsi_memory_row *rows = NULL;
     lsi_table *table = NULL;

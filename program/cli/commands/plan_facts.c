@@ -11,11 +11,11 @@
 #include "report/table.h"
 
 static const lsi_column fact_columns[] = {
-    {.name = "part", .title = "Part"},
-    {.name = "name", .title = "Quantity"},
-    {.name = "value", .title = "Value"},
-    {.name = "unit", .title = "Unit"},
-    {.name = "formula", .title = "Formula"},
+    LSI_COLUMN(TEXT, "part", "Part"),
+    LSI_COLUMN(TEXT, "name", "Quantity"),
+    LSI_COLUMN(TEXT, "value", "Value"),
+    LSI_COLUMN(TEXT, "unit", "Unit"),
+    LSI_COLUMN(TEXT, "formula", "Formula"),
 };
 
 /* Whole numbers of doubles up to here are exact. */

@@ -212,35 +212,15 @@ static ls_status plan_one(const lsi_invocation *call, const lsi_plan_flags *f,
 /* ---- many ranks ---------------------------------------------------------- */
 
 static const lsi_column sweep_columns[] = {
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
-    {.name = "nodes", .title = "Nodes", .type = LSI_COLUMN_INT},
-    {.name = "total_gb",
-     .title = "Memory",
-     .unit = "GB",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
-    {.name = "step_seconds",
-     .title = "Step",
-     .unit = "s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "communication_seconds",
-     .title = "Communication",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "exposed_seconds",
-     .title = "Exposed",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "tokens_per_second",
-     .title = "Tokens/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 0},
-    {.name = "efficiency",
-     .title = "Efficiency",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 3},
-    {.name = "bound", .title = "Bound by"},
+    LSI_COLUMN(INT, "ranks", "Ranks"),
+    LSI_COLUMN(INT, "nodes", "Nodes"),
+    LSI_COLUMN(REAL, "total_gb", "Memory", .unit = "GB", .decimals = 2),
+    LSI_COLUMN(REAL, "step_seconds", "Step", .unit = "s", .decimals = 4),
+    LSI_COLUMN(REAL, "communication_seconds", "Communication", .decimals = 4),
+    LSI_COLUMN(REAL, "exposed_seconds", "Exposed", .decimals = 4),
+    LSI_COLUMN(REAL, "tokens_per_second", "Tokens/s", .decimals = 0),
+    LSI_COLUMN(REAL, "efficiency", "Efficiency", .decimals = 3),
+    LSI_COLUMN(TEXT, "bound", "Bound by"),
 };
 
 static void record_ranks(lsi_table *table, const lsi_plan_run *run,
@@ -347,19 +327,16 @@ static const char *const size_names[] = {
 };
 
 #define BYTES(name_, title_)                                                   \
-    {                                                                          \
-        .name = (name_), .title = (title_), .unit = "GB",                      \
-        .type = LSI_COLUMN_REAL, .decimals = 3                                 \
-    }
+    LSI_COLUMN(REAL, name_, title_, .unit = "GB", .decimals = 3)
 static const lsi_column size_columns[] = {
-    {.name = "model", .title = "Model"},
-    {.name = "parameters", .title = "Parameters", .type = LSI_COLUMN_INT},
+    LSI_COLUMN(TEXT, "model", "Model"),
+    LSI_COLUMN(INT, "parameters", "Parameters"),
     BYTES("parameter_gb", "Weights"),
     BYTES("gradient_gb", "Gradients"),
     BYTES("state_gb", "State"),
     BYTES("activation_gb", "Activations"),
     BYTES("total_gb", "Total"),
-    {.name = "fits", .title = "Fits"},
+    LSI_COLUMN(TEXT, "fits", "Fits"),
 };
 
 static const char *fits_text(const lsi_trained_plan *plan,

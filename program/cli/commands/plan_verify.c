@@ -17,14 +17,12 @@ static const struct {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #define REAL(name_, title_, unit_, decimals_, width_)                          \
-    {                                                                          \
-        .name = (name_), .title = (title_), .unit = (unit_),                   \
-        .type = LSI_COLUMN_REAL, .decimals = (decimals_), .width = (width_)    \
-    }
+    LSI_COLUMN(REAL, name_, title_, .unit = (unit_), .decimals = (decimals_),  \
+               .width = (width_))
 static const lsi_column columns[] = {
-    {.name = "model", .title = "Model", .width = 6},
-    {.name = "strategy", .title = "Strategy", .width = 8},
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
+    LSI_COLUMN(TEXT, "model", "Model", .width = 6),
+    LSI_COLUMN(TEXT, "strategy", "Strategy", .width = 8),
+    LSI_COLUMN(INT, "ranks", "Ranks"),
     REAL("predicted_seconds", "Predicted", "s", 4, 8),
     REAL("measured_seconds", "measured", NULL, 4, 8),
     REAL("seconds_error_percent", "error", "%", 1, 6),

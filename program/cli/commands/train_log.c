@@ -132,23 +132,14 @@ ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
  */
 
 static const lsi_column columns[] = {
-    {.name = "implementation", .title = "Implementation"},
-    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
-    {.name = "epochs", .title = "Epochs", .type = LSI_COLUMN_INT},
-    {.name = "accuracy",
-     .title = "Final validation accuracy",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "peak_megabytes",
-     .title = "Mean peak memory",
-     .unit = "MB",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 1},
-    {.name = "epoch_seconds",
-     .title = "Mean epoch time",
-     .unit = "s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 3},
+    LSI_COLUMN(TEXT, "implementation", "Implementation"),
+    LSI_COLUMN(INT, "ranks", "Ranks"),
+    LSI_COLUMN(INT, "epochs", "Epochs"),
+    LSI_COLUMN(REAL, "accuracy", "Final validation accuracy", .decimals = 4),
+    LSI_COLUMN(REAL, "peak_megabytes", "Mean peak memory", .unit = "MB",
+               .decimals = 1),
+    LSI_COLUMN(REAL, "epoch_seconds", "Mean epoch time", .unit = "s",
+               .decimals = 3),
 };
 
 /* The mean of a value of all epochs between its 10th and 90th percentile. */
