@@ -13,8 +13,7 @@ const lsi_bench lsi_bench_attention = {
     .command = {.name = "attention",
                 .summary = "Time attention over lengths and head sizes",
                 .text = LSI_ATTENTION_TEXT,
-                .options = options,
-                .n_options = sizeof(options) / sizeof(options[0]),
+                LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
     LSI_ATTENTION_BENCH,
 };

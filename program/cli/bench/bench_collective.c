@@ -447,8 +447,7 @@ static ls_status parse(const lsi_bench *bench, void *opaque)
         .command = {.name = (name_),                                           \
                     .summary = "Measure " summary_,                            \
                     .text = TEXT,                                              \
-                    .options = options,                                        \
-                    .n_options = sizeof(options) / sizeof(options[0]),         \
+                    LSI_COMMAND_OPTIONS(options),                              \
                     .run = lsi_bench_run},                                     \
         .state_bytes = sizeof(state),                                          \
         .columns = (columns_),                                                 \

@@ -334,8 +334,7 @@ const lsi_bench lsi_bench_ddp = {
              "least. "
              "Of a bench that is interrupted, the rows so far are shown and "
              "written.",
-         .options = options,
-         .n_options = sizeof(options) / sizeof(options[0]),
+         LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .foot = foot,
     .state_bytes = sizeof(state),

@@ -14,8 +14,7 @@ const lsi_bench lsi_bench_flash = {
     .command = {.name = "flash",
                 .summary = "Time FlashAttention beside naive attention",
                 .text = LSI_ATTENTION_TEXT,
-                .options = options,
-                .n_options = sizeof(options) / sizeof(options[0]),
+                LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
     LSI_ATTENTION_BENCH,
 };

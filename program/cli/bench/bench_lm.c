@@ -280,8 +280,7 @@ const lsi_bench lsi_bench_lm = {
              "memory, and only the first of its shapes for plans. Of a bench "
              "that "
              "is interrupted, the rows so far are shown and written.",
-         .options = options,
-         .n_options = sizeof(options) / sizeof(options[0]),
+         LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .state_bytes = sizeof(state),
     .columns = columns,

@@ -284,8 +284,7 @@ const lsi_bench lsi_bench_loader = {
                         "thread. So the ratio is what the threads are worth. "
                         "Batches that are not what is read alone make the exit "
                         "status 1.",
-                .options = options,
-                .n_options = sizeof(options) / sizeof(options[0]),
+                LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
     .state_bytes = sizeof(state),
     .columns = columns,

@@ -258,8 +258,7 @@ const lsi_bench lsi_bench_ring = {
              "error is the largest distance of an element from the mean in "
              "float64, in units of 2^-23. The exit status is 1 if an error is "
              "larger than rounding explains or if ranks differ in a bit.",
-         .options = options,
-         .n_options = sizeof(options) / sizeof(options[0]),
+         LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .state_bytes = sizeof(state),
     .columns = columns,

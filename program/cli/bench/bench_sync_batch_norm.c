@@ -351,8 +351,7 @@ const lsi_bench lsi_bench_sync_batch_norm = {
                         "Peak bytes are the most that an iteration has in use "
                         "at once, beside the layer and its input; --wide has "
                         "what is kept for backward, and what the layer holds.",
-                .options = options,
-                .n_options = sizeof(options) / sizeof(options[0]),
+                LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
     .state_bytes = sizeof(state),
     .columns = columns,

@@ -323,8 +323,7 @@ const lsi_bench lsi_bench_tune = {
              "product of both times. Where results are within 5% nothing is "
              "changed from one size to the next. Nothing reads such a file "
              "unless it is asked to.",
-         .options = options,
-         .n_options = sizeof(options) / sizeof(options[0]),
+         LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .state_bytes = sizeof(state),
     .columns = columns,

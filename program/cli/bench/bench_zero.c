@@ -275,8 +275,7 @@ const lsi_bench lsi_bench_zero = {
                     "for is a row that says so, with what the ranks of a "
                     "machine need at "
                     "least.",
-                .options = options,
-                .n_options = sizeof(options) / sizeof(options[0]),
+                LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
     .state_bytes = sizeof(state),
     .columns = columns,

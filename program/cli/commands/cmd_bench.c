@@ -14,6 +14,5 @@ static const lsi_command *const benches[] = {
 const lsi_command lsi_command_bench = {
     .name = "bench",
     .summary = "Measure one part of the library",
-    .children = benches,
-    .n_children = sizeof(benches) / sizeof(benches[0]),
+    LSI_COMMAND_CHILDREN(benches),
 };

@@ -11,6 +11,5 @@ static const lsi_command *const demos[] = {&lsi_command_demo_hello,
 const lsi_command lsi_command_demo = {
     .name = "demo",
     .summary = "Show what ranks are",
-    .children = demos,
-    .n_children = sizeof(demos) / sizeof(demos[0]),
+    LSI_COMMAND_CHILDREN(demos),
 };

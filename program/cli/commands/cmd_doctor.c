@@ -304,7 +304,6 @@ const lsi_command lsi_command_doctor = {
     .summary = "Find out from the ranks' records why they hang or failed",
     .arguments = "DIR",
     .text = text,
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

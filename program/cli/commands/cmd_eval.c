@@ -9,6 +9,5 @@ static const lsi_command *const evals[] = {&lsi_command_eval_images,
 const lsi_command lsi_command_eval = {
     .name = "eval",
     .summary = "Measure how good a trained model is",
-    .children = evals,
-    .n_children = sizeof(evals) / sizeof(evals[0]),
+    LSI_COMMAND_CHILDREN(evals),
 };

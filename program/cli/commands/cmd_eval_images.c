@@ -195,7 +195,6 @@ const lsi_command lsi_command_eval_images = {
             "that the training had held out, by the seed in the file. A row of "
             "--json has \"model\", \"data\", \"split\", \"ranks\", \"images\", "
             "\"loss\", \"accuracy\", \"seconds\" and \"images_per_second\".",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -194,7 +194,6 @@ const lsi_command lsi_command_eval_lm = {
         "second. A window of --context tokens predicts as many; the next "
         "begins --stride further, and of it count the predictions that none "
         "before has made. The ranks divide the windows.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

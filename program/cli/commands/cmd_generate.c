@@ -125,7 +125,6 @@ const lsi_command lsi_command_generate = {
             "text, character by character; any other the numbers of the tokens "
             "that follow the prompt. With a tokenizer a text ends with the "
             "token that ends texts, if it has one.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

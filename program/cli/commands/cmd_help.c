@@ -74,7 +74,6 @@ const lsi_command lsi_command_help = {
     .name = "help",
     .summary = "Say more about a command",
     .arguments = "[COMMAND...]",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

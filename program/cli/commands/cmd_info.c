@@ -121,7 +121,6 @@ static int run(const lsi_invocation *call)
 const lsi_command lsi_command_info = {
     .name = "info",
     .summary = "Print what was built and what it runs on",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -89,7 +89,6 @@ const lsi_command lsi_command_jobs = {
             "--rdzv-id. CPUs are those on which one of its ranks may run; "
             "`lockstep topo RUN` shows which rank is where. `lockstep stop` "
             "ends one.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -448,7 +448,6 @@ const lsi_command lsi_command_memory = {
             "written. Of one case or one rank there are tables, too, of what "
             "is live at the peak: by layer, by operation, and the largest "
             "blocks with the line that took them (docs/memory.md).",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -394,7 +394,6 @@ const lsi_command lsi_command_plan = {
             "--calibrate and --verify run steps; without them, or rates of "
             "another machine, times follow from this machine's highest rates, "
             "which are measured once.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

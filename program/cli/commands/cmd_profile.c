@@ -336,7 +336,6 @@ const lsi_command lsi_command_profile = {
             "counts, the share of matrix products, softmax against products in "
             "attention, how much of communication is behind computation, and "
             "which rank was the slowest in what (docs/profiling.md).",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

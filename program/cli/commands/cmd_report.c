@@ -264,7 +264,6 @@ const lsi_command lsi_command_report = {
             "--metrics of a run has written, or a folder with metrics.jsonl: "
             "runs are compared, and nothing is measured without --quick or "
             "--full. Plots need the program gnuplot.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

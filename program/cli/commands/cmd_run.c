@@ -482,7 +482,6 @@ const lsi_command lsi_command_run = {
         "or the hosts could not meet, or one was lost; 2 wrong usage; 124 "
         "timeout; "
         "126 the program cannot be run; 127 there is no such program.",
-    .options = options,
-    .n_options = N_OPTIONS,
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -55,7 +55,6 @@ const lsi_command lsi_command_stop = {
             "from kill: training that has a checkpoint folder saves first. "
             "Asked a second time it waits for the grace only (lockstep run "
             "--grace).",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

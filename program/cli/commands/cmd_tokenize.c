@@ -316,7 +316,6 @@ const lsi_command lsi_command_tokenize = {
             "those of Hugging Face's `tokenizers`; so is a vocabulary that is "
             "trained. Ranks share the work, of which the first writes the "
             "file.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -394,7 +394,6 @@ const lsi_command lsi_command_top = {
         "long, in any program that has opened a group. Busy is the last step "
         "without waiting for others; samples "
         "are what ls_ddp_backward is given as weight: tokens, images.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -402,7 +402,6 @@ const lsi_command lsi_command_topo = {
         "The machine can be another one: hwloc takes it from HWLOC_XMLFILE, "
         "which its lstopo writes, or HWLOC_SYNTHETIC, such as \"pack:2 core:8 "
         "pu:2\".",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -89,8 +89,7 @@ static const lsi_command merge_command = {
             "compared by the collectives that their ranks had in common; how "
             "well they are known then is told, and is in the file "
             "(docs/profiling.md).",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = merge,
 };
 
@@ -99,6 +98,5 @@ static const lsi_command *const children[] = {&merge_command};
 const lsi_command lsi_command_trace = {
     .name = "trace",
     .summary = "Work with what --trace has recorded",
-    .children = children,
-    .n_children = sizeof(children) / sizeof(children[0]),
+    LSI_COMMAND_CHILDREN(children),
 };

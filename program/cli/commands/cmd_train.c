@@ -11,6 +11,5 @@ static const lsi_command *const trains[] = {&lsi_command_train_cifar100,
 const lsi_command lsi_command_train = {
     .name = "train",
     .summary = "Train a model on one or more ranks",
-    .children = trains,
-    .n_children = sizeof(trains) / sizeof(trains[0]),
+    LSI_COMMAND_CHILDREN(trains),
 };

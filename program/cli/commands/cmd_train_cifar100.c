@@ -39,7 +39,6 @@ const lsi_command lsi_command_train_cifar100 = {
         "and \"skipped\", how many steps were skipped so far. A run with "
         "--resume leaves the lines of epochs before its checkpoint and writes "
         "the others again.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -49,7 +49,6 @@ const lsi_command lsi_command_train_images = {
             "--metrics are those of `lockstep train cifar100`. What --save "
             "writes has the network, the side of its images and the names of "
             "the classes in its metadata; `lockstep eval images` reads it.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

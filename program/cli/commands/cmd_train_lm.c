@@ -294,7 +294,6 @@ const lsi_command lsi_command_train_lm = {
         "of the step's batch before the step, over all ranks. Which pieces of "
         "the data a step sees depends on the seed and on all sequences of the "
         "step together, not on how many ranks or micro-steps share them.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

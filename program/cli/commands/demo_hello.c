@@ -60,7 +60,6 @@ const lsi_command lsi_command_demo_hello = {
     .text = "Each rank prints its numbers before and after an all-reduce. The "
             "order of the lines is not determined; the sums are the same on "
             "all ranks.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

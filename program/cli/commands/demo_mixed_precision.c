@@ -217,7 +217,6 @@ const lsi_command lsi_command_demo_mixed_precision = {
             "f16 terms of an f32 sum leave only their own rounding. Then a "
             "linear layer, relu, LayerNorm and a linear layer run forward and "
             "backward with half products, and each tensor's type is shown.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -92,7 +92,6 @@ const lsi_command lsi_command_demo_sequential = {
     .text = "Each iteration prints \"Process 0\" to \"Process N-1\", a line "
             "each; between iterations stands \"---\". With --two-way it goes "
             "up from 0 to N-1 and then down from N-1 to 0.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
+    LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

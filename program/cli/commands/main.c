@@ -22,8 +22,7 @@ static const lsi_command *const commands[] = {
 const lsi_command lsi_command_root = {
     .name = "",
     .summary = "Data-parallel training on the processors of this machine",
-    .children = commands,
-    .n_children = sizeof(commands) / sizeof(commands[0]),
+    LSI_COMMAND_CHILDREN(commands),
 };
 
 /* So that no file we open becomes a standard stream of somebody. */

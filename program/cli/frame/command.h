@@ -38,6 +38,12 @@ struct lsi_command {
     size_t n_children;
 };
 
+/* The members of a command for an array of options, or of children. */
+#define LSI_COMMAND_OPTIONS(array)                                             \
+    .options = (array), .n_options = sizeof(array) / sizeof((array)[0])
+#define LSI_COMMAND_CHILDREN(array)                                            \
+    .children = (array), .n_children = sizeof(array) / sizeof((array)[0])
+
 /* The program itself: its children are the rows of commands.def. */
 extern const lsi_command lsi_command_root;
 

@@ -70,19 +70,17 @@ static ls_status measure(void *opaque, size_t i)
     return LS_OK;
 }
 
-static const lsi_bench bench = {
-    .command = {.name = "x",
-                .options = options,
-                .n_options = sizeof(options) / sizeof(options[0]),
-                .run = lsi_bench_run},
-    .state_bytes = sizeof(bench_state),
-    .columns = columns,
-    .n_columns = 1,
-    .ranks = "2",
-    .parse = parse,
-    .open = open_it,
-    .close = close_it,
-    .measure = measure};
+static const lsi_bench bench = {.command = {.name = "x",
+                                            LSI_COMMAND_OPTIONS(options),
+                                            .run = lsi_bench_run},
+                                .state_bytes = sizeof(bench_state),
+                                .columns = columns,
+                                .n_columns = 1,
+                                .ranks = "2",
+                                .parse = parse,
+                                .open = open_it,
+                                .close = close_it,
+                                .measure = measure};
 
 /* The benchmark that `run` calls. */
 static const lsi_bench *called = &bench;
