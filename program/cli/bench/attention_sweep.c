@@ -83,10 +83,9 @@ static void drop_long(lsi_list *lengths)
     lengths->n = n;
 }
 
-ls_status lsi_bench_attention_parse(const lsi_bench *bench, void *opaque)
+ls_status lsi_bench_attention_parse(void *opaque)
 {
     lsi_bench_attention_rows *const s = opaque;
-    (void)bench;
     LS_TRY(
         lsi_list_of_numbers("--batch", s->batches, 1, 1 << 20, &s->batch_list));
     LS_TRY(

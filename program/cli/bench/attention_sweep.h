@@ -59,7 +59,7 @@ typedef struct lsi_bench_attention_rows {
 
 extern const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS];
 
-ls_status lsi_bench_attention_parse(const lsi_bench *bench, void *opaque);
+ls_status lsi_bench_attention_parse(void *opaque);
 ls_status lsi_bench_attention_open(void *opaque);
 ls_status lsi_bench_attention_measure(void *opaque, size_t i);
 void lsi_bench_attention_describe(const void *opaque, size_t i, char *note,

@@ -361,7 +361,7 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
     if (lsi_cli_launched(&launched) != LS_OK)
         return lsi_cli_error();
     if (lsi_span_limit_steps("--trace-steps", common->trace_steps) != LS_OK ||
-        (bench->parse != NULL && bench->parse(bench, common) != LS_OK))
+        (bench->parse != NULL && bench->parse(common) != LS_OK))
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     const char *text = common->ranks != NULL ? common->ranks : bench->ranks;
     if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
@@ -387,10 +387,11 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
 int lsi_bench_run(const lsi_invocation *call)
 {
     const lsi_bench *const bench = bench_of(call);
-    void *const state = calloc(1, bench->state_bytes);
+    lsi_bench_common *const state = calloc(1, bench->state_bytes);
     int exit_status;
     if (state == NULL)
         return lsi_cli_usage("no memory");
+    state->name = bench->command.name;
     if (lsi_cli_parse(call, state, NULL, &exit_status))
         exit_status = run_parsed(call, bench, state);
     free(state);

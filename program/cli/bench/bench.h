@@ -16,8 +16,9 @@
  *         LSI_BENCH_ROWS("2", "5", "50"), ROW(sizes, ...)};
  *
  *     const lsi_bench lsi_bench_example = {
- *         .command = {.name = "example", ..., .run = lsi_bench_run},
- *         .state_bytes = sizeof(state), ...};
+ *         .command = {.name = "example", LSI_COMMAND_OPTIONS(options), ...,
+ *                     .run = lsi_bench_run},
+ *         LSI_BENCH_TABLES(state, columns), ...};
  */
 #ifndef LS_CLI_BENCH_BENCH_H
 #define LS_CLI_BENCH_BENCH_H
@@ -33,6 +34,7 @@
 
 /* The first member of a benchmark's struct. */
 typedef struct lsi_bench_common {
+    const char *name;  /* of the benchmark */
     const char *ranks; /* "2", or "2,4,6"; NULL: not given */
     const char *bind;
     int64_t threads, warmup, iterations;
@@ -96,7 +98,7 @@ struct lsi_bench {
      * Parses the benchmark's own flags further, before ranks are started and on
      * each of them. A failure is a usage error. NULL: no flags to parse.
      */
-    ls_status (*parse)(const lsi_bench *bench, void *state);
+    ls_status (*parse)(void *state);
     /*
      * Makes what a rank measures with, and sets common.cases. Close gives it
      * back, also after an error. Both are called on all ranks; or NULL.
@@ -108,6 +110,11 @@ struct lsi_bench {
     /* What the bar shows of a case while it runs; or NULL. */
     void (*describe)(const void *state, size_t i, char *note, size_t bytes);
 };
+
+/* The members of a benchmark for the type of its struct, and its columns. */
+#define LSI_BENCH_TABLES(state_, columns_)                                     \
+    .state_bytes = sizeof(state_), .columns = (columns_),                      \
+    .n_columns = sizeof(columns_) / sizeof((columns_)[0])
 
 /*
  * Tells about a case on stderr, as rank 0, as soon as its rows are kept: from

@@ -416,10 +416,10 @@ static ls_status count_ranks(state *b)
     return LS_OK;
 }
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
-    b->collective = lsi_bench_collective_find(bench->command.name);
+    b->collective = lsi_bench_collective_find(b->common.name);
     LS_TRY(count_ranks(b));
     if (b->preset != NULL && b->common.ranks == NULL)
         b->common.ranks = "2,4,6";
@@ -449,9 +449,7 @@ static ls_status parse(const lsi_bench *bench, void *opaque)
                     .text = TEXT,                                              \
                     LSI_COMMAND_OPTIONS(options),                              \
                     .run = lsi_bench_run},                                     \
-        .state_bytes = sizeof(state),                                          \
-        .columns = (columns_),                                                 \
-        .n_columns = sizeof(columns_) / sizeof((columns_)[0]),                 \
+        LSI_BENCH_TABLES(state, columns_),                                     \
         .ranks = "2",                                                          \
         .progress = (name_),                                                   \
         .foot = lsi_bench_foot,                                                \

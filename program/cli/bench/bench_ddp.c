@@ -139,12 +139,11 @@ static ls_status read_strategy(void *context, const char *word)
     return add_strategy(context, found);
 }
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
     size_t n;
     const lsi_strategy *const all = lsi_strategies(&n);
-    (void)bench;
     LS_TRY(lsi_ddp_model_parse(b->model, &b->spec));
     LS_TRY(lsi_cli_dtypes(b->dtypes, &b->types));
     b->spec.batch = b->batch;
@@ -337,9 +336,7 @@ const lsi_bench lsi_bench_ddp = {
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .foot = foot,
-    .state_bytes = sizeof(state),
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .parse = parse,
     .open = open_cases,

@@ -102,12 +102,11 @@ static const char *or_else(const char *flag, const char *otherwise)
     return flag != NULL ? flag : otherwise;
 }
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
     const char *const size = b->quick ? "tiny" : "small";
     const char *const warmups = b->quick ? "1,0" : "5,0,1,2";
-    (void)bench;
     if (b->common.iterations == 0)
         b->common.iterations = b->quick ? 3 : 10;
     LS_TRY(lsi_each_word("--size", or_else(b->sizes, size), read_size, b));
@@ -282,9 +281,7 @@ const lsi_bench lsi_bench_lm = {
              "is interrupted, the rows so far are shown and written.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
-    .state_bytes = sizeof(state),
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    LSI_BENCH_TABLES(state, columns),
     .ranks = "1",
     .progress = "lm",
     .parse = parse,

@@ -222,10 +222,9 @@ static ls_status measure(void *opaque, size_t i)
 
 /* ---- data ---------------------------------------------------------------- */
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
-    (void)bench;
     return lsi_list_of_numbers("--loader-threads", b->threads, 1, 64,
                                &b->thread_list);
 }
@@ -286,9 +285,7 @@ const lsi_bench lsi_bench_loader = {
                         "status 1.",
                 LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
-    .state_bytes = sizeof(state),
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    LSI_BENCH_TABLES(state, columns),
     .ranks = "1",
     .parse = parse,
     .open = open_cases,

@@ -238,10 +238,9 @@ static ls_status measure(void *opaque, size_t i)
                        &algorithms[i % N_ALGORITHMS]);
 }
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
-    (void)bench;
     return lsi_list_of_numbers("--elements", b->elements, 0, 1 << 28,
                                &b->lengths);
 }
@@ -260,9 +259,7 @@ const lsi_bench lsi_bench_ring = {
              "larger than rounding explains or if ranks differ in a bit.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
-    .state_bytes = sizeof(state),
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    LSI_BENCH_TABLES(state, columns),
     .ranks = "1,2,4,8,16,32",
     .parse = parse,
     .open = open_ring,

@@ -301,10 +301,9 @@ static ls_status measure_case(bench_case c)
     return status;
 }
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
-    (void)bench;
     LS_TRY(lsi_list_of_numbers("--features", b->features, 1, 1 << 20,
                                &b->feature_list));
     LS_TRY(
@@ -353,9 +352,7 @@ const lsi_bench lsi_bench_sync_batch_norm = {
                         "what is kept for backward, and what the layer holds.",
                 LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
-    .state_bytes = sizeof(state),
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .parse = parse,
     .open = open_cases,

@@ -288,11 +288,10 @@ static void close_buffers(void *opaque)
     lsi_pattern_free(&b->x.pattern);
 }
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
     lsi_list *const list = &b->size_list;
-    (void)bench;
     if (b->common.ranks != NULL && strchr(b->common.ranks, ',') != NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "--ranks %s: a line is for one number",
                         b->common.ranks);
@@ -325,9 +324,7 @@ const lsi_bench lsi_bench_tune = {
              "unless it is asked to.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
-    .state_bytes = sizeof(state),
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .progress = "tune",
     .at_end = true,

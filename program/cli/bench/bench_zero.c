@@ -219,10 +219,9 @@ static ls_status measure_case(state *b, lsi_ddp_case *c, const formula *f)
     return LS_OK;
 }
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     state *const b = opaque;
-    (void)bench;
     LS_TRY(lsi_ddp_model_parse(b->model, &b->spec));
     b->spec.batch = b->batch;
     b->spec.context = b->context;
@@ -277,9 +276,7 @@ const lsi_bench lsi_bench_zero = {
                     "least.",
                 LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
-    .state_bytes = sizeof(state),
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .parse = parse,
     .open = open_cases,

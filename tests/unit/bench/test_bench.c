@@ -30,10 +30,10 @@ static const lsi_option options[] = {
 
 static int opened, closed;
 
-static ls_status parse(const lsi_bench *bench, void *opaque)
+static ls_status parse(void *opaque)
 {
     const bench_state *const b = opaque;
-    assert_string_equal(bench->command.name, "x");
+    assert_string_equal(b->common.name, "x");
     if (strcmp(b->what, "bad flags") == 0)
         return lsi_fail(LS_ERR_ARGUMENT, "these flags are bad");
     return LS_OK;
@@ -73,9 +73,7 @@ static ls_status measure(void *opaque, size_t i)
 static const lsi_bench bench = {.command = {.name = "x",
                                             LSI_COMMAND_OPTIONS(options),
                                             .run = lsi_bench_run},
-                                .state_bytes = sizeof(bench_state),
-                                .columns = columns,
-                                .n_columns = 1,
+                                LSI_BENCH_TABLES(bench_state, columns),
                                 .ranks = "2",
                                 .parse = parse,
                                 .open = open_it,
