@@ -268,17 +268,12 @@ const lsi_bench lsi_bench_lm = {
          .text =
              "A step is forward with the loss, backward, and AdamW, on random "
              "tokens; --passes leaves out the last or both, with what they "
-             "keep in "
-             "memory. A case that "
-             "does not fit in the budget is a row that says so. Peak is the "
-             "most "
-             "that was in use at once, the model included. Products are "
-             "planned "
-             "once in the life of a process: a case without warm-up pays for "
-             "fresh "
-             "memory, and only the first of its shapes for plans. Of a bench "
-             "that "
-             "is interrupted, the rows so far are shown and written.",
+             "keep in memory. A case that does not fit in the budget is a row "
+             "that says so. Peak is the most that was in use at once, the "
+             "model included. Products are planned once in the life of a "
+             "process: a case without warm-up pays for fresh memory, and only "
+             "the first of its shapes for plans. Of a bench that is "
+             "interrupted, the rows so far are shown and written.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

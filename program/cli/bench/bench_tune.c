@@ -315,8 +315,7 @@ const lsi_bench lsi_bench_tune = {
          .text =
              "Times every algorithm for all-reduce, reduce, reduce-scatter, "
              "broadcast, all-gather and all-to-all (f32, sum), with private "
-             "and "
-             "with shared buffers, and prints the selection line of the "
+             "and with shared buffers, and prints the selection line of the "
              "fastest: set LOCKSTEP_SELECT to it, or save it and set "
              "LOCKSTEP_SELECT=@FILE. What one line must serve is chosen by the "
              "product of both times. Where results are within 5% nothing is "

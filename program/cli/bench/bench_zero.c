@@ -260,20 +260,15 @@ const lsi_bench lsi_bench_zero = {
                 .summary = "Compare ways to divide the optimizer's state",
                 .text =
                     "Trains with AdamW under flat (nothing is divided), "
-                    "owners, zero1, "
-                    "shared and fsdp (buckets of one parameter). Memory is the "
-                    "peak by "
-                    "kind: when all is made, until the first step of the "
-                    "optimizer, and in "
-                    "it; bytes sent are those of one step. "
-                    "Both are a rank's, on average. Beside each stands what "
-                    "the formula of "
+                    "owners, zero1, shared and fsdp (buckets of one "
+                    "parameter). Memory is the peak by kind: when all is made, "
+                    "until the first step of the optimizer, and in it; bytes "
+                    "sent are those of one step. Both are a rank's, on "
+                    "average. Beside each stands what the formula of "
                     "docs/parallel.md says (for gradients of fsdp the most); "
                     "more than 5% apart makes the exit status 1. What there is "
-                    "no memory "
-                    "for is a row that says so, with what the ranks of a "
-                    "machine need at "
-                    "least.",
+                    "no memory for is a row that says so, with what the ranks "
+                    "of a machine need at least.",
                 LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -84,12 +84,10 @@ static const lsi_option options[] = {
         .min = 1, .max = 1e12),
     ROW(model, STRING, "model", 'm', "PATH", NULL,
         "go on from this model: what `lockstep generate --model` takes; it "
-        "says "
-        "the shape, and the optimizer begins anew"),
+        "says the shape, and the optimizer begins anew"),
     ROW(init, STRING, "init", 0, "FILE", NULL,
         "begin with the weights of this safetensors file, of the shape that "
-        "the "
-        "flags say"),
+        "the flags say"),
     ROW(save, STRING, "save", 0, "FILE", NULL,
         "write the trained model as safetensors, for `lockstep generate`"),
     LSI_OUTPUT_ROWS("each step and each validation"),

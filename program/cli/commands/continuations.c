@@ -85,8 +85,7 @@ static ls_status take(const lsi_lm_model *m, const char *text,
     if (text[0] == '\0')
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "--prompt is empty; there must be something to continue "
-            "from");
+            "--prompt is empty; there must be something to continue from");
     if (m->tokenizer != NULL)
         return take_text(m, text, out);
     LS_TRY(lsi_alloc(&out->tokens, strlen(text) * sizeof(int64_t),

@@ -27,8 +27,7 @@ extern const char lsi_lm_size_choices[];
         .choices = &lsi_lm_size_choices[1]),                                   \
         ROW(field.context, INT, "context", 'c', "N", NULL,                     \
             "tokens of a sequence (default: 128; with --model its context, "   \
-            "at "                                                              \
-            "most 1024)",                                                      \
+            "at most 1024)",                                                   \
             .min = 1, .max = 1 << 20),                                         \
         ROW(field.layers, INT, "layers", 0, "N", NULL,                         \
             "blocks (default: those of the size; so the next four)", .min = 1, \

@@ -26,8 +26,7 @@ typedef struct lsi_lm_model_flags {
         "folder of it"),                                                       \
         ROW(field.size, CHOICE, "size", 0, "NAME", NULL,                       \
             "of the model, for a file that does not say it; published "        \
-            "weights "                                                         \
-            "need none",                                                       \
+            "weights need none",                                               \
             .choices = &lsi_lm_size_choices[1]),                               \
         ROW(field.heads, INT, "heads", 0, "N", NULL,                           \
             "of attention, for GPT-2 weights of a size that was not "          \
@@ -36,8 +35,7 @@ typedef struct lsi_lm_model_flags {
         ROW(field.tokenizer, STRING, "tokenizer", 0, "PATH", NULL,             \
             "a tokenizer.json, or GPT-2's vocab.json beside its merges.txt "   \
             "(default: the one that the model's file keeps, or the one in "    \
-            "its "                                                             \
-            "folder, if there is one)")
+            "its folder, if there is one)")
 
 typedef struct lsi_lm_model {
     lsi_lm lm;

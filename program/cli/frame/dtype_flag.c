@@ -43,8 +43,7 @@ static const char *note_of(ls_dtype dtype)
                "losses are scaled, and steps that overflow skipped";
     if (lsi_compute_isa() < LSI_ISA_AVX512_BF16)
         return "this processor has no instructions for it (AVX-512 BF16 or "
-               "AMX), or may not use them: products are not faster than in "
-               "f32";
+               "AMX), or may not use them: products are not faster than in f32";
     return lsi_cpu_has_amx_bf16()
                ? "this processor multiplies it by AMX, much faster than f32"
                : "this processor multiplies it by AVX-512 BF16, about twice as "

@@ -54,8 +54,7 @@ typedef struct lsi_rank_flags {
 #define LSI_THREADS_ROW(field)                                                 \
     ROW(field, INT, "threads", 0, "N", NULL,                                   \
         "threads of each rank (default OMP_NUM_THREADS, else the cpus "        \
-        "divided "                                                             \
-        "by the ranks)",                                                       \
+        "divided by the ranks)",                                               \
         .min = 1, .max = 1024)
 
 #define LSI_DETERMINISTIC_ROW(field)                                           \

@@ -87,11 +87,10 @@ static void answer_sharding(lsi_study *r, const json_t *file)
         "How ZeRO-1 as published differs: it divides the flat vector of "
         "weights evenly, adds gradients up where they are needed and gathers "
         "weights (zero1: %.1f MB sent a step by a rank, state %.1f MB); "
-        "dividing "
-        "whole tensors among owners adds gradients up everywhere and sends "
-        "each weight from its owner (owners: %.1f MB sent, state %.1f MB). "
-        "Without division (flat) it is %.1f MB and %.1f MB. Steps take %.1f, "
-        "%.1f and %.1f ms.",
+        "dividing whole tensors among owners adds gradients up everywhere and "
+        "sends each weight from its owner (owners: %.1f MB sent, state %.1f "
+        "MB). Without division (flat) it is %.1f MB and %.1f MB. Steps take "
+        "%.1f, %.1f and %.1f ms.",
         lsi_number_at(zero, "bytes_sent.bytes") * 1e-6,
         lsi_number_at(zero, "state.bytes") * 1e-6,
         lsi_number_at(owners, "bytes_sent.bytes") * 1e-6,

@@ -233,9 +233,8 @@ static void write_timelines(lsi_study *r)
     lsi_document_paragraph(
         r->document,
         "The same training with all gradients added up after backward (flat) "
-        "and during it (overlap). `traces/flat.json` and "
-        "`traces/overlap.json` are the whole timelines, for "
-        "ui.perfetto.dev.");
+        "and during it (overlap). `traces/flat.json` and `traces/overlap.json` "
+        "are the whole timelines, for ui.perfetto.dev.");
     tell_overlap(r, "profile-flat", "flat");
     draw_timeline(r, "flat");
     tell_overlap(r, "profile-overlap", "overlap");
