@@ -140,7 +140,7 @@ static void put_table(lsi_study *r, const block *b)
                                           "(between operations)", "duration",
                                           between, "share",
                                           all > 0 ? 100 * between / all : 0));
-    lsi_study_table(r, rows, columns, sizeof(columns) / sizeof(columns[0]));
+    LSI_STUDY_TABLE(r, rows, columns);
     json_decref(rows);
 }
 

@@ -41,6 +41,10 @@ typedef struct lsi_section {
     void (*write)(lsi_study *report);
 } lsi_section;
 
+/* The members of a section for its array of measurements. */
+#define LSI_MEASUREMENTS(array)                                                \
+    .measurements = (array), .n = sizeof(array) / sizeof((array)[0])
+
 /* The sections in their order; all there are. */
 extern const lsi_section *const lsi_sections[];
 extern const size_t lsi_sections_count;
@@ -128,6 +132,16 @@ typedef struct lsi_study_column {
 /* A table of rows; nothing if there are none. */
 void lsi_study_table(lsi_study *report, const json_t *rows,
                      const lsi_study_column *columns, size_t n);
+#define LSI_STUDY_TABLE(report, rows, columns)                                 \
+    lsi_study_table(report, rows, columns,                                     \
+                    sizeof(columns) / sizeof((columns)[0]))
+
+/* A table of the peers' rows of that kind, below a sentence. */
+void lsi_study_peers_table(lsi_study *report, const char *what,
+                           const lsi_study_column *columns, size_t n);
+#define LSI_STUDY_PEERS(report, what, columns)                                 \
+    lsi_study_peers_table(report, what, columns,                               \
+                          sizeof(columns) / sizeof((columns)[0]))
 
 /* The lines that a command has printed; NULL: none. The caller's (free). */
 char *lsi_study_lines(const char *id);

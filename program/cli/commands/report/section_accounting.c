@@ -57,8 +57,7 @@ static void write_communication(lsi_study *r)
 const lsi_section lsi_section_communication = {
     .id = "communication-accounting",
     .title = "Communication, calculated",
-    .measurements = communication,
-    .n = sizeof(communication) / sizeof(communication[0]),
+    LSI_MEASUREMENTS(communication),
     .write = write_communication,
 };
 
@@ -134,8 +133,7 @@ static void write_sharding(lsi_study *r)
                            "Memory of a rank at three moments, as counted by "
                            "the allocator and as the formulas say: of the "
                            "gradients of fsdp the most there can be.");
-    lsi_study_table(r, json_object_get(file, "rows"), columns,
-                    sizeof(columns) / sizeof(columns[0]));
+    LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     answer_sharding(r, file);
     if (plan != NULL)
         lsi_document_paragraph(r->document,
@@ -145,8 +143,7 @@ static void write_sharding(lsi_study *r)
                                lsi_string_at(plan, "model"),
                                lsi_number_at(plan, "parameters"),
                                lsi_number_at(plan, "ranks"));
-    lsi_study_table(r, json_object_get(plan, "rows"), planned,
-                    sizeof(planned) / sizeof(planned[0]));
+    LSI_STUDY_TABLE(r, json_object_get(plan, "rows"), planned);
     json_decref(plan);
     json_decref(file);
 }
@@ -154,7 +151,6 @@ static void write_sharding(lsi_study *r)
 const lsi_section lsi_section_sharding = {
     .id = "sharding",
     .title = "A divided optimizer",
-    .measurements = sharding,
-    .n = sizeof(sharding) / sizeof(sharding[0]),
+    LSI_MEASUREMENTS(sharding),
     .write = write_sharding,
 };

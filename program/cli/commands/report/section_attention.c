@@ -31,8 +31,6 @@ static const lsi_study_column columns[] = {
     {"Status", "status", 0, 0},
 };
 
-enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
-
 static void add_series(lsi_study_plot *p, const json_t *rows, const char *impl,
                        const char *what, const char *y)
 {
@@ -48,14 +46,11 @@ static void add_series(lsi_study_plot *p, const json_t *rows, const char *impl,
 static void add_peers(lsi_study *r, lsi_study_plot *p)
 {
     json_t *const rows = lsi_study_peers(r, "attention");
-    const json_t *const first = json_array_get(rows, 0);
-    if (first != NULL) {
-        lsi_study_series *const s =
-            lsi_study_plot_series(p, LSI_PLOT_LINES_POINTS, "%s, forward",
-                                  lsi_string_at(first, "peer"));
-        s->dashed = true;
-        lsi_study_points(s, rows, "length", "forward_ms");
-    }
+    lsi_study_series *const s =
+        lsi_study_plot_series(p, LSI_PLOT_LINES_POINTS, "%s, forward",
+                              lsi_string_at(json_array_get(rows, 0), "peer"));
+    s->dashed = true;
+    lsi_study_points(s, rows, "length", "forward_ms");
     json_decref(rows);
 }
 
@@ -139,12 +134,12 @@ static void write_section(lsi_study *r)
 {
     json_t *const plain = lsi_rows_of("attention");
     json_t *const flash = lsi_rows_of("flash");
-    lsi_study_table(r, json_object_get(plain, "rows"), columns, COLUMNS);
+    LSI_STUDY_TABLE(r, json_object_get(plain, "rows"), columns);
     answer(r, plain);
     draw(r, plain);
     if (flash != NULL) {
         lsi_document_heading(r->document, 3, "Causal, batch 1");
-        lsi_study_table(r, json_object_get(flash, "rows"), columns, COLUMNS);
+        LSI_STUDY_TABLE(r, json_object_get(flash, "rows"), columns);
     }
     json_decref(plain);
     json_decref(flash);
@@ -153,7 +148,6 @@ static void write_section(lsi_study *r)
 const lsi_section lsi_section_attention = {
     .id = "attention",
     .title = "Attention",
-    .measurements = measurements,
-    .n = sizeof(measurements) / sizeof(measurements[0]),
+    LSI_MEASUREMENTS(measurements),
     .write = write_section,
 };

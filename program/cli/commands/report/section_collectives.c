@@ -42,8 +42,9 @@ static void add_bandwidth(lsi_study_plot *p, const char *id, const char *name)
 }
 
 /* Of each program that has been recorded with two ranks. */
-static void add_peers(lsi_study_plot *p, const json_t *peers)
+static void add_peers(lsi_study *r, lsi_study_plot *p)
 {
+    json_t *const peers = lsi_study_peers(r, "all-reduce");
     lsi_study_series *s = NULL;
     const char *last = "";
     for (size_t i = 0; i < json_array_size(peers); i++) {
@@ -59,6 +60,7 @@ static void add_peers(lsi_study_plot *p, const json_t *peers)
         }
         lsi_study_point(s, bytes, bytes / ms * 1e-6);
     }
+    json_decref(peers);
 }
 
 /* What a rank's share of the memory could bring: measured by profile. */
@@ -97,7 +99,6 @@ static void write_all_reduce(lsi_study *r)
         {"Median (ms)", "time_ms", 4, 0},
     };
     json_t *const all = json_array();
-    json_t *const peers = lsi_study_peers(r, "all-reduce");
     lsi_rows_append(all, "all-reduce");
     lsi_rows_append(all, "all-reduce-shared");
     lsi_rows_append(all, "all-reduce-private");
@@ -105,10 +106,8 @@ static void write_all_reduce(lsi_study *r)
                            "Sums of f32 in place, after five warm-up runs; the "
                            "time of a run is that of its slowest rank. More "
                            "ranks than CPUs take turns.");
-    lsi_study_table(r, all, columns, sizeof(columns) / sizeof(columns[0]));
-    if (json_array_size(peers) > 0)
-        lsi_document_paragraph(r->document, "Recorded of other programs:");
-    lsi_study_table(r, peers, others, sizeof(others) / sizeof(others[0]));
+    LSI_STUDY_TABLE(r, all, columns);
+    LSI_STUDY_PEERS(r, "all-reduce", others);
     lsi_study_plot p = lsi_study_plot_new(
         "all-reduce", "All-reduce of f32 on two ranks of one machine: bus "
                       "bandwidth over the size of the vector");
@@ -117,18 +116,16 @@ static void write_all_reduce(lsi_study *r)
     p.plot.y = (lsi_plot_axis){.label = "bus bandwidth (GB/s)", .log = true};
     add_bandwidth(&p, "all-reduce-shared", "Lockstep, shared buffers");
     add_bandwidth(&p, "all-reduce-private", "Lockstep, private buffers");
-    add_peers(&p, peers);
+    add_peers(r, &p);
     add_ceiling(&p);
     lsi_study_draw(r, &p);
-    json_decref(peers);
     json_decref(all);
 }
 
 const lsi_section lsi_section_all_reduce = {
     .id = "all-reduce",
     .title = "All-reduce on one machine",
-    .measurements = all_reduce,
-    .n = sizeof(all_reduce) / sizeof(all_reduce[0]),
+    LSI_MEASUREMENTS(all_reduce),
     .write = write_all_reduce,
 };
 
@@ -175,8 +172,7 @@ static void write_ring(lsi_study *r)
     lsi_document_paragraph(r->document,
                            "The mean over all ranks by a ring of messages, by "
                            "the butterfly, and by what the library chooses.");
-    lsi_study_table(r, json_object_get(file, "rows"), columns,
-                    sizeof(columns) / sizeof(columns[0]));
+    LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     answer_ring(r, file);
     json_decref(file);
 }
@@ -184,8 +180,7 @@ static void write_ring(lsi_study *r)
 const lsi_section lsi_section_ring = {
     .id = "ring",
     .title = "Ring and butterfly",
-    .measurements = ring,
-    .n = sizeof(ring) / sizeof(ring[0]),
+    LSI_MEASUREMENTS(ring),
     .write = write_ring,
 };
 
@@ -297,19 +292,13 @@ static void draw_batch_norm(lsi_study *r, const json_t *file)
                     1e-3);
         json_decref(rows);
     }
-    json_t *const peers = lsi_study_peers(r, "sync-batch-norm");
-    if (json_array_size(peers) > 0) {
-        lsi_study_series *const s = lsi_study_plot_series(
-            &p, LSI_PLOT_LINES_POINTS, "%s",
-            lsi_string_at(json_array_get(peers, 0), "peer"));
-        s->dashed = true;
-        for (size_t k = 0; k < json_array_size(peers); k++) {
-            const json_t *const row = json_array_get(peers, k);
-            if (lsi_number_at(row, "batch") == 64)
-                lsi_study_point(s, lsi_number_at(row, "features"),
-                                lsi_number_at(row, "time_ms"));
-        }
-    }
+    json_t *const peers =
+        lsi_rows_where(r->peers, "what=sync-batch-norm batch=64");
+    lsi_study_series *const other =
+        lsi_study_plot_series(&p, LSI_PLOT_LINES_POINTS, "%s",
+                              lsi_string_at(json_array_get(peers, 0), "peer"));
+    other->dashed = true;
+    lsi_study_points(other, peers, "features", "time_ms");
     json_decref(peers);
     lsi_study_draw(r, &p);
 }
@@ -333,22 +322,16 @@ static void write_batch_norm(lsi_study *r)
         {"Median (ms)", "time_ms", 4, 0},
     };
     json_t *const file = lsi_rows_of("sync-batch-norm");
-    json_t *const peers = lsi_study_peers(r, "sync-batch-norm");
-    lsi_study_table(r, json_object_get(file, "rows"), columns,
-                    sizeof(columns) / sizeof(columns[0]));
+    LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     answer_batch_norm(r, file);
     draw_batch_norm(r, file);
-    if (json_array_size(peers) > 0)
-        lsi_document_paragraph(r->document, "Recorded of other programs:");
-    lsi_study_table(r, peers, others, sizeof(others) / sizeof(others[0]));
-    json_decref(peers);
+    LSI_STUDY_PEERS(r, "sync-batch-norm", others);
     json_decref(file);
 }
 
 const lsi_section lsi_section_batch_norm = {
     .id = "sync-batch-norm",
     .title = "Batch normalisation over all ranks",
-    .measurements = batch_norm,
-    .n = sizeof(batch_norm) / sizeof(batch_norm[0]),
+    LSI_MEASUREMENTS(batch_norm),
     .write = write_batch_norm,
 };

@@ -27,7 +27,7 @@ static const lsi_study_column columns[] = {
     {"Status", "status", 0, 0},
 };
 
-enum { COLUMNS = sizeof(columns) / sizeof(columns[0]), MOST_BARS = 16 };
+enum { MOST_BARS = 16 };
 
 /* ---- strategies ---------------------------------------------------------- */
 
@@ -102,27 +102,22 @@ static void write_strategies(lsi_study *r)
 {
     json_t *const file = lsi_rows_of("ddp");
     const json_t *const rows = json_object_get(file, "rows");
-    json_t *const peers = lsi_study_peers(r, "ddp");
     static const lsi_study_column others[] = {
         {"Program", "peer", 0, 0},      {"Strategy", "strategy", 0, 0},
         {"Model", "size", 0, 0},        {"Ranks", "ranks", 0, 0},
         {"Step (ms)", "step_ms", 1, 0}, {"Communication (ms)", "comm_ms", 1, 0},
     };
-    lsi_study_table(r, rows, columns, COLUMNS);
+    LSI_STUDY_TABLE(r, rows, columns);
     answer_strategies(r, file);
-    if (json_array_size(peers) > 0)
-        lsi_document_paragraph(r->document, "Recorded of other programs:");
-    lsi_study_table(r, peers, others, sizeof(others) / sizeof(others[0]));
+    LSI_STUDY_PEERS(r, "ddp", others);
     draw_parts(r, rows);
-    json_decref(peers);
     json_decref(file);
 }
 
 const lsi_section lsi_section_strategies = {
     .id = "strategies",
     .title = "Strategies of data parallelism",
-    .measurements = strategies,
-    .n = sizeof(strategies) / sizeof(strategies[0]),
+    LSI_MEASUREMENTS(strategies),
     .write = write_strategies,
 };
 
@@ -219,7 +214,7 @@ static void write_buckets(lsi_study *r)
     const link_costs link = measure_link();
     const double bytes =
         lsi_number_at(json_array_get(rows, 0), "peak_bytes.init.gradients");
-    lsi_study_table(r, rows, columns, COLUMNS);
+    LSI_STUDY_TABLE(r, rows, columns);
     if (isfinite(link.rate) && isfinite(bytes)) {
         lsi_document_paragraph(
             r->document,
@@ -240,8 +235,7 @@ static void write_buckets(lsi_study *r)
 const lsi_section lsi_section_buckets = {
     .id = "buckets",
     .title = "Bucket sizes",
-    .measurements = buckets,
-    .n = sizeof(buckets) / sizeof(buckets[0]),
+    LSI_MEASUREMENTS(buckets),
     .write = write_buckets,
 };
 
@@ -262,7 +256,7 @@ static void write_scaling(lsi_study *r)
     const json_t *const one = lsi_row_where(file, "strategy=flat ranks=1");
     const double alone = lsi_number_at(one, "step_time_avg_s");
     static const char *const names[] = {"flat", "overlap"};
-    lsi_study_table(r, json_object_get(file, "rows"), columns, COLUMNS);
+    LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     lsi_study_plot p = lsi_study_plot_new(
         "scaling",
         "Sequences a second over ranks, of one thread and two sequences each");
@@ -304,7 +298,6 @@ static void write_scaling(lsi_study *r)
 const lsi_section lsi_section_scaling = {
     .id = "scaling",
     .title = "More ranks",
-    .measurements = scaling,
-    .n = sizeof(scaling) / sizeof(scaling[0]),
+    LSI_MEASUREMENTS(scaling),
     .write = write_scaling,
 };

@@ -22,8 +22,6 @@ static const lsi_study_column columns[] = {
     {"Status", "status", 0, 0},
 };
 
-enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
-
 /* ---- warm-up ------------------------------------------------------------- */
 
 /* Each in a process of its own: what one has warmed, another does not find. */
@@ -97,7 +95,7 @@ static void write_warmup(lsi_study *r)
                            "A step is forward with the loss, backward and "
                            "AdamW, on random tokens. Each warm-up is measured "
                            "in a process of its own.");
-    lsi_study_table(r, all, columns, COLUMNS);
+    LSI_STUDY_TABLE(r, all, columns);
     json_t *const first = lsi_rows_of("lm-first");
     json_t *const warm = lsi_rows_of("lm-warmup-5");
     answer_warmup(r, lsi_row_where(first, ""), lsi_row_where(warm, ""));
@@ -110,8 +108,7 @@ static void write_warmup(lsi_study *r)
 const lsi_section lsi_section_warmup = {
     .id = "warmup",
     .title = "A step of a language model, and warm-up",
-    .measurements = warmup,
-    .n = sizeof(warmup) / sizeof(warmup[0]),
+    LSI_MEASUREMENTS(warmup),
     .write = write_warmup,
 };
 
@@ -173,7 +170,6 @@ static void write_types(lsi_study *r)
     };
     json_t *const f32 = lsi_rows_of("lm-f32");
     json_t *const bf16 = lsi_rows_of("lm-bf16");
-    json_t *const peers = lsi_study_peers(r, "lm");
     json_t *const all = json_array();
     lsi_rows_append(all, "lm-f32");
     lsi_rows_append(all, "lm-bf16");
@@ -182,13 +178,10 @@ static void write_types(lsi_study *r)
                            "parameters, gradients and sums stay f32. A model "
                            "for which there is no memory is a row that says "
                            "so.");
-    lsi_study_table(r, all, columns, COLUMNS);
+    LSI_STUDY_TABLE(r, all, columns);
     answer_types(r, f32, bf16);
-    if (json_array_size(peers) > 0)
-        lsi_document_paragraph(r->document, "Recorded of other programs:");
-    lsi_study_table(r, peers, others, sizeof(others) / sizeof(others[0]));
+    LSI_STUDY_PEERS(r, "lm", others);
     lsi_study_output(r, "Sums in half precision", "mixed-precision");
-    json_decref(peers);
     json_decref(all);
     json_decref(f32);
     json_decref(bf16);
@@ -197,7 +190,6 @@ static void write_types(lsi_study *r)
 const lsi_section lsi_section_types = {
     .id = "types",
     .title = "f32 and bf16",
-    .measurements = types,
-    .n = sizeof(types) / sizeof(types[0]),
+    LSI_MEASUREMENTS(types),
     .write = write_types,
 };

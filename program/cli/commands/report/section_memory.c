@@ -137,8 +137,7 @@ static void write_memory(lsi_study *r)
         "The most memory that was in use at once, each case in a process of "
         "its own: a forward pass that keeps nothing for a backward, or a whole "
         "step with AdamW.");
-    lsi_study_table(r, json_object_get(file, "rows"), columns,
-                    sizeof(columns) / sizeof(columns[0]));
+    LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     if (detail != NULL) {
         answer_residual(r, row, detail);
         answer_largest(r, detail);
@@ -150,7 +149,6 @@ static void write_memory(lsi_study *r)
 const lsi_section lsi_section_memory = {
     .id = "memory",
     .title = "What holds the memory",
-    .measurements = measurements,
-    .n = sizeof(measurements) / sizeof(measurements[0]),
+    LSI_MEASUREMENTS(measurements),
     .write = write_memory,
 };

@@ -63,7 +63,7 @@ static void write_plan(lsi_study *r)
     json_t *const here = lsi_rows_of("plan-verify");
     json_t *const sweep = lsi_rows_of("plan-sweep");
     const json_t *const rows = json_object_get(here, "rows");
-    lsi_study_table(r, rows, verified, sizeof(verified) / sizeof(*verified));
+    LSI_STUDY_TABLE(r, rows, verified);
     if (json_array_size(rows) > 0)
         lsi_document_paragraph(
             r->document,
@@ -73,8 +73,7 @@ static void write_plan(lsi_study *r)
     if (sweep != NULL) {
         lsi_document_paragraph(
             r->document, "Predicted by plan, for machines that are not here:");
-        lsi_study_table(r, json_object_get(sweep, "rows"), planned,
-                        sizeof(planned) / sizeof(*planned));
+        LSI_STUDY_TABLE(r, json_object_get(sweep, "rows"), planned);
         draw_sweep(r, json_object_get(sweep, "rows"));
     }
     json_decref(sweep);
@@ -84,7 +83,6 @@ static void write_plan(lsi_study *r)
 const lsi_section lsi_section_plan = {
     .id = "plan",
     .title = "Predicted and measured",
-    .measurements = measurements,
-    .n = sizeof(measurements) / sizeof(measurements[0]),
+    LSI_MEASUREMENTS(measurements),
     .write = write_plan,
 };

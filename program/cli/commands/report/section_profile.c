@@ -74,8 +74,7 @@ static void write_profile(lsi_study *r)
             lsi_number_at(file, "peaks.f32_gflops"),
             lsi_number_at(file, "peaks.gb_per_s"),
             lsi_number_at(file, "peaks.threads"));
-    lsi_study_table(r, json_object_get(file, "rows"), columns,
-                    sizeof(columns) / sizeof(columns[0]));
+    LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     put_answers(r, file, NULL);
     put_answers(r, attention, "attention");
     lsi_study_attention_block(r, "traces/lm");
@@ -86,8 +85,7 @@ static void write_profile(lsi_study *r)
 const lsi_section lsi_section_profile = {
     .id = "profile",
     .title = "What a step spends its time on",
-    .measurements = profile,
-    .n = sizeof(profile) / sizeof(profile[0]),
+    LSI_MEASUREMENTS(profile),
     .write = write_profile,
 };
 
@@ -244,7 +242,6 @@ static void write_timelines(lsi_study *r)
 const lsi_section lsi_section_timelines = {
     .id = "timelines",
     .title = "Two timelines",
-    .measurements = timelines,
-    .n = sizeof(timelines) / sizeof(timelines[0]),
+    LSI_MEASUREMENTS(timelines),
     .write = write_timelines,
 };

@@ -104,7 +104,6 @@ static void write_setup(lsi_study *r)
 const lsi_section lsi_section_setup = {
     .id = "setup",
     .title = "Setup",
-    .measurements = info,
-    .n = sizeof(info) / sizeof(info[0]),
+    LSI_MEASUREMENTS(info),
     .write = write_setup,
 };

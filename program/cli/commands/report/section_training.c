@@ -111,11 +111,6 @@ static const lsi_study_column rank_columns[] = {
     {"Rank", "rank", 0, 0},
     PIPELINE_COLUMNS("Mean peak (MB)")};
 
-enum {
-    RUN_COLUMNS = sizeof(run_columns) / sizeof(run_columns[0]),
-    RANK_COLUMNS = sizeof(rank_columns) / sizeof(rank_columns[0])
-};
-
 /* One table: of each run its ranks, and all of them. */
 static void rank_table(lsi_study *r, const json_t *custom,
                        const json_t *standard)
@@ -125,7 +120,7 @@ static void rank_table(lsi_study *r, const json_t *custom,
     add_pipeline(rows, "custom", custom);
     add_ranks(rows, "standard", standard);
     add_pipeline(rows, "standard", standard);
-    lsi_study_table(r, rows, rank_columns, RANK_COLUMNS);
+    LSI_STUDY_TABLE(r, rows, rank_columns);
     if (json_array_size(rows) > 0)
         lsi_document_paragraph(
             r->document,
@@ -171,7 +166,6 @@ static void write_pipeline(lsi_study *r)
 {
     json_t *const custom = lsi_rows_of("pipeline-custom");
     json_t *const standard = lsi_rows_of("pipeline-standard");
-    json_t *const peers = lsi_study_peers(r, "cifar100");
     json_t *const all = json_array();
     static const lsi_study_column others[] = {
         {"Program", "peer", 0, 0},  {"Ranks", "ranks", 0, 0},
@@ -187,9 +181,7 @@ static void write_pipeline(lsi_study *r)
                                  "`--data` takes the published one.");
     rank_table(r, custom, standard);
     answer_pipeline(r, all);
-    if (json_array_size(peers) > 0)
-        lsi_document_paragraph(r->document, "Recorded of other programs:");
-    lsi_study_table(r, peers, others, sizeof(others) / sizeof(others[0]));
+    LSI_STUDY_PEERS(r, "cifar100", others);
     lsi_study_plot p = lsi_study_plot_new(
         "pipeline-loss", "Loss over epochs, in training and in validation");
     p.plot.x = (lsi_plot_axis){.label = "epoch", .whole = true};
@@ -209,7 +201,6 @@ static void write_pipeline(lsi_study *r)
     add_epochs(&q, "standard", "training", standard, "train_accuracy");
     add_epochs(&q, "standard", "validation", standard, "val_accuracy");
     lsi_study_draw(r, &q);
-    json_decref(peers);
     json_decref(all);
     json_decref(custom);
     json_decref(standard);
@@ -218,8 +209,7 @@ static void write_pipeline(lsi_study *r)
 const lsi_section lsi_section_pipeline = {
     .id = "pipeline",
     .title = "The pipeline of images, custom against standard",
-    .measurements = pipeline,
-    .n = sizeof(pipeline) / sizeof(pipeline[0]),
+    LSI_MEASUREMENTS(pipeline),
     .write = write_pipeline,
 };
 
@@ -258,8 +248,7 @@ static void write_losses(lsi_study *r)
 const lsi_section lsi_section_losses = {
     .id = "train-lm",
     .title = "Training a language model",
-    .measurements = losses,
-    .n = sizeof(losses) / sizeof(losses[0]),
+    LSI_MEASUREMENTS(losses),
     .write = write_losses,
 };
 
@@ -336,8 +325,8 @@ static void write_runs(lsi_study *r)
         add_pipeline(epochs, lsi_string_at(run, "name"), run);
         add_steps(steps, run);
     }
-    lsi_study_table(r, epochs, run_columns, RUN_COLUMNS);
-    lsi_study_table(r, steps, columns, sizeof(columns) / sizeof(columns[0]));
+    LSI_STUDY_TABLE(r, epochs, run_columns);
+    LSI_STUDY_TABLE(r, steps, columns);
     compare_epochs(r, "train_loss", "runs-train-loss", "training loss");
     compare_epochs(r, "val_accuracy", "runs-accuracy", "validation accuracy");
     compare_steps(r, "loss", "runs-loss", "loss");

@@ -60,6 +60,16 @@ void lsi_study_table(lsi_study *report, const json_t *rows,
     }
 }
 
+void lsi_study_peers_table(lsi_study *report, const char *what,
+                           const lsi_study_column *columns, size_t n)
+{
+    json_t *const peers = lsi_study_peers(report, what);
+    if (json_array_size(peers) > 0)
+        lsi_document_paragraph(report->document, "Recorded of other programs:");
+    lsi_study_table(report, peers, columns, n);
+    json_decref(peers);
+}
+
 char *lsi_study_lines(const char *id)
 {
     size_t i;
