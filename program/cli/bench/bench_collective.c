@@ -14,11 +14,11 @@
 #include "base/memory.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/collectives.h"
-#include "cli/bench/foot.h"
 #include "cli/bench/kinds.h"
-#include "cli/bench/used_algorithm.h"
 #include "cli/frame/list.h"
 #include "comm/api/select.h"
+#include "comm/coll/algorithm.h"
+#include "comm/state/state.h"
 
 /* Where results go: out of place, in place, or both in turn. */
 typedef struct places {
@@ -208,12 +208,13 @@ static ls_status select_algorithm(const state *b)
     return ls_group_select(b->x.group, line);
 }
 
-/* The algorithm that the last run has used. */
+/* The algorithm that the last run has used; the public interface hides it. */
 static const char *used_algorithm(const state *b)
 {
     if (strcmp(b->collective->name, "send-recv") == 0)
         return "messages";
-    return lsi_used_algorithm(b->x.group);
+    const lsi_algorithm *const algorithm = b->x.group->call.algorithm;
+    return algorithm == NULL ? "none" : algorithm->name;
 }
 
 static ls_status peak_of_all(const state *b, int64_t *out)
@@ -430,6 +431,28 @@ static ls_status parse(void *opaque)
     return list_sizes(b);
 }
 
+/* nccl-tests' last lines: elements that are wrong, and the mean busbw. */
+static void foot(const lsi_table *table, FILE *stream)
+{
+    double wrong = 0, bandwidth = 0, value;
+    const size_t rows = lsi_table_row_count(table);
+    size_t checked = 0;
+    for (size_t row = 0; row < rows; row++) {
+        if (lsi_table_number(table, row, "wrong", &value)) {
+            wrong += value;
+            checked++;
+        }
+        if (lsi_table_number(table, row, "busbw_gbps", &value))
+            bandwidth += value / (double)rows;
+    }
+    fprintf(stream, "\n# Out of bounds values : ");
+    if (checked == 0)
+        fprintf(stream, "not checked\n");
+    else
+        fprintf(stream, "%.0f %s\n", wrong, wrong == 0 ? "OK" : "FAILED");
+    fprintf(stream, "# Avg bus bandwidth    : %g\n", bandwidth);
+}
+
 #define TEXT                                                                   \
     "Columns and definitions are those of nccl-tests: size is what the "       \
     "larger buffer of a rank holds, algbw is size over time, busbw that "      \
@@ -452,7 +475,7 @@ static ls_status parse(void *opaque)
         LSI_BENCH_TABLES(state, columns_),                                     \
         .ranks = "2",                                                          \
         .progress = (name_),                                                   \
-        .foot = lsi_bench_foot,                                                \
+        .foot = foot,                                                          \
         .parse = parse,                                                        \
         .open = open_buffers,                                                  \
         .measure = measure,                                                    \
