@@ -61,6 +61,8 @@ typedef struct lsi_table lsi_table;
 
 /* An empty table. The columns must outlive it. *out is the caller's. */
 ls_status lsi_table_new(lsi_table **out, const lsi_column *columns, size_t n);
+#define LSI_TABLE_NEW(out, columns)                                            \
+    lsi_table_new(out, columns, sizeof(columns) / sizeof((columns)[0]))
 void lsi_table_free(lsi_table **table);
 
 /* Begins the next row. Columns that are not set in it stay empty. */

@@ -82,10 +82,7 @@ static ls_status report(const lsi_invocation *call,
         bench->foot(table, stdout);
         fflush(stdout);
     }
-    if (flags->json != NULL)
-        LS_TRY(lsi_table_json_write(table, call->line_argc,
-                                    (const char *const *)call->line_argv,
-                                    flags->json));
+    LS_TRY(lsi_cli_write_table(call, table, flags->json));
     if (flags->csv != NULL)
         LS_TRY(write_csv(flags->csv, table));
     return LS_OK;

@@ -124,8 +124,6 @@ static const lsi_column finding_columns[] = {
     LSI_COLUMN(TEXT, "text"),
 };
 
-enum { FINDING_COLUMNS = sizeof(finding_columns) / sizeof(finding_columns[0]) };
-
 static void add_finding(lsi_table *table, const lsi_diagnosis *d,
                         const lsi_finding *finding)
 {
@@ -269,13 +267,11 @@ static ls_status work(const lsi_invocation *call, const args *a,
     if (status == LS_OK)
         status = read_folder(folder, &some);
     if (status == LS_OK)
-        status = lsi_table_new(&rows, finding_columns, FINDING_COLUMNS);
+        status = LSI_TABLE_NEW(&rows, finding_columns);
     if (status == LS_OK)
         status = examine(&some, a, rows);
-    if (status == LS_OK && a->json != NULL)
-        status =
-            lsi_table_json_write(rows, call->line_argc,
-                                 (const char *const *)call->line_argv, a->json);
+    if (status == LS_OK)
+        status = lsi_cli_write_table(call, rows, a->json);
     if (status == LS_OK)
         *wrong = lsi_table_row_count(rows) != 0;
     lsi_table_free(&rows);

@@ -73,8 +73,7 @@ static ls_status begin(session *s)
     const args *const a = s->args;
     if (ls_group_rank(s->group) == 0)
         LS_TRY(lsi_result_check(a->json));
-    LS_TRY(
-        lsi_table_new(&s->table, columns, sizeof columns / sizeof columns[0]));
+    LS_TRY(LSI_TABLE_NEW(&s->table, columns));
     LS_TRY(lsi_image_file_read(&s->file, a->model));
     const lsi_image_config *const net = &s->file.config;
     const lsi_image_data_options data = {
@@ -134,13 +133,7 @@ static ls_status tell(const session *s, double seconds)
     lsi_table_real(s->table, "accuracy", lsi_totals_accuracy(&s->totals));
     lsi_table_real(s->table, "seconds", seconds);
     lsi_table_real(s->table, "images_per_second", s->totals.weight / seconds);
-    if (!lsi_result_is_stdout(a->json))
-        LS_TRY(lsi_table_markdown(s->table, stdout));
-    return a->json != NULL
-               ? lsi_table_json_write(s->table, s->call->line_argc,
-                                      (const char *const *)s->call->line_argv,
-                                      a->json)
-               : LS_OK;
+    return lsi_cli_show_table(s->call, s->table, a->json);
 }
 
 static ls_status run_all(session *s)

@@ -116,8 +116,7 @@ static ls_status begin(session *s)
     const bool first = ls_group_rank(s->group) == 0;
     if (first)
         LS_TRY(lsi_result_check(a->json));
-    LS_TRY(
-        lsi_table_new(&s->table, columns, sizeof columns / sizeof columns[0]));
+    LS_TRY(LSI_TABLE_NEW(&s->table, columns));
     LS_TRY(lsi_cli_lm_open(&a->model, first, &s->model));
     const int64_t context = s->model.context;
     const int64_t usual = context < USUAL_CONTEXT ? context : USUAL_CONTEXT;
@@ -140,13 +139,7 @@ static ls_status write_rows(const session *s)
 {
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
-    if (!lsi_result_is_stdout(s->args->json))
-        LS_TRY(lsi_table_markdown(s->table, stdout));
-    return s->args->json != NULL
-               ? lsi_table_json_write(s->table, s->call->line_argc,
-                                      (const char *const *)s->call->line_argv,
-                                      s->args->json)
-               : LS_OK;
+    return lsi_cli_show_table(s->call, s->table, s->args->json);
 }
 
 /* --data, and what follows the flags. */

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "cli/frame/command.h"
 #include "launch/running_jobs.h"
-#include "report/result.h"
 #include "report/table.h"
 
 typedef struct args {
@@ -48,17 +47,6 @@ static void fill(lsi_table *table, const lsi_job_found *jobs, size_t n)
     }
 }
 
-static ls_status print(const args *a, const lsi_table *table,
-                       const lsi_invocation *call)
-{
-    if (!lsi_result_is_stdout(a->json))
-        LS_TRY(lsi_table_markdown(table, stdout));
-    if (a->json == NULL)
-        return LS_OK;
-    return lsi_table_json_write(table, call->line_argc,
-                                (const char *const *)call->line_argv, a->json);
-}
-
 static int run(const lsi_invocation *call)
 {
     args a;
@@ -70,11 +58,10 @@ static int run(const lsi_invocation *call)
         return exit_status;
     ls_status status = lsi_find_jobs(&jobs, &n);
     if (status == LS_OK)
-        status = lsi_table_new(&table, columns,
-                               sizeof(columns) / sizeof(columns[0]));
+        status = LSI_TABLE_NEW(&table, columns);
     if (status == LS_OK) {
         fill(table, jobs, n);
-        status = print(&a, table, call);
+        status = lsi_cli_show_table(call, table, a.json);
     }
     lsi_table_free(&table);
     free(jobs);

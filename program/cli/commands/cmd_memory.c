@@ -396,13 +396,8 @@ static ls_status write_json(const work *w)
 
 static ls_status new_table(work *w, bool recordings)
 {
-    const size_t of_model = sizeof(model_columns) / sizeof(model_columns[0]);
-    const size_t of_recording =
-        sizeof(recording_columns) / sizeof(recording_columns[0]);
-    if (recordings)
-        LS_TRY(lsi_table_new(&w->table, recording_columns, of_recording));
-    else
-        LS_TRY(lsi_table_new(&w->table, model_columns, of_model));
+    LS_TRY(recordings ? LSI_TABLE_NEW(&w->table, recording_columns)
+                      : LSI_TABLE_NEW(&w->table, model_columns));
     if (w->a.wide)
         lsi_table_show_wide(w->table);
     return LS_OK;

@@ -176,8 +176,7 @@ static const lsi_column byte_columns[] = {
 static ls_status print_sharding(const lsi_state_plan *plan, const char *model)
 {
     lsi_table *table = NULL;
-    LS_TRY(lsi_table_new(&table, byte_columns,
-                         sizeof(byte_columns) / sizeof(byte_columns[0])));
+    LS_TRY(LSI_TABLE_NEW(&table, byte_columns));
     for (int i = 0; i < LSI_STATE_PLAN_WAYS * LSI_STATE_PLAN_MOMENTS; i++) {
         const int way = i / LSI_STATE_PLAN_MOMENTS;
         const int moment = i % LSI_STATE_PLAN_MOMENTS;

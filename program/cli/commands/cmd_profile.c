@@ -113,7 +113,7 @@ static void add_rest(lsi_table *table, const lsi_profile *p)
 static ls_status make_table(const lsi_profile *p, size_t most,
                             const lsi_profile_peaks *peaks, lsi_table **out)
 {
-    LS_TRY(lsi_table_new(out, columns, sizeof(columns) / sizeof(columns[0])));
+    LS_TRY(LSI_TABLE_NEW(out, columns));
     for (size_t i = 0; i < p->n && i < most; i++)
         add_kernel(*out, p, &p->kernel[i], peaks);
     add_rest(*out, p);

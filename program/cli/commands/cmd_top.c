@@ -331,8 +331,7 @@ static ls_status print_table(const view *v, const lsi_table *table)
 static ls_status show(const view *v)
 {
     lsi_table *table = NULL;
-    LS_TRY(
-        lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0])));
+    LS_TRY(LSI_TABLE_NEW(&table, columns));
     for (size_t i = 0; i < v->n; i++)
         add_row(table, &v->all[i]);
     ls_status status = lsi_table_status(table);

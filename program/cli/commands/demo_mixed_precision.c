@@ -78,7 +78,7 @@ static ls_status print_sums(void)
         LSI_COLUMN(TEXT, "sum"), LSI_COLUMN(TEXT, "term"),
         LSI_COLUMN(REAL, "result", .decimals = 4)};
     lsi_table *table = NULL;
-    LS_TRY(lsi_table_new(&table, columns, 3));
+    LS_TRY(LSI_TABLE_NEW(&table, columns));
     add_sums(table);
     printf("0.01 added %d times\n\n", ADDITIONS);
     const ls_status status = lsi_table_markdown(table, stdout);
@@ -175,7 +175,7 @@ static ls_status print_types(const toy *t, ls_dtype dtype)
     static const lsi_column columns[] = {LSI_COLUMN(TEXT, "tensor"),
                                          LSI_COLUMN(TEXT, "type")};
     lsi_table *table = NULL;
-    LS_TRY(lsi_table_new(&table, columns, 2));
+    LS_TRY(LSI_TABLE_NEW(&table, columns));
     add_types(table, t);
     printf("\nA model whose products are %s\n\n", ls_dtype_name(dtype));
     const ls_status status = lsi_table_markdown(table, stdout);

@@ -155,8 +155,7 @@ ls_status lsi_lm_log_summary(const lsi_lm_log *log)
         return LS_OK;
     LS_TRY(lsi_run_log_end(log->run));
     tell_summary(log);
-    LS_TRY(
-        lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0])));
+    LS_TRY(LSI_TABLE_NEW(&table, columns));
     const ls_status status = fill(log, table);
     lsi_table_free(&table);
     return status;

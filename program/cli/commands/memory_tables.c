@@ -37,8 +37,7 @@ static ls_status print_rows(const lsi_memory_file *f, lsi_memory_key key,
     lsi_table *table = NULL;
     size_t n;
     LS_TRY(lsi_memory_rows(f, key, f->live_peak_time, &rows, &n));
-    ls_status status =
-        lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    ls_status status = LSI_TABLE_NEW(&table, columns);
     for (size_t i = 0; i < n && i < most && status == LS_OK; i++) {
         char text[PATH_ROOM];
         lsi_memory_row_text(f, key, &rows[i], text, sizeof(text));
@@ -112,8 +111,7 @@ static ls_status print_largest(const lsi_memory_file *f, size_t most, bool wide)
     ls_status status =
         lsi_memory_rows(f, LSI_MEMORY_BY_SIZE, f->live_peak_time, &rows, &n);
     if (status == LS_OK)
-        status = lsi_table_new(&table, columns,
-                               sizeof(columns) / sizeof(columns[0]));
+        status = LSI_TABLE_NEW(&table, columns);
     if (status == LS_OK && wide)
         lsi_table_show_wide(table);
     for (size_t i = 0; status == LS_OK && i < n && i < most; i++) {

@@ -36,8 +36,7 @@ static void value_text(const lsi_fact *fact, char text[32])
 ls_status lsi_plan_print_facts(const lsi_facts *facts)
 {
     lsi_table *table = NULL;
-    LS_TRY(lsi_table_new(&table, fact_columns,
-                         sizeof(fact_columns) / sizeof(fact_columns[0])));
+    LS_TRY(LSI_TABLE_NEW(&table, fact_columns));
     for (size_t i = 0; i < facts->n; i++) {
         const lsi_fact *const fact = &facts->all[i];
         char text[32];

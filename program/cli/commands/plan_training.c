@@ -304,8 +304,7 @@ static ls_status plan_sweep(const lsi_invocation *call, const lsi_plan_flags *f,
                             const lsi_plan_model *model)
 {
     sweep s = {.flags = *f, .model = model};
-    LS_TRY(lsi_table_new(&s.table, sweep_columns,
-                         sizeof(sweep_columns) / sizeof(sweep_columns[0])));
+    LS_TRY(LSI_TABLE_NEW(&s.table, sweep_columns));
     s.rows = json_array();
     ls_status status = add_all_ranks(&s);
     if (status == LS_OK && !lsi_result_is_stdout(f->json))
@@ -403,8 +402,7 @@ static ls_status plan_sizes(const lsi_invocation *call, const lsi_plan_flags *f)
 {
     const size_t n = sizeof(size_names) / sizeof(size_names[0]);
     lsi_table *table;
-    LS_TRY(lsi_table_new(&table, size_columns,
-                         sizeof(size_columns) / sizeof(size_columns[0])));
+    LS_TRY(LSI_TABLE_NEW(&table, size_columns));
     json_t *const rows = json_array();
     ls_status status = LS_OK;
     for (size_t i = 0; i < n && status == LS_OK; i++)

@@ -122,17 +122,15 @@ ls_status lsi_plan_verify(const lsi_invocation *call, const lsi_plan_flags *f)
 {
     const bool prints = !lsi_result_is_stdout(f->json);
     lsi_table *table;
-    LS_TRY(lsi_table_new(&table, columns, COUNT(columns)));
+    LS_TRY(LSI_TABLE_NEW(&table, columns));
     ls_status status =
         prints ? lsi_table_markdown_titles(table, stdout) : LS_OK;
     if (status == LS_OK)
         status = verify_all(f, table, prints);
     if (status == LS_OK && prints)
         print_worst(table);
-    if (status == LS_OK && f->json != NULL)
-        status =
-            lsi_table_json_write(table, call->line_argc,
-                                 (const char *const *)call->line_argv, f->json);
+    if (status == LS_OK)
+        status = lsi_cli_write_table(call, table, f->json);
     lsi_table_free(&table);
     return status;
 }

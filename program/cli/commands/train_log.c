@@ -213,8 +213,7 @@ ls_status lsi_train_log_summary(const lsi_train_log *log)
     if (log->n_done == 0)
         return LS_OK;
     tell_summary(log);
-    LS_TRY(
-        lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0])));
+    LS_TRY(LSI_TABLE_NEW(&table, columns));
     const ls_status status = fill(log, table);
     lsi_table_free(&table);
     return status;

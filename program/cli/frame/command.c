@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "report/result.h"
 
 enum { NAME_BYTES = 128, NEAR_ENOUGH = 3 };
 
@@ -26,6 +27,23 @@ int lsi_cli_error(void)
 {
     fprintf(stderr, "lockstep: %s\n", ls_last_error());
     return LSI_EXIT_ERROR;
+}
+
+ls_status lsi_cli_write_table(const lsi_invocation *call,
+                              const lsi_table *table, const char *json)
+{
+    if (json == NULL)
+        return LS_OK;
+    return lsi_table_json_write(table, call->line_argc,
+                                (const char *const *)call->line_argv, json);
+}
+
+ls_status lsi_cli_show_table(const lsi_invocation *call, const lsi_table *table,
+                             const char *json)
+{
+    if (!lsi_result_is_stdout(json))
+        LS_TRY(lsi_table_markdown(table, stdout));
+    return lsi_cli_write_table(call, table, json);
 }
 
 static const lsi_command *find_child(const lsi_command *parent,

@@ -12,6 +12,7 @@
 
 #include "base/options.h"
 #include "lockstep/status.h"
+#include "report/table.h"
 
 enum { LSI_EXIT_ERROR = 1, LSI_EXIT_USAGE = 2 };
 
@@ -73,6 +74,15 @@ bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
 
 /* The help text; `name` is the full name, "" for the program itself. */
 void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
+
+/* Writes a table as JSON with the whole command line; nothing without a path.
+ */
+ls_status lsi_cli_write_table(const lsi_invocation *call,
+                              const lsi_table *table, const char *json);
+
+/* The same after printing it, unless the JSON goes to standard output. */
+ls_status lsi_cli_show_table(const lsi_invocation *call, const lsi_table *table,
+                             const char *json);
 
 /* Says "lockstep: ..." on stderr; returns LSI_EXIT_USAGE. */
 int lsi_cli_usage(const char *format, ...)
