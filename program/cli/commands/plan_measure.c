@@ -10,13 +10,11 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/memory.h"
 #include "base/program.h"
+#include "cli/commands/report/report.h"
 #include "launch/launch.h"
 
-enum { MOST_WORDS = 32, MOST_BYTES = 16 << 20 };
+enum { MOST_WORDS = 32 };
 enum { LITTLE = 8192, LEAST_MUCH = 1 << 20, MOST_MUCH = 256 << 20 };
 
 static const double grace_seconds = 3;
@@ -41,17 +39,6 @@ static ls_status launch(char **argv, int ranks, int *exit_status)
     return lsi_launch(&config, exit_status);
 }
 
-static ls_status read_rows(const char *path, json_t **out)
-{
-    char *text;
-    size_t bytes;
-    json_error_t error;
-    LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
-    const ls_status status = lsi_json_loadb(text, bytes, 0, out, &error);
-    lsi_free(text);
-    return status;
-}
-
 static ls_status run_to(const char *path, const char *const *words, int ranks,
                         json_t **out)
 {
@@ -72,7 +59,7 @@ static ls_status run_to(const char *path, const char *const *words, int ranks,
                         "measuring by `lockstep %s %s` on %d ranks ended with "
                         "exit status %d",
                         words[0], words[1], ranks, exit_status);
-    return read_rows(path, out);
+    return lsi_rows_read(path, LSI_ROWS_JSON, out);
 }
 
 /* The document that the bench writes; NULL ends the words. */
@@ -92,19 +79,10 @@ static ls_status run_bench(const char *const *words, int ranks, json_t **out)
 }
 
 /* A number of a row; "a.b" is b of a. NAN: it is not there. */
-static double number(json_t *document, size_t row, const char *name)
+static double number(const json_t *document, size_t row, const char *name)
 {
-    char word[64];
-    json_t *at = json_array_get(json_object_get(document, "rows"), row);
-    for (;;) {
-        const size_t length = strcspn(name, ".");
-        snprintf(word, sizeof(word), "%.*s", (int)length, name);
-        at = json_object_get(at, word);
-        if (name[length] == '\0')
-            break;
-        name += length + 1;
-    }
-    return json_is_number(at) ? json_number_value(at) : NAN;
+    const json_t *const rows = json_object_get(document, "rows");
+    return lsi_number_at(json_array_get(rows, row), name);
 }
 
 static ls_status no_room(const lsi_plan_case *c)
