@@ -97,15 +97,12 @@ static ls_status take(const lsi_lm_model *m, const char *text,
 /* Twice the room, so that many do not take the square of the time. */
 static ls_status grow(lsi_continuations *texts)
 {
-    void *block = NULL;
     const int64_t room = texts->room > 0 ? 2 * texts->room : 16;
-    LS_TRY(lsi_alloc_zeroed(&block, (size_t)room * sizeof(lsi_continuation),
-                            LS_MEMORY_DATA, "the prompts"));
-    if (texts->n > 0)
-        memcpy(block, texts->items,
-               (size_t)texts->n * sizeof(lsi_continuation));
-    lsi_free(texts->items);
-    texts->items = block;
+    const size_t used = (size_t)texts->n * sizeof(lsi_continuation);
+    const size_t bytes = (size_t)room * sizeof(lsi_continuation);
+    LS_TRY(lsi_alloc_larger(&texts->items, used, bytes, LS_MEMORY_DATA,
+                            "the prompts"));
+    memset(&texts->items[texts->n], 0, bytes - used);
     texts->room = room;
     return LS_OK;
 }
