@@ -4,7 +4,6 @@
  * it needs, and how far its result is from the mean in float64.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"

@@ -4,7 +4,6 @@
  * the line that chooses the fastest.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

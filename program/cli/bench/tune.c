@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Another algorithm must win by more than measuring varies. */
 #define WORTH_A_CHANGE 0.05

@@ -1,10 +1,7 @@
 /*
  * lockstep generate: text, or tokens, from a trained language model.
  */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/cpus.h"
 #include "base/error.h"

@@ -3,7 +3,6 @@
  * docs/commands.md is made.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/frame/command.h"
 #include "cli/frame/man.h"

@@ -21,7 +21,7 @@
 #include "report/result.h"
 #include "report/table.h"
 
-enum { MAX_SIZES = 16, SIZE_BYTES = 16, MAX_MODES = 2, MAX_FILES = 4096 };
+enum { MAX_SIZES = 16, SIZE_BYTES = 16, MAX_MODES = 2 };
 
 typedef struct args {
     const char *sizes, *contexts, *batches, *dtypes, *modes, *json, *out;

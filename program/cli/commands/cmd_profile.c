@@ -1,7 +1,6 @@
 /*
  * lockstep profile DIR: tables and answers from what the ranks have recorded.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /*
  * lockstep report: measures what is not measured yet, and writes it all down.
  */
-#include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

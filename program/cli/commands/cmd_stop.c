@@ -1,7 +1,6 @@
 /*
  * lockstep stop JOB: asks the launcher of a running job to end it.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 

@@ -2,7 +2,6 @@
  * lockstep trace merge: what all ranks have recorded, as one timeline.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/error.h"
 #include "cli/frame/command.h"

@@ -4,7 +4,6 @@
  */
 #include "cli/commands/topology_tree.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/partition.h"

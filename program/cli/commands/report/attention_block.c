@@ -3,7 +3,6 @@
  * inside the last range called "attention" that rank 0 has traced, as a picture
  * and as a table.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /*
  * What is calculated, and beside it what a divided optimizer really takes.
  */
-#include <stdio.h>
 
 #include "cli/commands/report/report.h"
 

@@ -2,7 +2,6 @@
  * What is predicted: here, beside what was measured, and past the machine.
  */
 #include <math.h>
-#include <stdio.h>
 
 #include "cli/commands/report/report.h"
 

@@ -2,9 +2,7 @@
  * Training: the pipeline of images with either implementation, the loss of a
  * language model, and runs that are handed in.
  */
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/commands/report/report.h"
 
