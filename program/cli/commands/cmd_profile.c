@@ -225,8 +225,7 @@ static ls_status print(const args *a, const findings *f)
     const lsi_profile *const p = f->profile;
     lsi_table *table = NULL;
     printf("%d rank%s, %llu step%s%s of %.3f ms%s; this machine can do %.0f "
-           "GFLOP/s "
-           "in f32, %.0f in bf16, and %.1f GB/s with %d thread%s\n\n",
+           "GFLOP/s in f32, %.0f in bf16, and %.1f GB/s with %d thread%s\n\n",
            p->ranks, p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
            p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
            (double)p->step_ns * 1e-6 / (double)p->steps,

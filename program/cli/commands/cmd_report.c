@@ -75,8 +75,7 @@ static ls_status read_peers(lsi_study *r, const char *path)
                         error.text, error.line);
     if (!json_is_array(json_object_get(r->peers, "rows")))
         return lsi_fail(LS_ERR_FORMAT,
-                        "%s has no \"rows\" of other programs "
-                        "(docs/report.md)",
+                        "%s has no \"rows\" of other programs (docs/report.md)",
                         path);
     return LS_OK;
 }

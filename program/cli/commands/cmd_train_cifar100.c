@@ -23,22 +23,19 @@ const lsi_command lsi_command_train_cifar100 = {
     .summary = "Train a small network to tell 100 classes of images apart",
     .text =
         "Progress goes to stderr, the summary to stdout "
-        "(docs/training-output.md). A line of --metrics "
-        "is {\"event\":\"epoch\", \"epoch\", \"train_loss\", "
-        "\"train_accuracy\", \"train_seconds\", \"waited_seconds\", "
-        "\"images_per_second\", "
+        "(docs/training-output.md). A line of --metrics is "
+        "{\"event\":\"epoch\", \"epoch\", \"train_loss\", \"train_accuracy\", "
+        "\"train_seconds\", \"waited_seconds\", \"images_per_second\", "
         "\"val_loss\", \"val_accuracy\", \"peak_bytes\", \"collectives\", "
-        "\"ranks\"}: "
-        "waited_seconds is how long the rank that waited most has waited for "
-        "data while it trained, "
-        "peak_bytes the most that the largest rank held at once in the "
-        "epoch, collectives what the group did in it, validation included, "
-        "ranks a list with these numbers of each \"rank\": loss and accuracy "
-        "of the images that it was given, its time and its peak. "
-        "With --dtype f16 there are \"loss_scale\", the one after the epoch, "
-        "and \"skipped\", how many steps were skipped so far. A run with "
-        "--resume leaves the lines of epochs before its checkpoint and writes "
-        "the others again.",
+        "\"ranks\"}: waited_seconds is how long the rank that waited most has "
+        "waited for data while it trained, peak_bytes the most that the "
+        "largest rank held at once in the epoch, collectives what the group "
+        "did in it, validation included, ranks a list with these numbers of "
+        "each \"rank\": loss and accuracy of the images that it was given, its "
+        "time and its peak. With --dtype f16 there are \"loss_scale\", the one "
+        "after the epoch, and \"skipped\", how many steps were skipped so far. "
+        "A run with --resume leaves the lines of epochs before its checkpoint "
+        "and writes the others again.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -281,16 +281,15 @@ const lsi_command lsi_command_train_lm = {
     .summary = "Train a Transformer language model on text or tokens",
     .text =
         "Progress goes to stderr, the summary to stdout "
-        "(docs/training-output.md). A line of "
-        "--metrics is {\"event\":\"step\", \"step\", \"loss\", \"lr\", "
-        "\"gradient_norm\", \"seconds\", \"tokens_per_second\"} or "
-        "{\"event\":\"validation\", \"step\", \"val_loss\"}; a step with "
-        "--dtype f16 also has \"loss_scale\", the one after it, and "
-        "\"skipped\", how "
-        "many steps were skipped so far. The loss is that "
-        "of the step's batch before the step, over all ranks. Which pieces of "
-        "the data a step sees depends on the seed and on all sequences of the "
-        "step together, not on how many ranks or micro-steps share them.",
+        "(docs/training-output.md). A line of --metrics is "
+        "{\"event\":\"step\", \"step\", \"loss\", \"lr\", \"gradient_norm\", "
+        "\"seconds\", \"tokens_per_second\"} or {\"event\":\"validation\", "
+        "\"step\", \"val_loss\"}; a step with --dtype f16 also has "
+        "\"loss_scale\", the one after it, and \"skipped\", how many steps "
+        "were skipped so far. The loss is that of the step's batch before the "
+        "step, over all ranks. Which pieces of the data a step sees depends on "
+        "the seed and on all sequences of the step together, not on how many "
+        "ranks or micro-steps share them.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

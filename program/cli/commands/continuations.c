@@ -163,8 +163,7 @@ static ls_status flush(void)
 {
     return fflush(stdout) == 0
                ? LS_OK
-               : lsi_fail_errno(LS_ERR_IO, "cannot write to standard "
-                                           "output");
+               : lsi_fail_errno(LS_ERR_IO, "cannot write to standard output");
 }
 
 /* At once if there is one text, else at the end. */

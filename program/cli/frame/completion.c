@@ -234,8 +234,7 @@ static void fish_lines(FILE *stream, const lsi_command *command,
         fputs("'\n", stream);
         if (row->type == LSI_OPTION_MODE)
             fprintf(stream,
-                    "complete -c lockstep -n '__lockstep_is \"%s\"' "
-                    "-l no-%s\n",
+                    "complete -c lockstep -n '__lockstep_is \"%s\"' -l no-%s\n",
                     name, row->name);
     }
 }
