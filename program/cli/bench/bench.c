@@ -203,7 +203,7 @@ static ls_status measure(const lsi_bench *bench, lsi_bench_common *common)
 {
     LS_TRY(start_recording(bench, common));
     LS_TRY(lsi_cli_open_group(common->threads, &common->group));
-    ls_status status = bench->open(common);
+    ls_status status = bench->open != NULL ? bench->open(common) : LS_OK;
     if (status == LS_OK)
         status = measure_cases(bench, common);
     if (bench->close != NULL)

@@ -45,7 +45,7 @@ typedef struct lsi_bench_common {
     ls_group *group;
     lsi_table *table; /* rank 0's is the result, the others' are dropped */
     size_t shown;     /* of its rows */
-    size_t cases;     /* open says how many there are */
+    size_t cases;     /* to measure */
     bool wrong;       /* a result was not right: rows as always, but exit 1 */
     char told[1024];  /* what is left of it after a case; see lsi_bench_tell */
 } lsi_bench_common;
@@ -96,12 +96,13 @@ struct lsi_bench {
     void (*foot)(const lsi_table *table, FILE *stream);
     /*
      * Parses the benchmark's own flags further, before ranks are started and on
-     * each of them. A failure is a usage error. NULL: no flags to parse.
+     * each of them. A failure is a usage error. NULL: no flags to parse. Sets
+     * common.cases unless open does.
      */
     ls_status (*parse)(void *state);
     /*
-     * Makes what a rank measures with, and sets common.cases. Close gives it
-     * back, also after an error. Both are called on all ranks; or NULL.
+     * Makes what a rank measures with. Close gives it back, also after an
+     * error. Both are called on all ranks; or NULL.
      */
     ls_status (*open)(void *state);
     void (*close)(void *state);

@@ -149,9 +149,11 @@ static ls_status parse(void *opaque)
     b->spec.batch = b->batch;
     b->spec.context = b->context;
     if (strcmp(b->strategies, "all") != 0)
-        return lsi_each_word("--strategy", b->strategies, read_strategy, b);
-    for (size_t i = 0; i < n; i++)
-        LS_TRY(add_strategy(b, &all[i]));
+        LS_TRY(lsi_each_word("--strategy", b->strategies, read_strategy, b));
+    else
+        for (size_t i = 0; i < n; i++)
+            LS_TRY(add_strategy(b, &all[i]));
+    b->common.cases = (size_t)b->types.n * b->n_ways;
     return LS_OK;
 }
 
@@ -273,13 +275,6 @@ static ls_status measure_way(state *b, lsi_ddp_case *c)
     return LS_OK;
 }
 
-static ls_status open_cases(void *opaque)
-{
-    state *const b = opaque;
-    b->common.cases = (size_t)b->types.n * b->n_ways;
-    return LS_OK;
-}
-
 /* Every way with products of one type, then of the next. */
 static ls_status measure(void *opaque, size_t i)
 {
@@ -331,6 +326,5 @@ const lsi_bench lsi_bench_ddp = {
     LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .parse = parse,
-    .open = open_cases,
     .measure = measure,
 };

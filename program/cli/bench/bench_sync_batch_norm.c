@@ -312,12 +312,6 @@ static ls_status parse(void *opaque)
         b->kinds[b->n_kinds++] = LS_SYNC_BN_FUSED;
     if (b->implementation[0] != 'f')
         b->kinds[b->n_kinds++] = LS_SYNC_BN_GATHERED;
-    return LS_OK;
-}
-
-static ls_status open_cases(void *opaque)
-{
-    state *const b = opaque;
     b->common.cases = b->n_kinds * b->feature_list.n * b->batch_list.n;
     return LS_OK;
 }
@@ -353,6 +347,5 @@ const lsi_bench lsi_bench_sync_batch_norm = {
     LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .parse = parse,
-    .open = open_cases,
     .measure = measure,
 };

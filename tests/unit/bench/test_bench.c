@@ -32,7 +32,8 @@ static int opened, closed;
 
 static ls_status parse(void *opaque)
 {
-    const bench_state *const b = opaque;
+    bench_state *const b = opaque;
+    b->common.cases = 1; /* unless open says something else */
     assert_string_equal(b->common.name, "x");
     if (strcmp(b->what, "bad flags") == 0)
         return lsi_fail(LS_ERR_ARGUMENT, "these flags are bad");
@@ -165,6 +166,18 @@ static void flags_of_its_own_are_optional(void **state)
     assert_int_equal(written_value(), 42);
 }
 
+static void opening_is_optional(void **state)
+{
+    (void)state;
+    lsi_bench bare = bench;
+    bare.open = NULL;
+    bare.close = NULL;
+    called = &bare;
+    assert_int_equal(RUN_JSON("right"), 0);
+    called = &bench;
+    assert_int_equal(written_value(), 42);
+}
+
 static void failures_write_nothing(void **state)
 {
     (void)state;
@@ -231,6 +244,7 @@ int main(void)
         cmocka_unit_test(wrong_results),
         cmocka_unit_test(bad_flags_are_mistakes_of_usage),
         cmocka_unit_test(flags_of_its_own_are_optional),
+        cmocka_unit_test(opening_is_optional),
         cmocka_unit_test(failures_write_nothing),
         cmocka_unit_test(opening_may_fail),
         cmocka_unit_test(rows_so_far_are_written),
