@@ -20,7 +20,7 @@ static bool write_bytes(lsi_chunks *to, const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;
     if (to->error == 0 && to->make_room != NULL)
-        to->make_room(n);
+        to->make_room(to, n);
     while (n > 0 && to->error == 0) {
         const ssize_t done = write(to->fd, at, n);
         if (done < 0 && errno == EINTR)

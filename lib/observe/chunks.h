@@ -37,16 +37,18 @@ enum {
     LSI_NUMBER_BYTES = 10 /* of a number, at most */
 };
 
-typedef struct lsi_chunks {
-    int fd;                          /* -1: no file is open */
-    int error;                       /* errno of the first write that failed */
-    uint64_t bytes;                  /* size of the file */
-    void (*make_room)(size_t bytes); /* called ahead of each write, or NULL */
+typedef struct lsi_chunks lsi_chunks;
+struct lsi_chunks {
+    int fd;         /* -1: no file is open */
+    int error;      /* errno of the first write that failed */
+    uint64_t bytes; /* size of the file */
+    /* Called ahead of each write of so many bytes, or NULL. */
+    void (*make_room)(const lsi_chunks *to, size_t bytes);
     uint32_t names_told;
     bool rank_told;
     size_t used; /* bytes of the chunk that is being made */
     unsigned char chunk[LSI_CHUNK_BYTES];
-} lsi_chunks;
+};
 
 /*
  * Makes a file and begins it with the magic; false (errno). `fresh`: it

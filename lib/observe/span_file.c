@@ -1,5 +1,6 @@
 #include "observe/span_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -16,11 +17,13 @@
 #include "observe/chunks.h"
 #include "observe/lock.h"
 #include "observe/memory_record.h"
-#include "observe/span_segments.h"
 #include "observe/span_steps.h"
 
 /* Bytes of a span at most: see put_span. */
 enum { MOST_SPAN = 80, MOST_THREADS = 4096 };
+
+/* Files in a trace that is full, and more than there can ever be. */
+enum { PARTS = 8, MOST_FILES = 4 * PARTS };
 
 /* All of it belongs to who holds the lock (lock.h). */
 static char folder[PATH_MAX - 128];
@@ -28,11 +31,94 @@ static bool open_for_spans; /* between the beginning and the end of tracing */
 static bool thread_told[MOST_THREADS];
 static uint64_t written;               /* spans */
 static uint64_t first_step, last_step; /* of those; 0: none */
-static lsi_chunks *const file = &lsi_segments_file;
 
 /* When tracing began. */
 static lsi_instant started;
 static uint64_t started_wall_ns;
+
+/* ---- files --------------------------------------------------------------- */
+
+static char stem[64];  /* of all names; "": no file has been opened yet */
+static uint64_t limit; /* bytes of all files; 0: none */
+static uint64_t total, sizes[MOST_FILES]; /* of files that were closed */
+static unsigned current, oldest;          /* numbers of files */
+
+static void name_file(unsigned number, char out[PATH_MAX])
+{
+    if (number == 0)
+        snprintf(out, PATH_MAX, "%s/%s.lstrace", folder, stem);
+    else
+        snprintf(out, PATH_MAX, "%s/%s.%u.lstrace", folder, stem, number);
+}
+
+/*
+ * Removes the oldest files until n more bytes fit. A file that others have
+ * deleted frees no space and counts as removed.
+ */
+static void make_room(const lsi_chunks *to, size_t n)
+{
+    char old[PATH_MAX];
+    const uint64_t now = total + to->bytes + n;
+    uint64_t removed = 0;
+    for (; limit > 0 && now - removed > limit && oldest < current; oldest++) {
+        name_file(oldest, old);
+        (void)unlink(old);
+        removed += sizes[oldest % MOST_FILES];
+    }
+    total -= removed;
+}
+
+static lsi_chunks file = {.fd = -1, .make_room = make_room};
+
+static bool is_open(void)
+{
+    return file.fd >= 0;
+}
+
+/* "STEM.12.lstrace" */
+static bool is_later_file(const char *name)
+{
+    const size_t n = strlen(stem);
+    if (strncmp(name, stem, n) != 0 || name[n] != '.')
+        return false;
+    const size_t digits = strspn(name + n + 1, "0123456789");
+    return digits > 0 && strcmp(name + n + 1 + digits, ".lstrace") == 0;
+}
+
+/* They would be taken for parts of this one. */
+static void remove_files_of_earlier_run(void)
+{
+    DIR *const all = opendir(folder);
+    if (all == NULL)
+        return;
+    for (const struct dirent *e; (e = readdir(all)) != NULL;)
+        if (is_later_file(e->d_name))
+            (void)unlinkat(dirfd(all), e->d_name, 0);
+    closedir(all);
+}
+
+/* The files of a trace keep the name that the first one has. */
+static void name_trace(void)
+{
+    int32_t rank, size;
+    if (stem[0] != '\0')
+        return;
+    lsi_get_rank(&rank, &size);
+    snprintf(stem, sizeof(stem), "%s-%d", rank >= 0 ? "rank" : "process",
+             rank >= 0 ? rank : (int)getpid());
+    remove_files_of_earlier_run();
+}
+
+/* False (errno): not all is stored. */
+static bool close_file(void)
+{
+    if (!is_open())
+        return true;
+    sizes[current++ % MOST_FILES] = file.bytes;
+    total += file.bytes;
+    file.bytes = 0;
+    return lsi_chunks_close(&file);
+}
 
 /* ---- what comes first ---------------------------------------------------- */
 
@@ -50,32 +136,29 @@ static json_t *kinds(void)
 
 static bool write_header(void)
 {
-    return lsi_chunks_head(file,
-                           json_pack("{s:i, s:I, s:I, s:I, s:o}", "file",
-                                     (int)lsi_segments_number(), "spans_before",
-                                     (json_int_t)written, "first_step",
-                                     (json_int_t)first_step, "last_step",
-                                     (json_int_t)last_step, "kinds", kinds()));
+    return lsi_chunks_head(
+        &file, json_pack("{s:i, s:I, s:I, s:I, s:o}", "file", (int)current,
+                         "spans_before", (json_int_t)written, "first_step",
+                         (json_int_t)first_step, "last_step",
+                         (json_int_t)last_step, "kinds", kinds()));
 }
 
-/* The files of a trace keep the name that the first one has. */
 static bool open_file(void)
 {
-    char stem[32];
-    int32_t rank, size;
+    char path[PATH_MAX];
     const lsi_instant now = lsi_instant_now();
-    const bool first = lsi_segments_number() == 0;
-    lsi_get_rank(&rank, &size);
-    snprintf(stem, sizeof(stem), "%s-%d", rank >= 0 ? "rank" : "process",
-             rank >= 0 ? rank : (int)getpid());
+    const bool first = current == 0;
     memset(thread_told, 0, sizeof(thread_told));
-    if (!lsi_segments_open(stem)) {
-        lsi_log(LSI_LOG_WARN, "cannot write the trace %s: %s",
-                lsi_segments_path(), strerror(errno));
+    name_trace();
+    name_file(current, path);
+    /* A new file: what somebody has linked here is not written to. */
+    if (!lsi_chunks_open(&file, path, true)) {
+        lsi_log(LSI_LOG_WARN, "cannot write the trace %s: %s", path,
+                strerror(errno));
         return false;
     }
     return write_header() &&
-           lsi_chunks_clock(file, first ? started : now,
+           lsi_chunks_clock(&file, first ? started : now,
                             first ? started_wall_ns : lsi_wall_clock_ns());
 }
 
@@ -84,7 +167,7 @@ static bool write_thread(uint32_t thread, const char *name)
     if (thread >= MOST_THREADS || thread_told[thread])
         return true;
     thread_told[thread] = true;
-    return lsi_chunks_text(file, 'T', thread, name);
+    return lsi_chunks_text(&file, 'T', thread, name);
 }
 
 /* ---- spans --------------------------------------------------------------- */
@@ -92,20 +175,20 @@ static bool write_thread(uint32_t thread, const char *name)
 /* At most MOST_SPAN bytes: a byte, and six numbers of ten bytes at most. */
 static void put_span(const lsi_span *span, uint64_t before)
 {
-    file->chunk[file->used++] =
+    file.chunk[file.used++] =
         (unsigned char)(span->kind |
                         (span->bytes != 0 ? LSI_SPAN_HAS_BYTES : 0) |
                         (span->work != 0 ? LSI_SPAN_HAS_WORK : 0) |
                         (span->id != 0 ? LSI_SPAN_HAS_ID : 0));
-    lsi_chunk_number(file, span->name);
-    lsi_chunk_number(file, lsi_zigzag((int64_t)(span->begin - before)));
-    lsi_chunk_number(file, span->end - span->begin);
+    lsi_chunk_number(&file, span->name);
+    lsi_chunk_number(&file, lsi_zigzag((int64_t)(span->begin - before)));
+    lsi_chunk_number(&file, span->end - span->begin);
     if (span->bytes != 0)
-        lsi_chunk_number(file, span->bytes);
+        lsi_chunk_number(&file, span->bytes);
     if (span->work != 0)
-        lsi_chunk_number(file, span->work);
+        lsi_chunk_number(&file, span->work);
     if (span->id != 0)
-        lsi_chunk_number(file, span->id);
+        lsi_chunk_number(&file, span->id);
 }
 
 static void note_step(const lsi_span *span)
@@ -122,33 +205,38 @@ static bool write_some(uint32_t thread, const lsi_span *spans, size_t *n)
     const size_t most = (LSI_CHUNK_BYTES - MOST_SPAN) / MOST_SPAN;
     uint64_t before = 0;
     *n = *n < most ? *n : most;
-    lsi_chunk_number(file, thread);
-    lsi_chunk_number(file, *n);
+    lsi_chunk_number(&file, thread);
+    lsi_chunk_number(&file, *n);
     for (size_t i = 0; i < *n; i++) {
         put_span(&spans[i], before);
         before = spans[i].end;
         note_step(&spans[i]);
     }
     written += *n;
-    return lsi_chunk_write(file, 'E');
+    return lsi_chunk_write(&file, 'E');
 }
 
 /* Parts that a file needs ahead of a thread's spans. */
 static bool prepare_file(uint32_t thread, const char *thread_name)
 {
-    if (!lsi_segments_is_open() && !open_file())
+    if (!is_open() && !open_file())
         return false;
     int32_t rank, size;
     lsi_get_rank(&rank, &size);
-    if (!file->rank_told && rank >= 0 && !write_header())
+    if (!file.rank_told && rank >= 0 && !write_header())
         return false;
-    return lsi_chunks_names(file) && write_thread(thread, thread_name);
+    return lsi_chunks_names(&file) && write_thread(thread, thread_name);
 }
 
-/* Whether spans after that one may as well be in another file. */
+/*
+ * Whether spans after that one are for another file: soon, where a step ends,
+ * or, if no step ends, now.
+ */
 static bool ends_file(const lsi_span *last)
 {
-    return lsi_segments_is_full(last->kind == LSI_SPAN_STEP);
+    const bool step_ends = last->kind == LSI_SPAN_STEP;
+    const uint64_t most = step_ends ? limit / PARTS : limit / (PARTS / 2);
+    return limit > 0 && file.bytes >= most;
 }
 
 static bool write_all(uint32_t thread, const char *thread_name,
@@ -161,9 +249,9 @@ static bool write_all(uint32_t thread, const char *thread_name,
             return false;
         const bool ends = ends_file(&spans[done + some - 1]);
         if ((ends || done + some == n) &&
-            !lsi_chunks_clock(file, lsi_instant_now(), lsi_wall_clock_ns()))
+            !lsi_chunks_clock(&file, lsi_instant_now(), lsi_wall_clock_ns()))
             return false;
-        if (ends && !lsi_segments_close())
+        if (ends && !close_file())
             return false;
     }
     return true;
@@ -177,10 +265,10 @@ bool lsi_span_write(uint32_t thread, const char *thread_name,
         return false;
     if (write_all(thread, thread_name, spans, n))
         return true;
-    if (lsi_segments_is_open())
+    if (is_open())
         lsi_log(LSI_LOG_WARN, "the trace in %s ends here: %s", folder,
                 strerror(errno));
-    (void)lsi_segments_close();
+    (void)close_file();
     open_for_spans = false;
     return false;
 }
@@ -200,7 +288,7 @@ static void register_end(void)
 }
 
 /* "16m"; 0 is no limit. */
-static ls_status read_limit(uint64_t *limit)
+static ls_status read_limit(void)
 {
     int64_t bytes = (int64_t)LSI_SPAN_LIMIT;
     const char *const text = getenv("LOCKSTEP_TRACE_LIMIT");
@@ -211,23 +299,24 @@ static ls_status read_limit(uint64_t *limit)
                         "LOCKSTEP_TRACE_LIMIT '%s' is not a size of 4m or "
                         "more, such as 100m or 1g, nor 0 for no limit",
                         text);
-    *limit = (uint64_t)bytes;
+    limit = (uint64_t)bytes;
     return LS_OK;
 }
 
 /* Under the lock. */
 static ls_status start(const char *name)
 {
-    uint64_t limit;
     if (open_for_spans)
         return LS_OK;
-    LS_TRY(read_limit(&limit));
+    LS_TRY(read_limit());
     if (!lsi_restart_folder(name, folder, sizeof(folder)))
         return lsi_fail(LS_ERR_IO,
                         "cannot write traces: the folder's name is too long");
     LS_TRY(make_folder());
-    lsi_segments_begin(folder, limit);
-    written = first_step = last_step = 0;
+    stem[0] = '\0';
+    total = written = first_step = last_step = 0;
+    current = oldest = 0;
+    memset(sizes, 0, sizeof(sizes));
     started = lsi_instant_now();
     started_wall_ns = lsi_wall_clock_ns();
     open_for_spans = true;
@@ -276,9 +365,9 @@ static void stop(void)
     if (written == 0)
         return;
     /* The last file may have become full just now. */
-    bool good = lsi_segments_is_open() || open_file();
-    good = good && lsi_chunks_end(file, written, 0);
-    if (!lsi_segments_close() || !good)
+    bool good = is_open() || open_file();
+    good = good && lsi_chunks_end(&file, written, 0);
+    if (!close_file() || !good)
         lsi_log(LSI_LOG_WARN, "the trace in %s lacks its end: %s", folder,
                 strerror(errno));
 }
@@ -303,7 +392,8 @@ void lsi_span_pause(bool paused)
 /* The file stays its parent's. */
 void lsi_span_forget(void)
 {
-    lsi_segments_forget();
+    (void)lsi_chunks_close(&file);
+    stem[0] = '\0';
     open_for_spans = false;
     lsi_forget_rank();
 }

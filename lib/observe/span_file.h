@@ -1,7 +1,8 @@
 /*
- * The files to which a process writes its spans, and when. A trace that has
- * reached its limit has several files, of which the oldest ones are removed
- * (span_segments.h); each has its own header, names and clocks.
+ * The files to which a process writes its spans, and when. A trace that nears
+ * its limit has several files, STEM.lstrace, STEM.1.lstrace, STEM.2.lstrace,
+ * ..., of which the oldest ones are removed; each is complete in itself, with
+ * its own header, names and clocks.
  *
  * In the form of chunks.h; the header also has the kinds of spans and what
  * their numbers mean, the number of the file in its trace ("file"), and what
@@ -20,6 +21,10 @@
 
 #include "lockstep/status.h"
 #include "observe/spans.h"
+
+/* Bytes of a trace by default, and the least that can be asked for. */
+#define LSI_SPAN_LIMIT       ((uint64_t)1 << 30)
+#define LSI_SPAN_LEAST_LIMIT ((uint64_t)4 << 20)
 
 enum { LSI_SPAN_HAS_BYTES = 16, LSI_SPAN_HAS_WORK = 32, LSI_SPAN_HAS_ID = 64 };
 

@@ -14,7 +14,6 @@
 
 #include "lockstep/lockstep.h"
 #include "observe/span_file.h"
-#include "observe/span_segments.h"
 #include "observe/span_steps.h"
 #include "report/timeline.h"
 
