@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,6 @@
 #include "observe/chunks.h"
 #include "observe/lock.h"
 #include "observe/memory_record.h"
-#include "observe/span_steps.h"
 
 /* Bytes of a span at most: see put_span. */
 enum { MOST_SPAN = 80, MOST_THREADS = 4096 };
@@ -273,6 +273,80 @@ bool lsi_span_write(uint32_t thread, const char *thread_name,
     return false;
 }
 
+/* ---- steps --------------------------------------------------------------- */
+
+static _Atomic bool limited;  /* to traced_n steps from traced_from on */
+static _Atomic bool numbered; /* by lsi_span_begin_step */
+static uint64_t traced_from, traced_n;
+static _Atomic uint64_t optimizer_steps;
+
+/* A number from 1 to 10^15 at *text, which moves behind it; 0: none. */
+static uint64_t take_number(const char **text)
+{
+    char *end;
+    if (**text < '0' || **text > '9')
+        return 0;
+    const unsigned long long value = strtoull(*text, &end, 10);
+    *text = end;
+    return value <= UINT64_C(1000000000000000) ? value : 0;
+}
+
+ls_status lsi_span_limit_steps(const char *what, const char *text)
+{
+    if (text == NULL)
+        return LS_OK;
+    const char *at = text;
+    const uint64_t from = take_number(&at);
+    const bool colon = from > 0 && *at == ':';
+    at += colon;
+    const uint64_t n = colon ? take_number(&at) : 0;
+    if (n == 0 || *at != '\0')
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s '%s' is not FIRST:COUNT, two numbers from 1 on, "
+                        "such as 100:5 for the steps 100 to 104",
+                        what, text);
+    traced_from = from;
+    traced_n = n;
+    atomic_store(&limited, true);
+    return LS_OK;
+}
+
+static bool step_is_traced(uint64_t number)
+{
+    return !atomic_load(&limited) ||
+           (number >= traced_from && number - traced_from < traced_n);
+}
+
+/* Records nothing more until a step that is traced. */
+static void at_step(uint64_t number)
+{
+    const bool on = step_is_traced(number);
+    if (on == lsi_span_is_written())
+        return;
+    lsi_observe_lock();
+    if (open_for_spans) {
+        lsi_span_want(LSI_SPAN_TO_FILE, on);
+        lsi_span_flush_all();
+    }
+    lsi_observe_unlock();
+}
+
+void lsi_span_begin_step(uint64_t number)
+{
+    if (!atomic_load_explicit(&limited, memory_order_relaxed))
+        return;
+    atomic_store(&numbered, true);
+    at_step(number);
+}
+
+void lsi_span_end_optimizer_step(void)
+{
+    if (!atomic_load_explicit(&limited, memory_order_relaxed) ||
+        atomic_load(&numbered))
+        return;
+    at_step(atomic_fetch_add(&optimizer_steps, 1) + 2);
+}
+
 /* ---- beginning and end --------------------------------------------------- */
 
 static ls_status make_folder(void)
@@ -320,7 +394,7 @@ static ls_status start(const char *name)
     started = lsi_instant_now();
     started_wall_ns = lsi_wall_clock_ns();
     open_for_spans = true;
-    lsi_span_want(LSI_SPAN_TO_FILE, lsi_span_step_is_traced(1));
+    lsi_span_want(LSI_SPAN_TO_FILE, step_is_traced(1));
     return LS_OK;
 }
 
@@ -376,16 +450,6 @@ void lsi_span_stop(void)
 {
     lsi_observe_lock();
     stop();
-    lsi_observe_unlock();
-}
-
-void lsi_span_pause(bool paused)
-{
-    lsi_observe_lock();
-    if (open_for_spans) {
-        lsi_span_want(LSI_SPAN_TO_FILE, !paused);
-        lsi_span_flush_all();
-    }
     lsi_observe_unlock();
 }
 

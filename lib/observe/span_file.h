@@ -30,7 +30,7 @@ enum { LSI_SPAN_HAS_BYTES = 16, LSI_SPAN_HAS_WORK = 32, LSI_SPAN_HAS_ID = 64 };
 
 /*
  * Turns tracing on, into files in this folder, which is made if it is not
- * there, of the steps of span_steps.h. LS_ERR_IO if it cannot be written to,
+ * there, of the steps chosen below. LS_ERR_IO if it cannot be written to,
  * LS_ERR_ARGUMENT if LOCKSTEP_TRACE_LIMIT is no size. Does nothing if it is on,
  * or for NULL.
  */
@@ -39,8 +39,19 @@ ls_status lsi_span_start(const char *name);
 /* Writes what is left and turns tracing off. What comes later is dropped. */
 void lsi_span_stop(void);
 
-/* Records nothing until it is called again; nothing if tracing is off. */
-void lsi_span_pause(bool paused);
+/*
+ * Limits traces that begin later to the steps of "FIRST:COUNT", from 1 on
+ * (--trace-steps, LOCKSTEP_TRACE_STEPS); nothing for NULL. What comes before
+ * the first step counts as part of it. LS_ERR_ARGUMENT names `what`, the flag
+ * or the variable.
+ */
+ls_status lsi_span_limit_steps(const char *what, const char *text);
+
+/* Step `number` begins. Programs without such calls have the steps below. */
+void lsi_span_begin_step(uint64_t number);
+
+/* An optimizer has made a step, which ends one of the program's. */
+void lsi_span_end_optimizer_step(void);
 
 /*
  * What rank of what job this process is: the name of its file. The first call

@@ -13,7 +13,7 @@
 #include "comm/api/outcome.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/ddp.h"
-#include "observe/span_steps.h"
+#include "observe/span_file.h"
 #include "observe/spans.h"
 #include "train/stop.h"
 

@@ -14,7 +14,7 @@
 #include "model/autograd/params/adopt.h"
 #include "model/optim/param_group.h"
 #include "observe/live.h"
-#include "observe/span_steps.h"
+#include "observe/span_file.h"
 #include "observe/spans.h"
 
 static const lsi_optimizer_kind *const kinds[] = {

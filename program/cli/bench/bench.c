@@ -23,7 +23,6 @@
 #include "lockstep/profile.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
-#include "observe/span_steps.h"
 #include "report/progress.h"
 #include "report/result.h"
 

@@ -14,7 +14,7 @@
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/list.h"
 #include "lockstep/profile.h"
-#include "observe/span_steps.h"
+#include "observe/span_file.h"
 #include "observe/spans.h"
 
 enum { MAX_SIZES = 16, SIZE_BYTES = 16 };

@@ -18,7 +18,6 @@
 #include "model/nets/lm.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
-#include "observe/span_steps.h"
 #include "report/result.h"
 
 typedef struct args {

@@ -8,7 +8,6 @@
 #include "cli/commands/train_log.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
-#include "observe/span_steps.h"
 #include "report/result.h"
 
 typedef struct session {
