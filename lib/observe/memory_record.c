@@ -5,16 +5,12 @@
 #include "observe/lock.h"
 #include "observe/memory_book.h"
 
-enum { PHASES = 16 };
-
 static lsi_memory_book *const book = &lsi_memory_books;
 
 /* What a thread does now; `of` is the recording that it belongs to. */
 typedef struct context {
     uint32_t of;
     uint32_t path, operation, phase;
-    uint32_t outer_phases[PHASES];
-    unsigned depth; /* of phases */
     unsigned n_pending;
     struct {
         const void *block;
@@ -200,23 +196,20 @@ void lsi_memory_leave_range(void)
     lsi_observe_unlock();
 }
 
-void lsi_memory_enter_phase(const char *name)
+uint32_t lsi_memory_enter_phase(const char *name)
 {
     lsi_observe_lock();
     context *const c = own_context();
-    if (c->depth < PHASES)
-        c->outer_phases[c->depth] = c->phase;
-    c->depth++;
+    const uint32_t outer = c->phase;
     c->phase = lsi_memory_book_name(name, "");
     lsi_observe_unlock();
+    return outer;
 }
 
-void lsi_memory_leave_phase(void)
+void lsi_memory_leave_phase(uint32_t outer)
 {
     lsi_observe_lock();
-    context *const c = own_context();
-    c->depth -= c->depth > 0;
-    c->phase = c->depth < PHASES ? c->outer_phases[c->depth] : c->phase;
+    own_context()->phase = outer;
     lsi_observe_unlock();
 }
 

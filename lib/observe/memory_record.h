@@ -45,8 +45,10 @@ void lsi_memory_reset_in_use(void);
 
 void lsi_memory_enter_range(const char *name);
 void lsi_memory_leave_range(void);
-void lsi_memory_enter_phase(const char *name);
-void lsi_memory_leave_phase(void);
+
+/* Returns the phase around this one, to which leaving it returns. */
+uint32_t lsi_memory_enter_phase(const char *name);
+void lsi_memory_leave_phase(uint32_t outer);
 
 /* The path of ranges, to come back to by lsi_memory_enter_operation. */
 uint32_t lsi_memory_path(void);

@@ -218,15 +218,18 @@ lsi_span_scope lsi_span_enter(lsi_span_kind kind, const char *name,
                               uint64_t bytes, uint64_t work)
 {
     lsi_span_buffer *const buffer = own_buffer();
-    const uint64_t now = lsi_ticks();
+    lsi_span_scope scope = {.begin = lsi_ticks(),
+                            .bytes = bytes,
+                            .work = work,
+                            .name = name,
+                            .kind = kind};
     if (is_live(kind))
         lsi_live_enter(kind == LSI_SPAN_PHASE, name);
     if (kind == LSI_SPAN_PHASE && lsi_memory_is_recorded())
-        lsi_memory_enter_phase(name);
+        scope.outer = lsi_memory_enter_phase(name);
     if (buffer != NULL && kind <= LSI_SPAN_PHASE)
-        buffer->mark = now;
-    return (lsi_span_scope){
-        .begin = now, .bytes = bytes, .work = work, .name = name, .kind = kind};
+        buffer->mark = scope.begin;
+    return scope;
 }
 
 void lsi_span_leave_now(const lsi_span_scope *scope)
@@ -236,7 +239,7 @@ void lsi_span_leave_now(const lsi_span_scope *scope)
     if (is_live(scope->kind))
         lsi_live_leave(scope->kind == LSI_SPAN_PHASE);
     if (scope->kind == LSI_SPAN_PHASE && lsi_memory_is_recorded())
-        lsi_memory_leave_phase();
+        lsi_memory_leave_phase(scope->outer);
     if (buffer == NULL)
         return;
     if (scope->kind <= LSI_SPAN_PHASE)

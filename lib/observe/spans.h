@@ -92,6 +92,7 @@ typedef struct lsi_span_scope {
     uint64_t bytes, work;
     const char *name;
     lsi_span_kind kind;
+    uint32_t outer; /* of a phase: the one around it (memory_record.h) */
 } lsi_span_scope;
 
 lsi_span_scope lsi_span_enter(lsi_span_kind kind, const char *name,

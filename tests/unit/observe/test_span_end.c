@@ -185,14 +185,14 @@ static void what_comes_after_the_end_has_no_number(void **state)
     assert_ok(ls_memory_record_stop());
     lsi_memory_leave_range();
     lsi_memory_enter_range("late range");
-    lsi_memory_enter_phase("late phase");
+    (void)lsi_memory_enter_phase("late phase");
     assert_ok(ls_memory_record_start(path));
     lsi_memory_leave_operation(before);
     lsi_memory_enter_range("late range");
-    lsi_memory_enter_phase("late phase");
+    const uint32_t outer = lsi_memory_enter_phase("late phase");
     assert_ok(lsi_alloc(&block, 1000, LS_MEMORY_OTHER, "a block"));
     lsi_free(block);
-    lsi_memory_leave_phase();
+    lsi_memory_leave_phase(outer);
     lsi_memory_leave_range();
     assert_ok(ls_memory_record_stop());
     assert_ok(lsi_memory_read(path, &file));
