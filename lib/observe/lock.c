@@ -4,16 +4,13 @@
 #include <stddef.h>
 
 #include "base/fork.h"
-#include "observe/names.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static lsi_fork_guard guard = {.lock = &lock};
 static _Thread_local bool inside;
 
-/* A fork takes the lock of names last, as all do that take both. */
 static void guard_forks(void)
 {
-    lsi_names_guard_forks();
     lsi_guard_forks(&guard);
 }
 

@@ -5,12 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fork.h"
 #include "base/hash.h"
+#include "observe/lock.h"
 
 enum { SLOTS = 2 * LSI_NAMES };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char names[LSI_NAMES][LSI_NAME_BYTES];
 static _Atomic uint32_t n_names;
 static _Atomic uint32_t slots[SLOTS]; /* 1 + a number; 0: free */
@@ -39,7 +38,7 @@ static _Atomic uint32_t *find_slot(const char *name)
 /* The last number is kept for all names that there is no more room for. */
 static uint32_t add_name(const char *name)
 {
-    pthread_mutex_lock(&lock);
+    const bool entered = lsi_observe_enter(); /* or this thread is inside */
     _Atomic uint32_t *slot = find_slot(name);
     uint32_t number = atomic_load(slot);
     const uint32_t n = atomic_load(&n_names);
@@ -52,7 +51,8 @@ static uint32_t add_name(const char *name)
         atomic_store(&n_names, number);
         atomic_store(slot, number);
     }
-    pthread_mutex_unlock(&lock);
+    if (entered)
+        lsi_observe_unlock();
     return number - 1;
 }
 
@@ -70,10 +70,4 @@ uint32_t lsi_name_number(const char *name)
     }
     const uint32_t number = atomic_load(find_slot(name));
     return number != 0 ? number - 1 : add_name(name);
-}
-
-void lsi_names_guard_forks(void)
-{
-    static lsi_fork_guard guard = {.lock = &lock};
-    lsi_guard_forks(&guard);
 }

@@ -1,7 +1,7 @@
 /*
  * Names that the recorder has seen: of spans, ranges, phases, operations and
- * blocks of memory. Each is kept once, as long as the process lives. Reading
- * takes no lock.
+ * blocks of memory. Each is kept once, as long as the process lives. Only a new
+ * one takes the lock of the recorder.
  */
 #ifndef LS_OBSERVE_NAMES_H
 #define LS_OBSERVE_NAMES_H
@@ -19,8 +19,5 @@ const char *lsi_name_at(uint32_t number);
 
 /* Number of names. */
 uint32_t lsi_names(void);
-
-/* Lets a process that forks hold the lock of new names meanwhile. */
-void lsi_names_guard_forks(void);
 
 #endif
