@@ -1,7 +1,7 @@
 /*
  * What a memory recording knows (memory_record.h): everything that is live,
  * who took it, and the names, paths and stacks by which that is told. All of it
- * belongs to memory_record.c and memory_recording.c, under the lock.
+ * belongs to memory_record.c, under the lock.
  */
 #ifndef LS_OBSERVE_MEMORY_BOOK_H
 #define LS_OBSERVE_MEMORY_BOOK_H

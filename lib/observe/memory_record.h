@@ -24,11 +24,6 @@ static inline bool lsi_memory_is_recorded(void)
     return lsi_memory_get_hook() != NULL;
 }
 
-/* ---- what is taken and given back ---------------------------------------- */
-
-/* What the allocator and pools call while memory is recorded. */
-extern const lsi_memory_hook lsi_memory_recorder;
-
 /*
  * Bytes that are in use now, and the most that were since a peak was last
  * reset, or since the recording began: without what pools keep unused, so that
