@@ -43,9 +43,18 @@ ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
     return status;
 }
 
-/* ---- the first error stays ----------------------------------------------- */
-
 /* ---- telling the sinks --------------------------------------------------- */
+
+/*
+ * Calls what the sinks have for an event until one fails; the first error
+ * stays. The arguments may name `sink`.
+ */
+#define TELL(log, event, ...)                                                  \
+    for (size_t i = 0; i < SINKS && (log)->error.status == LS_OK; i++) {       \
+        const lsi_run_sink *const sink = &(log)->sinks[i];                     \
+        if (sink->event != NULL)                                               \
+            (void)lsi_error_keep(&(log)->error, sink->event(__VA_ARGS__));     \
+    }
 
 /* At the pace so far, with all that is done between steps. */
 static double seconds_left(lsi_run_log *log, int64_t step, double now)
@@ -62,12 +71,7 @@ static double seconds_left(lsi_run_log *log, int64_t step, double now)
 ls_status lsi_run_log_strategy(lsi_run_log *log,
                                const lsi_run_strategy *strategy)
 {
-    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
-        const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->strategy != NULL)
-            (void)lsi_error_keep(&log->error,
-                                 sink->strategy(sink->self, strategy));
-    }
+    TELL(log, strategy, sink->self, strategy);
     return lsi_error_again(&log->error);
 }
 
@@ -78,33 +82,20 @@ ls_status lsi_run_log_step(lsi_run_log *log, const lsi_run_step *step)
     told.rate = step->seconds > 0 ? step->units / step->seconds : 0;
     told.elapsed = now - log->begun;
     told.left = seconds_left(log, step->step, now);
-    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
-        const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->step != NULL)
-            (void)lsi_error_keep(&log->error, sink->step(sink->self, &told));
-    }
+    TELL(log, step, sink->self, &told);
     return lsi_error_again(&log->error);
 }
 
 ls_status lsi_run_log_validation(lsi_run_log *log,
                                  const lsi_run_validation *validation)
 {
-    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
-        const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->validation != NULL)
-            (void)lsi_error_keep(&log->error,
-                                 sink->validation(sink->self, validation));
-    }
+    TELL(log, validation, sink->self, validation);
     return lsi_error_again(&log->error);
 }
 
 ls_status lsi_run_log_epoch(lsi_run_log *log, const lsi_run_epoch *epoch)
 {
-    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
-        const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->epoch != NULL)
-            (void)lsi_error_keep(&log->error, sink->epoch(sink->self, epoch));
-    }
+    TELL(log, epoch, sink->self, epoch);
     return lsi_error_again(&log->error);
 }
 
@@ -119,12 +110,7 @@ void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part)
 
 void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder)
 {
-    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
-        const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->saved != NULL)
-            (void)lsi_error_keep(&log->error,
-                                 sink->saved(sink->self, step, folder));
-    }
+    TELL(log, saved, sink->self, step, folder);
 }
 
 void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
@@ -143,11 +129,7 @@ void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
 
 ls_status lsi_run_log_end(lsi_run_log *log)
 {
-    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
-        const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->end != NULL)
-            (void)lsi_error_keep(&log->error, sink->end(sink->self));
-    }
+    TELL(log, end, sink->self);
     return lsi_error_again(&log->error);
 }
 
