@@ -50,53 +50,19 @@ static void append(lsi_document *d, json_t *block)
                                             "text of it is not UTF-8");
 }
 
-static void append_format(lsi_document *d, const char *kind, int level,
-                          const char *format, va_list args)
-    __attribute__((format(printf, 4, 0)));
-
-static void append_format(lsi_document *d, const char *kind, int level,
-                          const char *format, va_list args)
+void lsi_document_text(lsi_document *document, const char *kind, int level,
+                       const char *format, ...)
 {
+    va_list args;
     char *text = NULL;
+    va_start(args, format);
     if (vasprintf(&text, format, args) < 0)
         text = NULL;
-    append(d, text != NULL ? json_pack("{s:s, s:i, s:s}", "kind", kind, "level",
-                                       level, "text", text)
-                           : NULL);
+    va_end(args);
+    append(document, text != NULL ? json_pack("{s:s, s:i, s:s}", "kind", kind,
+                                              "level", level, "text", text)
+                                  : NULL);
     free(text);
-}
-
-void lsi_document_heading(lsi_document *document, int level, const char *format,
-                          ...)
-{
-    va_list args;
-    va_start(args, format);
-    append_format(document, "heading", level, format, args);
-    va_end(args);
-}
-
-void lsi_document_paragraph(lsi_document *document, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    append_format(document, "paragraph", 0, format, args);
-    va_end(args);
-}
-
-void lsi_document_note(lsi_document *document, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    append_format(document, "note", 0, format, args);
-    va_end(args);
-}
-
-void lsi_document_item(lsi_document *document, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    append_format(document, "item", 0, format, args);
-    va_end(args);
 }
 
 void lsi_document_code(lsi_document *document, const char *text)

@@ -27,19 +27,24 @@ typedef struct lsi_document lsi_document;
 ls_status lsi_document_new(lsi_document **out, const char *title);
 void lsi_document_free(lsi_document **document);
 
+/* Adds a text of one of the kinds below. */
+void lsi_document_text(lsi_document *document, const char *kind, int level,
+                       const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Of level 2 (which the list of contents has) or 3. */
-void lsi_document_heading(lsi_document *document, int level, const char *format,
-                          ...) __attribute__((format(printf, 3, 4)));
-void lsi_document_paragraph(lsi_document *document, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define lsi_document_heading(document, level, ...)                             \
+    lsi_document_text(document, "heading", level, __VA_ARGS__)
+#define lsi_document_paragraph(document, ...)                                  \
+    lsi_document_text(document, "paragraph", 0, __VA_ARGS__)
 
 /* Smaller: how something was measured. */
-void lsi_document_note(lsi_document *document, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define lsi_document_note(document, ...)                                       \
+    lsi_document_text(document, "note", 0, __VA_ARGS__)
 
 /* One item of a list; those that follow each other are one list. */
-void lsi_document_item(lsi_document *document, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define lsi_document_item(document, ...)                                       \
+    lsi_document_text(document, "item", 0, __VA_ARGS__)
 
 /* Program text, in lines. */
 void lsi_document_code(lsi_document *document, const char *text);
