@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "report/live_line.h"
 #include "report/progress.h"
 #include "report/run_sink.h"
-#include "report/time_text.h"
 
 enum { USUAL_EVERY = 10 };
 

@@ -14,8 +14,8 @@
 #include "launch/process_stat.h"
 #include "launch/running_jobs.h"
 #include "report/profile_steps.h"
+#include "report/progress.h"
 #include "report/table.h"
-#include "report/terminal.h"
 
 enum { MOST_RANKS = 1024, TRIES = 40 };
 

@@ -8,10 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "report/live_line.h"
 #include "report/progress.h"
-#include "report/terminal.h"
-#include "report/time_text.h"
 #include "testing.h"
 
 /* A terminal: its other end, and a stream that writes to it. */

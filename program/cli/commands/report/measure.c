@@ -23,8 +23,8 @@
 #include "base/program.h"
 #include "cli/commands/report/report.h"
 #include "launch/spawn.h"
+#include "report/progress.h"
 #include "report/result.h"
-#include "report/time_text.h"
 #include "train/stop.h"
 
 static const char measured_path[] = "rows/measured.json";
