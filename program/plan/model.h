@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lockstep/transformer.h"
 #include "model/parallel/strategy.h"
 
 typedef struct lsi_plan_model {
@@ -20,6 +21,14 @@ typedef struct lsi_plan_model {
     int64_t *tensors;
     size_t n_tensors;
 } lsi_plan_model;
+
+/*
+ * Of the very description by which the model is made. To be freed, after an
+ * error, too.
+ */
+ls_status lsi_plan_model_open(lsi_plan_model *model,
+                              const ls_transformer_config *config);
+void lsi_plan_model_close(lsi_plan_model *model);
 
 typedef struct lsi_plan_run {
     const lsi_plan_model *model;

@@ -14,7 +14,7 @@
 #include "cli/commands/plan_verify.h"
 #include "cli/frame/list.h"
 #include "lockstep/transformer.h"
-#include "plan/describe.h"
+#include "plan/model.h"
 #include "plan/training.h"
 #include "report/result.h"
 #include "report/table.h"

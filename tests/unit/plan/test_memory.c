@@ -9,8 +9,8 @@
 #include "lockstep/lockstep.h"
 #include "lockstep/profile.h"
 #include "model/nets/lm.h"
-#include "plan/describe.h"
 #include "plan/memory.h"
+#include "plan/model.h"
 #include "testing.h"
 
 typedef struct setup {
