@@ -17,7 +17,7 @@
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/list.h"
 #include "cli/frame/ranks.h"
-#include "report/attempts.h"
+#include "report/folder.h"
 #include "report/result.h"
 #include "report/table.h"
 

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "cli/commands/machine_peaks.h"
 #include "cli/frame/command.h"
-#include "report/attempts.h"
+#include "report/folder.h"
 #include "report/profile.h"
 #include "report/result.h"
 #include "report/table.h"

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cli/frame/command.h"
-#include "report/attempts.h"
+#include "report/folder.h"
 #include "report/result.h"
 #include "report/timeline.h"
 

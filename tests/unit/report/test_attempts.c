@@ -15,7 +15,7 @@
 #include "lockstep/lockstep.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
-#include "report/attempts.h"
+#include "report/folder.h"
 #include "report/timeline.h"
 
 static char folder[64];
