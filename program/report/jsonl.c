@@ -19,7 +19,7 @@
 #include "report/result.h"
 
 struct lsi_jsonl {
-    int fd; /* -1: lines are dropped */
+    int fd;
     char path[];
 };
 
@@ -83,10 +83,6 @@ static ls_status open_file(const char *path, int64_t keep, int *fd)
 
 static ls_status open_lines(const char *path, int64_t keep, int *fd)
 {
-    if (path == NULL) {
-        *fd = -1;
-        return LS_OK;
-    }
     if (!lsi_result_is_stdout(path))
         return open_file(path, keep, fd);
     *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -99,16 +95,14 @@ ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep)
 {
     int fd;
     LS_TRY(open_lines(path, keep, &fd));
-    const char *shown = path == NULL ? "" : path;
-    const size_t bytes = strlen(shown) + 1;
+    const size_t bytes = strlen(path) + 1;
     lsi_jsonl *lines = malloc(sizeof(*lines) + bytes);
     if (lines == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return lsi_fail(LS_ERR_MEMORY, "no memory to write %s", shown);
+        close(fd);
+        return lsi_fail(LS_ERR_MEMORY, "no memory to write %s", path);
     }
     lines->fd = fd;
-    memcpy(lines->path, shown, bytes);
+    memcpy(lines->path, path, bytes);
     *out = lines;
     return LS_OK;
 }
@@ -119,13 +113,11 @@ ls_status lsi_jsonl_write(lsi_jsonl *lines, json_t *object)
     json_decref(object);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a line of JSON");
-    ls_status status = LS_OK;
-    if (lines->fd >= 0) {
-        /* The terminating zero becomes the line's end. */
-        const size_t length = strlen(text);
-        text[length] = '\n';
-        status = lsi_write_all(lines->fd, text, length + 1, lines->path);
-    }
+    /* The terminating zero becomes the line's end. */
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    const ls_status status =
+        lsi_write_all(lines->fd, text, length + 1, lines->path);
     free(text);
     return status;
 }
@@ -134,8 +126,7 @@ void lsi_jsonl_close(lsi_jsonl **lines)
 {
     if (lines == NULL || *lines == NULL)
         return;
-    if ((*lines)->fd >= 0)
-        close((*lines)->fd);
+    close((*lines)->fd);
     free(*lines);
     *lines = NULL;
 }

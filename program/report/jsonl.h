@@ -13,8 +13,8 @@ typedef struct lsi_jsonl lsi_jsonl;
 
 /*
  * Opens a file ("-": standard output) for lines. The first `keep` lines of what
- * is in it stay, the rest is dropped; that it has fewer is a warning. A NULL
- * path gives a writer that drops its lines. *out is the caller's.
+ * is in it stay, the rest is dropped; that it has fewer is a warning. *out is
+ * the caller's.
  */
 ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep);
 
