@@ -35,11 +35,6 @@ void lsi_document_free(lsi_document **document)
     free(d);
 }
 
-ls_status lsi_document_status(const lsi_document *document)
-{
-    return document->status;
-}
-
 /* Takes the reference. Jansson refuses what is not UTF-8. */
 static void append(lsi_document *d, json_t *block)
 {

@@ -61,9 +61,6 @@ void lsi_document_table(lsi_document *document, const char *const *titles,
 void lsi_document_row(lsi_document *document, const char *const *cells,
                       size_t n);
 
-/* The first error of anything above, or LS_OK. */
-ls_status lsi_document_status(const lsi_document *document);
-
 /* Pictures are in the page. */
 ls_status lsi_document_html(const lsi_document *document, FILE *stream);
 

@@ -92,7 +92,7 @@ static void errors_stick(void **state)
     size_t bytes;
     assert_ok(lsi_document_new(&d, "t"));
     lsi_document_row(d, cells, 2);
-    assert_error(lsi_document_status(d), LS_ERR_STATE, "row");
+    assert_error(lsi_document_html(d, stdout), LS_ERR_STATE, "row");
     lsi_document_free(&d);
     assert_ok(lsi_document_new(&d, "t"));
     lsi_document_paragraph(d, "%s", "\xff");
