@@ -105,19 +105,19 @@ static ls_status take_trail(const reader *r, const uint64_t *n, bool call)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Ids rise, so that a block is found by halves. */
+static int by_id(const void *key, const void *element)
+{
+    const uint64_t id = *(const uint64_t *)key;
+    const lsi_memory_block *const block = element;
+    return (id > block->id) - (id < block->id);
+}
+
+/* Ids rise. */
 static lsi_memory_block *find_block(const lsi_memory_file *f, uint64_t id)
 {
-    size_t low = 0, high = f->n_blocks;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (f->blocks[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < f->n_blocks && f->blocks[low].id == id ? &f->blocks[low]
-                                                        : NULL;
+    return f->n_blocks == 0 ? NULL
+                            : bsearch(&id, f->blocks, f->n_blocks,
+                                      sizeof(*f->blocks), by_id);
 }
 
 static ls_status change_block(const reader *r, const lsi_memory_block *b,

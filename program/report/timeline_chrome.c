@@ -263,19 +263,18 @@ typedef struct part {
     int pid, row;
 } part;
 
+static int by_key(const part *a, const part *b)
+{
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    return (a->sequence > b->sequence) - (a->sequence < b->sequence);
+}
+
 static int by_collective(const void *a, const void *b)
 {
     const part *x = a, *y = b;
-    if (x->group != y->group)
-        return (x->group > y->group) - (x->group < y->group);
-    if (x->sequence != y->sequence)
-        return (x->sequence > y->sequence) - (x->sequence < y->sequence);
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
-static bool same_collective(const part *a, const part *b)
-{
-    return a->group == b->group && a->sequence == b->sequence;
+    const int order = by_key(x, y);
+    return order != 0 ? order : (x->begin > y->begin) - (x->begin < y->begin);
 }
 
 /* From the rank that began it first to the others, in their order. */
@@ -307,20 +306,13 @@ typedef struct batch {
     int pid;
 } batch;
 
-static int by_key(const part *a, const part *b)
-{
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    return (a->sequence > b->sequence) - (a->sequence < b->sequence);
-}
-
 /* Leaves half of them, or more where they are of one collective. */
 static void cut_batch(batch *b)
 {
     qsort(b->parts, b->n, sizeof(part), by_collective);
     const part last = b->parts[b->n / 2];
     size_t n = b->n / 2;
-    while (n < b->n && same_collective(&b->parts[n], &last))
+    while (n < b->n && by_key(&b->parts[n], &last) == 0)
         n++;
     b->cut = b->cut || n < b->n;
     b->n = n;
@@ -363,7 +355,7 @@ static void put_batch(writer *w, const batch *b, size_t *number)
 {
     for (size_t i = 0, next; i < b->n; i = next) {
         for (next = i + 1;
-             next < b->n && same_collective(&b->parts[i], &b->parts[next]);)
+             next < b->n && by_key(&b->parts[i], &b->parts[next]) == 0;)
             next++;
         if (next > i + 1)
             put_flow(w, b->parts + i, next - i, (*number)++);
