@@ -153,8 +153,6 @@ ls_status lsi_timeline_scan(const lsi_timeline_process *process, unsigned kinds,
     const lsi_timeline_source *const source = process->source;
     lsi_timeline_bytes bytes = {.fd = -1};
     ls_status status = LS_OK;
-    if (process->spans != NULL)
-        return give(process->spans, process->n, kinds, take, context);
     lsi_timeline_span *const spans =
         calloc(most_spans(source), sizeof(lsi_timeline_span));
     if (spans == NULL)
@@ -198,7 +196,7 @@ typedef struct open_chunk {
 
 struct lsi_timeline_cursor {
     const lsi_timeline_process *process;
-    size_t next;      /* of process->spans, or of `order` */
+    size_t next;      /* of `order` */
     size_t *order;    /* chunks in the order of their earliest beginnings */
     int64_t *first;   /* these, by chunk */
     open_chunk *open; /* a heap: the chunk of the next span is the first */
@@ -282,7 +280,7 @@ ls_status lsi_timeline_cursor_open(const lsi_timeline_process *process,
         return no_memory();
     c->process = process;
     c->bytes.fd = -1;
-    const ls_status status = process->spans != NULL ? LS_OK : make_order(c);
+    const ls_status status = make_order(c);
     if (status == LS_OK)
         *out = c;
     else
@@ -341,11 +339,6 @@ static void advance(lsi_timeline_cursor *c)
 ls_status lsi_timeline_cursor_next(lsi_timeline_cursor *c,
                                    const lsi_timeline_span **out)
 {
-    const lsi_timeline_process *const p = c->process;
-    if (p->spans != NULL) {
-        *out = c->next < p->n ? &p->spans[c->next++] : NULL;
-        return LS_OK;
-    }
     if (c->given)
         advance(c);
     LS_TRY(open_chunks(c));
