@@ -14,37 +14,27 @@
 #define MOST            (UINT64_C(1) << 56)
 #define MOST_OF_A_BLOCK (UINT64_C(1) << 46)
 
-typedef struct reader {
-    const char *path;
-    const unsigned char *at, *end; /* of the chunk */
-    const lsi_timeline_process *process;
-    lsi_memory_file *file;
-} reader;
+typedef lsi_timeline_reader reader;
 
 static ls_status wrong(const reader *r, const char *what)
 {
     return lsi_fail(LS_ERR_FORMAT,
                     "%s is not a valid recording of memory: the event after "
                     "%" PRIu64 " others %s",
-                    r->path, r->file->events, what);
-}
-
-static ls_status no_memory(const char *path)
-{
-    return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
+                    r->path, r->process->memory->events, what);
 }
 
 /* What pools have and nobody uses follows from the others. */
 static ls_status add_change(const reader *r, uint64_t kind, int64_t bytes)
 {
-    lsi_memory_file *const f = r->file;
+    lsi_memory_file *const f = r->process->memory;
     int64_t all = 0;
     f->live[kind] += bytes;
     if (f->live[kind] >= (int64_t)MOST || f->live[kind] <= -(int64_t)MOST)
         return wrong(r, "has an impossible number of bytes");
     if (!lsi_grow_array(&f->changes, f->n_changes, &f->change_room,
                         sizeof(*f->changes)))
-        return no_memory(r->path);
+        return lsi_timeline_no_memory(r);
     f->changes[f->n_changes++] =
         (lsi_memory_change){f->time, f->live[kind], (uint8_t)kind};
     if (f->live[kind] > f->peak_of[kind])
@@ -67,7 +57,7 @@ static ls_status add_change(const reader *r, uint64_t kind, int64_t bytes)
 
 static ls_status set_time(const reader *r, uint64_t time)
 {
-    lsi_memory_file *const f = r->file;
+    lsi_memory_file *const f = r->process->memory;
     if ((int64_t)time < f->time)
         return wrong(r, "is earlier than the last of them");
     f->time = (int64_t)time;
@@ -90,14 +80,14 @@ static bool is_name(const reader *r, uint64_t number)
 
 static ls_status take_trail(const reader *r, const uint64_t *n, bool call)
 {
-    lsi_memory_file *const f = r->file;
+    lsi_memory_file *const f = r->process->memory;
     if (!is_trail(f, n[0], call) || (!call && !is_name(r, n[1])) ||
         f->n_trails == LSI_MOST_TRAILS)
         return wrong(r,
                      call ? "is an impossible call" : "is an impossible path");
     if (!lsi_grow_array(&f->trails, f->n_trails, &f->trail_room,
                         sizeof(*f->trails)))
-        return no_memory(r->path);
+        return lsi_timeline_no_memory(r);
     f->trails[f->n_trails++] =
         (lsi_trail){.value = n[1], .parent = (uint32_t)n[0], .call = call};
     return LS_OK;
@@ -123,7 +113,7 @@ static lsi_memory_block *find_block(const lsi_memory_file *f, uint64_t id)
 static ls_status change_block(const reader *r, const lsi_memory_block *b,
                               int sign)
 {
-    lsi_memory_file *const f = r->file;
+    lsi_memory_file *const f = r->process->memory;
     const int64_t bytes = sign * (int64_t)b->bytes;
     if (b->kept) { /* it only changes its owner */
         f->in_use += bytes;
@@ -135,7 +125,7 @@ static ls_status change_block(const reader *r, const lsi_memory_block *b,
 
 static ls_status take_block(const reader *r, const uint64_t *n, bool kept)
 {
-    lsi_memory_file *const f = r->file;
+    lsi_memory_file *const f = r->process->memory;
     if (n[0] == 0 || n[2] >= MOST_OF_A_BLOCK || n[3] >= LS_MEMORY_TAG_COUNT)
         return wrong(r, "is an impossible block");
     if (!is_name(r, n[4]) || !is_trail(f, n[5], false) || !is_name(r, n[6]) ||
@@ -146,7 +136,7 @@ static ls_status take_block(const reader *r, const uint64_t *n, bool kept)
     LS_TRY(set_time(r, n[1]));
     if (!lsi_grow_array(&f->blocks, f->n_blocks, &f->block_room,
                         sizeof(*f->blocks)))
-        return no_memory(r->path);
+        return lsi_timeline_no_memory(r);
     lsi_memory_block *const b = &f->blocks[f->n_blocks++];
     *b = (lsi_memory_block){.id = n[0],
                             .taken = (int64_t)n[1],
@@ -164,7 +154,7 @@ static ls_status take_block(const reader *r, const uint64_t *n, bool kept)
 
 static ls_status take_given(const reader *r, const uint64_t *n)
 {
-    lsi_memory_block *const b = find_block(r->file, n[0]);
+    lsi_memory_block *const b = find_block(r->process->memory, n[0]);
     if (b == NULL || b->given != INT64_MAX)
         return wrong(r, "gives back what is not there");
     LS_TRY(set_time(r, n[1]));
@@ -178,9 +168,9 @@ static ls_status take_operation(reader *r, const uint64_t *n)
     if (n[0] == 0 || !is_name(r, n[0]) || n[1] > LSI_MEMORY_CLAIMS)
         return wrong(r, "is an impossible operation");
     for (uint64_t i = 0; i < n[1]; i++) {
-        if (!lsi_timeline_take_number(&r->at, r->end, &id))
+        if (!lsi_timeline_take_number(r, &id))
             return wrong(r, "is an impossible operation");
-        lsi_memory_block *const b = find_block(r->file, id);
+        lsi_memory_block *const b = find_block(r->process->memory, id);
         if (b != NULL)
             b->operation = (uint32_t)n[0];
     }
@@ -191,7 +181,7 @@ static ls_status take_operation(reader *r, const uint64_t *n)
 
 static ls_status take_kept(const reader *r, const uint64_t *n)
 {
-    const lsi_memory_file *const f = r->file;
+    const lsi_memory_file *const f = r->process->memory;
     LS_TRY(set_time(r, n[0]));
     return add_change(r, LSI_MEMORY_KEPT,
                       (int64_t)n[1] - f->in_use - f->live[LSI_MEMORY_KEPT]);
@@ -226,63 +216,60 @@ static ls_status take_event(reader *r, unsigned event, const uint64_t *n)
         LS_TRY(set_time(r, n[0]));
         return take_counted(r, n[1], n[2]);
     default: /* LSI_MEMORY_REFUSED */
-        r->file->refused++;
+        r->process->memory->refused++;
         return set_time(r, n[0]);
     }
 }
 
-ls_status lsi_memory_take(lsi_timeline_process *p, const char *path,
-                          const unsigned char *at, const unsigned char *end)
+ls_status lsi_memory_take(reader *r)
 {
-    reader r = {
-        .path = path, .at = at, .end = end, .process = p, .file = p->memory};
-    while (r.at < r.end) {
+    while (r->at < r->end) {
         uint64_t n[LSI_MEMORY_NUMBERS] = {0};
-        const unsigned event = *r.at++;
+        const unsigned event = *r->at++;
         if (event >= LSI_MEMORY_EVENTS)
-            return wrong(&r, "is of an unknown kind");
+            return wrong(r, "is of an unknown kind");
         const lsi_memory_form form = lsi_memory_forms[event];
         for (int i = 0; i < form.numbers; i++)
-            if (!lsi_timeline_take_number(&r.at, r.end, &n[i]) || n[i] >= MOST)
-                return wrong(&r, "has an impossible number");
-        LS_TRY(take_event(&r, event, n));
-        r.file->events += form.counts;
+            if (!lsi_timeline_take_number(r, &n[i]) || n[i] >= MOST)
+                return wrong(r, "has an impossible number");
+        LS_TRY(take_event(r, event, n));
+        r->process->memory->events += form.counts;
     }
     return LS_OK;
 }
 
-ls_status lsi_memory_take_map(const lsi_timeline_process *p, const char *path,
-                              const unsigned char *at, size_t n)
+ls_status lsi_memory_take_map(const reader *r)
 {
-    lsi_memory_file *const f = p->memory;
+    lsi_memory_file *const f = r->process->memory;
+    const size_t n = (size_t)(r->end - r->at);
     while (f->maps_room < f->maps_bytes + n + 1) {
         if (!lsi_grow_array(&f->maps, f->maps_room, &f->maps_room, 1))
-            return no_memory(path);
+            return lsi_timeline_no_memory(r);
     }
-    memcpy(f->maps + f->maps_bytes, at, n);
+    memcpy(f->maps + f->maps_bytes, r->at, n);
     f->maps[f->maps_bytes + n] = '\n';
     f->maps_bytes += n + 1;
     return LS_OK;
 }
 
-ls_status lsi_memory_take_end(const lsi_timeline_process *p, const char *path,
-                              uint64_t events)
+ls_status lsi_memory_take_end(const reader *r, uint64_t events)
 {
-    if (events == p->memory->events)
+    if (events == r->process->memory->events)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
                     "%s is not a valid recording of memory: its end states "
                     "%" PRIu64 " events, but it has %" PRIu64,
-                    path, events, p->memory->events);
+                    r->path, events, r->process->memory->events);
 }
 
 /* ---- the file ------------------------------------------------------------ */
 
-ls_status lsi_memory_begin(lsi_timeline_process *p, const char *path)
+ls_status lsi_memory_begin(const reader *r)
 {
+    lsi_timeline_process *const p = r->process;
     p->memory = calloc(1, sizeof(*p->memory));
     if (p->memory == NULL)
-        return no_memory(path);
+        return lsi_timeline_no_memory(r);
     p->memory->process = p;
     return LS_OK;
 }

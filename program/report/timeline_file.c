@@ -19,15 +19,7 @@ enum { MOST_NAMES = 1 << 16, MOST_THREADS = 1 << 16, HEAD_BYTES = 5 };
 /* Ticks and nanoseconds are below: decades. */
 #define MOST_TIME (INT64_C(1) << 62)
 
-typedef struct reader {
-    const char *path;
-    const unsigned char *at, *end; /* of the chunk */
-    lsi_timeline_process *process;
-    lsi_timeline_source *source;
-    bool headed;
-    size_t kinds; /* number of kinds that the header lists; 0: no list */
-    bool later;   /* the trace has files before this one */
-} reader;
+typedef lsi_timeline_reader reader;
 
 static ls_status wrong(const reader *r, const char *what)
 {
@@ -36,19 +28,18 @@ static ls_status wrong(const reader *r, const char *what)
                     r->path, what);
 }
 
-static ls_status no_memory(const reader *r)
+ls_status lsi_timeline_no_memory(const reader *r)
 {
     return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", r->path);
 }
 
 /* ---- parts of chunks ----------------------------------------------------- */
 
-bool lsi_timeline_take_number(const unsigned char **at,
-                              const unsigned char *end, uint64_t *out)
+bool lsi_timeline_take_number(reader *r, uint64_t *out)
 {
     uint64_t value = 0;
-    for (int shift = 0; *at < end && shift < 64; shift += 7) {
-        const unsigned char byte = *(*at)++;
+    for (int shift = 0; r->at < r->end && shift < 64; shift += 7) {
+        const unsigned char byte = *r->at++;
         value |= (uint64_t)(byte & 0x7f) << shift;
         if ((byte & 0x80) == 0) {
             *out = value;
@@ -58,15 +49,10 @@ bool lsi_timeline_take_number(const unsigned char **at,
     return false;
 }
 
-static bool take_number(reader *r, uint64_t *out)
-{
-    return lsi_timeline_take_number(&r->at, r->end, out);
-}
-
 static bool take_time(reader *r, int64_t *out)
 {
     uint64_t value;
-    if (!take_number(r, &value) || value >= (uint64_t)MOST_TIME)
+    if (!lsi_timeline_take_number(r, &value) || value >= (uint64_t)MOST_TIME)
         return false;
     *out = (int64_t)value;
     return true;
@@ -76,12 +62,12 @@ static bool take_time(reader *r, int64_t *out)
 static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
 {
     uint64_t number;
-    if (!take_number(r, &number) || number >= most)
+    if (!lsi_timeline_take_number(r, &number) || number >= most)
         return wrong(r, "it has a name with an impossible number");
     if (number >= *n) {
         char **const larger = realloc(*list, (number + 1) * sizeof(char *));
         if (larger == NULL)
-            return no_memory(r);
+            return lsi_timeline_no_memory(r);
         memset(larger + *n, 0, (number + 1 - *n) * sizeof(char *));
         *list = larger;
         *n = number + 1;
@@ -95,7 +81,7 @@ static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
     if (known != NULL)
         return wrong(r, "it has two names with one number");
     (*list)[number] = strndup(text, bytes);
-    return (*list)[number] != NULL ? LS_OK : no_memory(r);
+    return (*list)[number] != NULL ? LS_OK : lsi_timeline_no_memory(r);
 }
 
 static ls_status take_clock(reader *r)
@@ -103,7 +89,7 @@ static ls_status take_clock(reader *r)
     lsi_timeline_clock pair;
     uint64_t wall; /* can be anything: somebody may have set that clock */
     if (!take_time(r, &pair.ticks) || !take_time(r, &pair.ns) ||
-        !take_number(r, &wall))
+        !lsi_timeline_take_number(r, &wall))
         return wrong(r, "it has an impossible time");
     lsi_timeline_source *const source = r->source;
     const lsi_timeline_clock *const last =
@@ -112,7 +98,7 @@ static ls_status take_clock(reader *r)
         return wrong(r, "its clock goes backwards");
     if (!lsi_grow_array(&source->clocks, source->n_clocks, &source->clock_room,
                         sizeof(pair)))
-        return no_memory(r);
+        return lsi_timeline_no_memory(r);
     source->clocks[source->n_clocks++] = pair;
     if (wall < (uint64_t)MOST_TIME)
         r->process->wall_ns = (int64_t)wall - pair.ns;
@@ -131,8 +117,9 @@ static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
     *span = (lsi_timeline_span){.kind = what & 15};
     if (r->kinds > 0 && span->kind >= r->kinds)
         return false;
-    if ((what & 0x80) != 0 || !take_number(r, &name) || name >= MOST_NAMES ||
-        !take_number(r, &begin) || !take_number(r, &length))
+    if ((what & 0x80) != 0 || !lsi_timeline_take_number(r, &name) ||
+        name >= MOST_NAMES || !lsi_timeline_take_number(r, &begin) ||
+        !lsi_timeline_take_number(r, &length))
         return false;
     const int64_t step = (int64_t)(begin >> 1) ^ -(int64_t)(begin & 1);
     span->name = (uint32_t)name;
@@ -141,9 +128,12 @@ static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
         span->begin >= MOST_TIME)
         return false;
     span->end = *before = span->begin + (int64_t)length;
-    return ((what & LSI_SPAN_HAS_BYTES) == 0 || take_number(r, &span->bytes)) &&
-           ((what & LSI_SPAN_HAS_WORK) == 0 || take_number(r, &span->work)) &&
-           ((what & LSI_SPAN_HAS_ID) == 0 || take_number(r, &span->id));
+    return ((what & LSI_SPAN_HAS_BYTES) == 0 ||
+            lsi_timeline_take_number(r, &span->bytes)) &&
+           ((what & LSI_SPAN_HAS_WORK) == 0 ||
+            lsi_timeline_take_number(r, &span->work)) &&
+           ((what & LSI_SPAN_HAS_ID) == 0 ||
+            lsi_timeline_take_number(r, &span->id));
 }
 
 /* When the collectives of a group began. */
@@ -164,8 +154,8 @@ static void see_group(lsi_timeline_source *source,
 
 static bool take_thread(reader *r, uint64_t *thread, uint64_t *n)
 {
-    return take_number(r, thread) && *thread < MOST_THREADS &&
-           take_number(r, n);
+    return lsi_timeline_take_number(r, thread) && *thread < MOST_THREADS &&
+           lsi_timeline_take_number(r, n);
 }
 
 /* Checks the spans of a chunk, whose place in the file is `chunk`. */
@@ -196,7 +186,7 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
         return LS_OK;
     if (!lsi_grow_array(&source->chunks, source->n_chunks, &source->chunk_room,
                         sizeof(chunk)))
-        return no_memory(r);
+        return lsi_timeline_no_memory(r);
     source->chunks[source->n_chunks++] = chunk;
     r->process->n += chunk.n;
     return LS_OK;
@@ -277,12 +267,12 @@ static ls_status read_head(reader *r, json_t *json)
     r->headed = true;
     r->kinds = json_array_size(json_object_get(json, "kinds"));
     if (p->memory == NULL && json_object_get(json, "memory") != NULL)
-        LS_TRY(lsi_memory_begin(p, r->path));
+        LS_TRY(lsi_memory_begin(r));
     return replace_text(&p->host, host) && replace_text(&p->boot, boot) &&
                    replace_text(&p->job, job) &&
                    replace_text(&p->version, build)
                ? LS_OK
-               : no_memory(r);
+               : lsi_timeline_no_memory(r);
 }
 
 static ls_status take_head(reader *r)
@@ -305,23 +295,21 @@ static ls_status take_end(reader *r)
 {
     lsi_timeline_process *const p = r->process;
     uint64_t spans = 0, events = 0;
-    if (r->at < r->end && (!take_number(r, &spans) || !take_number(r, &events)))
+    if (r->at < r->end && (!lsi_timeline_take_number(r, &spans) ||
+                           !lsi_timeline_take_number(r, &events)))
         return wrong(r, "it has an impossible end");
     see_written(p, spans);
     if (p->memory != NULL)
-        LS_TRY(lsi_memory_take_end(p, r->path, events));
+        LS_TRY(lsi_memory_take_end(r, events));
     p->whole = true;
     return LS_OK;
 }
 
-static ls_status take_memory(const reader *r, char letter)
+static ls_status take_memory(reader *r, char letter)
 {
-    lsi_timeline_process *const p = r->process;
-    if (p->memory == NULL || p->whole)
+    if (r->process->memory == NULL || r->process->whole)
         return wrong(r, "it has memory in an impossible place");
-    return letter == 'M' ? lsi_memory_take(p, r->path, r->at, r->end)
-                         : lsi_memory_take_map(p, r->path, r->at,
-                                               (size_t)(r->end - r->at));
+    return letter == 'M' ? lsi_memory_take(r) : lsi_memory_take_map(r);
 }
 
 static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)

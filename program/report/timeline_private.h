@@ -87,22 +87,31 @@ ls_status lsi_timeline_add_file(const char *path,
 /* Whether the files of a process were a trace; called after the last one. */
 ls_status lsi_timeline_check(const lsi_timeline_process *process);
 
-/* A number of chunks.h at *at, which moves behind it; false: none. */
-bool lsi_timeline_take_number(const unsigned char **at,
-                              const unsigned char *end, uint64_t *out);
+/* A file that is being read. */
+typedef struct lsi_timeline_reader {
+    const char *path;
+    const unsigned char *at, *end; /* of the chunk */
+    lsi_timeline_process *process;
+    lsi_timeline_source *source;
+    bool headed;
+    size_t kinds; /* number of kinds that the header lists; 0: no list */
+    bool later;   /* the trace has files before this one */
+} lsi_timeline_reader;
+
+/* A number of chunks.h at r->at, which moves behind it; false: none. */
+bool lsi_timeline_take_number(lsi_timeline_reader *r, uint64_t *out);
+
+ls_status lsi_timeline_no_memory(const lsi_timeline_reader *r);
 
 /* ---- memory (memory_file.c) ---------------------------------------------- */
 
-/* Takes M and L chunks of a process with p->memory. `path` is for messages. */
-ls_status lsi_memory_begin(lsi_timeline_process *p, const char *path);
-ls_status lsi_memory_take(lsi_timeline_process *p, const char *path,
-                          const unsigned char *at, const unsigned char *end);
-ls_status lsi_memory_take_map(const lsi_timeline_process *p, const char *path,
-                              const unsigned char *at, size_t n);
+/* Takes M and L chunks of a process with r->process->memory. */
+ls_status lsi_memory_begin(const lsi_timeline_reader *r);
+ls_status lsi_memory_take(lsi_timeline_reader *r);
+ls_status lsi_memory_take_map(const lsi_timeline_reader *r);
 
 /* Compares the number of events that the end states. */
-ls_status lsi_memory_take_end(const lsi_timeline_process *p, const char *path,
-                              uint64_t events);
+ls_status lsi_memory_take_end(const lsi_timeline_reader *r, uint64_t events);
 void lsi_memory_forget(lsi_memory_file *file);
 
 /* Earliest beginning of a span; INT64_MAX without any. */
