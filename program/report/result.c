@@ -17,6 +17,12 @@
 #include "base/error.h"
 #include "base/file.h"
 
+/* As errno says. */
+static ls_status cannot_write(const char *what)
+{
+    return lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
+}
+
 bool lsi_result_is_stdout(const char *path)
 {
     return path != NULL && strcmp(path, "-") == 0;
@@ -30,7 +36,7 @@ ls_status lsi_write_all(int fd, const char *data, size_t bytes,
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
+            return cannot_write(what);
         data += written;
         bytes -= (size_t)written;
     }
@@ -78,8 +84,7 @@ static ls_status open_beside(const char *path, mode_t mode,
         if (*fd < 0 && errno != EEXIST)
             break;
     }
-    return *fd >= 0 ? LS_OK
-                    : lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    return *fd >= 0 ? LS_OK : cannot_write(path);
 }
 
 /*
@@ -111,7 +116,7 @@ static ls_status give_name(int fd, const char *path, char temporary[PATH_MAX])
             break;
     }
     temporary[0] = '\0';
-    return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    return cannot_write(path);
 }
 
 /*
@@ -144,7 +149,7 @@ ls_status lsi_result_check(const char *path)
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
         return lsi_fail(LS_ERR_IO, "cannot write %s: it is a folder", path);
     if (access(path, F_OK) == 0 && access(path, W_OK) != 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+        return cannot_write(path);
     if (is_special(path))
         return LS_OK;
     char target[PATH_MAX];
@@ -158,38 +163,15 @@ ls_status lsi_result_check(const char *path)
     return LS_OK;
 }
 
-static ls_status write_special(const char *path, const char *data, size_t bytes)
-{
-    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
-    const ls_status status = lsi_write_all(fd, data, bytes, path);
-    close(fd);
-    return status;
-}
-
 /* Renames a file that was written well, and removes any other. */
 static ls_status put_in_place(ls_status status, const char *temporary,
                               const char *path)
 {
     if (status == LS_OK && rename(temporary, path) != 0)
-        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+        status = cannot_write(path);
     if (status != LS_OK)
         unlink(temporary);
     return status;
-}
-
-static ls_status replace(const char *path, const char *data, size_t bytes,
-                         bool durable)
-{
-    char temporary[PATH_MAX];
-    int fd;
-    LS_TRY(open_replacement(path, false, temporary, &fd));
-    ls_status status = lsi_write_all(fd, data, bytes, path);
-    if (status == LS_OK && durable && fsync(fd) != 0)
-        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
-    close(fd);
-    return put_in_place(status, temporary, path);
 }
 
 ls_status lsi_result_check_file(const char *path)
@@ -198,19 +180,6 @@ ls_status lsi_result_check_file(const char *path)
         return lsi_fail(LS_ERR_IO,
                         "cannot save to %s: it is not a regular file", path);
     return lsi_result_check(path);
-}
-
-ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
-{
-    if (lsi_result_is_stdout(path)) {
-        fflush(stdout);
-        return lsi_write_all(STDOUT_FILENO, data, bytes, "standard output");
-    }
-    if (is_special(path))
-        return write_special(path, data, bytes);
-    char target[PATH_MAX];
-    LS_TRY(lsi_resolve_links(path, target));
-    return replace(target, data, bytes, true);
 }
 
 /* A descriptor for what `path` names, and the temporary file, if there is one.
@@ -227,8 +196,7 @@ static ls_status open_output(lsi_result_stream *stream, int *fd)
         LS_TRY(lsi_resolve_links(path, stream->target));
         return open_replacement(stream->target, true, stream->temporary, fd);
     }
-    return *fd >= 0 ? LS_OK
-                    : lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    return *fd >= 0 ? LS_OK : cannot_write(path);
 }
 
 ls_status lsi_result_open(lsi_result_stream *stream, const char *path)
@@ -247,18 +215,22 @@ ls_status lsi_result_open(lsi_result_stream *stream, const char *path)
     return status;
 }
 
+static const char *name_of(const char *path)
+{
+    return lsi_result_is_stdout(path) ? "standard output" : path;
+}
+
 /* An error of an earlier write is remembered; its errno is not. */
 static ls_status finish_writing(lsi_result_stream *stream)
 {
     FILE *const file = stream->file;
-    const char *const what =
-        lsi_result_is_stdout(stream->path) ? "standard output" : stream->path;
+    const char *const what = name_of(stream->path);
     if (ferror(file))
         return lsi_fail(LS_ERR_IO, "cannot write %s: not all of it was stored",
                         what);
     if (fflush(file) != 0 ||
         (stream->target[0] != '\0' && fsync(fileno(file)) != 0))
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
+        return cannot_write(what);
     return stream->target[0] != '\0' && stream->temporary[0] == '\0'
                ? give_name(fileno(file), stream->target, stream->temporary)
                : LS_OK;
@@ -269,15 +241,28 @@ ls_status lsi_result_close(lsi_result_stream *stream, ls_status status)
     if (status == LS_OK)
         status = finish_writing(stream);
     if (fclose(stream->file) != 0 && status == LS_OK)
-        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", stream->path);
+        status = cannot_write(stream->path);
     return stream->temporary[0] == '\0'
                ? status
                : put_in_place(status, stream->temporary, stream->target);
 }
 
+ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
+{
+    lsi_result_stream stream;
+    LS_TRY(lsi_result_open(&stream, path));
+    const ls_status status =
+        lsi_write_all(fileno(stream.file), data, bytes, name_of(path));
+    return lsi_result_close(&stream, status);
+}
+
 ls_status lsi_result_replace(const char *path, const char *data, size_t bytes)
 {
-    char target[PATH_MAX];
+    char target[PATH_MAX], temporary[PATH_MAX];
+    int fd;
     LS_TRY(lsi_resolve_links(path, target));
-    return replace(target, data, bytes, false);
+    LS_TRY(open_replacement(target, false, temporary, &fd));
+    const ls_status status = lsi_write_all(fd, data, bytes, target);
+    close(fd);
+    return put_in_place(status, temporary, target);
 }
