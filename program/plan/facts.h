@@ -14,9 +14,9 @@ typedef struct lsi_fact {
     const char *part; /* of the question, such as "a"; "" for what is given */
     const char *name; /* unique; a name in JSON */
     double value;
-    bool whole; /* a whole number below 2^53, so that the double is exact */
     const char *unit; /* or "" */
     const char *formula;
+    bool whole; /* a whole number below 2^53, so that the double is exact */
 } lsi_fact;
 
 typedef struct lsi_facts {
@@ -26,10 +26,11 @@ typedef struct lsi_facts {
 
 /* Append; texts must outlive the facts. There is room for what the plans add.
  */
-void lsi_facts_whole(lsi_facts *facts, const char *part, const char *name,
-                     double value, const char *unit, const char *formula);
-void lsi_facts_real(lsi_facts *facts, const char *part, const char *name,
-                    double value, const char *unit, const char *formula);
+void lsi_facts_add(lsi_facts *facts, lsi_fact fact);
+#define lsi_facts_whole(facts, ...)                                            \
+    lsi_facts_add(facts, (lsi_fact){__VA_ARGS__, .whole = true})
+#define lsi_facts_real(facts, ...)                                             \
+    lsi_facts_add(facts, (lsi_fact){__VA_ARGS__, .whole = false})
 
 /* The value of that name, which must be there. */
 double lsi_facts_get(const lsi_facts *facts, const char *name);
