@@ -66,6 +66,15 @@ static int64_t all_kernels(const lsi_profile *p)
     return ns;
 }
 
+/* The end of a sentence. */
+static void say_waited(lsi_profile_answer *a, const lsi_profile *p, int64_t ns,
+                       uint64_t of)
+{
+    if (p->size > 1)
+        say(a, ", and waiting for other ranks %.3f ms", ms(ns, of));
+    say(a, ".");
+}
+
 static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
@@ -78,9 +87,7 @@ static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
     int64_t waited = 0;
     for (size_t i = 0; i < p->n_phases; i++)
         waited += p->waited[i];
-    if (p->size > 1)
-        say(a, ", and waiting for other ranks %.3f ms", ms(waited, p->steps));
-    say(a, ".");
+    say_waited(a, p, waited, p->steps);
 }
 
 static void part_longest(const lsi_profile *p, lsi_profile_answer *a)
@@ -122,10 +129,7 @@ static void answer_forward(const lsi_profile *p, lsi_profile_answer *a)
         "%.3f ms of that (%.1f%%)",
         ms(p->wall[f], p->entered[f]), ms(kernels_in(p, f), p->entered[f]),
         percent(kernels_in(p, f), p->wall[f]));
-    if (p->size > 1)
-        say(a, ", and waiting for other ranks %.3f ms",
-            ms(p->waited[f], p->entered[f]));
-    say(a, ".");
+    say_waited(a, p, p->waited[f], p->entered[f]);
 }
 
 static const lsi_profile_kernel *longest_in(const lsi_profile *p, int phase)
@@ -207,71 +211,60 @@ static void answer_products(const lsi_profile *p, lsi_profile_answer *a)
     say(a, "%.1f%% of a whole step.", percent(products_in(p, -1), p->step_ns));
 }
 
-static void add_sum(lsi_profile_sum *to, const lsi_profile_sum *from)
+/* Softmax against the products, in `where`. */
+static void say_softmax(lsi_profile_answer *a, const lsi_profile *p,
+                        const char *where, const char *products,
+                        lsi_profile_sum s, lsi_profile_sum m)
 {
-    to->calls += from->calls;
-    to->work += from->work;
-    to->ns += from->ns;
+    say(a,
+        "In the attention of %s softmax takes %.3f ms %s, %.2f of the time of "
+        "the %s (%.3f ms), for %.3f of their floating-point operations.",
+        where, ms(s.ns, p->steps), per_step(p), (double)s.ns / (double)m.ns,
+        products, ms(m.ns, p->steps),
+        m.work > 0 ? (double)s.work / (double)m.work : 0);
 }
 
 static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
 {
-    lsi_profile_attention both = p->forward;
-    add_sum(&both.softmax, &p->backward.softmax);
-    add_sum(&both.products, &p->backward.products);
-    add_sum(&both.fused, &p->backward.fused);
-    const char *const a_step = p->no_steps ? " in all" : " a step";
-    const lsi_profile_sum *const s = &p->forward.softmax;
-    const lsi_profile_sum *const m = &p->forward.products;
-    if (s->ns > 0 && m->ns > 0)
-        say(a,
-            "In the attention of forward softmax takes %.3f ms%s, %.2f of the "
-            "time of the two products (%.3f ms), for %.3f of their "
-            "floating-point operations.",
-            ms(s->ns, p->steps), a_step, (double)s->ns / (double)m->ns,
-            ms(m->ns, p->steps),
-            m->work > 0 ? (double)s->work / (double)m->work : 0);
-    else if (both.fused.ns > 0)
+    const lsi_profile_attention *const f = &p->forward;
+    if (f->softmax.ns > 0 && f->products.ns > 0)
+        say_softmax(a, p, "forward", "two products", f->softmax, f->products);
+    else if (f->fused.ns + p->backward.fused.ns > 0)
         say(a,
             "Attention is one kernel here, softmax and both products in one "
-            "pass: %.3f ms%s forward and %.3f ms backward. With the naive "
+            "pass: %.3f ms %s forward and %.3f ms backward. With the naive "
             "method they can be told apart.",
-            ms(p->forward.fused.ns, p->steps), a_step,
+            ms(f->fused.ns, p->steps), per_step(p),
             ms(p->backward.fused.ns, p->steps));
     else
         say(a, "There is no attention in these steps.");
 }
 
+static lsi_profile_sum sum_of(lsi_profile_sum a, lsi_profile_sum b)
+{
+    return (lsi_profile_sum){.work = a.work + b.work, .ns = a.ns + b.ns};
+}
+
 static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
-    lsi_profile_attention both = p->forward;
-    add_sum(&both.softmax, &p->backward.softmax);
-    add_sum(&both.products, &p->backward.products);
-    add_sum(&both.fused, &p->backward.fused);
+    const lsi_profile_attention *const f = &p->forward, *const b = &p->backward;
+    const lsi_profile_sum softmax = sum_of(f->softmax, b->softmax);
+    const lsi_profile_sum products = sum_of(f->products, b->products);
+    const int64_t fused = f->fused.ns + b->fused.ns;
     lsi_profile_part(p, part, sizeof(part));
-    if (p->only_phase == NULL &&
-        (both.fused.ns > 0 || p->forward.softmax.ns > 0)) {
+    if (p->only_phase == NULL && (fused > 0 || f->softmax.ns > 0)) {
         answer_attention(p, a); /* of the range, forward and backward apart */
         return;
     }
-    if (both.softmax.ns > 0 && both.products.ns > 0)
-        say(a,
-            "In the attention of %s softmax takes %.3f ms %s, %.2f of the time "
-            "of the products (%.3f ms), for %.3f of their floating-point "
-            "operations.",
-            part, ms(both.softmax.ns, p->steps), per_step(p),
-            (double)both.softmax.ns / (double)both.products.ns,
-            ms(both.products.ns, p->steps),
-            both.products.work > 0
-                ? (double)both.softmax.work / (double)both.products.work
-                : 0);
-    else if (both.fused.ns > 0)
+    if (softmax.ns > 0 && products.ns > 0)
+        say_softmax(a, p, part, "products", softmax, products);
+    else if (fused > 0)
         say(a,
             "Attention is one kernel here, softmax and products in one pass: "
             "%.3f ms %s in %s. With the naive method they can be told "
             "apart.",
-            ms(both.fused.ns, p->steps), per_step(p), part);
+            ms(fused, p->steps), per_step(p), part);
     else
         say(a, "There is no attention in %s.", part);
 }
