@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 
 /* As errno says. */
 static ls_status cannot_write(const char *what)
@@ -254,6 +255,23 @@ ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
     const ls_status status =
         lsi_write_all(fileno(stream.file), data, bytes, name_of(path));
     return lsi_result_close(&stream, status);
+}
+
+ls_status lsi_result_write_json(const char *path, json_t *json,
+                                lsi_json_form form, const char *what)
+{
+    const bool wide = form == LSI_JSON_WIDE;
+    char *const text = lsi_json_dumps(
+        json, wide ? JSON_INDENT(2) | JSON_REAL_PRECISION(15) : JSON_INDENT(1));
+    json_decref(json);
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %s", what);
+    /* The terminating zero becomes the end of the last line. */
+    const size_t length = strlen(text);
+    text[length] = wide ? '\n' : '\0';
+    const ls_status status = lsi_result_write(path, text, length + wide);
+    free(text);
+    return status;
 }
 
 ls_status lsi_result_replace(const char *path, const char *data, size_t bytes)

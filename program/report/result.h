@@ -7,6 +7,7 @@
 #ifndef LS_REPORT_RESULT_H
 #define LS_REPORT_RESULT_H
 
+#include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +26,19 @@ ls_status lsi_result_check_file(const char *path);
 
 /* Makes `bytes` bytes of `data` the contents of `path`. */
 ls_status lsi_result_write(const char *path, const char *data, size_t bytes);
+
+/* How JSON is written. */
+typedef enum lsi_json_form {
+    LSI_JSON_WIDE,  /* two blanks a level, 15 digits, a line end */
+    LSI_JSON_NARROW /* one blank a level, all digits, no line end */
+} lsi_json_form;
+
+/*
+ * The same of JSON, the reference to which it takes over; NULL is LS_ERR_MEMORY
+ * ("no memory for WHAT").
+ */
+ls_status lsi_result_write_json(const char *path, json_t *json,
+                                lsi_json_form form, const char *what);
 
 /*
  * The same by a stream, for results of any size. What is printed to `file` goes

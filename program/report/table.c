@@ -466,15 +466,21 @@ static json_t *nested_rows(const lsi_table *table)
     return rows;
 }
 
+static json_t *document_of(const lsi_table *table, int argc,
+                           const char *const *argv)
+{
+    json_t *const document = lsi_origin_json(argc, argv);
+    if (json_object_set_new(document, "rows", nested_rows(table)) == 0)
+        return document;
+    json_decref(document);
+    return NULL;
+}
+
 ls_status lsi_table_json(const lsi_table *table, int argc,
                          const char *const *argv, char **out)
 {
     LS_TRY(table->status);
-    json_t *document = lsi_origin_json(argc, argv);
-    if (json_object_set_new(document, "rows", nested_rows(table)) != 0) {
-        json_decref(document);
-        document = NULL;
-    }
+    json_t *const document = document_of(table, argc, argv);
     char *text =
         lsi_json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(document);
@@ -487,12 +493,7 @@ ls_status lsi_table_json(const lsi_table *table, int argc,
 ls_status lsi_table_json_write(const lsi_table *table, int argc,
                                const char *const *argv, const char *path)
 {
-    char *text;
-    LS_TRY(lsi_table_json(table, argc, argv, &text));
-    /* The terminating zero becomes the end of the last line. */
-    const size_t length = strlen(text);
-    text[length] = '\n';
-    const ls_status status = lsi_result_write(path, text, length + 1);
-    free(text);
-    return status;
+    LS_TRY(table->status);
+    return lsi_result_write_json(path, document_of(table, argc, argv),
+                                 LSI_JSON_WIDE, "a table of results");
 }

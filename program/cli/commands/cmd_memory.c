@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "cli/commands/memory_case.h"
 #include "cli/commands/memory_tables.h"
 #include "cli/frame/command.h"
@@ -385,13 +384,8 @@ static ls_status write_json(const work *w)
     json_t *const json = json_loads(text, 0, NULL);
     free(text);
     json_object_set(json, "details", w->details);
-    text = json != NULL ? lsi_json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the tables");
-    const ls_status status = lsi_result_write(w->a.json, text, strlen(text));
-    free(text);
-    return status;
+    return lsi_result_write_json(w->a.json, json, LSI_JSON_NARROW,
+                                 "the tables");
 }
 
 static ls_status new_table(work *w, bool recordings)

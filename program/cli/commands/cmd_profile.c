@@ -7,7 +7,6 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "cli/commands/machine_peaks.h"
 #include "cli/frame/command.h"
 #include "report/folder.h"
@@ -198,13 +197,7 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
                   peaks_json(&f->peaks, f->threads), "phases", phases_json(p),
                   "slowest", slowest_json(p), "answers",
                   answers_json(f->answers)));
-    text = json != NULL ? lsi_json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the profile");
-    status = lsi_result_write(a->json, text, strlen(text));
-    free(text);
-    return status;
+    return lsi_result_write_json(a->json, json, LSI_JSON_NARROW, "the profile");
 }
 
 /* ---- the command --------------------------------------------------------- */

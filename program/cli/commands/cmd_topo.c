@@ -7,7 +7,6 @@
 
 #include "base/cgroup.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "cli/commands/topology_tree.h"
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
@@ -336,17 +335,8 @@ static ls_status write_json(const lsi_invocation *call, const view *v,
                         v->found != NULL ? json_string(v->job.run)
                                          : json_null());
     json_object_set_new(document, "ranks", ranks);
-    char *const text =
-        lsi_json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    json_decref(document);
-    if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the machine as JSON");
-    /* The terminating zero becomes the end of the last line. */
-    const size_t length = strlen(text);
-    text[length] = '\n';
-    const ls_status status = lsi_result_write(path, text, length + 1);
-    free(text);
-    return status;
+    return lsi_result_write_json(path, document, LSI_JSON_WIDE,
+                                 "the machine as JSON");
 }
 
 /* ---- the command ------------------------------------------------------ */

@@ -138,12 +138,7 @@ static void keep(const char *path, const lsi_profile_peaks *peaks)
     json_t *const json =
         json_pack("{s:o, s:f, s:f, s:f}", "machine", lsi_machine_json(), "f32",
                   peaks->f32, "bf16", peaks->bf16, "bytes", peaks->bytes);
-    char *const text =
-        json != NULL ? lsi_json_dumps(json, JSON_INDENT(1)) : NULL;
-    if (text != NULL)
-        (void)lsi_result_write(path, text, strlen(text));
-    free(text);
-    json_decref(json);
+    (void)lsi_result_write_json(path, json, LSI_JSON_NARROW, path);
 }
 
 ls_status lsi_machine_peaks(int threads, bool again, lsi_profile_peaks *out)

@@ -1,11 +1,8 @@
 #include "cli/commands/plan_facts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "report/machine.h"
 #include "report/result.h"
 #include "report/table.h"
@@ -73,17 +70,10 @@ ls_status lsi_plan_write(const lsi_invocation *call, const char *path,
         lsi_origin_json(call->line_argc, (const char *const *)call->line_argv);
     if (preset != NULL)
         json_object_set_new(document, "preset", json_string(preset));
-    const int failed = values == NULL || json_object_update(document, values);
+    if (values == NULL || json_object_update(document, values) != 0) {
+        json_decref(document);
+        document = NULL;
+    }
     json_decref(values);
-    char *text = failed ? NULL
-                        : lsi_json_dumps(document, JSON_INDENT(2) |
-                                                       JSON_REAL_PRECISION(15));
-    json_decref(document);
-    if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %s", path);
-    const size_t length = strlen(text);
-    text[length] = '\n';
-    const ls_status status = lsi_result_write(path, text, length + 1);
-    free(text);
-    return status;
+    return lsi_result_write_json(path, document, LSI_JSON_WIDE, path);
 }
