@@ -68,11 +68,6 @@ typedef struct lsi_timeline {
                           they are joined; 0: the usual number */
 } lsi_timeline;
 
-/*
- * Reads one file, with all its spans. LS_ERR_FORMAT if it is not what a process
- * writes, or of another version.
- */
-ls_status lsi_timeline_read_file(const char *path, lsi_timeline_process **out);
 void lsi_timeline_process_free(lsi_timeline_process **process);
 
 /*

@@ -502,17 +502,3 @@ ls_status lsi_timeline_add_file(const char *path,
         lsi_timeline_process_free(process);
     return status;
 }
-
-ls_status lsi_timeline_read_file(const char *path, lsi_timeline_process **out)
-{
-    lsi_timeline_process *process = NULL;
-    LS_TRY(lsi_timeline_add_file(path, &process));
-    ls_status status = lsi_timeline_check(process);
-    if (status == LS_OK)
-        status = lsi_timeline_load(process);
-    if (status == LS_OK)
-        *out = process;
-    else
-        lsi_timeline_process_free(&process);
-    return status;
-}

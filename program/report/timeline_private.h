@@ -79,7 +79,8 @@ int64_t lsi_timeline_time(const lsi_timeline_process *process, int64_t ticks);
 
 /*
  * Adds a file, the next of its process, to *process, which is NULL for the
- * first. On failure *process is what it was, or freed and NULL.
+ * first. On failure *process is what it was, or freed and NULL. LS_ERR_FORMAT
+ * if it is not what a process writes, or of another version.
  */
 ls_status lsi_timeline_add_file(const char *path,
                                 lsi_timeline_process **process);

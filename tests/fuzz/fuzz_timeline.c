@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/timeline.h"
+#include "report/timeline_private.h"
 
 static void check(lsi_timeline_process *process)
 {
@@ -29,7 +29,9 @@ static void check(lsi_timeline_process *process)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     lsi_timeline_process *process = NULL;
-    if (fuzz_ok(lsi_timeline_read_file(fuzz_file(data, size), &process)))
+    if (fuzz_ok(lsi_timeline_add_file(fuzz_file(data, size), &process)) &&
+        fuzz_ok(lsi_timeline_check(process)) &&
+        fuzz_ok(lsi_timeline_load(process)))
         check(process);
     lsi_timeline_process_free(&process);
     return 0;

@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "observe/chunks.h"
+#include "report/timeline_private.h"
 
 #include "testing.h"
 
@@ -57,6 +59,22 @@ static inline const char *chunks_file(const void *data, size_t n)
     assert_int_equal(pwrite(fd, data, n, 0), n);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return path;
+}
+
+/* Reads a file of a trace, with all its spans. */
+static inline ls_status chunks_read(const char *path,
+                                    lsi_timeline_process **out)
+{
+    lsi_timeline_process *process = NULL;
+    LS_TRY(lsi_timeline_add_file(path, &process));
+    ls_status status = lsi_timeline_check(process);
+    if (status == LS_OK)
+        status = lsi_timeline_load(process);
+    if (status == LS_OK)
+        *out = process;
+    else
+        lsi_timeline_process_free(&process);
+    return status;
 }
 
 /* A chunk of these bytes. */

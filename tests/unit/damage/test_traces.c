@@ -33,7 +33,7 @@ static chunks_bytes make_trace(void)
 static ls_status read_trace(const char *path, damage_seen *seen)
 {
     lsi_timeline_process *p = NULL;
-    const ls_status status = lsi_timeline_read_file(path, &p);
+    const ls_status status = chunks_read(path, &p);
     if (status != LS_OK)
         return status;
     for (size_t i = 0; i < p->n; i++) {

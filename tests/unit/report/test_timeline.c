@@ -277,8 +277,7 @@ static void what_is_cut_off_is_good_up_to_there(void **state)
     lsi_span_stop();
     read_file(&text, &bytes);
     for (size_t n = 0; n <= bytes; n += n < 2000 ? 1 : 997) {
-        const ls_status status =
-            lsi_timeline_read_file(chunks_file(text, n), &p);
+        const ls_status status = chunks_read(chunks_file(text, n), &p);
         if (status != LS_OK) {
             assert_int_equal(status, LS_ERR_FORMAT);
             assert_int_equal(good, 0); /* a longer one is never worse */
@@ -291,7 +290,7 @@ static void what_is_cut_off_is_good_up_to_there(void **state)
         lsi_timeline_process_free(&p);
     }
     assert_true(good > 0);
-    assert_ok(lsi_timeline_read_file(chunks_file(text, bytes), &p));
+    assert_ok(chunks_read(chunks_file(text, bytes), &p));
     assert_true(p->whole);
     assert_int_equal(p->n, 20000);
     lsi_timeline_process_free(&p);
@@ -309,20 +308,19 @@ static void what_is_foreign_is_refused(void **state)
     ls_range_pop();
     lsi_span_stop();
     read_file(&text, &bytes);
-    assert_error(lsi_timeline_read_file(chunks_file("{}", 2), &p),
-                 LS_ERR_FORMAT, "is not a trace or a recording");
-    assert_error(lsi_timeline_read_file(chunks_file(text, 0), &p),
-                 LS_ERR_FORMAT, "is not a trace or a recording");
+    assert_error(chunks_read(chunks_file("{}", 2), &p), LS_ERR_FORMAT,
+                 "is not a trace or a recording");
+    assert_error(chunks_read(chunks_file(text, 0), &p), LS_ERR_FORMAT,
+                 "is not a trace or a recording");
     char *const version = strstr(text + 13, "\"lockstep_trace\":2");
     assert_non_null(version);
     version[17] = '9';
-    assert_error(lsi_timeline_read_file(chunks_file(text, bytes), &p),
-                 LS_ERR_FORMAT,
+    assert_error(chunks_read(chunks_file(text, bytes), &p), LS_ERR_FORMAT,
                  "is a trace of version 9; this program reads 2");
     version[17] = '2';
     text[8] = 'Q';
-    assert_error(lsi_timeline_read_file(chunks_file(text, bytes), &p),
-                 LS_ERR_FORMAT, "is not a valid trace or recording of memory");
+    assert_error(chunks_read(chunks_file(text, bytes), &p), LS_ERR_FORMAT,
+                 "is not a valid trace or recording of memory");
     lsi_free(text);
 }
 

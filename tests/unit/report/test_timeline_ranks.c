@@ -179,8 +179,7 @@ static void the_time_of_day_may_jump(void **state)
 static bool is_read(const char *data, size_t bytes, FILE *nowhere)
 {
     lsi_timeline_process *p = NULL;
-    const ls_status status =
-        lsi_timeline_read_file(chunks_file(data, bytes), &p);
+    const ls_status status = chunks_read(chunks_file(data, bytes), &p);
     if (status != LS_OK) {
         assert_int_equal(status, LS_ERR_FORMAT);
         return false;
