@@ -32,7 +32,6 @@ typedef struct exporter {
     double written;
     lsi_run_step step; /* the last one; its number is 0 before there is one */
     double units, waited; /* in all */
-    lsi_run_epoch epoch;  /* the last one */
     int64_t epochs;       /* done */
     double val_loss;      /* NAN: not known */
     double val_accuracy;  /* likewise */
@@ -80,34 +79,26 @@ static void put_number(exporter *e, double value)
         put(e, " %.15g\n", value);
 }
 
-static void put_sample(exporter *e, const char *name, const char *more,
-                       double value)
-{
-    put(e, "lockstep_train_%s{job=\"%s\",run=\"%s\",host=\"%s\"%s}", name,
-        e->job, e->run, e->host, more);
-    put_number(e, value);
-}
-
-static void put_head(exporter *e, const char *name, const char *type,
-                     const char *help)
+static void put_metric(exporter *e, const char *type, const char *name,
+                       const char *more, double value, const char *help)
 {
     put(e,
         "# HELP lockstep_train_%s %s\n"
-        "# TYPE lockstep_train_%s %s\n",
-        name, help, name, type);
+        "# TYPE lockstep_train_%s %s\n"
+        "lockstep_train_%s{job=\"%s\",run=\"%s\",host=\"%s\"%s}",
+        name, help, name, type, name, e->job, e->run, e->host, more);
+    put_number(e, value);
 }
 
 static void gauge(exporter *e, const char *name, double value, const char *help)
 {
-    put_head(e, name, "gauge", help);
-    put_sample(e, name, "", value);
+    put_metric(e, "gauge", name, "", value, help);
 }
 
 static void counter(exporter *e, const char *name, double value,
                     const char *help)
 {
-    put_head(e, name, "counter", help);
-    put_sample(e, name, "", value);
+    put_metric(e, "counter", name, "", value, help);
 }
 
 /* What is not known is left out. */
@@ -128,8 +119,7 @@ static void put_info(exporter *e)
              ",model=\"%s\",ranks=\"%d\",threads=\"%d\",strategy=\"%s\","
              "dtype=\"%s\",optimizer=\"%s\"",
              model, a->ranks, a->threads, a->strategy, a->dtype, a->optimizer);
-    put_head(e, "info", "gauge", "What is trained; always 1.");
-    put_sample(e, "info", more, 1);
+    put_metric(e, "gauge", "info", more, 1, "What is trained; always 1.");
     gauge(e, "running", e->running, "1 while the run goes on, then 0.");
 }
 
@@ -193,12 +183,11 @@ static void put_memory(exporter *e)
 {
     ls_memory_stats memory;
     ls_memory_total(&memory);
-    put_head(e, "memory_bytes", "gauge", "Memory of tensors and buffers.");
-    put_sample(e, "memory_bytes", ",rank=\"0\"", (double)memory.live_bytes);
-    put_head(e, "memory_peak_bytes", "gauge",
-             "The most of it at once; in epochs, of the present one.");
-    put_sample(e, "memory_peak_bytes", ",rank=\"0\"",
-               (double)memory.peak_bytes);
+    put_metric(e, "gauge", "memory_bytes", ",rank=\"0\"",
+               (double)memory.live_bytes, "Memory of tensors and buffers.");
+    put_metric(e, "gauge", "memory_peak_bytes", ",rank=\"0\"",
+               (double)memory.peak_bytes,
+               "The most of it at once; in epochs, of the present one.");
 }
 
 static ls_status write_now(exporter *e)
