@@ -210,9 +210,7 @@ static void put_style(FILE *f, const lsi_plot *plot, size_t i)
 {
     static const char *const how[] = {
         [LSI_PLOT_LINES] = "lines",
-        [LSI_PLOT_POINTS] = "points",
         [LSI_PLOT_LINES_POINTS] = "linespoints",
-        [LSI_PLOT_STEPS] = "steps",
         [LSI_PLOT_FILLED] = "filledcurves",
         [LSI_PLOT_BARS] = "boxxyerror fill solid 1 noborder",
         [LSI_PLOT_SPANS] = "boxxyerror fill solid 1 noborder",
@@ -220,7 +218,7 @@ static void put_style(FILE *f, const lsi_plot *plot, size_t i)
     enum { ROUND = 7 }; /* gnuplot's number of a filled circle */
     const lsi_plot_series *const s = &plot->series[i];
     fprintf(f, " with %s lc rgb '%s'", how[s->style], colour_of(plot, i));
-    if (s->style == LSI_PLOT_POINTS || s->style == LSI_PLOT_LINES_POINTS)
+    if (s->style == LSI_PLOT_LINES_POINTS)
         fprintf(f, " pt %d ps 0.5", ROUND);
     if (s->dashed)
         fputs(" dt 2", f);
@@ -238,8 +236,7 @@ static void put_head(FILE *f, const lsi_plot *plot)
     fprintf(f,
             "set terminal svg size %d,%d dynamic noenhanced font "
             "'sans-serif,14' linewidth 1.5 dashlength 1.5",
-            plot->width > 0 ? plot->width : WIDTH,
-            plot->height > 0 ? plot->height : HEIGHT);
+            WIDTH, plot->height > 0 ? plot->height : HEIGHT);
     fputs("\nset encoding utf8\n"
           "set border 3 lc rgb '" INK "'\n"
           "set tics nomirror textcolor rgb '" INK "'\n"

@@ -24,9 +24,7 @@
 
 typedef enum lsi_plot_style {
     LSI_PLOT_LINES,
-    LSI_PLOT_POINTS,
     LSI_PLOT_LINES_POINTS,
-    LSI_PLOT_STEPS,
     LSI_PLOT_FILLED, /* the area below */
     LSI_PLOT_BARS,   /* x counts categories from 0 */
     LSI_PLOT_SPANS,  /* from x to x_end in the row y, which counts from 0 */
@@ -58,8 +56,8 @@ typedef struct lsi_plot_axis {
 typedef struct lsi_plot {
     const char *name; /* one word: letters, digits and '-' */
     lsi_plot_axis x, y;
-    bool stacked;      /* areas, or bars, stand on those before them; same x */
-    int width, height; /* of the view box; 0: 760 by 400 */
+    bool stacked; /* areas, or bars, stand on those before them; same x */
+    int height;   /* of the view box, which is 760 wide; 0: 400 */
     const lsi_plot_series *series;
     size_t n_series;
 } lsi_plot;
