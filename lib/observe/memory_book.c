@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/append.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "observe/memory_record.h"
@@ -239,9 +240,8 @@ static void write_path(uint32_t number, char *out, size_t room)
         return;
     const lsi_trail *const trail = &book->trails.all[number - 1];
     write_path(trail->parent, out, room);
-    const size_t used = strlen(out);
-    snprintf(out + used, room - used, "%s%s", used > 0 ? "/" : "",
-             lsi_name_at((uint32_t)trail->value - 1));
+    lsi_append(out, room, "%s%s", out[0] != '\0' ? "/" : "",
+               lsi_name_at((uint32_t)trail->value - 1));
 }
 
 /*
@@ -259,7 +259,6 @@ void lsi_memory_book_holders(char *out, size_t room)
 {
     const size_t n = (size_t)book->trails.n + lsi_names() + 1;
     uint64_t *const bytes = calloc(n, sizeof(*bytes));
-    size_t used = 0;
     out[0] = '\0';
     if (bytes == NULL)
         return;
@@ -272,17 +271,15 @@ void lsi_memory_book_holders(char *out, size_t room)
         size_t most = 0;
         for (size_t i = 1; i < n; i++)
             most = bytes[i] > bytes[most] ? i : most;
-        if (bytes[most] == 0 || used >= room)
+        if (bytes[most] == 0)
             break;
         if (most <= book->trails.n)
             write_path((uint32_t)most, name, sizeof(name));
         else
             snprintf(name, sizeof(name), "%s",
                      lsi_name_at((uint32_t)(most - book->trails.n - 1)));
-        const int more = snprintf(out + used, room - used, "%s%s %" PRIu64,
-                                  place == 0 ? "; most is held by " : ", ",
-                                  name, bytes[most]);
-        used += more > 0 ? (size_t)more : 0;
+        lsi_append(out, room, "%s%s %" PRIu64,
+                   place == 0 ? "; most is held by " : ", ", name, bytes[most]);
         bytes[most] = 0;
     }
     free(bytes);

@@ -5,10 +5,10 @@
  */
 #include "report/diagnosis.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/append.h"
 
 const char *lsi_finding_name(lsi_finding_kind kind)
 {
@@ -36,15 +36,8 @@ static lsi_finding *begin(lsi_diagnosis *d, lsi_finding_kind kind,
     return finding;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(lsi_finding *finding,
-                                                      const char *format, ...)
-{
-    const size_t used = strlen(finding->text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(finding->text + used, sizeof(finding->text) - used, format, args);
-    va_end(args);
-}
+#define say(finding, ...)                                                      \
+    lsi_append((finding)->text, LSI_FINDING_BYTES, __VA_ARGS__)
 
 /* "rank 3", "ranks 0-2, 5" */
 static void say_ranks(lsi_finding *finding, const bool *is_one, int size)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/append.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -156,9 +157,7 @@ static void see(search *s, const char *folder, const char *ending, int attempt,
     records one = {.attempt = attempt};
     if (!look(folder, ending, &one))
         return;
-    const size_t used = strlen(s->list);
-    snprintf(s->list + used, sizeof(s->list) - used, "%s%d", s->any ? ", " : "",
-             attempt);
+    lsi_append(s->list, sizeof(s->list), "%s%d", s->any ? ", " : "", attempt);
     s->has_wanted = s->has_wanted || attempt == wanted;
     if (!s->any || is_newer(&one, &s->best))
         s->best = one;

@@ -2,10 +2,10 @@
 #include "report/memory_file.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/append.h"
 #include "base/error.h"
 #include "base/grow.h"
 #include "observe/memory_events.h"
@@ -333,15 +333,11 @@ void lsi_memory_path_text(const lsi_memory_file *file, uint32_t path, char *out,
     enum { DEEPEST = 64 };
     uint32_t names[DEEPEST];
     int n = 0;
-    size_t used = 0;
     out[0] = '\0';
     for (; path > 0 && path <= file->n_trails && n < DEEPEST;
          path = file->trails[path - 1].parent)
         names[n++] = (uint32_t)file->trails[path - 1].value;
-    while (n-- > 0 && used < room) {
-        const int more =
-            snprintf(out + used, room - used, "%s%s", used > 0 ? "/" : "",
-                     lsi_memory_text(file, names[n]));
-        used += more > 0 ? (size_t)more : 0;
-    }
+    while (n-- > 0)
+        lsi_append(out, room, "%s%s", out[0] != '\0' ? "/" : "",
+                   lsi_memory_text(file, names[n]));
 }

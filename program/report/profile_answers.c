@@ -1,26 +1,17 @@
 /* What the numbers say, in sentences. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/append.h"
 #include "report/profile.h"
 
 /* Of a step, below which a kernel is not worth a word; and so many of them. */
 #define WORTH_A_WORD 0.02
 enum { FEW = 6 };
 
-static void say(lsi_profile_answer *a, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void say(lsi_profile_answer *a, const char *format, ...)
-{
-    const size_t used = strlen(a->text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(a->text + used, sizeof(a->text) - used, format, args);
-    va_end(args);
-}
+#define say(answer, ...)                                                       \
+    lsi_append((answer)->text, LSI_PROFILE_ANSWER_BYTES, __VA_ARGS__)
 
 static double ms(int64_t ns, uint64_t of)
 {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/append.h"
 #include "base/error.h"
 #include "report/progress.h"
 #include "report/run_sink.h"
@@ -32,18 +33,16 @@ typedef struct lines {
 static void add_perplexity(char *text, size_t bytes, const lines *l,
                            double loss)
 {
-    const size_t used = strlen(text);
     if (l->about->perplexity)
-        snprintf(text + used, bytes - used, ", perplexity %.4g", exp(loss));
+        lsi_append(text, bytes, ", perplexity %.4g", exp(loss));
 }
 
 static void add_loss_scale(char *text, size_t bytes, double scale,
                            int64_t skipped)
 {
-    const size_t used = strlen(text);
     if (scale > 0)
-        snprintf(text + used, bytes - used,
-                 ", loss scale %g, %" PRId64 " skipped", scale, skipped);
+        lsi_append(text, bytes, ", loss scale %g, %" PRId64 " skipped", scale,
+                   skipped);
 }
 
 /* ---- steps --------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 #include "train/ddp_choice.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/append.h"
 #include "base/error.h"
 #include "comm/api/outcome.h"
 
@@ -136,15 +136,7 @@ bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
 
 /* ---- as text ------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static void add(char *text,
-                                                      const char *format, ...)
-{
-    const size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, LSI_DDP_CHOICE_TEXT - used, format, args);
-    va_end(args);
-}
+#define add(text, ...) lsi_append(text, LSI_DDP_CHOICE_TEXT, __VA_ARGS__)
 
 static void add_measured(char *text, const lsi_ddp_choice *choice)
 {
