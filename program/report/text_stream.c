@@ -1,25 +1,18 @@
 #include "report/text_stream.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 
 /* One byte more than the text, for its zero. */
 static bool make_room(lsi_text_stream *s, size_t bytes)
 {
-    size_t room = s->room == 0 ? 1024 : s->room;
-    if (bytes >= SIZE_MAX / 4 - s->bytes)
-        return false;
-    while (room <= s->bytes + bytes)
-        room *= 2;
-    char *const larger = room > s->room ? realloc(s->text, room) : s->text;
-    if (larger == NULL)
-        return false;
-    s->text = larger;
-    s->room = room;
+    while (s->room <= s->bytes + bytes)
+        if (!lsi_grow_array(&s->text, s->room, &s->room, 1))
+            return false;
     return true;
 }
 
