@@ -1,11 +1,11 @@
 #include "base/cgroup.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/proc.h"
 
 enum { PATH_BYTES = 4096, TEXT_BYTES = 8192 };
 
@@ -88,24 +88,12 @@ bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
     return false;
 }
 
-static bool read_text(const char *path, char text[TEXT_BYTES])
-{
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return false;
-    const ssize_t bytes = read(file, text, TEXT_BYTES - 1);
-    close(file);
-    if (bytes < 0)
-        return false;
-    text[bytes] = '\0';
-    return true;
-}
-
 static bool read_in(const char *folder, const char *name, char text[TEXT_BYTES])
 {
     char path[PATH_BYTES + 32];
     const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return length < (int)sizeof(path) && read_text(path, text);
+    return length < (int)sizeof(path) &&
+           lsi_proc_read(path, text, TEXT_BYTES) >= 0;
 }
 
 static bool limit_v2(const char *folder, double *cpus)
@@ -233,7 +221,7 @@ static found_limit limit_of(const hierarchy *list, size_t n,
                             const char *proc_file, const char *mount)
 {
     char groups[TEXT_BYTES], path[PATH_BYTES], root[PATH_BYTES];
-    if (!read_text(proc_file, groups))
+    if (lsi_proc_read(proc_file, groups, sizeof(groups)) < 0)
         return (found_limit){0, 0};
     found_limit best = {0, 0};
     for (size_t i = 0; i < n; i++) {
@@ -318,7 +306,7 @@ bool lsi_cgroup_oom_kills(const char *proc_file, const char *mount,
                 {"/unified", NULL, "memory.events"},
                 {"/memory", "memory", "memory.oom_control"}};
     char groups[TEXT_BYTES], path[PATH_BYTES], root[PATH_BYTES];
-    if (!read_text(proc_file, groups))
+    if (lsi_proc_read(proc_file, groups, sizeof(groups)) < 0)
         return false;
     for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
         snprintf(root, sizeof(root), "%s%s", mount, list[i].mount);

@@ -1,20 +1,16 @@
 #include "base/cpu_claim.h"
 
-#include <fcntl.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "base/cpus.h"
 #include "base/hash.h"
+#include "base/proc.h"
 
 static uint64_t own_machine(void)
 {
     char text[64];
-    const int fd =
-        open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text));
-    if (fd >= 0)
-        close(fd);
+    const ssize_t got =
+        lsi_proc_read("/proc/sys/kernel/random/boot_id", text, sizeof(text));
     return got <= 0 ? 0 : lsi_hash(LSI_HASH_START, text, (size_t)got);
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/proc.h"
 
 int64_t lsi_meminfo_parse(const char *text, const char *key)
 {
@@ -25,23 +26,10 @@ int64_t lsi_meminfo_parse(const char *text, const char *key)
     return -1;
 }
 
-static bool read_text(const char *path, char *text, size_t room)
-{
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return false;
-    const ssize_t bytes = read(file, text, room - 1);
-    close(file);
-    if (bytes < 0)
-        return false;
-    text[bytes] = '\0';
-    return true;
-}
-
 int64_t lsi_memory_available(void)
 {
     char text[8192];
-    if (!read_text("/proc/meminfo", text, sizeof(text)))
+    if (lsi_proc_read("/proc/meminfo", text, sizeof(text)) < 0)
         return -1;
     const int64_t machine = lsi_meminfo_parse(text, "MemAvailable");
     const double group =
@@ -53,7 +41,7 @@ int64_t lsi_memory_available(void)
 int64_t lsi_memory_resident(void)
 {
     char text[128], *end;
-    if (!read_text("/proc/self/statm", text, sizeof(text)))
+    if (lsi_proc_read("/proc/self/statm", text, sizeof(text)) < 0)
         return -1;
     (void)strtoll(text, &end, 10);
     const char *const second = end;
@@ -64,7 +52,7 @@ int64_t lsi_memory_resident(void)
 static int64_t read_status(const char *key)
 {
     char text[8192];
-    if (!read_text("/proc/self/status", text, sizeof(text)))
+    if (lsi_proc_read("/proc/self/status", text, sizeof(text)) < 0)
         return -1;
     return lsi_meminfo_parse(text, key);
 }

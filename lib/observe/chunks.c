@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/restart.h"
 #include "lockstep/version.h"
 #include "observe/names.h"
@@ -164,12 +165,7 @@ void lsi_forget_rank(void)
 /* Processes with the same one run on the same monotonic clock. */
 static void read_boot(char text[40])
 {
-    const int file =
-        open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = file < 0 ? 0 : read(file, text, 36);
-    text[n > 0 ? n : 0] = '\0';
-    if (file >= 0)
-        close(file);
+    (void)lsi_proc_read("/proc/sys/kernel/random/boot_id", text, 37);
 }
 
 bool lsi_chunks_head(lsi_chunks *to, json_t *more)

@@ -1,7 +1,6 @@
 #include "launch/asking.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/proc.h"
 #include "launch/live_pages.h"
 #include "launch/process_stat.h"
 
@@ -24,12 +24,7 @@ static size_t read_file(pid_t pid, const char *name, char *out, size_t bytes)
 {
     char path[320];
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    const ssize_t got = read(fd, out, bytes - 1);
-    close(fd);
-    out[got > 0 ? got : 0] = '\0';
+    const ssize_t got = lsi_proc_read(path, out, bytes);
     return got > 0 ? (size_t)got : 0;
 }
 

@@ -1,10 +1,10 @@
 #include "launch/process_stat.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/proc.h"
 
 /* "pid (name) state ppid ...": the fields behind the name, from 0. */
 enum { STATE, PARENT, FLAGS = 6, STARTED = 19, PROCESSOR = 36 };
@@ -14,13 +14,7 @@ static bool read_line(pid_t pid, char *text, size_t room)
 {
     char path[32];
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    const ssize_t bytes = read(fd, text, room - 1);
-    close(fd);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    return bytes > 0;
+    return lsi_proc_read(path, text, room) > 0;
 }
 
 bool lsi_process_stat_read(pid_t pid, lsi_process_stat *out)

@@ -1,6 +1,5 @@
 #include "comm/bootstrap/nodes.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/proc.h"
 #include "comm/api/internode_open.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/core/agree.h"
@@ -39,10 +39,7 @@ typedef struct outcome {
 static uint64_t hash_file(uint64_t h, const char *path)
 {
     char text[64];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text));
-    if (fd >= 0)
-        close(fd);
+    const ssize_t got = lsi_proc_read(path, text, sizeof(text));
     return lsi_hash(h, text, got < 0 ? 0 : (size_t)got);
 }
 

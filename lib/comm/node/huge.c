@@ -9,10 +9,10 @@
 #include "comm/node/huge.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/proc.h"
 #include "comm/state/segment.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -56,14 +56,10 @@ void *lsi_map_shared(int fd, uint64_t offset, size_t bytes)
 /* MADV_COLLAPSE itself does not ask. */
 static bool are_wanted(void)
 {
-    char text[128] = "";
-    FILE *const file =
-        fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
-    if (file == NULL)
-        return false;
-    const bool read = fgets(text, sizeof(text), file) != NULL;
-    fclose(file);
-    return read && strstr(text, "[never]") == NULL;
+    char text[128];
+    return lsi_proc_read("/sys/kernel/mm/transparent_hugepage/enabled", text,
+                         sizeof(text)) > 0 &&
+           strstr(text, "[never]") == NULL;
 }
 
 /* One small page first: an empty place in a file cannot be collapsed. */

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/meminfo.h"
 #include "base/module.h"
+#include "base/proc.h"
 #include "cli/frame/command.h"
 #include "comm/net/mpi/modules.h"
 #include "lockstep/version.h"
@@ -29,13 +30,11 @@ static const lsi_option options[] = {
 /* "always [madvise] never" has the choice in brackets. */
 static json_t *huge_pages(void)
 {
-    char text[128] = "";
-    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
-    if (file == NULL)
+    char text[128];
+    if (lsi_proc_read("/sys/kernel/mm/transparent_hugepage/enabled", text,
+                      sizeof(text)) < 0)
         return json_string("none");
-    const char *line = fgets(text, sizeof(text), file);
-    fclose(file);
-    const char *begin = line != NULL ? strchr(text, '[') : NULL;
+    const char *begin = strchr(text, '[');
     const char *end = begin != NULL ? strchr(begin, ']') : NULL;
     if (end == NULL)
         return json_string("unknown");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/proc.h"
 #include "base/variables.h"
 #include "comm/net/modules.h"
 
@@ -66,24 +67,12 @@ static const char *next(DIR *folder)
     return entry == NULL ? NULL : entry->d_name;
 }
 
-/* The first line of a file; "" if there is none. */
-static void read_line(const char *path, char *line, int bytes)
-{
-    FILE *file = fopen(path, "re");
-    line[0] = '\0';
-    if (file == NULL)
-        return;
-    if (fgets(line, bytes, file) == NULL)
-        line[0] = '\0';
-    (void)fclose(file);
-}
-
 /* The RDMA device of an interface, by the port that the interface is. */
 static void append_own(const char *sys, const char *interface, char *devices)
 {
     char path[PATH_MAX], line[32];
     snprintf(path, sizeof(path), "%s/class/net/%s/dev_port", sys, interface);
-    read_line(path, line, sizeof(line));
+    (void)lsi_proc_read(path, line, sizeof(line));
     snprintf(path, sizeof(path), "%s/class/net/%s/device/infiniband", sys,
              interface);
     DIR *folder = opendir(path);
@@ -104,7 +93,7 @@ static void append_active(const char *sys, const char *device, char *devices)
     for (const char *port; (port = next(folder)) != NULL;) {
         snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%s/state",
                  sys, device, port);
-        read_line(path, line, sizeof(line));
+        (void)lsi_proc_read(path, line, sizeof(line));
         if (strstr(line, "ACTIVE") != NULL)
             append(devices, device, (int)strtol(port, NULL, 10));
     }
