@@ -2,6 +2,7 @@
 #ifndef LS_BASE_PROC_H
 #define LS_BASE_PROC_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -9,5 +10,20 @@
  * Returns their number. On failure returns -1 (errno), and the text is "".
  */
 ssize_t lsi_proc_read(const char *path, char *text, size_t room);
+
+/* What /proc/PID/stat says of a process. */
+typedef struct lsi_process_stat {
+    char state; /* Z: it has ended, and is not reaped */
+    pid_t parent;
+    unsigned long flags;        /* PF_... of linux/sched.h */
+    unsigned long long started; /* in clock ticks since the boot */
+    int processor;              /* where it ran last */
+} lsi_process_stat;
+
+/* False if there is no such process. */
+bool lsi_process_stat_read(pid_t pid, lsi_process_stat *out);
+
+/* The parent of a process; 0 if there is no such process. */
+pid_t lsi_parent_of(pid_t pid);
 
 #endif

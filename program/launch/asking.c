@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/proc.h"
 #include "launch/live_pages.h"
-#include "launch/process_stat.h"
 
 enum { MOST_LINES = 64 };
 

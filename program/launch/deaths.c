@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "launch/process_stat.h"
+#include "base/proc.h"
 
 void lsi_deaths_open(lsi_deaths *deaths, int n)
 {

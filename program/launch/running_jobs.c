@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/grow.h"
-#include "launch/process_stat.h"
+#include "base/proc.h"
 
 /*
  * What is in a file of /proc/PID, with a 0 behind it, to be freed by the

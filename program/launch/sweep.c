@@ -15,14 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch/process_stat.h"
-
-/* 0 if it is gone. */
-static pid_t parent_of(pid_t pid)
-{
-    lsi_process_stat stat;
-    return lsi_process_stat_read(pid, &stat) ? stat.parent : 0;
-}
+#include "base/proc.h"
 
 static void append(pid_t **list, size_t *n, pid_t pid)
 {
@@ -40,7 +33,7 @@ static size_t list_by_proc(pid_t **list)
     const struct dirent *entry;
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         const long pid = strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && parent_of((pid_t)pid) == getpid())
+        if (pid > 0 && lsi_parent_of((pid_t)pid) == getpid())
             append(list, &n, (pid_t)pid);
     }
     if (proc != NULL)
@@ -130,7 +123,7 @@ static size_t list_processes(process **out)
             pid > 0 ? realloc(*out, (n + 1) * sizeof(**out)) : NULL;
         if (longer == NULL)
             continue;
-        longer[n++] = (process){(pid_t)pid, parent_of((pid_t)pid), false};
+        longer[n++] = (process){(pid_t)pid, lsi_parent_of((pid_t)pid), false};
         *out = longer;
     }
     if (proc != NULL)

@@ -9,9 +9,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/held.h"
+#include "base/proc.h"
 #include "comm/health/failure.h"
 #include "comm/node/channel_memory.h"
 #include "comm/state/channels.h"
@@ -49,24 +47,6 @@ static pid_t admitted;
 
 enum { GENERATIONS = 64 };
 
-/* 0 if it is unknown. */
-static pid_t parent_of(pid_t pid)
-{
-    char path[32], text[512];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *const file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    const size_t length = fread(text, 1, sizeof(text) - 1, file);
-    (void)fclose(file);
-    text[length] = '\0';
-    /* "19 (a name) S 18": the name may have anything in it. */
-    const char *const name_end = strrchr(text, ')');
-    if (name_end == NULL || strlen(name_end) < sizeof(") S "))
-        return 0;
-    return (pid_t)strtol(name_end + sizeof(") S ") - 1, NULL, 10);
-}
-
 /* This process and those above it, and which of them a common one is. */
 typedef struct line {
     pid_t pid[GENERATIONS];
@@ -82,7 +62,7 @@ static void add_to_line(line *of, pid_t pid)
             of->common = i > of->common ? i : of->common;
             return;
         }
-        pid = parent_of(pid);
+        pid = lsi_parent_of(pid);
     }
     of->common = of->n;
 }
@@ -102,7 +82,7 @@ static pid_t common_ancestor(const ls_group *group)
     line own = {.n = 0};
     assert(lsi_mutex_held(&lock));
     for (pid_t pid = getpid(); pid > 0 && own.n < GENERATIONS;
-         pid = parent_of(pid))
+         pid = lsi_parent_of(pid))
         own.pid[own.n++] = pid;
     for (int r = 0; r < group->size && own.common < own.n; r++)
         add_to_line(&own, lsi_member_of(group, r)->pid);

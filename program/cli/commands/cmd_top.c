@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/proc.h"
 #include "cli/frame/command.h"
 #include "launch/live_pages.h"
-#include "launch/process_stat.h"
 #include "launch/running_jobs.h"
 #include "report/profile_steps.h"
 #include "report/progress.h"
