@@ -19,10 +19,23 @@
 #define PRODUCT_ROWS 6
 #define PRODUCT_VECS 2
 
+#define MM(operation)      _mm256_##operation
+#define MM_BITS(operation) _mm256_##operation##_si256
+
 typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256d vd;
 typedef __m256 vm;
+
+INLINE vi bits_of(vf x)
+{
+    return _mm256_castps_si256(x);
+}
+
+INLINE vf vf_of(vi bits)
+{
+    return _mm256_castsi256_ps(bits);
+}
 
 INLINE __m256i first_lanes(size_t m)
 {
@@ -32,11 +45,6 @@ INLINE __m256i first_lanes(size_t m)
 
 /* ---- float -----------------------------------------------------------------
  */
-INLINE vf vf_set(float x)
-{
-    return _mm256_set1_ps(x);
-}
-
 INLINE vf vf_load(const void *p, size_t m)
 {
     return m == LANES ? _mm256_loadu_ps(p)
@@ -48,8 +56,7 @@ INLINE vf vf_load_or(const float *p, size_t m, vf rest)
     if (m == LANES)
         return _mm256_loadu_ps(p);
     const __m256i mask = first_lanes(m);
-    return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, mask),
-                            _mm256_castsi256_ps(mask));
+    return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, mask), vf_of(mask));
 }
 
 INLINE void vf_store(float *p, vf x, size_t m)
@@ -58,69 +65,6 @@ INLINE void vf_store(float *p, vf x, size_t m)
         _mm256_storeu_ps(p, x);
     else
         _mm256_maskstore_ps(p, first_lanes(m), x);
-}
-
-INLINE void vf_stream(float *p, vf x, size_t m)
-{
-    if (m == LANES)
-        _mm256_stream_ps(p, x);
-    else
-        vf_store(p, x, m);
-}
-
-INLINE void vf_stream_end(void)
-{
-    _mm_sfence();
-}
-
-INLINE vf vf_add(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-INLINE vf vf_sub(vf a, vf b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-INLINE vf vf_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-INLINE vf vf_div(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
-}
-
-INLINE vf vf_sqrt(vf a)
-{
-    return _mm256_sqrt_ps(a);
-}
-
-INLINE vf vf_fma(vf a, vf b, vf c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-INLINE vf vf_fms(vf a, vf b, vf c)
-{
-    return _mm256_fmsub_ps(a, b, c);
-}
-
-INLINE vf vf_fnma(vf a, vf b, vf c)
-{
-    return _mm256_fnmadd_ps(a, b, c);
-}
-
-INLINE vf vf_max(vf a, vf b)
-{
-    return _mm256_max_ps(a, b);
-}
-
-INLINE vf vf_min(vf a, vf b)
-{
-    return _mm256_min_ps(a, b);
 }
 
 INLINE vf vf_round(vf a)
@@ -133,19 +77,13 @@ INLINE vf vf_scale_2(vf a, vf n)
 {
     const vi biased =
         _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-    return vf_mul(a, _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
-}
-
-INLINE vf vf_add_exponent(vf x, vf n)
-{
-    const vi up = _mm256_slli_epi32(_mm256_castps_si256(n), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), up));
+    return _mm256_mul_ps(a, vf_of(_mm256_slli_epi32(biased, 23)));
 }
 
 /* e with 2^e <= x < 2^(e + 1), of a normal x above 0. */
 INLINE vf vf_exponent(vf x)
 {
-    const vi biased = _mm256_srli_epi32(_mm256_castps_si256(x), 23);
+    const vi biased = _mm256_srli_epi32(bits_of(x), 23);
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)));
 }
 
@@ -181,7 +119,7 @@ INLINE vf vf_keep(vm m, vf a)
 
 INLINE vf vf_fill_low(vf x, size_t n, float fill)
 {
-    return vf_select(_mm256_castsi256_ps(first_lanes(n)), vf_set(fill), x);
+    return vf_select(vf_of(first_lanes(n)), _mm256_set1_ps(fill), x);
 }
 
 INLINE float vf_sum(vf a)
@@ -202,11 +140,6 @@ INLINE float vf_max_lane(vf a)
 
 /* ---- double ----------------------------------------------------------------
  */
-INLINE vd vd_zero(void)
-{
-    return _mm256_setzero_pd();
-}
-
 INLINE vd vd_low(vf a)
 {
     return _mm256_cvtps_pd(_mm256_castps256_ps128(a));
@@ -215,21 +148,6 @@ INLINE vd vd_low(vf a)
 INLINE vd vd_high(vf a)
 {
     return _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
-}
-
-INLINE vd vd_add(vd a, vd b)
-{
-    return _mm256_add_pd(a, b);
-}
-
-INLINE vd vd_sub(vd a, vd b)
-{
-    return _mm256_sub_pd(a, b);
-}
-
-INLINE vd vd_fma(vd a, vd b, vd c)
-{
-    return _mm256_fmadd_pd(a, b, c);
 }
 
 INLINE double vd_sum(vd a)
@@ -241,11 +159,6 @@ INLINE double vd_sum(vd a)
 
 /* ---- 32-bit integers --------------------------------------------------------
  */
-INLINE vi vi_set(uint32_t x)
-{
-    return _mm256_set1_epi32((int)x);
-}
-
 INLINE vi vi_load(const uint32_t *p, size_t m)
 {
     const int *q = (const int *)(const void *)p;
@@ -258,11 +171,6 @@ INLINE void vi_store(uint32_t *p, vi x)
     _mm256_storeu_si256((__m256i *)(void *)p, x);
 }
 
-INLINE vi vi_add(vi a, vi b)
-{
-    return _mm256_add_epi32(a, b);
-}
-
 INLINE vi vi_xor3(vi a, vi b, vi c)
 {
     return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
@@ -270,12 +178,12 @@ INLINE vi vi_xor3(vi a, vi b, vi c)
 
 INLINE vi vi_select(vm m, vi yes, vi no)
 {
-    return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m));
+    return _mm256_blendv_epi8(no, yes, bits_of(m));
 }
 
 INLINE vm vi_eq(vi a, vi b)
 {
-    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b));
+    return vf_of(_mm256_cmpeq_epi32(a, b));
 }
 
 INLINE vm vi_ge_unsigned(vi a, vi b)
@@ -289,30 +197,9 @@ INLINE vi vi_set_64(uint64_t x)
     return _mm256_set1_epi64x((long long)x);
 }
 
-INLINE vi vi_add_64(vi a, vi b)
-{
-    return _mm256_add_epi64(a, b);
-}
-
-INLINE vi vi_multiply_low(vi a, vi b)
-{
-    return _mm256_mul_epu32(a, b);
-}
-
-INLINE vi vi_high_half(vi a)
-{
-    return _mm256_srli_epi64(a, 32);
-}
-
 INLINE vi vi_pair(vi low, vi high)
 {
     return _mm256_blend_epi32(low, _mm256_slli_epi64(high, 32), 0xAA);
-}
-
-INLINE void vi_group(vi a, vi b, vi *first, vi *second)
-{
-    *first = _mm256_unpacklo_epi64(a, b);
-    *second = _mm256_unpackhi_epi64(a, b);
 }
 
 INLINE vi vi_group_order(void)
@@ -338,11 +225,6 @@ INLINE void vi_store_u8(uint8_t *p, vi x, size_t m)
     memcpy(p, &bytes, m);
 }
 
-INLINE vf vf_from_vi(vi x)
-{
-    return _mm256_cvtepi32_ps(x);
-}
-
 INLINE __m128i load_u16(const uint16_t *p, size_t m)
 {
     __m128i x = _mm_setzero_si128();
@@ -355,62 +237,14 @@ INLINE void store_u16(uint16_t *p, __m128i x, size_t m)
     memcpy(p, &x, m * sizeof(*p));
 }
 
-INLINE vf vf_load_f16(const uint16_t *p, size_t m)
-{
-    return _mm256_cvtph_ps(load_u16(p, m));
-}
+#include "fold/simd/x86.h"
 
-INLINE void vf_store_f16(uint16_t *p, vf x, size_t m)
-{
-    store_u16(p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), m);
-}
-
-INLINE vf vf_load_bf16_bits(const uint16_t *p, size_t m)
-{
-    return _mm256_castsi256_ps(
-        _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_u16(p, m)), 16));
-}
-
+/* ---- words that are made of those ---------------------------------------- */
 INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
 {
     const vf x = vf_load_bf16_bits(p, m);
-    const vf quiet = _mm256_castsi256_ps(vi_set(0x400000));
+    const vf quiet = vf_of(vi_set(0x400000));
     return _mm256_or_ps(x, vf_keep(vf_is_nan(x), quiet));
-}
-
-/* ---- words ---------------------------------------------------------------
- */
-INLINE vf vf_dot_pairs(vf sum, vf a, vf b)
-{
-    const vi high = vi_set(0xffff0000U);
-    const vi x = _mm256_castps_si256(a), y = _mm256_castps_si256(b);
-    sum = vf_fma(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
-                 _mm256_castsi256_ps(_mm256_slli_epi32(y, 16)), sum);
-    return vf_fma(_mm256_castsi256_ps(_mm256_and_si256(x, high)),
-                  _mm256_castsi256_ps(_mm256_and_si256(y, high)), sum);
-}
-
-INLINE vi round_to_words(vf x)
-{
-    const vi bits = _mm256_castps_si256(x);
-    const vi odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), vi_set(1));
-    const vi rounded = vi_add(vi_add(bits, vi_set(0x7FFF)), odd);
-    const vi result = vi_select(
-        vf_is_nan(x), _mm256_or_si256(bits, vi_set(0x400000)), rounded);
-    return _mm256_srli_epi32(result, 16);
-}
-
-INLINE vf vf_pair(vf low, vf high)
-{
-    const vi shifted = _mm256_slli_epi32(round_to_words(high), 16);
-    return _mm256_castsi256_ps(_mm256_or_si256(round_to_words(low), shifted));
-}
-
-INLINE vf vf_pair_bits(const uint16_t *low, const uint16_t *high)
-{
-    const vi a = _mm256_cvtepu16_epi32(load_u16(low, LANES));
-    const vi b = _mm256_cvtepu16_epi32(load_u16(high, LANES));
-    return _mm256_castsi256_ps(_mm256_or_si256(a, _mm256_slli_epi32(b, 16)));
 }
 
 INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)

@@ -22,10 +22,23 @@
 #define PRODUCT_ROWS 8
 #define PRODUCT_VECS 2
 
+#define MM(operation)      _mm512_##operation
+#define MM_BITS(operation) _mm512_##operation##_si512
+
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __m512d vd;
 typedef __mmask16 vm;
+
+INLINE vi bits_of(vf x)
+{
+    return _mm512_castps_si512(x);
+}
+
+INLINE vf vf_of(vi bits)
+{
+    return _mm512_castsi512_ps(bits);
+}
 
 INLINE __mmask16 first_lanes(size_t m)
 {
@@ -34,11 +47,6 @@ INLINE __mmask16 first_lanes(size_t m)
 
 /* ---- float -----------------------------------------------------------------
  */
-INLINE vf vf_set(float x)
-{
-    return _mm512_set1_ps(x);
-}
-
 /* From any address. */
 INLINE vf vf_load(const void *p, size_t m)
 {
@@ -61,75 +69,6 @@ INLINE void vf_store(float *p, vf x, size_t m)
         _mm512_mask_storeu_ps(p, first_lanes(m), x);
 }
 
-/* As vf_store, past the caches if whole; p is aligned to a vector. */
-INLINE void vf_stream(float *p, vf x, size_t m)
-{
-    if (m == LANES)
-        _mm512_stream_ps(p, x);
-    else
-        vf_store(p, x, m);
-}
-
-/* After the last vf_stream: what was stored is seen by others. */
-INLINE void vf_stream_end(void)
-{
-    _mm_sfence();
-}
-
-INLINE vf vf_add(vf a, vf b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-INLINE vf vf_sub(vf a, vf b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-INLINE vf vf_mul(vf a, vf b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-INLINE vf vf_div(vf a, vf b)
-{
-    return _mm512_div_ps(a, b);
-}
-
-INLINE vf vf_sqrt(vf a)
-{
-    return _mm512_sqrt_ps(a);
-}
-
-/* a * b + c, rounded once. */
-INLINE vf vf_fma(vf a, vf b, vf c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-/* a * b - c, rounded once. */
-INLINE vf vf_fms(vf a, vf b, vf c)
-{
-    return _mm512_fmsub_ps(a, b, c);
-}
-
-/* c - a * b, rounded once. */
-INLINE vf vf_fnma(vf a, vf b, vf c)
-{
-    return _mm512_fnmadd_ps(a, b, c);
-}
-
-/* a > b ? a : b, so b if either is NaN; vf_min alike. */
-INLINE vf vf_max(vf a, vf b)
-{
-    return _mm512_max_ps(a, b);
-}
-
-INLINE vf vf_min(vf a, vf b)
-{
-    return _mm512_min_ps(a, b);
-}
-
 INLINE vf vf_round(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT);
@@ -139,13 +78,6 @@ INLINE vf vf_round(vf a)
 INLINE vf vf_scale_2(vf a, vf n)
 {
     return _mm512_scalef_ps(a, n);
-}
-
-/* The integer in the low bits of n is added to the exponent of x. */
-INLINE vf vf_add_exponent(vf x, vf n)
-{
-    return _mm512_castsi512_ps(_mm512_add_epi32(
-        _mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
 }
 
 /* e with 2^e <= x < 2^(e + 1), of a normal x above 0. */
@@ -189,7 +121,7 @@ INLINE vf vf_keep(vm m, vf a)
 /* x, but `fill` in the first n lanes. */
 INLINE vf vf_fill_low(vf x, size_t n, float fill)
 {
-    return _mm512_mask_mov_ps(x, first_lanes(n), vf_set(fill));
+    return _mm512_mask_mov_ps(x, first_lanes(n), _mm512_set1_ps(fill));
 }
 
 INLINE float vf_sum(vf a)
@@ -204,11 +136,6 @@ INLINE float vf_max_lane(vf a)
 
 /* ---- double ----------------------------------------------------------------
  */
-INLINE vd vd_zero(void)
-{
-    return _mm512_setzero_pd();
-}
-
 INLINE vd vd_low(vf a)
 {
     return _mm512_cvtps_pd(_mm512_castps512_ps256(a));
@@ -219,21 +146,6 @@ INLINE vd vd_high(vf a)
     return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
 }
 
-INLINE vd vd_add(vd a, vd b)
-{
-    return _mm512_add_pd(a, b);
-}
-
-INLINE vd vd_sub(vd a, vd b)
-{
-    return _mm512_sub_pd(a, b);
-}
-
-INLINE vd vd_fma(vd a, vd b, vd c)
-{
-    return _mm512_fmadd_pd(a, b, c);
-}
-
 INLINE double vd_sum(vd a)
 {
     return _mm512_reduce_add_pd(a);
@@ -241,11 +153,6 @@ INLINE double vd_sum(vd a)
 
 /* ---- 32-bit integers --------------------------------------------------------
  */
-INLINE vi vi_set(uint32_t x)
-{
-    return _mm512_set1_epi32((int)x);
-}
-
 INLINE vi vi_load(const uint32_t *p, size_t m)
 {
     return m == LANES ? _mm512_loadu_si512(p)
@@ -255,11 +162,6 @@ INLINE vi vi_load(const uint32_t *p, size_t m)
 INLINE void vi_store(uint32_t *p, vi x)
 {
     _mm512_storeu_si512(p, x);
-}
-
-INLINE vi vi_add(vi a, vi b)
-{
-    return _mm512_add_epi32(a, b);
 }
 
 INLINE vi vi_xor3(vi a, vi b, vi c)
@@ -288,36 +190,10 @@ INLINE vi vi_set_64(uint64_t x)
     return _mm512_set1_epi64((long long)x);
 }
 
-INLINE vi vi_add_64(vi a, vi b)
-{
-    return _mm512_add_epi64(a, b);
-}
-
-/* The 64-bit products of the low halves. */
-INLINE vi vi_multiply_low(vi a, vi b)
-{
-    return _mm512_mul_epu32(a, b);
-}
-
-INLINE vi vi_high_half(vi a)
-{
-    return _mm512_srli_epi64(a, 32);
-}
-
 /* The low halves of `low` and, in the high halves, those of `high`. */
 INLINE vi vi_pair(vi low, vi high)
 {
     return _mm512_mask_blend_epi32(0xAAAA, low, _mm512_slli_epi64(high, 32));
-}
-
-/*
- * Makes groups of a lane of a and the same lane of b. If lane l belongs to
- * number vi_group_order()[l], those groups lie in order in *first, *second.
- */
-INLINE void vi_group(vi a, vi b, vi *first, vi *second)
-{
-    *first = _mm512_unpacklo_epi64(a, b);
-    *second = _mm512_unpackhi_epi64(a, b);
 }
 
 INLINE vi vi_group_order(void)
@@ -341,11 +217,6 @@ INLINE void vi_store_u8(uint8_t *p, vi x, size_t m)
     _mm512_mask_cvtepi32_storeu_epi8(p, first_lanes(m), x);
 }
 
-INLINE vf vf_from_vi(vi x)
-{
-    return _mm512_cvtepi32_ps(x);
-}
-
 INLINE __m256i load_u16(const uint16_t *p, size_t m)
 {
     return m == LANES ? _mm256_loadu_si256((const __m256i *)(const void *)p)
@@ -360,46 +231,15 @@ INLINE void store_u16(uint16_t *p, __m256i x, size_t m)
         _mm256_mask_storeu_epi16(p, first_lanes(m), x);
 }
 
-INLINE vf vf_load_f16(const uint16_t *p, size_t m)
-{
-    return _mm512_cvtph_ps(load_u16(p, m));
-}
+#include "fold/simd/x86.h"
 
-INLINE void vf_store_f16(uint16_t *p, vf x, size_t m)
-{
-    store_u16(p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), m);
-}
-
-/* The bits as they are: a signalling NaN stays one. */
-INLINE vf vf_load_bf16_bits(const uint16_t *p, size_t m)
-{
-    return _mm512_castsi512_ps(
-        _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_u16(p, m)), 16));
-}
-
+/* ---- words that are made of those ---------------------------------------- */
 INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
 {
     const vf x = vf_load_bf16_bits(p, m);
-    const vi bits = _mm512_castps_si512(x);
-    return _mm512_castsi512_ps(
+    const vi bits = bits_of(x);
+    return vf_of(
         _mm512_mask_or_epi32(bits, vf_is_nan(x), bits, vi_set(0x400000)));
-}
-
-/* ---- words: two bf16 in the 32 bits of a lane, the first in the low half ----
- */
-/* sum + the products of both halves. */
-INLINE vf vf_dot_pairs(vf sum, vf a, vf b)
-{
-#ifdef __AVX512BF16__
-    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
-#else
-    const vi high = vi_set(0xffff0000U);
-    const vi x = _mm512_castps_si512(a), y = _mm512_castps_si512(b);
-    sum = vf_fma(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
-                 _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)), sum);
-    return vf_fma(_mm512_castsi512_ps(_mm512_and_si512(x, high)),
-                  _mm512_castsi512_ps(_mm512_and_si512(y, high)), sum);
-#endif
 }
 
 /*
@@ -412,45 +252,25 @@ INLINE __m256i round_to_bf16(vf x)
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
+INLINE vf vf_dot_pairs(vf sum, vf a, vf b)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+}
+
 INLINE vf vf_pair(vf low, vf high)
 {
     const vi order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11,
                                       26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
                                       20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const vi both = (vi)_mm512_cvtne2ps_pbh(high, low);
-    return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
+    return vf_of(_mm512_permutexvar_epi16(order, both));
 }
 #else
-INLINE vi round_to_words(vf x)
-{
-    const vi bits = _mm512_castps_si512(x);
-    const vi odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), vi_set(1));
-    const vi rounded = vi_add(vi_add(bits, vi_set(0x7FFF)), odd);
-    const vi result = vi_select(
-        vf_is_nan(x), _mm512_or_si512(bits, vi_set(0x400000)), rounded);
-    return _mm512_srli_epi32(result, 16);
-}
-
 INLINE __m256i round_to_bf16(vf x)
 {
     return _mm512_cvtepi32_epi16(round_to_words(x));
 }
-
-/* Two vectors, rounded, as words. */
-INLINE vf vf_pair(vf low, vf high)
-{
-    const vi shifted = _mm512_slli_epi32(round_to_words(high), 16);
-    return _mm512_castsi512_ps(_mm512_or_si512(round_to_words(low), shifted));
-}
 #endif
-
-/* Two rows of bf16 as words. */
-INLINE vf vf_pair_bits(const uint16_t *low, const uint16_t *high)
-{
-    const vi a = _mm512_cvtepu16_epi32(load_u16(low, LANES));
-    const vi b = _mm512_cvtepu16_epi32(load_u16(high, LANES));
-    return _mm512_castsi512_ps(_mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
-}
 
 INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
 {
