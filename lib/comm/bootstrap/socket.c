@@ -38,63 +38,51 @@ static socklen_t address_of(const char *name, struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
-int lsi_listen(const char *name, int backlog)
+/* Closes a socket that a call has failed with. */
+static int close_failed(int fd)
 {
-    struct sockaddr_un address;
-    const socklen_t length = address_of(name, &address);
-    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    if (bind(fd, (struct sockaddr *)&address, length) != 0 ||
-        listen(fd, backlog) != 0) {
-        const int error = errno;
-        close(fd);
-        return -error;
-    }
-    return fd;
-}
-
-int lsi_connect(const char *name)
-{
-    struct sockaddr_un address;
-    const socklen_t length = address_of(name, &address);
-    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    if (connect(fd, (struct sockaddr *)&address, length) != 0) {
-        const int error = errno;
-        close(fd);
-        return -error;
-    }
-    return fd;
-}
-
-int lsi_show_name(const char *name)
-{
-    struct sockaddr_un address;
-    const socklen_t length = address_of(name, &address);
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    if (bind(fd, (struct sockaddr *)&address, length) == 0)
-        return fd;
     const int error = errno;
     close(fd);
     return -error;
 }
 
-bool lsi_name_is_shown(const char *name)
+/* A socket that is connected to the name, or bound to it; or -errno. */
+static int open_socket(const char *name, int type, bool connects)
 {
     struct sockaddr_un address;
     const socklen_t length = address_of(name, &address);
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr *const at = (struct sockaddr *)&address;
+    const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return true; /* for all that is known */
-    const bool refused =
-        connect(fd, (struct sockaddr *)&address, length) != 0 &&
-        errno == ECONNREFUSED;
-    close(fd);
-    return !refused;
+        return -errno;
+    const int result =
+        connects ? connect(fd, at, length) : bind(fd, at, length);
+    return result == 0 ? fd : close_failed(fd);
+}
+
+int lsi_listen(const char *name, int backlog)
+{
+    const int fd = open_socket(name, SOCK_SEQPACKET, false);
+    return fd < 0 || listen(fd, backlog) == 0 ? fd : close_failed(fd);
+}
+
+int lsi_connect(const char *name)
+{
+    return open_socket(name, SOCK_SEQPACKET, true);
+}
+
+int lsi_show_name(const char *name)
+{
+    return open_socket(name, SOCK_DGRAM, false);
+}
+
+/* Shown, for all that is known, unless the kernel refuses. */
+bool lsi_name_is_shown(const char *name)
+{
+    const int fd = open_socket(name, SOCK_DGRAM, true);
+    if (fd >= 0)
+        close(fd);
+    return fd != -ECONNREFUSED;
 }
 
 int lsi_same_user(int fd)
