@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "comm/core/collective.h"
-#include "comm/core/refusal.h"
 #include "comm/core/wait.h"
 
 ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)

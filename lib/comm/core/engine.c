@@ -10,7 +10,6 @@
 #include "comm/core/counts.h"
 #include "comm/core/message.h"
 #include "comm/core/paths.h"
-#include "comm/core/refusal.h"
 #include "comm/health/failure.h"
 #include "comm/health/mismatch.h"
 #include "comm/health/recorder.h"
@@ -19,6 +18,8 @@
 #include "comm/state/channels.h"
 #include "comm/state/forks.h"
 #include "observe/spans.h"
+
+enum { CALL_BYTES = 128 };
 
 bool lsi_all_completed(ls_group *group, uint64_t sequence)
 {
@@ -133,6 +134,14 @@ static void publish_data(lsi_collective *op)
     offer->able |= begin_ahead(op, offer->able);
 }
 
+/* Writes why this rank cannot take part into its cell. */
+static void publish_refusal(const lsi_collective *op, lsi_cell *cell)
+{
+    assert(op->call.refusal != LS_OK);
+    snprintf((char *)cell->payload, LSI_REASON_BYTES, "%s", op->reason);
+    cell->bytes = LSI_REASON_BYTES;
+}
+
 /* Publishes the arrival if the cell's last use is over for everybody. */
 static bool enter(lsi_collective *op)
 {
@@ -144,7 +153,7 @@ static bool enter(lsi_collective *op)
     lsi_cell *cell = lsi_cell_of(group, op->sequence, group->rank);
     const lsi_fingerprint print = lsi_fingerprint_of(&op->call);
     if (op->call.refusal != LS_OK)
-        lsi_publish_refusal(op, cell);
+        publish_refusal(op, cell);
     else
         publish_data(op);
     /* Last, beside the stamp: a rank that looks for it takes the line away. */
@@ -275,6 +284,25 @@ static void finish(lsi_collective *op, ls_status status)
         lsi_wake_all(group);
 }
 
+/* Says who refused and why, once all have arrived. */
+static ls_status report_refusal(const lsi_collective *op)
+{
+    char name[CALL_BYTES];
+    const int own = op->group->rank;
+    const int rank = op->call.refusal != LS_OK ? own : op->refuser;
+    assert(rank >= 0 && op->phase == 1);
+    const lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
+    const char *reason = (const char *)cell->payload;
+    const lsi_call call =
+        lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
+    if (rank == own)
+        return lsi_fail(call.refusal, "%s", reason);
+    return lsi_fail(call.refusal, "rank %d cannot take part in %s, #%llu: %.*s",
+                    rank, lsi_call_text(&op->call, name, sizeof(name)),
+                    (unsigned long long)op->sequence, LSI_REASON_BYTES - 1,
+                    reason);
+}
+
 static ls_status advance(lsi_collective *op)
 {
     assert(op->state >= LSI_COLLECTIVE_ENTERED && !op->done);
@@ -283,7 +311,7 @@ static ls_status advance(lsi_collective *op)
         op->state = LSI_COLLECTIVE_RUNNING;
         lsi_record_arrived(op);
         if (op->call.refusal != LS_OK || op->refuser >= 0)
-            return lsi_report_refusal(op);
+            return report_refusal(op);
         LS_TRY(agree_on_algorithm(op));
     }
     return op->algorithm->run(op);

@@ -59,6 +59,9 @@ typedef struct lsi_block_table {
     size_t room; /* ranks that there is memory for */
 } lsi_block_table;
 
+/* Of the sentence of a rank that cannot take part, in its cell. */
+enum { LSI_REASON_BYTES = 512 };
+
 struct lsi_collective {
     lsi_collective *next;
     ls_group *group;
