@@ -21,31 +21,7 @@
 #include "comm/health/recorder.h"
 #include "comm/state/channels.h"
 
-/* ---- lists --------------------------------------------------------------- */
-
-static void append(lsi_message_list *list, lsi_message *message)
-{
-    message->next = NULL;
-    if (list->first == NULL)
-        list->first = message;
-    else
-        list->last->next = message;
-    list->last = message;
-}
-
-static void strike(lsi_message_list *list, lsi_message *message)
-{
-    lsi_message *before = NULL;
-    for (lsi_message *at = list->first; at != message; at = at->next)
-        before = at;
-    if (before == NULL)
-        list->first = message->next;
-    else
-        before->next = message->next;
-    if (list->last == message)
-        list->last = before;
-    message->next = NULL;
-}
+/* ---- streams -------------------------------------------------------------- */
 
 static lsi_stream *stream_from(const ls_group *group, int peer)
 {
@@ -99,15 +75,20 @@ static bool is_for_any(const lsi_message *message)
     return message->peer == LS_ANY_RANK;
 }
 
+/* Where a receive waits for its message. */
+static lsi_message_list *list_of(ls_group *group, const lsi_message *message)
+{
+    return is_for_any(message) ? &group->streams.any
+                               : &stream_from(group, message->peer)->waiting;
+}
+
 /* A receive has got its message. */
 static void settle(ls_group *group, lsi_message *message, int peer,
                    uint64_t tag)
 {
     assert(is_for_any(message) || message->peer == peer);
     assert(tags_match(message->tag, tag));
-    strike(is_for_any(message) ? &group->streams.any
-                               : &stream_from(group, peer)->waiting,
-           message);
+    (void)lsi_message_strike(list_of(group, message), message);
     if (is_for_any(message))
         group->streams.served = peer;
     message->peer = peer;
@@ -119,28 +100,14 @@ void lsi_matching_ask(ls_group *group, lsi_message *message)
 {
     assert(message->turn == 0 && !message->done);
     message->turn = ++group->streams.turns;
-    append(is_for_any(message) ? &group->streams.any
-                               : &stream_from(group, message->peer)->waiting,
-           message);
+    lsi_message_append(list_of(group, message), message);
     activate_from(group, message->peer);
     group->streams.fresh = true;
 }
 
-static bool holds(const lsi_message_list *list, const lsi_message *message)
-{
-    const lsi_message *at = list->first;
-    while (at != NULL && at != message)
-        at = at->next;
-    return at != NULL;
-}
-
 void lsi_matching_withdraw(ls_group *group, lsi_message *message)
 {
-    lsi_message_list *list = is_for_any(message)
-                                 ? &group->streams.any
-                                 : &stream_from(group, message->peer)->waiting;
-    if (holds(list, message))
-        strike(list, message);
+    (void)lsi_message_strike(list_of(group, message), message);
 }
 
 /* ---- probes -------------------------------------------------------------- */
@@ -219,7 +186,7 @@ static void deliver(ls_group *group, lsi_message *kept)
         lsi_record_message_end(group, to);
     to->done = true;
     group->activity++;
-    strike(&group->streams.kept, kept);
+    (void)lsi_message_strike(&group->streams.kept, kept);
     lsi_free(kept);
 }
 
@@ -262,7 +229,7 @@ void lsi_matching_forget(ls_group *group)
 {
     while (group->streams.kept.first != NULL) {
         lsi_message *kept = group->streams.kept.first;
-        strike(&group->streams.kept, kept);
+        (void)lsi_message_strike(&group->streams.kept, kept);
         lsi_free(kept);
     }
 }
@@ -279,7 +246,7 @@ static bool is_wanted(const ls_group *group, const lsi_stream *stream)
 ls_status lsi_matching_next(ls_group *group, lsi_stream *stream, bool any)
 {
     lsi_envelope envelope;
-    assert(stream->matches && stream->first == NULL);
+    assert(stream->matches && stream->queue.first == NULL);
     if (!is_wanted(group, stream))
         return LS_OK;
     const ls_status status =
@@ -293,11 +260,11 @@ ls_status lsi_matching_next(ls_group *group, lsi_stream *stream, bool any)
         return LS_IN_PROGRESS;
     if (to == NULL) {
         LS_TRY(keep(group, stream, &envelope, &to));
-        append(&group->streams.kept, to);
+        lsi_message_append(&group->streams.kept, to);
     } else {
         settle(group, to, stream->peer, envelope.tag);
     }
-    stream->first = to;
+    stream->queue.first = to;
     return LS_OK;
 }
 
@@ -307,7 +274,7 @@ ls_status lsi_matching_serve(ls_group *group)
     LS_TRY(serve_kept(group));
     for (int i = 1; i <= size && group->streams.any.first != NULL; i++) {
         lsi_stream *stream = stream_from(group, (served + i) % size);
-        if (stream->first != NULL)
+        if (stream->queue.first != NULL)
             continue;
         const ls_status status = lsi_matching_next(group, stream, true);
         if (status != LS_OK && status != LS_IN_PROGRESS)

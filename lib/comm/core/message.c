@@ -16,11 +16,7 @@
 
 static void enqueue(ls_group *group, lsi_stream *stream, lsi_message *message)
 {
-    if (stream->first == NULL)
-        stream->first = message;
-    else
-        stream->last->next = message;
-    stream->last = message;
+    lsi_message_append(&stream->queue, message);
     if (!stream->active) {
         stream->active = true;
         stream->next_active = group->streams.active;
@@ -76,23 +72,6 @@ void lsi_message_ask(ls_group *group, lsi_message *message, lsi_buffer buffer,
     lsi_matching_ask(group, message);
 }
 
-static void strike(lsi_stream *stream, const lsi_message *message)
-{
-    lsi_message *before = NULL, *at = stream->first;
-    while (at != NULL && at != message) {
-        before = at;
-        at = at->next;
-    }
-    if (at == NULL)
-        return;
-    if (before == NULL)
-        stream->first = at->next;
-    else
-        before->next = at->next;
-    if (stream->last == at)
-        stream->last = before;
-}
-
 /* A receive that has begun is in its stream, and the others wait apart. */
 void lsi_message_withdraw(ls_group *group, lsi_message *message)
 {
@@ -103,8 +82,9 @@ void lsi_message_withdraw(ls_group *group, lsi_message *message)
     if (receives)
         lsi_matching_withdraw(group, message);
     if (message->peer != LS_ANY_RANK)
-        strike(&group->streams.of[LSI_CHANNEL_USER][receives][message->peer],
-               message);
+        (void)lsi_message_strike(
+            &group->streams.of[LSI_CHANNEL_USER][receives][message->peer].queue,
+            message);
 }
 
 /* ---- moving -------------------------------------------------------------- */
@@ -113,7 +93,7 @@ static void finish(ls_group *group, lsi_stream *stream, lsi_message *message)
 {
     assert(message->opened && !message->done);
     group->activity++;
-    stream->first = stream->matches ? NULL : message->next;
+    stream->queue.first = stream->matches ? NULL : message->next;
     if (message->kept) {
         lsi_matching_complete(group, message);
         return;
@@ -126,10 +106,10 @@ static void finish(ls_group *group, lsi_stream *stream, lsi_message *message)
 static ls_status move_stream(ls_group *group, lsi_stream *stream)
 {
     for (;;) {
-        if (stream->first == NULL && stream->matches) {
+        if (stream->queue.first == NULL && stream->matches) {
             LS_TRY(lsi_matching_next(group, stream, false));
         }
-        lsi_message *message = stream->first;
+        lsi_message *message = stream->queue.first;
         if (message == NULL)
             return LS_OK;
         const ls_status status =

@@ -38,7 +38,8 @@ static bool is_awaited(const ls_group *group, int rank)
     const lsi_streams *streams = &group->streams;
     const lsi_probe *probe = streams->probe;
     for (const lsi_stream *s = streams->active; s != NULL; s = s->next_active)
-        if (s->peer == rank && (s->first != NULL || s->waiting.first != NULL))
+        if (s->peer == rank &&
+            (s->queue.first != NULL || s->waiting.first != NULL))
             return true;
     if (probe != NULL && probe->peer == rank)
         return true;

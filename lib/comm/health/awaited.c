@@ -54,16 +54,13 @@ void lsi_awaited_note(ls_group *group)
 static bool awaited_call(const ls_group *group, char *text, size_t bytes)
 {
     const lsi_collective *op = group->queue.first;
-    const lsi_stream *stream = lsi_stream_awaited(group);
-    const lsi_message *message = group->streams.any.first;
+    const lsi_message *message = lsi_message_awaited(group);
     if (op != NULL) {
         const int used =
             snprintf(text, bytes, "#%llu ", (unsigned long long)op->sequence);
         (void)lsi_call_text(&op->call, text + used, bytes - (size_t)used);
         return true;
     }
-    if (stream != NULL)
-        message = stream->first != NULL ? stream->first : stream->waiting.first;
     if (message == NULL)
         return false;
     const lsi_call call = {.operation = message->operation,

@@ -144,10 +144,7 @@ static lsi_record *awaited(ls_group *group)
     if (group->queue.first != NULL)
         return find(group->recording.recorder->collective,
                     group->queue.first->sequence);
-    const lsi_stream *stream = lsi_stream_awaited(group);
-    const lsi_message *message = group->streams.any.first;
-    if (stream != NULL)
-        message = stream->first != NULL ? stream->first : stream->waiting.first;
+    const lsi_message *message = lsi_message_awaited(group);
     if (message == NULL || message->record == 0)
         return NULL;
     return find(group->recording.recorder->message, message->record);

@@ -37,8 +37,7 @@ typedef struct lsi_wire_request {
  */
 typedef struct lsi_stream {
     lsi_channel *channel;
-    lsi_message *first, *last;
-    lsi_message_list waiting;
+    lsi_message_list queue, waiting;
     struct lsi_stream *next_active;
     uint64_t position; /* bytes this end has written or read */
     uint64_t credits;  /* between nodes: given or taken; internode_channel.c */
@@ -92,6 +91,35 @@ struct lsi_message {
     bool done;
     lsi_wire_message wire;
 };
+
+static inline void lsi_message_append(lsi_message_list *list,
+                                      lsi_message *message)
+{
+    message->next = NULL;
+    if (list->first == NULL)
+        list->first = message;
+    else
+        list->last->next = message;
+    list->last = message;
+}
+
+/* Takes a message off a list; false if it is not there. */
+static inline bool lsi_message_strike(lsi_message_list *list,
+                                      const lsi_message *message)
+{
+    lsi_message *before = NULL;
+    lsi_message **link = &list->first;
+    while (*link != NULL && *link != message) {
+        before = *link;
+        link = &before->next;
+    }
+    if (*link == NULL)
+        return false;
+    *link = message->next;
+    if (list->last == message)
+        list->last = before;
+    return true;
+}
 
 /* What a user wants to know of a message that has not been received. */
 typedef struct lsi_probe {

@@ -403,10 +403,20 @@ static inline unsigned char *lsi_window(const ls_group *group, int rank)
 static inline const lsi_stream *lsi_stream_awaited(const ls_group *group)
 {
     const lsi_stream *stream = group->streams.active;
-    while (stream != NULL && stream->first == NULL &&
+    while (stream != NULL && stream->queue.first == NULL &&
            stream->waiting.first == NULL)
         stream = stream->next_active;
     return stream;
+}
+
+/* The message that moves, or is waited for, if none of a collective is. */
+static inline const lsi_message *lsi_message_awaited(const ls_group *group)
+{
+    const lsi_stream *stream = lsi_stream_awaited(group);
+    if (stream == NULL)
+        return group->streams.any.first;
+    return stream->queue.first != NULL ? stream->queue.first
+                                       : stream->waiting.first;
 }
 
 static inline bool lsi_has_failed(const ls_group *group)
