@@ -11,8 +11,6 @@
 #include "comm/health/sigterm.h"
 #include "comm/net/arrivals.h"
 #include "comm/net/control.h"
-#include "comm/net/internode_channel.h"
-#include "comm/net/wire_hooks.h"
 #include "comm/node/transport.h"
 #include "comm/schedule/nodes.h"
 #include "comm/state/channels.h"

@@ -14,7 +14,7 @@
 #include "comm/api/group.h"
 #include "comm/bootstrap/rendezvous_server.h"
 #include "comm/bootstrap/socket.h"
-#include "comm/node/shm.h"
+#include "comm/node/transport.h"
 
 /* Rank 0 gives up first, so that its reason reaches the others. */
 #define GRACE_SECONDS 1.0

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/rendezvous.h"
-#include "comm/node/shm.h"
+#include "comm/node/transport.h"
 
 enum { EVERYBODY = LSI_MAX_RANKS, COUNT_BYTES = 256, MORE_BYTES = 32 };
 

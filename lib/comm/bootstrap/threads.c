@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/group.h"
-#include "comm/node/inproc.h"
 #include "comm/node/rank_cpus.h"
+#include "comm/node/transport.h"
 #include "fold/fold.h"
 
 static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)

@@ -131,6 +131,9 @@ bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
                             const void *data, size_t bytes, int rank, int tag);
 bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request);
 
+/* What only a group that spans nodes does. */
+extern const lsi_internode_hooks lsi_wire_hooks;
+
 /* Nobody will receive what may still come for the group. */
 void lsi_wire_retire(const lsi_internode *net);
 

@@ -9,8 +9,6 @@
  * empty message the other way: a credit. A sender with too few waits for the
  * next one before it goes on.
  */
-#include "comm/net/internode_channel.h"
-
 #include <assert.h>
 #include <stdint.h>
 

@@ -1,5 +1,4 @@
-#include "comm/net/wire_hooks.h"
-
+/* What only a group that spans nodes does: the hooks of its channels. */
 #include "base/error.h"
 #include "comm/health/awaited.h"
 #include "comm/net/arrivals.h"

@@ -13,8 +13,6 @@
  * process_vm_readv copies straight from another process, if the kernel allows
  * it (remote.c).
  */
-#include "comm/node/channel_memory.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

@@ -3,8 +3,6 @@
  * and has the same address for all, so that tools that follow addresses (the
  * thread sanitizer) see what the ranks do to each other.
  */
-#include "comm/node/inproc.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +11,8 @@
 #include "base/error.h"
 #include "base/held.h"
 #include "base/memory.h"
-#include "comm/node/channel_memory.h"
+#include "comm/node/transport.h"
+#include "comm/state/state.h"
 
 typedef struct range {
     struct range *next;

@@ -18,7 +18,6 @@
 #include "base/held.h"
 #include "base/proc.h"
 #include "comm/health/failure.h"
-#include "comm/node/channel_memory.h"
 #include "comm/state/channels.h"
 
 /* What others read as a test; the value differs from process to process. */

@@ -10,8 +10,6 @@
  * that, too, when the process ends, but also when it closes a descriptor of the
  * file that somebody else has opened.
  */
-#include "comm/node/shm.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -23,10 +21,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/node/channel_memory.h"
 #include "comm/node/huge.h"
 #include "comm/node/life.h"
+#include "comm/node/transport.h"
 #include "comm/state/segment.h"
+#include "comm/state/state.h"
 
 #define FILE_BYTES ((off_t)1 << 62)
 

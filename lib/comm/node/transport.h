@@ -73,4 +73,19 @@ static inline void lsi_node_memory_release(lsi_node_memory *node)
 /* A number for a new job. */
 uint64_t lsi_job_number(void);
 
+/* ---- the kinds of node --------------------------------------------------- */
+
+/* The memory of one process, for threads that play ranks. */
+ls_status lsi_node_memory_inproc(lsi_node_memory **out);
+
+/*
+ * Memory of processes. Takes over a memfd that all processes of the job hold
+ * (closed on failure too) and marks the caller as `rank`, alive until its
+ * process ends.
+ */
+ls_status lsi_node_memory_shm(int memfd, int rank, lsi_node_memory **out);
+
+/* A new file for a job, large enough for ever and empty. */
+ls_status lsi_shm_create(int *memfd);
+
 #endif

@@ -207,6 +207,10 @@ typedef struct lsi_channel_kind {
     bool (*alive)(const ls_group *group, int rank);
 } lsi_channel_kind;
 
+extern const lsi_channel_kind lsi_channel_process; /* a thread of this one */
+extern const lsi_channel_kind lsi_channel_memory;  /* another, on this node */
+extern const lsi_channel_kind lsi_channel_wire;    /* on another node */
+
 typedef struct lsi_peer {
     const lsi_channel_kind *channel;
     int local_rank; /* among the ranks of this node; -1: on another one */
