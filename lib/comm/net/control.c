@@ -91,9 +91,9 @@ void lsi_control_tell_awaits(ls_group *group)
 ls_status lsi_control_listen(ls_group *group)
 {
     lsi_internode *net = group->net;
-    return lsi_internode_receive_any(group, &net->receive_control,
-                                     &net->received, sizeof(net->received),
-                                     LSI_TAG_CONTROL);
+    return lsi_internode_receive(group, &net->receive_control, &net->received,
+                                 sizeof(net->received), LSI_WIRE_ANYBODY,
+                                 LSI_TAG_CONTROL);
 }
 
 static bool is_rank(const ls_group *group, int rank)

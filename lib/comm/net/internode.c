@@ -6,12 +6,24 @@
 #include "base/error.h"
 #include "base/held.h"
 #include "base/memory.h"
+#include "base/module.h"
 #include "comm/core/engine.h"
 #include "comm/health/failure.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the processes of the wire ------------------------------------------- */
+
+ls_status lsi_wire_load(const char *name, const lsi_wire **out)
+{
+    /* Libraries load parts of their own, which look for their symbols. */
+    static const lsi_module_kind wires = {LSI_WIRE_SYMBOL, LSI_WIRE_VERSION,
+                                          true};
+    const void *table = NULL;
+    LS_TRY(lsi_module_load(name, &wires, &table));
+    *out = table;
+    return LS_OK;
+}
 
 void lsi_wire_lock(void)
 {
@@ -72,16 +84,6 @@ static ls_status lost(ls_group *group, int rank)
     return lsi_report_failure(group);
 }
 
-static ls_status took_off(ls_group *group, lsi_wire_request *request,
-                          int result)
-{
-    if (result != 0)
-        return lost(group, request->rank);
-    request->pending = true;
-    enlist(group->net, request);
-    return LS_OK;
-}
-
 ls_status lsi_internode_garbled(ls_group *group, int rank)
 {
     lsi_post_failure(group,
@@ -99,82 +101,6 @@ static int tag_of(const lsi_internode *net, int rank, int about)
     return net->id[rank] * LSI_TAGS + about;
 }
 
-ls_status lsi_internode_send(ls_group *group, lsi_wire_request *request,
-                             const void *data, size_t bytes, int rank, int tag)
-{
-    lsi_internode *net = group->net;
-    *request = (lsi_wire_request){.rank = rank};
-    pthread_mutex_lock(&lock);
-    const int result =
-        net->wire->send(data, bytes, net->peer[rank], net->world[group->rank],
-                        tag_of(net, rank, tag), &request->ticket);
-    pthread_mutex_unlock(&lock);
-    return took_off(group, request, result);
-}
-
-/* From a rank, or from anybody if that is LSI_WIRE_ANYBODY. */
-static ls_status receive(ls_group *group, lsi_wire_request *request,
-                         lsi_buffer to, int rank, int tag)
-{
-    lsi_internode *net = group->net;
-    const bool anybody = rank == LSI_WIRE_ANYBODY;
-    const int peer = anybody ? LSI_WIRE_ANYBODY : net->peer[rank];
-    const int from = anybody ? 0 : net->world[rank];
-    pthread_mutex_lock(&lock);
-    const int result =
-        net->wire->receive(to.data, to.count, peer, from,
-                           tag_of(net, group->rank, tag), &request->ticket);
-    pthread_mutex_unlock(&lock);
-    return took_off(group, request, result);
-}
-
-ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
-                                void *data, size_t bytes, int rank, int tag)
-{
-    *request = (lsi_wire_request){.rank = rank, .receives = true};
-    return receive(group, request, (lsi_buffer){data, bytes, LS_U8}, rank, tag);
-}
-
-ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request)
-{
-    int64_t bytes = -1;
-    if (!request->pending)
-        return LS_OK;
-    pthread_mutex_lock(&lock);
-    const int result = group->net->wire->test(&request->ticket, &bytes);
-    pthread_mutex_unlock(&lock);
-    if (result == 0 && bytes < 0)
-        return LS_IN_PROGRESS;
-    strike(request);
-    if (result != 0)
-        return lost(group, request->rank);
-    request->bytes = (size_t)bytes;
-    group->activity++;
-    return LS_OK;
-}
-
-bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request)
-{
-    int64_t bytes = -1;
-    if (!request->pending)
-        return true;
-    pthread_mutex_lock(&lock);
-    const int result = net->wire->test(&request->ticket, &bytes);
-    pthread_mutex_unlock(&lock);
-    if (result == 0 && bytes < 0)
-        return false;
-    strike(request);
-    return true;
-}
-
-ls_status lsi_internode_receive_any(ls_group *group, lsi_wire_request *request,
-                                    void *data, size_t bytes, int tag)
-{
-    *request = (lsi_wire_request){.receives = true};
-    return receive(group, request, (lsi_buffer){data, bytes, LS_U8},
-                   LSI_WIRE_ANYBODY, tag);
-}
-
 bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
                             const void *data, size_t bytes, int rank, int tag)
 {
@@ -187,6 +113,68 @@ bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
     if (request->pending)
         enlist(net, request);
     return request->pending;
+}
+
+ls_status lsi_internode_send(ls_group *group, lsi_wire_request *request,
+                             const void *data, size_t bytes, int rank, int tag)
+{
+    return lsi_internode_try_send(group->net, request, data, bytes, rank, tag)
+               ? LS_OK
+               : lost(group, rank);
+}
+
+ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
+                                void *data, size_t bytes, int rank, int tag)
+{
+    lsi_internode *net = group->net;
+    const bool anybody = rank == LSI_WIRE_ANYBODY;
+    const int peer = anybody ? LSI_WIRE_ANYBODY : net->peer[rank];
+    const int from = anybody ? 0 : net->world[rank];
+    *request = (lsi_wire_request){.rank = anybody ? 0 : rank, .receives = true};
+    pthread_mutex_lock(&lock);
+    request->pending = net->wire->receive(data, bytes, peer, from,
+                                          tag_of(net, group->rank, tag),
+                                          &request->ticket) == 0;
+    pthread_mutex_unlock(&lock);
+    if (!request->pending)
+        return lost(group, request->rank);
+    enlist(net, request);
+    return LS_OK;
+}
+
+/* Whether a pending message is over; then *result is what the wire says. */
+static bool is_over(const lsi_internode *net, lsi_wire_request *request,
+                    int *result)
+{
+    int64_t bytes = -1;
+    pthread_mutex_lock(&lock);
+    *result = net->wire->test(&request->ticket, &bytes);
+    pthread_mutex_unlock(&lock);
+    if (*result == 0 && bytes < 0)
+        return false;
+    strike(request);
+    if (*result == 0)
+        request->bytes = (size_t)bytes;
+    return true;
+}
+
+ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request)
+{
+    int result;
+    if (!request->pending)
+        return LS_OK;
+    if (!is_over(group->net, request, &result))
+        return LS_IN_PROGRESS;
+    if (result != 0)
+        return lost(group, request->rank);
+    group->activity++;
+    return LS_OK;
+}
+
+bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request)
+{
+    int result;
+    return !request->pending || is_over(net, request, &result);
 }
 
 void lsi_wire_retire(const lsi_internode *net)

@@ -35,7 +35,10 @@ enum {
 /* A sender is ahead of its receiver by less than two of these + a fragment. */
 enum { LSI_CREDIT_BYTES = 512 * 1024 };
 
-/* Posts a message to, or from, a rank of the group. */
+/*
+ * Posts a message to, or from, a rank of the group. A receive may name
+ * LSI_WIRE_ANYBODY: whoever sends first with that tag.
+ */
 ls_status lsi_internode_send(ls_group *group, lsi_wire_request *request,
                              const void *data, size_t bytes, int rank, int tag);
 ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
@@ -46,10 +49,6 @@ ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request);
 
 /* Fails the group: a rank has sent words that no rank can have sent. */
 ls_status lsi_internode_garbled(ls_group *group, int rank);
-
-/* As lsi_internode_receive, from whoever sends first with that tag. */
-ls_status lsi_internode_receive_any(ls_group *group, lsi_wire_request *request,
-                                    void *data, size_t bytes, int tag);
 
 /* Into how many fragments so many bytes are cut. */
 size_t lsi_bulk_fragments(size_t bytes);
@@ -62,6 +61,9 @@ size_t lsi_bulk_fragments(size_t bytes);
 ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk);
 
 /* ---- the processes of the wire ------------------------------------------- */
+
+/* Loads the module of a wire, as lsi_module_load. */
+ls_status lsi_wire_load(const char *name, const lsi_wire **out);
 
 /*
  * Several threads may use groups, but only one at a time the wire. Who calls

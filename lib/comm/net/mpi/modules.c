@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/module.h"
-#include "comm/net/modules.h"
+#include "comm/net/internode.h"
 
 typedef struct mpi {
     const char *name;   /* as LOCKSTEP_MPI has it */

@@ -9,7 +9,7 @@
 
 #include "base/proc.h"
 #include "base/variables.h"
-#include "comm/net/modules.h"
+#include "comm/net/internode.h"
 
 /* ---- loading ------------------------------------------------------------- */
 
