@@ -46,4 +46,13 @@ void lsi_group_look_around(ls_group *group);
 /* Waits for all members, looks around, adopts LOCKSTEP_SELECT. Collective. */
 ls_status lsi_group_settle(ls_group *group);
 
+/*
+ * Makes a group of the same ranks with a queue of its own, so that what is
+ * started there need not come in the same place among the collectives of
+ * `group` on all ranks. It reduces the shared buffers of `group` in place, and
+ * counts into the counters of `group`. No shared buffers are allocated with
+ * it. To be closed before `group`. Collective.
+ */
+ls_status lsi_group_dup(ls_group *group, ls_group **out);
+
 #endif

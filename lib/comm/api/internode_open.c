@@ -9,7 +9,6 @@
 #include "comm/core/agree.h"
 #include "comm/health/dump.h"
 #include "comm/health/sigterm.h"
-#include "comm/net/arrivals.h"
 #include "comm/net/control.h"
 #include "comm/node/transport.h"
 #include "comm/schedule/nodes.h"

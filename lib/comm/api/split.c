@@ -3,8 +3,6 @@
  * part, on each node, reserves a range for its control region and tells the
  * others where.
  */
-#include "comm/api/split.h"
-
 #include <assert.h>
 
 #include "base/error.h"

@@ -12,8 +12,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/group.h"
-#include "comm/bootstrap/rendezvous_server.h"
-#include "comm/bootstrap/socket.h"
 #include "comm/node/transport.h"
 
 /* Rank 0 gives up first, so that its reason reaches the others. */

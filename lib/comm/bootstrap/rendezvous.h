@@ -9,6 +9,7 @@
 #ifndef LS_COMM_BOOTSTRAP_RENDEZVOUS_H
 #define LS_COMM_BOOTSTRAP_RENDEZVOUS_H
 
+#include "comm/bootstrap/socket.h"
 #include "comm/bootstrap/transports.h"
 
 /*
@@ -17,5 +18,9 @@
  */
 enum { LSI_LOOK_MS = 100 };
 #define LSI_SAY_SECONDS 5.0
+
+/* Rank 0's side. */
+ls_status lsi_rendezvous_serve(const lsi_world *world, lsi_deadline deadline,
+                               ls_group **out);
 
 #endif

@@ -1,4 +1,5 @@
-#include "comm/bootstrap/rendezvous_server.h"
+/* The side of rank 0, which lets the others in. */
+#include "comm/bootstrap/rendezvous.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +13,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/group.h"
-#include "comm/bootstrap/rendezvous.h"
 #include "comm/node/transport.h"
 
 enum { EVERYBODY = LSI_MAX_RANKS, COUNT_BYTES = 256, MORE_BYTES = 32 };

@@ -9,13 +9,12 @@
  * All ranks of this node have published, so none of them reads what the same
  * place has held before.
  */
-#include "comm/net/arrivals.h"
-
 #include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/net/internode.h"
 #include "comm/schedule/tree.h"
 #include "comm/state/bell.h"
 #include "comm/state/channels.h"

@@ -142,6 +142,14 @@ void lsi_wire_retire(const lsi_internode *net);
 /* Gives up all that is not done. */
 void lsi_internode_cancel_all(lsi_internode *net);
 
+/* ---- arrivals in collectives, passed on between nodes -------------------- */
+
+ls_status lsi_arrivals_open(lsi_arrivals *arrivals, size_t ranks);
+void lsi_arrivals_close(lsi_arrivals *arrivals);
+
+/* Passes on what can be; does nothing on any but a node's first rank. */
+ls_status lsi_arrivals_progress(ls_group *group);
+
 /* ---- for algorithms ------------------------------------------------------ */
 
 /*

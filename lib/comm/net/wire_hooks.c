@@ -1,7 +1,6 @@
 /* What only a group that spans nodes does: the hooks of its channels. */
 #include "base/error.h"
 #include "comm/health/awaited.h"
-#include "comm/net/arrivals.h"
 #include "comm/net/control.h"
 
 static ls_status progress(ls_group *group)

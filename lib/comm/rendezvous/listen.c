@@ -1,5 +1,4 @@
-#include "comm/rendezvous/listen.h"
-
+/* Where the server of the rendezvous listens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/rendezvous/secret.h"
+#include "comm/rendezvous/server_state.h"
 
 /*
  * Debian gives a host's own name the address 127.0.1.1, at which no other host

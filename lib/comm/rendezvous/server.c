@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/suspending_clock.h"
-#include "comm/rendezvous/listen.h"
 #include "comm/rendezvous/server_state.h"
 
 enum { MOST_STRANGERS = 256, MOST_PEERS = 16384 };

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "comm/rendezvous/endpoint.h"
 #include "comm/rendezvous/handshake.h"
 #include "comm/rendezvous/link.h"
 #include "comm/rendezvous/server.h"
@@ -47,6 +48,10 @@ struct lsi_store_server {
     int n_peers; /* slots */
     lsi_store_values values;
 };
+
+/* The socket of the rendezvous; see lsi_store_serve. */
+ls_status lsi_store_listen(const lsi_endpoint *endpoint, bool has_secret,
+                           int *out, lsi_store_refusal *why);
 
 /* Takes what it has said so far. */
 void lsi_store_peer_take(lsi_store_server *server, int number);

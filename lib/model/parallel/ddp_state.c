@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/structs.h"
+#include "comm/api/group.h"
 #include "comm/api/same.h"
-#include "comm/api/split.h"
 #include "comm/core/agree.h"
 #include "model/parallel/shard.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "comm/api/split.h"
+#include "comm/api/group.h"
 #include "lockstep/profile.h"
 #include "ranks.h"
 

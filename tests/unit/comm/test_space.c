@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/api/split.h"
+#include "comm/api/group.h"
 #include "comm/health/dump.h"
 #include "holding.h"
 #include "lockstep/parallel.h"
