@@ -9,7 +9,7 @@
 #include "comm/api/check.h"
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
-#include "fold/serial.h"
+#include "fold/fold.h"
 
 static bool is_half(ls_dtype dtype)
 {

@@ -15,7 +15,7 @@
 #include "comm/core/wait.h"
 #include "comm/health/recorder.h"
 #include "comm/state/forks.h"
-#include "fold/serial.h"
+#include "fold/fold.h"
 
 /* A collective to be planned. */
 typedef struct wanted {

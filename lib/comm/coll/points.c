@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "fold/serial.h"
+#include "fold/fold.h"
 
 static bool is_half(ls_dtype dtype)
 {

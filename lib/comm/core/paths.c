@@ -6,7 +6,7 @@
 #include "comm/node/copy.h"
 #include "comm/node/shared.h"
 #include "comm/state/channels.h"
-#include "fold/serial.h"
+#include "fold/fold.h"
 
 enum {
     LARGE = 16 << 20, /* bytes; 10 MB are slower so */

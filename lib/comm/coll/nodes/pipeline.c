@@ -11,7 +11,7 @@
 #include "comm/coll/nest.h"
 #include "comm/coll/points.h"
 #include "comm/net/internode.h"
-#include "fold/serial.h"
+#include "fold/fold.h"
 
 static const lsi_stages *stages_of(const lsi_collective *op)
 {
