@@ -5,22 +5,19 @@
  * half types are in f32, which is what travels; the sum is rounded once.
  */
 #include "base/error.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
 #include "fold/fold.h"
 
-static bool is_half(ls_dtype dtype)
-{
-    return dtype == LS_F16 || dtype == LS_BF16;
-}
-
 static ls_status check(const ls_group *group, const lsi_call *call,
                        const void *send, const void *recv)
 {
     LS_TRY(lsi_check_buffers(group, call, send, recv));
-    if (call->dtype == LS_F32 || call->dtype == LS_F64 || is_half(call->dtype))
+    if (call->dtype == LS_F32 || call->dtype == LS_F64 ||
+        lsi_is_half(call->dtype))
         return LS_OK;
     return lsi_fail(LS_ERR_UNSUPPORTED,
                     "%s: premul_sum is not defined for %s, only for floating "
@@ -33,7 +30,7 @@ static ls_status check(const ls_group *group, const lsi_call *call,
 static void multiply(const lsi_call *call, void *to, const void *from, size_t n,
                      double factor)
 {
-    const ls_dtype wide = is_half(call->dtype) ? LS_F32 : call->dtype;
+    const ls_dtype wide = lsi_is_half(call->dtype) ? LS_F32 : call->dtype;
     const void *src = from;
     if (n == 0)
         return;
@@ -52,9 +49,9 @@ static ls_status prepare(const ls_group *group, const lsi_call *call,
     const size_t blocks = scatters ? (size_t)group->size : 1;
     const size_t n = call->count * blocks;
     const size_t item =
-        is_half(call->dtype) ? sizeof(float) : ls_dtype_size(call->dtype);
+        lsi_is_half(call->dtype) ? sizeof(float) : ls_dtype_size(call->dtype);
     void *products = ready->recv, *block = NULL;
-    if (scatters || is_half(call->dtype)) {
+    if (scatters || lsi_is_half(call->dtype)) {
         LS_TRY(lsi_alloc(&block, n * item, LS_MEMORY_COMM,
                          "products of a reduction"));
         products = block;
@@ -62,7 +59,7 @@ static ls_status prepare(const ls_group *group, const lsi_call *call,
     multiply(call, products, send, n, factor);
     ready->send = products;
     ready->widened.block = block;
-    if (!is_half(call->dtype))
+    if (!lsi_is_half(call->dtype))
         return LS_OK;
     unsigned char *sums = products;
     if (scatters) /* in place */
@@ -83,7 +80,7 @@ static ls_status start(ls_group *group, lsi_call call, lsi_ready ready,
     if (ready.status == LS_OK)
         ready.status = prepare(group, &call, send, factor, &ready);
     call.redop = (ls_reduce_op)(LSI_PREMUL + (int)call.dtype);
-    if (is_half(call.dtype))
+    if (lsi_is_half(call.dtype))
         call.dtype = LS_F32;
     return lsi_request_start_widened(group, call, ready, request);
 }

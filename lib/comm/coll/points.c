@@ -4,16 +4,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "fold/fold.h"
-
-static bool is_half(ls_dtype dtype)
-{
-    return dtype == LS_F16 || dtype == LS_BF16;
-}
 
 ls_dtype lsi_wide_dtype(const lsi_collective *op)
 {
-    return is_half(op->call.dtype) ? LS_F32 : op->call.dtype;
+    return lsi_is_half(op->call.dtype) ? LS_F32 : op->call.dtype;
 }
 
 size_t lsi_wide_bytes(const lsi_collective *op, size_t elements)
@@ -26,7 +22,7 @@ void lsi_widen(const lsi_collective *op, void *to, const void *from,
 {
     if (to == from || elements == 0)
         return;
-    if (is_half(op->call.dtype))
+    if (lsi_is_half(op->call.dtype))
         lsi_serial_convert(to, LS_F32, from, op->call.dtype, elements);
     else
         memcpy(to, from, elements * op->item);
@@ -48,7 +44,7 @@ void lsi_narrow(const lsi_collective *op, void *to, void *from, size_t elements)
     if (op->call.redop == LS_AVG)
         lsi_serial_reduce(from, &src, 1, elements, lsi_wide_dtype(op), LS_SUM,
                           1.0 / op->group->size);
-    if (is_half(op->call.dtype))
+    if (lsi_is_half(op->call.dtype))
         lsi_serial_convert(to, op->call.dtype, from, LS_F32, elements);
     else if (to != from)
         memcpy(to, from, elements * op->item);

@@ -5,19 +5,15 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "model/autograd/ops/ops.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/halves.h"
 
-static bool is_half(ls_dtype dtype)
-{
-    return dtype == LS_BF16 || dtype == LS_F16;
-}
-
 ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype)
 {
     LS_NEED(tape);
-    if (dtype != LS_F32 && !is_half(dtype))
+    if (dtype != LS_F32 && !lsi_is_half(dtype))
         return lsi_fail(LS_ERR_DTYPE,
                         "ls_tape_set_autocast: to %s; it must be bf16, f16, or "
                         "f32 for none",
@@ -120,7 +116,7 @@ ls_tensor *lsi_op_operand(ls_tape *tape, ls_tensor *tensor)
 
 ls_tensor *lsi_op_wide(ls_tape *tape, ls_tensor *tensor)
 {
-    return lsi_tape_is_mixed(tape) && is_half(tensor->dtype)
+    return lsi_tape_is_mixed(tape) && lsi_is_half(tensor->dtype)
                ? ls_cast(tape, tensor, LS_F32)
                : tensor;
 }
