@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "base/proc.h"
 
 #define QUARTER    0.25
 #define WATCHED_NS (500 * 1000 * 1000)
@@ -50,7 +51,7 @@ bool lsi_busy_parse(const char *stat, const lsi_cpuset *cpus, double ticks,
 {
     double sum = 0;
     int found = 0;
-    for (const char *line = stat; line != NULL && *line != '\0';) {
+    for (const char *line = stat; line != NULL; line = lsi_next_line(line)) {
         int cpu;
         double work;
         if (strncmp(line, "cpu", 3) == 0 && line[3] != ' ' &&
@@ -58,9 +59,6 @@ bool lsi_busy_parse(const char *stat, const lsi_cpuset *cpus, double ticks,
             sum += work / ticks;
             found++;
         }
-        line = strchr(line, '\n');
-        if (line != NULL)
-            line++;
     }
     if (found == 0)
         return false;

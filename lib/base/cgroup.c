@@ -78,12 +78,10 @@ static bool line_path(const char *line, const char *controller, char *out,
 bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
                      size_t out_bytes)
 {
-    for (const char *line = proc_cgroup; line != NULL && *line != '\0';) {
+    for (const char *line = proc_cgroup; line != NULL;
+         line = lsi_next_line(line)) {
         if (line_path(line, controller, out, out_bytes))
             return true;
-        line = strchr(line, '\n');
-        if (line != NULL)
-            line++;
     }
     return false;
 }
@@ -127,11 +125,9 @@ static double read_stat(const char *folder, const char *name)
     const size_t length = strlen(name);
     if (!read_in(folder, "memory.stat", text))
         return 0;
-    for (const char *line = text; line != NULL;) {
+    for (const char *line = text; line != NULL; line = lsi_next_line(line)) {
         if (strncmp(line, name, length) == 0 && line[length] == ' ')
             return strtod(line + length, NULL);
-        line = strchr(line, '\n');
-        line = line == NULL ? NULL : line + 1;
     }
     return 0;
 }
@@ -265,15 +261,13 @@ double lsi_cgroup_memory_left(const char *proc_file, const char *mount)
 bool lsi_cgroup_parse_oom(const char *text, uint64_t *kills)
 {
     static const char name[] = "oom_kill ";
-    for (const char *line = text; line != NULL && *line != '\0';) {
+    for (const char *line = text; line != NULL; line = lsi_next_line(line)) {
         const char *const digits = line + sizeof(name) - 1;
         if (strncmp(line, name, sizeof(name) - 1) == 0 && *digits >= '0' &&
             *digits <= '9') {
             *kills = strtoull(digits, NULL, 10);
             return true;
         }
-        line = strchr(line, '\n');
-        line = line == NULL ? NULL : line + 1;
     }
     return false;
 }

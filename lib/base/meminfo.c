@@ -12,7 +12,7 @@
 int64_t lsi_meminfo_parse(const char *text, const char *key)
 {
     const size_t length = strlen(key);
-    for (const char *line = text; line != NULL;) {
+    for (const char *line = text; line != NULL; line = lsi_next_line(line)) {
         if (strncmp(line, key, length) == 0 && line[length] == ':') {
             char *end;
             const long long kib = strtoll(line + length + 1, &end, 10);
@@ -20,8 +20,6 @@ int64_t lsi_meminfo_parse(const char *text, const char *key)
                 end != line + length + 1 && kib >= 0 && kib <= INT64_MAX / 1024;
             return valid ? (int64_t)kib * 1024 : -1;
         }
-        line = strchr(line, '\n');
-        line = line == NULL ? NULL : line + 1;
     }
     return -1;
 }

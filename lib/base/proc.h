@@ -3,6 +3,7 @@
 #define LS_BASE_PROC_H
 
 #include <stdbool.h>
+#include <string.h>
 #include <sys/types.h>
 
 /*
@@ -10,6 +11,13 @@
  * Returns their number. On failure returns -1 (errno), and the text is "".
  */
 ssize_t lsi_proc_read(const char *path, char *text, size_t room);
+
+/* The next line of a text; NULL after the last. */
+static inline const char *lsi_next_line(const char *line)
+{
+    const char *const end = strchr(line, '\n');
+    return end == NULL ? NULL : end + 1;
+}
 
 /* What /proc/PID/stat says of a process. */
 typedef struct lsi_process_stat {
