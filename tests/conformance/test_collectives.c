@@ -21,7 +21,7 @@
 
 #include "../unit/comm/nodes.h"
 #include "cases.h"
-#include "comm/coll/nest.h"
+#include "comm/coll/nodes/pipeline.h"
 #include "comm/core/engine.h"
 #include "comm/core/wait.h"
 #include "comm/rendezvous/client.h"

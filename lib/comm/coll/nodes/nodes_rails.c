@@ -16,7 +16,6 @@
  * broadcast, and of a reduce, with K up to 8, (K-1) S (K+1)/K.
  */
 #include "base/error.h"
-#include "comm/coll/nest.h"
 #include "comm/coll/nodes/pipeline.h"
 #include "comm/coll/points.h"
 #include "comm/net/internode.h"

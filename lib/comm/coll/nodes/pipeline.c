@@ -8,7 +8,7 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "comm/coll/nest.h"
+#include "comm/coll/algorithm.h"
 #include "comm/coll/points.h"
 #include "comm/net/internode.h"
 #include "fold/fold.h"
@@ -118,6 +118,19 @@ void lsi_fold(const lsi_collective *op, void *to, const void *const *srcs,
 {
     lsi_serial_reduce(to, srcs, n, elements, lsi_wide_dtype(op),
                       lsi_call_step(&op->call), 1.0);
+}
+
+void lsi_collective_nest(lsi_collective *op, ls_group *group,
+                         const lsi_call *call, const void *send, void *recv)
+{
+    const lsi_operation operation = call->operation;
+    *op = (lsi_collective){
+        .group = group, .call = *call, .send = send, .recv = recv};
+    op->item = ls_dtype_size(call->dtype);
+    op->block = call->count * op->item;
+    op->candidates[0] = lsi_algorithm_find(operation, "direct", 6);
+    op->candidates[1] = lsi_algorithm_find(operation, "staged", 6);
+    op->offers = true;
 }
 
 ls_status lsi_node_reduce(const lsi_collective *op, lsi_collective *inner,

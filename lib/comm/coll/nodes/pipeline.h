@@ -111,6 +111,13 @@ ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
 void lsi_fold(const lsi_collective *op, void *to, const void *const *srcs,
               int n, size_t elements);
 
+/*
+ * Prepares an op that is a part of another one and moves little or in place: it
+ * needs no memory of its own.
+ */
+void lsi_collective_nest(lsi_collective *op, ls_group *group,
+                         const lsi_call *call, const void *send, void *recv);
+
 /* Collectives of the ranks of the node, on n elements that are cut. */
 ls_status lsi_node_reduce(const lsi_collective *op, lsi_collective *inner,
                           lsi_cut cut, const void *from, size_t n, void *to);
