@@ -362,7 +362,8 @@ static ls_status meet_all(const lsi_reach *reach, const lsi_world *world,
     if (here.size != world->size)
         return meet_across(&g, met, out);
     LS_TRY(met);
-    reach->end(reach->context);
+    if (reach->end != NULL)
+        reach->end(reach->context);
     here.has_died = NULL;
     if (reach->alone != NULL)
         *reach->alone = here;
@@ -377,6 +378,7 @@ ls_status lsi_meet_on_nodes(const lsi_reach *reach, const lsi_world *world,
     if (alone != NULL && alone->size == world->size &&
         alone->rank == world->rank)
         return lsi_rendezvous(alone, seconds, out);
-    LS_TRY(reach->begin(reach->context, world, seconds));
+    if (reach->begin != NULL)
+        LS_TRY(reach->begin(reach->context, world, seconds));
     return meet_all(reach, world, seconds, out);
 }

@@ -31,7 +31,7 @@ typedef struct lsi_opened_wire {
 /* By what the ranks reach each other. All but `prepare` are collective. */
 typedef struct lsi_reach {
     void *context; /* is passed on */
-    /* Makes `gather` work. */
+    /* Makes `gather` work; NULL if it does already. */
     ls_status (*begin)(void *context, const lsi_world *world, double seconds);
     /* recv[r * bytes ...] = what rank r sends. */
     ls_status (*gather)(void *context, const void *send, size_t bytes,
@@ -43,7 +43,7 @@ typedef struct lsi_reach {
     ls_status (*prepare)(void *context, const lsi_world *world,
                          const char *address, double seconds,
                          lsi_opened_wire *out);
-    /* The ranks are all on one node and need this no more. */
+    /* The ranks are all on one node and need this no more. NULL: nothing. */
     void (*end)(void *context);
     /*
      * Whether a rank of this place is known to have died since the first

@@ -70,12 +70,6 @@ static ls_status take(void *context, const char *key, void *data, size_t *bytes,
 
 /* ---- by way of it -------------------------------------------------------- */
 
-static ls_status begin(void *context, const lsi_world *world, double seconds)
-{
-    (void)context, (void)world, (void)seconds;
-    return LS_OK;
-}
-
 static ls_status gather(void *context, const void *send, size_t bytes,
                         void *recv, double seconds)
 {
@@ -96,11 +90,6 @@ static ls_status prepare(void *context, const lsi_world *world,
     return lsi_open_ucx(world, endpoint, seconds, out);
 }
 
-static void end(void *context)
-{
-    (void)context;
-}
-
 static bool has_died(void *context, int rank)
 {
     const opening *o = context;
@@ -118,10 +107,8 @@ static ls_status meet_by_store(const char *name, const ls_store *store,
                               .rank = world->rank,
                               .size = world->size}};
     const lsi_reach reach = {.context = &o,
-                             .begin = begin,
                              .gather = gather,
                              .prepare = prepare,
-                             .end = end,
                              .has_died = has_died};
     snprintf(o.gatherer.job, sizeof(o.gatherer.job), "lockstep-%016llx",
              (unsigned long long)lsi_hash(LSI_HASH_START, name, strlen(name)));
