@@ -1,8 +1,6 @@
 /*
  * The public calls of messages between two ranks.
  */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
@@ -95,12 +93,9 @@ static ls_status move_later(ls_group *group, lsi_operation operation,
     return LS_OK;
 }
 
-/* A message has one pointer for both directions and does not write a send. */
 static lsi_buffer to_send(const void *data, size_t count, ls_dtype dtype)
 {
-    lsi_buffer buffer = {NULL, count, dtype};
-    memcpy(&buffer.data, &data, sizeof(data));
-    return buffer;
+    return (lsi_buffer){lsi_to_send(data), count, dtype};
 }
 
 ls_status ls_send(ls_group *group, const void *data, size_t count,

@@ -12,6 +12,16 @@ typedef struct lsi_buffer {
     ls_dtype dtype;
 } lsi_buffer;
 
+/* What is sent: messages have one pointer for both directions. */
+static inline unsigned char *lsi_to_send(const void *data)
+{
+    union {
+        const void *read;
+        unsigned char *write;
+    } at = {data};
+    return at.write;
+}
+
 /* Queues a message of a collective; it moves when lsi_progress is called. */
 void lsi_message_send(ls_group *group, lsi_message *message, int class_,
                       lsi_buffer buffer, int peer);

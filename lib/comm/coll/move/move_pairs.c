@@ -31,13 +31,9 @@ size_t lsi_move_pairs_scratch(const lsi_collective *op)
 
 static unsigned char *sent_from(const lsi_collective *op)
 {
-    union {
-        const void *read;
-        unsigned char *write;
-    } send = {op->send}; /* messages have one pointer for both directions */
     return lsi_exchanges_in_place(op)
                ? (unsigned char *)op->scratch + messages_bytes(op)
-               : send.write;
+               : lsi_to_send(op->send);
 }
 
 static void post(lsi_collective *op)

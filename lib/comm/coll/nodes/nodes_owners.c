@@ -168,11 +168,7 @@ static void plan(const lsi_collective *op, lsi_pipeline_plan *plan)
 
 static unsigned char *sent_from(const lsi_collective *op, size_t element)
 {
-    union {
-        const void *read;
-        unsigned char *write;
-    } send = {op->send}; /* messages have one pointer for both directions */
-    return send.write + element * op->item;
+    return lsi_to_send(op->send) + element * op->item;
 }
 
 /* An element that this rank carries. */

@@ -38,11 +38,7 @@ size_t lsi_reduce_butterfly_scratch(const lsi_collective *op)
 static lsi_buffer given(const lsi_collective *op, int block)
 {
     const lsi_range range = lsi_block_of(op, block);
-    union {
-        const void *read;
-        unsigned char *write;
-    } send = {op->send}; /* messages have one pointer for both directions */
-    return (lsi_buffer){send.write + range.begin * op->item,
+    return (lsi_buffer){lsi_to_send(op->send) + range.begin * op->item,
                         lsi_range_size(range), op->call.dtype};
 }
 
