@@ -423,7 +423,12 @@ class LostEndpoint(Nodes):
         supervisor, _ = self.ranks_of(launchers[0])
         for pid in (launchers[0].pid, supervisor):
             os.kill(pid, signal.SIGKILL)
-        launchers[0].wait(10)
+        self.gone(launchers[0], supervisor)
+
+    def gone(self, front, supervisor):
+        """Both have ended, so the endpoint's port is free again."""
+        front.wait(10)
+        self.assertTrue(wait_until(lambda: not is_running(supervisor)))
 
     def started(self, nodes, *flags):
         return [self.one(k, nodes, *flags) for k in range(2)]
@@ -449,10 +454,9 @@ class LostEndpoint(Nodes):
 
     def test_killed_front(self):
         launchers = self.started("2", "--max-restarts", "1")
-        for launcher in launchers:
-            self.ranks_of(launcher)
+        supervisor, _ = [self.ranks_of(launcher)[0] for launcher in launchers]
         launchers[0].kill()
-        launchers[0].wait(10)
+        self.gone(launchers[0], supervisor)
         launchers[0] = self.one(0, "2", "--max-restarts", "1")
         self.all_end(launchers, 0)
 
@@ -474,8 +478,10 @@ class LostEndpoint(Nodes):
         challenge = b"LsR1" + struct.pack("<BBHI", 2, 0, 0, 33) + bytes(33)
         host, port = self.endpoint.split(":")
         with socket.create_server((host, int(port))) as server:
+            server.settimeout(20)
             second = self.node("exit 0", flags=("--node-rank", "1"))
             connection, _ = server.accept()
+        connection.settimeout(20)
         connection.recv(1024)
         connection.sendall(challenge)
         connection.close()

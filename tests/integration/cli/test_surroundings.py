@@ -143,7 +143,7 @@ class Surroundings(ProgramTest):
                                stderr=subprocess.DEVNULL)
         if tried.returncode != 0:
             self.skipTest("no other user can be limited here")
-        return self.call("run", *words, before=("timeout", "-s", "KILL", "20",
+        return self.call("run", *words, before=("timeout", "-s", "KILL", "45",
                                                 *before))
 
     def test_no_more_processes(self):
