@@ -98,27 +98,21 @@ static ls_status reserve(lsi_param_list *list)
 static ls_status new_param(lsi_param **out, const char *name, int ndim,
                            const int64_t *shape)
 {
-    void *block = NULL, *copy = NULL;
-    ls_status status = LS_OK;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_param), LS_MEMORY_OTHER,
+    lsi_param *param;
+    const size_t bytes = strlen(name) + 1;
+    LS_TRY(lsi_alloc_zeroed(&param, sizeof(lsi_param), LS_MEMORY_OTHER,
                             "a parameter"));
-    lsi_param *param = block;
-    LS_TRY_GOTO(status,
-                lsi_alloc(&copy, strlen(name) + 1, LS_MEMORY_OTHER,
-                          "a parameter's name"),
-                free_block);
-    param->name = memcpy(copy, name, strlen(name) + 1);
-    LS_TRY_GOTO(status,
-                lsi_tensor_make_empty(&param->tensor, LS_F32, ndim, shape),
-                free_name);
+    ls_status status =
+        lsi_alloc(&param->name, bytes, LS_MEMORY_OTHER, "a parameter's name");
+    if (status == LS_OK)
+        status = lsi_tensor_make_empty(&param->tensor, LS_F32, ndim, shape);
+    if (status != LS_OK) {
+        free_param(param);
+        return status;
+    }
+    memcpy(param->name, name, bytes);
     *out = param;
     return LS_OK;
-
-free_name:
-    lsi_free(copy);
-free_block:
-    lsi_free(block);
-    return status;
 }
 
 void lsi_params_remove_last(ls_params *params)

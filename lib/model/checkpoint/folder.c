@@ -90,16 +90,14 @@ static size_t read_steps(DIR *dir, int64_t *steps, size_t capacity)
 ls_status lsi_steps_list(const char *folder, int64_t **out, size_t *n)
 {
     DIR *dir = opendir(folder);
-    void *block = NULL;
     if (dir == NULL && errno != ENOENT)
         return lsi_fail_errno(LS_ERR_IO, "cannot read the folder '%s'", folder);
     const size_t capacity = dir != NULL ? read_steps(dir, NULL, 0) : 0;
-    const ls_status status = lsi_alloc(&block, capacity * sizeof(int64_t),
+    const ls_status status = lsi_alloc(out, capacity * sizeof(int64_t),
                                        LS_MEMORY_OTHER, "checkpoints");
     if (status == LS_OK) {
-        const size_t found = dir != NULL ? read_steps(dir, block, capacity) : 0;
+        const size_t found = dir != NULL ? read_steps(dir, *out, capacity) : 0;
         *n = found < capacity ? found : capacity;
-        *out = block;
         qsort(*out, *n, sizeof(int64_t), newest_first);
     }
     if (dir != NULL)

@@ -139,10 +139,9 @@ static ls_status build(ls_image_net *net, ls_group *group,
 
 static ls_status new_net(ls_group *group, ls_image_net **out)
 {
-    void *block = NULL;
-    const ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_image_net),
+    *out = NULL;
+    const ls_status status = lsi_alloc_zeroed(out, sizeof(ls_image_net),
                                               LS_MEMORY_OTHER, "a network");
-    *out = block;
     return lsi_agree_to_plan(group, status);
 }
 

@@ -45,11 +45,9 @@ static ls_status make_tables(ls_transformer *m)
 
 static ls_status build(ls_transformer *m)
 {
-    void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(
-        &block, (size_t)m->config.layers * sizeof(lsi_transformer_block),
+        &m->blocks, (size_t)m->config.layers * sizeof(lsi_transformer_block),
         LS_MEMORY_OTHER, "the blocks of a transformer"));
-    m->blocks = block;
     LS_TRY(lsi_transformer_add_params(m));
     return m->config.kind != LS_TRANSFORMER_GPT2 ? make_tables(m) : LS_OK;
 }

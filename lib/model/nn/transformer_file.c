@@ -56,10 +56,9 @@ static ls_status make_list(const ls_transformer *m, bool published,
                            tensor_list *out)
 {
     const size_t count = ls_params_count(m->params);
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, count * sizeof(ls_named_tensor), LS_MEMORY_OTHER,
-                     "the tensors of a transformer"));
-    *out = (tensor_list){.items = block};
+    *out = (tensor_list){0};
+    LS_TRY(lsi_alloc(&out->items, count * sizeof(ls_named_tensor),
+                     LS_MEMORY_OTHER, "the tensors of a transformer"));
     for (; out->n < count; out->n++)
         LS_TRY(as_in_file(m, out->n, published, &out->items[out->n]));
     return LS_OK;

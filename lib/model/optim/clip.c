@@ -35,10 +35,9 @@ ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
                         "finite",
                         max_norm);
     const size_t n = blocks_of(count);
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_clip) + n * sizeof(double),
+    ls_clip *clip;
+    LS_TRY(lsi_alloc_zeroed(&clip, sizeof(ls_clip) + n * sizeof(double),
                             LS_MEMORY_OTHER, "the norm of gradients"));
-    ls_clip *clip = block;
     clip->params = params;
     clip->max_norm = max_norm;
     clip->n_blocks = n;

@@ -168,10 +168,9 @@ ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
                             const lsi_param_group_spec *spec)
 {
     LS_TRY(check_params(params));
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_optimizer), LS_MEMORY_STATE,
+    ls_optimizer *optimizer;
+    LS_TRY(lsi_alloc_zeroed(&optimizer, sizeof(ls_optimizer), LS_MEMORY_STATE,
                             "optimizer"));
-    ls_optimizer *optimizer = block;
     optimizer->kind = spec->kind;
     optimizer->params = params;
     optimizer->division = params->sharing.divisions;
@@ -207,22 +206,18 @@ ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
                         spec->kind->name, optimizer->kind->name);
     const size_t n = optimizer->n_groups;
     lsi_param_group *group = NULL;
-    void *block = NULL;
     LS_TRY(lsi_param_group_new(&group, optimizer, spec));
-    ls_status status = lsi_alloc(&block, (n + 1) * sizeof(lsi_param_group *),
-                                 LS_MEMORY_STATE, "the groups of an optimizer");
+    ls_status status =
+        lsi_alloc_larger(&optimizer->groups, n * sizeof(lsi_param_group *),
+                         (n + 1) * sizeof(lsi_param_group *), LS_MEMORY_STATE,
+                         "the groups of an optimizer");
     if (status == LS_OK && optimizer->ema.decay > 0)
         status = lsi_param_group_add_average(group, optimizer->params,
                                              optimizer->ema.decay);
     if (status != LS_OK) {
-        lsi_free(block);
         lsi_param_group_free(&group);
         return status;
     }
-    if (n > 0)
-        memcpy(block, optimizer->groups, n * sizeof(lsi_param_group *));
-    lsi_free(optimizer->groups);
-    optimizer->groups = block;
     optimizer->groups[optimizer->n_groups++] = group;
     return LS_OK;
 }

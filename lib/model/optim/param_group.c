@@ -82,10 +82,9 @@ static ls_status find_segments(lsi_param_group *group, const ls_params *params)
     size_t n_owned;
     const lsi_range *owned = lsi_params_owned(params, &n_owned);
     const size_t n = ls_params_count(params);
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, (n + n_owned) * sizeof(lsi_state_segment),
-                     LS_MEMORY_STATE, "segments of an optimizer"));
-    group->segments = block;
+    LS_TRY(lsi_alloc(&group->segments,
+                     (n + n_owned) * sizeof(lsi_state_segment), LS_MEMORY_STATE,
+                     "segments of an optimizer"));
     /* The last parameter lies first. */
     for (size_t i = n; i-- > 0;) {
         for (size_t o = 0; group->members[i] && o < n_owned; o++)
@@ -137,7 +136,6 @@ lsi_range lsi_param_group_part(const lsi_param_group *group, lsi_range range)
 static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
                       const lsi_param_group_spec *spec)
 {
-    void *block = NULL;
     const lsi_optimizer_kind *kind = spec->kind;
     LS_TRY(kind->check(spec->options));
     LS_TRY(lsi_alloc(&group->options, kind->options_bytes, LS_MEMORY_STATE,
@@ -145,10 +143,9 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     memcpy(group->options, spec->options, kind->options_bytes);
     group->lr = spec->lr;
     group->kind = kind;
-    LS_TRY(lsi_alloc_zeroed(&block,
+    LS_TRY(lsi_alloc_zeroed(&group->members,
                             ls_params_count(optimizer->params) * sizeof(bool),
                             LS_MEMORY_STATE, "members of a group"));
-    group->members = block;
     LS_TRY(enlist(optimizer, group->members, spec));
     LS_TRY(find_segments(group, optimizer->params));
     const int n_states = kind->n_states(spec->options);
@@ -203,10 +200,9 @@ ls_status lsi_param_group_new(lsi_param_group **out,
                               const ls_optimizer *optimizer,
                               const lsi_param_group_spec *spec)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_param_group), LS_MEMORY_STATE,
+    lsi_param_group *group;
+    LS_TRY(lsi_alloc_zeroed(&group, sizeof(lsi_param_group), LS_MEMORY_STATE,
                             "a group of an optimizer"));
-    lsi_param_group *group = block;
     const ls_status status = fill(group, optimizer, spec);
     if (status != LS_OK) {
         lsi_param_group_free(&group);

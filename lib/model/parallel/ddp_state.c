@@ -19,21 +19,18 @@
 
 /* ---- making -------------------------------------------------------------- */
 
-static ls_status alloc_array(void *out, size_t n, size_t item)
-{
-    void *block;
-    LS_TRY(
-        lsi_alloc_zeroed(&block, n * item, LS_MEMORY_COMM, "data parallelism"));
-    memcpy(out, &block, sizeof(block));
-    return LS_OK;
-}
+static const char what[] = "data parallelism"; /* for the allocator */
 
 static ls_status alloc_spans(ls_ddp *ddp, size_t spans, size_t indices)
 {
-    LS_TRY(alloc_array(&ddp->spans, spans, sizeof(lsi_grad_range)));
-    LS_TRY(alloc_array(&ddp->unused, spans, sizeof(bool)));
-    LS_TRY(alloc_array(&ddp->index_of, spans, sizeof(size_t)));
-    LS_TRY(alloc_array(&ddp->span_of, indices, sizeof(size_t)));
+    LS_TRY(lsi_alloc_zeroed(&ddp->spans, spans * sizeof(lsi_grad_range),
+                            LS_MEMORY_COMM, what));
+    LS_TRY(lsi_alloc_zeroed(&ddp->unused, spans * sizeof(bool), LS_MEMORY_COMM,
+                            what));
+    LS_TRY(lsi_alloc_zeroed(&ddp->index_of, spans * sizeof(size_t),
+                            LS_MEMORY_COMM, what));
+    LS_TRY(lsi_alloc_zeroed(&ddp->span_of, indices * sizeof(size_t),
+                            LS_MEMORY_COMM, what));
     for (size_t i = 0; i < indices; i++)
         ddp->span_of[i] = SIZE_MAX;
     return LS_OK;
@@ -43,7 +40,8 @@ ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
                        size_t indices)
 {
     ls_ddp *ddp = NULL;
-    ls_status status = alloc_array(&ddp, 1, sizeof(ls_ddp));
+    ls_status status =
+        lsi_alloc_zeroed(&ddp, sizeof(ls_ddp), LS_MEMORY_COMM, what);
     if (status == LS_OK) {
         ddp->group = group;
         ddp->loss_scale = 1;

@@ -99,22 +99,17 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
 /* *layout is the caller's. */
 static ls_status alloc_plan(lsi_reducer **out, size_t n, lsi_range **layout)
 {
-    void *block;
     const char *const what = "the plan of gradients";
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_reducer), LS_MEMORY_COMM, what));
-    lsi_reducer *const r = *out = block;
+    LS_TRY(lsi_alloc_zeroed(out, sizeof(lsi_reducer), LS_MEMORY_COMM, what));
+    lsi_reducer *const r = *out;
     r->n = n;
-    LS_TRY(lsi_alloc_zeroed(&block, (n + 1) * sizeof(bucket), LS_MEMORY_COMM,
+    LS_TRY(lsi_alloc_zeroed(&r->bucket, (n + 1) * sizeof(bucket),
+                            LS_MEMORY_COMM, what));
+    LS_TRY(lsi_alloc_zeroed(&r->bucket_of, n * sizeof(size_t), LS_MEMORY_COMM,
                             what));
-    r->bucket = block;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(size_t), LS_MEMORY_COMM, what));
-    r->bucket_of = block;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(bool), LS_MEMORY_COMM, what));
-    r->ready = block;
-    LS_TRY(
-        lsi_alloc_zeroed(&block, n * sizeof(lsi_range), LS_MEMORY_COMM, what));
-    *layout = block;
-    return LS_OK;
+    LS_TRY(lsi_alloc_zeroed(&r->ready, n * sizeof(bool), LS_MEMORY_COMM, what));
+    return lsi_alloc_zeroed(layout, n * sizeof(lsi_range), LS_MEMORY_COMM,
+                            what);
 }
 
 ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,

@@ -188,14 +188,12 @@ static void collect_config(const job *j, lsi_run_config *config)
 /* Room for what epochs are on each rank, on rank 0. */
 static ls_status make_ranks(job *j)
 {
-    void *block = NULL;
-    if (ls_group_rank(j->loop.group) == 0)
-        LS_TRY(lsi_alloc_zeroed(
-            &block,
-            (size_t)ls_group_size(j->loop.group) * sizeof(lsi_rank_epoch),
-            LS_MEMORY_OTHER, "what epochs were on each rank"));
-    j->ranks = block;
-    return LS_OK;
+    if (ls_group_rank(j->loop.group) != 0)
+        return LS_OK;
+    return lsi_alloc_zeroed(&j->ranks,
+                            (size_t)ls_group_size(j->loop.group) *
+                                sizeof(lsi_rank_epoch),
+                            LS_MEMORY_OTHER, "what epochs were on each rank");
 }
 
 /* Each rank alone: the data, and the settings that follow from them. */

@@ -189,19 +189,16 @@ static int64_t capacity_for(const drawing *d)
 static ls_status make(drawing *d)
 {
     const int64_t shape[] = {d->g->n_prompts, 1};
-    void *block = NULL;
     LS_TRY(ls_tape_new(&d->tape));
     ls_tape_set_training(d->tape, false);
     LS_TRY(ls_transformer_cache_new(&d->cache, d->model, d->g->n_prompts,
                                     capacity_for(d)));
     LS_TRY(ls_tensor_zeros(&d->tokens, LS_I64, 2, shape));
-    LS_TRY(lsi_alloc(&block,
+    LS_TRY(lsi_alloc(&d->logits,
                      (size_t)(d->g->n_prompts * d->vocabulary) * sizeof(float),
                      LS_MEMORY_ACTIVATIONS, "logits"));
-    d->logits = block;
-    LS_TRY(lsi_alloc_zeroed(&block, (size_t)d->g->n_prompts * sizeof(bool),
+    LS_TRY(lsi_alloc_zeroed(&d->ended, (size_t)d->g->n_prompts * sizeof(bool),
                             LS_MEMORY_OTHER, "which texts have ended"));
-    d->ended = block;
     d->going = d->g->n_prompts;
     return LS_OK;
 }

@@ -46,16 +46,13 @@ static ls_sampler sampler_of(const lsi_images *images, int64_t epoch)
 static ls_status make(lsi_images *images, const ls_dataset *dataset)
 {
     const ls_sampler sampler = sampler_of(images, 0);
-    void *indices;
     LS_TRY(make_empty(&images->empty, dataset));
-    LS_TRY(lsi_alloc(&indices,
+    LS_TRY(lsi_alloc(&images->indices,
                      (size_t)ls_sampler_count(&sampler) * sizeof(int64_t),
                      LS_MEMORY_DATA, "the order of the samples"));
-    images->indices = indices;
-    LS_TRY(lsi_alloc(&indices,
+    LS_TRY(lsi_alloc(&images->batch,
                      (size_t)images->options.batch_size * sizeof(int64_t),
                      LS_MEMORY_DATA, "the order of a batch"));
-    images->batch = indices;
     const lsi_images_options *const o = &images->options;
     const bool ahead = o->prefetch == 0 && o->threads > 1;
     const ls_loader_options options = {.batch_size = o->batch_size,
@@ -68,10 +65,9 @@ static ls_status make(lsi_images *images, const ls_dataset *dataset)
 ls_status lsi_images_new(lsi_images **out, const ls_dataset *dataset,
                          const lsi_images_options *options)
 {
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_images), LS_MEMORY_DATA,
+    lsi_images *images;
+    LS_TRY(lsi_alloc_zeroed(&images, sizeof(lsi_images), LS_MEMORY_DATA,
                             "batches of images"));
-    lsi_images *images = block;
     images->options = *options;
     const int64_t count = ls_dataset_count(dataset);
     images->available = count;

@@ -22,15 +22,12 @@ static void to_numbers(const lsi_partial *p, double numbers[NUMBERS])
 
 static ls_status print(const double *numbers, size_t n, char **out)
 {
-    void *block;
     const size_t bytes = n * NUMBER_BYTES + 1;
-    LS_TRY(lsi_alloc(&block, bytes, LS_MEMORY_OTHER, "numbers as text"));
-    char *const text = block;
+    LS_TRY(lsi_alloc(out, bytes, LS_MEMORY_OTHER, "numbers as text"));
     size_t at = 0;
     for (size_t i = 0; i < n; i++)
-        at += (size_t)snprintf(text + at, bytes - at, "%s%.17g",
+        at += (size_t)snprintf(*out + at, bytes - at, "%s%.17g",
                                i > 0 ? " " : "", numbers[i]);
-    *out = text;
     return LS_OK;
 }
 

@@ -31,11 +31,8 @@ static void number(int64_t *indices, int64_t n, int64_t count)
 
 static ls_status alloc_samples(int64_t **out, int64_t n)
 {
-    void *block;
-    LS_TRY(lsi_alloc(&block, (size_t)n * sizeof(int64_t), LS_MEMORY_DATA,
-                     "the samples of a validation"));
-    *out = block;
-    return LS_OK;
+    return lsi_alloc(out, (size_t)n * sizeof(int64_t), LS_MEMORY_DATA,
+                     "the samples of a validation");
 }
 
 static ls_status prepare(validation *v)

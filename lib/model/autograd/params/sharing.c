@@ -43,14 +43,14 @@ ls_status lsi_params_same(const ls_params *params, ls_group *group)
 ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
                                size_t n)
 {
-    void *block;
+    lsi_range *owned;
     assert(n == 0 || ranges[n - 1].end <= params->storage.count);
-    LS_TRY(lsi_alloc(&block, n * sizeof(lsi_range), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc(&owned, n * sizeof(lsi_range), LS_MEMORY_OTHER,
                      "the ranges of a rank"));
     if (n > 0)
-        memcpy(block, ranges, n * sizeof(lsi_range));
+        memcpy(owned, ranges, n * sizeof(lsi_range));
     lsi_free(params->sharing.owned);
-    params->sharing.owned = block;
+    params->sharing.owned = owned;
     params->sharing.n_owned = n;
     params->sharing.divisions++;
     return LS_OK;
