@@ -1,12 +1,16 @@
-/* Clipping by the norm of all gradients; see clip.h. */
-#include "model/optim/clip.h"
-
+/*
+ * Clipping by the norm of all gradients. Their squares are summed block by
+ * block, and the blocks in their order: the norm has the same bits whoever sums
+ * which blocks. A rank that has a part of the gradients measures that part, and
+ * the owner of the parameters adds up the sums of all ranks.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "array/compute/array.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "lockstep/optim.h"
 #include "model/autograd/params.h"
 
 struct ls_clip {
@@ -53,19 +57,15 @@ void ls_clip_free(ls_clip **clip)
     *clip = NULL;
 }
 
-void lsi_clip_measure(ls_clip *clip, lsi_range range, const float *grad)
+/* The range begins at a multiple of LSI_SQUARES_BLOCK. */
+static void measure(ls_clip *clip, lsi_range range)
 {
-    lsi_array_squares(clip->sums + range.begin / LSI_SQUARES_BLOCK, grad,
+    lsi_array_squares(clip->sums + range.begin / LSI_SQUARES_BLOCK,
+                      clip->params->storage.flat_grad + range.begin,
                       lsi_range_size(range));
 }
 
-double *lsi_clip_sums(ls_clip *clip, size_t *n)
-{
-    *n = clip->n_blocks;
-    return clip->sums;
-}
-
-void lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm)
+static void scale(const ls_clip *clip, double *grad_scale, double *norm)
 {
     double total = 0;
     for (size_t b = 0; b < clip->n_blocks; b++)
@@ -82,18 +82,16 @@ ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
 {
     LS_NEED(clip, grad_scale, finite);
     double size;
-    const size_t count = clip->params->storage.count;
-    const float *const grad = clip->params->storage.flat_grad;
     const lsi_params_owner *const owner = clip->params->sharing.owner;
     ls_params_finish_grad(clip->params);
     if (owner == NULL) {
-        lsi_clip_measure(clip, (lsi_range){0, count}, grad);
+        measure(clip, clip->params->storage.whole);
     } else {
         memset(clip->sums, 0, clip->n_blocks * sizeof(double));
-        lsi_clip_measure(clip, owner->reduced, grad + owner->reduced.begin);
+        measure(clip, owner->reduced);
         LS_TRY(owner->add_up(owner->context, clip->sums, clip->n_blocks));
     }
-    lsi_clip_scale(clip, grad_scale, &size);
+    scale(clip, grad_scale, &size);
     *finite = isfinite(size);
     if (norm != NULL)
         *norm = size;

@@ -4,11 +4,13 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "flat.h"
-#include "model/optim/clip.h"
+#include "lockstep/optim.h"
+#include "model/autograd/params.h"
 #include "optim_set.h"
 
 /* ---- clipping ------------------------------------------------------------ */
@@ -79,20 +81,32 @@ static void by_hand(void **state)
     ls_params_free(&params);
 }
 
-static double norm_by_parts(ls_clip *clip, const float *grad, size_t count,
-                            size_t parts)
+enum { MOST_BLOCKS = 4096 };
+
+/* Adds the sums of this part to those of the parts before. */
+static ls_status add_up(void *context, double *sums, size_t n)
 {
-    double scale = 1, norm;
-    size_t n;
-    double *sums = lsi_clip_sums(clip, &n);
+    double *total = context;
+    assert_true(n <= MOST_BLOCKS);
     for (size_t b = 0; b < n; b++)
-        sums[b] = NAN; /* every block must be written */
+        total[b] += sums[b];
+    memcpy(sums, total, n * sizeof(double));
+    return LS_OK;
+}
+
+/* The norm that the last of `parts` ranks gets. */
+static double norm_by_parts(ls_params *params, ls_clip *clip, size_t parts)
+{
+    double total[MOST_BLOCKS] = {0}, norm = NAN;
+    lsi_params_owner owner = {.context = total, .add_up = add_up};
+    params->sharing.owner = &owner;
     for (size_t p = parts; p-- > 0;) {
-        const lsi_range part =
-            lsi_partition_aligned(count, parts, p, LSI_SQUARES_BLOCK);
-        lsi_clip_measure(clip, part, grad + part.begin);
+        double scale = 1;
+        owner.reduced = lsi_partition_aligned(params->storage.count, parts, p,
+                                              LSI_SQUARES_BLOCK);
+        assert_ok(ls_clip_grad(clip, &scale, &norm));
     }
-    lsi_clip_scale(clip, &scale, &norm);
+    params->sharing.owner = NULL;
     return norm;
 }
 
@@ -101,19 +115,18 @@ static void parts_and_threads_do_not_matter(void **state)
     (void)state;
     const int before = lsi_threads();
     const int64_t lengths[] = {70001, 3};
-    size_t count;
+    double scale = 1, expected;
     ls_params *params = make_set(lengths, 2);
     ls_clip *clip = NULL;
     set_gradients(params, 1);
-    const float *grad = flat_grad_of(params, &count);
     assert_ok(ls_clip_new(&clip, params, 1));
     lsi_threads_set(1);
-    const double expected = norm_by_parts(clip, grad, count, 1);
+    assert_ok(ls_clip_grad(clip, &scale, &expected));
     for (size_t parts = 1; parts <= 8; parts++) {
         lsi_threads_set((int)(parts % 4) + 1);
-        assert_true(norm_by_parts(clip, grad, count, parts) == expected);
+        assert_true(norm_by_parts(params, clip, parts) == expected);
     }
-    assert_true(norm_by_parts(clip, grad, count, 500) == expected);
+    assert_true(norm_by_parts(params, clip, 500) == expected);
     lsi_threads_set(before);
     ls_clip_free(&clip);
     ls_params_free(&params);
