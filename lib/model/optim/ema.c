@@ -9,7 +9,6 @@
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 #include "model/optim/param_group.h"
-#include "model/tensor/floats.h"
 #include "model/tensor/tensor.h"
 
 float lsi_ema_rest(double decay, uint64_t steps)
@@ -69,8 +68,8 @@ static ls_status start_buffers(ls_optimizer *optimizer)
         count += elements(params, i);
     if (count == 0)
         return LS_OK;
-    LS_TRY(lsi_floats_new(&ema->buffers, count, LS_MEMORY_STATE,
-                          "averages of buffers"));
+    LS_TRY(lsi_alloc_zeroed(&ema->buffers, count * sizeof(float),
+                            LS_MEMORY_STATE, "averages of buffers"));
     float *at = ema->buffers;
     for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
         lsi_array_copy(at, values(params, i), LS_F32, elements(params, i));

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
-#include "model/tensor/floats.h"
 #include "model/tensor/tensor.h"
 
 /* ---- members ------------------------------------------------------------- */
@@ -150,8 +149,8 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     LS_TRY(find_segments(group, optimizer->params));
     const int n_states = kind->n_states(spec->options);
     for (int i = 0; i < n_states; i++) {
-        LS_TRY(lsi_floats_new(&group->state[i], group->count, LS_MEMORY_STATE,
-                              kind->state_names[i]));
+        LS_TRY(lsi_alloc_zeroed(&group->state[i], group->count * sizeof(float),
+                                LS_MEMORY_STATE, kind->state_names[i]));
         group->state_names[i] = kind->state_names[i];
         group->n_states++;
     }
@@ -175,8 +174,8 @@ static void copy_segment(const ls_params *params,
 ls_status lsi_param_group_add_average(lsi_param_group *group,
                                       const ls_params *params, double decay)
 {
-    LS_TRY(lsi_floats_new(&group->average, group->count, LS_MEMORY_STATE,
-                          "averages of weights"));
+    LS_TRY(lsi_alloc_zeroed(&group->average, group->count * sizeof(float),
+                            LS_MEMORY_STATE, "averages of weights"));
     group->decay = decay;
     for (size_t i = 0; i < group->n_segments; i++) {
         const lsi_state_segment *const s = &group->segments[i];

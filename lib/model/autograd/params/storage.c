@@ -8,7 +8,6 @@
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 #include "model/autograd/params/drop.h"
-#include "model/tensor/floats.h"
 #include "model/tensor/tensor.h"
 
 /* In floats. */
@@ -50,9 +49,10 @@ static ls_status alloc_gradients(ls_params *params, ls_group *group)
 {
     if (group != NULL)
         return lsi_params_share_grads(params, group);
-    return lsi_floats_new(&params->storage.flat_grad,
-                          params->storage.count + LSI_GRAD_EXTRA,
-                          LS_MEMORY_GRADIENTS, "the gradients");
+    return lsi_alloc_zeroed(&params->storage.flat_grad,
+                            (params->storage.count + LSI_GRAD_EXTRA) *
+                                sizeof(float),
+                            LS_MEMORY_GRADIENTS, "the gradients");
 }
 
 static ls_status alloc_slices(ls_params *params)
@@ -60,9 +60,10 @@ static ls_status alloc_slices(ls_params *params)
     const size_t more = (size_t)params->storage.slices - 1;
     return more == 0
                ? LS_OK
-               : lsi_floats_new(&params->storage.slice_grads,
-                                more * params->storage.count,
-                                LS_MEMORY_GRADIENTS, "the gradients of slices");
+               : lsi_alloc_zeroed(&params->storage.slice_grads,
+                                  more * params->storage.count * sizeof(float),
+                                  LS_MEMORY_GRADIENTS,
+                                  "the gradients of slices");
 }
 
 /* Points the tensors to their memory. */
@@ -132,10 +133,10 @@ static ls_status alloc_own(ls_params *params)
 {
     lsi_params_storage *const s = &params->storage;
     LS_TRY(lsi_params_find_places(params));
-    LS_TRY(lsi_floats_new(&s->flat, flat_size(params), LS_MEMORY_PARAMETERS,
-                          "the parameters"));
-    LS_TRY(lsi_floats_new(&s->rest, rest_size(params), LS_MEMORY_PARAMETERS,
-                          "frozen parameters"));
+    LS_TRY(lsi_alloc_zeroed(&s->flat, flat_size(params) * sizeof(float),
+                            LS_MEMORY_PARAMETERS, "the parameters"));
+    LS_TRY(lsi_alloc_zeroed(&s->rest, rest_size(params) * sizeof(float),
+                            LS_MEMORY_PARAMETERS, "frozen parameters"));
     return alloc_slices(params);
 }
 
