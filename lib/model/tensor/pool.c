@@ -177,6 +177,8 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
 ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
                                void **out)
 {
+    if (pool == NULL)
+        return lsi_alloc(out, bytes, LS_MEMORY_OTHER, what);
     size_t rounded = 0;
     const unsigned class = class_of(bytes, &rounded);
     assert(class < HEADER_CLASSES);
@@ -221,6 +223,10 @@ void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
 
 void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes)
 {
+    if (pool == NULL) {
+        lsi_free(header);
+        return;
+    }
     size_t rounded = 0;
     const unsigned class = class_of(bytes, &rounded);
     pthread_mutex_lock(&pool->lock);

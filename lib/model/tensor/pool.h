@@ -36,7 +36,10 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
 /* Gives a block back; `bytes` as it was taken. */
 void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes);
 
-/* The same for structs that describe blocks, of up to 1 KiB. */
+/*
+ * The same for structs that describe blocks, of up to 1 KiB. Without a pool
+ * (NULL) they come from the allocator.
+ */
 ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
                                void **out);
 void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes);

@@ -23,12 +23,9 @@ static void give(lsi_pool *pool, void *block, size_t bytes)
 
 static ls_status new_header(lsi_storage **out, lsi_storage header)
 {
-    void *block = NULL;
-    if (header.pool != NULL)
-        LS_TRY(lsi_pool_take_header(header.pool, sizeof header, "a tensor",
-                                    &block));
-    else
-        LS_TRY(lsi_alloc(&block, sizeof header, LS_MEMORY_OTHER, "a tensor"));
+    void *block;
+    LS_TRY(
+        lsi_pool_take_header(header.pool, sizeof header, "a tensor", &block));
     lsi_storage *storage = block;
     *storage = header;
     atomic_init(&storage->refs, 1);
@@ -73,12 +70,8 @@ void lsi_storage_release(lsi_storage *storage)
     if (storage == NULL ||
         atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) > 1)
         return;
-    lsi_pool *pool = storage->pool;
     lsi_storage_drop(storage, storage->data);
-    if (pool != NULL)
-        lsi_pool_give_header(pool, storage, sizeof *storage);
-    else
-        lsi_free(storage);
+    lsi_pool_give_header(storage->pool, storage, sizeof *storage);
 }
 
 ls_status lsi_storage_renew(lsi_storage *storage, void **old)

@@ -9,13 +9,8 @@
 
 static ls_status new_struct(ls_tensor **out, lsi_pool *pool)
 {
-    void *block = NULL;
-    if (pool != NULL)
-        LS_TRY(
-            lsi_pool_take_header(pool, sizeof(ls_tensor), "a tensor", &block));
-    else
-        LS_TRY(
-            lsi_alloc(&block, sizeof(ls_tensor), LS_MEMORY_OTHER, "a tensor"));
+    void *block;
+    LS_TRY(lsi_pool_take_header(pool, sizeof(ls_tensor), "a tensor", &block));
     ls_tensor *tensor = block;
     *tensor = (ls_tensor){.pool = pool};
     atomic_init(&tensor->refs, 1);
@@ -25,10 +20,7 @@ static ls_status new_struct(ls_tensor **out, lsi_pool *pool)
 
 static void free_struct(ls_tensor *tensor)
 {
-    if (tensor->pool != NULL)
-        lsi_pool_give_header(tensor->pool, tensor, sizeof *tensor);
-    else
-        lsi_free(tensor);
+    lsi_pool_give_header(tensor->pool, tensor, sizeof *tensor);
 }
 
 /* A tensor with a checked shape, dense strides and no storage. */

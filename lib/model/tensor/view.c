@@ -8,11 +8,8 @@ ls_status lsi_tensor_alias(const ls_tensor *tensor, lsi_pool *pool,
 {
     LS_TRY(lsi_tensor_check_memory(tensor, "a view"));
     LS_TRY(lsi_tensor_plain(tensor));
-    void *block = NULL;
-    if (pool != NULL)
-        LS_TRY(lsi_pool_take_header(pool, sizeof(ls_tensor), "a view", &block));
-    else
-        LS_TRY(lsi_alloc(&block, sizeof(ls_tensor), LS_MEMORY_OTHER, "a view"));
+    void *block;
+    LS_TRY(lsi_pool_take_header(pool, sizeof(ls_tensor), "a view", &block));
     ls_tensor *alias = block;
     *alias = (ls_tensor){
         .dtype = tensor->dtype,
