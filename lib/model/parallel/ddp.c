@@ -11,8 +11,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "array/compute/threads.h"
 #include "base/error.h"
@@ -103,21 +101,6 @@ static ls_status before_step(void *context)
                            : lsi_ddp_refuse_step(ddp, status);
 }
 
-static void moved(void *context, lsi_range range)
-{
-    lsi_ddp_moved(context, range);
-}
-
-static ls_status after_step(void *context)
-{
-    return lsi_ddp_after_step(context);
-}
-
-static ls_status add_up(void *context, double *sums, size_t n)
-{
-    return lsi_ddp_add_up(context, sums, n);
-}
-
 /* ---- making -------------------------------------------------------------- */
 
 static void add_spans(ls_ddp *ddp)
@@ -175,10 +158,10 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
                                     .ready = on_ready,
                                     .forgotten = on_forgotten,
                                     .before_step = before_step,
-                                    .after_step = after_step,
-                                    .add_up = add_up};
+                                    .after_step = lsi_ddp_after_step,
+                                    .add_up = lsi_ddp_add_up};
     if (ddp->strategy->share >= LSI_SHARE_STATE && lsi_ddp_on_one_node(ddp)) {
-        ddp->owner.moved = moved;
+        ddp->owner.moved = lsi_ddp_moved;
         ddp->owner.piece = (size_t)lsi_threads() * PIECE;
     }
     params->sharing.owner =
@@ -222,12 +205,6 @@ double lsi_ddp_waited(const ls_ddp *ddp)
 
 /* ---- backward ------------------------------------------------------------ */
 
-static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
-{
-    snprintf(text, bytes, "%s",
-             ls_params_name(ddp->params, ddp->index_of[span]));
-}
-
 /* Zeros are a gradient, too. */
 static ls_status fill_unused(ls_ddp *ddp)
 {
@@ -245,7 +222,7 @@ static ls_status synchronise(ls_ddp *ddp)
 {
     LSI_SPAN(PHASE, "gradient sync", 0, 0);
     ls_params_finish_grad(ddp->params);
-    LS_TRY(lsi_ddp_finish(ddp, describe));
+    LS_TRY(lsi_ddp_finish(ddp));
     if (!ddp->deferred)
         lsi_ddp_scale(ddp);
     return LS_OK;

@@ -6,21 +6,10 @@
  * reduction: others may wait for it already. It is told to them where the rank
  * arrives next, in finish or, if the program gives up, in ls_ddp_free.
  */
-#include <stdio.h>
-
 #include "base/error.h"
 #include "model/autograd/params/adopt.h"
 #include "model/autograd/params/drop.h"
 #include "model/parallel/ddp_state.h"
-
-static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
-{
-    const size_t index = ddp->index_of[span];
-    if (ddp->params != NULL)
-        snprintf(text, bytes, "%s", ls_params_name(ddp->params, index));
-    else
-        snprintf(text, bytes, "range %zu", index);
-}
 
 /* ---- begin --------------------------------------------------------------- */
 
@@ -81,7 +70,7 @@ static ls_status check_ready(const ls_ddp *ddp, size_t index)
     char name[128];
     LS_TRY(check_index(ddp, index));
     const size_t span = ddp->span_of[index];
-    describe(ddp, span, name, sizeof(name));
+    lsi_ddp_describe(ddp, span, name, sizeof(name));
     if (!ddp->begun)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_ready: the gradient of '%s' is ready on rank "
@@ -164,7 +153,7 @@ ls_status ls_ddp_finish(ls_ddp *ddp)
         (void)lsi_error_keep(&ddp->wrong, fill_missing(ddp));
     if (ddp->wrong.status != LS_OK)
         return give_up(ddp);
-    const ls_status status = lsi_ddp_finish(ddp, describe);
+    const ls_status status = lsi_ddp_finish(ddp);
     ddp->begun = false;
     if (status == LS_OK)
         make_means(ddp);

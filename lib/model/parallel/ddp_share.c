@@ -70,8 +70,9 @@ void lsi_ddp_drop(void *context, lsi_range spans)
     lsi_params_drop_grads(ddp->params, floats_of(ddp, spans));
 }
 
-ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n)
+ls_status lsi_ddp_add_up(void *context, double *sums, size_t n)
 {
+    const ls_ddp *const ddp = context;
     if (ddp->strategy->share < LSI_SHARE_STATE)
         return LS_OK;
     return ls_all_reduce(ddp->channel, sums, sums, n, LS_F64, LS_SUM);
@@ -127,7 +128,6 @@ ls_status lsi_ddp_refuse_step(const ls_ddp *ddp, ls_status status)
     return lsi_refuse(ddp->channel, &barrier, status);
 }
 
-/* Nobody may still read what others are about to change. */
 ls_status lsi_ddp_before_step(ls_ddp *ddp)
 {
     if (ddp->strategy->share < LSI_SHARE_STATE)
@@ -152,8 +152,10 @@ static void push_part(void *context, size_t begin, size_t end)
     lsi_shared_push(p->group, p->data + begin, end - begin);
 }
 
-void lsi_ddp_moved(ls_ddp *ddp, lsi_range range)
+/* Gives the others weights that this rank has moved, or rounds them. Local. */
+void lsi_ddp_moved(void *context, lsi_range range)
 {
+    ls_ddp *const ddp = context;
     if (ddp->strategy->share >= LSI_SHARE_WEIGHTS) {
         lsi_params_round(ddp->params, range);
         return;
@@ -188,8 +190,9 @@ static ls_status spread(const ls_ddp *ddp)
     return ls_barrier(ddp->channel);
 }
 
-ls_status lsi_ddp_after_step(ls_ddp *ddp)
+ls_status lsi_ddp_after_step(void *context)
 {
+    ls_ddp *const ddp = context;
     const double begin = lsi_clock_seconds();
     const ls_status status = spread(ddp);
     ddp->waited += lsi_clock_seconds() - begin;

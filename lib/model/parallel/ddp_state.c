@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "array/compute/array.h"
@@ -225,6 +226,84 @@ static unsigned hear(const float *extra)
     return heard;
 }
 
+/* ---- naming what a step has not used ------------------------------------- */
+
+void lsi_ddp_describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
+{
+    const size_t index = ddp->index_of[span];
+    if (ddp->params != NULL)
+        snprintf(text, bytes, "%s", ls_params_name(ddp->params, index));
+    else
+        snprintf(text, bytes, "range %zu", index);
+}
+
+enum { TEXT_BYTES = 200, NAME_BYTES = 64 };
+
+/* "rank 1: a, b, ..." if this rank has any, else "". */
+static void describe_unused(const ls_ddp *ddp, char *text, size_t bytes)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < ddp->n; i++) {
+        char name[NAME_BYTES];
+        if (!ddp->unused[i])
+            continue;
+        lsi_ddp_describe(ddp, i, name, sizeof(name));
+        if (at + strlen(name) + 32 > bytes) {
+            snprintf(text + at, bytes - at, ", ...");
+            return;
+        }
+        if (at == 0)
+            at = (size_t)snprintf(text, bytes, "rank %d: %s",
+                                  ls_group_rank(ddp->group), name);
+        else
+            at += (size_t)snprintf(text + at, bytes - at, ", %s", name);
+    }
+}
+
+static ls_status fail_with(const char *all, size_t bytes, bool own)
+{
+    char text[4 * TEXT_BYTES] = "";
+    size_t at = 0;
+    bool more = false;
+    for (size_t i = 0; i < bytes; i += TEXT_BYTES) {
+        if (all[i] == '\0')
+            continue;
+        more = at + TEXT_BYTES + 2 > sizeof(text);
+        if (more)
+            break;
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s",
+                               at > 0 ? "; " : "", all + i);
+    }
+    return lsi_fail(LS_ERR_STATE,
+                    own ? "gradients were not ready at ls_ddp_finish (%s%s): "
+                          "call ls_ddp_ready for each, or set unused_as_zero"
+                        : "the loss did not use all parameters (%s%s): freeze "
+                          "them, use them, or set unused_as_zero",
+                    text, more ? "; ..." : "");
+}
+
+/* Every rank learns of all. */
+static ls_status name_unused(const ls_ddp *ddp)
+{
+    char own[TEXT_BYTES] = "";
+    const size_t size = (size_t)ls_group_size(ddp->group);
+    describe_unused(ddp, own, sizeof(own));
+    char *const all = malloc(size * sizeof(own));
+    ls_status status = LS_OK;
+    if (all == NULL)
+        status = lsi_fail(LS_ERR_MEMORY, "no memory to name unused parameters");
+    status = lsi_agree_to_plan(ddp->channel, status);
+    if (status == LS_OK) {
+        assert(all != NULL); /* or this rank would not have agreed */
+        status = ls_all_gather(ddp->channel, own, all, sizeof(own), LS_U8);
+        if (status == LS_OK)
+            status = fail_with(all, size * sizeof(own), ddp->begun);
+    }
+    free(all);
+    return status;
+}
+
 /* ---- spans and the end --------------------------------------------------- */
 
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
@@ -240,7 +319,7 @@ void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
     *unused += 1;
 }
 
-ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
+ls_status lsi_ddp_finish(ls_ddp *ddp)
 {
     const float *const extra = ddp->extra.data;
     assert(ddp->syncing);
@@ -252,7 +331,7 @@ ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
     ddp->heard = hear(extra);
     ls_status status = LS_OK;
     if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
-        status = lsi_ddp_name_unused(ddp, describe);
+        status = name_unused(ddp);
     lsi_ddp_forget(ddp);
     return status;
 }

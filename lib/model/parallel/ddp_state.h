@@ -83,14 +83,13 @@ void lsi_ddp_tell_news(ls_ddp *ddp);
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span);
 
 /* What the user calls a span. */
-typedef void (*lsi_ddp_describe)(const ls_ddp *ddp, size_t span, char *text,
-                                 size_t bytes);
+void lsi_ddp_describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes);
 
 /*
  * Ends it: everything else is final, too. Gradients are sums over samples
  * then, and ddp->scale makes them means. Collective.
  */
-ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe);
+ls_status lsi_ddp_finish(ls_ddp *ddp);
 
 /* As if there had been no micro-step since the last sync. */
 void lsi_ddp_forget(ls_ddp *ddp);
@@ -110,26 +109,21 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp);
 /* The sums of spans of the ls_ddp are there: this rank keeps its part. */
 void lsi_ddp_drop(void *context, lsi_range spans);
 
-/* See lsi_params_owner. */
-ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n);
-
-/* What ranks tell each other before and after a step. Collective. */
+/* Nobody may still read what others are about to change. Collective. */
 ls_status lsi_ddp_before_step(ls_ddp *ddp);
-ls_status lsi_ddp_after_step(ls_ddp *ddp);
 
 /* Instead of before_step, for a rank that cannot step; returns `status`. */
 ls_status lsi_ddp_refuse_step(const ls_ddp *ddp, ls_status status);
+
+/* Functions of lsi_params_owner; their context is the ls_ddp. */
+ls_status lsi_ddp_add_up(void *context, double *sums, size_t n);
+void lsi_ddp_moved(void *context, lsi_range range);
+ls_status lsi_ddp_after_step(void *context);
 
 /* Whether all ranks can write each other's weights. */
 static inline bool lsi_ddp_on_one_node(const ls_ddp *ddp)
 {
     return ls_group_local_size(ddp->group) == ls_group_size(ddp->group);
 }
-
-/* Gives the others weights that this rank has moved, or rounds them. Local. */
-void lsi_ddp_moved(ls_ddp *ddp, lsi_range range);
-
-/* The error that names what each rank has not used. Collective. */
-ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe);
 
 #endif
