@@ -14,7 +14,7 @@
 #include "model/autograd/params/drop.h"
 #include "model/autograd/params/halves.h"
 #include "model/parallel/ddp_state.h"
-#include "model/parallel/shard.h"
+#include "model/parallel/grad_range.h"
 #include "model/tensor/tensor.h"
 
 /* The floats of whole spans. */

@@ -16,7 +16,7 @@
 #include "comm/api/group.h"
 #include "comm/api/same.h"
 #include "comm/core/agree.h"
-#include "model/parallel/shard.h"
+#include "model/parallel/grad_range.h"
 
 /* ---- making -------------------------------------------------------------- */
 

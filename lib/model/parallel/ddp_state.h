@@ -25,7 +25,7 @@ struct ls_ddp {
     lsi_params_owner owner;
     lsi_reducer *reducer;
     const lsi_strategy *strategy;
-    size_t shard; /* floats of a rank's part, if it has one; see shard.h */
+    size_t shard; /* floats of a rank's part, if it has one; see grad_range.h */
     double waited;
     bool unused_as_zero;
     lsi_grad_range *spans; /* in the order in which they should become final */

@@ -15,7 +15,7 @@
 #define LS_MODEL_PARALLEL_REDUCER_H
 
 #include "lockstep/group.h"
-#include "model/parallel/bucket.h"
+#include "model/parallel/grad_range.h"
 #include "model/parallel/strategy.h"
 
 typedef struct lsi_reducer lsi_reducer;

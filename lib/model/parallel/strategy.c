@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/parallel/bucket.h"
 
 static const char *const names[LS_DDP_STRATEGY_COUNT] = {
 #define X(NAME, value, text) [value] = (text),
@@ -85,7 +84,7 @@ ls_status lsi_strategy_of(const ls_ddp_options *options,
     *bucket_bytes = UINT64_MAX;
     if (found->buckets == LSI_BUCKETS_EACH)
         *bucket_bytes = 0;
-    else if (mb * LSI_BUCKET_MB < 0x1p63)
-        *bucket_bytes = (uint64_t)(mb * LSI_BUCKET_MB);
+    else if (mb * 1e6 < 0x1p63) /* a megabyte is a million bytes */
+        *bucket_bytes = (uint64_t)(mb * 1e6);
     return LS_OK;
 }

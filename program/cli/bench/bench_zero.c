@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/ddp_case.h"
-#include "model/parallel/shard.h"
+#include "model/parallel/grad_range.h"
 
 /* How far measured bytes may be from the formula. */
 static const double tolerance = 0.05;

@@ -3,7 +3,7 @@
  */
 #include "testing.h"
 
-#include "model/parallel/bucket.h"
+#include "model/parallel/grad_range.h"
 
 enum { MOST = 16 };
 

@@ -11,7 +11,7 @@
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
 #include "lockstep/profile.h"
-#include "model/parallel/shard.h"
+#include "model/parallel/grad_range.h"
 #include "unit/comm/ranks.h"
 #include "unit/parallel/memory_use.h"
 

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "model/parallel/bucket.h"
+#include "model/parallel/grad_range.h"
 #include "plan/step.h"
 #include "plan/training.h"
 #include "testing.h"
