@@ -1,4 +1,4 @@
-/* Names, initial values and checks of layers' parameters. */
+/* Layers: their parameters, by name, and their operations. */
 #include "model/nn/layer.h"
 
 #include <inttypes.h>
@@ -6,6 +6,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "model/autograd/tape.h"
+
+/* ---- parameters ---------------------------------------------------------- */
 
 enum { NAME_BYTES = 256 };
 
@@ -27,22 +30,26 @@ ls_status lsi_layer_param(lsi_layer_site site, const char *part, int ndim,
     return ls_params_add(site.params, name, ndim, shape, init, out);
 }
 
-ls_status lsi_layer_buffer(lsi_layer_site site, const char *part, int ndim,
-                           const int64_t *shape, ls_init init, ls_tensor **out)
+static ls_status add_buffer(lsi_layer_site site, const char *part, int ndim,
+                            const int64_t *shape, ls_init init, ls_tensor **out)
 {
     char name[NAME_BYTES];
     LS_TRY(make_name(name, site, part));
     return ls_params_add_buffer(site.params, name, ndim, shape, init, out);
 }
 
-ls_init lsi_layer_uniform(int64_t fan_in)
+/*
+ * Uniform in +-1/sqrt(fan_in), which keeps the size of activations about the
+ * same from layer to layer.
+ */
+static ls_init uniform(int64_t fan_in)
 {
     const double bound = 1.0 / sqrt((double)fan_in);
     return (ls_init){LS_INIT_UNIFORM, -bound, bound};
 }
 
-ls_status lsi_layer_check_extent(lsi_layer_site site, const char *what,
-                                 int64_t extent)
+static ls_status check_extent(lsi_layer_site site, const char *what,
+                              int64_t extent)
 {
     if (site.name == NULL || site.name[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT, "a layer has no name");
@@ -51,4 +58,169 @@ ls_status lsi_layer_check_extent(lsi_layer_site site, const char *what,
                         "layer %s: %s is %" PRId64 ", must be at least 1",
                         site.name, what, extent);
     return LS_OK;
+}
+
+static const ls_init ones = {LS_INIT_CONSTANT, 1, 0};
+static const ls_init zeros = {LS_INIT_CONSTANT, 0, 0};
+
+/* The weight and the bias of a normalisation. */
+static ls_status add_affine(lsi_layer_site site, int64_t features,
+                            ls_tensor **weight, ls_tensor **bias)
+{
+    LS_TRY(lsi_layer_param(site, "weight", 1, &features, ones, weight));
+    return lsi_layer_param(site, "bias", 1, &features, zeros, bias);
+}
+
+/* ---- products ------------------------------------------------------------ */
+
+ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
+                               const char *name, int64_t in, int64_t out,
+                               bool bias)
+{
+    LS_NEED(layer, params, name);
+    const lsi_layer_site site = {params, name};
+    LS_TRY(check_extent(site, "in", in));
+    LS_TRY(check_extent(site, "out", out));
+    const int64_t shape[] = {out, in};
+    const ls_init init = uniform(in);
+    ls_linear_layer made = {0};
+    LS_TRY(lsi_layer_param(site, "weight", 2, shape, init, &made.weight));
+    if (bias)
+        LS_TRY(lsi_layer_param(site, "bias", 1, shape, init, &made.bias));
+    *layer = made;
+    return LS_OK;
+}
+
+ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer, ls_tape *tape,
+                                   ls_tensor *x)
+{
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
+    return ls_linear(tape, x, layer->weight, layer->bias);
+}
+
+static ls_status check_conv2d(lsi_layer_site site, int64_t in, int64_t out,
+                              int kernel, const ls_conv2d_options *options)
+{
+    LS_TRY(check_extent(site, "in", in));
+    LS_TRY(check_extent(site, "out", out));
+    LS_TRY(check_extent(site, "kernel", kernel));
+    if (options->stride < 0 || options->padding < 0 || options->dilation < 0 ||
+        options->groups < 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "layer %s: stride %d, padding %d, dilation %d and "
+                        "groups %d must not be negative",
+                        site.name, options->stride, options->padding,
+                        options->dilation, options->groups);
+    const int64_t groups = options->groups > 0 ? options->groups : 1;
+    if (in % groups != 0 || out % groups != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "layer %s: %d groups must divide the %lld channels and "
+                        "the %lld filters",
+                        site.name, options->groups, (long long)in,
+                        (long long)out);
+    return LS_OK;
+}
+
+ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
+                               const char *name, int64_t in, int64_t out,
+                               int kernel, ls_conv2d_options options)
+{
+    LS_NEED(layer, params, name);
+    const lsi_layer_site site = {params, name};
+    LS_TRY(check_conv2d(site, in, out, kernel, &options));
+    const int64_t depth = options.groups > 0 ? in / options.groups : in;
+    const int64_t shape[] = {out, depth, kernel, kernel};
+    const ls_init init = uniform(depth * kernel * kernel);
+    ls_conv2d_layer made = {.options = options};
+    LS_TRY(lsi_layer_param(site, "weight", 4, shape, init, &made.weight));
+    if (!options.no_bias)
+        LS_TRY(lsi_layer_param(site, "bias", 1, shape, init, &made.bias));
+    *layer = made;
+    return LS_OK;
+}
+
+ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer, ls_tape *tape,
+                                   ls_tensor *x)
+{
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
+    return ls_conv2d(tape, x, layer->weight, layer->bias, layer->options);
+}
+
+/* ---- normalisation ------------------------------------------------------- */
+
+ls_status ls_layer_norm_layer_init(ls_layer_norm_layer *layer,
+                                   ls_params *params, const char *name,
+                                   int64_t features)
+{
+    LS_NEED(layer, params, name);
+    const lsi_layer_site site = {params, name};
+    ls_layer_norm_layer made = {.eps = 1e-5};
+    LS_TRY(check_extent(site, "features", features));
+    LS_TRY(add_affine(site, features, &made.weight, &made.bias));
+    *layer = made;
+    return LS_OK;
+}
+
+ls_tensor *ls_layer_norm_layer_forward(const ls_layer_norm_layer *layer,
+                                       ls_tape *tape, ls_tensor *x)
+{
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
+    return ls_layer_norm(tape, x, layer->weight, layer->bias, layer->eps);
+}
+
+ls_status ls_group_norm_layer_init(ls_group_norm_layer *layer,
+                                   ls_params *params, const char *name,
+                                   int64_t channels, int groups, bool affine)
+{
+    LS_NEED(layer, params, name);
+    const lsi_layer_site site = {params, name};
+    ls_group_norm_layer made = {.groups = groups, .eps = 1e-5};
+    LS_TRY(check_extent(site, "channels", channels));
+    if (groups < 1 || channels % groups != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "layer %s: %d groups must divide the %lld channels",
+                        name, groups, (long long)channels);
+    if (affine)
+        LS_TRY(add_affine(site, channels, &made.weight, &made.bias));
+    *layer = made;
+    return LS_OK;
+}
+
+ls_tensor *ls_group_norm_layer_forward(const ls_group_norm_layer *layer,
+                                       ls_tape *tape, ls_tensor *x)
+{
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
+    return ls_group_norm(tape, x, layer->groups, layer->weight, layer->bias,
+                         layer->eps);
+}
+
+/* Its statistics are of this rank alone. */
+ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
+                                   ls_params *params, const char *name,
+                                   int64_t features, bool affine)
+{
+    LS_NEED(layer, params, name);
+    const lsi_layer_site site = {params, name};
+    LS_TRY(check_extent(site, "features", features));
+    ls_batch_norm_args args = {.eps = 1e-5, .momentum = 0.1};
+    if (affine)
+        LS_TRY(add_affine(site, features, &args.weight, &args.bias));
+    LS_TRY(add_buffer(site, "running_mean", 1, &features, zeros,
+                      &args.running_mean));
+    LS_TRY(
+        add_buffer(site, "running_var", 1, &features, ones, &args.running_var));
+    layer->args = args;
+    return LS_OK;
+}
+
+ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
+                                       ls_tape *tape, ls_tensor *x)
+{
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
+    return ls_batch_norm(tape, x, &layer->args);
 }
