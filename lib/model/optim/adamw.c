@@ -90,28 +90,4 @@ ls_adamw_options ls_adamw_defaults(void)
     return options;
 }
 
-ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
-                       ls_adamw_options options)
-{
-    LS_NEED(out, params);
-    return ls_adamw_new_with(out, params, NULL, 0, options);
-}
-
-ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
-                            ls_tensor *const *group, size_t n,
-                            ls_adamw_options options)
-{
-    LS_NEED(out, params);
-    const lsi_param_group_spec spec = {&lsi_optimizer_adamw, &options,
-                                       options.lr, group, n};
-    return lsi_optimizer_new(out, params, &spec);
-}
-
-ls_status ls_adamw_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
-                             size_t n, ls_adamw_options options)
-{
-    LS_NEED(optimizer);
-    const lsi_param_group_spec spec = {&lsi_optimizer_adamw, &options,
-                                       options.lr, group, n};
-    return lsi_optimizer_add_group(optimizer, &spec);
-}
+LSI_OPTIMIZER_FUNCTIONS(adamw) /* ls_adamw_new, _new_with, _add_group */

@@ -59,28 +59,4 @@ ls_lion_options ls_lion_defaults(void)
     return options;
 }
 
-ls_status ls_lion_new(ls_optimizer **out, ls_params *params,
-                      ls_lion_options options)
-{
-    LS_NEED(out, params);
-    return ls_lion_new_with(out, params, NULL, 0, options);
-}
-
-ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
-                           ls_tensor *const *group, size_t n,
-                           ls_lion_options options)
-{
-    LS_NEED(out, params);
-    const lsi_param_group_spec spec = {&lsi_optimizer_lion, &options,
-                                       options.lr, group, n};
-    return lsi_optimizer_new(out, params, &spec);
-}
-
-ls_status ls_lion_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
-                            size_t n, ls_lion_options options)
-{
-    LS_NEED(optimizer);
-    const lsi_param_group_spec spec = {&lsi_optimizer_lion, &options,
-                                       options.lr, group, n};
-    return lsi_optimizer_add_group(optimizer, &spec);
-}
+LSI_OPTIMIZER_FUNCTIONS(lion) /* ls_lion_new, _new_with, _add_group */

@@ -18,6 +18,7 @@
 #ifndef LS_MODEL_OPTIM_OPTIMIZER_H
 #define LS_MODEL_OPTIM_OPTIMIZER_H
 
+#include "base/error.h"
 #include "base/partition.h"
 #include "lockstep/optim.h"
 #include "model/optim/optimizers.h"
@@ -109,6 +110,36 @@ ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
                             const lsi_param_group_spec *spec);
 ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
                                   const lsi_param_group_spec *spec);
+
+/*
+ * The functions of lockstep/optim.h that make one from options of its own:
+ * ls_<name>_new, ls_<name>_new_with and ls_<name>_add_group.
+ */
+#define LSI_OPTIMIZER_FUNCTIONS(name)                                          \
+    ls_status ls_##name##_new(ls_optimizer **out, ls_params *params,           \
+                              ls_##name##_options options)                     \
+    {                                                                          \
+        LS_NEED(out, params);                                                  \
+        return ls_##name##_new_with(out, params, NULL, 0, options);            \
+    }                                                                          \
+    ls_status ls_##name##_new_with(ls_optimizer **out, ls_params *params,      \
+                                   ls_tensor *const *group, size_t n,          \
+                                   ls_##name##_options options)                \
+    {                                                                          \
+        LS_NEED(out, params);                                                  \
+        const lsi_param_group_spec spec = {&lsi_optimizer_##name, &options,    \
+                                           options.lr, group, n};              \
+        return lsi_optimizer_new(out, params, &spec);                          \
+    }                                                                          \
+    ls_status ls_##name##_add_group(ls_optimizer *optimizer,                   \
+                                    ls_tensor *const *group, size_t n,         \
+                                    ls_##name##_options options)               \
+    {                                                                          \
+        LS_NEED(optimizer);                                                    \
+        const lsi_param_group_spec spec = {&lsi_optimizer_##name, &options,    \
+                                           options.lr, group, n};              \
+        return lsi_optimizer_add_group(optimizer, &spec);                      \
+    }
 
 /* Options of any kind are refused in the same words; NaN is, too. */
 ls_status lsi_check_lr(const char *kind, double lr);

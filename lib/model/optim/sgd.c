@@ -52,28 +52,4 @@ const lsi_optimizer_kind lsi_optimizer_sgd = {
     .read = read,
 };
 
-ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
-                     ls_sgd_options options)
-{
-    LS_NEED(out, params);
-    return ls_sgd_new_with(out, params, NULL, 0, options);
-}
-
-ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
-                          ls_tensor *const *group, size_t n,
-                          ls_sgd_options options)
-{
-    LS_NEED(out, params);
-    const lsi_param_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
-                                       group, n};
-    return lsi_optimizer_new(out, params, &spec);
-}
-
-ls_status ls_sgd_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
-                           size_t n, ls_sgd_options options)
-{
-    LS_NEED(optimizer);
-    const lsi_param_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
-                                       group, n};
-    return lsi_optimizer_add_group(optimizer, &spec);
-}
+LSI_OPTIMIZER_FUNCTIONS(sgd) /* ls_sgd_new, _new_with, _add_group */
