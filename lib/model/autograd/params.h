@@ -1,12 +1,12 @@
 /*
- * Inside a parameter set: what is defined, where it lies (params/storage.h) and
- * what ranks share of it (params/sharing.h).
+ * Inside a parameter set: what is defined, where it lies (params/storage.h),
+ * its gradients (params/grads.h) and what ranks share of it (params/sharing.h).
  */
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_H
 #define LS_MODEL_AUTOGRAD_PARAMS_H
 
+#include "model/autograd/params/grads.h"
 #include "model/autograd/params/sharing.h"
-#include "model/autograd/params/slices.h"
 #include "model/autograd/params/storage.h"
 
 /* A parameter or, with grad always NULL, a buffer. */
@@ -56,8 +56,5 @@ void lsi_params_remove_last(ls_params *params);
  * who reads a file; until that it is zeros.
  */
 void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
-
-/* Tells that the gradient is final (hooks.c). */
-ls_status lsi_param_ready(lsi_param *param);
 
 #endif

@@ -7,7 +7,6 @@
  * samples, however unevenly they are spread.
  */
 #include "model/parallel/ddp.h"
-#include "model/autograd/params/drop.h"
 
 #include <assert.h>
 #include <math.h>

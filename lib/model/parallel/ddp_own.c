@@ -9,7 +9,6 @@
  */
 #include "base/error.h"
 #include "model/autograd/params/adopt.h"
-#include "model/autograd/params/drop.h"
 #include "model/parallel/ddp_state.h"
 
 /* ---- making it over ranges of memory ------------------------------------- */

@@ -11,7 +11,6 @@
 #include "comm/api/internode_swap.h"
 #include "comm/core/agree.h"
 #include "comm/node/shared.h"
-#include "model/autograd/params/drop.h"
 #include "model/autograd/params/halves.h"
 #include "model/parallel/ddp_state.h"
 #include "model/parallel/grad_range.h"

@@ -7,7 +7,6 @@
 #include "comm/core/agree.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
-#include "model/autograd/params/drop.h"
 #include "model/tensor/tensor.h"
 
 /* In floats. */
