@@ -6,6 +6,7 @@
 #include "model/checkpoint/save.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,14 +127,22 @@ static ls_status reserve(tensors *t)
     return LS_OK;
 }
 
-/* Takes over the name, and the reference on success. */
-static ls_status add_tensor(tensors *t, char *name, ls_tensor *tensor)
+/* Adds a tensor of that name. Takes over the reference, even on failure. */
+__attribute__((format(printf, 3, 4))) static ls_status
+add_tensor(tensors *t, ls_tensor *tensor, const char *format, ...)
 {
+    char *name = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&name, format, args) < 0)
+        name = NULL;
+    va_end(args);
     const ls_status status =
         name != NULL ? reserve(t)
                      : lsi_fail(LS_ERR_MEMORY, "no memory for a checkpoint");
     if (status != LS_OK) {
         free(name);
+        ls_tensor_free(&tensor);
         return status;
     }
     t->items[t->n++] = (ls_named_tensor){name, tensor};
@@ -143,34 +152,22 @@ static ls_status add_tensor(tensors *t, char *name, ls_tensor *tensor)
 static ls_status add_piece(void *context, const lsi_state_piece *piece)
 {
     tensors *t = context;
-    char *name = NULL;
     ls_tensor *tensor;
     const int64_t n = (int64_t)piece->n;
     LS_TRY(ls_tensor_wrap(&tensor, piece->data, LS_F32, 1, &n));
-    if (asprintf(&name, "%s/%s@%zu", piece->state,
-                 ls_params_name(t->params, piece->param), piece->begin) < 0)
-        name = NULL;
-    const ls_status status = add_tensor(t, name, tensor);
-    if (status != LS_OK)
-        ls_tensor_free(&tensor);
-    return status;
+    return add_tensor(t, tensor, "%s/%s@%zu", piece->state,
+                      ls_params_name(t->params, piece->param), piece->begin);
 }
 
 /* Averages of buffers are each rank's own, as the buffers are. */
 static ls_status add_average(tensors *t, float *average, size_t index)
 {
     const ls_tensor *const buffer = ls_params_buffer(t->params, index);
-    char *name = NULL;
     ls_tensor *tensor;
     LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),
                           ls_tensor_shape(buffer)));
-    if (asprintf(&name, LSI_EMA_STATE "_buffer/%s",
-                 ls_params_buffer_name(t->params, index)) < 0)
-        name = NULL;
-    const ls_status status = add_tensor(t, name, tensor);
-    if (status != LS_OK)
-        ls_tensor_free(&tensor);
-    return status;
+    return add_tensor(t, tensor, LSI_EMA_STATE "_buffer/%s",
+                      ls_params_buffer_name(t->params, index));
 }
 
 static ls_status add_averages(tensors *t, const ls_optimizer *optimizer)
@@ -185,15 +182,9 @@ static ls_status add_averages(tensors *t, const ls_optimizer *optimizer)
 
 static ls_status add_buffers(tensors *t)
 {
-    for (size_t i = 0; i < ls_params_buffer_count(t->params); i++) {
-        ls_tensor *buffer = ls_params_buffer(t->params, i);
-        char *name = NULL;
-        if (asprintf(&name, "buffer/%s", ls_params_buffer_name(t->params, i)) <
-            0)
-            name = NULL;
-        LS_TRY(add_tensor(t, name, buffer));
-        ls_tensor_retain(buffer);
-    }
+    for (size_t i = 0; i < ls_params_buffer_count(t->params); i++)
+        LS_TRY(add_tensor(t, ls_tensor_retain(ls_params_buffer(t->params, i)),
+                          "buffer/%s", ls_params_buffer_name(t->params, i)));
     return LS_OK;
 }
 
