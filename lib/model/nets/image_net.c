@@ -98,7 +98,8 @@ static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)
                         "there is no network '%s' for images; there are%s",
                         options->config.name, names);
     LS_TRY(check_extents(&options->config));
-    LS_TRY(net->kind->check(&options->config));
+    if (net->kind->check != NULL)
+        LS_TRY(net->kind->check(&options->config));
     LS_TRY(lsi_alloc_zeroed(&net->parts, net->kind->bytes, LS_MEMORY_OTHER,
                             "the layers of a network"));
     LS_TRY(ls_params_new(&net->model.params));
@@ -199,7 +200,7 @@ void ls_image_net_free(ls_image_net **net)
 {
     if (net == NULL || *net == NULL)
         return;
-    if ((*net)->parts != NULL)
+    if ((*net)->parts != NULL && (*net)->kind->release != NULL)
         (*net)->kind->release((*net)->parts);
     ls_params_free(&(*net)->model.params);
     lsi_free((*net)->parts);

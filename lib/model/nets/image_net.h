@@ -60,13 +60,14 @@ typedef struct lsi_image_kind {
     const char *name;
     int slices;   /* see lsi_image_net_slices */
     size_t bytes; /* of its parts, which begin as zeros */
-    /* LS_ERR_ARGUMENT if it does not take such images. */
+    /* LS_ERR_ARGUMENT if it does not take such images; NULL: it takes all. */
     ls_status (*check)(const lsi_image_config *config);
     /* Adds its layers. Collective. */
     void (*build)(void *parts, lsi_net_builder *builder,
                   const lsi_image_net_setup *options);
     ls_tensor *(*logits)(const void *parts, ls_tape *tape, ls_tensor *images);
-    void (*release)(void *parts); /* however far it was built */
+    /* However far it was built; NULL: its layers hold nothing themselves. */
+    void (*release)(void *parts);
 } lsi_image_kind;
 
 #endif

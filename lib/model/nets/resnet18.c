@@ -145,13 +145,6 @@ static void build(void *parts, lsi_net_builder *b,
                                       true));
 }
 
-/* Every image has a place left in the end. */
-static ls_status check(const lsi_image_config *config)
-{
-    (void)config;
-    return LS_OK;
-}
-
 static void release(void *parts)
 {
     resnet *const net = parts;
@@ -167,7 +160,6 @@ static void release(void *parts)
 
 const lsi_image_kind lsi_image_kind_resnet18 = {.name = "resnet18",
                                                 .bytes = sizeof(resnet),
-                                                .check = check,
                                                 .build = build,
                                                 .logits = logits,
                                                 .release = release};

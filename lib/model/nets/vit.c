@@ -163,26 +163,26 @@ typedef struct site {
     const char *prefix;
 } site;
 
-static ls_tensor *add_vector(site at, const char *part, int64_t n, ls_init init)
+static ls_tensor *add(site at, const char *part, int ndim, const int64_t *shape,
+                      ls_init init)
 {
     char name[NAME_BYTES];
     ls_tensor *out = NULL;
     snprintf(name, sizeof(name), "%s%s", at.prefix, part);
     LSI_BUILD(at.builder,
-              ls_params_add(at.builder->params, name, 1, &n, init, &out));
+              ls_params_add(at.builder->params, name, ndim, shape, init, &out));
     return out;
+}
+
+static ls_tensor *add_vector(site at, const char *part, int64_t n, ls_init init)
+{
+    return add(at, part, 1, &n, init);
 }
 
 static ls_tensor *add_matrix(site at, const char *part, int64_t rows,
                              int64_t cols, ls_init init)
 {
-    char name[NAME_BYTES];
-    ls_tensor *out = NULL;
-    const int64_t shape[] = {rows, cols};
-    snprintf(name, sizeof(name), "%s%s", at.prefix, part);
-    LSI_BUILD(at.builder,
-              ls_params_add(at.builder->params, name, 2, shape, init, &out));
-    return out;
+    return add(at, part, 2, (const int64_t[]){rows, cols}, init);
 }
 
 static norm add_norm(site at, const char *weight, const char *bias)
@@ -227,12 +227,10 @@ static void build_patches(lsi_net_builder *b, vit *net,
     const ls_init init =
         normal(1 / sqrt((double)(c->channels * patch * patch)));
     net->patches.options = (ls_conv2d_options){.stride = patch};
-    LSI_BUILD(b, ls_params_add(b->params, "class_token", 3, token, zeros,
-                               &net->class_token));
-    LSI_BUILD(b, ls_params_add(b->params, "conv_proj.weight", 4, filters, init,
-                               &net->patches.weight));
-    net->patches.bias =
-        add_vector((site){b, "conv_proj."}, "bias", WIDTH, zeros);
+    const site whole = {b, ""};
+    net->class_token = add(whole, "class_token", 3, token, zeros);
+    net->patches.weight = add(whole, "conv_proj.weight", 4, filters, init);
+    net->patches.bias = add_vector(whole, "conv_proj.bias", WIDTH, zeros);
 }
 
 static void build(void *parts, lsi_net_builder *b,
@@ -245,8 +243,7 @@ static void build(void *parts, lsi_net_builder *b,
     net->tokens = (c->height / patch) * (c->width / patch) + 1;
     const int64_t positions[] = {1, net->tokens, WIDTH};
     build_patches(b, net, c);
-    LSI_BUILD(b, ls_params_add(b->params, "encoder.pos_embedding", 3, positions,
-                               normal(0.02), &net->positions));
+    net->positions = add(encoder, "pos_embedding", 3, positions, normal(0.02));
     for (int i = 0; i < BLOCKS; i++)
         build_block(b, &net->blocks[i], i);
     net->ln = add_norm(encoder, "ln.weight", "ln.bias");
@@ -254,15 +251,8 @@ static void build(void *parts, lsi_net_builder *b,
     net->head.bias = add_vector(head, "bias", c->classes, zeros);
 }
 
-/* Its layers are tensors of the set. */
-static void release(void *parts)
-{
-    (void)parts;
-}
-
 const lsi_image_kind lsi_image_kind_vit = {.name = "vit",
                                            .bytes = sizeof(vit),
                                            .check = check,
                                            .build = build,
-                                           .logits = logits,
-                                           .release = release};
+                                           .logits = logits};
