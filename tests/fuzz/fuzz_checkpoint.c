@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "model/checkpoint/manifest.h"
 #include "model/checkpoint/optimizer_json.h"
-#include "train/jobs/partial.h"
+#include "train/jobs/totals.h"
 
 static ls_group *group;
 static ls_params *params;

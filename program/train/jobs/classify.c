@@ -17,7 +17,6 @@
 #include "train/jobs/image_data.h"
 #include "train/jobs/image_file.h"
 #include "train/jobs/images.h"
-#include "train/jobs/partial.h"
 #include "train/jobs/validate.h"
 
 /* What an epoch has taken; what its checkpoints took is left out. */

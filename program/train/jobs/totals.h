@@ -1,5 +1,6 @@
 /*
- * Sums over samples from which means are made at the end.
+ * Sums over samples from which means are made at the end; and those of an
+ * unfinished epoch, of every rank, as a value of a checkpoint.
  */
 #ifndef LS_TRAIN_JOBS_TOTALS_H
 #define LS_TRAIN_JOBS_TOTALS_H
@@ -22,5 +23,21 @@ ls_status lsi_totals_reduce(lsi_totals *totals, ls_group *group);
 /* Means; 0 without samples. */
 double lsi_totals_loss(const lsi_totals *totals);
 double lsi_totals_accuracy(const lsi_totals *totals);
+
+typedef struct lsi_partial {
+    lsi_totals totals; /* of this rank */
+    double seconds;    /* that it has trained */
+    double peak_bytes; /* most that it has held */
+} lsi_partial;
+
+/* That of all ranks as text; *out is the caller's (lsi_free). Collective. */
+ls_status lsi_partial_text(ls_group *group, const lsi_partial *own, char **out);
+
+/*
+ * Back from the text. The totals are those of the saved ranks r with
+ * r mod size = rank, in order; the others are the largest of all ranks.
+ */
+ls_status lsi_partial_parse(lsi_partial *own, const char *text, int rank,
+                            int size);
 
 #endif
