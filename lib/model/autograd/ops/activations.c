@@ -29,11 +29,6 @@ static ls_status open_target(ls_tape *tape, ls_node *node, int index,
     return scratch != NULL ? LS_OK : ls_tape_status(tape);
 }
 
-static ls_status close_target(const lsi_target *target)
-{
-    return target->grad != NULL ? lsi_target_close(target) : LS_OK;
-}
-
 static ls_status swiglu_backward(ls_tape *tape, ls_node *node)
 {
     const ls_tensor *a = ls_node_saved(node, A), *b = ls_node_saved(node, B);
@@ -46,8 +41,8 @@ static ls_status swiglu_backward(ls_tape *tape, ls_node *node)
     LS_TRY(open_target(tape, node, B, &db, &out[B]));
     const lsi_mixed in[] = {lsi_op_mixed(dy), lsi_op_mixed(a), lsi_op_mixed(b)};
     lsi_mixed_swiglu_backward(out, in, (size_t)a->count);
-    LS_TRY(close_target(&da));
-    return close_target(&db);
+    LS_TRY(lsi_target_close(&da));
+    return lsi_target_close(&db);
 }
 
 const ls_function lsi_op_swiglu = {"swiglu", swiglu_backward, 0};

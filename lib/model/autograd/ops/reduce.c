@@ -26,8 +26,12 @@ const ls_function lsi_op_sum = {"sum", spread, sizeof(double)};
 const ls_function lsi_op_mean = {"mean", spread, sizeof(double)};
 
 static ls_tensor *reduce(ls_tape *tape, const ls_function *function,
-                         ls_tensor *a, double factor)
+                         ls_tensor *a)
 {
+    if (!lsi_op_begin_f32(tape, function, &a, 1))
+        return NULL;
+    const double n = function == &lsi_op_mean ? (double)a->count : 1.0;
+    const double factor = n > 0 ? 1.0 / n : 0.0;
     const ls_tensor *x = lsi_op_plain(tape, a);
     ls_tensor *y = x != NULL ? ls_tape_output(tape, LS_F32, 0, NULL) : NULL;
     if (y == NULL)
@@ -38,15 +42,10 @@ static ls_tensor *reduce(ls_tape *tape, const ls_function *function,
 
 ls_tensor *ls_sum(ls_tape *tape, ls_tensor *a)
 {
-    if (!lsi_op_begin_f32(tape, &lsi_op_sum, &a, 1))
-        return NULL;
-    return reduce(tape, &lsi_op_sum, a, 1.0);
+    return reduce(tape, &lsi_op_sum, a);
 }
 
 ls_tensor *ls_mean(ls_tape *tape, ls_tensor *a)
 {
-    if (!lsi_op_begin_f32(tape, &lsi_op_mean, &a, 1))
-        return NULL;
-    const double factor = a->count > 0 ? 1.0 / (double)a->count : 0.0;
-    return reduce(tape, &lsi_op_mean, a, factor);
+    return reduce(tape, &lsi_op_mean, a);
 }
