@@ -87,11 +87,8 @@ static ls_status round_operand(ls_tape *tape, ls_tensor *tensor,
         const ls_tensor *plain = lsi_op_plain(tape, tensor);
         ls_tensor *half = NULL;
         LS_TRY(tape->status);
-        LS_TRY(
-            lsi_tensor_make(&half, &(lsi_tensor_spec){.dtype = tape->autocast,
-                                                      .ndim = tensor->ndim,
-                                                      .shape = tensor->shape,
-                                                      .pool = tape->pool}));
+        LS_TRY(lsi_tape_make(tape, tape->autocast, tensor->ndim, tensor->shape,
+                             LSI_LAYOUT_PLAIN, &half));
         round_to(half, plain);
         lsi_tape_forget_rounded(tape);
         tape->rounded_from = ls_tensor_retain(tensor);

@@ -193,11 +193,8 @@ static ls_status seed(const ls_tape *tape, lsi_slot *slot, double scale)
 {
     const ls_tensor *loss = slot->tensor;
     assert(slot->grad == NULL);
-    LS_TRY(
-        lsi_tensor_make(&slot->grad, &(lsi_tensor_spec){.dtype = loss->dtype,
-                                                        .ndim = loss->ndim,
-                                                        .shape = loss->shape,
-                                                        .pool = tape->pool}));
+    LS_TRY(lsi_tape_make(tape, loss->dtype, loss->ndim, loss->shape,
+                         LSI_LAYOUT_PLAIN, &slot->grad));
     slot->live = true;
     return ls_tensor_fill(slot->grad, scale);
 }

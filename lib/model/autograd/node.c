@@ -103,12 +103,8 @@ static ls_status grad_input(ls_tape *tape, const ls_node *node, int index,
     if (slot->grad != NULL)
         LS_TRY(lsi_tensor_set_layout(slot->grad, layout));
     else
-        LS_TRY(lsi_tensor_make(&slot->grad,
-                               &(lsi_tensor_spec){.dtype = input->dtype,
-                                                  .ndim = input->ndim,
-                                                  .shape = input->shape,
-                                                  .layout = layout,
-                                                  .pool = tape->pool}));
+        LS_TRY(lsi_tape_make(tape, input->dtype, input->ndim, input->shape,
+                             layout, &slot->grad));
     *grad = slot->grad;
     return LS_OK;
 }
@@ -221,11 +217,7 @@ ls_status lsi_tape_temp(ls_tape *tape, ls_dtype dtype, int ndim,
                         ls_tensor **out)
 {
     ls_tensor *tensor = NULL;
-    LS_TRY(lsi_tensor_make(&tensor, &(lsi_tensor_spec){.dtype = dtype,
-                                                       .ndim = ndim,
-                                                       .shape = shape,
-                                                       .layout = layout,
-                                                       .pool = tape->pool}));
+    LS_TRY(lsi_tape_make(tape, dtype, ndim, shape, layout, &tensor));
     LS_TRY(lsi_tape_own_temp(tape, tensor));
     *out = tensor;
     return LS_OK;

@@ -200,6 +200,19 @@ static ls_status append(lsi_tensor_list *list, ls_tensor *tensor)
     return LS_OK;
 }
 
+ls_status lsi_tape_make(const ls_tape *tape, ls_dtype dtype, int ndim,
+                        const int64_t *shape, lsi_layout layout,
+                        ls_tensor **out)
+{
+    return lsi_tensor_make(out,
+                           &(lsi_tensor_spec){.dtype = dtype,
+                                              .ndim = ndim,
+                                              .shape = shape,
+                                              .layout = layout,
+                                              .pool = tape->pool,
+                                              .tag = LS_MEMORY_ACTIVATIONS});
+}
+
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor)
 {
     return append(&tape->owned, tensor);
@@ -267,12 +280,8 @@ ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
     if (tape->op_began == 0)
         tape->op_began = lsi_span_begin();
     ls_tensor *tensor = NULL;
-    ls_status status = lsi_tensor_make(
-        &tensor, &(lsi_tensor_spec){.dtype = dtype,
-                                    .ndim = ndim,
-                                    .shape = shape,
-                                    .pool = tape->pool,
-                                    .tag = LS_MEMORY_ACTIVATIONS});
+    ls_status status =
+        lsi_tape_make(tape, dtype, ndim, shape, LSI_LAYOUT_PLAIN, &tensor);
     if (status == LS_OK)
         status = lsi_tape_own(tape, tensor);
     return status == LS_OK ? tensor : lsi_tape_stop(tape, status);
@@ -283,13 +292,9 @@ void *ls_tape_scratch(ls_tape *tape, size_t bytes)
     if (!lsi_tape_given(tape, __func__))
         return NULL;
     ls_tensor *tensor = NULL;
-    const int64_t shape[1] = {(int64_t)bytes};
-    ls_status status = lsi_tensor_make(
-        &tensor, &(lsi_tensor_spec){.dtype = LS_U8,
-                                    .ndim = 1,
-                                    .shape = shape,
-                                    .pool = tape->pool,
-                                    .tag = LS_MEMORY_ACTIVATIONS});
+    const int64_t n = (int64_t)bytes;
+    ls_status status =
+        lsi_tape_make(tape, LS_U8, 1, &n, LSI_LAYOUT_PLAIN, &tensor);
     if (status == LS_OK)
         status = lsi_tape_own_temp(tape, tensor);
     if (status == LS_OK)

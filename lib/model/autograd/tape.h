@@ -141,6 +141,11 @@ void lsi_tape_drop_values(ls_tensor *tensor);
 int lsi_tape_mark(const ls_tape *tape);
 void lsi_tape_keep_only(ls_tape *tape, int mark, const ls_tensor *result);
 
+/* A tensor with memory of the tape's pool. *out is the caller's. */
+ls_status lsi_tape_make(const ls_tape *tape, ls_dtype dtype, int ndim,
+                        const int64_t *shape, lsi_layout layout,
+                        ls_tensor **out);
+
 /* As lsi_tape_own, until the operation or backward function has ended. */
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
 void lsi_tape_free_temps(ls_tape *tape);
