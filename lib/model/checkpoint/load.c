@@ -16,7 +16,6 @@
 #include "model/checkpoint/optimizer_json.h"
 #include "model/checkpoint/params_file.h"
 #include "model/optim/param_group.h"
-#include "model/optim/state.h"
 #include "model/tensor/safetensors.h"
 
 struct ls_checkpoint {

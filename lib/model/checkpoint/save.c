@@ -22,7 +22,6 @@
 #include "model/checkpoint/manifest.h"
 #include "model/checkpoint/params_file.h"
 #include "model/optim/param_group.h"
-#include "model/optim/state.h"
 #include "model/tensor/safetensors.h"
 #include "observe/spans.h"
 

@@ -83,4 +83,27 @@ const lsi_state_segment *lsi_param_group_segment(const lsi_param_group *group,
 /* Which elements of the state belong to a range of the flat layout. */
 lsi_range lsi_param_group_part(const lsi_param_group *group, lsi_range range);
 
+/* ---- state by name ------------------------------------------------------- */
+
+/*
+ * n elements of one array of state, from element `begin` of a parameter: by
+ * name, one division among ranks can save them and another one load them.
+ */
+typedef struct lsi_state_piece {
+    const char *state; /* "exp_avg" */
+    size_t param;      /* index in the set */
+    size_t begin;
+    float *data;
+    size_t n;
+} lsi_state_piece;
+
+typedef ls_status (*lsi_state_fn)(void *context, const lsi_state_piece *piece);
+
+/*
+ * Calls fn for everything that this rank keeps of a range of the flat layout,
+ * without padding, until it fails.
+ */
+ls_status lsi_optimizer_pieces(const ls_optimizer *optimizer, lsi_range range,
+                               lsi_state_fn fn, void *context);
+
 #endif
