@@ -43,27 +43,33 @@ static int64_t at_least_one(int64_t n)
     return n > 0 ? n : 1;
 }
 
+/* c (R, n) = a (R, k) weight, slice by slice. */
+static ls_status multiply(const linear_state *s, lsi_gemm_shape shape,
+                          const ls_tensor *c, const ls_tensor *a,
+                          const ls_tensor *weight, const float *bias)
+{
+    shape.lda = at_least_one(shape.k);
+    shape.ldb = at_least_one(s->in);
+    shape.ldc = at_least_one(shape.n);
+    shape.ab_dtype = a->dtype;
+    shape.c_dtype = c->dtype;
+    for (int j = 0; j < s->slices; j++) {
+        const lsi_range rows = slice_of(s, j);
+        shape.m = (int64_t)lsi_range_size(rows);
+        LS_TRY(lsi_gemm_run(&shape, row_at(c, rows.begin, shape.n),
+                            row_at(a, rows.begin, shape.k),
+                            lsi_tensor_raw(weight), bias));
+    }
+    return LS_OK;
+}
+
 static ls_status forward(const linear_state *s, const ls_tensor *y,
                          ls_tensor *const *in, const ls_tensor *bias)
 {
-    const lsi_gemm_shape shape = {.n = s->out,
-                                  .k = s->in,
-                                  .lda = at_least_one(s->in),
-                                  .ldb = at_least_one(s->in),
-                                  .ldc = at_least_one(s->out),
-                                  .b_transposed = true,
-                                  .ab_dtype = y->dtype,
-                                  .c_dtype = y->dtype};
-    for (int j = 0; j < s->slices; j++) {
-        const lsi_range rows = slice_of(s, j);
-        lsi_gemm_shape slice = shape;
-        slice.m = (int64_t)lsi_range_size(rows);
-        LS_TRY(lsi_gemm_run(&slice, row_at(y, rows.begin, s->out),
-                            row_at(in[X], rows.begin, s->in),
-                            lsi_tensor_raw(in[WEIGHT]),
-                            bias != NULL ? lsi_op_floats(bias) : NULL));
-    }
-    return LS_OK;
+    const lsi_gemm_shape shape = {
+        .n = s->out, .k = s->in, .b_transposed = true};
+    return multiply(s, shape, y, in[X], in[WEIGHT],
+                    bias != NULL ? lsi_op_floats(bias) : NULL);
 }
 
 /* Whether lsi_row_products_run is to multiply. */
@@ -89,28 +95,11 @@ static ls_status read_weights(const linear_state *s, const ls_tensor *y,
 static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
 {
     const linear_state *s = ls_node_state(node);
-    const ls_tensor *weight = ls_node_saved(node, WEIGHT);
-    bool accumulate = false;
-    const ls_tensor *dx = ls_node_grad_input(tape, node, X, &accumulate);
+    lsi_gemm_shape shape = {.n = s->in, .k = s->out};
+    const ls_tensor *dx = ls_node_grad_input(tape, node, X, &shape.accumulate);
     if (dx == NULL)
         return ls_tape_status(tape);
-    const lsi_gemm_shape shape = {.n = s->in,
-                                  .k = s->out,
-                                  .lda = at_least_one(s->out),
-                                  .ldb = at_least_one(s->in),
-                                  .ldc = at_least_one(s->in),
-                                  .accumulate = accumulate,
-                                  .ab_dtype = dy->dtype,
-                                  .c_dtype = dx->dtype};
-    for (int j = 0; j < s->slices; j++) {
-        const lsi_range rows = slice_of(s, j);
-        lsi_gemm_shape slice = shape;
-        slice.m = (int64_t)lsi_range_size(rows);
-        LS_TRY(lsi_gemm_run(&slice, row_at(dx, rows.begin, s->in),
-                            row_at(dy, rows.begin, s->out),
-                            lsi_tensor_raw(weight), NULL));
-    }
-    return LS_OK;
+    return multiply(s, shape, dx, dy, ls_node_saved(node, WEIGHT), NULL);
 }
 
 static ls_status backward_weight(ls_tape *tape, ls_node *node,
