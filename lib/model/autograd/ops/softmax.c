@@ -21,7 +21,12 @@ static lsi_along along(const ls_tensor *t, int axis)
     return shape;
 }
 
-static ls_status backward(ls_tape *tape, ls_node *node, lsi_softmax_kind kind)
+static lsi_softmax_kind kind_of(const ls_function *function)
+{
+    return function == &lsi_op_softmax ? LSI_SOFTMAX : LSI_LOG_SOFTMAX;
+}
+
+static ls_status backward(ls_tape *tape, ls_node *node)
 {
     const int *axis = ls_node_state(node);
     const ls_tensor *y = ls_node_saved(node, 0);
@@ -31,32 +36,18 @@ static ls_status backward(ls_tape *tape, ls_node *node, lsi_softmax_kind kind)
     LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_softmax_backward(kind, along(y, *axis), lsi_op_floats(dx.out),
-                         lsi_op_floats(dy), lsi_op_floats(y));
+    lsi_softmax_backward(kind_of(node->function), along(y, *axis),
+                         lsi_op_floats(dx.out), lsi_op_floats(dy),
+                         lsi_op_floats(y));
     return lsi_target_close(&dx);
 }
 
-static ls_status softmax_backward(ls_tape *tape, ls_node *node)
+const ls_function lsi_op_softmax = {"softmax", backward, sizeof(int)};
+const ls_function lsi_op_log_softmax = {"log_softmax", backward, sizeof(int)};
+
+static ls_tensor *softmax(ls_tape *tape, const ls_function *function,
+                          ls_tensor *x, int axis)
 {
-    return backward(tape, node, LSI_SOFTMAX);
-}
-
-static ls_status log_softmax_backward(ls_tape *tape, ls_node *node)
-{
-    return backward(tape, node, LSI_LOG_SOFTMAX);
-}
-
-const ls_function lsi_op_softmax = {"softmax", softmax_backward, sizeof(int)};
-const ls_function lsi_op_log_softmax = {"log_softmax", log_softmax_backward,
-                                        sizeof(int)};
-
-static const ls_function *const functions[] = {
-    [LSI_SOFTMAX] = &lsi_op_softmax, [LSI_LOG_SOFTMAX] = &lsi_op_log_softmax};
-
-static ls_tensor *softmax(ls_tape *tape, lsi_softmax_kind kind, ls_tensor *x,
-                          int axis)
-{
-    const ls_function *const function = functions[kind];
     if (!lsi_op_begin_f32(tape, function, &x, 1))
         return NULL;
     if (axis < 0 || axis >= x->ndim)
@@ -67,16 +58,17 @@ static ls_tensor *softmax(ls_tape *tape, lsi_softmax_kind kind, ls_tensor *x,
     ls_tensor *y = ls_tape_output(tape, LS_F32, x->ndim, x->shape);
     if (y == NULL)
         return NULL;
-    lsi_softmax(kind, along(x, axis), lsi_op_floats(y), lsi_op_floats(plain));
+    lsi_softmax(kind_of(function), along(x, axis), lsi_op_floats(y),
+                lsi_op_floats(plain));
     return ls_tape_record(tape, function, &axis, &x, 1, &y, 1, &y, 1);
 }
 
 ls_tensor *ls_softmax(ls_tape *tape, ls_tensor *x, int axis)
 {
-    return softmax(tape, LSI_SOFTMAX, x, axis);
+    return softmax(tape, &lsi_op_softmax, x, axis);
 }
 
 ls_tensor *ls_log_softmax(ls_tape *tape, ls_tensor *x, int axis)
 {
-    return softmax(tape, LSI_LOG_SOFTMAX, x, axis);
+    return softmax(tape, &lsi_op_log_softmax, x, axis);
 }

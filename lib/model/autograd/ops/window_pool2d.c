@@ -13,10 +13,10 @@
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* index is NULL for means. */
-static ls_status backward(ls_tape *tape, ls_node *node, const ls_tensor *index)
+static ls_status backward(ls_tape *tape, ls_node *node)
 {
     const lsi_window2d *s = ls_node_state(node);
+    const ls_tensor *index = ls_node_saved(node, 0); /* NULL for means */
     ls_tensor *dy = NULL;
     lsi_target dx = {0};
     LS_TRY(lsi_node_grad_output_in(tape, node, 0, s->layout, &dy, NULL));
@@ -31,20 +31,10 @@ static ls_status backward(ls_tape *tape, ls_node *node, const ls_tensor *index)
     return lsi_target_close(&dx);
 }
 
-static ls_status avg_pool2d_backward(ls_tape *tape, ls_node *node)
-{
-    return backward(tape, node, NULL);
-}
-
-static ls_status max_pool2d_with_backward(ls_tape *tape, ls_node *node)
-{
-    return backward(tape, node, ls_node_saved(node, 0));
-}
-
-const ls_function lsi_op_avg_pool2d = {"avg_pool2d", avg_pool2d_backward,
+const ls_function lsi_op_avg_pool2d = {"avg_pool2d", backward,
                                        sizeof(lsi_window2d)};
-const ls_function lsi_op_max_pool2d_with = {
-    "max_pool2d_with", max_pool2d_with_backward, sizeof(lsi_window2d)};
+const ls_function lsi_op_max_pool2d_with = {"max_pool2d_with", backward,
+                                            sizeof(lsi_window2d)};
 
 /* ---- forward ------------------------------------------------------------- */
 
