@@ -149,9 +149,12 @@ static bool was_repeated(const ls_node *node, int index)
                             ls_node_input(node, index));
 }
 
-/* d input = factor * the sum of g over the input's repetitions. */
+/*
+ * d input = factor * the sum of g over the input's repetitions, or unless h is
+ * NULL the sum of g h.
+ */
 static ls_status add_up(ls_tape *tape, ls_node *node, int index, const float *g,
-                        double factor)
+                        const float *h, double factor)
 {
     lsi_target dx = {0};
     LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
@@ -159,21 +162,10 @@ static ls_status add_up(ls_tape *tape, ls_node *node, int index, const float *g,
         return LS_OK;
     const lsi_axes axes =
         repetitions(ls_node_output(node, 0), ls_node_input(node, index));
-    lsi_axes_sum(&axes, lsi_op_floats(dx.out), g, factor);
-    return lsi_target_close(&dx);
-}
-
-/* d input = the sum of g h over the input's repetitions. */
-static ls_status add_up_products(ls_tape *tape, ls_node *node, int index,
-                                 const float *g, const float *h)
-{
-    lsi_target dx = {0};
-    LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
-    if (dx.grad == NULL)
-        return LS_OK;
-    const lsi_axes axes =
-        repetitions(ls_node_output(node, 0), ls_node_input(node, index));
-    lsi_axes_sum_products(&axes, lsi_op_floats(dx.out), g, h);
+    if (h == NULL)
+        lsi_axes_sum(&axes, lsi_op_floats(dx.out), g, factor);
+    else
+        lsi_axes_sum_products(&axes, lsi_op_floats(dx.out), g, h);
     return lsi_target_close(&dx);
 }
 
@@ -198,7 +190,7 @@ static ls_status pass_scaled(ls_tape *tape, ls_node *node, int index,
     if (was_repeated(node, index)) {
         const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
         LS_TRY(ls_tape_status(tape));
-        return add_up(tape, node, index, lsi_op_floats(dy), factor);
+        return add_up(tape, node, index, lsi_op_floats(dy), NULL, factor);
     }
     return lsi_op_pass_scaled(tape, node, index, factor);
 }
@@ -281,12 +273,12 @@ static ls_status pass_product(ls_tape *tape, ls_node *node, int index,
         if (!lsi_tape_needs(tape, ls_node_input(node, index)))
             return LS_OK;
         if (op == LSI_BINARY_MUL && lsi_shape_equal(other, y))
-            return add_up_products(tape, node, index, lsi_op_floats(dy),
-                                   lsi_op_floats(other));
+            return add_up(tape, node, index, lsi_op_floats(dy),
+                          lsi_op_floats(other), 1.0);
         float *g = ls_tape_scratch(tape, (size_t)y->count * sizeof *g);
         LS_TRY(ls_tape_status(tape));
         compute(op, y, g, dy, other);
-        return add_up(tape, node, index, g, 1.0);
+        return add_up(tape, node, index, g, NULL, 1.0);
     }
     lsi_target dx = {0};
     LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
@@ -349,7 +341,7 @@ static ls_status div_backward(ls_tape *tape, ls_node *node)
         LS_TRY(ls_tape_status(tape));
         compute(LSI_BINARY_DIV, y, g, dy, b);
         lsi_array_mul(g, g, lsi_op_floats(y), n);
-        LS_TRY(add_up(tape, node, B, g, -1.0));
+        LS_TRY(add_up(tape, node, B, g, NULL, -1.0));
     }
     return pass_product(tape, node, A, LSI_BINARY_DIV, b);
 }
