@@ -312,12 +312,21 @@ ls_status ls_transformer_read_config(const char *path,
 
 /* ---- loading ------------------------------------------------------------- */
 
-static ls_status differs(const lsi_safetensors_file *file, const char *what,
-                         double has, double wanted)
+/* What a file has and a model wants. */
+typedef struct compared {
+    const char *what;
+    double has, wanted;
+} compared;
+
+static ls_status compare_all(const lsi_safetensors_file *file,
+                             const compared *rows, size_t n)
 {
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' holds a model with %s %.9g, expected %.9g",
-                    file->path, what, has, wanted);
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].has != rows[i].wanted)
+            return lsi_fail(
+                LS_ERR_FORMAT, "'%s' holds a model with %s %.9g, expected %.9g",
+                file->path, rows[i].what, rows[i].has, rows[i].wanted);
+    return LS_OK;
 }
 
 static ls_status compare_scaling(const lsi_safetensors_file *file,
@@ -331,41 +340,31 @@ static ls_status compare_scaling(const lsi_safetensors_file *file,
                         lsi_transformer_scaling_name(wanted->kind));
     if (has->kind == LS_ROPE_SCALING_NONE)
         return LS_OK;
-    const struct {
-        const char *what;
-        double has, wanted;
-    } rows[] = {
+    const compared rows[] = {
         {"rope factor", has->factor, wanted->factor},
         {"low_freq_factor", has->low_freq_factor, wanted->low_freq_factor},
         {"high_freq_factor", has->high_freq_factor, wanted->high_freq_factor},
         {"original_context", (double)has->original_context,
          (double)wanted->original_context}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].has != rows[i].wanted)
-            return differs(file, rows[i].what, rows[i].has, rows[i].wanted);
-    return LS_OK;
+    return compare_all(file, rows, sizeof rows / sizeof rows[0]);
 }
 
 static ls_status compare_rotary(const lsi_safetensors_file *file,
                                 const ls_transformer_config *has,
                                 const ls_transformer_config *wanted)
 {
-    const int64_t d = lsi_transformer_d_head(has),
-                  kv = lsi_transformer_kv_heads(has);
-    if (kv != lsi_transformer_kv_heads(wanted))
-        return differs(file, "kv_heads:", (double)kv,
-                       (double)lsi_transformer_kv_heads(wanted));
-    if (d != lsi_transformer_d_head(wanted))
-        return differs(file, "d_head", (double)d,
-                       (double)lsi_transformer_d_head(wanted));
-    if (lsi_transformer_theta(has) != lsi_transformer_theta(wanted))
-        return differs(file, "rope_theta", lsi_transformer_theta(has),
-                       lsi_transformer_theta(wanted));
+    const compared rows[] = {
+        {"kv_heads:", (double)lsi_transformer_kv_heads(has),
+         (double)lsi_transformer_kv_heads(wanted)},
+        {"d_head", (double)lsi_transformer_d_head(has),
+         (double)lsi_transformer_d_head(wanted)},
+        {"rope_theta", lsi_transformer_theta(has),
+         lsi_transformer_theta(wanted)}};
+    const compared halves = {"rope_halves", has->rope_halves,
+                             wanted->rope_halves};
+    LS_TRY(compare_all(file, rows, sizeof rows / sizeof rows[0]));
     LS_TRY(compare_scaling(file, &has->rope_scaling, &wanted->rope_scaling));
-    return has->rope_halves == wanted->rope_halves
-               ? LS_OK
-               : differs(file, "rope_halves", has->rope_halves,
-                         wanted->rope_halves);
+    return compare_all(file, &halves, 1);
 }
 
 /* What shapes do not show. */
@@ -373,15 +372,12 @@ static ls_status compare(const lsi_safetensors_file *file,
                          const ls_transformer_config *has,
                          const ls_transformer_config *wanted)
 {
-    const double eps = lsi_transformer_eps(has),
-                 wanted_eps = lsi_transformer_eps(wanted);
+    const compared rows[] = {
+        {"heads:", (double)has->heads, (double)wanted->heads},
+        {"norm_eps", lsi_transformer_eps(has), lsi_transformer_eps(wanted)}};
     if (has->d_model != wanted->d_model)
         return LS_OK; /* which shapes do show */
-    if (has->heads != wanted->heads)
-        return differs(file, "heads:", (double)has->heads,
-                       (double)wanted->heads);
-    if (eps != wanted_eps)
-        return differs(file, "norm_eps", eps, wanted_eps);
+    LS_TRY(compare_all(file, rows, sizeof rows / sizeof rows[0]));
     return wanted->kind == LS_TRANSFORMER_GPT2
                ? LS_OK
                : compare_rotary(file, has, wanted);
@@ -412,11 +408,10 @@ static ls_status check_llama(const lsi_safetensors_file *file,
     LS_TRY(lsi_llama_read_json(file->path, &has, &found));
     if (!found)
         return LS_OK;
+    const compared untied = {"untied_head", has.untied_head,
+                             wanted->untied_head};
     LS_TRY(compare(file, &has, wanted));
-    return has.untied_head == wanted->untied_head
-               ? LS_OK
-               : differs(file, "untied_head", has.untied_head,
-                         wanted->untied_head);
+    return compare_all(file, &untied, 1);
 }
 
 /* Of another kind there are other tensors, of which the first is named. */
