@@ -1,7 +1,6 @@
 /* Parameter sets: life, definition, lookup, which gradients there are. */
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
-#include "model/autograd/params/init.h"
 
 #include <assert.h>
 #include <string.h>

@@ -57,4 +57,15 @@ void lsi_params_remove_last(ls_params *params);
  */
 void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
 
+/* ---- initial values (params/init.c) -------------------------------------- */
+
+/*
+ * Fills one parameter or buffer. Element i of parameter p is a pure function of
+ * (seed, p, i): it does not depend on ranks, threads or the other parameters.
+ */
+ls_status lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer);
+
+/* The inverse error function for |u| <= 0.998, to a few units of 1e-16. */
+double lsi_erfinv(double u);
+
 #endif

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "model/autograd/params.h"
-#include "model/autograd/params/init.h"
 #include "model/tensor/tensor.h"
 #include "testing.h"
 #include "unit/comm/ranks.h"

@@ -1,4 +1,5 @@
-#include "model/autograd/params/init.h"
+/* Initial values of parameters. */
+#include "model/autograd/params.h"
 
 #include <math.h>
 
@@ -6,7 +7,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/autograd/params.h"
 #include "model/tensor/tensor.h"
 
 /* Streams of their own, apart from those of tapes (small rank numbers). */
