@@ -12,12 +12,6 @@
 #include "base/error.h"
 #include "model/optim/optimizer.h"
 
-static int n_states(const void *options)
-{
-    (void)options;
-    return 2;
-}
-
 static lsi_adamw numbers_of(const lsi_optimizer_update *u)
 {
     const ls_adamw_options *o = u->options;
@@ -78,7 +72,6 @@ const lsi_optimizer_kind lsi_optimizer_adamw = {
     .options_bytes = sizeof(ls_adamw_options),
     .state_names = {"exp_avg", "exp_avg_sq"},
     .check = check,
-    .n_states = n_states,
     .update = update,
     .read = read,
 };

@@ -8,12 +8,6 @@
 #include "base/error.h"
 #include "model/optim/optimizer.h"
 
-static int n_states(const void *options)
-{
-    (void)options;
-    return 1;
-}
-
 static void update(const lsi_optimizer_update *u)
 {
     const ls_lion_options *o = u->options;
@@ -47,7 +41,6 @@ const lsi_optimizer_kind lsi_optimizer_lion = {
     .options_bytes = sizeof(ls_lion_options),
     .state_names = {"exp_avg"},
     .check = check,
-    .n_states = n_states,
     .update = update,
     .read = read,
 };

@@ -76,6 +76,16 @@ double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind)
     return usual[index_of(kind)].weight_decay;
 }
 
+int lsi_optimizer_states(const lsi_optimizer_kind *kind, const void *options)
+{
+    int n = 0;
+    if (kind->n_states != NULL)
+        return kind->n_states(options);
+    while (n < LSI_OPTIMIZER_MAX_STATES && kind->state_names[n] != NULL)
+        n++;
+    return n;
+}
+
 /* ---- as programs are told ------------------------------------------------ */
 
 /* Room for the options of any kind. */
@@ -116,7 +126,7 @@ int lsi_optimizer_flags_states(const lsi_optimizer_kind *kind, double lr,
                                const lsi_optimizer_flags *flags)
 {
     const any_options options = read_flags(kind, lr, flags);
-    return kind->n_states(&options);
+    return lsi_optimizer_states(kind, &options);
 }
 
 /* ---- options ------------------------------------------------------------- */

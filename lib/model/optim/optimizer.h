@@ -60,7 +60,8 @@ typedef struct lsi_optimizer_kind {
     const char *state_names[LSI_OPTIMIZER_MAX_STATES];
     /* LS_ERR_ARGUMENT says which of the options cannot be. */
     ls_status (*check)(const void *options);
-    /* How many arrays of state these options need. */
+    /* How many arrays of state these options need; NULL: all that have names.
+     */
     int (*n_states)(const void *options);
     /*
      * One of the two, which cannot fail. `update` calls an operation, which
@@ -86,6 +87,9 @@ const lsi_optimizer_kind *lsi_optimizer_find(const char *name);
 double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind);
 double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind);
 void lsi_optimizer_usual_options(const lsi_optimizer_kind *kind, void *options);
+
+/* How many arrays of state an optimizer keeps with these options. */
+int lsi_optimizer_states(const lsi_optimizer_kind *kind, const void *options);
 
 /* One as a program was told; how many arrays of state it keeps. */
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,

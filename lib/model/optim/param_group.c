@@ -147,7 +147,7 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
                             LS_MEMORY_STATE, "members of a group"));
     LS_TRY(enlist(optimizer, group->members, spec));
     LS_TRY(find_segments(group, optimizer->params));
-    const int n_states = kind->n_states(spec->options);
+    const int n_states = lsi_optimizer_states(kind, spec->options);
     for (int i = 0; i < n_states; i++) {
         LS_TRY(lsi_alloc_zeroed(&group->state[i], group->count * sizeof(float),
                                 LS_MEMORY_STATE, kind->state_names[i]));
