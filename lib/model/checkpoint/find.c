@@ -1,7 +1,6 @@
 /* Finding a checkpoint; see find.h. */
 #include "model/checkpoint/find.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -36,13 +35,6 @@ static bool has(const char *folder, const char *name)
     return access(lsi_path_in(folder, name).text, F_OK) == 0;
 }
 
-/* A manifest that cannot be examined may be that of a whole checkpoint. */
-static bool may_have_ended(const char *step_folder)
-{
-    return has(step_folder, LSI_MANIFEST_FILE) ||
-           (errno != ENOENT && errno != ENOTDIR);
-}
-
 /* Of the newest that came to its end it is said what is wrong. */
 static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
                            int64_t *step)
@@ -60,7 +52,7 @@ static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
             return status; /* which says nothing about the checkpoint */
         lsi_checkpoint_cache_set_passed(folder, steps[i], true);
         lsi_log(LSI_LOG_WARN, "ignored: %s", ls_last_error());
-        if (reason[0] == '\0' && may_have_ended(path.text))
+        if (reason[0] == '\0' && lsi_step_may_have_ended(path.text))
             snprintf(reason, sizeof reason, "%s", ls_last_error());
     }
     if (reason[0] == '\0')

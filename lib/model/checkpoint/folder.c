@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +115,13 @@ lsi_step_state lsi_step_look(const char *folder, int64_t step)
     return errno == ENOENT ? LSI_STEP_TORN : LSI_STEP_OTHER;
 }
 
+bool lsi_step_may_have_ended(const char *step_folder)
+{
+    const lsi_path manifest = lsi_path_in(step_folder, LSI_MANIFEST_FILE);
+    return access(manifest.text, F_OK) == 0 ||
+           (errno != ENOENT && errno != ENOTDIR);
+}
+
 ls_status lsi_steps_newest(const char *folder, int64_t *step)
 {
     int64_t *steps;
@@ -123,9 +129,7 @@ ls_status lsi_steps_newest(const char *folder, int64_t *step)
     *step = -1;
     LS_TRY(lsi_steps_list(folder, &steps, &n));
     for (size_t i = 0; i < n && *step < 0; i++) {
-        const lsi_path in = lsi_step_folder(folder, steps[i]);
-        if (access(lsi_path_in(in.text, LSI_MANIFEST_FILE).text, F_OK) == 0 ||
-            (errno != ENOENT && errno != ENOTDIR))
+        if (lsi_step_may_have_ended(lsi_step_folder(folder, steps[i]).text))
             *step = steps[i];
     }
     lsi_free(steps);

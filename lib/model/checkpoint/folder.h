@@ -6,6 +6,7 @@
 #ifndef LS_MODEL_CHECKPOINT_FOLDER_H
 #define LS_MODEL_CHECKPOINT_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,9 @@ typedef enum lsi_step_state {
 } lsi_step_state;
 
 lsi_step_state lsi_step_look(const char *folder, int64_t step);
+
+/* Also if its manifest cannot be examined. */
+bool lsi_step_may_have_ended(const char *step_folder);
 
 /* The newest step whose save came to its end, or may have; -1: none. */
 ls_status lsi_steps_newest(const char *folder, int64_t *step);
