@@ -7,19 +7,15 @@
 #include "base/error.h"
 #include "base/structs.h"
 #include "model/autograd/params.h"
+#include "model/autograd/tape.h"
 #include "model/tensor/tensor.h"
 
 /* ---- defining ------------------------------------------------------------ */
 
-static bool is_float(ls_dtype dtype)
-{
-    return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16;
-}
-
 static ls_status check_block(const char *name, const char *what,
                              const void *data, ls_dtype dtype)
 {
-    if (!is_float(dtype))
+    if (!lsi_dtype_is_real(dtype))
         return lsi_fail(LS_ERR_DTYPE,
                         "ls_params_adopt: %s of '%s' have type %s; f32, bf16 "
                         "and f16 are possible",
