@@ -194,18 +194,13 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 
 /* ---- which strategy ------------------------------------------------------ */
 
-static ls_status try_step(lsi_loop *l, int64_t n)
-{
-    LS_TRY(compute(l, n));
-    return lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp));
-}
-
 /* *seconds: of the slowest rank. */
 static ls_status time_step(lsi_loop *l, int64_t n, double *seconds)
 {
     LS_TRY(ls_barrier(l->group));
     const double begin = lsi_clock_seconds();
-    LS_TRY(try_step(l, n));
+    LS_TRY(compute(l, n));
+    LS_TRY(lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp)));
     *seconds = lsi_clock_seconds() - begin;
     return ls_all_reduce(l->group, seconds, seconds, 1, LS_F64, LS_MAX);
 }

@@ -20,11 +20,6 @@ struct ls_clip {
     double sums[];
 };
 
-static size_t blocks_of(size_t elements)
-{
-    return (elements + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK;
-}
-
 ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
 {
     LS_NEED(out, params);
@@ -38,7 +33,7 @@ ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
                         "ls_clip_new: max_norm is %g, must be positive and "
                         "finite",
                         max_norm);
-    const size_t n = blocks_of(count);
+    const size_t n = (count + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK;
     ls_clip *clip;
     LS_TRY(lsi_alloc_zeroed(&clip, sizeof(ls_clip) + n * sizeof(double),
                             LS_MEMORY_OTHER, "the norm of gradients"));
