@@ -230,19 +230,15 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 
 /* ---- lookup -------------------------------------------------------------- */
 
-static const lsi_param *item(const lsi_param_list *list, size_t index)
-{
-    return index < list->count ? list->items[index] : NULL;
-}
-
 static const lsi_param *param_at(const ls_params *params, size_t index)
 {
-    return params != NULL ? item(&params->params, index) : NULL;
+    return index < ls_params_count(params) ? params->params.items[index] : NULL;
 }
 
 static const lsi_param *buffer_at(const ls_params *params, size_t index)
 {
-    return params != NULL ? item(&params->buffers, index) : NULL;
+    return index < ls_params_buffer_count(params) ? params->buffers.items[index]
+                                                  : NULL;
 }
 
 size_t ls_params_count(const ls_params *params)
