@@ -212,17 +212,6 @@ bool lsi_node_hand_over(ls_tape *tape, ls_node *node, int index)
 
 /* ---- temporaries --------------------------------------------------------- */
 
-ls_status lsi_tape_temp(ls_tape *tape, ls_dtype dtype, int ndim,
-                        const int64_t *shape, lsi_layout layout,
-                        ls_tensor **out)
-{
-    ls_tensor *tensor = NULL;
-    LS_TRY(lsi_tape_make(tape, dtype, ndim, shape, layout, &tensor));
-    LS_TRY(lsi_tape_own_temp(tape, tensor));
-    *out = tensor;
-    return LS_OK;
-}
-
 ls_status lsi_tape_in_layout(ls_tape *tape, ls_tensor *tensor,
                              lsi_layout layout, ls_tensor **out)
 {

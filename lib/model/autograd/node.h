@@ -83,9 +83,4 @@ ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, int index,
 ls_status lsi_tape_in_layout(ls_tape *tape, ls_tensor *tensor,
                              lsi_layout layout, ls_tensor **out);
 
-/* A temporary tensor: until the operation or backward function has ended. */
-ls_status lsi_tape_temp(ls_tape *tape, ls_dtype dtype, int ndim,
-                        const int64_t *shape, lsi_layout layout,
-                        ls_tensor **out);
-
 #endif

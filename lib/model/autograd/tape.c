@@ -253,6 +253,17 @@ ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor)
     return append(&tape->temps, tensor);
 }
 
+ls_status lsi_tape_temp(ls_tape *tape, ls_dtype dtype, int ndim,
+                        const int64_t *shape, lsi_layout layout,
+                        ls_tensor **out)
+{
+    ls_tensor *tensor = NULL;
+    LS_TRY(lsi_tape_make(tape, dtype, ndim, shape, layout, &tensor));
+    LS_TRY(lsi_tape_own_temp(tape, tensor));
+    *out = tensor;
+    return LS_OK;
+}
+
 void lsi_tape_free_temps(ls_tape *tape)
 {
     if (!tape->holds_temps)
@@ -293,10 +304,8 @@ void *ls_tape_scratch(ls_tape *tape, size_t bytes)
         return NULL;
     ls_tensor *tensor = NULL;
     const int64_t n = (int64_t)bytes;
-    ls_status status =
-        lsi_tape_make(tape, LS_U8, 1, &n, LSI_LAYOUT_PLAIN, &tensor);
-    if (status == LS_OK)
-        status = lsi_tape_own_temp(tape, tensor);
+    const ls_status status =
+        lsi_tape_temp(tape, LS_U8, 1, &n, LSI_LAYOUT_PLAIN, &tensor);
     if (status == LS_OK)
         return lsi_tensor_raw(tensor);
     lsi_tape_stop(tape, status);

@@ -150,6 +150,11 @@ ls_status lsi_tape_make(const ls_tape *tape, ls_dtype dtype, int ndim,
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
 void lsi_tape_free_temps(ls_tape *tape);
 
+/* A temporary tensor: until the operation or backward function has ended. */
+ls_status lsi_tape_temp(ls_tape *tape, ls_dtype dtype, int ndim,
+                        const int64_t *shape, lsi_layout layout,
+                        ls_tensor **out);
+
 /*
  * For an operation that records itself before it has computed: from true on
  * temps stay, until false, which frees them.
