@@ -1,13 +1,17 @@
 /*
- * Each distinct product is one matmul primitive. Transposes and leading
- * dimensions are strides, the bias is an argument, accumulation a post
- * operation.
+ * Each distinct product, or batch of them, is one matmul primitive. Transposes
+ * and leading dimensions are strides, the bias is an argument, accumulation a
+ * post operation. A batch has more dimensions, and an operand that is repeated
+ * along one of them has an extent of 1 there.
  *
  * A matrix B whose rows lie a multiple of 4 KiB apart is first copied to the
  * layout that oneDNN likes best. Read in place, all its rows would share a few
  * sets of the first-level cache, which halves the speed.
  */
 #include "array/compute/onednn/gemm.h"
+
+#include <stddef.h>
+#include <string.h>
 
 #include "array/compute/onednn/calls.h"
 #include "array/compute/onednn/op.h"
@@ -16,14 +20,16 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* No padding: its bytes are compared. */
+/* No padding: its bytes are compared, of a single product those before batch.
+ */
 typedef struct gemm_key {
     int64_t m, n, k, lda, ldb, ldc;
     int32_t a_transposed, b_transposed, accumulate, bias;
     int32_t ab_dtype, c_dtype, threads, unused;
+    lsi_gemm_batch batch; /* of no dimensions for a single product */
 } gemm_key;
 
-static gemm_key key_of(const lsi_gemm_shape *g, bool bias)
+static gemm_key key_of(const lsi_gemm_shape *g)
 {
     return (gemm_key){.m = g->m,
                       .n = g->n,
@@ -34,27 +40,46 @@ static gemm_key key_of(const lsi_gemm_shape *g, bool bias)
                       .a_transposed = g->a_transposed,
                       .b_transposed = g->b_transposed,
                       .accumulate = g->accumulate,
-                      .bias = bias,
                       .ab_dtype = (int32_t)g->ab_dtype,
                       .c_dtype = (int32_t)g->c_dtype,
                       .threads = lsi_threads()};
 }
 
-static dnnl_status_t describe(dnnl_memory_desc_t *out, int64_t rows,
-                              int64_t cols, int64_t leading, bool transposed,
-                              dnnl_data_type_t type)
+static const char *name_of(const gemm_key *k)
 {
-    const dnnl_dims_t dims = {rows, cols};
-    const dnnl_dims_t strides = {transposed ? 1 : leading,
-                                 transposed ? leading : 1};
-    return dnnl_memory_desc_init_by_strides(out, 2, dims, type, strides);
+    return k->batch.ndim > 0 ? "matrix products" : "a matrix product";
+}
+
+/* The last two dimensions of an array. */
+typedef struct matrix {
+    int64_t rows, cols, ld;
+    int32_t transposed;
+    int32_t dtype;
+} matrix;
+
+static dnnl_status_t describe(dnnl_memory_desc_t *out, const gemm_key *key,
+                              const int64_t *batch_strides, matrix x)
+{
+    dnnl_dims_t dims, strides;
+    const int n = (int)key->batch.ndim;
+    for (int d = 0; d < n; d++) {
+        const bool repeated = batch_strides[d] == 0;
+        dims[d] = repeated ? 1 : key->batch.extent[d];
+        strides[d] = repeated ? 1 : batch_strides[d];
+    }
+    dims[n] = x.rows;
+    dims[n + 1] = x.cols;
+    strides[n] = x.transposed ? 1 : x.ld;
+    strides[n + 1] = x.transposed ? x.ld : 1;
+    return dnnl_memory_desc_init_by_strides(
+        out, n + 2, dims, lsi_onednn_dtype((ls_dtype)x.dtype), strides);
 }
 
 /* Few rows of C would not pay for the copy. */
 static bool is_crowded(const gemm_key *k)
 {
     const int64_t set_bytes = 4096, least = 64;
-    return k->ab_dtype == LS_F32 && !k->b_transposed &&
+    return k->batch.ndim == 0 && k->ab_dtype == LS_F32 && !k->b_transposed &&
            k->ldb * (int64_t)sizeof(float) % set_bytes == 0 && k->m >= least &&
            k->n >= least && k->k >= least;
 }
@@ -70,23 +95,25 @@ static dnnl_status_t describe_b(dnnl_memory_desc_t *out, const gemm_key *k)
     if (is_crowded(k))
         return dnnl_memory_desc_init_by_tag(out, 2, dims, dnnl_f32,
                                             dnnl_format_tag_any);
-    return describe(out, k->k, k->n, k->ldb, k->b_transposed,
-                    lsi_onednn_dtype(k->ab_dtype));
+    return describe(out, k, k->batch.b,
+                    (matrix){k->k, k->n, k->ldb, k->b_transposed, k->ab_dtype});
 }
 
 static dnnl_status_t describe_all(dnnl_matmul_desc_t *out, const gemm_key *k)
 {
-    const dnnl_data_type_t in = lsi_onednn_dtype(k->ab_dtype);
+    const dnnl_dims_t bias_dims = {1, k->n};
     dnnl_memory_desc_t a, b, c, bias;
     dnnl_status_t status =
-        describe(&a, k->m, k->k, k->lda, k->a_transposed, in);
+        describe(&a, k, k->batch.a,
+                 (matrix){k->m, k->k, k->lda, k->a_transposed, k->ab_dtype});
     if (status == dnnl_success)
         status = describe_b(&b, k);
     if (status == dnnl_success)
-        status = describe(&c, k->m, k->n, k->ldc, false,
-                          lsi_onednn_dtype(k->c_dtype));
+        status = describe(&c, k, k->batch.c,
+                          (matrix){k->m, k->n, k->ldc, 0, k->c_dtype});
     if (status == dnnl_success)
-        status = describe(&bias, 1, k->n, k->n, false, dnnl_f32);
+        status = dnnl_memory_desc_init_by_tag(&bias, 2, bias_dims, dnnl_f32,
+                                              dnnl_ab);
     if (status == dnnl_success)
         status = dnnl_matmul_desc_init(out, &a, &b, k->bias ? &bias : NULL, &c);
     return status;
@@ -96,9 +123,10 @@ static ls_status make_copy(gemm_plan *plan, const gemm_key *key,
                            const dnnl_memory_desc_t *wanted)
 {
     dnnl_memory_desc_t plain;
-    LS_TRY(lsi_onednn_check(describe(&plain, key->k, key->n, key->ldb, false,
-                                     lsi_onednn_dtype(key->ab_dtype)),
-                            "a matrix product"));
+    LS_TRY(lsi_onednn_check(
+        describe(&plain, key, key->batch.b,
+                 (matrix){key->k, key->n, key->ldb, 0, key->ab_dtype}),
+        name_of(key)));
     const size_t bytes = dnnl_memory_desc_get_size(wanted);
     plan->copy_bytes = (bytes + 63) / 64 * 64;
     return lsi_onednn_op_reorder(&plan->copy_b, &plain, wanted, false);
@@ -123,14 +151,14 @@ static ls_status fill_plan(gemm_plan *plan, const gemm_key *key)
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_desc_t desc;
     LS_TRY(lsi_onednn_engine(&engine));
-    LS_TRY(lsi_onednn_check(describe_all(&matmul, key), "a matrix product"));
+    LS_TRY(lsi_onednn_check(describe_all(&matmul, key), name_of(key)));
     LS_TRY(lsi_onednn_attr(&attr, key->accumulate, false));
     const dnnl_status_t status =
         lsi_dnnl_primitive_desc_create(&desc, &matmul, attr, engine, NULL);
     dnnl_primitive_attr_destroy(attr);
-    if (status == dnnl_unimplemented) /* bf16 below AVX-512 */
+    if (status == dnnl_unimplemented) /* bf16 below AVX-512, or a batch */
         return LS_OK;
-    LS_TRY(lsi_onednn_check(status, "a matrix product"));
+    LS_TRY(lsi_onednn_check(status, name_of(key)));
     const ls_status made = make_ops(plan, key, desc);
     dnnl_primitive_desc_destroy(desc);
     return made;
@@ -144,14 +172,18 @@ static void free_plan(void *plan)
     lsi_free(plan);
 }
 
+static const char single_name[] = "matrix product plan";
+static const char batch_name[] = "matrix products plan";
+
 static ls_status make_plan(const void *key, void **plan)
 {
+    const gemm_key *const k = key;
     lsi_onednn_thread *thread; /* asks for room for threads, too */
     LS_TRY(lsi_onednn_thread_get(&thread));
     void *block;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(gemm_plan), LS_MEMORY_OTHER,
-                            "matrix product plan"));
-    const ls_status status = fill_plan(block, key);
+                            k->batch.ndim > 0 ? batch_name : single_name));
+    const ls_status status = fill_plan(block, k);
     if (status == LS_OK)
         *plan = block;
     else
@@ -159,48 +191,82 @@ static ls_status make_plan(const void *key, void **plan)
     return status;
 }
 
-static const lsi_plan_kind gemm_kind = {.name = "matrix product plan",
-                                        .key_bytes = sizeof(gemm_key),
-                                        .make = make_plan,
-                                        .destroy = free_plan,
-                                        .limited = true,
-                                        .hidden_bytes = lsi_onednn_plan_bytes};
+static ls_status make_single(const void *key, void **plan)
+{
+    gemm_key whole = {0};
+    memcpy(&whole, key, offsetof(gemm_key, batch));
+    return make_plan(&whole, plan);
+}
+
+static const lsi_plan_kind single_kind = {
+    .name = single_name,
+    .key_bytes = offsetof(gemm_key, batch),
+    .make = make_single,
+    .destroy = free_plan,
+    .limited = true,
+    .hidden_bytes = lsi_onednn_plan_bytes};
+
+static const lsi_plan_kind batch_kind = {.name = batch_name,
+                                         .key_bytes = sizeof(gemm_key),
+                                         .make = make_plan,
+                                         .destroy = free_plan,
+                                         .limited = true,
+                                         .hidden_bytes = lsi_onednn_plan_bytes};
 
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
-static ls_status run_plan(gemm_plan *p, void *c, const void *a, const void *b,
-                          const float *bias_or_null)
+/* `pointers` are C, A, B and the bias. */
+static ls_status run_plan(gemm_plan *p, void *const *pointers)
 {
     lsi_onednn_thread *thread;
     LS_TRY(lsi_onednn_reserve(p->copy_bytes + larger(p->product.scratch_bytes,
                                                      p->copy_b.scratch_bytes)));
     LS_TRY(lsi_onednn_thread_get(&thread));
     char *rest = thread->scratch + p->copy_bytes;
-    if (p->copy_b.primitive != NULL) {
-        void *const copy[] = {lsi_onednn_input(b), thread->scratch};
-        LS_TRY(lsi_onednn_op_run(&p->copy_b, rest, copy));
-        b = thread->scratch;
-    }
-    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
-                              lsi_onednn_input(bias_or_null)};
-    return lsi_onednn_op_run(&p->product, rest, pointers);
+    if (p->copy_b.primitive == NULL)
+        return lsi_onednn_op_run(&p->product, rest, pointers);
+    void *const copy[] = {pointers[2], thread->scratch};
+    LS_TRY(lsi_onednn_op_run(&p->copy_b, rest, copy));
+    void *const copied[] = {pointers[0], pointers[1], thread->scratch,
+                            pointers[3]};
+    return lsi_onednn_op_run(&p->product, rest, copied);
+}
+
+static ls_status run(const lsi_plan_kind *kind, const gemm_key *key,
+                     void *const *pointers, bool *done)
+{
+    void *plan;
+    *done = false;
+    if (key->ab_dtype == LS_F16)
+        return LS_OK;
+    LS_TRY(lsi_plan_cache_get(kind, key, &plan));
+    gemm_plan *p = plan;
+    *done = p->product.primitive != NULL;
+    const ls_status status = *done ? run_plan(p, pointers) : LS_OK;
+    lsi_plan_cache_done();
+    return status;
 }
 
 ls_status lsi_onednn_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
                           const void *b, const float *bias_or_null, bool *done)
 {
-    const gemm_key key = key_of(shape, bias_or_null != NULL);
-    void *plan;
-    *done = false;
-    if (shape->ab_dtype == LS_F16)
-        return LS_OK;
-    LS_TRY(lsi_plan_cache_get(&gemm_kind, &key, &plan));
-    gemm_plan *p = plan;
-    *done = p->product.primitive != NULL;
-    const ls_status status = *done ? run_plan(p, c, a, b, bias_or_null) : LS_OK;
-    lsi_plan_cache_done();
-    return status;
+    gemm_key key = key_of(shape);
+    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
+                              lsi_onednn_input(bias_or_null)};
+    key.bias = bias_or_null != NULL;
+    return run(&single_kind, &key, pointers, done);
+}
+
+ls_status lsi_onednn_gemm_batch(const lsi_gemm_shape *shape,
+                                const lsi_gemm_batch *batch, void *c,
+                                const void *a, const void *b, bool *done)
+{
+    gemm_key key = key_of(shape);
+    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
+                              NULL};
+    key.batch = *batch;
+    return run(&batch_kind, &key, pointers, done);
 }
