@@ -208,8 +208,7 @@ void lsi_file_arrays_free(lsi_file_arrays **arrays)
         return;
     /* What was unpacked last may lie in what was opened first. */
     for (int i = (*arrays)->n_records; i-- > 0;)
-        (*arrays)->records[i].release((*arrays)->records[i].data,
-                                      (*arrays)->records[i].bytes);
+        lsi_records_release(&(*arrays)->records[i]);
     lsi_free(*arrays);
     *arrays = NULL;
 }

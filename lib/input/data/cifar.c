@@ -135,10 +135,8 @@ static ls_status read_files(const kind *k, lsi_records *out, const char *path,
 
 static void release_files(lsi_records files[MOST_FILES])
 {
-    for (int f = 0; f < MOST_FILES; f++) {
-        if (files[f].data != NULL)
-            files[f].release(files[f].data, files[f].bytes);
-    }
+    for (int f = 0; f < MOST_FILES; f++)
+        lsi_records_release(&files[f]);
 }
 
 /* The files of a split, from out[0] on; zeros follow the last one. */

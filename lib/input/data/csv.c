@@ -243,7 +243,7 @@ static ls_status load(table *t, const char *path, const char *label,
     ls_status status = lsi_records_load(&file, path);
     if (status == LS_OK) {
         status = parse(t, &file, label, header);
-        file.release(file.data, file.bytes);
+        lsi_records_release(&file);
     }
     freelocale(t->c);
     return status;

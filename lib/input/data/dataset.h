@@ -64,4 +64,7 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
 /* Room for records in accounted memory, undefined contents. */
 ls_status lsi_records_alloc(lsi_records *out, size_t bytes);
 
+/* Gives bytes back, if there are any, and leaves zeros. */
+void lsi_records_release(lsi_records *records);
+
 #endif

@@ -14,10 +14,9 @@ static ls_status grow(lsi_records *records, size_t used)
     const size_t bytes = records->bytes < LEAST ? LEAST : 2 * records->bytes;
     lsi_records larger;
     LS_TRY(lsi_records_alloc(&larger, bytes));
-    if (records->data != NULL) {
+    if (used > 0)
         memcpy(larger.data, records->data, used);
-        records->release(records->data, records->bytes);
-    }
+    lsi_records_release(records);
     *records = larger;
     return LS_OK;
 }
@@ -52,8 +51,8 @@ static ls_status unpack_most(lsi_records *out, const lsi_records *packed,
     lsi_unpacker_close(&u);
     if (status == LS_OK)
         *out = made;
-    else if (made.data != NULL)
-        made.release(made.data, made.bytes);
+    else
+        lsi_records_release(&made);
     return status;
 }
 
@@ -70,10 +69,9 @@ static ls_status unpack(lsi_records *out, lsi_records *file, const char *path,
     }
     lsi_records made = {0};
     ls_status status = unpack_most(&made, file, path, most);
-    file->release(file->data, file->bytes);
+    lsi_records_release(file);
     if (status == LS_OK && made.bytes == 0) {
-        if (made.data != NULL)
-            made.release(made.data, made.bytes);
+        lsi_records_release(&made);
         status = lsi_fail(LS_ERR_FORMAT, "'%s' holds nothing", path);
     }
     if (status == LS_OK)
@@ -97,6 +95,6 @@ ls_status lsi_magic_inside(const char *path, lsi_magic *out)
     LS_TRY(lsi_records_map(&file, path));
     LS_TRY(unpack(&head, &file, path, LSI_MAGIC_BYTES));
     *out = lsi_magic_of(head.data, head.bytes);
-    head.release(head.data, head.bytes);
+    lsi_records_release(&head);
     return LS_OK;
 }

@@ -46,7 +46,7 @@ static ls_status read_record(void *context, int64_t index, uint64_t epoch,
 static void free_records(void *context)
 {
     images *const set = context;
-    set->records.release(set->records.data, set->records.bytes);
+    lsi_records_release(&set->records);
     lsi_free(set);
 }
 
@@ -86,4 +86,11 @@ ls_status lsi_records_alloc(lsi_records *out, size_t bytes)
     LS_TRY(lsi_alloc(&block, bytes, LS_MEMORY_DATA, "dataset records"));
     *out = (lsi_records){block, bytes, release_block};
     return LS_OK;
+}
+
+void lsi_records_release(lsi_records *records)
+{
+    if (records->data != NULL)
+        records->release(records->data, records->bytes);
+    *records = (lsi_records){0};
 }

@@ -178,12 +178,9 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
     if (t.block != NULL)
         lsi_unpacker_close(&t.stream);
     lsi_free(t.block);
-    t.file.release(t.file.data, t.file.bytes);
-    for (int i = 0; i < n && status != LS_OK; i++) {
-        if (out[i].data != NULL)
-            out[i].release(out[i].data, out[i].bytes);
-        out[i] = (lsi_records){0};
-    }
+    lsi_records_release(&t.file);
+    for (int i = 0; i < n && status != LS_OK; i++)
+        lsi_records_release(&out[i]);
     return status;
 }
 

@@ -220,6 +220,6 @@ ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
     LS_TRY(lsi_records_alloc(&records, (size_t)count * LSI_RECORD_BYTES));
     const ls_status status = make(out, &records, seed, split);
     if (status != LS_OK)
-        records.release(records.data, records.bytes);
+        lsi_records_release(&records);
     return status;
 }

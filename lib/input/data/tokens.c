@@ -242,10 +242,8 @@ ls_status lsi_token_file_open(lsi_token_file *f, ls_token_format format)
     LS_TRY(raw ? lsi_records_map(&f->records, f->path)
                : lsi_records_load(&f->records, f->path));
     const ls_status status = interpret(f, format);
-    if (status != LS_OK) {
-        f->records.release(f->records.data, f->records.bytes);
-        f->records.data = NULL;
-    }
+    if (status != LS_OK)
+        lsi_records_release(&f->records);
     return status;
 }
 
@@ -257,9 +255,7 @@ void ls_tokens_free(ls_tokens **tokens)
         return;
     ls_tokens *const t = *tokens;
     for (int64_t i = 0; i < t->n_files; i++) {
-        const lsi_records *records = &t->files[i].records;
-        if (records->data != NULL)
-            records->release(records->data, records->bytes);
+        lsi_records_release(&t->files[i].records);
         lsi_free(t->files[i].path);
     }
     lsi_free(t->files);

@@ -229,7 +229,7 @@ static ls_status inflate_file(const archive *a, const entry *e,
         return damaged(a, "a file is smaller than it says");
     LS_TRY(lsi_records_alloc(out, (size_t)e->size));
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK) {
-        out->release(out->data, out->bytes);
+        lsi_records_release(out);
         return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", a->path);
     }
     uint64_t given = 0, done = 0;
@@ -251,7 +251,7 @@ static ls_status inflate_file(const archive *a, const entry *e,
     inflateEnd(&z);
     if (result == Z_STREAM_END && done == e->size)
         return LS_OK;
-    out->release(out->data, out->bytes);
+    lsi_records_release(out);
     return damaged(a, "a file cannot be unpacked");
 }
 
@@ -286,7 +286,7 @@ static ls_status read_file(const archive *a, const entry *e, lsi_records *out)
         return LS_OK;
     const ls_status status = check_bytes(a, e, out->data);
     if (status != LS_OK)
-        out->release(out->data, out->bytes);
+        lsi_records_release(out);
     return status;
 }
 

@@ -70,11 +70,8 @@ ls_status lsi_corpus_open(lsi_corpus *out, ls_group *group,
 
 void lsi_corpus_close(lsi_corpus *corpus)
 {
-    for (size_t i = 0; i < corpus->n; i++) {
-        const lsi_records *const it = &corpus->files[i].mapped;
-        if (it->data != NULL)
-            it->release(it->data, it->bytes);
-    }
+    for (size_t i = 0; i < corpus->n; i++)
+        lsi_records_release(&corpus->files[i].mapped);
     lsi_free(corpus->files);
     *corpus = (lsi_corpus){.n = 0};
 }
