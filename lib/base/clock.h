@@ -14,6 +14,11 @@ static inline double lsi_clock_seconds(void)
     return (double)lsi_clock_ns() * 1e-9;
 }
 
+static inline double lsi_wall_clock_seconds(void)
+{
+    return (double)lsi_wall_clock_ns() * 1e-9;
+}
+
 /*
  * The processor's own clock, which ticks evenly and alike on all CPUs; how
  * fast, two instants tell.

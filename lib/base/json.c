@@ -19,6 +19,18 @@ char *lsi_json_dumps(const json_t *json, size_t flags)
     return text;
 }
 
+json_t *lsi_json_text(const char *text, size_t bytes)
+{
+    json_t *json = json_stringn(text, bytes);
+    char *const plain = json == NULL ? malloc(bytes + 1) : NULL;
+    for (size_t i = 0; plain != NULL && i < bytes; i++)
+        plain[i] = (unsigned char)text[i] >= 0x80 ? '?' : text[i];
+    if (plain != NULL)
+        json = json_stringn(plain, bytes);
+    free(plain);
+    return json;
+}
+
 /* What is understood in the same way twice is understood. */
 ls_status lsi_json_loadb(const char *text, size_t bytes, size_t flags,
                          json_t **out, json_error_t *error)

@@ -14,6 +14,10 @@
 /* As json_dumps: to be freed with free(); NULL if there is no memory. */
 char *lsi_json_dumps(const json_t *json, size_t flags);
 
+/* A string. Bytes of text that is not UTF-8 become "?" unless they are ASCII.
+ */
+json_t *lsi_json_text(const char *text, size_t bytes);
+
 /*
  * As json_loadb. LS_ERR_FORMAT if that is no JSON: *error says why, and no
  * message is recorded; LS_ERR_MEMORY if it cannot be told.

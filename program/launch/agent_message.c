@@ -88,30 +88,16 @@ static bool has(unsigned in, lsi_agent_word word)
 
 /* ---- writing ---------------------------------------------------------- */
 
-/* Of what is not UTF-8 (a path, a sentence that was cut) the ASCII is left. */
-static json_t *make_string(const char *text)
-{
-    char plain[LSI_AGENT_TEXT_BYTES];
-    size_t n = 0;
-    json_t *const made = json_string(text);
-    if (made != NULL)
-        return made;
-    for (; text[n] != '\0' && n < sizeof(plain) - 1; n++)
-        plain[n] = (unsigned char)text[n] < 128 ? text[n] : '?';
-    plain[n] = '\0';
-    return json_string(plain);
-}
-
 static bool fill(json_t *json, const lsi_agent_message *message)
 {
     const char *const base = (const char *)message;
     bool good = json_object_set_new(json, "word",
                                     json_string(words[message->word])) == 0;
     for (size_t i = 0; i < N_TEXTS && good; i++) {
+        const char *const text = base + texts[i].offset;
         if (has(texts[i].in, message->word))
-            good =
-                json_object_set_new(json, texts[i].name,
-                                    make_string(base + texts[i].offset)) == 0;
+            good = json_object_set_new(json, texts[i].name,
+                                       lsi_json_text(text, strlen(text))) == 0;
     }
     for (size_t i = 0; i < N_NUMBERS && good; i++) {
         int value;

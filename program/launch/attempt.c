@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "base/cgroup.h"
+#include "base/clock.h"
 #include "base/signal_name.h"
 #include "base/suspending_clock.h"
 #include "launch/agent.h"
@@ -257,13 +257,6 @@ void lsi_attempt_reap(lsi_attempt *a)
 
 /* ---- start and end ---------------------------------------------------- */
 
-static double wall_clock(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
 {
     assert(lsi_attempt_has_ended(a) && a->ranks.alive == 0);
@@ -272,7 +265,7 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
     a->culprit = -1;
     a->n_failures = 0;
     a->reported[0] = a->elsewhere[0] = '\0';
-    a->started = wall_clock();
+    a->started = lsi_wall_clock_seconds();
     a->oom_known = lsi_cgroup_oom_kills("/proc/self/cgroup", "/sys/fs/cgroup",
                                         &a->oom_before);
     a->suspect = (lsi_process_end){0};

@@ -10,49 +10,27 @@
 #include <time.h>
 
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/signal_name.h"
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_REALTIME, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 void lsi_run_report_open(lsi_run_report *report, const char *path)
 {
     *report = (lsi_run_report){.path = path};
     if (path == NULL)
         return;
-    report->started = now();
+    report->started = lsi_wall_clock_seconds();
     report->attempts = json_array();
 }
 
 /* ---- values ----------------------------------------------------------- */
 
-/* Bytes that are no UTF-8 become question marks. */
-static json_t *text_of(const char *text, size_t bytes)
-{
-    json_t *const json = json_stringn(text, bytes);
-    if (json != NULL)
-        return json;
-    char *const plain = malloc(bytes + 1);
-    if (plain == NULL)
-        return json_null();
-    for (size_t i = 0; i < bytes; i++)
-        plain[i] = (unsigned char)text[i] >= 0x80 ? '?' : text[i];
-    json_t *const replaced = json_stringn(plain, bytes);
-    free(plain);
-    return replaced;
-}
-
 static json_t *text_or_null(const char *text)
 {
     return text == NULL || text[0] == '\0' ? json_null()
-                                           : text_of(text, strlen(text));
+                                           : lsi_json_text(text, strlen(text));
 }
 
 static json_t *lines_of(const char *text, size_t bytes)
@@ -62,7 +40,7 @@ static json_t *lines_of(const char *text, size_t bytes)
     while (text < end) {
         const char *const stop = memchr(text, '\n', (size_t)(end - text));
         const size_t length = (size_t)((stop == NULL ? end : stop) - text);
-        json_array_append_new(lines, text_of(text, length));
+        json_array_append_new(lines, lsi_json_text(text, length));
         text += length + 1;
     }
     return lines;
@@ -160,7 +138,7 @@ static json_t *command_of(char *const *argv)
 {
     json_t *const list = json_array();
     for (; *argv != NULL; argv++)
-        json_array_append_new(list, text_of(*argv, strlen(*argv)));
+        json_array_append_new(list, lsi_json_text(*argv, strlen(*argv)));
     return list;
 }
 
@@ -180,7 +158,8 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
         report->attempts,
         json_pack("{s:i,s:s,s:o,s:o,s:i,s:s,s:o,s:o,s:o}", "attempt",
                   a->ranks.attempt, "job", a->ranks.job, "started",
-                  time_of(a->started), "ended", time_of(now()), "exit_status",
+                  time_of(a->started), "ended",
+                  time_of(lsi_wall_clock_seconds()), "exit_status",
                   status_of(a), "reason", reason_of(a, reason), "first_failure",
                   first_failure(e), "others", other_failures(e), "elsewhere",
                   text_or_null(a->elsewhere)));
@@ -196,7 +175,7 @@ ls_status lsi_run_report_write(lsi_run_report *report, const lsi_attempt *last,
     if (report->path == NULL)
         return LS_OK;
     (void)gethostname(host, sizeof(host) - 1);
-    const double ended = now();
+    const double ended = lsi_wall_clock_seconds();
     json_t *const json =
         json_pack("{s:s,s:i,s:o,s:s,s:o,s:i,s:i,s:o,s:o,s:f,s:i,s:s,s:o?}",
                   "format", "lockstep run report", "version", 1, "run",
