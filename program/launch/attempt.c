@@ -88,11 +88,6 @@ void lsi_attempt_pass_deadlines(lsi_attempt *a, double now)
 
 /* ---- ranks that end --------------------------------------------------- */
 
-static int exit_status_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static void describe(int status, char *out, size_t bytes)
 {
     if (WIFSIGNALED(status))
@@ -108,7 +103,7 @@ static void describe(int status, char *out, size_t bytes)
  */
 static bool is_answer(int status)
 {
-    return lsi_signal_ends(exit_status_of(status) - 128);
+    return lsi_signal_ends(lsi_signal_exit_status(status) - 128);
 }
 
 static void take_answer(lsi_attempt *a, int status)
@@ -117,7 +112,7 @@ static void take_answer(lsi_attempt *a, int status)
     if (a->verdict >= 0)
         return;
     assert(a->answer == 0); /* without a verdict it is the first */
-    a->verdict = exit_status_of(status);
+    a->verdict = lsi_signal_exit_status(status);
     a->answer = status;
     lsi_output_say(a->output, "ended by %s",
                    lsi_signal_name(a->verdict - 128).text);
@@ -131,7 +126,7 @@ static bool report(lsi_attempt *a, const lsi_process_end *ended,
                    const char *what)
 {
     static const int usage = 2;
-    const int verdict = exit_status_of(ended->status);
+    const int verdict = lsi_signal_exit_status(ended->status);
     char who[128], text[256];
     int strength = LSI_AGENT_WEAK;
     if (a->agent == NULL)
@@ -168,7 +163,7 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
     char what[96];
     char rest[96] = "";
     if (a->verdict < 0)
-        a->verdict = exit_status_of(status);
+        a->verdict = lsi_signal_exit_status(status);
     a->culprit = first->rank;
     if (WIFEXITED(status) &&
         (a->ranks.wanted->quiet_exit || WIFSIGNALED(a->answer)))
@@ -197,7 +192,7 @@ static bool is_earlier(const lsi_process_end *x, const lsi_process_end *y)
 /* Whether the signal has ended it that this process has sent to all. */
 static bool is_by_launcher(const lsi_attempt *a, int status)
 {
-    const int number = exit_status_of(status) - 128;
+    const int number = lsi_signal_exit_status(status) - 128;
     return (a->phase >= LSI_PHASE_TERMINATING && number == SIGTERM) ||
            (a->phase == LSI_PHASE_KILLING && number == SIGKILL);
 }
@@ -220,7 +215,7 @@ static lsi_phase find_suspect(lsi_attempt *a)
     lsi_process_end ended;
     lsi_phase next = LSI_PHASE_RUNNING;
     while (lsi_processes_reap(&a->ranks, &ended)) {
-        if (exit_status_of(ended.status) == 0)
+        if (lsi_signal_exit_status(ended.status) == 0)
             continue;
         note_failure(a, &ended);
         if (a->asked_by != 0 && is_answer(ended.status)) {

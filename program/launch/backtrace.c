@@ -192,11 +192,10 @@ static _Noreturn void print_and_exit(const char *path, pid_t pid, int to)
 
 static bool is_asked_to_end(pid_t parent)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t pending;
     sigpending(&pending);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (sigismember(&pending, numbers[i]) == 1)
+    for (int number = 1; number < NSIG; number++) {
+        if (lsi_signal_ends(number) && sigismember(&pending, number) == 1)
             return true;
     }
     return getppid() != parent;

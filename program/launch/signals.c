@@ -4,6 +4,7 @@
 #include "launch/signals.h"
 
 #include <stddef.h>
+#include <sys/wait.h>
 
 /*
  * One that was ignored when the program started (nohup) stays ignored: a
@@ -31,4 +32,9 @@ bool lsi_signal_ends(int number)
 {
     return number == SIGINT || number == SIGTERM || number == SIGHUP ||
            number == SIGQUIT;
+}
+
+int lsi_signal_exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

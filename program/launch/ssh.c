@@ -328,8 +328,7 @@ static void end_others(job *j, int status)
 /* After its output has been read to its end. */
 static void take_end(job *j, lsi_ssh_node *node)
 {
-    const int status = WIFSIGNALED(node->status) ? 128 + WTERMSIG(node->status)
-                                                 : WEXITSTATUS(node->status);
+    const int status = lsi_signal_exit_status(node->status);
     let_go(node);
     if (!node->greeted) {
         if (!j->given_up && !node->refused)

@@ -1,10 +1,8 @@
 /* One host of a job that is started over ssh; see ssh_agent.h. */
 #include "launch/ssh_agent.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -13,13 +11,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/program.h"
+#include "launch/environment.h"
 #include "launch/launch.h"
+#include "launch/signals.h"
 #include "launch/spawn.h"
 #include "launch/ssh_message.h"
 #include "launch/sweep.h"
@@ -36,30 +35,16 @@ typedef struct agent {
     int signals;
 } agent;
 
-/* A port of this host that nobody listens at; it is told, and used at once. */
-static int free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_ANY)};
-    socklen_t bytes = sizeof(address);
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool found =
-        fd >= 0 && bind(fd, (struct sockaddr *)&address, bytes) == 0 &&
-        getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
-    if (fd >= 0)
-        close(fd);
-    return found ? ntohs(address.sin_port) : 29400;
-}
-
 /* The address that ssh has come to: "CLIENT PORT SERVER PORT". */
 static void say_hello(void)
 {
     char address[64] = "-";
+    int port = 29400; /* unless another is free; it is told, and used at once */
     const char *const connection = getenv("SSH_CONNECTION");
     if (connection != NULL)
         (void)sscanf(connection, "%*s %*s %63s", address);
-    printf(LSI_SSH_HELLO " %s %d %s\n", ls_version_string(), free_port(),
-           address);
+    (void)lsi_free_port(true, &port);
+    printf(LSI_SSH_HELLO " %s %d %s\n", ls_version_string(), port, address);
     fflush(stdout);
 }
 
@@ -184,8 +169,7 @@ static bool has_ended(agent *a, int *exit_status)
     int status;
     if (a->launcher == 0 || waitpid(a->launcher, &status, WNOHANG) <= 0)
         return false;
-    *exit_status =
-        WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    *exit_status = lsi_signal_exit_status(status);
     return true;
 }
 
