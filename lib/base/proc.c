@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 ssize_t lsi_proc_read(const char *path, char *text, size_t room)
@@ -19,12 +20,37 @@ ssize_t lsi_proc_read(const char *path, char *text, size_t room)
 /* "pid (name) state ppid ...": the fields behind the name, from 0. */
 enum { STATE, PARENT, FLAGS = 6, STARTED = 19, PROCESSOR = 36 };
 
+size_t lsi_process_file(pid_t pid, const char *name, char *out, size_t room)
+{
+    char path[320];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    const ssize_t bytes = lsi_proc_read(path, out, room);
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
+pid_t lsi_next_process(DIR *proc)
+{
+    const struct dirent *entry;
+    pid_t pid = 0;
+    while (pid <= 0 && (entry = readdir(proc)) != NULL)
+        pid = (pid_t)strtol(entry->d_name, NULL, 10);
+    return pid > 0 ? pid : 0;
+}
+
+double lsi_process_seconds(const lsi_process_stat *stat)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec -
+           (double)stat->started / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Some 50 numbers and a name of 15 bytes. */
 bool lsi_process_stat_read(pid_t pid, lsi_process_stat *out)
 {
-    char path[32], text[2048]; /* some 50 numbers and a name of 15 bytes */
+    char text[2048];
     int field = -1;
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    if (lsi_proc_read(path, text, sizeof(text)) <= 0)
+    if (lsi_process_file(pid, "stat", text, sizeof(text)) == 0)
         return false;
     /* The name, in parentheses, may hold anything. */
     char *at = strrchr(text, ')');

@@ -2,6 +2,7 @@
 #ifndef LS_BASE_PROC_H
 #define LS_BASE_PROC_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/types.h>
@@ -30,6 +31,15 @@ typedef struct lsi_process_stat {
 
 /* False if there is no such process. */
 bool lsi_process_stat_read(pid_t pid, lsi_process_stat *out);
+
+/* Seconds since the process was started. */
+double lsi_process_seconds(const lsi_process_stat *stat);
+
+/* The beginning of /proc/PID/name in out[room]; its length, 0 without one. */
+size_t lsi_process_file(pid_t pid, const char *name, char *out, size_t room);
+
+/* The next process in the open folder /proc; 0 after the last. */
+pid_t lsi_next_process(DIR *proc);
 
 /* The parent of a process; 0 if there is no such process. */
 pid_t lsi_parent_of(pid_t pid);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -17,15 +16,6 @@
 enum { MOST_LINES = 64 };
 
 /* ---- who takes the signal ------------------------------------------------ */
-
-/* A file below /proc/PID in out[bytes]; its length, 0 if there is none. */
-static size_t read_file(pid_t pid, const char *name, char *out, size_t bytes)
-{
-    char path[320];
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    const ssize_t got = lsi_proc_read(path, out, bytes);
-    return got > 0 ? (size_t)got : 0;
-}
 
 /* Whether a set of signals in the text of a status file has SIGUSR1. */
 static bool has_signal(const char *status, const char *set)
@@ -42,7 +32,7 @@ static bool thread_waits(pid_t pid, const char *thread)
     char name[300], text[256], *end;
     uint64_t bits = 0;
     snprintf(name, sizeof(name), "task/%s/syscall", thread);
-    if (read_file(pid, name, text, sizeof(text)) == 0 ||
+    if (lsi_process_file(pid, name, text, sizeof(text)) == 0 ||
         strtol(text, &end, 10) != SYS_rt_sigtimedwait)
         return false;
     const unsigned long set = strtoul(end, NULL, 16); /* its first argument */
@@ -56,7 +46,7 @@ static bool thread_holds(pid_t pid, const char *thread)
 {
     char name[300], status[4096];
     snprintf(name, sizeof(name), "task/%s/status", thread);
-    return read_file(pid, name, status, sizeof(status)) == 0 ||
+    return lsi_process_file(pid, name, status, sizeof(status)) == 0 ||
            has_signal(status, "\nSigBlk:") || thread_waits(pid, thread);
 }
 
@@ -64,7 +54,7 @@ static bool is_signalfd(pid_t pid, const char *descriptor)
 {
     char name[300], text[512];
     snprintf(name, sizeof(name), "fdinfo/%s", descriptor);
-    return read_file(pid, name, text, sizeof(text)) > 0 &&
+    return lsi_process_file(pid, name, text, sizeof(text)) > 0 &&
            has_signal(text, "\nsigmask:");
 }
 
@@ -108,24 +98,20 @@ static bool is_becoming(pid_t pid, bool blocks)
 {
     static const double young_seconds = 0.05;
     char own[4096], other[4096];
-    struct timespec now;
     lsi_process_stat stat;
     if (!lsi_process_stat_read(pid, &stat))
         return true;
-    const size_t n = read_file(pid, "cmdline", own, sizeof(own));
-    if (n != read_file(stat.parent, "cmdline", other, sizeof(other)) ||
+    const size_t n = lsi_process_file(pid, "cmdline", own, sizeof(own));
+    if (n != lsi_process_file(stat.parent, "cmdline", other, sizeof(other)) ||
         memcmp(own, other, n) != 0)
         return false;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    const double started = (double)stat.started / (double)sysconf(_SC_CLK_TCK);
-    return blocks || (double)now.tv_sec + 1e-9 * (double)now.tv_nsec <
-                         started + young_seconds;
+    return blocks || lsi_process_seconds(&stat) < young_seconds;
 }
 
 static bool takes_signal(pid_t pid)
 {
     char status[4096];
-    if (read_file(pid, "status", status, sizeof(status)) == 0)
+    if (lsi_process_file(pid, "status", status, sizeof(status)) == 0)
         return false;
     const bool blocks = has_signal(status, "\nSigBlk:");
     return (has_signal(status, "\nSigCgt:") || receives(pid)) &&
@@ -205,10 +191,8 @@ void lsi_ask_ranks(const lsi_processes *ranks)
     if (answers != NULL && processes == NULL)
         lsi_output_say(ranks->output, "SIGUSR1 is not passed on: without /proc "
                                       "the ranks that handle it are unknown");
-    for (const struct dirent *e;
-         processes != NULL && (e = readdir(processes)) != NULL;) {
-        const pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-        const int rank = pid > 0 ? rank_of(ranks, pid) : -1;
+    for (pid_t pid; processes != NULL && (pid = lsi_next_process(processes));) {
+        const int rank = rank_of(ranks, pid);
         if (rank >= 0)
             ask_process(pid, &answers[rank]);
     }

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -59,13 +58,6 @@ static const char *find_variable(const char *entries, size_t bytes,
             return e + length + 1;
     }
     return NULL;
-}
-
-static double uptime(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Words separated by 0 as one line. */
@@ -156,8 +148,7 @@ static bool read_rank(pid_t pid, lsi_job_found *out)
     out->ranks = 1;
     out->cpus = place.cpus;
     out->launcher = supervisor.parent;
-    out->seconds =
-        uptime() - (double)own.started / (double)sysconf(_SC_CLK_TCK);
+    out->seconds = lsi_process_seconds(&own);
     read_command(pid, out->command, sizeof(out->command));
     return true;
 }
@@ -199,11 +190,9 @@ static ls_status each_rank(rank_fn *fn, void *context)
     DIR *const processes = opendir("/proc");
     if (processes == NULL)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look for jobs in /proc");
-    for (struct dirent *entry;
-         status == LS_OK && (entry = readdir(processes)) != NULL;) {
+    for (pid_t pid; status == LS_OK && (pid = lsi_next_process(processes));) {
         lsi_job_found rank;
-        const pid_t pid = (pid_t)number(entry->d_name);
-        if (pid > 0 && read_rank(pid, &rank))
+        if (read_rank(pid, &rank))
             status = fn(context, pid, &rank);
     }
     closedir(processes);

@@ -30,11 +30,9 @@ static size_t list_by_proc(pid_t **list)
 {
     size_t n = 0;
     DIR *proc = opendir("/proc");
-    const struct dirent *entry;
-    while (proc != NULL && (entry = readdir(proc)) != NULL) {
-        const long pid = strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && lsi_parent_of((pid_t)pid) == getpid())
-            append(list, &n, (pid_t)pid);
+    for (pid_t pid; proc != NULL && (pid = lsi_next_process(proc));) {
+        if (lsi_parent_of(pid) == getpid())
+            append(list, &n, pid);
     }
     if (proc != NULL)
         closedir(proc);
@@ -115,15 +113,12 @@ static size_t list_processes(process **out)
 {
     size_t n = 0;
     DIR *proc = opendir("/proc");
-    const struct dirent *entry;
     *out = NULL;
-    while (proc != NULL && (entry = readdir(proc)) != NULL) {
-        const long pid = strtol(entry->d_name, NULL, 10);
-        process *const longer =
-            pid > 0 ? realloc(*out, (n + 1) * sizeof(**out)) : NULL;
+    for (pid_t pid; proc != NULL && (pid = lsi_next_process(proc));) {
+        process *const longer = realloc(*out, (n + 1) * sizeof(**out));
         if (longer == NULL)
             continue;
-        longer[n++] = (process){(pid_t)pid, lsi_parent_of((pid_t)pid), false};
+        longer[n++] = (process){pid, lsi_parent_of(pid), false};
         *out = longer;
     }
     if (proc != NULL)
