@@ -24,9 +24,10 @@
 /* Replaces the slots that have a vector version. */
 INLINE void fill_simd(lsi_kernels *table)
 {
-#define V(name) table->name = LSI_SIMD(name);
-#include "array/kernels/simd/simd.def"
-#undef V
+#define X(name, args) table->name = LSI_SIMD(name);
+#define REFERENCE(...)
+#include "array/kernels/kernels.def"
+#undef X
 }
 
 #endif
