@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "input/data/arrays.h"
 #include "input/data/load.h"
+#include "input/data/utf8.h"
 
 enum { HEADER_BYTES = 1024 };
 
@@ -76,41 +77,6 @@ static ls_status recognise(const lsi_token_file *f, ls_token_format *out)
 
 /* ---- text ---------------------------------------------------------------- */
 
-/* Bytes of the character that begins so; 0 if none does. */
-static size_t utf8_length(const uint8_t *at)
-{
-    if (*at < 0x80)
-        return *at != 0 ? 1 : 0;
-    if (*at >= 0xc2 && *at < 0xe0)
-        return 2;
-    if (*at >= 0xe0 && *at < 0xf0)
-        return 3;
-    return *at >= 0xf0 && *at < 0xf5 ? 4 : 0;
-}
-
-/* Whether those of its bytes that are there are right. */
-static bool is_character(const uint8_t *at, size_t length, size_t there)
-{
-    const uint8_t second = there > 1 ? at[1] : 0x80;
-    if ((*at == 0xe0 && second < 0xa0) || (*at == 0xed && second > 0x9f) ||
-        (*at == 0xf0 && second < 0x90) || (*at == 0xf4 && second > 0x8f))
-        return there < 2;
-    for (size_t i = 1; i < length && i < there; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return false;
-    }
-    return true;
-}
-
-/* Eight letters of ASCII at once, none of them zero. */
-static bool is_plain(const uint8_t *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    const uint64_t high = UINT64_C(0x8080808080808080);
-    return ((word | (word - UINT64_C(0x0101010101010101))) & high) == 0;
-}
-
 /*
  * UTF-8 without zeros, as far as a look takes no time that one notices. The
  * last character may be cut off.
@@ -120,24 +86,19 @@ static ls_status check_text(const lsi_token_file *f)
     enum { MOST = 1 << 26 };
     const uint8_t *const data = f->records.data;
     const size_t n = f->records.bytes < MOST ? f->records.bytes : MOST;
-    for (size_t i = 0; i < n;) {
-        if (i + 8 <= n && is_plain(data + i)) {
-            i += 8;
-            continue;
-        }
-        const size_t length = utf8_length(data + i);
-        if (length == 0 || !is_character(data + i, length, n - i))
-            return lsi_fail(LS_ERR_FORMAT,
-                            "'%s' is not text: byte %zu is 0x%02x, which %s; "
-                            "if its bytes are to be the tokens, say so: "
-                            "--tokens bytes; if it holds raw tokens: --tokens "
-                            "u16 or u32",
-                            f->path, i, data[i],
-                            data[i] == 0 ? "no text has"
-                                         : "begins no character of UTF-8");
-        i += length;
-    }
-    return LS_OK;
+    const size_t valid = lsi_utf8_valid(data, n);
+    const uint8_t *const zero = memchr(data, 0, valid);
+    const size_t i = zero != NULL ? (size_t)(zero - data) : valid;
+    if (i == n || (zero == NULL && lsi_utf8_next(data + i, n - i) == 0))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is not text: byte %zu is 0x%02x, which %s; "
+                    "if its bytes are to be the tokens, say so: "
+                    "--tokens bytes; if it holds raw tokens: --tokens "
+                    "u16 or u32",
+                    f->path, i, data[i],
+                    data[i] == 0 ? "no text has"
+                                 : "begins no character of UTF-8");
 }
 
 /* ---- formats ------------------------------------------------------------- */

@@ -50,7 +50,7 @@ static ls_status write_whole(ls_decoder *d)
     size_t at = 0;
     while (at < d->waiting.n) {
         const lsi_text rest = {d->waiting.at + at, d->waiting.n - at};
-        const int n = lsi_utf8_next(rest);
+        const int n = lsi_utf8_next(rest.at, rest.n);
         if (n == 0)
             break;
         if (n > 0) {
@@ -208,7 +208,7 @@ static ls_status byte_run(ls_decoder *d, const int64_t *ids, int64_t n,
         LS_TRY(lsi_bytes_add(&d->waiting,
                              lsi_vocabulary_text(&t->vocabulary, id).at, 1));
     }
-    *valid = lsi_utf8_valid(lsi_bytes_text(&d->waiting)) == d->waiting.n;
+    *valid = lsi_utf8_valid(d->waiting.at, d->waiting.n) == d->waiting.n;
     return LS_OK;
 }
 

@@ -254,7 +254,7 @@ size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
         from++;
     size_t length;
     for (bool behind_letter = false; from < text.n; from += length) {
-        const int n = lsi_utf8_next((lsi_text){text.at + from, text.n - from});
+        const int n = lsi_utf8_next(text.at + from, text.n - from);
         const uint8_t kind =
             n > 0 ? classes[lsi_utf8_read(text.at + from)] : LSI_CHAR_OTHER;
         length = n > 0 ? (size_t)n : 1;
@@ -268,7 +268,7 @@ size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
 
 ls_status lsi_text_check(lsi_text text, size_t offset, const char *name)
 {
-    const size_t valid = lsi_utf8_valid(text);
+    const size_t valid = lsi_utf8_valid(text.at, text.n);
     if (valid == text.n)
         return LS_OK;
     return lsi_fail(

@@ -1,5 +1,7 @@
 #include "input/text/unicode.h"
 
+#include <string.h>
+
 static const struct range {
     uint8_t kind;
     uint32_t first, last;
@@ -34,51 +36,4 @@ size_t lsi_utf8_write(uint32_t code, uint8_t out[4])
         out[i] = (uint8_t)(0x80 | (code & 0x3f));
     out[0] = (uint8_t)(first[n] | code);
     return n;
-}
-
-int lsi_utf8_next(lsi_text text)
-{
-    const uint8_t a = text.at[0];
-    if (a < 0x80)
-        return 1;
-    if (a < 0xc2 || a > 0xf4)
-        return -1;
-    const size_t n = lsi_utf8_length(a);
-    /* Overlong forms, surrogates and what is above U+10FFFF show here. */
-    uint8_t low = 0x80, high = 0xbf;
-    if (a == 0xe0)
-        low = 0xa0;
-    else if (a == 0xed)
-        high = 0x9f;
-    else if (a == 0xf0)
-        low = 0x90;
-    else if (a == 0xf4)
-        high = 0x8f;
-    for (size_t i = 1; i < n; i++, low = 0x80, high = 0xbf) {
-        if (i == text.n)
-            return 0;
-        if (text.at[i] < low || text.at[i] > high)
-            return -(int)i;
-    }
-    return (int)n;
-}
-
-size_t lsi_utf8_valid(lsi_text text)
-{
-    size_t i = 0;
-    while (i < text.n) {
-        uint64_t eight;
-        if (text.n - i >= sizeof eight) {
-            memcpy(&eight, text.at + i, sizeof eight);
-            if ((eight & UINT64_C(0x8080808080808080)) == 0) {
-                i += sizeof eight;
-                continue;
-            }
-        }
-        const int n = lsi_utf8_next((lsi_text){text.at + i, text.n - i});
-        if (n <= 0)
-            return i;
-        i += (size_t)n;
-    }
-    return i;
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "input/text/buffers.h"
+#include "input/data/utf8.h"
 
 /* As \p{L}, \p{N} and \s of regular expressions. */
 typedef enum lsi_char_class {
@@ -20,12 +20,6 @@ enum { LSI_CODE_POINTS = 0x110000 };
 
 /* Fills a table with the lsi_char_class of each code point. */
 void lsi_char_classes(uint8_t table[LSI_CODE_POINTS]);
-
-/* The length of a character of valid UTF-8 by its first byte. */
-static inline size_t lsi_utf8_length(uint8_t first)
-{
-    return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
 
 /* Never more than the n bytes that are there, n > 0. */
 static inline size_t lsi_utf8_within(const uint8_t *at, size_t n)
@@ -50,15 +44,5 @@ static inline uint32_t lsi_utf8_read(const uint8_t *at)
 
 /* Writes a code point; the bytes it takes, at most 4. */
 size_t lsi_utf8_write(uint32_t code, uint8_t out[4]);
-
-/*
- * How the text begins: the length of a whole valid character; 0 if the text
- * ends within one that is valid so far; else minus the number of bytes that are
- * to be taken for one U+FFFD (Unicode, "maximal subpart").
- */
-int lsi_utf8_next(lsi_text text);
-
-/* Where it ceases to be UTF-8; its length if it is. */
-size_t lsi_utf8_valid(lsi_text text);
 
 #endif
