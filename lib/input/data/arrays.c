@@ -112,27 +112,30 @@ static ls_status take_member(void *context, const char *name,
     return status;
 }
 
+/* Kinds of files that are one array. */
+static const struct {
+    lsi_magic magic;
+    ls_status (*parse)(lsi_file_array *out, const uint8_t *data, size_t bytes,
+                       const char *where);
+} sources[] = {{LSI_MAGIC_NPY, lsi_npy_parse}, {LSI_MAGIC_IDX, lsi_idx_parse}};
+
 static ls_status parse(lsi_file_arrays *all, const lsi_records *file,
                        const char *path, bool skip_checksums)
 {
     const lsi_magic magic = lsi_magic_of(file->data, file->bytes);
     zip_context context = {all, path};
     lsi_file_array array;
-    switch (magic) {
-    case LSI_MAGIC_ZIP:
+    if (magic == LSI_MAGIC_ZIP)
         return lsi_zip_read(file, path, skip_checksums, take_member, &context);
-    case LSI_MAGIC_NPY:
-        LS_TRY(lsi_npy_parse(&array, file->data, file->bytes, path));
-        return add_array(all, &array, path, false, path);
-    case LSI_MAGIC_IDX:
-        LS_TRY(lsi_idx_parse(&array, file->data, file->bytes, path));
-        return add_array(all, &array, path, true, path);
-    default:
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is %s; arrays are read from .npy, .npz and IDX "
-                        "files",
-                        path, lsi_magic_name(magic));
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        if (sources[i].magic != magic)
+            continue;
+        LS_TRY(sources[i].parse(&array, file->data, file->bytes, path));
+        return add_array(all, &array, path, magic == LSI_MAGIC_IDX, path);
     }
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is %s; arrays are read from .npy, .npz and IDX files",
+                    path, lsi_magic_name(magic));
 }
 
 static ls_status add_file(lsi_file_arrays *all, const char *path,

@@ -321,18 +321,12 @@ static const char source_texts[] =
 #undef SOURCE
     ;
 
-static bool ends_with(const char *path, const char *end)
-{
-    const size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 static bool opens_file(int row, const char *path, lsi_magic magic)
 {
     for (int i = 0; i < MOST_KINDS; i++) {
         const char *const extension = sources[row].files[i].extension;
         if (extension != NULL && sources[row].files[i].magic == magic &&
-            ends_with(path, extension))
+            lsi_has_extension(path, extension))
             return true;
     }
     return false;

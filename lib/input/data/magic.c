@@ -87,6 +87,21 @@ bool lsi_magic_is_packed(lsi_magic magic)
            magic == LSI_MAGIC_XZ || magic == LSI_MAGIC_BZIP2;
 }
 
+bool lsi_has_extension(const char *path, const char *extension)
+{
+    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2"};
+    size_t n = strlen(path);
+    const size_t m = strlen(extension);
+    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+        const size_t k = strlen(packed[i]);
+        if (n > k && memcmp(path + n - k, packed[i], k) == 0) {
+            n -= k;
+            break;
+        }
+    }
+    return n >= m && memcmp(path + n - m, extension, m) == 0;
+}
+
 ls_status lsi_magic_of_file(const char *path, lsi_magic *out)
 {
     uint8_t head[LSI_MAGIC_BYTES];

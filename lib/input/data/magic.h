@@ -28,6 +28,9 @@ const char *lsi_magic_name(lsi_magic magic);
 /* Whether it packs one other file. */
 bool lsi_magic_is_packed(lsi_magic magic);
 
+/* Whether a name ends so, if one takes no notice of how the file is packed. */
+bool lsi_has_extension(const char *path, const char *extension);
+
 /* Looks at a regular file. */
 ls_status lsi_magic_of_file(const char *path, lsi_magic *out);
 

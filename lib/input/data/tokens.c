@@ -26,55 +26,6 @@ static const uint32_t magic_u32 = 20240801, version_u32 = 7;
 /* "batches" */
 static const uint64_t batch_stream = 0x6261746368657300;
 
-/* ---- what a file is ------------------------------------------------------ */
-
-/* Whether a name ends so, if one takes no notice of how the file is packed. */
-static bool ends_with(const char *path, const char *end)
-{
-    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2"};
-    size_t n = strlen(path);
-    const size_t m = strlen(end);
-    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
-        const size_t k = strlen(packed[i]);
-        if (n > k && memcmp(path + n - k, packed[i], k) == 0) {
-            n -= k;
-            break;
-        }
-    }
-    return n >= m && memcmp(path + n - m, end, m) == 0;
-}
-
-/* Raw numbers may begin as anything does, so their names are asked first. */
-static ls_token_format raw_by_name(const char *path)
-{
-    if (ends_with(path, ".u16"))
-        return LS_TOKENS_U16;
-    return ends_with(path, ".u32") ? LS_TOKENS_U32 : LS_TOKENS_BY_NAME;
-}
-
-static ls_status recognise(const lsi_token_file *f, ls_token_format *out)
-{
-    const lsi_magic magic = lsi_magic_of(f->records.data, f->records.bytes);
-    switch (magic) {
-    case LSI_MAGIC_LLMC:
-        *out = LS_TOKENS_LLMC;
-        return LS_OK;
-    case LSI_MAGIC_NPY:
-        *out = LS_TOKENS_NPY;
-        return LS_OK;
-    case LSI_MAGIC_NONE:
-        *out = ends_with(f->path, ".bin") ? LS_TOKENS_LLMC : LS_TOKENS_TEXT;
-        return LS_OK;
-    default:
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is %s; tokens are read from text, from .npy "
-                        "arrays, from llm.c's files and from raw .u16 and .u32 "
-                        "files; if its bytes are to be the tokens, say so: "
-                        "--tokens bytes",
-                        f->path, lsi_magic_name(magic));
-    }
-}
-
 /* ---- text ---------------------------------------------------------------- */
 
 /*
@@ -110,10 +61,11 @@ static uint32_t word_at(const uint8_t *data, size_t index)
     return word;
 }
 
-static ls_status read_header(lsi_token_file *f)
+static ls_status take_llmc(lsi_token_file *f, size_t width)
 {
     const uint8_t *data = f->records.data;
     const size_t bytes = f->records.bytes;
+    (void)width;
     if (bytes < HEADER_BYTES)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' has no llm.c header: it has %zu bytes, fewer "
@@ -155,9 +107,10 @@ static ls_status take_raw(lsi_token_file *f, size_t width)
     return LS_OK;
 }
 
-static ls_status take_array(lsi_token_file *f)
+static ls_status take_array(lsi_token_file *f, size_t width)
 {
     lsi_file_array a;
+    (void)width;
     LS_TRY(lsi_npy_parse(&a, f->records.data, f->records.bytes, f->path));
     if (a.ndim != 1 || !lsi_file_array_is_int(&a) || a.kind == 'b' ||
         (a.kind == 'i' && a.size < 4))
@@ -171,38 +124,73 @@ static ls_status take_array(lsi_token_file *f)
     return LS_OK;
 }
 
-static ls_status interpret(lsi_token_file *f, ls_token_format format)
+static ls_status take_text(lsi_token_file *f, size_t width)
 {
-    if (format == LS_TOKENS_BY_NAME)
-        LS_TRY(recognise(f, &format));
-    switch (format) {
-    case LS_TOKENS_LLMC:
-        return read_header(f);
-    case LS_TOKENS_U16:
-        return take_raw(f, 2);
-    case LS_TOKENS_U32:
-        return take_raw(f, 4);
-    case LS_TOKENS_NPY:
-        return take_array(f);
-    case LS_TOKENS_TEXT:
-    case LS_TOKENS_BY_NAME:
-        LS_TRY(check_text(f));
-        break;
-    case LS_TOKENS_BYTES:
-        break;
+    LS_TRY(check_text(f));
+    return take_raw(f, width);
+}
+
+/*
+ * The first row that fits opens a file. Raw numbers may begin as anything does,
+ * so these rows are asked before the file is looked at.
+ */
+typedef struct source {
+    ls_token_format format;
+    bool raw; /* else it is unpacked */
+    lsi_magic magic;
+    const char *extension; /* "": any; NULL: only if the format is asked for */
+    ls_status (*take)(lsi_token_file *f, size_t width);
+    size_t width; /* bytes of a token; 0: the file says it */
+} source;
+
+static const source sources[] = {
+    {LS_TOKENS_U16, true, LSI_MAGIC_NONE, ".u16", take_raw, 2},
+    {LS_TOKENS_U32, true, LSI_MAGIC_NONE, ".u32", take_raw, 4},
+    {LS_TOKENS_BYTES, true, LSI_MAGIC_NONE, NULL, take_raw, 1},
+    {LS_TOKENS_LLMC, false, LSI_MAGIC_LLMC, "", take_llmc, 0},
+    {LS_TOKENS_NPY, false, LSI_MAGIC_NPY, "", take_array, 0},
+    {LS_TOKENS_LLMC, false, LSI_MAGIC_NONE, ".bin", take_llmc, 0},
+    {LS_TOKENS_TEXT, false, LSI_MAGIC_NONE, "", take_text, 1},
+};
+
+enum { SOURCES = sizeof sources / sizeof sources[0] };
+
+/* Of that format, or LS_TOKENS_BY_NAME; NULL if there is none. */
+static const source *find_source(const char *path, ls_token_format format,
+                                 bool raw, lsi_magic magic)
+{
+    for (int i = 0; i < SOURCES; i++) {
+        const source *const s = &sources[i];
+        if (format == s->format ||
+            (format == LS_TOKENS_BY_NAME && s->raw == raw &&
+             s->magic == magic && s->extension != NULL &&
+             lsi_has_extension(path, s->extension)))
+            return s;
     }
-    return take_raw(f, 1);
+    return NULL;
+}
+
+static ls_status interpret(lsi_token_file *f, const source *s)
+{
+    const lsi_magic magic = lsi_magic_of(f->records.data, f->records.bytes);
+    if (s == NULL)
+        s = find_source(f->path, LS_TOKENS_BY_NAME, false, magic);
+    if (s != NULL)
+        return s->take(f, s->width);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is %s; tokens are read from text, from .npy "
+                    "arrays, from llm.c's files and from raw .u16 and .u32 "
+                    "files; if its bytes are to be the tokens, say so: "
+                    "--tokens bytes",
+                    f->path, lsi_magic_name(magic));
 }
 
 ls_status lsi_token_file_open(lsi_token_file *f, ls_token_format format)
 {
-    if (format == LS_TOKENS_BY_NAME && raw_by_name(f->path) != format)
-        format = raw_by_name(f->path);
-    const bool raw = format == LS_TOKENS_U16 || format == LS_TOKENS_U32 ||
-                     format == LS_TOKENS_BYTES;
-    LS_TRY(raw ? lsi_records_map(&f->records, f->path)
-               : lsi_records_load(&f->records, f->path));
-    const ls_status status = interpret(f, format);
+    const source *const s = find_source(f->path, format, true, LSI_MAGIC_NONE);
+    LS_TRY(s != NULL && s->raw ? lsi_records_map(&f->records, f->path)
+                               : lsi_records_load(&f->records, f->path));
+    const ls_status status = interpret(f, s);
     if (status != LS_OK)
         lsi_records_release(&f->records);
     return status;
