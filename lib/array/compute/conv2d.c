@@ -18,9 +18,12 @@ struct lsi_conv2d_plan {
 
 /* No padding: its bytes are compared. */
 typedef struct conv2d_key {
-    int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups, threads;
-    int32_t bias, relu, dtype, dsrc_dtype;
+    lsi_conv2d_shape shape;
+    int64_t threads;
 } conv2d_key;
+
+_Static_assert(sizeof(conv2d_key) == 12 * sizeof(int64_t) + 4 * sizeof(int32_t),
+               "a hole in a key");
 
 static ls_status check(const lsi_conv2d_shape *s)
 {
@@ -71,29 +74,10 @@ static ls_status choose_dtype(lsi_conv2d_shape *s)
     return LS_OK;
 }
 
-static lsi_conv2d_shape shape_of(const conv2d_key *k)
-{
-    return (lsi_conv2d_shape){.n = k->n,
-                              .c = k->c,
-                              .h = k->h,
-                              .w = k->w,
-                              .o = k->o,
-                              .kh = k->kh,
-                              .kw = k->kw,
-                              .stride = k->stride,
-                              .padding = k->padding,
-                              .dilation = k->dilation,
-                              .groups = k->groups,
-                              .bias = k->bias,
-                              .relu = k->relu,
-                              .dtype = (ls_dtype)k->dtype,
-                              .dsrc_dtype = (ls_dtype)k->dsrc_dtype};
-}
-
 static ls_status make_plan(const void *key, void **out)
 {
     lsi_conv2d_plan *plan;
-    lsi_conv2d_shape shape = shape_of(key);
+    lsi_conv2d_shape shape = ((const conv2d_key *)key)->shape;
     LS_TRY(choose_dtype(&shape));
     LS_TRY(lsi_alloc_zeroed(&plan, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
                             "convolution plan"));
@@ -128,27 +112,11 @@ static const lsi_plan_kind conv2d_kind = {.name = "convolution plan",
 ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape,
                               lsi_conv2d_plan **plan)
 {
-    lsi_conv2d_shape full = *shape, *s = &full;
-    s->dilation += s->dilation == 0;
-    s->groups += s->groups == 0;
-    LS_TRY(check(s));
-    LS_TRY(check_types(s));
-    const conv2d_key key = {.n = s->n,
-                            .c = s->c,
-                            .h = s->h,
-                            .w = s->w,
-                            .o = s->o,
-                            .kh = s->kh,
-                            .kw = s->kw,
-                            .stride = s->stride,
-                            .padding = s->padding,
-                            .dilation = s->dilation,
-                            .groups = s->groups,
-                            .bias = s->bias,
-                            .relu = s->relu,
-                            .threads = lsi_threads(),
-                            .dtype = (int32_t)s->dtype,
-                            .dsrc_dtype = (int32_t)s->dsrc_dtype};
+    conv2d_key key = {*shape, lsi_threads()};
+    key.shape.dilation += shape->dilation == 0;
+    key.shape.groups += shape->groups == 0;
+    LS_TRY(check(&key.shape));
+    LS_TRY(check_types(&key.shape));
     void *found;
     LS_TRY(lsi_plan_cache_get(&conv2d_kind, &key, &found));
     *plan = found;

@@ -50,15 +50,16 @@ typedef enum lsi_layout {
     LSI_LAYOUT_BLOCKED_16     /* N C/16 H W 16 */
 } lsi_layout;
 
+/* Without holes: plans are looked for by the bytes. */
 typedef struct lsi_conv2d_shape {
     int64_t n, c, h, w;      /* input */
     int64_t o, kh, kw;       /* filters */
     int64_t stride, padding; /* both directions, all sides */
-    bool bias, relu;
-    ls_dtype dtype;      /* of src, weight, dst and ddst: f32 or half */
-    ls_dtype dsrc_dtype; /* that, or f32 */
-    int64_t dilation;    /* of the filter's taps; a plan takes 0 for 1 */
-    int64_t groups;      /* each of c / groups and o / groups; likewise */
+    int32_t bias, relu;      /* bool */
+    ls_dtype dtype;          /* of src, weight, dst and ddst: f32 or half */
+    ls_dtype dsrc_dtype;     /* that, or f32 */
+    int64_t dilation;        /* of the filter's taps; a plan takes 0 for 1 */
+    int64_t groups;          /* each of c / groups and o / groups; likewise */
 } lsi_conv2d_shape;
 
 /* Rows (columns) of the output for as many of the input and of the filter. */
