@@ -245,10 +245,7 @@ ls_status lsi_panel_gemm(const lsi_gemm_shape *shape, float *c, const float *a,
     r.depth = block_size((size_t)shape->k, DEPTH, LSI_STEP_TERMS);
     r.rows =
         block_size(parts_of((size_t)shape->m, r.down), ROWS, LSI_PANEL_LANES);
-    lsi_onednn_thread *thread;
-    LS_TRY(lsi_onednn_reserve(threads * worker_bytes(&r)));
-    LS_TRY(lsi_onednn_thread_get(&thread));
-    r.memory = thread->scratch;
+    LS_TRY(lsi_onednn_reserve(threads * worker_bytes(&r), &r.memory));
     lsi_parallel_tasks(r.down * r.across, multiply_part, &r);
     return LS_OK;
 }

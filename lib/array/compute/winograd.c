@@ -57,15 +57,6 @@ static size_t align(size_t bytes)
     return parts_of(bytes, 64) * 64;
 }
 
-static ls_status scratch_of(size_t bytes, char **out)
-{
-    lsi_onednn_thread *thread;
-    LS_TRY(lsi_onednn_reserve(bytes));
-    LS_TRY(lsi_onednn_thread_get(&thread));
-    *out = thread->scratch;
-    return LS_OK;
-}
-
 /* ---- images -------------------------------------------------------------- */
 
 typedef struct images_run {
@@ -103,7 +94,8 @@ static ls_status make_images(images_run *r)
     const size_t u = align((size_t)LSI_WINOGRAD_POINTS * (size_t)(r->o * r->c) *
                            sizeof *r->u);
     r->worker_bytes = align(ops()->images_scratch(&r->images.conv));
-    LS_TRY(scratch_of(u + (size_t)lsi_threads() * r->worker_bytes, &scratch));
+    LS_TRY(lsi_onednn_reserve(u + (size_t)lsi_threads() * r->worker_bytes,
+                              &scratch));
     r->u = (uint16_t *)(void *)scratch;
     r->images.u = r->u;
     r->scratch = scratch + u;
@@ -195,9 +187,9 @@ ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *s,
     const size_t v = ops()->v_elements(&g->conv);
     const size_t z = ops()->z_elements(&g->conv);
     char *scratch;
-    LS_TRY(scratch_of((v + z) * sizeof(uint16_t) +
-                          LSI_WINOGRAD_POINTS * c * o * sizeof(float),
-                      &scratch));
+    LS_TRY(lsi_onednn_reserve((v + z) * sizeof(uint16_t) +
+                                  LSI_WINOGRAD_POINTS * c * o * sizeof(float),
+                              &scratch));
     g->v = (uint16_t *)(void *)scratch;
     g->z = g->v + v;
     g->sums = (float *)(void *)(g->z + z);

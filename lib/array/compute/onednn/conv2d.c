@@ -153,10 +153,8 @@ static ls_status get_pass(lsi_onednn_conv2d *conv, lsi_conv2d_pass which,
         }
         *p = made;
     }
-    LS_TRY(lsi_onednn_reserve(p->at.end));
     *pass = p;
-    *scratch = thread->scratch;
-    return LS_OK;
+    return lsi_onednn_reserve(p->at.end, scratch);
 }
 
 ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,

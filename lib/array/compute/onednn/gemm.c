@@ -221,17 +221,16 @@ static size_t larger(size_t a, size_t b)
 /* `pointers` are C, A, B and the bias. */
 static ls_status run_plan(gemm_plan *p, void *const *pointers)
 {
-    lsi_onednn_thread *thread;
+    char *scratch;
     LS_TRY(lsi_onednn_reserve(p->copy_bytes + larger(p->product.scratch_bytes,
-                                                     p->copy_b.scratch_bytes)));
-    LS_TRY(lsi_onednn_thread_get(&thread));
-    char *rest = thread->scratch + p->copy_bytes;
+                                                     p->copy_b.scratch_bytes),
+                              &scratch));
+    char *rest = scratch + p->copy_bytes;
     if (p->copy_b.primitive == NULL)
         return lsi_onednn_op_run(&p->product, rest, pointers);
-    void *const copy[] = {pointers[2], thread->scratch};
+    void *const copy[] = {pointers[2], scratch};
     LS_TRY(lsi_onednn_op_run(&p->copy_b, rest, copy));
-    void *const copied[] = {pointers[0], pointers[1], thread->scratch,
-                            pointers[3]};
+    void *const copied[] = {pointers[0], pointers[1], scratch, pointers[3]};
     return lsi_onednn_op_run(&p->product, rest, copied);
 }
 

@@ -126,17 +126,18 @@ ls_status lsi_onednn_thread_get(lsi_onednn_thread **out)
     return LS_OK;
 }
 
-ls_status lsi_onednn_reserve(size_t bytes)
+ls_status lsi_onednn_reserve(size_t bytes, char **out)
 {
     lsi_onednn_thread *thread;
     LS_TRY(lsi_onednn_thread_get(&thread));
-    if (bytes <= thread->scratch_bytes)
-        return LS_OK;
-    lsi_free(thread->scratch);
-    thread->scratch = NULL;
-    thread->scratch_bytes = 0;
-    LS_TRY(lsi_alloc(&thread->scratch, bytes, LS_MEMORY_WORKSPACE,
-                     "scratch memory of oneDNN"));
-    thread->scratch_bytes = bytes;
+    if (bytes > thread->scratch_bytes) {
+        lsi_free(thread->scratch);
+        thread->scratch = NULL;
+        thread->scratch_bytes = 0;
+        LS_TRY(lsi_alloc(&thread->scratch, bytes, LS_MEMORY_WORKSPACE,
+                         "scratch memory of oneDNN"));
+        thread->scratch_bytes = bytes;
+    }
+    *out = thread->scratch;
     return LS_OK;
 }

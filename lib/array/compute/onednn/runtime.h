@@ -37,7 +37,7 @@ ls_status lsi_onednn_engine(dnnl_engine_t *out);
  */
 ls_status lsi_onednn_thread_get(lsi_onednn_thread **out);
 
-/* Makes the calling thread's scratch memory at least that large. */
-ls_status lsi_onednn_reserve(size_t bytes);
+/* The calling thread's scratch memory, at least that large. */
+ls_status lsi_onednn_reserve(size_t bytes, char **out);
 
 #endif
