@@ -14,25 +14,27 @@ typedef struct pool_call {
     const float *x;
     uint8_t *index_out;
     const uint8_t *index_in;
+    bool backward;
 } pool_call;
 
-static void forward_range(void *context, size_t begin, size_t end)
+static void pool_range(void *context, size_t begin, size_t end)
 {
-    const pool_call *call = context;
-    call->kernels->max_pool2d_forward(call->y, call->index_out, call->x,
-                                      call->shape, begin, end);
+    const pool_call *c = context;
+    const lsi_kernels *k = c->kernels;
+    if (c->backward)
+        k->max_pool2d_backward(c->y, c->x, c->index_in, c->shape, begin, end);
+    else
+        k->max_pool2d_forward(c->y, c->index_out, c->x, c->shape, begin, end);
 }
 
-static void backward_range(void *context, size_t begin, size_t end)
+static void run_pool(pool_call call)
 {
-    const pool_call *call = context;
-    call->kernels->max_pool2d_backward(call->y, call->x, call->index_in,
-                                       call->shape, begin, end);
-}
-
-static size_t slabs(const lsi_pool2d *s)
-{
-    return (size_t)(s->n * (s->c / lsi_layout_block(s->src_layout, s->c)));
+    const lsi_pool2d *s = call.shape;
+    call.kernels = lsi_kernels_get();
+    if (s->c > 0)
+        lsi_parallel_for(
+            (size_t)(s->n * (s->c / lsi_layout_block(s->src_layout, s->c))), 1,
+            pool_range, &call);
 }
 
 void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
@@ -40,13 +42,8 @@ void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
 {
     LSI_SPAN(KERNEL, "max_pool2d",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
-    pool_call call = {.kernels = lsi_kernels_get(),
-                      .shape = shape,
-                      .y = dst,
-                      .x = src,
-                      .index_out = index};
-    if (shape->c > 0)
-        lsi_parallel_for(slabs(shape), 1, forward_range, &call);
+    run_pool(
+        (pool_call){.shape = shape, .y = dst, .x = src, .index_out = index});
 }
 
 void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
@@ -54,13 +51,11 @@ void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
 {
     LSI_SPAN(KERNEL, "max_pool2d_backward",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
-    pool_call call = {.kernels = lsi_kernels_get(),
-                      .shape = shape,
-                      .y = dsrc,
-                      .x = ddst,
-                      .index_in = index};
-    if (shape->c > 0)
-        lsi_parallel_for(slabs(shape), 1, backward_range, &call);
+    run_pool((pool_call){.shape = shape,
+                         .y = dsrc,
+                         .x = ddst,
+                         .index_in = index,
+                         .backward = true});
 }
 
 /* ---- windows that may overlap -------------------------------------------- */

@@ -332,9 +332,8 @@ void lsi_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
                        lsi_mixed y, lsi_mixed x, lsi_mixed residual, bool relu)
 {
     LSI_SPAN(KERNEL, "planes_affine",
-             plane_elements(s) * lsi_mixed_size(x) +
-                 plane_elements(s) * lsi_mixed_size(y) +
-                 plane_elements(s) * lsi_mixed_size(residual),
+             plane_elements(s) * (lsi_mixed_size(x) + lsi_mixed_size(y) +
+                                  lsi_mixed_size(residual)),
              3 * plane_elements(s));
     for_units(&(job){.s = *s,
                      .a = *a,
@@ -410,8 +409,8 @@ void lsi_planes_sums(const lsi_planes *s, const lsi_plane_affine *a,
                      const lsi_plane_sums *sums)
 {
     LSI_SPAN(KERNEL, "planes_sums",
-             plane_elements(s) * lsi_mixed_size(sums->dy) +
-                 plane_elements(s) * lsi_mixed_size(sums->x),
+             plane_elements(s) *
+                 (lsi_mixed_size(sums->dy) + lsi_mixed_size(sums->x)),
              4 * plane_elements(s));
     for_units(&(job){.s = *s, .a = *a, .sums = *sums}, sums_of_units);
 }
@@ -448,14 +447,7 @@ static void fill_piece(const job *j, const unit *u, const piece *p, void *state)
 
 static void fill_units(void *context, size_t begin, size_t end)
 {
-    const job *j = context;
-    for (size_t i = begin; i < end; i++) {
-        const unit u = unit_at(&j->s, i);
-        lane_vectors v;
-        fill_lanes(j, &u, &v);
-        for (size_t from = 0; from < u.width; from += SEGMENT)
-            for_pieces(j, &u, from, segment_of(&u, from), fill_piece, &v);
-    }
+    with_lanes(context, begin, end, fill_piece);
 }
 
 void lsi_planes_fill(const lsi_planes *s, lsi_mixed y, const float *values)
@@ -491,9 +483,8 @@ void lsi_planes_dx(const lsi_planes *s, const lsi_plane_affine *a,
                    const lsi_plane_dx *g)
 {
     LSI_SPAN(KERNEL, "planes_dx",
-             plane_elements(s) * lsi_mixed_size(g->dx) +
-                 plane_elements(s) * lsi_mixed_size(g->dy) +
-                 plane_elements(s) * lsi_mixed_size(g->x),
+             plane_elements(s) * (lsi_mixed_size(g->dx) +
+                                  lsi_mixed_size(g->dy) + lsi_mixed_size(g->x)),
              4 * plane_elements(s));
     for_units(&(job){.s = *s, .a = *a, .dx = *g}, dx_of_units);
 }
