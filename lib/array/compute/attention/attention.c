@@ -189,13 +189,10 @@ ls_status ls_attention_forward(const ls_attention_shape *shape,
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
     if (has_queries(&a)) {
-        LS_NEED(o);
-        LS_NEED(saved);
-        LS_NEED(q);
+        LS_NEED(o, saved, q);
     }
     if (has_keys(&a)) {
-        LS_NEED(k);
-        LS_NEED(v);
+        LS_NEED(k, v);
     }
     LSI_SPAN(OPERATION, "attention", 0, 0);
     return methods[m].forward(&a, o, saved, (lsi_attention_inputs){q, k, v});
@@ -213,17 +210,11 @@ ls_status ls_attention_backward(const ls_attention_shape *shape,
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
     if (has_queries(&a)) {
-        LS_NEED(dq);
-        LS_NEED(dout);
-        LS_NEED(q);
-        LS_NEED(o);
+        LS_NEED(dq, dout, q, o);
         LS_NEED(saved);
     }
     if (has_keys(&a)) {
-        LS_NEED(dk);
-        LS_NEED(dv);
-        LS_NEED(k);
-        LS_NEED(v);
+        LS_NEED(dk, dv, k, v);
     }
     LSI_SPAN(OPERATION, "attention backward", 0, 0);
     return methods[m].backward(
