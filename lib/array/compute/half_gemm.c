@@ -8,54 +8,11 @@
 #include "array/compute/copy.h"
 #include "array/compute/plan_cache.h"
 #include "base/error.h"
-#include "base/memory.h"
 
 /* Numbers of each matrix that are f32 at a time: 16 MiB. */
 static const int64_t most_numbers = (int64_t)4 << 20;
 
-/* ---- memory -------------------------------------------------------------- */
-
-typedef struct wide_memory {
-    void *data;
-    size_t bytes;
-} wide_memory;
-
-static const char memory_name[] = "halves as f32";
-
-static ls_status make_memory(const void *key, void **out)
-{
-    (void)key;
-    return lsi_alloc_zeroed(out, sizeof(wide_memory), LS_MEMORY_OTHER,
-                            memory_name);
-}
-
-static void free_memory(void *argument)
-{
-    wide_memory *m = argument;
-    lsi_free(m->data);
-    lsi_free(m);
-}
-
-static const lsi_plan_kind memory_kind = {.name = memory_name,
-                                          .key_bytes = 1,
-                                          .make = make_memory,
-                                          .destroy = free_memory};
-
-static ls_status reserve(int64_t numbers, float **out)
-{
-    const size_t bytes = (size_t)numbers * sizeof(float);
-    void *plan;
-    LS_TRY(lsi_plan_cache_get(&memory_kind, "", &plan));
-    wide_memory *m = plan;
-    if (bytes > m->bytes) {
-        lsi_free(m->data);
-        *m = (wide_memory){.bytes = 0};
-        LS_TRY(lsi_alloc(&m->data, bytes, LS_MEMORY_WORKSPACE, memory_name));
-        m->bytes = bytes;
-    }
-    *out = m->data;
-    return LS_OK;
-}
+static const lsi_plan_kind memory_kind = LSI_WORKSPACE_KIND("halves as f32");
 
 /* ---- blocks -------------------------------------------------------------- */
 
@@ -181,7 +138,11 @@ ls_status lsi_half_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
     s.rows = lines(shape->m, shape->k > s.cols ? shape->k : s.cols);
     const int64_t of_a = s.rows * shape->k, of_b = s.cols * shape->k;
     const int64_t of_c = shape->c_dtype == LS_F32 ? 0 : s.rows * s.cols;
-    LS_TRY(reserve(of_a + of_b + of_c, &s.wide_a));
+    void *memory;
+    LS_TRY(lsi_workspace_get(&memory_kind,
+                             (size_t)(of_a + of_b + of_c) * sizeof(float),
+                             memory_kind.name, &memory));
+    s.wide_a = memory;
     s.wide_b = s.wide_a + of_a;
     s.wide_c = s.wide_b + of_b;
     return run_blocks(&s);

@@ -37,6 +37,20 @@ typedef struct lsi_plan_kind {
 ls_status lsi_plan_cache_get(const lsi_plan_kind *kind, const void *key,
                              void **plan);
 
+/*
+ * The kind of a plan that is memory for the next call of its kind, too; its key
+ * is "". lsi_workspace_get makes it at least that large, for `what`.
+ */
+#define LSI_WORKSPACE_KIND(text)                                               \
+    {                                                                          \
+        .name = (text), .key_bytes = 1, .make = lsi_workspace_make,            \
+        .destroy = lsi_workspace_destroy                                       \
+    }
+ls_status lsi_workspace_make(const void *key, void **out);
+void lsi_workspace_destroy(void *workspace);
+ls_status lsi_workspace_get(const lsi_plan_kind *kind, size_t bytes,
+                            const char *what, void **out);
+
 /* The calling thread has done with the limited plan that it got last. */
 void lsi_plan_cache_done(void);
 

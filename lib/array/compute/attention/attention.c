@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "array/compute/compute.h"
+#include "array/compute/plan_cache.h"
 #include "base/error.h"
 #include "observe/spans.h"
 
@@ -167,6 +168,13 @@ ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
                         rows, a.keys);
     *bytes = total;
     return LS_OK;
+}
+
+ls_status lsi_attention_workspace(size_t bytes, const char *what, void **out)
+{
+    static const lsi_plan_kind kind =
+        LSI_WORKSPACE_KIND("attention's workspace");
+    return lsi_workspace_get(&kind, bytes, what, out);
 }
 
 static bool has_queries(const lsi_attention *a)

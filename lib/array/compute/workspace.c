@@ -1,5 +1,4 @@
-/* The workspace that a thread keeps for all its attention. */
-#include "array/compute/attention/attention.h"
+/* Memory that a thread keeps for the next call of the same kind. */
 #include "array/compute/plan_cache.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -9,29 +8,25 @@ typedef struct workspace {
     size_t bytes;
 } workspace;
 
-static ls_status make(const void *key, void **out)
+ls_status lsi_workspace_make(const void *key, void **out)
 {
     (void)key;
     return lsi_alloc_zeroed(out, sizeof(workspace), LS_MEMORY_OTHER,
-                            "attention's workspace");
+                            "a workspace");
 }
 
-static void destroy(void *argument)
+void lsi_workspace_destroy(void *argument)
 {
     workspace *w = argument;
     lsi_free(w->memory);
     lsi_free(w);
 }
 
-static const lsi_plan_kind kind = {.name = "attention's workspace",
-                                   .key_bytes = 1,
-                                   .make = make,
-                                   .destroy = destroy};
-
-ls_status lsi_attention_workspace(size_t bytes, const char *what, void **out)
+ls_status lsi_workspace_get(const lsi_plan_kind *kind, size_t bytes,
+                            const char *what, void **out)
 {
     void *plan;
-    LS_TRY(lsi_plan_cache_get(&kind, "", &plan));
+    LS_TRY(lsi_plan_cache_get(kind, "", &plan));
     workspace *w = plan;
     if (bytes > w->bytes) {
         lsi_free(w->memory);
