@@ -61,7 +61,7 @@ void lsi_document_table(lsi_document *document, const char *const *titles,
 void lsi_document_row(lsi_document *document, const char *const *cells,
                       size_t n);
 
-/* Pictures are in the page. */
+/* Pictures are in the page. The first error of anything above is returned. */
 ls_status lsi_document_html(const lsi_document *document, FILE *stream);
 
 /* Pictures are FOLDER/NAME.svg, which the caller has written. */
