@@ -64,4 +64,13 @@ static inline ls_status lsi_ids_push(lsi_ids *ids, uint32_t id)
     return LS_OK;
 }
 
+static inline ls_status lsi_ids_add(lsi_ids *ids, const uint32_t *more,
+                                    size_t n)
+{
+    const ls_status status = lsi_ids_reserve(ids, n);
+    for (size_t i = 0; status == LS_OK && i < n; i++)
+        ids->at[ids->n++] = more[i];
+    return status;
+}
+
 #endif

@@ -116,14 +116,6 @@ static ls_status merge_word(lsi_encoder *e, lsi_text word)
     return lsi_merges_apply(&e->t->merges, &e->merging, e->word.at, &e->word.n);
 }
 
-static ls_status append(lsi_ids *out, const uint32_t *ids, size_t n)
-{
-    LS_TRY(lsi_ids_reserve(out, n));
-    for (size_t i = 0; i < n; i++)
-        out->at[out->n++] = ids[i];
-    return LS_OK;
-}
-
 static ls_status encode_word(lsi_encoder *e, lsi_text word)
 {
     lsi_cache_key key;
@@ -136,12 +128,13 @@ static ls_status encode_word(lsi_encoder *e, lsi_text word)
         if (lsi_cache_has(slot, &key))
             return slot->n == 1
                        ? lsi_ids_push(e->out, slot->at)
-                       : append(e->out, e->cache.ids.at + slot->at, slot->n);
+                       : lsi_ids_add(e->out, e->cache.ids.at + slot->at,
+                                     slot->n);
     }
     LS_TRY(merge_word(e, word));
     if (kept)
         LS_TRY(lsi_word_cache_put(&e->cache, &key, e->word.at, e->word.n));
-    return append(e->out, e->word.at, e->word.n);
+    return lsi_ids_add(e->out, e->word.at, e->word.n);
 }
 
 /* ---- a text -------------------------------------------------------------- */
@@ -377,7 +370,7 @@ static ls_status divide(const struct ls_tokenizer *t, lsi_text text, part **out,
 static ls_status collect(const job *j, lsi_ids *out)
 {
     for (size_t i = 0; i < j->n; i++)
-        LS_TRY(append(out, j->parts[i].ids.at, j->parts[i].ids.n));
+        LS_TRY(lsi_ids_add(out, j->parts[i].ids.at, j->parts[i].ids.n));
     return LS_OK;
 }
 
@@ -405,9 +398,9 @@ static ls_status encode_all(lsi_encoders *encoders, lsi_text text, bool special,
 {
     const struct ls_tokenizer *const t = encoders->tokenizer;
     if (special)
-        LS_TRY(append(ids, t->before, t->n_before));
+        LS_TRY(lsi_ids_add(ids, t->before, t->n_before));
     LS_TRY(lsi_encode(encoders, text, true, ids));
-    return special ? append(ids, t->after, t->n_after) : LS_OK;
+    return special ? lsi_ids_add(ids, t->after, t->n_after) : LS_OK;
 }
 
 static ls_status widen(const lsi_ids *ids, int64_t **out)

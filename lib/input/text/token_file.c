@@ -81,13 +81,6 @@ static ls_status finish_file(work *w)
 
 /* ---- rounds -------------------------------------------------------------- */
 
-static ls_status append(lsi_ids *ids, const uint32_t *more, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        LS_TRY(lsi_ids_push(ids, more[i]));
-    return LS_OK;
-}
-
 /* Leaves the tokens of a block in w->ids. */
 static ls_status encode_block(work *w, size_t index)
 {
@@ -98,12 +91,12 @@ static ls_status encode_block(work *w, size_t index)
         return LS_OK;
     LS_TRY(lsi_corpus_take(&w->corpus, t, index, &block));
     if (block.first && w->job->special)
-        LS_TRY(append(&w->ids, t->before, t->n_before));
+        LS_TRY(lsi_ids_add(&w->ids, t->before, t->n_before));
     LS_TRY(lsi_encode(&w->encoders, block.text, block.first, &w->ids));
     if (!block.last)
         return LS_OK;
     if (w->job->special)
-        LS_TRY(append(&w->ids, t->after, t->n_after));
+        LS_TRY(lsi_ids_add(&w->ids, t->after, t->n_after));
     return w->job->end_tokens ? lsi_ids_push(&w->ids, (uint32_t)t->end) : LS_OK;
 }
 

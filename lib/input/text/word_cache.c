@@ -35,9 +35,5 @@ ls_status lsi_word_cache_put(lsi_word_cache *cache, const lsi_cache_key *key,
         slot->at = ids[0];
         return LS_OK;
     }
-    LS_TRY(lsi_ids_reserve(&cache->ids, n));
-    if (n > 0)
-        memcpy(cache->ids.at + cache->ids.n, ids, n * sizeof *ids);
-    cache->ids.n += n;
-    return LS_OK;
+    return lsi_ids_add(&cache->ids, ids, n);
 }
