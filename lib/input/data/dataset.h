@@ -6,6 +6,7 @@
 #ifndef LS_INPUT_DATA_DATASET_H
 #define LS_INPUT_DATA_DATASET_H
 
+#include "base/rng.h"
 #include "lockstep/data.h"
 
 enum {
@@ -60,6 +61,9 @@ void lsi_records_expect(const uint8_t *data, size_t bytes);
  */
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                                    const char *const *members, int n);
+
+/* Writes a uniformly random permutation of 0..n-1 (Fisher and Yates). */
+void lsi_permutation(lsi_rng_key key, uint64_t sub, int64_t n, int64_t *out);
 
 /* Room for records in accounted memory, undefined contents. */
 ls_status lsi_records_alloc(lsi_records *out, size_t bytes);

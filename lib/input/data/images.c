@@ -17,7 +17,6 @@
 #include "input/data/arrays.h"
 #include "input/data/image_source.h"
 #include "input/data/load.h"
-#include "input/data/permutation.h"
 
 /* "augment", "held out" */
 static const uint64_t augment_stream = 0x6175676d656e7400;

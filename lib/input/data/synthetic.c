@@ -19,7 +19,6 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "input/data/dataset.h"
-#include "input/data/permutation.h"
 
 enum {
     MAX_SHIFT = 4, /* of a window from the middle, each way */
