@@ -8,9 +8,8 @@
 
 ls_status lsi_added_new(lsi_added *added, size_t n)
 {
-    LS_TRY(lsi_alloc(&added->tokens, n * sizeof(lsi_added_token),
-                     LS_MEMORY_DATA, "a tokenizer's added tokens"));
-    return LS_OK;
+    return lsi_alloc(&added->tokens, n * sizeof(lsi_added_token),
+                     LS_MEMORY_DATA, "a tokenizer's added tokens");
 }
 
 void lsi_added_free(lsi_added *added)

@@ -10,12 +10,108 @@
 #include "input/text/byte_level.h"
 #include "input/text/normalize.h"
 #include "input/text/unicode.h"
-#include "input/text/word_cache.h"
 
 enum {
     CHUNK = 1 << 16,      /* bytes of a task */
     CACHE_FROM = 1 << 12, /* bytes of text that are worth a cache */
 };
+
+/* ---- words that have been seen ------------------------------------------- */
+
+/* The tokens of short words: most words of a text are among few. */
+enum {
+    CACHE_SLOTS = 1 << 16,
+    CACHE_WORD = 16,    /* bytes of the longest that is kept */
+    CACHE_IDS = 1 << 19 /* then all are forgotten */
+};
+
+typedef struct cache_slot {
+    uint64_t key[2];
+    uint32_t at; /* of its tokens in the list; the token, if it is one */
+    uint8_t bytes, n;
+} cache_slot;
+
+typedef struct word_cache {
+    cache_slot *slots; /* NULL: there is no cache */
+    lsi_ids ids;
+} word_cache;
+
+typedef struct cache_key {
+    uint64_t key[2];
+    uint8_t bytes;
+} cache_key;
+
+static inline cache_key key_of(lsi_text word)
+{
+    cache_key out = {{0, 0}, (uint8_t)word.n};
+    assert(word.n >= 1 && word.n <= CACHE_WORD);
+    if (word.n >= 8) {
+        memcpy(&out.key[0], word.at, 8);
+        memcpy(&out.key[1], word.at + word.n - 8, 8);
+    } else if (word.n >= 4) {
+        uint32_t half;
+        memcpy(&half, word.at, 4);
+        memcpy(&out.key[0], word.at + word.n - 4, 4);
+        out.key[1] = half;
+    } else {
+        out.key[0] = word.at[0] | (uint64_t)word.at[word.n / 2] << 8 |
+                     (uint64_t)word.at[word.n - 1] << 16;
+    }
+    return out;
+}
+
+/* The slot where it is, or goes. */
+static inline cache_slot *slot_of(const word_cache *cache, const cache_key *key)
+{
+    uint64_t h = (key->key[0] + key->bytes) * UINT64_C(0x9e3779b97f4a7c15) ^
+                 (key->key[1] + 1) * UINT64_C(0xc2b2ae3d27d4eb4f);
+    h ^= h >> 29;
+    h *= UINT64_C(0xbf58476d1ce4e5b9);
+    return &cache->slots[h >> 48 & (CACHE_SLOTS - 1)];
+}
+
+static inline bool slot_has(const cache_slot *slot, const cache_key *key)
+{
+    return slot->key[0] == key->key[0] && slot->key[1] == key->key[1] &&
+           slot->bytes == key->bytes;
+}
+
+static ls_status cache_new(word_cache *cache)
+{
+    return lsi_alloc_zeroed(&cache->slots, CACHE_SLOTS * sizeof(cache_slot),
+                            LS_MEMORY_DATA, "words and their tokens");
+}
+
+static void cache_free(word_cache *cache)
+{
+    lsi_free(cache->slots);
+    lsi_free(cache->ids.at);
+    *cache = (word_cache){.slots = NULL};
+}
+
+/* Puts the tokens of a word in place of what the slot has. */
+static ls_status cache_put(word_cache *cache, const cache_key *key,
+                           const uint32_t *ids, size_t n)
+{
+    if (n > UINT8_MAX)
+        return LS_OK;
+    if (cache->ids.n + n > CACHE_IDS) {
+        memset(cache->slots, 0, CACHE_SLOTS * sizeof *cache->slots);
+        cache->ids.n = 0;
+    }
+    cache_slot *const slot = slot_of(cache, key);
+    *slot = (cache_slot){.key = {key->key[0], key->key[1]},
+                         .at = (uint32_t)cache->ids.n,
+                         .bytes = key->bytes,
+                         .n = (uint8_t)n};
+    if (n == 1) {
+        slot->at = ids[0];
+        return LS_OK;
+    }
+    return lsi_ids_add(&cache->ids, ids, n);
+}
+
+/* ---- an encoder ---------------------------------------------------------- */
 
 struct lsi_encoder {
     const struct ls_tokenizer *t;
@@ -24,7 +120,7 @@ struct lsi_encoder {
     lsi_ids *out;
     lsi_merge_scratch merging;
     lsi_split_scratch splitting;
-    lsi_word_cache cache;
+    word_cache cache;
     lsi_text_word_fn each_word; /* NULL: words are encoded */
     void *context;
 };
@@ -118,14 +214,14 @@ static ls_status merge_word(lsi_encoder *e, lsi_text word)
 
 static ls_status encode_word(lsi_encoder *e, lsi_text word)
 {
-    lsi_cache_key key;
+    cache_key key;
     if (e->each_word != NULL)
         return e->each_word(e->context, word);
-    const bool kept = word.n <= LSI_CACHE_WORD && e->cache.slots != NULL;
+    const bool kept = word.n <= CACHE_WORD && e->cache.slots != NULL;
     if (kept) {
-        key = lsi_cache_key_of(word);
-        const lsi_cache_slot *const slot = lsi_cache_slot_of(&e->cache, &key);
-        if (lsi_cache_has(slot, &key))
+        key = key_of(word);
+        const cache_slot *const slot = slot_of(&e->cache, &key);
+        if (slot_has(slot, &key))
             return slot->n == 1
                        ? lsi_ids_push(e->out, slot->at)
                        : lsi_ids_add(e->out, e->cache.ids.at + slot->at,
@@ -133,7 +229,7 @@ static ls_status encode_word(lsi_encoder *e, lsi_text word)
     }
     LS_TRY(merge_word(e, word));
     if (kept)
-        LS_TRY(lsi_word_cache_put(&e->cache, &key, e->word.at, e->word.n));
+        LS_TRY(cache_put(&e->cache, &key, e->word.at, e->word.n));
     return lsi_ids_add(e->out, e->word.at, e->word.n);
 }
 
@@ -283,7 +379,7 @@ static void free_encoder(lsi_encoder *e)
     lsi_free(e->word.at);
     lsi_merge_scratch_free(&e->merging);
     lsi_split_scratch_free(&e->splitting);
-    lsi_word_cache_free(&e->cache);
+    cache_free(&e->cache);
     lsi_free(e);
 }
 
@@ -293,7 +389,7 @@ static ls_status new_encoder(lsi_encoder **out, const struct ls_tokenizer *t,
     LS_TRY(lsi_alloc_zeroed(out, sizeof(lsi_encoder), LS_MEMORY_DATA,
                             "an encoder"));
     (*out)->t = t;
-    return bytes >= CACHE_FROM ? lsi_word_cache_new(&(*out)->cache) : LS_OK;
+    return bytes >= CACHE_FROM ? cache_new(&(*out)->cache) : LS_OK;
 }
 
 ls_status lsi_encoders_new(lsi_encoders *out,
