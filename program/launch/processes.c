@@ -9,17 +9,85 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cpus.h"
 #include "base/ended.h"
 #include "base/error.h"
+#include "base/proc.h"
 #include "launch/environment.h"
 #include "launch/logs.h"
 #include "launch/orphan_guard.h"
 #include "launch/placement.h"
 #include "launch/spawn.h"
+
+/* ---- the order of their ends ------------------------------------------ */
+
+/* For ranks 0 to n - 1. Where it cannot be had, nobody is watched. */
+static void deaths_open(lsi_deaths *deaths, int n)
+{
+    *deaths = (lsi_deaths){0};
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0)
+        return;
+    int *const pidfds = malloc((size_t)n * sizeof(*pidfds));
+    if (pidfds == NULL) {
+        close(epoll);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        pidfds[i] = -1;
+    *deaths = (lsi_deaths){epoll, pidfds, n};
+}
+
+static void deaths_close(lsi_deaths *deaths)
+{
+    for (int i = 0; i < deaths->n; i++) {
+        if (deaths->pidfds[i] >= 0)
+            close(deaths->pidfds[i]);
+    }
+    if (deaths->n > 0)
+        close(deaths->epoll);
+    free(deaths->pidfds);
+    *deaths = (lsi_deaths){0};
+}
+
+static void deaths_watch(lsi_deaths *deaths, int rank, pid_t pid)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = rank};
+    if (rank >= deaths->n)
+        return;
+    assert(deaths->pidfds[rank] < 0);
+    /* It is closed by exec. Kernels before 5.3 have none. */
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0 && epoll_ctl(deaths->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        close(fd);
+    else
+        deaths->pidfds[rank] = fd;
+}
+
+/* The next that has ended and can be reaped, each once; -1: none. */
+static int deaths_next(lsi_deaths *deaths)
+{
+    struct epoll_event event;
+    if (deaths->n == 0 || epoll_wait(deaths->epoll, &event, 1, 0) != 1)
+        return -1;
+    const int rank = event.data.fd;
+    assert(deaths->pidfds[rank] >= 0); /* each once */
+    /*
+     * Closing is too little: a rank that is just being started has a copy until
+     * its exec closes it.
+     */
+    (void)epoll_ctl(deaths->epoll, EPOLL_CTL_DEL, deaths->pidfds[rank], NULL);
+    close(deaths->pidfds[rank]);
+    deaths->pidfds[rank] = -1;
+    return rank;
+}
+
+/* ---- starting --------------------------------------------------------- */
 
 /* What starting needs and supervising does not. */
 typedef struct start {
@@ -231,7 +299,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
         return fail_program(ranks, ranks->setup->argv[0], error_number);
     ranks->started++;
     ranks->alive++;
-    lsi_deaths_watch(&ranks->deaths, rank, ranks->pids[rank]);
+    deaths_watch(&ranks->deaths, rank, ranks->pids[rank]);
     return 0;
 }
 
@@ -313,7 +381,7 @@ static ls_status prepare(lsi_processes *ranks, start *s)
         tell_console(ranks);
     tell_placement(ranks, s);
     LS_TRY(make_room(ranks));
-    lsi_deaths_open(&ranks->deaths, ranks->n);
+    deaths_open(&ranks->deaths, ranks->n);
     s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (s->no_input < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot open /dev/null");
@@ -343,7 +411,7 @@ int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
 void lsi_processes_next(lsi_processes *ranks)
 {
     assert(ranks->alive == 0);
-    lsi_deaths_close(&ranks->deaths);
+    deaths_close(&ranks->deaths);
     for (int i = 0; i < ranks->n && ranks->ended != NULL; i++) {
         if (ranks->ended[i] >= 0)
             close(ranks->ended[i]);
@@ -452,7 +520,7 @@ bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
 {
     int status, rank;
     pid_t pid;
-    while ((rank = lsi_deaths_next(&ranks->deaths)) >= 0) {
+    while ((rank = deaths_next(&ranks->deaths)) >= 0) {
         if (ranks->pids[rank] != 0 &&
             waitpid(ranks->pids[rank], &status, WNOHANG) > 0) {
             take_end(ranks, rank, status, ended);
@@ -471,10 +539,22 @@ bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
     return false;
 }
 
+/*
+ * Whether the process has begun to end. Its sockets are closed, and peers fail
+ * because of that, before it can be reaped: with much memory to give back it
+ * takes a good while.
+ */
+static bool is_ending(pid_t pid)
+{
+    static const unsigned long exiting = 4; /* PF_EXITING */
+    lsi_process_stat stat;
+    return lsi_process_stat_read(pid, &stat) && (stat.flags & exiting) != 0;
+}
+
 bool lsi_processes_are_ending(const lsi_processes *ranks)
 {
     for (int i = 0; i < ranks->n; i++) {
-        if (ranks->pids[i] != 0 && lsi_is_ending(ranks->pids[i]))
+        if (ranks->pids[i] != 0 && is_ending(ranks->pids[i]))
             return true;
     }
     return false;

@@ -9,11 +9,22 @@
 #include <sys/types.h>
 
 #include "launch/console.h"
-#include "launch/deaths.h"
 #include "launch/environment.h"
 #include "launch/launch.h"
 #include "launch/output.h"
 #include "launch/tag.h"
+
+/*
+ * In which order the ranks have ended. waitpid() hands out those that have
+ * ended in the order in which they were started, which would blame rank 0 for
+ * what it only noticed; the kernel's list of what is ready in an epoll has them
+ * in the order of their ends.
+ */
+typedef struct lsi_deaths {
+    int epoll;
+    int *pidfds; /* of each rank, -1: none */
+    int n;       /* 0: nobody is watched */
+} lsi_deaths;
 
 typedef struct lsi_processes {
     /* Of all attempts: lsi_processes_next leaves them as they are. */
