@@ -89,6 +89,7 @@ struct job {
     lsi_plane_sums sums;
     lsi_plane_dx dx;
     float *mean, *m2; /* of moments */
+    piece_fn piece;   /* what with_lanes calls */
     bool half;        /* all arrays are bf16 and given to kernels as they are */
 };
 
@@ -312,20 +313,16 @@ static void affine_piece(const job *j, const unit *u, const piece *p,
 }
 
 /* Every piece of some units, with the vectors of its lanes. */
-static void with_lanes(const job *j, size_t begin, size_t end, piece_fn fn)
+static void with_lanes(void *context, size_t begin, size_t end)
 {
+    const job *j = context;
     for (size_t i = begin; i < end; i++) {
         const unit u = unit_at(&j->s, i);
         lane_vectors v;
         fill_lanes(j, &u, &v);
         for (size_t from = 0; from < u.width; from += SEGMENT)
-            for_pieces(j, &u, from, segment_of(&u, from), fn, &v);
+            for_pieces(j, &u, from, segment_of(&u, from), j->piece, &v);
     }
-}
-
-static void affine_units(void *context, size_t begin, size_t end)
-{
-    with_lanes(context, begin, end, affine_piece);
 }
 
 void lsi_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
@@ -340,8 +337,9 @@ void lsi_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
                      .x = x,
                      .y = y,
                      .residual = residual,
-                     .relu = relu},
-              affine_units);
+                     .relu = relu,
+                     .piece = affine_piece},
+              with_lanes);
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -445,17 +443,14 @@ static void fill_piece(const job *j, const unit *u, const piece *p, void *state)
                   p->rows * p->cols);
 }
 
-static void fill_units(void *context, size_t begin, size_t end)
-{
-    with_lanes(context, begin, end, fill_piece);
-}
-
 void lsi_planes_fill(const lsi_planes *s, lsi_mixed y, const float *values)
 {
     LSI_SPAN(KERNEL, "planes_fill", plane_elements(s) * lsi_mixed_size(y), 0);
-    for_units(
-        &(job){.s = *s, .a = {.mean = values, .step = s->channels}, .y = y},
-        fill_units);
+    for_units(&(job){.s = *s,
+                     .a = {.mean = values, .step = s->channels},
+                     .y = y,
+                     .piece = fill_piece},
+              with_lanes);
 }
 
 static void dx_of_piece(const job *j, const unit *u, const piece *p,
@@ -474,11 +469,6 @@ static void dx_of_piece(const job *j, const unit *u, const piece *p,
     written(j, g->dx, p, to);
 }
 
-static void dx_of_units(void *context, size_t begin, size_t end)
-{
-    with_lanes(context, begin, end, dx_of_piece);
-}
-
 void lsi_planes_dx(const lsi_planes *s, const lsi_plane_affine *a,
                    const lsi_plane_dx *g)
 {
@@ -486,5 +476,6 @@ void lsi_planes_dx(const lsi_planes *s, const lsi_plane_affine *a,
              plane_elements(s) * (lsi_mixed_size(g->dx) +
                                   lsi_mixed_size(g->dy) + lsi_mixed_size(g->x)),
              4 * plane_elements(s));
-    for_units(&(job){.s = *s, .a = *a, .dx = *g}, dx_of_units);
+    for_units(&(job){.s = *s, .a = *a, .dx = *g, .piece = dx_of_piece},
+              with_lanes);
 }
