@@ -1,7 +1,7 @@
 /*
  * A job on several hosts, all of which this process starts: through ssh, or
  * another program that takes a host and a command line. On each it runs
- * `lockstep run --on-host` (ssh_agent.h) and tells it on its standard input to
+ * `lockstep run --on-host` (ssh_agent.c) and tells it on its standard input to
  * run `lockstep run --nnodes ...`.
  */
 #ifndef LS_LAUNCH_SSH_H
@@ -28,5 +28,13 @@ typedef struct lsi_ssh_config {
  * lockstep of this version, which is said in a sentence that names it.
  */
 ls_status lsi_ssh_launch(const lsi_ssh_config *config, int *exit_status);
+
+/*
+ * `lockstep run --on-host`, on each host: reads on its standard input what to
+ * run (ssh_message.h), starts the host's launcher, passes signals on to it, and
+ * ends everything when the input ends: then the launcher that has started it,
+ * or the connection, is gone. Returns the exit status of the host's launcher.
+ */
+int lsi_ssh_serve(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* One host of a job that is started over ssh; see ssh_agent.h. */
-#include "launch/ssh_agent.h"
+/* One host of a job that is started over ssh; see ssh.h. */
+#include "launch/ssh.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
 #include "launch/launch.h"
-#include "launch/ssh_agent.h"
+#include "launch/ssh.h"
 #include "report/result.h"
 
 typedef struct args {
