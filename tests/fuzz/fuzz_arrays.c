@@ -6,8 +6,8 @@
 
 #include "fuzz.h"
 #include "input/data/arrays.h"
-#include "input/data/load.h"
 #include "input/data/picture.h"
+#include "input/data/unpack.h"
 
 /* Reads all that it says there is. */
 static void use(const lsi_file_array *a)

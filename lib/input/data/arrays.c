@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "input/data/load.h"
+#include "input/data/unpack.h"
 
 /* ---- one array ----------------------------------------------------------- */
 

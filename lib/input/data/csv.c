@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/structs.h"
 #include "input/data/csv_text.h"
-#include "input/data/load.h"
+#include "input/data/unpack.h"
 
 enum { MOST_COLUMNS = 1 << 16 };
 

@@ -16,7 +16,7 @@
 #include "base/structs.h"
 #include "input/data/arrays.h"
 #include "input/data/image_source.h"
-#include "input/data/load.h"
+#include "input/data/unpack.h"
 
 /* "augment", "held out" */
 static const uint64_t augment_stream = 0x6175676d656e7400;

@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "input/data/arrays.h"
-#include "input/data/load.h"
+#include "input/data/unpack.h"
 #include "input/data/utf8.h"
 
 enum { HEADER_BYTES = 1024 };

@@ -1,7 +1,7 @@
 /*
- * Packed files as streams of unpacked bytes. A stream ends without an error
- * only if the whole packed file is sound: every checksum that the format has is
- * compared, and only zeros may follow the last member.
+ * Packed files as streams of unpacked bytes, or as a whole. A stream ends
+ * without an error only if the whole packed file is sound: every checksum that
+ * the format has is compared, and only zeros may follow the last member.
  */
 #ifndef LS_INPUT_DATA_UNPACK_H
 #define LS_INPUT_DATA_UNPACK_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "input/data/dataset.h"
+#include "input/data/magic.h"
 
 typedef struct lsi_unpacker {
     const lsi_records *packed; /* must outlive the stream */
@@ -46,5 +47,14 @@ ls_status lsi_archive_open(lsi_unpacker *out);
  * LS_ERR_FORMAT unless all of it is zeros.
  */
 ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at);
+
+/*
+ * Maps a file, or unpacks one that is packed by gzip, or, with libarchive, by
+ * zstd, xz or bzip2, into memory. A file that holds nothing is LS_ERR_FORMAT.
+ */
+ls_status lsi_records_load(lsi_records *out, const char *path);
+
+/* What a file is, or what is packed in it. */
+ls_status lsi_magic_inside(const char *path, lsi_magic *out);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "comm/api/outcome.h"
 #include "comm/api/same.h"
-#include "input/data/load.h"
+#include "input/data/unpack.h"
 
 enum { BLOCK = 1 << 22 };
 

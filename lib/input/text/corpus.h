@@ -31,9 +31,9 @@ typedef struct lsi_corpus_part {
 
 /*
  * Maps the files, which must not change while they are open, or unpacks those
- * that are packed (input/data/load.h). A file of a known kind that is not text
- * is LS_ERR_FORMAT, and one that is not the same on all ranks LS_ERR_MISMATCH.
- * Closed by lsi_corpus_close, also after an error. Collective.
+ * that are packed (input/data/unpack.h). A file of a known kind that is not
+ * text is LS_ERR_FORMAT, and one that is not the same on all ranks
+ * LS_ERR_MISMATCH. Closed by lsi_corpus_close, also after an error. Collective.
  */
 ls_status lsi_corpus_open(lsi_corpus *out, ls_group *group,
                           const char *const *paths, size_t n);

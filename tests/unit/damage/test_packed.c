@@ -19,7 +19,7 @@
 
 #include "base/hash.h"
 #include "input/data/dataset.h"
-#include "input/data/load.h"
+#include "input/data/unpack.h"
 
 enum {
     WINDOW = 160 << 20

@@ -2,7 +2,6 @@
  * Packed files of two members: whole, with a bit flipped, cut off, and followed
  * by bytes that do not belong there.
  */
-#include "input/data/load.h"
 #include "input/data/unpack.h"
 #include "unit/data/own_files.h"
 
