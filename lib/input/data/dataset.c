@@ -185,8 +185,7 @@ ls_status ls_dataset_read(const ls_dataset *dataset, uint64_t epoch,
 {
     LS_NEED(dataset);
     if (n > 0) {
-        LS_NEED(indices);
-        LS_NEED(fields);
+        LS_NEED(indices, fields);
     }
     LS_TRY(check_indices(dataset, indices, n));
     for (int64_t i = 0; i < n; i++) {

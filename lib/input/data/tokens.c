@@ -325,10 +325,9 @@ ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
                           int64_t *inputs, int64_t *targets)
 {
     LS_NEED(tokens, batch);
-    if (batch->rows > 0)
-        LS_NEED(inputs);
-    if (batch->rows > 0)
-        LS_NEED(targets);
+    if (batch->rows > 0) {
+        LS_NEED(inputs, targets);
+    }
     const ls_token_batch *b = batch;
     const lsi_rng_key key = {.seed = b->seed, .stream = batch_stream};
     LS_TRY(check_batch(tokens, b));

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "base/rng.h"
 #include "input/data/tokens.h"
 
@@ -106,23 +105,12 @@ static void write_text(uint8_t *data, size_t bytes, uint64_t seed)
 ls_status ls_tokens_new_builtin(ls_tokens **out, int64_t count, uint64_t seed)
 {
     LS_NEED(out);
-    ls_tokens *tokens;
     if (count < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_tokens_new_builtin: the count is %lld, must be at "
                         "least 1",
                         (long long)count);
-    LS_TRY(lsi_tokens_alloc(&tokens, 1, "the built-in text"));
-    lsi_token_file *const f = &tokens->files[0];
-    const ls_status status = lsi_records_alloc(&f->records, (size_t)count);
-    if (status != LS_OK) {
-        ls_tokens_free(&tokens);
-        return status;
-    }
-    write_text(f->records.data, (size_t)count, seed);
-    f->first = f->records.data;
-    f->width = 1;
-    f->count = tokens->count = count;
-    *out = tokens;
+    LS_TRY(lsi_tokens_in_memory(out, "the built-in text", count, 1));
+    write_text((*out)->files[0].records.data, (size_t)count, seed);
     return LS_OK;
 }

@@ -10,7 +10,9 @@
 #include "base/memory.h"
 #include "input/data/tokens.h"
 
-ls_status lsi_tokens_alloc(ls_tokens **out, int64_t n_files, const char *name)
+/* A sequence with room for so many files. */
+static ls_status alloc_tokens(ls_tokens **out, int64_t n_files,
+                              const char *name)
 {
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_tokens), LS_MEMORY_DATA,
@@ -26,6 +28,25 @@ ls_status lsi_tokens_alloc(ls_tokens **out, int64_t n_files, const char *name)
     }
     tokens->files = block;
     tokens->n_files = n_files;
+    *out = tokens;
+    return LS_OK;
+}
+
+ls_status lsi_tokens_in_memory(ls_tokens **out, const char *name, int64_t count,
+                               size_t width)
+{
+    ls_tokens *tokens;
+    LS_TRY(alloc_tokens(&tokens, 1, name));
+    lsi_token_file *const f = &tokens->files[0];
+    const ls_status status =
+        lsi_records_alloc(&f->records, (size_t)count * width);
+    if (status != LS_OK) {
+        ls_tokens_free(&tokens);
+        return status;
+    }
+    f->first = f->records.data;
+    f->width = width;
+    f->count = tokens->count = count;
     *out = tokens;
     return LS_OK;
 }
@@ -53,7 +74,7 @@ static ls_status open_files(ls_tokens **out, const char *path, char **files,
                             size_t n, ls_token_format format)
 {
     ls_tokens *tokens;
-    LS_TRY(lsi_tokens_alloc(&tokens, (int64_t)n, path));
+    LS_TRY(alloc_tokens(&tokens, (int64_t)n, path));
     ls_status status = LS_OK;
     for (size_t i = 0; i < n && status == LS_OK; i++)
         status = open_file(tokens, (int64_t)i, files[i], format);

@@ -45,24 +45,14 @@ static ls_status encode_all(const struct ls_tokenizer *t, const ls_tokens *text,
 static ls_status keep(const lsi_ids *ids, size_t width, const char *name,
                       ls_tokens **out)
 {
-    ls_tokens *tokens = NULL;
-    LS_TRY(lsi_tokens_alloc(&tokens, 1, name));
-    lsi_token_file *const f = &tokens->files[0];
-    const ls_status status = lsi_records_alloc(&f->records, ids->n * width);
-    if (status != LS_OK) {
-        ls_tokens_free(&tokens);
-        return status;
-    }
-    uint16_t *const narrow = (void *)f->records.data;
+    LS_TRY(lsi_tokens_in_memory(out, name, (int64_t)ids->n, width));
+    uint8_t *const data = (*out)->files[0].records.data;
+    uint16_t *const narrow = (void *)data;
     if (width == 2)
         for (size_t i = 0; i < ids->n; i++)
             narrow[i] = (uint16_t)ids->at[i];
     else if (ids->n > 0)
-        memcpy(f->records.data, ids->at, ids->n * width);
-    f->first = f->records.data;
-    f->width = width;
-    f->count = tokens->count = (int64_t)ids->n;
-    *out = tokens;
+        memcpy(data, ids->at, ids->n * width);
     return LS_OK;
 }
 
