@@ -1,9 +1,5 @@
 /* Writing a tokenizer.json. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/error.h"
-#include "base/json.h"
 #include "input/text/read.h"
 
 json_t *lsi_read_special(const char *content, json_int_t id)
@@ -46,18 +42,4 @@ ls_status lsi_read_compose(json_t *vocab, json_t *merges, json_t *added,
     return *out != NULL
                ? LS_OK
                : lsi_fail(LS_ERR_MEMORY, "no memory for a tokenizer.json");
-}
-
-ls_status lsi_read_dump(const json_t *root, lsi_bytes *out)
-{
-    char *const text = lsi_json_dumps(root, JSON_INDENT(2));
-    if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a tokenizer.json");
-    ls_status status = lsi_bytes_add(out, text, strlen(text));
-    if (status == LS_OK)
-        status = lsi_bytes_add(out, "\n", 2);
-    if (status == LS_OK)
-        out->n--; /* a zero behind it */
-    free(text);
-    return status;
 }

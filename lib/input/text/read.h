@@ -46,13 +46,10 @@ ls_status lsi_read_compose(json_t *vocab, json_t *merges, json_t *added,
 json_t *lsi_read_special(const char *content, json_int_t id);
 
 /*
- * A tokenizer of a tokenizer.json, of which it takes over the text, also if it
- * fails; `path` is for errors.
+ * A tokenizer of such a JSON, which it takes over, also if it fails; `path` is
+ * for errors.
  */
-ls_status lsi_tokenizer_of(struct ls_tokenizer **out, const char *path,
-                           const json_t *root, lsi_bytes *source);
-
-/* The text of such a JSON. */
-ls_status lsi_read_dump(const json_t *root, lsi_bytes *out);
+ls_status lsi_tokenizer_of_json(struct ls_tokenizer **out, const char *path,
+                                json_t *root);
 
 #endif

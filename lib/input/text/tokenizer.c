@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -62,8 +63,12 @@ static int64_t end_by_name(const struct ls_tokenizer *t)
 
 /* ---- making -------------------------------------------------------------- */
 
-ls_status lsi_tokenizer_of(struct ls_tokenizer **out, const char *path,
-                           const json_t *root, lsi_bytes *source)
+/*
+ * A tokenizer of a tokenizer.json, of which it takes over the text, also if it
+ * fails; `path` is for errors.
+ */
+static ls_status make(struct ls_tokenizer **out, const char *path,
+                      const json_t *root, lsi_bytes *source)
 {
     struct ls_tokenizer *t = NULL;
     ls_status status = lsi_alloc_zeroed(&t, sizeof(struct ls_tokenizer),
@@ -135,7 +140,7 @@ static ls_status make_of_json(struct ls_tokenizer **out, const char *path,
     if (status == LS_OK)
         status = check_parts(path, root);
     if (status == LS_OK)
-        status = lsi_tokenizer_of(out, path, root, &source);
+        status = make(out, path, root, &source);
     else
         lsi_free(source.at);
     json_decref(root);
@@ -170,19 +175,40 @@ ls_status lsi_tokenizer_of_text(ls_tokenizer **out, const char *name,
     return LS_OK;
 }
 
-static ls_status open_pair(struct ls_tokenizer **out, const char *vocabulary,
-                           const char *merges)
+/* The text of a tokenizer.json. */
+static ls_status dump(const json_t *root, lsi_bytes *out)
+{
+    char *const text = lsi_json_dumps(root, JSON_INDENT(2));
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a tokenizer.json");
+    ls_status status = lsi_bytes_add(out, text, strlen(text));
+    if (status == LS_OK)
+        status = lsi_bytes_add(out, "\n", 2);
+    if (status == LS_OK)
+        out->n--; /* a zero behind it */
+    free(text);
+    return status;
+}
+
+ls_status lsi_tokenizer_of_json(struct ls_tokenizer **out, const char *path,
+                                json_t *root)
 {
     lsi_bytes source = {.n = 0};
-    json_t *root = NULL;
-    LS_TRY(lsi_read_gpt2(vocabulary, merges, &root));
-    ls_status status = lsi_read_dump(root, &source);
+    ls_status status = dump(root, &source);
     if (status == LS_OK)
-        status = lsi_tokenizer_of(out, vocabulary, root, &source);
+        status = make(out, path, root, &source);
     else
         lsi_free(source.at);
     json_decref(root);
     return status;
+}
+
+static ls_status open_pair(struct ls_tokenizer **out, const char *vocabulary,
+                           const char *merges)
+{
+    json_t *root = NULL;
+    LS_TRY(lsi_read_gpt2(vocabulary, merges, &root));
+    return lsi_tokenizer_of_json(out, vocabulary, root);
 }
 
 /* ---- which files --------------------------------------------------------- */

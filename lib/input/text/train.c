@@ -149,7 +149,6 @@ static ls_status make(ls_tokenizer **out, const learning *l)
 {
     json_t *vocab = NULL, *root = NULL;
     json_t *const added = json_array();
-    lsi_bytes source = {.n = 0};
     LS_TRY(list_vocabulary(l, &vocab));
     for (size_t i = 0; i < l->how->n_special; i++)
         json_array_append_new(
@@ -158,13 +157,7 @@ static ls_status make(ls_tokenizer **out, const learning *l)
                             l->how->pattern == LS_SPLIT_GPT2 ? LSI_SPLIT_GPT2
                                                              : LSI_SPLIT_LLAMA3,
                             &root));
-    ls_status status = lsi_read_dump(root, &source);
-    if (status == LS_OK)
-        status = lsi_tokenizer_of(out, "the trained tokenizer", root, &source);
-    else
-        lsi_free(source.at);
-    json_decref(root);
-    return status;
+    return lsi_tokenizer_of_json(out, "the trained tokenizer", root);
 }
 
 /* Of bytes only, which divides text as the trained one will. */
