@@ -9,11 +9,6 @@ ls_status lsi_compute_check(void)
     return lsi_fold_check();
 }
 
-lsi_isa lsi_compute_isa(void)
-{
-    return lsi_fold_get()->isa;
-}
-
 ls_status lsi_compute_check_indices(const char *what, lsi_indices indices,
                                     int64_t end)
 {

@@ -20,9 +20,6 @@
  */
 ls_status lsi_compute_check(void);
 
-/* The instruction level that operations use. */
-lsi_isa lsi_compute_isa(void);
-
 /*
  * All indices that an operation is given are checked here: LS_ERR_ARGUMENT with
  * the first that is not in 0..end-1, as "<what> <place> is <index>; ...".

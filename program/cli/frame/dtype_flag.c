@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "array/compute/compute.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "cli/frame/list.h"
+#include "fold/fold.h"
 
 ls_dtype lsi_cli_dtype(const char *name)
 {
@@ -41,7 +41,7 @@ static const char *note_of(ls_dtype dtype)
     if (dtype == LS_F16)
         return "products are computed in f32 from rounded inputs, not faster; "
                "losses are scaled, and steps that overflow skipped";
-    if (lsi_compute_isa() < LSI_ISA_AVX512_BF16)
+    if (lsi_fold_get()->isa < LSI_ISA_AVX512_BF16)
         return "this processor has no instructions for it (AVX-512 BF16 or "
                "AMX), or may not use them: products are not faster than in f32";
     return lsi_cpu_has_amx_bf16()
