@@ -1,4 +1,5 @@
-#include "input/text/nfc.h"
+/* Unicode's normal form C, by utf8proc. */
+#include "input/text/normalize.h"
 
 #include <utf8proc.h>
 

@@ -1,6 +1,6 @@
 /* In place of nfc.c where the library is built without utf8proc. */
 #include "base/error.h"
-#include "input/text/nfc.h"
+#include "input/text/normalize.h"
 
 bool lsi_nfc_is_there(void)
 {

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "input/text/nfc.h"
 
 static bool begins_with(lsi_text text, const lsi_word *word)
 {

@@ -18,6 +18,12 @@ ls_status lsi_normalize(const struct ls_tokenizer *t, lsi_text text,
 ls_status lsi_prepare(const struct ls_tokenizer *t, lsi_text text, bool begins,
                       bool first, lsi_bytes *out);
 
+/* Unicode's normal form C: whether this library is built with it. */
+bool lsi_nfc_is_there(void);
+
+/* Appends the normal form of valid UTF-8. */
+ls_status lsi_nfc(lsi_text text, lsi_bytes *out);
+
 /* Appends `text` with `to` in place of every `from`. */
 ls_status lsi_replace(const lsi_rule *rule, lsi_text text, lsi_bytes *out);
 

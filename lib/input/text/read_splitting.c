@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "input/text/byte_level.h"
-#include "input/text/nfc.h"
+#include "input/text/normalize.h"
 #include "input/text/read.h"
 #include "input/text/unicode.h"
 

@@ -5,7 +5,7 @@
 
 #include "array/compute/threads.h"
 #include "input/text/merges.h"
-#include "input/text/nfc.h"
+#include "input/text/normalize.h"
 #include "input/text/split.h"
 #include "input/text/unicode.h"
 #include "lockstep/lockstep.h"
