@@ -302,27 +302,22 @@ static bool is_worth_another(const lsi_coordinator *c, int verdict)
 static void go_on(lsi_coordinator *c)
 {
     const lsi_launch_nodes *const nodes = c->terms.nodes;
+    char what[160] = "the ranks of all nodes start again";
     c->restart++;
     assert(c->restart <= c->terms.limits->max_restarts);
     begin_meeting(c);
-    if (!c->has_lost)
-        lsi_coordinator_say(
-            c, "restart %d of %d: the ranks of all nodes start again",
-            c->restart, c->terms.limits->max_restarts);
-    else if (c->n >= nodes->least)
-        lsi_coordinator_say(
-            c,
-            "restart %d of %d: waiting %g s for a node that returns or takes "
-            "its place, then going on with %d",
-            c->restart, c->terms.limits->max_restarts, nodes->last_call_seconds,
-            c->n);
-    else
-        lsi_coordinator_say(
-            c,
-            "restart %d of %d: waiting %g s for a node that returns or takes "
-            "its place; %d of %d are there",
-            c->restart, c->terms.limits->max_restarts, nodes->join_seconds,
-            c->n, nodes->least);
+    if (c->has_lost && c->n >= nodes->least)
+        snprintf(what, sizeof(what),
+                 "waiting %g s for a node that returns or takes its place, "
+                 "then going on with %d",
+                 nodes->last_call_seconds, c->n);
+    else if (c->has_lost)
+        snprintf(what, sizeof(what),
+                 "waiting %g s for a node that returns or takes its place; "
+                 "%d of %d are there",
+                 nodes->join_seconds, c->n, nodes->least);
+    lsi_coordinator_say(c, "restart %d of %d: %s", c->restart,
+                        c->terms.limits->max_restarts, what);
     lsi_coordinator_look_at_meeting(c, c->since);
 }
 
