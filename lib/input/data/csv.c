@@ -131,9 +131,8 @@ static ls_status alloc_rows(table *t, lsi_csv_text text)
                      LS_MEMORY_DATA, "a table of numbers"));
     if (t->label < 0)
         return LS_OK;
-    LS_TRY(lsi_alloc(&t->labels, (size_t)t->rows * sizeof(int64_t),
-                     LS_MEMORY_DATA, "labels of a table"));
-    return LS_OK;
+    return lsi_alloc(&t->labels, (size_t)t->rows * sizeof(int64_t),
+                     LS_MEMORY_DATA, "labels of a table");
 }
 
 /* Leaves the text at the first row of numbers. */

@@ -213,18 +213,14 @@ static const lsi_plan_kind batch_kind = {.name = batch_name,
                                          .limited = true,
                                          .hidden_bytes = lsi_onednn_plan_bytes};
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* `pointers` are C, A, B and the bias. */
 static ls_status run_plan(gemm_plan *p, void *const *pointers)
 {
+    const size_t multiply = p->product.scratch_bytes;
+    const size_t copy_b = p->copy_b.scratch_bytes;
+    const size_t larger = multiply > copy_b ? multiply : copy_b;
     char *scratch;
-    LS_TRY(lsi_onednn_reserve(p->copy_bytes + larger(p->product.scratch_bytes,
-                                                     p->copy_b.scratch_bytes),
-                              &scratch));
+    LS_TRY(lsi_onednn_reserve(p->copy_bytes + larger, &scratch));
     char *rest = scratch + p->copy_bytes;
     if (p->copy_b.primitive == NULL)
         return lsi_onednn_op_run(&p->product, rest, pointers);
