@@ -190,8 +190,7 @@ def main():
             contextlib.ExitStack() as stack:
         some = None
         if flags.hosts:
-            keep = [folder, *(os.path.dirname(os.path.abspath(p))
-                              for p in paths)]
+            keep = [folder, *map(hosts.tree, paths)]
             some = stack.enter_context(
                 hosts.Hosts(len(flags.hosts), keep=keep))
         programs = [Program(path, some, flags.mpi) for path in paths]

@@ -24,7 +24,6 @@ import time
 import hosts
 
 LOCKSTEP = os.environ["LOCKSTEP"]
-BIN = os.path.dirname(LOCKSTEP)
 RANKS = (2, 2)
 TIMEOUT = 3
 # Each rank's words go to a file: a cut link does not carry them.
@@ -207,7 +206,7 @@ FAULTS = {"cut": cut, "kill": kill, "stop": stop}
 
 def once(fault, flags):
     with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:
-        with hosts.Hosts(len(RANKS), keep=[folder, BIN]) as two:
+        with hosts.Hosts(len(RANKS), keep=[folder]) as two:
             job = Job(two, folder, flags)
             job.wait_until_it_goes()
             took = FAULTS[fault](job)

@@ -98,10 +98,15 @@ def missing_shaping(rate, delay):
     return None
 
 
+def tree(program):
+    """The build tree, or the prefix, of a program in its bin/."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(program)))
+
+
 def store():
     """The program that serves a store, built from store.c."""
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(
-        os.environ["LOCKSTEP"]))), "tests", "hosts", "test_hosts_store")
+    return os.path.join(tree(os.environ["LOCKSTEP"]), "tests", "hosts",
+                        "test_hosts_store")
 
 
 def missing_mpi(mpi):
@@ -144,14 +149,17 @@ class Hosts:
 
     A rate is as tc has it; a delay is in seconds, from host to host, a loss the
     share of frames that do not arrive. These are done by cable.c, because not
-    every kernel has netem. Folders under /tmp that
-    programs on the hosts need are to be named in `keep`.
+    every kernel has netem. The hosts share the sources, the tree of $LOCKSTEP
+    and the working folder. `keep` names other folders under /tmp to share.
     """
 
     def __init__(self, count, rate=None, delay=None, keep=(), loss=0):
         self.names = [f"h{i}" for i in range(count)]
         self.rate, self.delay, self.loss = rate, delay, loss
-        self.keep = under_tmp([ROOT, os.getcwd(), *keep])
+        shared = [ROOT, os.getcwd(), *keep]
+        if "LOCKSTEP" in os.environ:
+            shared.append(tree(os.environ["LOCKSTEP"]))
+        self.keep = under_tmp(shared)
         self.holders = {}
         self.pids = {}  # of each host's first process
         self.own = set()  # what runs on the hosts to keep them

@@ -19,7 +19,6 @@ import tempfile
 import hosts
 
 LOCKSTEP = os.path.abspath(os.environ["LOCKSTEP"])
-BIN = os.path.dirname(LOCKSTEP)
 RANKS = (2, 2)
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
@@ -82,7 +81,7 @@ def main():
                   hosts.missing_shaping(flags.rate, flags.delay))
     link = bytes_per_second(flags.rate)
     with tempfile.TemporaryDirectory(prefix="lockstep-speed-") as folder, \
-            hosts.Hosts(2, flags.rate, flags.delay, [folder, BIN]) as two:
+            hosts.Hosts(2, flags.rate, flags.delay, [folder]) as two:
         program = os.path.join(folder, "mpi_all_reduce")
         subprocess.run([f"mpicc.{flags.mpi}", "-O2", "-o", program,
                         os.path.join(hosts.HERE, "mpi_all_reduce.c")],

@@ -14,8 +14,7 @@ RANKS = tuple(map(int, os.environ["RANKS"].split(",")))
 
 class Conformance(unittest.TestCase):
     def test_ranks_on_hosts(self):
-        folder = os.path.dirname(CONFORMANCE)
-        with hosts.Hosts(len(RANKS), keep=[folder]) as some:
+        with hosts.Hosts(len(RANKS)) as some:
             done = subprocess.run(
                 some.mpirun(MPI, RANKS, CONFORMANCE, HOW, "brief"),
                 env=some.environment(), timeout=280, stdout=subprocess.PIPE,

@@ -11,7 +11,6 @@ import unittest
 import hosts
 
 LOCKSTEP = os.environ["LOCKSTEP"]
-BIN = os.path.dirname(LOCKSTEP)
 MPI = os.environ["MPI"]
 RANKS = (2, 2)
 
@@ -35,7 +34,7 @@ class Links(unittest.TestCase):
 
     def run_over(self, sizes, iterations, **link):
         with tempfile.TemporaryDirectory(prefix="lockstep-links-") as folder:
-            with hosts.Hosts(len(RANKS), keep=[folder, BIN], **link) as two:
+            with hosts.Hosts(len(RANKS), keep=[folder], **link) as two:
                 job = self.start(two, folder, sizes, iterations)
                 self.check(job, folder, len(sizes.split(",")))
 
@@ -47,7 +46,7 @@ class Links(unittest.TestCase):
 
     def test_a_link_is_cut_and_joined(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-links-") as folder:
-            with hosts.Hosts(len(RANKS), keep=[folder, BIN]) as two:
+            with hosts.Hosts(len(RANKS), keep=[folder]) as two:
                 job = self.start(two, folder, "256k", 3000)
                 end = time.monotonic() + 30
                 while two.bytes("h1")[0] < 20000000 and job.poll() is None:

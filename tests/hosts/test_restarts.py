@@ -15,7 +15,6 @@ import unittest
 import hosts
 
 LOCKSTEP = os.environ["LOCKSTEP"]
-BIN = os.path.dirname(LOCKSTEP)
 TRAIN = (LOCKSTEP, "train", "lm", "--layers", "1", "--d-model", "32", "--heads", "2",
          "--batch-size", "2", "--context", "16", "--threads", "1", "--steps", "300",
          "--validate-batches", "2", "--deterministic", "--save-every", "10")
@@ -78,7 +77,7 @@ class Restarts(unittest.TestCase):
 
     def test_the_same_bits(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-again-") as base, \
-                hosts.Hosts(2, keep=[base, BIN]) as two:
+                hosts.Hosts(2, keep=[base]) as two:
             def folder(name):
                 path = os.path.join(base, name)
                 os.mkdir(path)

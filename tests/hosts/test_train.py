@@ -9,14 +9,13 @@ import unittest
 import hosts
 
 LOCKSTEP = os.environ["LOCKSTEP"]
-BIN = os.path.dirname(LOCKSTEP)
 MPI = os.environ["MPI"]
 
 
 class Train(unittest.TestCase):
     def train(self, folder, ranks, *words):
         path = os.path.join(folder, "weights.safetensors")
-        with hosts.Hosts(len(ranks), keep=[folder, BIN]) as some:
+        with hosts.Hosts(len(ranks), keep=[folder]) as some:
             done = subprocess.run(
                 some.mpirun(MPI, ranks, LOCKSTEP, "train", "cifar100",
                             "--deterministic", "--limit", "256", "--epochs",
@@ -29,7 +28,7 @@ class Train(unittest.TestCase):
             return file.read()
 
     def test_a_folder_that_hosts_do_not_share(self):
-        with hosts.Hosts(2, keep=[BIN]) as two:
+        with hosts.Hosts(2) as two:
             done = subprocess.run(
                 two.mpirun(MPI, (1, 1), LOCKSTEP, "train", "cifar100",
                            "--limit", "16", "--epochs", "1", "--batch-size",
