@@ -56,8 +56,8 @@ class ProgramTest(unittest.TestCase):
         """Runs lockstep to its end, by another program if one is before it."""
         where = {"input": text} if text is not None else {"stdin": stdin}
         return subprocess.run(
-            [*before, LOCKSTEP, *words], env=env or environment(), timeout=50, cwd=cwd,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*before, LOCKSTEP, *words], env=env or environment(), timeout=150,
+            cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True, check=False, **where)
 
     def start(self, *words, out=subprocess.PIPE, err=None, before=(),
