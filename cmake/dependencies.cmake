@@ -65,6 +65,12 @@ find_package(OpenMP REQUIRED COMPONENTS C)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
 find_library(DNNL_LIBRARY dnnl)
+# oneDNN 3 renamed or removed the calls that the library makes.
+set(found OFF)
+if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
+  file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h found
+       REGEX "define DNNL_VERSION_MAJOR +2$")
+endif()
 pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)
 pkg_check_modules(PNG libpng)
 pkg_check_modules(JPEG libturbojpeg)
@@ -72,7 +78,7 @@ pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
 find_path(LIBDW_INCLUDE_DIR elfutils/libdwfl.h)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
-optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN libdnnl-dev
+optional_library(ONEDNN "${found}" "oneDNN 2" libdnnl-dev
   "products and convolutions are plain loops, and slow")
 optional_library(LIBARCHIVE "${LIBARCHIVE_FOUND}" libarchive libarchive-dev
   "datasets are read from folders, not from archives")
