@@ -42,7 +42,6 @@ static void update(const lsi_optimizer_update *u)
 static ls_status check(const void *options)
 {
     const ls_adamw_options *o = options;
-    LS_TRY(lsi_check_lr("adamw", o->lr));
     LS_TRY(lsi_check_beta("adamw", "beta1", o->beta1));
     LS_TRY(lsi_check_beta("adamw", "beta2", o->beta2));
     if (!((float)o->eps > 0) || !isfinite((float)o->eps))

@@ -24,7 +24,6 @@ static void update(const lsi_optimizer_update *u)
 static ls_status check(const void *options)
 {
     const ls_lion_options *o = options;
-    LS_TRY(lsi_check_lr("lion", o->lr));
     LS_TRY(lsi_check_beta("lion", "beta1", o->beta1));
     LS_TRY(lsi_check_beta("lion", "beta2", o->beta2));
     return lsi_check_weight_decay("lion", o->weight_decay);

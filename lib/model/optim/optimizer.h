@@ -58,7 +58,7 @@ typedef struct lsi_optimizer_kind {
     size_t options_bytes;
     /* Of each array of state, as other programs call it. */
     const char *state_names[LSI_OPTIMIZER_MAX_STATES];
-    /* LS_ERR_ARGUMENT says which of the options cannot be. */
+    /* LS_ERR_ARGUMENT says which of the options cannot be; lr is checked. */
     ls_status (*check)(const void *options);
     /* How many arrays of state these options need; NULL: all that have names.
      */

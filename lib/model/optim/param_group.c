@@ -136,6 +136,7 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
                       const lsi_param_group_spec *spec)
 {
     const lsi_optimizer_kind *kind = spec->kind;
+    LS_TRY(lsi_check_lr(kind->name, spec->lr));
     LS_TRY(kind->check(spec->options));
     LS_TRY(lsi_alloc(&group->options, kind->options_bytes, LS_MEMORY_STATE,
                      "options of an optimizer"));

@@ -28,7 +28,6 @@ static void update(const lsi_optimizer_update *u)
 static ls_status check(const void *options)
 {
     const ls_sgd_options *o = options;
-    LS_TRY(lsi_check_lr("sgd", o->lr));
     if (!(o->momentum >= 0 && (float)o->momentum < 1))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "sgd: momentum is %g, must be at least 0 and below 1",

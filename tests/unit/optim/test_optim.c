@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -374,6 +375,30 @@ static void test_bad_options(void **state)
     ls_params_free(&params);
 }
 
+/* Each row by its own name, whatever its own check looks at. */
+static void test_every_row_refuses_bad_rates(void **state)
+{
+    (void)state;
+    size_t n;
+    const lsi_optimizer_kind *const *kinds = lsi_optimizer_kinds(&n);
+    ls_params *params = make_params(3);
+    static const double bad_lr[] = {0, -0.1, INFINITY, NAN};
+    for (size_t i = 0; i < n * 4; i++) {
+        const lsi_optimizer_kind *kind = kinds[i / 4];
+        max_align_t options[LSI_OPTIMIZER_OPTIONS / sizeof(max_align_t)] = {0};
+        const lsi_param_group_spec spec = {kind, options, bad_lr[i % 4], NULL,
+                                           0};
+        ls_optimizer *made = NULL;
+        lsi_optimizer_usual_options(kind, options);
+        assert_int_equal(lsi_optimizer_new(&made, params, &spec),
+                         LS_ERR_ARGUMENT);
+        char begin[64];
+        snprintf(begin, sizeof begin, "%s: lr is", kind->name);
+        assert_non_null(strstr(ls_last_error(), begin));
+    }
+    ls_params_free(&params);
+}
+
 static void test_bad_calls(void **state)
 {
     (void)state;
@@ -410,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_a_range_is_kept_to),
         cmocka_unit_test(test_state_is_counted),
         cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_every_row_refuses_bad_rates),
         cmocka_unit_test(test_bad_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
