@@ -46,8 +46,9 @@ ls_status lsi_alloc_kept(void **out, size_t bytes, const char *what);
 size_t lsi_memory_kept(void);
 
 /*
- * Whether so many bytes are there, as lsi_alloc asks for a large block: an
- * error with both numbers if not. With a budget there are, up to that.
+ * Asks the machine for so many bytes, as lsi_alloc does for a large block. If
+ * they are not there, the error has both numbers. A budget is asked instead
+ * of the machine, where there is one.
  */
 ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what);
 

@@ -185,7 +185,7 @@ static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
     return sleep_ns < LAST_SLEEP_NS ? sleep_ns : LAST_SLEEP_NS;
 }
 
-/* No longer than until then; 0: never. */
+/* Sleeps at most until that time; 0: there is none. */
 static uint64_t shorten(uint64_t sleep_ns, uint64_t until_ns)
 {
     const uint64_t now = lsi_clock_ns();

@@ -48,7 +48,7 @@ ls_status lsi_read_word(const char *path, const json_t *object,
     if (it == NULL || json_is_null(it))
         return LS_OK;
     if (!json_is_string(it) || json_string_length(it) > sizeof out->at)
-        return lsi_read_fail(path, "\"%s\" is no text of at most %zu bytes",
+        return lsi_read_fail(path, "\"%s\" is not a text of at most %zu bytes",
                              name, sizeof out->at);
     out->n = json_string_length(it);
     memcpy(out->at, json_string_value(it), out->n);
