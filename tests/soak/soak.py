@@ -147,11 +147,12 @@ class Round:
                 [signal.SIGKILL, signal.SIGABRT, signal.SIGTERM]))
         until(lambda: len({job.rank_of(p) for p in set(job.pids()) - old} -
                           {None}) == ranks, 10, "the last ranks do not start")
+        # A rank writes its trace once it has recorded enough.
+        until(lambda: sum(name.endswith(".lstrace") for _, _, names in
+                          os.walk(traces) for name in names) >= ranks,
+              10, "there are no traces of all ranks")
         job.send(job.above()[:1], signal.SIGTERM)
         check(job.end(15) in (143, 137), "the status is that of no request")
-        names = [n for _, _, files in os.walk(traces) for n in files]
-        check(sum(n.endswith(".lstrace") for n in names) >= ranks,
-              f"there are no traces of all ranks: {names}")
         growth.judge()
 
     def steady(self):
