@@ -58,9 +58,10 @@ class Rows(ProgramTest):
         for row, other in zip(alone, after):
             for column in "live_bytes", "peak_bytes":
                 self.assertEqual(row[column], other[column], row)
-            # Eight arrays, what is saved, and some workspace.
+            # Eight arrays, what is saved, and the workspace of oneDNN.
             arrays = 8 * 32 * 16 * (4 if row["dtype"] == "f32" else 2)
-            self.assertGreater(row["live_bytes"], arrays + row["saved_bytes"])
+            self.assertGreaterEqual(row["live_bytes"],
+                                    arrays + row["saved_bytes"])
             self.assertLess(row["live_bytes"], arrays + 1e6)
 
     def test_batches_of_eight(self):
