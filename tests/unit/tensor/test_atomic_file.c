@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -261,15 +262,27 @@ static int be_first(const talk *t)
     return result;
 }
 
+/*
+ * Containers have a /dev/shm each. LLVM's OpenMP registers itself there under
+ * the process id after a fork, and ends the second process 1 that shares it.
+ */
+static void hold_own_shared_memory(void)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
+        (void)mount("none", "/dev/shm", "tmpfs", 0, NULL);
+}
+
 static pid_t start_container(const talk *t)
 {
+    const int users = geteuid() == 0 ? 0 : CLONE_NEWUSER;
     int status = 1;
     pid_t child = fork();
     if (child != 0)
         return child;
     close(t->until[1]);
-    if (unshare(CLONE_NEWPID | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0)
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS | users) != 0)
         _exit(say(t, NOT_ALLOWED));
+    hold_own_shared_memory();
     child = fork();
     if (child == 0)
         _exit(be_first(t));
