@@ -47,7 +47,7 @@ ls_status lsi_plan_cache_get(const lsi_plan_kind *kind, const void *key,
         .destroy = lsi_workspace_destroy                                       \
     }
 ls_status lsi_workspace_make(const void *key, void **out);
-void lsi_workspace_destroy(void *workspace);
+void lsi_workspace_destroy(void *argument);
 ls_status lsi_workspace_get(const lsi_plan_kind *kind, size_t bytes,
                             const char *what, void **out);
 
