@@ -21,7 +21,7 @@
 #include "comm/health/recorder.h"
 #include "comm/state/channels.h"
 
-/* ---- streams -------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------- */
 
 static lsi_stream *stream_from(const ls_group *group, int peer)
 {
