@@ -20,7 +20,7 @@ static inline const char *lsi_next_line(const char *line)
     return end == NULL ? NULL : end + 1;
 }
 
-/* What /proc/PID/stat says of a process. */
+/* A process, read from /proc/PID/stat. */
 typedef struct lsi_process_stat {
     char state; /* Z: it has ended, and is not reaped */
     pid_t parent;
@@ -29,7 +29,7 @@ typedef struct lsi_process_stat {
     int processor;              /* where it ran last */
 } lsi_process_stat;
 
-/* False if there is no such process. */
+/* False if the process is gone. */
 bool lsi_process_stat_read(pid_t pid, lsi_process_stat *out);
 
 /* Seconds since the process was started. */
@@ -41,7 +41,7 @@ size_t lsi_process_file(pid_t pid, const char *name, char *out, size_t room);
 /* The next process in the open folder /proc; 0 after the last. */
 pid_t lsi_next_process(DIR *proc);
 
-/* The parent of a process; 0 if there is no such process. */
+/* The parent of a process; 0 if the process is gone. */
 pid_t lsi_parent_of(pid_t pid);
 
 #endif

@@ -175,7 +175,7 @@ ls_status ls_iall_to_all(ls_group *group, const void *send, void *recv,
                              send, recv, request);
 }
 
-/* ---- of ranks that have counts of their own ------------------------------ */
+/* ---- each rank with its own count ---------------------------------------- */
 
 static ls_status run_counted(ls_group *group, lsi_call call,
                              const lsi_counted_buffers *buffers)

@@ -12,7 +12,7 @@ typedef struct lsi_buffer {
     ls_dtype dtype;
 } lsi_buffer;
 
-/* What is sent: messages have one pointer for both directions. */
+/* Casts const away: a message has one pointer to send from and receive into. */
 static inline unsigned char *lsi_to_send(const void *data)
 {
     union {

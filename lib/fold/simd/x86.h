@@ -125,6 +125,7 @@ INLINE vi vi_add(vi a, vi b)
 }
 
 /* ---- 64-bit integers, and 32-bit ones in their low halves ---------------- */
+
 INLINE vi vi_add_64(vi a, vi b)
 {
     return MM(add_epi64)(a, b);
