@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/proc.h"
+#include "launch/job_name.h"
 
 /*
  * What is in a file of /proc/PID, with a 0 behind it, to be freed by the
@@ -231,45 +232,12 @@ ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
 
 /* ---- the one that is meant -------------------------------------------- */
 
-static bool is_meant(const lsi_job_found *job, const char *name)
-{
-    char pid[16];
-    snprintf(pid, sizeof(pid), "%d", (int)job->launcher);
-    return strcmp(name, pid) == 0 || strncmp(job->run, name, strlen(name)) == 0;
-}
-
-/* A name that is one exactly means no longer one. */
-static ls_status choose(const lsi_job_found *jobs, size_t n, const char *name,
-                        lsi_job_found *out)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!is_meant(&jobs[i], name))
-            continue;
-        *out = jobs[i];
-        found++;
-        if (strcmp(jobs[i].run, name) == 0)
-            return LS_OK;
-    }
-    if (found == 1)
-        return LS_OK;
-    if (found == 0)
-        return lsi_fail(LS_ERR_NOT_FOUND,
-                        "no job of yours is called %s; lockstep jobs lists "
-                        "them",
-                        name);
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "%zu jobs begin with %s; say more of the name, or the pid "
-                    "of its launcher",
-                    found, name);
-}
-
 ls_status lsi_find_job(const char *name, lsi_job_found *out)
 {
     lsi_job_found *jobs = NULL;
     size_t n = 0;
     LS_TRY(lsi_find_jobs(&jobs, &n));
-    const ls_status status = choose(jobs, n, name, out);
+    const ls_status status = lsi_choose_job(jobs, n, name, out);
     free(jobs);
     return status;
 }
