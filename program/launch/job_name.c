@@ -1,40 +1,161 @@
+/*
+ * A mistyped name must not end another job, so a beginning of an id has a least
+ * length, and digits are never a beginning: `stop 3` may be meant for the third
+ * job of a list.
+ */
 #include "launch/job_name.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 
-static bool is_meant(const lsi_job_found *job, const char *name)
+enum { LEAST = 4, MOST_LISTED = 6 };
+
+bool lsi_is_all_digits(const char *name)
+{
+    return *name != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+/* ---- what fits ---------------------------------------------------------- */
+
+typedef struct word {
+    const char *name, *of_rank;
+} word;
+
+static bool has_id(const lsi_job_found *job, const word *w)
+{
+    return strcmp(job->run, w->name) == 0;
+}
+
+static bool has_pid(const lsi_job_found *job, const word *w)
 {
     char pid[16];
     snprintf(pid, sizeof(pid), "%d", (int)job->launcher);
-    return strcmp(name, pid) == 0 || strncmp(job->run, name, strlen(name)) == 0;
+    return strcmp(pid, w->name) == 0 ||
+           (w->of_rank != NULL && strcmp(job->id, w->of_rank) == 0);
 }
 
-/* A name that is one exactly means no longer one. */
-ls_status lsi_choose_job(const lsi_job_found *jobs, size_t n, const char *name,
-                         lsi_job_found *out)
+static bool has_id_or_pid(const lsi_job_found *job, const word *w)
 {
-    size_t found = 0;
+    return has_id(job, w) || has_pid(job, w);
+}
+
+static bool has_beginning(const lsi_job_found *job, const word *w)
+{
+    return strlen(w->name) >= LEAST &&
+           strncmp(job->run, w->name, strlen(w->name)) == 0;
+}
+
+static bool is_any(const lsi_job_found *job, const word *w)
+{
+    (void)job;
+    (void)w;
+    return true;
+}
+
+typedef bool fits_fn(const lsi_job_found *job, const word *w);
+
+typedef struct matches {
+    const lsi_job_found *first[MOST_LISTED];
+    size_t n;
+} matches;
+
+static matches match(const lsi_job_found *jobs, size_t n, fits_fn *fits,
+                     const word *w)
+{
+    matches found = {.n = 0};
     for (size_t i = 0; i < n; i++) {
-        if (!is_meant(&jobs[i], name))
+        if (!fits(&jobs[i], w))
             continue;
-        *out = jobs[i];
-        found++;
-        if (strcmp(jobs[i].run, name) == 0)
-            return LS_OK;
+        if (found.n < MOST_LISTED)
+            found.first[found.n] = &jobs[i];
+        found.n++;
     }
-    if (found == 1)
-        return LS_OK;
-    if (found == 0)
+    return found;
+}
+
+/* ---- refusals ----------------------------------------------------------- */
+
+enum { LIST_BYTES = 640 };
+
+/* "4f1c (launcher 17), b (launcher 40)". */
+static void list(const matches *of, char out[LIST_BYTES])
+{
+    const size_t listed = of->n < MOST_LISTED ? of->n : MOST_LISTED;
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < listed; i++)
+        used += (size_t)snprintf(
+            out + used, LIST_BYTES - used, "%s%.70s (launcher %d)",
+            i > 0 ? ", " : "", of->first[i]->run, (int)of->first[i]->launcher);
+    if (of->n > listed)
+        snprintf(out + used, LIST_BYTES - used, " and %zu more",
+                 of->n - listed);
+}
+
+static ls_status refuse_unknown(const lsi_job_found *jobs, size_t n,
+                                const word *w)
+{
+    char running[LIST_BYTES] = "none";
+    const matches all = match(jobs, n, is_any, w);
+    if (n > 0)
+        list(&all, running);
+    if (lsi_is_all_digits(w->name))
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "no job of yours is called %s; lockstep jobs lists "
-                        "them",
-                        name);
+                        "no job of yours has the id or the PID '%s'; digits "
+                        "are a whole id, or the PID of a launcher or a rank. "
+                        "Running: %s",
+                        w->name, running);
+    if (strlen(w->name) < LEAST)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s' is too short for the beginning of an id; give "
+                        "at least %d characters, a whole id or a PID. Running: "
+                        "%s",
+                        w->name, LEAST, running);
+    return lsi_fail(LS_ERR_NOT_FOUND,
+                    "no job of yours has an id that is or begins with '%s'. "
+                    "Running: %s",
+                    w->name, running);
+}
+
+static ls_status refuse_several(const lsi_job_found *jobs, size_t n,
+                                const word *w, const matches *found)
+{
+    char names[LIST_BYTES];
+    list(found, names);
+    const size_t same = match(jobs, n, has_id, w).n;
+    if (same == found->n)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%zu jobs have the id '%s': %s. Give the PID of a "
+                        "launcher",
+                        found->n, w->name, names);
+    if (same > 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s' is the id of one job and a PID of another: %s. "
+                        "Give a PID of the one with this id, or the id of the "
+                        "one with this PID",
+                        w->name, names);
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%zu jobs begin with %s; say more of the name, or the pid "
-                    "of its launcher",
-                    found, name);
+                    "%zu jobs have ids that begin with '%s': %s. Give more "
+                    "characters, or the PID of a launcher",
+                    found->n, w->name, names);
+}
+
+/* ---- choosing ----------------------------------------------------------- */
+
+ls_status lsi_choose_job(const lsi_job_found *jobs, size_t n, const char *name,
+                         const char *of_rank, lsi_job_found *out)
+{
+    const word w = {name, of_rank};
+    const bool number = lsi_is_all_digits(name);
+    matches found = match(jobs, n, number ? has_id_or_pid : has_id, &w);
+    if (found.n == 0 && !number)
+        found = match(jobs, n, has_beginning, &w);
+    if (found.n == 0)
+        return refuse_unknown(jobs, n, &w);
+    if (found.n > 1)
+        return refuse_several(jobs, n, &w, &found);
+    *out = *found.first[0];
+    return LS_OK;
 }

@@ -4,16 +4,26 @@
 #ifndef LS_LAUNCH_JOB_NAME_H
 #define LS_LAUNCH_JOB_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "launch/running_jobs.h"
 #include "lockstep/status.h"
 
+/* For help texts of commands that take a job. */
+#define LSI_JOB_NAME_HELP                                                      \
+    "JOB is a whole id of `lockstep jobs`; or at least 4 characters, not all " \
+    "digits, that begin exactly one id; or the PID of a launcher or a rank. "
+
+/* Whether a name is digits only, and so a whole id or a PID. */
+bool lsi_is_all_digits(const char *name);
+
 /*
- * The one of these jobs that a name fits. LS_ERR_NOT_FOUND; LS_ERR_ARGUMENT if
- * several begin with it.
+ * The one of these jobs that a name means. `of_rank` is the LOCKSTEP_JOB of the
+ * rank whose PID the name is; NULL: no rank has it. LS_ERR_NOT_FOUND if no job
+ * fits. LS_ERR_ARGUMENT if several do, or if the name is too short.
  */
 ls_status lsi_choose_job(const lsi_job_found *jobs, size_t n, const char *name,
-                         lsi_job_found *out);
+                         const char *of_rank, lsi_job_found *out);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,12 +233,21 @@ ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
 
 /* ---- the one that is meant -------------------------------------------- */
 
+/* Whether the name is the PID of a rank; *out as that rank. */
+static bool is_rank(const char *name, lsi_job_found *out)
+{
+    const long pid = strtol(name, NULL, 10);
+    return lsi_is_all_digits(name) && name[0] != '0' && pid <= INT_MAX &&
+           read_rank((pid_t)pid, out);
+}
+
 ls_status lsi_find_job(const char *name, lsi_job_found *out)
 {
-    lsi_job_found *jobs = NULL;
+    lsi_job_found rank, *jobs = NULL;
     size_t n = 0;
     LS_TRY(lsi_find_jobs(&jobs, &n));
-    const ls_status status = lsi_choose_job(jobs, n, name, out);
+    const ls_status status = lsi_choose_job(
+        jobs, n, name, is_rank(name, &rank) ? rank.id : NULL, out);
     free(jobs);
     return status;
 }

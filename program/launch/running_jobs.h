@@ -32,8 +32,8 @@ typedef struct lsi_job_found {
 ls_status lsi_find_jobs(lsi_job_found **out, size_t *n);
 
 /*
- * The one job that a user means: its run, the beginning of that, or the pid of
- * its launcher. LS_ERR_NOT_FOUND; LS_ERR_ARGUMENT if several begin so.
+ * The running job that a user's word names, as launch/job_name.h says: by its
+ * id, or by the PID of its launcher or of one of its ranks.
  */
 ls_status lsi_find_job(const char *name, lsi_job_found *out);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/frame/command.h"
+#include "launch/job_name.h"
 #include "launch/running_jobs.h"
 
 typedef struct args {
@@ -49,11 +50,10 @@ const lsi_command lsi_command_stop = {
     .name = "stop",
     .summary = "End one of your running jobs",
     .arguments = "JOB",
-    .text = "JOB is a run as `lockstep jobs` lists it, the beginning of its "
-            "name, or the pid of its launcher. The launcher gets SIGTERM, as "
-            "from kill: training that has a checkpoint folder saves first. "
-            "Asked a second time it waits for the grace only (lockstep run "
-            "--grace).",
+    .text = LSI_JOB_NAME_HELP
+    "The launcher gets SIGTERM, as from kill: training that has a checkpoint "
+    "folder saves first. Asked a second time it waits for the grace only "
+    "(lockstep run --grace).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -2,6 +2,7 @@
  * lockstep top: what the ranks of a running job do now.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/json.h"
 #include "base/proc.h"
 #include "cli/frame/command.h"
+#include "launch/job_name.h"
 #include "launch/live_pages.h"
 #include "launch/running_jobs.h"
 #include "report/profile_steps.h"
@@ -90,27 +92,36 @@ static ls_status add_job(view *v, const lsi_job_found *job)
     return status;
 }
 
-/* A number may be the process of a rank, which no `lockstep run` has begun. */
-static ls_status find(view *v, const char *name)
-{
-    lsi_job_found job;
-    char *end;
-    const ls_status status = lsi_find_job(name, &job);
-    if (status == LS_OK)
-        return add_job(v, &job);
-    const long pid = strtol(name, &end, 10);
-    if (status != LS_ERR_NOT_FOUND || *end != '\0' || pid <= 0)
-        return status;
-    LS_TRY(add(v, (pid_t)pid, -1));
-    LS_TRY(lsi_live_open(&v->all[0].page, (pid_t)pid));
-    v->all[0].rank = v->all[0].page->rank;
-    return LS_OK;
-}
-
 static bool is_alive(pid_t pid)
 {
     lsi_process_stat stat;
     return lsi_process_stat_read(pid, &stat) && stat.state != 'Z';
+}
+
+/* One that no launcher of ours has started; `refusal`: why it is no job's. */
+static ls_status add_process(view *v, pid_t pid, const lsi_error *refusal)
+{
+    LS_TRY(add(v, pid, -1));
+    const ls_status status = lsi_live_open(&v->all[0].page, pid);
+    if (status == LS_ERR_NOT_FOUND)
+        return lsi_fail(status, "%s; and %s", ls_last_error(), refusal->text);
+    LS_TRY(status);
+    v->all[0].rank = v->all[0].page->rank;
+    return LS_OK;
+}
+
+static ls_status find(view *v, const char *name)
+{
+    lsi_job_found job;
+    lsi_error refusal = {0};
+    const ls_status status = lsi_error_keep(&refusal, lsi_find_job(name, &job));
+    if (status == LS_OK)
+        return add_job(v, &job);
+    const long pid = strtol(name, NULL, 10);
+    return status == LS_ERR_NOT_FOUND && lsi_is_all_digits(name) &&
+                   pid <= INT_MAX && is_alive((pid_t)pid)
+               ? add_process(v, (pid_t)pid, &refusal)
+               : status;
 }
 
 static size_t drop_ended(view *v)
@@ -383,16 +394,14 @@ const lsi_command lsi_command_top = {
     .name = "top",
     .summary = "Show what the ranks of a running job do now",
     .arguments = "JOB",
-    .text =
-        "JOB is a run of this user on this machine, as `lockstep jobs` "
-        "lists them: its name, the beginning of that, or the PID of its "
-        "launcher; or the PID of one rank. The ranks are not stopped; while "
-        "somebody looks they also tell phases and waiting, from the second "
-        "look on. A rank that has waited for others for a tenth of a second "
-        "shows in which operation, for which rank of its group and for how "
-        "long, in any program that has opened a group. Busy is the last step "
-        "without waiting for others; samples "
-        "are what ls_ddp_backward is given as weight: tokens, images.",
+    .text = LSI_JOB_NAME_HELP
+    "A rank that another launcher has started is found by its PID, and shown "
+    "alone. The ranks are not stopped; while somebody looks they also tell "
+    "phases and waiting, from the second look on. A rank that has waited for "
+    "others for a tenth of a second shows in which operation, for which rank "
+    "of its group and for how long, in any program that has opened a group. "
+    "Busy is the last step without waiting for others; samples are what "
+    "ls_ddp_backward is given as weight: tokens, images.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -55,13 +55,61 @@ class Jobs(ProgramTest):
 
     def test_stop(self):
         a, ab = self.running("a", 2), self.running("ab", 2)
-        self.fails(1, "2 jobs begin with", "stop", self.prefix)
+        done = self.fails(1, f"begin with '{self.prefix}'", "stop", self.prefix)
+        for name, job in ("a", a), ("ab", ab):
+            self.assertIn(f"{self.prefix}{name} (launcher {job.pid})",
+                          done.stderr)
         self.assertIn("asked", self.succeeds("stop", self.prefix + "a"))
         self.assertEqual(self.ended(a)[0], 143)
         self.assertIsNone(ab.poll())
         self.succeeds("stop", str(ab.pid))
         self.assertEqual(self.ended(ab)[0], 143)
         self.assertEqual(self.rows(), {})
+
+    def test_stop_by_a_rank(self):
+        script = "echo $$; sleep 300 & echo $!; wait"
+        a, b = (self.running(name, 1, script) for name in "ab")
+        child = a.stdout.readline().strip()
+        self.fails(1, f"the PID '{child}'", "stop", child)
+        ranks = {row["run"]: json.loads(self.succeeds(
+            "topo", "--json", "-", row["run"]))["ranks"][0]["pid"]
+                 for row in self.rows().values()}
+        self.succeeds("stop", str(ranks[self.prefix + "a"]))
+        self.assertEqual(self.ended(a)[0], 143)
+        self.assertIsNone(b.poll())
+
+    def test_digits_of_two_jobs(self):
+        """The id of one is the PID of the other's launcher."""
+        a = self.running("a", 1)
+        b = self.start("run", "--rdzv-id", str(a.pid),
+                       *shell("echo $$; sleep 300 & wait"))
+        rank = b.stdout.readline().strip()
+        done = self.fails(1, f"'{a.pid}' is the id of one job and a PID of "
+                          "another", "stop", str(a.pid))
+        for job in (f"{self.prefix}a (launcher {a.pid})",
+                    f"{a.pid} (launcher {b.pid})"):
+            self.assertIn(job, done.stderr)
+        self.assertIsNone(a.poll())
+        self.succeeds("stop", rank)
+        self.assertEqual(self.ended(b)[0], 143)
+        self.assertIsNone(a.poll())
+        self.succeeds("stop", str(a.pid))
+        self.assertEqual(self.ended(a)[0], 143)
+
+    def test_no_job_ends_by_a_slip(self):
+        """Beginnings that are short, or digits: of a PID, of an id."""
+        a = self.running("a", 1)
+        b = self.start("run", "--rdzv-id", f"7777777{os.getpid()}",
+                       *shell("echo $$; sleep 300 & wait"))
+        b.stdout.readline()
+        for name in "j", "job", "1":
+            done = self.call("stop", name)
+            self.assertEqual(done.returncode, 1, name)
+            self.assertIn("Running: ", done.stderr)
+        self.fails(1, "digits are a whole id, or the PID", "stop", "7777777")
+        self.assertEqual((a.poll(), b.poll()), (None, None))
+        self.succeeds("stop", f"7777777{os.getpid()}")
+        self.assertEqual(self.ended(b)[0], 143)
 
     def test_kill(self):
         a = self.running("a", 2, "trap '' TERM; echo $$; sleep 300")
@@ -70,7 +118,8 @@ class Jobs(ProgramTest):
         self.assertTrue(wait_until(lambda: not self.rows()))
 
     def test_mistakes(self):
-        self.fails(1, "no job of yours is called nonesuch", "stop", "nonesuch")
+        self.fails(1, "no job of yours has an id that is or begins with "
+                   "'nonesuch'. Running: ", "stop", "nonesuch")
         for words in ((), ("",), ("a", "b")):
             self.fails(2, "which job?", "stop", *words)
 

@@ -198,12 +198,13 @@ class Here(ProgramTest):
             self.assertEqual(numbers(rank["cpus"]),
                              sorted(os.sched_getaffinity(rank["pid"])))
             self.assertEqual(rank["threads"], 1)
-        out = self.succeeds("topo", str(process.pid))
-        self.assertIn(f"job {name}: 2 of 2 ranks run, launcher {process.pid}\n",
-                      out)
+        for pid in process.pid, *pids:
+            self.assertIn(
+                f"job {name}: 2 of 2 ranks run, launcher {process.pid}\n",
+                self.succeeds("topo", str(pid)))
 
     def test_mistakes(self):
-        self.fails(1, "no job of yours is called nonesuch", "topo", "nonesuch")
+        self.fails(1, "is or begins with 'nonesuch'", "topo", "nonesuch")
         self.fails(2, "one JOB", "topo", "a", "b")
         self.fails(2, "give one", "topo", "-n", "2", "job")
         self.fails(1, '--cpus "x" is not a list', "topo", "--cpus", "x")

@@ -71,6 +71,8 @@ class Top(ProgramTest):
         text = self.call("top", str(job.pid), "--count", "3", "--interval",
                          "0.5").stdout
         self.assertIn("because of backward", text)
+        of_a_rank, = self.looks(looks[-1]["ranks"][1]["pid"], "--count", "1")
+        self.assertEqual([row["rank"] for row in of_a_rank["ranks"]], [0, 1, 2])
 
     def test_a_rank_that_nobody_has_launched(self):
         job = self.begin(SLOW_RANK, "100000", "0", "5")
@@ -127,10 +129,11 @@ class Top(ProgramTest):
         self.assertEqual(self.waits(jobs[0].pid, 0)["phase"], IN_CALL)
 
     def test_what_cannot_be_looked_at(self):
-        self.fails(1, "there is no process 4194305", "top", "4194305")
-        self.fails(1, "has not taken a step of an optimizer yet", "top",
-                   str(os.getpid()))
-        self.assertEqual(self.call("top", "no such job").returncode, 1)
+        self.fails(1, "has the id or the PID '4194305'", "top", "4194305")
+        done = self.fails(1, "has not taken a step of an optimizer yet", "top",
+                          str(os.getpid()))
+        self.assertIn(f"has the id or the PID '{os.getpid()}'", done.stderr)
+        self.fails(1, "is or begins with 'no such job'", "top", "no such job")
         self.fails(2, "top needs one job", "top")
 
     def test_no_job_is_disturbed(self):
