@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/commands/kept_peaks.h"
 #include "cli/commands/plan_facts.h"
 #include "cli/commands/plan_training.h"
 #include "cli/frame/command.h"
@@ -390,8 +391,10 @@ const lsi_command lsi_command_plan = {
             "(docs/plan.md). Nothing is trained: models of any number of "
             "parameters, and more ranks than there are, are possible. Only "
             "--calibrate and --verify run steps; without them, or rates of "
-            "another machine, times follow from this machine's highest rates, "
-            "which are measured once.",
+            "another machine, times follow from this machine's highest rates. "
+            "These are measured for N threads, as many as CPUs, and kept "
+            "for 30 days, for this kernel and set of CPUs, "
+            "in " LSI_KEPT_PEAKS_HELP ".",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -7,6 +7,7 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
+#include "cli/commands/kept_peaks.h"
 #include "cli/commands/machine_peaks.h"
 #include "cli/frame/command.h"
 #include "report/folder.h"
@@ -43,8 +44,8 @@ static const lsi_option options[] = {
         "divided by the ranks",
         .min = 0, .max = 1024),
     ROW(measure, BOOL, "measure", 0, NULL, NULL,
-        "measure again what this machine can, which is measured once and kept "
-        "in ~/.cache/lockstep"),
+        "measure again what this machine can, which otherwise is kept for 30 "
+        "days, for this kernel and set of CPUs, in " LSI_KEPT_PEAKS_HELP),
     ROW(json, STRING, "json", 0, "FILE", NULL,
         "write the rows and the answers as JSON; - prints them instead of the "
         "tables"),
@@ -322,7 +323,7 @@ const lsi_command lsi_command_profile = {
     .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named when the "
             "ranks ran. A row is a kernel, over all steps behind the warm-up "
             "and all ranks, with its rates against what this machine can: the "
-            "roofline, which is measured once. Below are answers: forward "
+            "roofline, which is measured and kept. Below are answers: forward "
             "against the wall clock, the kernel with the most time, what else "
             "counts, the share of matrix products, softmax against products in "
             "attention, how much of communication is behind computation, and "

@@ -5,18 +5,61 @@
 #ifndef LS_CLI_COMMANDS_KEPT_PEAKS_H
 #define LS_CLI_COMMANDS_KEPT_PEAKS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "report/profile.h"
 
-/* The file. Makes its folder, too. False if there is no place for it. */
-bool lsi_kept_peaks_path(int threads, char *out, size_t bytes);
+/* For help texts; N stands for the number of threads. */
+#define LSI_KEPT_PEAKS_HELP                                                    \
+    "$XDG_CACHE_HOME/lockstep/peaks-N-threads.json (default: under ~/.cache)"
 
-/* False if the file has none of this processor and level of instructions. */
-bool lsi_kept_peaks_read(const char *path, lsi_profile_peaks *out);
+enum { LSI_PEAKS_DAYS = 30 };
+enum { LSI_PEAKS_DATE = 16, LSI_PEAKS_PATH = 4096, LSI_PEAKS_WHY = 640 };
 
-/* Rates that cannot be kept are measured again the next time. */
-void lsi_kept_peaks_write(const char *path, const lsi_profile_peaks *peaks);
+/* What rates depend on, besides the number of threads. */
+typedef struct lsi_peaks_place {
+    char cpu[128];    /* model of the processor */
+    char isa[32];     /* level of instructions in use */
+    char kernel[128]; /* release of the kernel */
+    char cpus[256];   /* CPUs that the process may use, "0-3,8" */
+} lsi_peaks_place;
+
+typedef struct lsi_kept_peaks {
+    lsi_profile_peaks peaks;
+    lsi_peaks_place place; /* where they were measured */
+    int64_t measured;      /* when, in seconds since 1970 */
+} lsi_kept_peaks;
+
+/* This machine, for this process. */
+void lsi_peaks_place_here(lsi_peaks_place *out);
+
+/*
+ * Whether rates do not hold any more at a place and a time: they are older than
+ * LSI_PEAKS_DAYS, or of another place. `why` completes "those of DATE ...".
+ */
+bool lsi_kept_peaks_expired(const lsi_kept_peaks *kept,
+                            const lsi_peaks_place *here, int64_t now,
+                            char why[LSI_PEAKS_WHY]);
+
+/* "2026-11-26", in local time. */
+void lsi_peaks_date(int64_t time, char out[LSI_PEAKS_DATE]);
+
+/* As JSON: a new reference, or NULL without memory. And back: false if it is
+ * something else.
+ */
+json_t *lsi_kept_peaks_json(const lsi_kept_peaks *kept);
+bool lsi_kept_peaks_of_json(json_t *json, lsi_kept_peaks *out);
+
+/* The file. False if there is no place for it. */
+bool lsi_kept_peaks_path(int threads, char out[LSI_PEAKS_PATH]);
+
+/* False if the file is not there, or not what is written now. */
+bool lsi_kept_peaks_read(const char *path, lsi_kept_peaks *out);
+
+/* Makes the folders, too. */
+ls_status lsi_kept_peaks_write(const char *path, const lsi_kept_peaks *kept);
 
 #endif

@@ -78,27 +78,52 @@ static ls_status measure(int threads, lsi_profile_peaks *out)
 /* ---- measured before, or now ----------------------------------------------
  */
 
+/* ---- measured before, or now --------------------------------------------- */
+
+/* What cannot be kept is measured the next time. */
+static void keep(int threads, const lsi_profile_peaks *peaks)
+{
+    char path[LSI_PEAKS_PATH];
+    lsi_kept_peaks kept = {
+        .peaks = *peaks,
+        .measured = (int64_t)lsi_wall_clock_seconds(),
+    };
+    lsi_peaks_place_here(&kept.place);
+    if (lsi_kept_peaks_path(threads, path))
+        (void)lsi_kept_peaks_write(path, &kept);
+}
+
+static bool take_kept(int threads, lsi_profile_peaks *out)
+{
+    char path[LSI_PEAKS_PATH], why[LSI_PEAKS_WHY];
+    lsi_kept_peaks kept;
+    lsi_peaks_place here;
+    lsi_peaks_place_here(&here);
+    if (!lsi_kept_peaks_path(threads, path) ||
+        !lsi_kept_peaks_read(path, &kept) ||
+        lsi_kept_peaks_expired(&kept, &here, (int64_t)lsi_wall_clock_seconds(),
+                               why))
+        return false;
+    *out = kept.peaks;
+    return true;
+}
+
 ls_status lsi_machine_peaks(int threads, bool again, lsi_profile_peaks *out)
 {
-    char path[4200];
-    const bool place = lsi_kept_peaks_path(threads, path, sizeof(path));
-    if (place && !again && lsi_kept_peaks_read(path, out))
+    if (!again && take_kept(threads, out))
         return LS_OK;
     LS_TRY(measure(threads, out));
-    if (place)
-        lsi_kept_peaks_write(path, out);
+    keep(threads, out);
     return LS_OK;
 }
 
 ls_status lsi_machine_peaks_raise(int threads, lsi_profile_peaks *peaks)
 {
     const lsi_profile_peaks old = *peaks;
-    char path[4200];
     LS_TRY(measure(threads, peaks));
     peaks->f32 = fmax(peaks->f32, old.f32);
     peaks->bf16 = fmax(peaks->bf16, old.bf16);
     peaks->bytes = fmax(peaks->bytes, old.bytes);
-    if (lsi_kept_peaks_path(threads, path, sizeof(path)))
-        lsi_kept_peaks_write(path, peaks);
+    keep(threads, peaks);
     return LS_OK;
 }

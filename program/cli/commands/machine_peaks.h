@@ -1,6 +1,6 @@
 /*
- * How fast this machine can be: measured once and kept in the user's cache
- * folder (XDG_CACHE_HOME, or ~/.cache), for each number of threads.
+ * How fast this machine can be, for each number of threads: measured, and kept
+ * for some time (kept_peaks.h).
  */
 #ifndef LS_CLI_COMMANDS_MACHINE_PEAKS_H
 #define LS_CLI_COMMANDS_MACHINE_PEAKS_H
@@ -12,7 +12,7 @@
 /*
  * What is kept, or else measured: the largest rate of matrix products of f32
  * and bf16, and of memory that is added up, in some seconds. `again` measures
- * in any case. What cannot be kept is measured the next time.
+ * in any case.
  */
 ls_status lsi_machine_peaks(int threads, bool again, lsi_profile_peaks *out);
 

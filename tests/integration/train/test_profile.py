@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 import unittest
 
 from program import LOCKSTEP, ProgramTest, environment
@@ -251,9 +252,14 @@ class Peaks(ProfileTest):
         # Nothing stays of what was kept when that is asked for.
         self.keep(**high)
         self.assertLess(self.peaks("--measure")["f32_gflops"], 1e6)
-        # That of another processor, and what is no JSON, are not taken.
-        self.keep(**high, machine={**self.kept()["machine"], "cpu": "other"})
+        # Old ones, those of another machine, and what is no JSON, are not taken.
+        month = 31 * 24 * 60 * 60
+        self.keep(**high, measured=self.kept()["measured"] - month)
         self.assertLess(self.peaks()["f32_gflops"], 1e6)
+        self.assertLess(time.time() - self.kept()["measured"], 600)
+        for name in "kernel", "allowed_cpus":
+            self.keep(**high, machine={**self.kept()["machine"], name: "other"})
+            self.assertLess(self.peaks()["f32_gflops"], 1e6, name)
         with open(self.file, "w", encoding="utf-8") as file:
             file.write("{")
         self.assertGreater(self.peaks()["f32_gflops"], 0)
