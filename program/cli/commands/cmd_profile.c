@@ -7,7 +7,6 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
-#include "cli/commands/kept_peaks.h"
 #include "cli/commands/machine_peaks.h"
 #include "cli/frame/command.h"
 #include "report/folder.h"
@@ -156,18 +155,10 @@ static json_t *answers_json(const lsi_profile_answer *answers)
     return all;
 }
 
-static json_t *peaks_json(const lsi_profile_peaks *peaks, int threads)
-{
-    return json_pack("{s:i, s:f, s:f, s:f}", "threads", threads, "f32_gflops",
-                     peaks->f32 * 1e-9, "bf16_gflops", peaks->bf16 * 1e-9,
-                     "gb_per_s", peaks->bytes * 1e-9);
-}
-
 typedef struct findings {
     const lsi_profile *profile;
     lsi_profile_answer answers[LSI_PROFILE_ANSWERS];
-    lsi_profile_peaks peaks;
-    int threads;
+    lsi_machine_rates rates;
 } findings;
 
 static ls_status write_json(const lsi_invocation *call, const args *a,
@@ -177,7 +168,7 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
     lsi_table *table = NULL;
     char *text = NULL;
     json_t *json = NULL;
-    ls_status status = make_table(p, p->n, &f->peaks, &table);
+    ls_status status = make_table(p, p->n, &f->rates.found.peaks, &table);
     if (status == LS_OK)
         status = lsi_table_json(table, call->line_argc,
                                 (const char *const *)call->line_argv, &text);
@@ -195,7 +186,7 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
                   "ranks", p->ranks, "steps", (json_int_t)p->steps, "step_ms",
                   (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
                   overlap < 0 ? json_null() : json_real(overlap), "peaks",
-                  peaks_json(&f->peaks, f->threads), "phases", phases_json(p),
+                  lsi_machine_rates_json(&f->rates), "phases", phases_json(p),
                   "slowest", slowest_json(p), "answers",
                   answers_json(f->answers)));
     return lsi_result_write_json(a->json, json, LSI_JSON_NARROW, "the profile");
@@ -217,17 +208,20 @@ static void print_part(const lsi_profile *p)
 static ls_status print(const args *a, const findings *f)
 {
     const lsi_profile *const p = f->profile;
+    const lsi_profile_peaks *const peaks = &f->rates.found.peaks;
+    char source[LSI_RATES_TEXT];
     lsi_table *table = NULL;
     printf("%d rank%s, %llu step%s%s of %.3f ms%s; this machine can do %.0f "
-           "GFLOP/s in f32, %.0f in bf16, and %.1f GB/s with %d thread%s\n\n",
+           "GFLOP/s in f32, %.0f in bf16, and %.1f GB/s\n",
            p->ranks, p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
            p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
            (double)p->step_ns * 1e-6 / (double)p->steps,
            p->no_steps ? " (none is marked, so all counts as one)" : "",
-           f->peaks.f32 * 1e-9, f->peaks.bf16 * 1e-9, f->peaks.bytes * 1e-9,
-           f->threads, f->threads == 1 ? "" : "s");
+           peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9);
+    lsi_machine_rates_text(&f->rates, source);
+    printf("Rates measured %s\n\n", source);
     print_part(p);
-    ls_status status = make_table(p, (size_t)a->top, &f->peaks, &table);
+    ls_status status = make_table(p, (size_t)a->top, peaks, &table);
     if (status == LS_OK)
         status = lsi_table_markdown(table, stdout);
     lsi_table_free(&table);
@@ -270,13 +264,14 @@ static bool is_beyond(const lsi_profile *p, const lsi_profile_peaks *peaks)
 static ls_status report(const lsi_invocation *call, const args *a,
                         const lsi_timeline *timeline, const lsi_profile *p)
 {
-    findings f = {.profile = p, .threads = (int)a->threads};
-    if (f.threads == 0)
-        f.threads = lsi_cpus_available() / ranks_of_a_host(timeline);
-    f.threads = f.threads > 0 ? f.threads : 1;
-    LS_TRY(lsi_machine_peaks(f.threads, a->measure, &f.peaks));
-    if (is_beyond(p, &f.peaks))
-        LS_TRY(lsi_machine_peaks_raise(f.threads, &f.peaks));
+    findings f = {.profile = p};
+    int threads = (int)a->threads;
+    if (threads == 0)
+        threads = lsi_cpus_available() / ranks_of_a_host(timeline);
+    threads = threads > 0 ? threads : 1;
+    LS_TRY(lsi_machine_peaks(threads, a->measure, &f.rates));
+    if (is_beyond(p, &f.rates.found.peaks))
+        LS_TRY(lsi_machine_peaks_raise(&f.rates));
     lsi_profile_answer_all(p, f.answers);
     if (!lsi_result_is_stdout(a->json))
         LS_TRY(print(a, &f));

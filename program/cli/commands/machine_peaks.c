@@ -1,6 +1,7 @@
 #include "cli/commands/machine_peaks.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "array/compute/array.h"
 #include "array/compute/dense.h"
@@ -8,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "cli/commands/kept_peaks.h"
 
 enum { EXTENT = 1024, FLOATS = 16 << 20, RUNS = 5 };
 
@@ -75,55 +75,84 @@ static ls_status measure(int threads, lsi_profile_peaks *out)
     return status;
 }
 
-/* ---- measured before, or now ----------------------------------------------
- */
-
 /* ---- measured before, or now --------------------------------------------- */
 
-/* What cannot be kept is measured the next time. */
-static void keep(int threads, const lsi_profile_peaks *peaks)
+/* Where they are to be kept and what they depend on. */
+static void prepare(int threads, lsi_machine_rates *out)
 {
-    char path[LSI_PEAKS_PATH];
-    lsi_kept_peaks kept = {
-        .peaks = *peaks,
-        .measured = (int64_t)lsi_wall_clock_seconds(),
-    };
-    lsi_peaks_place_here(&kept.place);
-    if (lsi_kept_peaks_path(threads, path))
-        (void)lsi_kept_peaks_write(path, &kept);
+    *out = (lsi_machine_rates){.threads = threads};
+    lsi_peaks_place_here(&out->found.place);
+    if (!lsi_kept_peaks_path(threads, out->path)) {
+        out->path[0] = '\0';
+        snprintf(out->why, sizeof(out->why),
+                 "neither XDG_CACHE_HOME nor HOME is an absolute path");
+    }
 }
 
-static bool take_kept(int threads, lsi_profile_peaks *out)
+/* Lowers none that is found already. What cannot be kept is measured the next
+ * time.
+ */
+static ls_status measure_and_keep(lsi_machine_rates *rates)
 {
-    char path[LSI_PEAKS_PATH], why[LSI_PEAKS_WHY];
-    lsi_kept_peaks kept;
-    lsi_peaks_place here;
-    lsi_peaks_place_here(&here);
-    if (!lsi_kept_peaks_path(threads, path) ||
-        !lsi_kept_peaks_read(path, &kept) ||
-        lsi_kept_peaks_expired(&kept, &here, (int64_t)lsi_wall_clock_seconds(),
-                               why))
-        return false;
-    *out = kept.peaks;
-    return true;
-}
-
-ls_status lsi_machine_peaks(int threads, bool again, lsi_profile_peaks *out)
-{
-    if (!again && take_kept(threads, out))
-        return LS_OK;
-    LS_TRY(measure(threads, out));
-    keep(threads, out);
-    return LS_OK;
-}
-
-ls_status lsi_machine_peaks_raise(int threads, lsi_profile_peaks *peaks)
-{
+    lsi_profile_peaks *const peaks = &rates->found.peaks;
     const lsi_profile_peaks old = *peaks;
-    LS_TRY(measure(threads, peaks));
+    LS_TRY(measure(rates->threads, peaks));
     peaks->f32 = fmax(peaks->f32, old.f32);
     peaks->bf16 = fmax(peaks->bf16, old.bf16);
     peaks->bytes = fmax(peaks->bytes, old.bytes);
-    keep(threads, peaks);
+    rates->found.measured = (int64_t)lsi_wall_clock_seconds();
+    if (rates->path[0] != '\0' &&
+        lsi_kept_peaks_write(rates->path, &rates->found) != LS_OK) {
+        rates->path[0] = '\0';
+        snprintf(rates->why, sizeof(rates->why), "%s", ls_last_error());
+    }
     return LS_OK;
+}
+
+static bool take_kept(lsi_machine_rates *out)
+{
+    char why[LSI_PEAKS_WHY];
+    lsi_kept_peaks kept;
+    if (!lsi_kept_peaks_read(out->path, &kept) ||
+        lsi_kept_peaks_expired(&kept, &out->found.place,
+                               (int64_t)lsi_wall_clock_seconds(), why))
+        return false;
+    out->found = kept;
+    return true;
+}
+
+ls_status lsi_machine_peaks(int threads, bool again, lsi_machine_rates *out)
+{
+    prepare(threads, out);
+    return !again && take_kept(out) ? LS_OK : measure_and_keep(out);
+}
+
+ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates)
+{
+    return measure_and_keep(rates);
+}
+
+/* ---- where they come from ------------------------------------------------ */
+
+void lsi_machine_rates_text(const lsi_machine_rates *rates,
+                            char out[LSI_RATES_TEXT])
+{
+    const bool kept = rates->path[0] != '\0';
+    char date[LSI_PEAKS_DATE];
+    lsi_peaks_date(rates->found.measured, date);
+    snprintf(out, LSI_RATES_TEXT, "%s on this machine (%d thread%s), %s%s%s",
+             date, rates->threads, rates->threads == 1 ? "" : "s",
+             kept ? "kept in " : "not kept (", kept ? rates->path : rates->why,
+             kept ? "" : ")");
+}
+
+json_t *lsi_machine_rates_json(const lsi_machine_rates *rates)
+{
+    const lsi_profile_peaks *const peaks = &rates->found.peaks;
+    return json_pack(
+        "{s:i, s:I, s:o, s:f, s:f, s:f}", "threads", rates->threads, "measured",
+        (json_int_t)rates->found.measured, "kept_in",
+        rates->path[0] != '\0' ? json_string(rates->path) : json_null(),
+        "f32_gflops", peaks->f32 * 1e-9, "bf16_gflops", peaks->bf16 * 1e-9,
+        "gb_per_s", peaks->bytes * 1e-9);
 }

@@ -5,21 +5,39 @@
 #ifndef LS_CLI_COMMANDS_MACHINE_PEAKS_H
 #define LS_CLI_COMMANDS_MACHINE_PEAKS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
+#include "cli/commands/kept_peaks.h"
 #include "report/profile.h"
+
+/* Rates of this machine, and where they come from. */
+typedef struct lsi_machine_rates {
+    int threads; /* 0: no rates yet */
+    lsi_kept_peaks found;
+    char path[LSI_PEAKS_PATH]; /* the file that keeps them; "": none does */
+    char why[256];             /* none does */
+} lsi_machine_rates;
 
 /*
  * What is kept, or else measured: the largest rate of matrix products of f32
  * and bf16, and of memory that is added up, in some seconds. `again` measures
  * in any case.
  */
-ls_status lsi_machine_peaks(int threads, bool again, lsi_profile_peaks *out);
+ls_status lsi_machine_peaks(int threads, bool again, lsi_machine_rates *out);
 
 /*
- * Of peaks that something was faster than: they were measured while the machine
+ * Of rates that something was faster than: they were measured while the machine
  * did something else, and are again. The larger of each are kept.
  */
-ls_status lsi_machine_peaks_raise(int threads, lsi_profile_peaks *peaks);
+ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates);
+
+/* "2026-11-26 on this machine (2 threads), kept in FILE", or why not kept. */
+enum { LSI_RATES_TEXT = LSI_PEAKS_PATH + 384 };
+void lsi_machine_rates_text(const lsi_machine_rates *rates,
+                            char out[LSI_RATES_TEXT]);
+
+/* With the rates; a new reference, or NULL without memory. */
+json_t *lsi_machine_rates_json(const lsi_machine_rates *rates);
 
 #endif

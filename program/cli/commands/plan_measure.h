@@ -6,6 +6,7 @@
 #ifndef LS_CLI_COMMANDS_PLAN_MEASURE_H
 #define LS_CLI_COMMANDS_PLAN_MEASURE_H
 
+#include "cli/commands/machine_peaks.h"
 #include "lockstep/status.h"
 #include "plan/step.h"
 
@@ -19,9 +20,10 @@ typedef struct lsi_plan_case {
     int ranks;
 } lsi_plan_case;
 
-/* What was measured for so many ranks of a node. */
+/* What was measured: the machine, and the model on so many ranks of a node. */
 typedef struct lsi_plan_known {
-    int64_t here; /* 0: nothing yet */
+    lsi_machine_rates rates;
+    int64_t here; /* 0: no ranks yet */
     lsi_plan_compute compute;
     double meeting, memory;
 } lsi_plan_known;

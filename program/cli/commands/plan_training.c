@@ -113,20 +113,26 @@ static ls_status measure(const lsi_plan_flags *f, const lsi_plan_run *run,
     return LS_OK;
 }
 
+static bool uses_rates(const lsi_plan_flags *f)
+{
+    return !f->calibrate && f->tflops == 0;
+}
+
 /* By the rates of a device as given, or of this machine, which ranks share. */
 static ls_status device_of(const lsi_plan_flags *f, const lsi_plan_run *run,
-                           lsi_plan_device *out)
+                           lsi_plan_known *known, lsi_plan_device *out)
 {
     const int64_t on_a_node = run->ranks / run->nodes;
     const double here = (double)on_a_node;
-    lsi_profile_peaks peaks;
-    if (f->tflops > 0) {
+    const lsi_profile_peaks *const peaks = &known->rates.found.peaks;
+    if (!uses_rates(f)) {
         *out = (lsi_plan_device){f->tflops * 1e12, f->device_gbps * 1e9};
         return LS_OK;
     }
-    LS_TRY(lsi_machine_peaks(lsi_cpus_available(), false, &peaks));
-    *out = (lsi_plan_device){(run->half ? peaks.bf16 : peaks.f32) / here,
-                             peaks.bytes / here};
+    if (known->rates.threads == 0)
+        LS_TRY(lsi_machine_peaks(lsi_cpus_available(), false, &known->rates));
+    *out = (lsi_plan_device){(run->half ? peaks->bf16 : peaks->f32) / here,
+                             peaks->bytes / here};
     return LS_OK;
 }
 
@@ -152,7 +158,7 @@ static ls_status add_times(const lsi_plan_flags *f, lsi_trained_plan *plan,
         plan->place.memory = measured->memory;
         return LS_OK;
     }
-    LS_TRY(device_of(f, run, &device));
+    LS_TRY(device_of(f, run, measured, &device));
     plan->compute =
         lsi_plan_compute_of(run, device, lsi_plan_memory_of(run).activations);
     plan->place.memory = device.memory;
@@ -164,7 +170,7 @@ static ls_status add_times(const lsi_plan_flags *f, lsi_trained_plan *plan,
 static void print_head(const lsi_plan_flags *f, const lsi_plan_run *run)
 {
     printf("%s: %" PRId64 " parameters, %s, AdamW, strategy %s; bytes are of a "
-           "rank, times %s\n\n",
+           "rank, times %s\n",
            f->model, run->model->parameters, dtype_of(f),
            ls_ddp_strategy_name(run->strategy->id),
            f->calibrate ? "from what was measured here"
@@ -172,6 +178,20 @@ static void print_head(const lsi_plan_flags *f, const lsi_plan_run *run)
                ? "from the rates that are given"
                : "from the highest rates of this machine: --calibrate "
                  "measures the model");
+}
+
+static void print_rates(const lsi_machine_rates *rates)
+{
+    const lsi_profile_peaks *const peaks = &rates->found.peaks;
+    char source[LSI_RATES_TEXT];
+    lsi_machine_rates_text(rates, source);
+    printf("Rates measured %s: %.1f GFLOP/s in f32, %.1f in bf16, %.1f GB/s\n",
+           source, peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9);
+}
+
+static json_t *rates_json(const lsi_plan_flags *f, const lsi_plan_known *known)
+{
+    return uses_rates(f) ? lsi_machine_rates_json(&known->rates) : json_null();
 }
 
 static json_t *plan_json(const lsi_plan_flags *f, const lsi_plan_run *run,
@@ -202,11 +222,16 @@ static ls_status plan_one(const lsi_invocation *call, const lsi_plan_flags *f,
     LS_TRY(lsi_trained_plan_account(&plan, &facts));
     if (!lsi_result_is_stdout(f->json)) {
         print_head(f, &plan.run);
+        if (uses_rates(f))
+            print_rates(&measured.rates);
+        putchar('\n');
         LS_TRY(lsi_plan_print_facts(&facts));
     }
-    return f->json == NULL ? LS_OK
-                           : lsi_plan_write(call, f->json, NULL,
-                                            plan_json(f, &plan.run, &facts));
+    if (f->json == NULL)
+        return LS_OK;
+    json_t *const json = plan_json(f, &plan.run, &facts);
+    json_object_set_new(json, "rates", rates_json(f, &measured));
+    return lsi_plan_write(call, f->json, NULL, json);
 }
 
 /* ---- many ranks ---------------------------------------------------------- */
@@ -300,6 +325,15 @@ static ls_status add_all_ranks(sweep *s)
     return LS_OK;
 }
 
+static ls_status print_sweep(const lsi_plan_flags *f, const sweep *s)
+{
+    if (uses_rates(f)) {
+        print_rates(&s->measured.rates);
+        putchar('\n');
+    }
+    return lsi_table_markdown(s->table, stdout);
+}
+
 static ls_status plan_sweep(const lsi_invocation *call, const lsi_plan_flags *f,
                             const lsi_plan_model *model)
 {
@@ -308,10 +342,12 @@ static ls_status plan_sweep(const lsi_invocation *call, const lsi_plan_flags *f,
     s.rows = json_array();
     ls_status status = add_all_ranks(&s);
     if (status == LS_OK && !lsi_result_is_stdout(f->json))
-        status = lsi_table_markdown(s.table, stdout);
+        status = print_sweep(f, &s);
     if (status == LS_OK && f->json != NULL)
         status = lsi_plan_write(call, f->json, NULL,
-                                json_pack("{s:O}", "rows", s.rows));
+                                json_pack("{s:o, s:O}", "rates",
+                                          rates_json(f, &s.measured), "rows",
+                                          s.rows));
     json_decref(s.rows);
     lsi_table_free(&s.table);
     return status;

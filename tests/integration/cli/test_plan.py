@@ -2,9 +2,10 @@
 import json
 import os
 import tempfile
+import time
 import unittest
 
-from program import ProgramTest
+from program import ProgramTest, environment
 
 
 # So that nothing is measured.
@@ -124,6 +125,43 @@ class Plan(ProgramTest):
                    "--sweep", "ranks=4,12")
         for sweep in ("4..8", "ranks=8..4", "ranks=0..4", "ranks=", "ranks=a"):
             self.fails(2, "--sweep", "plan", *flags, "--sweep", sweep)
+
+    def test_where_rates_come_from(self):
+        """From a file that has them measured, and nowhere else."""
+        words = "--model", "tiny", "-n", "2"
+        with tempfile.TemporaryDirectory() as cache:
+            env = environment(XDG_CACHE_HOME=cache)
+            self.succeeds("plan", *words, env=env)
+            path, = (os.path.join(cache, "lockstep", name) for name in
+                     os.listdir(os.path.join(cache, "lockstep")))
+            with open(path, encoding="utf-8") as file:
+                kept = json.load(file)
+            ten_days = 10 * 24 * 60 * 60
+            kept.update(measured=kept["measured"] - ten_days, f32=2e15,
+                        bf16=4e15, bytes=5e12)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(kept, file)
+            threads = int(path.split("-")[-2])
+            date = time.strftime("%Y-%m-%d", time.localtime(kept["measured"]))
+            line = (f"Rates measured {date} on this machine ({threads} "
+                    f"thread{'' if threads == 1 else 's'}), kept in {path}: "
+                    "2000000.0 GFLOP/s in f32, 4000000.0 in bf16, 5000.0 GB/s")
+            for more in (), ("--sweep", "ranks=1..2"):
+                flags = words if not more else words[:2]
+                self.assertIn(line, self.succeeds(
+                    "plan", *flags, *more, env=env).splitlines())
+                plan = json.loads(self.succeeds("plan", *flags, *more, "--json",
+                                                "-", env=env))
+                self.assertEqual(plan["rates"], {
+                    "threads": threads, "measured": kept["measured"],
+                    "kept_in": path, "f32_gflops": 2e6, "bf16_gflops": 4e6,
+                    "gb_per_s": 5e3})
+            text = self.succeeds("plan", *words, *DEVICE, env=env)
+            self.assertNotIn("Rates", text)
+        self.assertIsNone(self.plan(*words, *DEVICE)["rates"])
+        text = self.succeeds("plan", *words, env=environment(
+            XDG_CACHE_HOME="/proc/nonexistent"))
+        self.assertIn("not kept (cannot write /proc/nonexistent/", text)
 
     def test_calibrated(self):
         """Real steps of two ranks; how long they take is not looked at."""

@@ -229,7 +229,9 @@ class Peaks(ProfileTest):
         self.file = os.path.join(self.folder, "lockstep", "peaks-1-threads.json")
         self.train("t", "--steps", "3", ranks=1)
         first = self.peaks()
-        self.assertGreater(min(first.values()), 0)
+        self.assertEqual((first["threads"], first["kept_in"]), (1, self.file))
+        for name in "f32_gflops", "bf16_gflops", "gb_per_s":
+            self.assertGreater(first[name], 0)
         self.assertAlmostEqual(self.kept()["f32"] * 1e-9, first["f32_gflops"],
                                places=6)
         # No product is as fast as this, so it is believed.
@@ -239,6 +241,11 @@ class Peaks(ProfileTest):
         self.assertAlmostEqual(found["f32_gflops"], 1e6, places=3)
         self.assertAlmostEqual(found["gb_per_s"], 1e-6, places=9)
         self.assertEqual({key: self.kept()[key] for key in high}, high)
+        date = time.strftime("%Y-%m-%d", time.localtime(found["measured"]))
+        self.assertIn(f"Rates measured {date} on this machine (1 thread), kept "
+                      f"in {self.file}\n", self.succeeds(
+                          "profile", self.traces("t"), "--threads", "1",
+                          env=self.env))
         # All products are faster than that, so it is measured again, and what
         # was higher stays.
         self.keep(f32=1.0)
