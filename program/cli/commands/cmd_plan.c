@@ -55,6 +55,9 @@ static const lsi_option options[] = {
         "predict steps of 1, 2 and 4 ranks under three strategies, run them "
         "here, and say how far off times and memory are; some minutes (--model "
         "default: tiny and small)"),
+    ROW(run.force, BOOL, "force", 0, NULL, NULL,
+        "measure although other processes use over a quarter of the CPUs; "
+        "rates are then kept for other plans with --force only"),
     ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
         "how gradients travel (docs/parallel.md; default flat)"),
     ROW(run.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,
@@ -285,6 +288,7 @@ static const char *stray_flag(const args *a, unsigned what)
         {"--sweep", r->sweep != NULL, TRAINING},
         {"--calibrate", r->calibrate, TRAINING},
         {"--verify", r->verify, TRAINING},
+        {"--force", r->force, TRAINING},
         {"--strategy", r->strategy != NULL, TRAINING},
         {"--bucket-mb", r->bucket_mb != 0, TRAINING},
         {"--dtype", r->dtype != NULL, TRAINING},
@@ -336,6 +340,9 @@ static const char *contradiction(const lsi_plan_flags *r)
         return "--calibrate measures named sizes, without --layers and others";
     if (r->recompute && (r->calibrate || r->verify))
         return "--calibrate measures steps without --recompute";
+    if (r->force && (r->tflops != 0 || all))
+        return "--force is for measuring, which --tflops and --model all leave "
+               "out";
     if (r->sweep != NULL && (r->ranks != 0 || r->nodes != 0))
         return "--sweep names the ranks: leave --ranks and --nodes out";
     if (r->ranks_per_node != 0 && r->sweep == NULL)

@@ -17,7 +17,7 @@
 typedef struct args {
     const char *json, *range, *phase;
     int64_t rank, warmup, threads, top, attempt;
-    bool measure;
+    bool measure, force;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -45,6 +45,9 @@ static const lsi_option options[] = {
     ROW(measure, BOOL, "measure", 0, NULL, NULL,
         "measure again what this machine can, which otherwise is kept for 30 "
         "days, for this kernel and set of CPUs, in " LSI_KEPT_PEAKS_HELP),
+    ROW(force, BOOL, "force", 0, NULL, NULL,
+        "measure it although other processes keep the machine busy; without it "
+        "the column of the roofline is then empty"),
     ROW(json, STRING, "json", 0, "FILE", NULL,
         "write the rows and the answers as JSON; - prints them instead of the "
         "tables"),
@@ -159,7 +162,14 @@ typedef struct findings {
     const lsi_profile *profile;
     lsi_profile_answer answers[LSI_PROFILE_ANSWERS];
     lsi_machine_rates rates;
+    lsi_error refused; /* why there are no rates */
 } findings;
+
+static json_t *rates_json(const findings *f)
+{
+    return f->refused.status == LS_OK ? lsi_machine_rates_json(&f->rates)
+                                      : json_null();
+}
 
 static ls_status write_json(const lsi_invocation *call, const args *a,
                             const findings *f)
@@ -186,9 +196,8 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
                   "ranks", p->ranks, "steps", (json_int_t)p->steps, "step_ms",
                   (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
                   overlap < 0 ? json_null() : json_real(overlap), "peaks",
-                  lsi_machine_rates_json(&f->rates), "phases", phases_json(p),
-                  "slowest", slowest_json(p), "answers",
-                  answers_json(f->answers)));
+                  rates_json(f), "phases", phases_json(p), "slowest",
+                  slowest_json(p), "answers", answers_json(f->answers)));
     return lsi_result_write_json(a->json, json, LSI_JSON_NARROW, "the profile");
 }
 
@@ -205,23 +214,33 @@ static void print_part(const lsi_profile *p)
            (double)p->time * 1e-6 / (double)p->steps);
 }
 
+static void print_rates(const findings *f)
+{
+    const lsi_profile_peaks *const peaks = &f->rates.found.peaks;
+    char source[LSI_RATES_TEXT];
+    if (f->refused.status != LS_OK) {
+        printf("No roofline: %s\n\n", f->refused.text);
+        return;
+    }
+    lsi_machine_rates_text(&f->rates, source);
+    printf("This machine can do %.0f GFLOP/s in f32, %.0f in bf16, and %.1f "
+           "GB/s. Rates measured %s\n\n",
+           peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9, source);
+}
+
 static ls_status print(const args *a, const findings *f)
 {
     const lsi_profile *const p = f->profile;
-    const lsi_profile_peaks *const peaks = &f->rates.found.peaks;
-    char source[LSI_RATES_TEXT];
     lsi_table *table = NULL;
-    printf("%d rank%s, %llu step%s%s of %.3f ms%s; this machine can do %.0f "
-           "GFLOP/s in f32, %.0f in bf16, and %.1f GB/s\n",
-           p->ranks, p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
+    printf("%d rank%s, %llu step%s%s of %.3f ms%s\n", p->ranks,
+           p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
            p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
            (double)p->step_ns * 1e-6 / (double)p->steps,
-           p->no_steps ? " (none is marked, so all counts as one)" : "",
-           peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9);
-    lsi_machine_rates_text(&f->rates, source);
-    printf("Rates measured %s\n\n", source);
+           p->no_steps ? " (none is marked, so all counts as one)" : "");
+    print_rates(f);
     print_part(p);
-    ls_status status = make_table(p, (size_t)a->top, peaks, &table);
+    ls_status status =
+        make_table(p, (size_t)a->top, &f->rates.found.peaks, &table);
     if (status == LS_OK)
         status = lsi_table_markdown(table, stdout);
     lsi_table_free(&table);
@@ -261,17 +280,33 @@ static bool is_beyond(const lsi_profile *p, const lsi_profile_peaks *peaks)
     return false;
 }
 
+/* A profile of a busy machine has no rooflines, unless that was asked for. */
+static ls_status find_rates(const args *a, const lsi_timeline *timeline,
+                            findings *f)
+{
+    bool refused;
+    int threads = (int)a->threads;
+    if (threads == 0)
+        threads = lsi_cpus_available() / ranks_of_a_host(timeline);
+    const lsi_rates_wanted wanted = {.threads = threads > 0 ? threads : 1,
+                                     .again = a->measure,
+                                     .force = a->force};
+    const ls_status status = lsi_machine_peaks(&wanted, &f->rates, &refused);
+    if (refused && !a->measure) {
+        (void)lsi_error_keep(&f->refused, status);
+        return LS_OK;
+    }
+    LS_TRY(status);
+    return is_beyond(f->profile, &f->rates.found.peaks)
+               ? lsi_machine_peaks_raise(&f->rates, a->force)
+               : LS_OK;
+}
+
 static ls_status report(const lsi_invocation *call, const args *a,
                         const lsi_timeline *timeline, const lsi_profile *p)
 {
     findings f = {.profile = p};
-    int threads = (int)a->threads;
-    if (threads == 0)
-        threads = lsi_cpus_available() / ranks_of_a_host(timeline);
-    threads = threads > 0 ? threads : 1;
-    LS_TRY(lsi_machine_peaks(threads, a->measure, &f.rates));
-    if (is_beyond(p, &f.rates.found.peaks))
-        LS_TRY(lsi_machine_peaks_raise(&f.rates));
+    LS_TRY(find_rates(a, timeline, &f));
     lsi_profile_answer_all(p, f.answers);
     if (!lsi_result_is_stdout(a->json))
         LS_TRY(print(a, &f));

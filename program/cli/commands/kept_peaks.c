@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "base/busy.h"
 #include "base/cpu.h"
 #include "base/cpuset.h"
 #include "base/error.h"
@@ -44,9 +45,14 @@ void lsi_peaks_date(int64_t time, char out[LSI_PEAKS_DATE])
         snprintf(out, LSI_PEAKS_DATE, "unknown date");
 }
 
+bool lsi_kept_peaks_are_busy(const lsi_kept_peaks *kept)
+{
+    return lsi_busy_rule(kept->others, kept->available);
+}
+
 bool lsi_kept_peaks_expired(const lsi_kept_peaks *kept,
                             const lsi_peaks_place *here, int64_t now,
-                            char why[LSI_PEAKS_WHY])
+                            bool force, char why[LSI_PEAKS_WHY])
 {
     const lsi_peaks_place *const there = &kept->place;
     const struct {
@@ -66,6 +72,10 @@ bool lsi_kept_peaks_expired(const lsi_kept_peaks *kept,
         snprintf(why, LSI_PEAKS_WHY, "have a date in the future");
     else if (now - kept->measured > (int64_t)LSI_PEAKS_DAYS * DAY)
         snprintf(why, LSI_PEAKS_WHY, "are over %d days old", LSI_PEAKS_DAYS);
+    else if (!force && lsi_kept_peaks_are_busy(kept))
+        snprintf(why, LSI_PEAKS_WHY,
+                 "were measured while other processes used %.1f of the %d CPUs",
+                 kept->others, kept->available);
     else
         return false;
     return true;
@@ -76,11 +86,12 @@ bool lsi_kept_peaks_expired(const lsi_kept_peaks *kept,
 json_t *lsi_kept_peaks_json(const lsi_kept_peaks *kept)
 {
     const lsi_peaks_place *const p = &kept->place;
-    return json_pack("{s:I, s:{s:s, s:s, s:s, s:s}, s:f, s:f, s:f}", "measured",
-                     (json_int_t)kept->measured, "machine", "cpu", p->cpu,
-                     "isa", p->isa, "kernel", p->kernel, "allowed_cpus",
-                     p->cpus, "f32", kept->peaks.f32, "bf16", kept->peaks.bf16,
-                     "bytes", kept->peaks.bytes);
+    return json_pack("{s:I, s:f, s:i, s:{s:s, s:s, s:s, s:s}, s:f, s:f, s:f}",
+                     "measured", (json_int_t)kept->measured, "others_cpus",
+                     kept->others, "available_cpus", kept->available, "machine",
+                     "cpu", p->cpu, "isa", p->isa, "kernel", p->kernel,
+                     "allowed_cpus", p->cpus, "f32", kept->peaks.f32, "bf16",
+                     kept->peaks.bf16, "bytes", kept->peaks.bytes);
 }
 
 static bool copy(char *to, size_t bytes, const char *from)
@@ -93,10 +104,12 @@ bool lsi_kept_peaks_of_json(json_t *json, lsi_kept_peaks *out)
     const char *cpu, *isa, *kernel, *cpus;
     json_int_t measured;
     lsi_profile_peaks *const r = &out->peaks;
-    if (json_unpack(json, "{s:I, s:{s:s, s:s, s:s, s:s}, s:F, s:F, s:F}",
-                    "measured", &measured, "machine", "cpu", &cpu, "isa", &isa,
-                    "kernel", &kernel, "allowed_cpus", &cpus, "f32", &r->f32,
-                    "bf16", &r->bf16, "bytes", &r->bytes) != 0)
+    if (json_unpack(json,
+                    "{s:I, s:F, s:i, s:{s:s, s:s, s:s, s:s}, s:F, s:F, s:F}",
+                    "measured", &measured, "others_cpus", &out->others,
+                    "available_cpus", &out->available, "machine", "cpu", &cpu,
+                    "isa", &isa, "kernel", &kernel, "allowed_cpus", &cpus,
+                    "f32", &r->f32, "bf16", &r->bf16, "bytes", &r->bytes) != 0)
         return false;
     out->measured = measured;
     return r->f32 > 0 && r->bf16 > 0 && r->bytes > 0 &&

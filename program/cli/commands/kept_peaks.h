@@ -31,18 +31,24 @@ typedef struct lsi_kept_peaks {
     lsi_profile_peaks peaks;
     lsi_peaks_place place; /* where they were measured */
     int64_t measured;      /* when, in seconds since 1970 */
+    double others;         /* CPUs that other processes used meanwhile, of */
+    int available;         /* CPUs that this one could use */
 } lsi_kept_peaks;
+
+/* Whether the machine was busy when they were measured (base/busy.h). */
+bool lsi_kept_peaks_are_busy(const lsi_kept_peaks *kept);
 
 /* This machine, for this process. */
 void lsi_peaks_place_here(lsi_peaks_place *out);
 
 /*
  * Whether rates do not hold any more at a place and a time: they are older than
- * LSI_PEAKS_DAYS, or of another place. `why` completes "those of DATE ...".
+ * LSI_PEAKS_DAYS, of another place, or of a busy machine. `why` completes
+ * "those of DATE ...". With `force` those of a busy machine do hold.
  */
 bool lsi_kept_peaks_expired(const lsi_kept_peaks *kept,
                             const lsi_peaks_place *here, int64_t now,
-                            char why[LSI_PEAKS_WHY]);
+                            bool force, char why[LSI_PEAKS_WHY]);
 
 /* "2026-11-26", in local time. */
 void lsi_peaks_date(int64_t time, char out[LSI_PEAKS_DATE]);

@@ -6,7 +6,9 @@
 #include "array/compute/array.h"
 #include "array/compute/dense.h"
 #include "array/compute/threads.h"
+#include "base/busy.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -89,9 +91,31 @@ static void prepare(int threads, lsi_machine_rates *out)
     }
 }
 
-/* Lowers none that is found already. What cannot be kept is measured the next
- * time.
- */
+/* What other processes use now. */
+static void look_around(lsi_kept_peaks *kept)
+{
+    kept->others = 0;
+    kept->available = lsi_cpus_available();
+    (void)lsi_busy_now(&kept->others, &kept->available);
+}
+
+static ls_status refuse(const lsi_kept_peaks *found, const char *what,
+                        const char *why)
+{
+    return lsi_fail(LS_ERR_STATE,
+                    "cannot measure %s (%s): other processes use %.1f of the "
+                    "%d CPUs. Wait until they end, or give --force",
+                    what, why, found->others, found->available);
+}
+
+ls_status lsi_refuse_busy(const char *what, const char *why)
+{
+    lsi_kept_peaks now;
+    look_around(&now);
+    return lsi_kept_peaks_are_busy(&now) ? refuse(&now, what, why) : LS_OK;
+}
+
+/* Lowers none that is found already. What cannot be kept is measured again. */
 static ls_status measure_and_keep(lsi_machine_rates *rates)
 {
     lsi_profile_peaks *const peaks = &rates->found.peaks;
@@ -109,27 +133,51 @@ static ls_status measure_and_keep(lsi_machine_rates *rates)
     return LS_OK;
 }
 
-static bool take_kept(lsi_machine_rates *out)
+/* If not, `why` says it of all that is kept. */
+static bool take_kept(bool force, lsi_machine_rates *out,
+                      char why[LSI_RATES_TEXT])
 {
-    char why[LSI_PEAKS_WHY];
+    char reason[LSI_PEAKS_WHY], date[LSI_PEAKS_DATE];
     lsi_kept_peaks kept;
-    if (!lsi_kept_peaks_read(out->path, &kept) ||
-        lsi_kept_peaks_expired(&kept, &out->found.place,
-                               (int64_t)lsi_wall_clock_seconds(), why))
+    if (!lsi_kept_peaks_read(out->path, &kept)) {
+        snprintf(why, LSI_RATES_TEXT, "none are kept in %s", out->path);
         return false;
+    }
+    if (lsi_kept_peaks_expired(&kept, &out->found.place,
+                               (int64_t)lsi_wall_clock_seconds(), force,
+                               reason)) {
+        lsi_peaks_date(kept.measured, date);
+        snprintf(why, LSI_RATES_TEXT, "those of %s %s", date, reason);
+        return false;
+    }
     out->found = kept;
     return true;
 }
 
-ls_status lsi_machine_peaks(int threads, bool again, lsi_machine_rates *out)
+ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
+                            lsi_machine_rates *out, bool *refused)
 {
-    prepare(threads, out);
-    return !again && take_kept(out) ? LS_OK : measure_and_keep(out);
+    char why[LSI_RATES_TEXT] = "--measure";
+    *refused = false;
+    prepare(wanted->threads, out);
+    if (out->path[0] == '\0')
+        snprintf(why, sizeof(why), "none are kept: %s", out->why);
+    else if (!wanted->again && take_kept(wanted->force, out, why))
+        return LS_OK;
+    look_around(&out->found);
+    *refused = !wanted->force && lsi_kept_peaks_are_busy(&out->found);
+    return *refused ? refuse(&out->found, "rates of this machine", why)
+                    : measure_and_keep(out);
 }
 
-ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates)
+ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates, bool force)
 {
-    return measure_and_keep(rates);
+    const lsi_kept_peaks old = rates->found;
+    look_around(&rates->found);
+    if (force || !lsi_kept_peaks_are_busy(&rates->found))
+        return measure_and_keep(rates);
+    rates->found = old;
+    return LS_OK;
 }
 
 /* ---- where they come from ------------------------------------------------ */
@@ -138,10 +186,14 @@ void lsi_machine_rates_text(const lsi_machine_rates *rates,
                             char out[LSI_RATES_TEXT])
 {
     const bool kept = rates->path[0] != '\0';
-    char date[LSI_PEAKS_DATE];
+    char date[LSI_PEAKS_DATE], busy[64] = "";
     lsi_peaks_date(rates->found.measured, date);
-    snprintf(out, LSI_RATES_TEXT, "%s on this machine (%d thread%s), %s%s%s",
-             date, rates->threads, rates->threads == 1 ? "" : "s",
+    if (lsi_kept_peaks_are_busy(&rates->found))
+        snprintf(busy, sizeof(busy),
+                 " while other processes used %.1f of the %d CPUs",
+                 rates->found.others, rates->found.available);
+    snprintf(out, LSI_RATES_TEXT, "%s on this machine (%d thread%s)%s, %s%s%s",
+             date, rates->threads, rates->threads == 1 ? "" : "s", busy,
              kept ? "kept in " : "not kept (", kept ? rates->path : rates->why,
              kept ? "" : ")");
 }
@@ -150,8 +202,9 @@ json_t *lsi_machine_rates_json(const lsi_machine_rates *rates)
 {
     const lsi_profile_peaks *const peaks = &rates->found.peaks;
     return json_pack(
-        "{s:i, s:I, s:o, s:f, s:f, s:f}", "threads", rates->threads, "measured",
-        (json_int_t)rates->found.measured, "kept_in",
+        "{s:i, s:I, s:f, s:o, s:f, s:f, s:f}", "threads", rates->threads,
+        "measured", (json_int_t)rates->found.measured, "others_cpus",
+        rates->found.others, "kept_in",
         rates->path[0] != '\0' ? json_string(rates->path) : json_null(),
         "f32_gflops", peaks->f32 * 1e-9, "bf16_gflops", peaks->bf16 * 1e-9,
         "gb_per_s", peaks->bytes * 1e-9);

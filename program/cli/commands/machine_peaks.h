@@ -19,21 +19,40 @@ typedef struct lsi_machine_rates {
     char why[256];             /* none does */
 } lsi_machine_rates;
 
+/* Which rates are wanted. */
+typedef struct lsi_rates_wanted {
+    int threads;
+    bool again; /* measure, whatever is kept */
+    bool force; /* measure a busy machine, too, and use such rates */
+} lsi_rates_wanted;
+
 /*
  * What is kept, or else measured: the largest rate of matrix products of f32
- * and bf16, and of memory that is added up, in some seconds. `again` measures
- * in any case.
+ * and bf16, and of memory that is added up, in some seconds. If that is refused
+ * because the machine is busy, *refused is true as well.
  */
-ls_status lsi_machine_peaks(int threads, bool again, lsi_machine_rates *out);
+ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
+                            lsi_machine_rates *out, bool *refused);
 
 /*
  * Of rates that something was faster than: they were measured while the machine
- * did something else, and are again. The larger of each are kept.
+ * did something else, and are again, unless it is busy now. The larger of each
+ * are kept.
  */
-ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates);
+ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates, bool force);
 
-/* "2026-11-26 on this machine (2 threads), kept in FILE", or why not kept. */
-enum { LSI_RATES_TEXT = LSI_PEAKS_PATH + 384 };
+/*
+ * LS_ERR_STATE if other processes keep this machine busy (base/busy.h): `what`
+ * cannot be measured, which is wanted because of `why`. Watches for half a
+ * second.
+ */
+ls_status lsi_refuse_busy(const char *what, const char *why);
+
+/*
+ * "2026-11-26 on this machine (2 threads), kept in FILE"; or why they are not
+ * kept. It also says so if the machine was busy.
+ */
+enum { LSI_RATES_TEXT = LSI_PEAKS_PATH + 448 };
 void lsi_machine_rates_text(const lsi_machine_rates *rates,
                             char out[LSI_RATES_TEXT]);
 

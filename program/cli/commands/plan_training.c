@@ -118,6 +118,20 @@ static bool uses_rates(const lsi_plan_flags *f)
     return !f->calibrate && f->tflops == 0;
 }
 
+static ls_status find_rates(const lsi_plan_flags *f, lsi_machine_rates *rates)
+{
+    const lsi_rates_wanted wanted = {.threads = lsi_cpus_available(),
+                                     .force = f->force};
+    bool refused;
+    if (rates->threads != 0)
+        return LS_OK;
+    const ls_status status = lsi_machine_peaks(&wanted, rates, &refused);
+    return refused
+               ? lsi_fail(status, "%s, or rates by --tflops and --device-gbps",
+                          ls_last_error())
+               : status;
+}
+
 /* By the rates of a device as given, or of this machine, which ranks share. */
 static ls_status device_of(const lsi_plan_flags *f, const lsi_plan_run *run,
                            lsi_plan_known *known, lsi_plan_device *out)
@@ -129,8 +143,7 @@ static ls_status device_of(const lsi_plan_flags *f, const lsi_plan_run *run,
         *out = (lsi_plan_device){f->tflops * 1e12, f->device_gbps * 1e9};
         return LS_OK;
     }
-    if (known->rates.threads == 0)
-        LS_TRY(lsi_machine_peaks(lsi_cpus_available(), false, &known->rates));
+    LS_TRY(find_rates(f, &known->rates));
     *out = (lsi_plan_device){(run->half ? peaks->bf16 : peaks->f32) / here,
                              peaks->bytes / here};
     return LS_OK;
@@ -475,6 +488,9 @@ ls_status lsi_plan_training(const lsi_invocation *call, const lsi_plan_flags *f)
 {
     ls_transformer_config config;
     lsi_plan_model model;
+    if ((f->calibrate || f->verify) && !f->force)
+        LS_TRY(
+            lsi_refuse_busy("steps", f->verify ? "--verify" : "--calibrate"));
     if (f->verify)
         return lsi_plan_verify(call, f);
     if (strcmp(f->model, "all") == 0)

@@ -1,7 +1,9 @@
 """Running the program from tests."""
 
+import contextlib
 import os
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -46,6 +48,19 @@ def children(pid):
             return [int(word) for word in f.read().split()]
     except FileNotFoundError:
         return []
+
+
+@contextlib.contextmanager
+def busy_machine():
+    """All CPUs have something else to do, too."""
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+                for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
 
 
 class ProgramTest(unittest.TestCase):

@@ -5,7 +5,7 @@ import tempfile
 import time
 import unittest
 
-from program import ProgramTest, environment
+from program import ProgramTest, busy_machine, environment
 
 
 # So that nothing is measured.
@@ -126,47 +126,88 @@ class Plan(ProgramTest):
         for sweep in ("4..8", "ranks=8..4", "ranks=0..4", "ranks=", "ranks=a"):
             self.fails(2, "--sweep", "plan", *flags, "--sweep", sweep)
 
+    def measured(self, cache):
+        """The file of rates that a plan has measured; it is not believed."""
+        env = environment(XDG_CACHE_HOME=cache)
+        self.succeeds("plan", "--model", "tiny", "--force", env=env)
+        folder = os.path.join(cache, "lockstep")
+        path, = (os.path.join(folder, name) for name in os.listdir(folder))
+        return path
+
+    def change(self, path, days=0, **rates):
+        """As if they had been measured so on an idle machine, before."""
+        with open(path, encoding="utf-8") as file:
+            kept = json.load(file)
+        kept.update(f32=2e15, bf16=4e15, bytes=5e12, others_cpus=0)
+        kept.update(rates, measured=kept["measured"] - days * 24 * 60 * 60)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(kept, file)
+        return kept["measured"], time.strftime(
+            "%Y-%m-%d", time.localtime(kept["measured"]))
+
     def test_where_rates_come_from(self):
         """From a file that has them measured, and nowhere else."""
         words = "--model", "tiny", "-n", "2"
         with tempfile.TemporaryDirectory() as cache:
             env = environment(XDG_CACHE_HOME=cache)
-            self.succeeds("plan", *words, env=env)
-            path, = (os.path.join(cache, "lockstep", name) for name in
-                     os.listdir(os.path.join(cache, "lockstep")))
-            with open(path, encoding="utf-8") as file:
-                kept = json.load(file)
-            ten_days = 10 * 24 * 60 * 60
-            kept.update(measured=kept["measured"] - ten_days, f32=2e15,
-                        bf16=4e15, bytes=5e12)
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(kept, file)
+            path = self.measured(cache)
+            measured, date = self.change(path, days=10)
             threads = int(path.split("-")[-2])
-            date = time.strftime("%Y-%m-%d", time.localtime(kept["measured"]))
             line = (f"Rates measured {date} on this machine ({threads} "
                     f"thread{'' if threads == 1 else 's'}), kept in {path}: "
                     "2000000.0 GFLOP/s in f32, 4000000.0 in bf16, 5000.0 GB/s")
-            for more in (), ("--sweep", "ranks=1..2"):
-                flags = words if not more else words[:2]
+            for flags in words, (*words[:2], "--sweep", "ranks=1..2"):
                 self.assertIn(line, self.succeeds(
-                    "plan", *flags, *more, env=env).splitlines())
-                plan = json.loads(self.succeeds("plan", *flags, *more, "--json",
-                                                "-", env=env))
+                    "plan", *flags, env=env).splitlines())
+                plan = json.loads(self.succeeds("plan", *flags, "--json", "-",
+                                                env=env))
                 self.assertEqual(plan["rates"], {
-                    "threads": threads, "measured": kept["measured"],
-                    "kept_in": path, "f32_gflops": 2e6, "bf16_gflops": 4e6,
-                    "gb_per_s": 5e3})
+                    "threads": threads, "measured": measured,
+                    "others_cpus": 0, "kept_in": path, "f32_gflops": 2e6,
+                    "bf16_gflops": 4e6, "gb_per_s": 5e3})
             text = self.succeeds("plan", *words, *DEVICE, env=env)
             self.assertNotIn("Rates", text)
         self.assertIsNone(self.plan(*words, *DEVICE)["rates"])
-        text = self.succeeds("plan", *words, env=environment(
+        text = self.succeeds("plan", *words, "--force", env=environment(
             XDG_CACHE_HOME="/proc/nonexistent"))
         self.assertIn("not kept (cannot write /proc/nonexistent/", text)
+
+    def test_a_busy_machine_is_not_measured(self):
+        words = "plan", "--model", "tiny"
+        with tempfile.TemporaryDirectory() as cache, busy_machine():
+            env = environment(XDG_CACHE_HOME=cache)
+            done = self.fails(1, "cannot measure rates of this machine (none "
+                              f"are kept in {cache}/lockstep/peaks-", *words,
+                              env=env)
+            self.assertRegex(
+                done.stderr, r"other processes use \d+\.\d of the \d+ CPUs\. Wait "
+                "until they end, or give --force, or rates by --tflops")
+            self.assertEqual(os.listdir(cache), [])
+            for flag in "--calibrate", "--verify":
+                self.fails(1, f"cannot measure steps ({flag}): other processes "
+                           "use", *words, flag, env=env)
+            self.succeeds(*words, *DEVICE, env=env)
+
+            path = self.measured(cache)
+            text = self.succeeds(*words, "--force", env=env)
+            self.assertRegex(text, r"\nRates measured [-\d]+ on this machine "
+                             r"\(\d+ threads?\) while other processes used "
+                             r"\d+\.\d of the \d+ CPUs, kept in " + path)
+            done = self.fails(1, "(those of ", *words, env=env)
+            self.assertIn(" were measured while other processes used ",
+                          done.stderr)
+
+            self.change(path)
+            self.assertIn("2000000.0 GFLOP/s",
+                          self.succeeds(*words, env=env))
+            _, date = self.change(path, days=31)
+            self.fails(1, f"(those of {date} are over 30 days old)", *words,
+                       env=env)
 
     def test_calibrated(self):
         """Real steps of two ranks; how long they take is not looked at."""
         plan = self.plan("--model", "tiny", "-n", "2", "--calibrate",
-                         "--batch", "1", "--context", "8")
+                         "--force", "--batch", "1", "--context", "8")
         self.assertTrue(plan["calibrated"])
         for name in ("forward", "backward", "optimizer", "communication"):
             self.assertGreater(plan[name + "_seconds"], 0)
@@ -207,6 +248,8 @@ class Plan(ProgramTest):
                 ("has no buckets", "tiny", "--bucket-mb", "4"),
                 ("4 heads do not divide", "tiny", "--d-model", "255")):
             self.fails(2, message, "plan", "--model", *flags)
+        self.fails(2, "no meaning with --preset", "plan", "--preset",
+                   "sharding-accounting", "--force")
         self.fails(2, "no meaning with --model tiny", "plan", "--model",
                    "tiny", "--tokens", "4")
         for message, *flags in (
@@ -214,6 +257,8 @@ class Plan(ProgramTest):
                 ("out of range", "tiny", "--link-gbps", "0"),
                 ("another machine", "tiny", "--calibrate", *DEVICE),
                 ("named sizes", "tiny", "--calibrate", "--layers", "2"),
+                ("leave out", "tiny", "--force", *DEVICE),
+                ("leave out", "all", "--force"),
                 ("without --recompute", "tiny", "--verify", "--recompute"),
                 ("leave --ranks", "tiny", "--sweep", "ranks=2", "-n", "2"),
                 ("is of --sweep", "tiny", "--ranks-per-node", "2"),

@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from program import LOCKSTEP, ProgramTest, environment
+from program import LOCKSTEP, ProgramTest, busy_machine, environment
 
 SLOW_RANK = os.environ["TEST_SLOW_RANK"]
 LM = ("train", "lm", "--threads", "1", "--layers", "3", "--d-model", "128",
@@ -25,8 +25,8 @@ class ProfileTest(ProgramTest):
         return os.path.join(self.folder, name)
 
     def profile(self, name, *flags):
-        done = self.call("profile", self.traces(name), "--json", "-", *flags,
-                         env=self.env)
+        done = self.call("profile", self.traces(name), "--force", "--json", "-",
+                         *flags, env=self.env)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)
 
@@ -242,6 +242,7 @@ class Peaks(ProfileTest):
         self.assertAlmostEqual(found["gb_per_s"], 1e-6, places=9)
         self.assertEqual({key: self.kept()[key] for key in high}, high)
         date = time.strftime("%Y-%m-%d", time.localtime(found["measured"]))
+        self.keep(others_cpus=0)
         self.assertIn(f"Rates measured {date} on this machine (1 thread), kept "
                       f"in {self.file}\n", self.succeeds(
                           "profile", self.traces("t"), "--threads", "1",
@@ -270,6 +271,26 @@ class Peaks(ProfileTest):
         with open(self.file, "w", encoding="utf-8") as file:
             file.write("{")
         self.assertGreater(self.peaks()["f32_gflops"], 0)
+
+    def test_a_busy_machine_is_not_measured(self):
+        """Then the table is there without the column of the roofline."""
+        self.train("t", "--steps", "3", ranks=1)
+        why = "cannot measure rates of this machine (none are kept in "
+        with busy_machine():
+            text = self.succeeds("profile", self.traces("t"), env=self.env)
+            self.assertIn("\nNo roofline: " + why, text)
+            self.assertIn("| gemm_f32 ", text)
+            found = json.loads(self.succeeds("profile", self.traces("t"),
+                                             "--json", "-", env=self.env))
+            self.assertIsNone(found["peaks"])
+            for row in found["rows"]:
+                self.assertIsNone(row["of_roofline"])
+            self.assertEqual(os.listdir(self.folder), ["t"])
+            self.fails(1, "rates of this machine (--measure): other processes "
+                       "use", "profile", self.traces("t"), "--measure",
+                       env=self.env)
+            self.assertGreater(self.peaks()["others_cpus"], 0)
+        self.assertIn("lockstep", os.listdir(self.folder))
 
 
 if __name__ == "__main__":

@@ -18,12 +18,14 @@ static const lsi_kept_peaks measured = {
     .peaks = {.f32 = 5e10, .bf16 = 1e11, .bytes = 1e10},
     .place = {"EPYC", "avx512", "6.1.0-31", "0-3"},
     .measured = 1764158400,
+    .others = 0.9, /* not more than a quarter */
+    .available = 4,
 };
 
 static bool expired(const lsi_peaks_place *here, int64_t now, const char *why)
 {
     char text[LSI_PEAKS_WHY] = "";
-    const bool is = lsi_kept_peaks_expired(&measured, here, now, text);
+    const bool is = lsi_kept_peaks_expired(&measured, here, now, false, text);
     assert_string_equal(text, why);
     return is;
 }
@@ -61,6 +63,23 @@ static void by_place(void **state)
         assert_true(expired(&all[i].here, noon, all[i].why));
 }
 
+/* Rates of a busy machine hold for those who ask for them only. */
+static void by_other_processes(void **state)
+{
+    lsi_kept_peaks kept = measured;
+    char why[LSI_PEAKS_WHY] = "";
+    (void)state;
+    assert_false(lsi_kept_peaks_are_busy(&kept));
+    kept.others = 1.25;
+    assert_true(lsi_kept_peaks_are_busy(&kept));
+    assert_false(lsi_kept_peaks_expired(&kept, &kept.place, noon, true, why));
+    assert_true(lsi_kept_peaks_expired(&kept, &kept.place, noon, false, why));
+    assert_string_equal(why, "were measured while other processes used 1.2 of "
+                             "the 4 CPUs");
+    assert_true(
+        lsi_kept_peaks_expired(&kept, &kept.place, noon + 31 * DAY, true, why));
+}
+
 static void this_machine(void **state)
 {
     lsi_kept_peaks kept = measured;
@@ -69,7 +88,7 @@ static void this_machine(void **state)
     (void)state;
     lsi_peaks_place_here(&kept.place);
     lsi_peaks_place_here(&again);
-    assert_false(lsi_kept_peaks_expired(&kept, &again, noon + DAY, why));
+    assert_false(lsi_kept_peaks_expired(&kept, &again, noon + DAY, false, why));
     setenv("TZ", "UTC", 1);
     lsi_peaks_date(noon, date);
     assert_string_equal(date, "2025-11-26");
@@ -92,6 +111,8 @@ static void a_file(void **state)
     assert_string_equal(found.place.kernel, "6.1.0-31");
     assert_string_equal(found.place.cpus, "0-3");
     assert_int_equal(found.measured, noon);
+    assert_true(found.others == 0.9);
+    assert_int_equal(found.available, 4);
     unlink(path);
     rmdir(made);
     rmdir(folder);
@@ -101,8 +122,9 @@ static void a_file(void **state)
  */
 static void no_such_file(void **state)
 {
-    static const char *const all[] = {"measured", "machine", "f32", "bf16",
-                                      "bytes"};
+    static const char *const all[] = {"measured",      "machine", "f32",
+                                      "bf16",          "bytes",   "others_cpus",
+                                      "available_cpus"};
     lsi_kept_peaks found;
     (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -139,9 +161,13 @@ static void the_place_of_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_age),       cmocka_unit_test(by_place),
-        cmocka_unit_test(this_machine), cmocka_unit_test(a_file),
-        cmocka_unit_test(no_such_file), cmocka_unit_test(the_place_of_the_file),
+        cmocka_unit_test(by_age),
+        cmocka_unit_test(by_place),
+        cmocka_unit_test(by_other_processes),
+        cmocka_unit_test(this_machine),
+        cmocka_unit_test(a_file),
+        cmocka_unit_test(no_such_file),
+        cmocka_unit_test(the_place_of_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 
 static const lsi_measurement measurements[] = {
     {"plan-verify", LSI_ROWS_JSON,
-     "plan --verify --model tiny --batch 2 --context 64", "plan --verify", 60,
-     400, false},
+     "plan --verify --force --model tiny --batch 2 --context 64",
+     "plan --verify --force", 60, 400, false},
     {"plan-sweep", LSI_ROWS_JSON, NULL,
      "plan --model 10B --strategy zero1 --bucket-mb 25 --sweep ranks=1..4096 "
      "--ranks-per-node 8 --tflops 100 --device-gbps 1000 --link-gbps 50 "
