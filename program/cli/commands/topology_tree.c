@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/partition.h"
+#include "report/size_text.h"
 
 enum { LIST_BYTES = 1024, PART_BYTES = 512 };
 
@@ -20,21 +21,6 @@ typedef struct drawing {
     int ranks;
     bool is_hybrid;
 } drawing;
-
-enum { SIZE_TEXT = 24 };
-
-/* "64 GiB", "1.5 GiB", "512 KiB". */
-static void print_size(char out[SIZE_TEXT], uint64_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    for (; value >= 1024 && unit < 4; unit++)
-        value /= 1024;
-    const bool is_whole = value >= 100 || value - (double)(int)value < 0.05;
-    snprintf(out, SIZE_TEXT, is_whole ? "%.0f %s" : "%.1f %s", value,
-             units[unit]);
-}
 
 static const char *plural(int n)
 {
@@ -120,11 +106,11 @@ static bool is_same_form(core_form a, core_form b)
 /* "8 cores of 2 CPUs, L2 of 1 MiB, L1 of 32 KiB" behind what is in `out`. */
 static void add_form(const drawing *d, core_form form, int cores, char *out)
 {
-    char l1[SIZE_TEXT], l2[SIZE_TEXT], kind[32] = "", caches[128] = "";
+    char l1[LSI_SIZE_TEXT], l2[LSI_SIZE_TEXT], kind[32] = "", caches[128] = "";
     const size_t used = strlen(out);
     size_t length = 0;
-    print_size(l1, form.l1);
-    print_size(l2, form.l2);
+    lsi_size_text(l1, form.l1);
+    lsi_size_text(l2, form.l2);
     if (d->is_hybrid)
         snprintf(kind, sizeof(kind), " (kind %d)", form.kind);
     if (form.l2 > 0 && form.per_cache > 1)
@@ -165,8 +151,8 @@ static void describe_cores(const drawing *d, lsi_range range,
 static void add_caches(const drawing *d, int depth, int same, uint64_t bytes,
                        const char *cores)
 {
-    char size[SIZE_TEXT];
-    print_size(size, bytes);
+    char size[LSI_SIZE_TEXT];
+    lsi_size_text(size, bytes);
     if (bytes > 0 && same > 1)
         lsi_tree_add(d->tree, depth++, "%d x L3 of %s, each with", same, size);
     else if (bytes > 0)
@@ -228,15 +214,15 @@ static void ranks_text(const drawing *d, lsi_range range, char *out,
         snprintf(out, bytes, "; rank%s %s", plural(n), list);
 }
 
-static void memory_text(const drawing *d, int node, char out[SIZE_TEXT + 2])
+static void memory_text(const drawing *d, int node, char out[LSI_SIZE_TEXT + 2])
 {
-    char size[SIZE_TEXT] = "no memory";
+    char size[LSI_SIZE_TEXT] = "no memory";
     for (size_t i = 0; i < d->topology->n_nodes; i++) {
         if (d->topology->nodes[i].number == node &&
             d->topology->nodes[i].bytes > 0)
-            print_size(size, d->topology->nodes[i].bytes);
+            lsi_size_text(size, d->topology->nodes[i].bytes);
     }
-    snprintf(out, SIZE_TEXT + 2, ", %s", size);
+    snprintf(out, LSI_SIZE_TEXT + 2, ", %s", size);
 }
 
 static void draw_node(const drawing *d, int depth, lsi_range range)
@@ -245,7 +231,7 @@ static void draw_node(const drawing *d, int depth, lsi_range range)
     const int cores = count(d, range, core_of);
     lsi_cpuset all = {{0}}, barred = {{0}};
     char cpus[LIST_BYTES], not_allowed[LIST_BYTES], ranks[LIST_BYTES + 16];
-    char name[32] = "CPUs of no node", memory[SIZE_TEXT + 2] = "";
+    char name[32] = "CPUs of no node", memory[LSI_SIZE_TEXT + 2] = "";
     for (size_t i = range.begin; i < range.end; i++) {
         lsi_cpuset_add(&all, d->cpus[i].cpu);
         if (!d->cpus[i].allowed)
@@ -283,12 +269,12 @@ static void draw_package(const drawing *d, int depth, lsi_range range)
 
 static void draw_memory_alone(const drawing *d, const lsi_memory_node *node)
 {
-    char size[SIZE_TEXT];
+    char size[LSI_SIZE_TEXT];
     for (size_t i = 0; i < d->n; i++) {
         if (d->cpus[i].node == node->number)
             return;
     }
-    print_size(size, node->bytes);
+    lsi_size_text(size, node->bytes);
     lsi_tree_add(d->tree, 1, "node %d, %s, without CPUs of its own",
                  node->number, size);
 }
@@ -300,12 +286,12 @@ static void draw_machine(const drawing *d)
     const int packages = count(d, all, package_of);
     int allowed = 0;
     uint64_t memory = 0;
-    char size[SIZE_TEXT], has[64] = "";
+    char size[LSI_SIZE_TEXT], has[64] = "";
     for (size_t i = 0; i < d->n; i++)
         allowed += d->cpus[i].allowed;
     for (size_t i = 0; i < d->topology->n_nodes; i++)
         memory += d->topology->nodes[i].bytes;
-    print_size(size, memory);
+    lsi_size_text(size, memory);
     if (memory > 0)
         snprintf(has, sizeof(has), "; %s in %zu NUMA node%s", size,
                  d->topology->n_nodes, plural((int)d->topology->n_nodes));
