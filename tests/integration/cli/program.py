@@ -8,8 +8,13 @@ import tempfile
 import time
 import unittest
 
-LOCKSTEP = os.environ["LOCKSTEP"]
-SOURCE = os.environ["LOCKSTEP_SOURCE"]
+LOCKSTEP = os.path.abspath(os.environ["LOCKSTEP"])
+SOURCE = os.path.abspath(os.environ["LOCKSTEP_SOURCE"])
+
+# The working folder of programs that are given no other: what they write to it
+# is removed at the end.
+SCRATCH = tempfile.TemporaryDirectory(prefix="lockstep-test-")
+os.chdir(SCRATCH.name)
 
 # What a launcher around the tests may have set.
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
