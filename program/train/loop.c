@@ -49,6 +49,18 @@ static void enter(lsi_loop *l, lsi_loop_phase from, lsi_loop_phase to)
     l->phase = to;
 }
 
+/* The metadata may have a tokenizer of some MB. */
+static ls_status open_keep(lsi_loop *l)
+{
+    const char *const *text = l->resume.metadata;
+    uint64_t bytes = (uint64_t)l->training.parameters * sizeof(float);
+    if (!lsi_keep_is_wanted(l->keep) || ls_group_rank(l->group) != 0)
+        return LS_OK;
+    while (text != NULL && *text != NULL)
+        bytes += strlen(*text++);
+    return lsi_keep_open(l->keep, bytes, l->found != NULL);
+}
+
 ls_status lsi_loop_plan(lsi_loop *loop)
 {
     const lsi_training *const t = &loop->training;
@@ -62,7 +74,8 @@ ls_status lsi_loop_plan(lsi_loop *loop)
         lsi_ddp_choice_ask(&loop->choice, loop->group, room, 0);
     *loop->agreed = status == LS_ERR_MEMORY;
     LS_TRY(status);
-    return lsi_resume_open(&loop->resume, &loop->found);
+    LS_TRY(lsi_resume_open(&loop->resume, &loop->found));
+    return lsi_loop_share(loop, open_keep(loop));
 }
 
 /* What every job trains with. */
@@ -323,28 +336,52 @@ ls_status lsi_loop_open(lsi_loop *loop)
     return LS_OK;
 }
 
+/* On rank 0, whose is the result. */
+static ls_status save_model(const lsi_loop *l)
+{
+    if (!lsi_keep_is_wanted(l->keep))
+        return LS_OK;
+    LS_TRY(l->job->save(l->self, l->keep->model.text));
+    lsi_keep_written(l->keep);
+    return LS_OK;
+}
+
+static ls_status finish(lsi_loop *l)
+{
+    LS_TRY(lsi_stepper_swap_averages(&l->stepper));
+    return lsi_loop_share(l,
+                          ls_group_rank(l->group) == 0 ? save_model(l) : LS_OK);
+}
+
+/* What a run that a signal stopped has come to; rank 0 tells it. */
+static ls_status tell_stop(const lsi_loop *l)
+{
+    char saved[LSI_KEEP_TEXT] = "nothing was saved (--no-save)";
+    if (lsi_keep_is_wanted(l->keep))
+        lsi_keep_describe(l->keep, saved);
+    return lsi_fail(LS_ERR_STATE, "ended by %s after step %" PRId64 "; %s",
+                    lsi_signal_name(l->stopped_by).text, l->stepper.steps,
+                    saved);
+}
+
 /* Together: a rank that ends alone makes a launcher end the others. */
 static ls_status end_early(lsi_loop *l)
 {
-    LS_TRY(lsi_loop_share(l, LS_OK));
+    const bool resumes = l->resume.options->folder != NULL;
+    LS_TRY(resumes ? lsi_loop_share(l, LS_OK) : finish(l));
     *l->agreed = true;
     lsi_stop_set_ended(l->stopped_by);
-    if (l->resume.options->folder != NULL)
+    if (resumes)
         return lsi_fail(LS_ERR_STATE,
                         "saved step %" PRId64 "; go on with --resume",
                         l->stepper.steps);
-    return lsi_fail(LS_ERR_STATE,
-                    "ended by %s after step %" PRId64
-                    "; nothing was saved, as there is no --checkpoint-dir",
-                    lsi_signal_name(l->stopped_by).text, l->stepper.steps);
+    return tell_stop(l);
 }
 
 ls_status lsi_loop_finish(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_OPEN, LSI_LOOP_FINISHED);
-    if (loop->stopped_by != 0)
-        return end_early(loop);
-    return lsi_stepper_swap_averages(&loop->stepper);
+    return loop->stopped_by != 0 ? end_early(loop) : finish(loop);
 }
 
 void lsi_loop_close(lsi_loop *loop)
@@ -353,6 +390,8 @@ void lsi_loop_close(lsi_loop *loop)
     /* To release what ranks share fails, too, if they are not together. */
     snprintf(message, sizeof(message), "%s", ls_last_error());
     lsi_resume_close(&loop->resume);
+    if (loop->keep != NULL)
+        lsi_keep_close(loop->keep);
     ls_checkpoint_close(&loop->found);
     unequip(loop);
     unmake(loop);

@@ -2,7 +2,7 @@
  * The pieces of a training loop. A job calls them from top to bottom, on every
  * rank:
  *
- *     lsi_loop_plan        plans the memory and finds a checkpoint
+ *     lsi_loop_plan        plans memory and result, and finds a checkpoint
  *     lsi_loop_make        chooses the strategy and makes the model
  *     lsi_loop_open        makes the optimizer and loads the checkpoint
  *     for each step:
@@ -10,7 +10,7 @@
  *         lsi_loop_update      the optimizer's step
  *         lsi_loop_is_due      whether to call lsi_loop_save
  *         lsi_loop_end_step
- *     lsi_loop_finish      ends all ranks with one outcome
+ *     lsi_loop_finish      writes the model, ends all ranks with one outcome
  *     lsi_loop_close       after an error, too
  *
  * Between these calls the job does its own work. Work that may fail on one
@@ -23,6 +23,7 @@
 #include "lockstep/parallel.h"
 #include "model/nets/model.h"
 #include "train/ddp_choice.h"
+#include "train/keep.h"
 #include "train/recipe.h"
 #include "train/resume.h"
 
@@ -57,6 +58,8 @@ typedef struct lsi_train_job {
     lsi_forward (*forward)(void *self, int64_t micro_step);
     /* Counts a micro-step whose backward pass went well. */
     ls_status (*add)(void *self, const lsi_forward *out);
+    /* Writes the trained model to a file. On rank 0 only. */
+    ls_status (*save)(void *self, const char *path);
 } lsi_train_job;
 
 typedef enum lsi_loop_phase {
@@ -80,6 +83,7 @@ typedef struct lsi_loop {
     ls_group *group;
     bool *agreed; /* as in lsi_share_outcome */
     lsi_resume resume;
+    lsi_keep *keep;        /* of the result; NULL: nothing is kept */
     lsi_training training; /* filled by the job before lsi_loop_plan */
     /* From here on the loop's own. */
     lsi_loop_phase phase;
@@ -102,8 +106,9 @@ lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
 ls_status lsi_loop_share(const lsi_loop *loop, ls_status own);
 
 /*
- * Refuses a training that memory does not suffice for, and opens the checkpoint
- * to go on from (loop.found). Collective.
+ * Refuses a training that memory does not suffice for, opens the checkpoint to
+ * go on from (loop.found), and makes sure that the result can be written
+ * (lsi_keep_open, on rank 0). Collective.
  */
 ls_status lsi_loop_plan(lsi_loop *loop);
 
@@ -134,8 +139,9 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values);
 void lsi_loop_end_step(lsi_loop *loop);
 
 /*
- * After the last step: weights become their averages, if the recipe has any. A
- * run that a signal stopped ends with an error that says what was saved.
+ * After the last step: weights become their averages, if the recipe has any,
+ * and rank 0 writes the model. A run that a signal stopped writes it only if it
+ * makes no checkpoints, and ends with an error that says what was saved.
  * Collective.
  */
 ls_status lsi_loop_finish(lsi_loop *loop);

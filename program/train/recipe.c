@@ -119,6 +119,10 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
 
 ls_status lsi_recipe_settle(lsi_recipe *recipe, const lsi_run_config *config)
 {
+    const lsi_optimizer_kind *const kind =
+        lsi_optimizer_find(recipe->optimizer);
+    if (kind != NULL)
+        recipe->lr = lr_of(recipe, kind);
     if (recipe->flags.weight_decay >= 0)
         return LS_OK;
     const char *const text = lsi_run_config_value(config, decay_name);

@@ -34,8 +34,9 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
                          lsi_run_config *config);
 
 /*
- * What nobody has asked for becomes what these settings say, which a checkpoint
- * may have changed. LS_ERR_FORMAT if that is no number that could be.
+ * What nobody has asked for becomes what is usual, or what these settings say,
+ * which a checkpoint may have changed. LS_ERR_FORMAT if that is no number that
+ * could be.
  */
 ls_status lsi_recipe_settle(lsi_recipe *recipe, const lsi_run_config *config);
 

@@ -7,6 +7,7 @@
 #include "array/compute/threads.h"
 #include "base/error.h"
 #include "cli/commands/ddp_flags.h"
+#include "cli/commands/keep_flags.h"
 #include "cli/commands/lm_flags.h"
 #include "cli/commands/lm_log.h"
 #include "cli/commands/output_flags.h"
@@ -18,7 +19,6 @@
 #include "model/nets/lm.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
-#include "report/result.h"
 
 typedef struct args {
     lsi_rank_flags ranks;
@@ -32,7 +32,8 @@ typedef struct args {
     lsi_ddp_flags ddp;
     bool deterministic;
     int64_t validate_every, validate_batches, log_every;
-    const char *model, *init, *save;
+    const char *model, *init;
+    lsi_keep_flags keep;
     lsi_run_outputs outputs;
 } args;
 
@@ -86,14 +87,16 @@ static const lsi_option options[] = {
     ROW(init, STRING, "init", 0, "FILE", NULL,
         "begin with the weights of this safetensors file, of the shape that "
         "the flags say"),
-    ROW(save, STRING, "save", 0, "FILE", NULL,
-        "write the trained model as safetensors, for `lockstep generate`"),
+    LSI_KEEP_ROWS(keep, ", for `lockstep generate`"),
     LSI_OUTPUT_ROWS("each step and each validation"),
     LSI_RESUME_ROWS(resume),
 };
 
 typedef struct session {
+    const lsi_invocation *call;
     const args *args;
+    lsi_keep keep;
+    lsi_path metrics; /* of the folder of the run */
     ls_group *group;
     lsi_lm_log log;
     lsi_path weights; /* of --model */
@@ -159,7 +162,7 @@ static ls_status job_of(session *s, lsi_lm_options *out)
                             .validate_every = a->validate_every,
                             .validate_batches = a->validate_batches,
                             .seed = (uint64_t)a->seed,
-                            .save = a->save,
+                            .keep = &s->keep,
                             .resume = a->resume};
     if (a->model != NULL)
         return take_model(s, out);
@@ -167,19 +170,37 @@ static ls_status job_of(session *s, lsi_lm_options *out)
     return lsi_cli_lm_shape(&a->shape, &out->model);
 }
 
+/* The flags as the run uses them. */
+static args settled(const session *s, const lsi_lm_start *start)
+{
+    args a = *s->args;
+    const ls_transformer_config *const c = start->model;
+    lsi_cli_settle_flags(s->group, &a.ranks, start->recipe, &a.recipe,
+                         start->choice, &a.ddp);
+    a.shape.context = start->length;
+    if (a.model != NULL)
+        return a; /* whose file says the shape */
+    a.shape.layers = c->layers;
+    a.shape.d_model = c->d_model;
+    a.shape.heads = c->heads;
+    a.shape.d_ff = c->d_ff;
+    a.shape.vocabulary = c->vocabulary;
+    return a;
+}
+
 static ls_status on_begin(void *context, const lsi_lm_start *start)
 {
     session *s = context;
     const args *const a = s->args;
-    const bool lines = s->log.tells && !a->outputs.quiet;
-    if (s->log.tells)
-        LS_TRY(lsi_result_check_file(a->save));
-    if (lines)
+    const args used = settled(s, start);
+    lsi_run_outputs outputs = a->outputs;
+    lsi_cli_keep_metrics(&s->keep, &outputs, &s->metrics);
+    LS_TRY(lsi_lm_log_open(&s->log, start, &outputs));
+    if (s->log.tells && !a->outputs.quiet) {
         lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
-    LS_TRY(lsi_lm_log_open(&s->log, start, &a->outputs));
-    if (lines)
         lsi_cli_tell_resume(&a->resume, start->step);
-    return LS_OK;
+    }
+    return lsi_cli_keep_flags(s->call, &used, &s->keep);
 }
 
 static ls_status on_step(void *context, const lsi_lm_step *step)
@@ -233,10 +254,12 @@ static int run(const lsi_invocation *call)
     args a;
     int exit_status;
     lsi_lm_options job;
-    session s = {.args = &a};
+    session s = {.call = call, .args = &a};
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
-        !lsi_cli_check_resume(call, &a.resume, &exit_status))
+        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
+        !lsi_cli_check_keep(call, &a.keep, &exit_status))
         return exit_status;
+    s.keep = lsi_cli_keep_of("lm", &a.keep, &a.resume);
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     if (a.accumulate > 1 && a.tokens_per_step > 0)
@@ -269,7 +292,7 @@ static int run(const lsi_invocation *call)
                   .strategy = a.ddp.strategy,
                   .dtype = a.dtype,
                   .optimizer = a.recipe.optimizer},
-        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .save = a.save}};
+        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .keep = &s.keep}};
     exit_status = train(&s, &job);
     ls_group_close(&s.group);
     return exit_status;

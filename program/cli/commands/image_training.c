@@ -8,10 +8,12 @@
 #include "cli/commands/train_log.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
-#include "report/result.h"
 
 typedef struct session {
+    const lsi_invocation *call;
     const lsi_image_flags *args;
+    lsi_keep keep;
+    lsi_path metrics; /* of the folder of the run */
     ls_ddp_options ddp;
     bool choose_ddp;
     ls_group *group;
@@ -25,7 +27,7 @@ static lsi_net_norm norm_of(const char *sync_bn)
     return strcmp(sync_bn, "fused") == 0 ? LSI_NORM_FUSED : LSI_NORM_GATHERED;
 }
 
-static lsi_classify_options options_of(const session *s)
+static lsi_classify_options options_of(session *s)
 {
     const lsi_image_flags *const a = s->args;
     return (lsi_classify_options){.name = a->name,
@@ -50,7 +52,7 @@ static lsi_classify_options options_of(const session *s)
                                   .choose_ddp = s->choose_ddp,
                                   .dropout = a->dropout,
                                   .seed = (uint64_t)a->seed,
-                                  .save = a->save,
+                                  .keep = &s->keep,
                                   .resume = a->resume};
 }
 
@@ -58,14 +60,17 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
 {
     session *const s = context;
     const lsi_image_flags *const a = s->args;
-    if (s->log.tells)
-        LS_TRY(lsi_result_check_file(a->save));
-    LS_TRY(lsi_train_log_open(&s->log, start, &a->outputs));
+    lsi_run_outputs outputs = a->outputs;
+    lsi_image_flags used = *a;
+    lsi_cli_settle_flags(s->group, &used.ranks, start->recipe, &used.recipe,
+                         start->choice, &used.ddp);
+    lsi_cli_keep_metrics(&s->keep, &outputs, &s->metrics);
+    LS_TRY(lsi_train_log_open(&s->log, start, &outputs));
     if (s->log.tells && !a->outputs.quiet) {
         lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
     }
-    return LS_OK;
+    return lsi_cli_keep_flags(s->call, &used, &s->keep);
 }
 
 static void on_step(void *context, const lsi_progress_report *report)
@@ -107,13 +112,15 @@ int lsi_cli_train_images(const lsi_invocation *call,
                          const lsi_image_flags *usual)
 {
     lsi_image_flags a = *usual;
-    session s = {.args = &a};
+    session s = {.call = call, .args = &a};
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
         !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &s.choose_ddp,
                              &exit_status) ||
-        !lsi_cli_check_resume(call, &a.resume, &exit_status))
+        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
+        !lsi_cli_check_keep(call, &a.keep, &exit_status))
         return exit_status;
+    s.keep = lsi_cli_keep_of(a.name, &a.keep, &a.resume);
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
@@ -136,7 +143,7 @@ int lsi_cli_train_images(const lsi_invocation *call,
                   .strategy = a.ddp.strategy,
                   .dtype = a.dtype,
                   .optimizer = a.recipe.optimizer},
-        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .save = a.save}};
+        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .keep = &s.keep}};
     exit_status = train(&s);
     ls_group_close(&s.group);
     return exit_status;

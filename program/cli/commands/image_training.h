@@ -5,6 +5,7 @@
 #define LS_CLI_COMMANDS_IMAGE_TRAINING_H
 
 #include "cli/commands/ddp_flags.h"
+#include "cli/commands/keep_flags.h"
 #include "cli/commands/output_flags.h"
 #include "cli/commands/recipe_flags.h"
 #include "cli/commands/resume_flags.h"
@@ -30,7 +31,7 @@ typedef struct lsi_image_flags {
     const char *sync_bn;
     lsi_ddp_flags ddp;
     bool dropout, deterministic;
-    const char *save;
+    lsi_keep_flags keep;
     lsi_run_outputs outputs;
 } lsi_image_flags;
 
@@ -76,8 +77,7 @@ typedef struct lsi_image_flags {
     ROW(loader_threads, INT, "loader-threads", 0, "N", "1",                            \
         "threads of each rank that read ahead; how many does not change what is "      \
         "read", .min = 1, .max = 64),                                                  \
-    ROW(save, STRING, "save", 0, "FILE", NULL,                                         \
-        "write the trained model as safetensors"),                                     \
+    LSI_KEEP_ROWS(keep, ""),                                                           \
     LSI_OUTPUT_ROWS("each epoch"),                                                     \
     LSI_RESUME_ROWS(resume)
 /* clang-format on */

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/commands/ddp_flags.h"
+#include "cli/commands/keep_flags.h"
 #include "lockstep/profile.h"
 #include "report/table.h"
 
@@ -45,6 +46,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
     describe(log, start);
     LS_TRY(
         lsi_run_log_open(&log->run, &log->about, log->tells ? outputs : NULL));
+    lsi_cli_tell_keep(log->run, log->summary.keep);
     lsi_run_log_say(log->run,
                     "lm: %" PRId64 " parameters, context %" PRId64
                     "; %s; %d rank%s x %d thread%s",
@@ -158,5 +160,7 @@ ls_status lsi_lm_log_summary(const lsi_lm_log *log)
     LS_TRY(LSI_TABLE_NEW(&table, columns));
     const ls_status status = fill(log, table);
     lsi_table_free(&table);
+    if (status == LS_OK)
+        lsi_run_summary_tell_saved(log->run, &log->summary);
     return status;
 }

@@ -13,7 +13,7 @@ typedef struct lsi_lm_log {
     bool tells;       /* this is rank 0 */
     const char *size; /* of the model, for the summary */
     lsi_run_about about;
-    lsi_run_summary summary; /* its data, recipe, seed and save */
+    lsi_run_summary summary; /* its data, recipe, seed and keep */
     lsi_run_log *run;
     char model[200], counts[160]; /* in words */
     lsi_lm_start start;

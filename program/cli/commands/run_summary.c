@@ -34,6 +34,15 @@ void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary)
                     a->threads == 1 ? "" : "s", a->strategy, a->dtype);
     lsi_run_log_say(log, "recipe: %s --seed %" PRIu64, recipe, summary->seed);
     lsi_run_log_say(log, "result: %s", summary->result);
-    if (summary->save != NULL)
-        lsi_run_log_say(log, "saved '%s'", summary->save);
+}
+
+void lsi_run_summary_tell_saved(lsi_run_log *log,
+                                const lsi_run_summary *summary)
+{
+    char saved[LSI_KEEP_TEXT];
+    (void)fflush(stdout); /* main looks at its errors */
+    if (!lsi_keep_is_wanted(summary->keep))
+        return;
+    lsi_keep_describe(summary->keep, saved);
+    lsi_run_log_say(log, "%s", saved);
 }

@@ -6,6 +6,7 @@
 #define LS_CLI_COMMANDS_RUN_SUMMARY_H
 
 #include "report/run_log.h"
+#include "train/keep.h"
 #include "train/recipe.h"
 
 typedef struct lsi_run_summary {
@@ -15,10 +16,14 @@ typedef struct lsi_run_summary {
     const char *counts; /* how many, of the data and in a step */
     lsi_recipe recipe;
     uint64_t seed;
-    const char *result; /* in words */
-    const char *save;   /* where the model is; NULL: nowhere */
+    const char *result;   /* in words */
+    const lsi_keep *keep; /* where the model is */
 } lsi_run_summary;
 
 void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary);
+
+/* The last line of all, after what was printed on stdout. */
+void lsi_run_summary_tell_saved(lsi_run_log *log,
+                                const lsi_run_summary *summary);
 
 #endif

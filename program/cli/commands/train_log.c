@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/commands/ddp_flags.h"
+#include "cli/commands/keep_flags.h"
 #include "report/stats.h"
 #include "report/table.h"
 
@@ -39,6 +40,7 @@ ls_status lsi_train_log_open(lsi_train_log *log,
     log->ranks = ranks;
     log->step = start->step;
     LS_TRY(lsi_run_log_open(&log->run, a, log->tells ? outputs : NULL));
+    lsi_cli_tell_keep(log->run, log->summary.keep);
     lsi_run_log_say(
         log->run, "%s: %s (%s); %d rank%s x %d thread%s", a->job, log->counts,
         log->summary.data != NULL ? log->summary.data : "built-in", a->ranks,
@@ -216,5 +218,7 @@ ls_status lsi_train_log_summary(const lsi_train_log *log)
     LS_TRY(LSI_TABLE_NEW(&table, columns));
     const ls_status status = fill(log, table);
     lsi_table_free(&table);
+    if (status == LS_OK)
+        lsi_run_summary_tell_saved(log->run, &log->summary);
     return status;
 }

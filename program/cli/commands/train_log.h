@@ -13,7 +13,7 @@ typedef struct lsi_train_log {
     bool tells;       /* this is rank 0 */
     const char *name; /* of the implementation, for the summary */
     lsi_run_about about;
-    lsi_run_summary summary; /* its data, recipe, seed and save */
+    lsi_run_summary summary; /* its data, recipe, seed and keep */
     lsi_run_log *run;
     char model[160], counts[160]; /* in words */
     int64_t step;                 /* of the optimizer, the last one */

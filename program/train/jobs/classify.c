@@ -473,15 +473,13 @@ static ls_status describe(const job *j, char **out)
     return lsi_image_file_describe(&net, j->data.train, o->seed, out);
 }
 
-/* The result, if one is wanted. */
-static ls_status save(const job *j)
+/* Of a run that was stopped, epochs that it has not ended do not count. */
+static ls_status save(void *self, const char *path)
 {
-    const lsi_classify_options *const o = j->options;
-    if (o->save == NULL)
-        return LS_OK;
+    const job *const j = self;
     char epochs[24], seed[24], *net;
-    snprintf(epochs, sizeof(epochs), "%lld", (long long)o->epochs);
-    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)o->seed);
+    snprintf(epochs, sizeof(epochs), "%" PRId64, j->epochs.report.epoch);
+    snprintf(seed, sizeof(seed), "%" PRIu64, j->options->seed);
     LS_TRY(describe(j, &net));
     const char *const metadata[] = {"lockstep",
                                     ls_version_string(),
@@ -494,7 +492,7 @@ static ls_status save(const job *j)
                                     NULL};
     lsi_file_sum sum;
     const ls_status status =
-        lsi_params_save(j->loop.training.params, o->save, metadata, &sum);
+        lsi_params_save(j->loop.training.params, path, metadata, &sum);
     free(net);
     return status;
 }
@@ -512,8 +510,7 @@ static ls_status train(job *j)
     LS_TRY(lsi_loop_open(l));
     while (l->stopped_by == 0 && j->epochs.report.epoch < j->options->epochs)
         LS_TRY(run_epoch(j));
-    LS_TRY(lsi_loop_finish(l));
-    return lsi_loop_share(l, ls_group_rank(l->group) == 0 ? save(j) : LS_OK);
+    return lsi_loop_finish(l);
 }
 
 ls_status lsi_classify_train(ls_group *group,
@@ -524,7 +521,8 @@ ls_status lsi_classify_train(ls_group *group,
                                            .unmake = unmake,
                                            .rehearse = rehearse,
                                            .forward = forward,
-                                           .add = add};
+                                           .add = add,
+                                           .save = save};
     job j = {.options = options,
              .events = events,
              .epochs = {.loop = &j.loop,
@@ -533,6 +531,7 @@ ls_status lsi_classify_train(ls_group *group,
                         .on_step = events->step,
                         .context = events->context}};
     j.loop = lsi_loop_of(group, &classify, &j, &options->resume, agreed);
+    j.loop.keep = options->keep;
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;
     *agreed = false;

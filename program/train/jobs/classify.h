@@ -32,7 +32,7 @@ typedef struct lsi_classify_options {
     bool choose_ddp;    /* the strategy is to be chosen */
     bool dropout;
     uint64_t seed;
-    const char *save; /* safetensors file; NULL: none */
+    lsi_keep *keep; /* of the result; NULL: nothing is kept */
     lsi_resume_options resume;
 } lsi_classify_options;
 

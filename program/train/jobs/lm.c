@@ -436,20 +436,17 @@ static ls_status step(job *j)
 
 /* ---- the job ------------------------------------------------------------- */
 
-/* The result, if one is wanted. */
-static ls_status save(const job *j)
+static ls_status save(void *self, const char *path)
 {
-    const lsi_lm_options *o = j->options;
+    const job *const j = self;
     char steps[24], seed[24];
-    if (o->save == NULL)
-        return LS_OK;
-    snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
-    snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
+    snprintf(steps, sizeof(steps), "%" PRId64, j->loop.stepper.steps);
+    snprintf(seed, sizeof(seed), "%" PRIu64, j->options->seed);
     const char *metadata[8 + sizeof(j->kept.pairs) / sizeof(char *)] = {
         "lockstep", ls_version_string(), "steps",       steps, "seed",
         seed,       LSI_LM_TOKENS_KEY,   tokens_name(j)};
     memcpy(metadata + 8, j->kept.pairs, sizeof(j->kept.pairs));
-    return ls_transformer_save(j->lm.transformer, o->save, metadata);
+    return ls_transformer_save(j->lm.transformer, path, metadata);
 }
 
 static ls_status steps(job *j)
@@ -478,8 +475,7 @@ static ls_status train(job *j)
     LS_TRY(lsi_loop_share(l, begin(j)));
     LS_TRY(lsi_loop_open(l));
     LS_TRY(steps(j));
-    LS_TRY(lsi_loop_finish(l));
-    return lsi_loop_share(l, ls_group_rank(l->group) == 0 ? save(j) : LS_OK);
+    return lsi_loop_finish(l);
 }
 
 ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
@@ -489,7 +485,8 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
                                      .unmake = unmake,
                                      .rehearse = rehearse,
                                      .forward = forward,
-                                     .add = add};
+                                     .add = add,
+                                     .save = save};
     job j = {.options = options,
              .events = events,
              .length = options->length > 0 ? options->length
@@ -503,6 +500,7 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
                 "--tokenizer");
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
     j.loop.resume.metadata = j.kept.pairs;
+    j.loop.keep = options->keep;
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;
     *agreed = false;

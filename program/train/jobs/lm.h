@@ -32,7 +32,7 @@ typedef struct lsi_lm_options {
     int64_t validate_every;   /* steps; 0: never */
     int64_t validate_batches; /* of each rank */
     uint64_t seed;
-    const char *save; /* safetensors file; NULL: none */
+    lsi_keep *keep; /* of the result; NULL: nothing is kept */
     lsi_resume_options resume;
 } lsi_lm_options;
 

@@ -97,15 +97,16 @@ class Terminal(ProgramTest):
     def test_what_stays(self):
         _, text = on_terminal(CIFAR, 120)
         lines = on_screen(text)
-        self.assertRegex(lines[0], "^cifar100: 300 images")
-        self.assertRegex(lines[1], r"^epoch 1/2: loss \d")
-        self.assertRegex(lines[2], r"^epoch 2/2: loss \d")
+        self.assertRegex(lines[0], "^results go to 'runs/cifar100-.*'$")
+        self.assertRegex(lines[1], "^cifar100: 300 images")
+        self.assertRegex(lines[2], r"^epoch 1/2: loss \d")
+        self.assertRegex(lines[3], r"^epoch 2/2: loss \d")
         self.assertNotIn("elapsed", "".join(lines))
         _, text = on_terminal(LM, 120)
         lines = on_screen(text)
-        self.assertEqual([line.split(":")[0] for line in lines[1:5]],
+        self.assertEqual([line.split(":")[0] for line in lines[2:6]],
                          [f"step {n}/600" for n in (0, 200, 400, 600)])
-        self.assertIn("perplexity", lines[1])
+        self.assertIn("perplexity", lines[2])
         _, text = on_terminal((*LM, "--log-every", "300"), 120)
         self.assertIn("step 300/600: loss ", "\n".join(on_screen(text)))
 
@@ -180,7 +181,7 @@ class Plain(FolderTest):
                      "on: 2 ranks x 1 thread, strategy naive, bf16",
                      "recipe: --optimizer sgd --lr 0.01 --momentum 0.5",
                      " --seed 3\n", "result: 600 steps, loss ",
-                     f"saved '{self.path('model')}'\n"):
+                     f"\nsaved '{self.path('model')}' (40.5 KiB)\n"):
             self.assertIn(text, done.stderr)
         self.assertEqual(len(done.stdout.splitlines()), 3)
         done = self.run_well(*CIFAR)

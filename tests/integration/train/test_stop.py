@@ -130,7 +130,8 @@ class LanguageModel(StopTest):
             self.train("whole", *ways, ranks=ranks)
             self.disturb(pick, ranks, *ways)
 
-    def test_nothing_to_save_to(self):
+    def test_without_checkpoints(self):
+        """The model is that of the last step."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process = self.begin("none", "--steps", "1000000", ranks=2)
             os.kill(process.pid, number)
@@ -138,8 +139,8 @@ class LanguageModel(StopTest):
             self.assertEqual(status, 128 + number, said)
             name = signal.Signals(number).name
             self.assertRegex(said, f"ended by {name} after step [0-9]+; "
-                             "nothing was saved, as there is no "
-                             "--checkpoint-dir")
+                             f"saved '{self.path('none')}' ")
+            os.unlink(self.path("none"))
             os.unlink(self.path("none.jsonl"))
 
     def test_second_ends_at_once(self):

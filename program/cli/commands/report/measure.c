@@ -192,6 +192,7 @@ static void add_words(process *p, const lsi_study *r, const lsi_measurement *m)
 {
     static char data[] = "--data";
     static char json[] = "--json", metrics[] = "--metrics";
+    static char no_save[] = "--no-save"; /* of what trains */
     size_t n = 1;
     snprintf(p->line, sizeof(p->line), "%s", words_of(r, m));
     split(p->line, p->argv);
@@ -207,6 +208,8 @@ static void add_words(process *p, const lsi_study *r, const lsi_measurement *m)
         p->argv[n++] = m->kind == LSI_ROWS_JSON ? json : metrics;
         p->argv[n++] = path;
     }
+    if (m->kind == LSI_ROWS_METRICS)
+        p->argv[n++] = no_save;
     p->argv[n] = NULL;
 }
 

@@ -1,0 +1,69 @@
+#include "cli/commands/keep_flags.h"
+
+#include <math.h>
+
+#include "array/compute/threads.h"
+#include "cli/frame/flags_json.h"
+
+bool lsi_cli_check_keep(const lsi_invocation *call, const lsi_keep_flags *flags,
+                        int *exit_status)
+{
+    const char *const other = flags->folder != NULL ? "--output-dir"
+                              : flags->save != NULL ? "--save"
+                                                    : NULL;
+    if (!flags->nothing || other == NULL)
+        return true;
+    *exit_status = lsi_cli_usage("%s: --no-save and %s exclude each other",
+                                 call->argv[0], other);
+    return false;
+}
+
+void lsi_cli_settle_flags(const ls_group *group, lsi_rank_flags *ranks,
+                          const lsi_recipe *settled, lsi_recipe *recipe,
+                          const lsi_ddp_choice *choice, lsi_ddp_flags *ddp)
+{
+    const double bucket_mb = choice->options.bucket_mb;
+    ranks->n = ls_group_size(group);
+    ranks->threads = lsi_threads();
+    recipe->lr = settled->lr;
+    recipe->flags.weight_decay = settled->flags.weight_decay;
+    ddp->strategy = ls_ddp_strategy_name(choice->options.strategy);
+    if (choice->reason != LSI_DDP_NAMED)
+        ddp->bucket_mb = isfinite(bucket_mb) ? bucket_mb : 0;
+}
+
+lsi_keep lsi_cli_keep_of(const char *job, const lsi_keep_flags *flags,
+                         const lsi_resume_options *resume)
+{
+    const bool elsewhere = flags->save != NULL || resume->folder != NULL;
+    return (lsi_keep){.job = job,
+                      .folder_wanted = flags->folder != NULL ||
+                                       (!flags->nothing && !elsewhere),
+                      .folder = flags->folder,
+                      .file = flags->save,
+                      .resumes = resume->resume};
+}
+
+void lsi_cli_keep_metrics(const lsi_keep *keep, lsi_run_outputs *outputs,
+                          lsi_path *path)
+{
+    if (keep->place.text[0] == '\0' || outputs->metrics != NULL)
+        return;
+    *path = lsi_path_in(keep->place.text, LSI_KEEP_METRICS);
+    outputs->metrics = path->text;
+}
+
+void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep)
+{
+    if (keep->place.text[0] != '\0')
+        lsi_run_log_say(log, "results go to '%s'", keep->place.text);
+}
+
+ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *values,
+                             const lsi_keep *keep)
+{
+    if (keep->place.text[0] == '\0')
+        return LS_OK;
+    return lsi_keep_write_config(keep, call->argv[0],
+                                 lsi_cli_flags_json(call->command, values));
+}

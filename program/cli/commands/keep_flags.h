@@ -1,0 +1,67 @@
+/*
+ * The flags that say where the result of a run goes, for every command that
+ * trains:
+ *
+ *     struct args { lsi_keep_flags keep; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_KEEP_ROWS(keep, "..."), ...};
+ */
+#ifndef LS_CLI_COMMANDS_KEEP_FLAGS_H
+#define LS_CLI_COMMANDS_KEEP_FLAGS_H
+
+#include "cli/commands/ddp_flags.h"
+#include "cli/frame/command.h"
+#include "cli/frame/ranks.h"
+#include "report/run_log.h"
+#include "train/keep.h"
+#include "train/resume.h"
+
+typedef struct lsi_keep_flags {
+    const char *folder, *save; /* or NULL */
+    bool nothing;              /* --no-save */
+} lsi_keep_flags;
+
+#define LSI_KEEP_ROWS(field, reader)                                           \
+    ROW(field.folder, STRING, "output-dir", 0, "DIR", NULL,                    \
+        "folder of the result: model, metrics, flags (default: "               \
+        "runs/JOB-DATE-N; none with --save or --checkpoint-dir; "              \
+        "docs/training-output.md)"),                                           \
+        ROW(field.save, STRING, "save", 0, "FILE", NULL,                       \
+            "write the trained model to this safetensors file" reader),        \
+        ROW(field.nothing, BOOL, "no-save", 0, NULL, NULL,                     \
+            "keep no result; checkpoints are still made")
+
+/*
+ * Fills in what flags that were not given have become: ranks and threads, the
+ * learning rate and the weight decay, and the strategy that was chosen.
+ */
+void lsi_cli_settle_flags(const ls_group *group, lsi_rank_flags *ranks,
+                          const lsi_recipe *settled, lsi_recipe *recipe,
+                          const lsi_ddp_choice *choice, lsi_ddp_flags *ddp);
+
+/* False if the flags contradict each other; the usage error is told then. */
+bool lsi_cli_check_keep(const lsi_invocation *call, const lsi_keep_flags *flags,
+                        int *exit_status);
+
+/* What the flags stand for. */
+lsi_keep lsi_cli_keep_of(const char *job, const lsi_keep_flags *flags,
+                         const lsi_resume_options *resume);
+
+/*
+ * Lines of metrics that no flag sends elsewhere go to the folder:
+ * outputs->metrics is then in *path, which must outlive the outputs.
+ */
+void lsi_cli_keep_metrics(const lsi_keep *keep, lsi_run_outputs *outputs,
+                          lsi_path *path);
+
+/* The first line of all: where the result goes. */
+void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep);
+
+/*
+ * When nothing can be refused any more: writes the flags to the folder;
+ * `values` are those of the call's command as the run uses them.
+ */
+ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *values,
+                             const lsi_keep *keep);
+
+#endif

@@ -1,0 +1,314 @@
+#include "train/keep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/restart.h"
+#include "lockstep/version.h"
+#include "report/result.h"
+#include "report/size_text.h"
+
+static const char runs[] = "runs";
+
+/* Of the job of a launcher, in the configuration. */
+static const char run_key[] = "launcher_run";
+
+/* For names, statistics of layers and the first metrics. */
+static uint64_t with_margin(uint64_t bytes)
+{
+    return bytes + bytes / 64 + (256 << 10);
+}
+
+/* ---- refusing ------------------------------------------------------------ */
+
+/* Says after the last error how much is needed, and what to do. */
+static ls_status refuse(ls_status status, uint64_t needed, bool file)
+{
+    char size[LSI_SIZE_TEXT];
+    lsi_size_text(size, needed);
+    return lsi_fail(status, "%s. The result needs %s; %s", ls_last_error(),
+                    size,
+                    file ? "give another file with --save"
+                         : "give another folder with --output-dir, or "
+                           "--no-save to keep nothing");
+}
+
+static ls_status cannot_make(const char *folder, uint64_t needed)
+{
+    return refuse(lsi_fail_errno(LS_ERR_IO, "cannot make '%s'", folder), needed,
+                  false);
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+/* The folder above, "." or "/" at last; false: there is none. */
+static bool go_up(char *path)
+{
+    char *const slash = strrchr(path, '/');
+    if (strcmp(path, ".") == 0 || strcmp(path, "/") == 0)
+        return false;
+    if (slash == NULL)
+        memcpy(path, ".", sizeof("."));
+    else
+        slash[slash == path] = '\0';
+    return true;
+}
+
+/* UINT64_MAX: the file system does not say. */
+static uint64_t free_bytes(const char *path)
+{
+    struct statvfs info;
+    lsi_path at = lsi_path_in(NULL, path);
+    while (statvfs(at.text, &info) != 0)
+        if (errno != ENOENT || !go_up(at.text))
+            return UINT64_MAX;
+    return info.f_blocks == 0 ? UINT64_MAX
+                              : (uint64_t)info.f_bavail * info.f_frsize;
+}
+
+static ls_status check_room(const lsi_keep *k, uint64_t needed)
+{
+    char room[LSI_SIZE_TEXT], missing[LSI_SIZE_TEXT];
+    const char *const path = k->file != NULL     ? k->file
+                             : k->folder != NULL ? k->folder
+                                                 : runs;
+    const uint64_t available = free_bytes(path);
+    if (available >= needed)
+        return LS_OK;
+    lsi_size_text(room, available);
+    lsi_size_text(missing, needed - available);
+    return refuse(lsi_fail(LS_ERR_IO,
+                           "cannot write to '%s': %s are free, %s too little",
+                           path, room, missing),
+                  needed, k->file != NULL);
+}
+
+/* ---- what a folder holds ------------------------------------------------- */
+
+static bool holds(const char *folder, const char *name)
+{
+    return access(lsi_path_in(folder, name).text, F_OK) == 0;
+}
+
+/* A file of a result, or NULL. */
+static const char *first_file(const char *folder)
+{
+    static const char *const names[] = {LSI_MODEL_FILE, LSI_KEEP_CONFIG,
+                                        LSI_KEEP_METRICS};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (holds(folder, names[i]))
+            return names[i];
+    return NULL;
+}
+
+/* Whether the configuration names the run of this process's launcher. */
+static bool is_of_this_run(const char *folder)
+{
+    const uint64_t limit = 1 << 20;
+    const lsi_path path = lsi_path_in(folder, LSI_KEEP_CONFIG);
+    char *text;
+    size_t bytes;
+    json_t *config = NULL;
+    json_error_t error;
+    if (lsi_read_regular(path.text, limit, &text, &bytes) != LS_OK)
+        return false;
+    (void)lsi_json_loadb(text, bytes, 0, &config, &error);
+    const char *const run = json_string_value(json_object_get(config, run_key));
+    const bool same = run != NULL && strcmp(run, lsi_restart_run()) == 0;
+    json_decref(config);
+    lsi_free(text);
+    return same;
+}
+
+/* What an attempt before a restart has left, unless it has come to its end. */
+static bool is_unfinished(const char *folder)
+{
+    return lsi_restarts() > 0 && !holds(folder, LSI_MODEL_FILE) &&
+           is_of_this_run(folder);
+}
+
+/* ---- a folder in runs/ --------------------------------------------------- */
+
+/* Of a folder's name, JOB-DATE-N; 0 is the number of other names. */
+typedef struct order {
+    char date[sizeof("2026-11-26")];
+    long number;
+} order;
+
+static order order_of(const lsi_keep *k, const char *name)
+{
+    order out = {"", 0};
+    char *end;
+    const size_t job = strlen(k->job), date = sizeof(out.date) - 1;
+    if (strncmp(name, k->job, job) != 0 || strlen(name) < job + date + 3 ||
+        name[job] != '-' || name[job + date + 1] != '-')
+        return out;
+    memcpy(out.date, name + job + 1, date);
+    const long number = strtol(name + job + date + 2, &end, 10);
+    out.number = *end == '\0' ? number : 0;
+    return out;
+}
+
+static bool is_newer(order one, order other)
+{
+    const int by_date = strcmp(one.date, other.date);
+    return one.number > 0 &&
+           (by_date > 0 || (by_date == 0 && one.number > other.number));
+}
+
+/* The newest folder that an attempt before a restart has left. */
+static bool find_unfinished(const lsi_keep *k, lsi_path *out)
+{
+    order newest = {"", 0};
+    DIR *const all = lsi_restarts() > 0 ? opendir(runs) : NULL;
+    if (all == NULL)
+        return false;
+    for (struct dirent *e; (e = readdir(all)) != NULL;) {
+        const order own = order_of(k, e->d_name);
+        const lsi_path path = lsi_path_in(runs, e->d_name);
+        if (is_newer(own, newest) && is_unfinished(path.text)) {
+            newest = own;
+            *out = path;
+        }
+    }
+    closedir(all);
+    return newest.number > 0;
+}
+
+/* Whether runs/ exists now; a run that is refused may just have removed it. */
+static bool make_parent(lsi_keep *k)
+{
+    const bool made = mkdir(runs, 0777) == 0;
+    k->made_parent |= made;
+    return made || (errno == EEXIST && access(runs, F_OK) == 0);
+}
+
+/* Who makes a folder has it: two runs that begin at once get two. */
+static ls_status make_next(lsi_keep *k, uint64_t needed)
+{
+    char date[16], name[64];
+    const time_t now = time(NULL);
+    struct tm day;
+    (void)strftime(date, sizeof(date), "%Y-%m-%d", localtime_r(&now, &day));
+    for (int n = 1; !k->made_place;) {
+        snprintf(name, sizeof(name), "%s-%s-%d", k->job, date, n);
+        k->place = lsi_path_in(runs, name);
+        k->made_place = mkdir(k->place.text, 0777) == 0;
+        if (!k->made_place && errno == EEXIST)
+            n++;
+        else if (!k->made_place && (errno != ENOENT || !make_parent(k)))
+            return cannot_make(k->place.text, needed);
+    }
+    return LS_OK;
+}
+
+/* ---- a folder that was asked for ----------------------------------------- */
+
+static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
+{
+    struct stat info;
+    const char *const there = first_file(k->folder);
+    const bool goes_on = continues || is_unfinished(k->folder) ||
+                         (k->resumes && !holds(k->folder, LSI_MODEL_FILE));
+    if (there != NULL && !goes_on)
+        return lsi_fail(LS_ERR_STATE,
+                        "'%s' holds '%s' of another run; give a new folder "
+                        "with --output-dir",
+                        k->folder, there);
+    k->made_place = stat(k->folder, &info) != 0;
+    if (!lsi_make_folders(k->folder)) {
+        k->made_place = false;
+        return cannot_make(k->folder, needed);
+    }
+    k->place = lsi_path_in(NULL, k->folder);
+    return LS_OK;
+}
+
+/* ---- the interface ------------------------------------------------------- */
+
+static ls_status choose(lsi_keep *k, uint64_t needed, bool continues)
+{
+    if (k->folder_wanted && k->folder != NULL)
+        LS_TRY(take_folder(k, needed, continues));
+    else if (k->folder_wanted && !find_unfinished(k, &k->place))
+        LS_TRY(make_next(k, needed));
+    k->model = k->file != NULL ? lsi_path_in(NULL, k->file)
+                               : lsi_path_in(k->place.text, LSI_MODEL_FILE);
+    const ls_status status = lsi_result_check_file(k->model.text);
+    return status == LS_OK ? LS_OK : refuse(status, needed, k->file != NULL);
+}
+
+ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues)
+{
+    const uint64_t needed = with_margin(bytes);
+    LS_TRY(check_room(keep, needed));
+    const ls_status status = choose(keep, needed, continues);
+    if (status != LS_OK)
+        lsi_keep_close(keep);
+    return status;
+}
+
+void lsi_keep_close(const lsi_keep *keep)
+{
+    const char *const place = keep->place.text;
+    if (keep->made_place && !holds(place, LSI_KEEP_CONFIG)) {
+        (void)unlink(lsi_path_in(place, LSI_KEEP_METRICS).text);
+        (void)rmdir(place);
+    }
+    if (keep->made_parent)
+        (void)rmdir(runs);
+}
+
+/* Numbers that 15 digits do not tell are written with all. */
+static lsi_json_form form_of(json_t *flags)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(flags, name, value)
+    {
+        char text[32];
+        const double real = json_real_value(value);
+        snprintf(text, sizeof(text), "%.15g", real);
+        if (strtod(text, NULL) != real)
+            return LSI_JSON_NARROW;
+    }
+    return LSI_JSON_WIDE;
+}
+
+ls_status lsi_keep_write_config(const lsi_keep *keep, const char *command,
+                                json_t *flags)
+{
+    const char *const run = lsi_restart_run();
+    const lsi_json_form form = form_of(flags);
+    json_t *const config = json_pack(
+        "{s:s, s:s, s:s*, s:o}", "lockstep", ls_version_string(), "command",
+        command, run_key, run[0] != '\0' ? run : NULL, "flags", flags);
+    return lsi_result_write_json(
+        lsi_path_in(keep->place.text, LSI_KEEP_CONFIG).text, config, form,
+        "the configuration of the run");
+}
+
+void lsi_keep_written(lsi_keep *keep)
+{
+    struct stat info;
+    if (stat(keep->model.text, &info) == 0)
+        keep->bytes = (uint64_t)info.st_size;
+}
+
+void lsi_keep_describe(const lsi_keep *keep, char out[LSI_KEEP_TEXT])
+{
+    char size[LSI_SIZE_TEXT];
+    lsi_size_text(size, keep->bytes);
+    snprintf(out, LSI_KEEP_TEXT, "saved '%s' (%s)", keep->model.text, size);
+}

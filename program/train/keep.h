@@ -1,0 +1,65 @@
+/*
+ * Where a run keeps its result: the trained model, and in the folder of the run
+ * its metrics and its configuration, too. Rank 0 does this on its own machine;
+ * all functions are local.
+ */
+#ifndef LS_TRAIN_KEEP_H
+#define LS_TRAIN_KEEP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/checkpoint/folder.h"
+
+/* In a run's folder; the model is LSI_MODEL_FILE. */
+#define LSI_KEEP_METRICS "metrics.jsonl"
+#define LSI_KEEP_CONFIG  "run.json"
+
+typedef struct lsi_keep {
+    const char *job;    /* the first word of a new folder's name */
+    bool folder_wanted; /* the run has a folder */
+    const char *folder; /* its path; NULL: a new one in runs/ */
+    const char *file;   /* path of the model; NULL: in the folder, if any */
+    bool resumes;       /* --resume, whether there is a checkpoint or not */
+    /* Filled in by lsi_keep_open; "": none. */
+    lsi_path place;               /* the folder */
+    lsi_path model;               /* the model's file */
+    bool made_parent, made_place; /* which folders this process has made */
+    uint64_t bytes; /* size of the model's file; 0: not written yet */
+} lsi_keep;
+
+/* Whether there is anything to keep; false for NULL. */
+static inline bool lsi_keep_is_wanted(const lsi_keep *keep)
+{
+    return keep != NULL && (keep->folder_wanted || keep->file != NULL);
+}
+
+/*
+ * Makes the folder. LS_ERR_IO where it or the model could not be written, or
+ * less than `bytes` bytes and a margin are free there. LS_ERR_STATE if the
+ * folder that was asked for holds the result of another run; that of this run
+ * is `continues`, or what an attempt before a restart has left. Nothing is made
+ * after an error.
+ */
+ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues);
+
+/* Removes the folder again if it has no configuration yet: nothing began. */
+void lsi_keep_close(const lsi_keep *keep);
+
+/*
+ * Writes the configuration into the folder: the command, by which version, and
+ * its flags (the reference to which is taken over; NULL is LS_ERR_MEMORY).
+ */
+ls_status lsi_keep_write_config(const lsi_keep *keep, const char *command,
+                                json_t *flags);
+
+/* The model is written: takes its size. */
+void lsi_keep_written(lsi_keep *keep);
+
+enum { LSI_KEEP_TEXT = 4200 };
+
+/* "saved 'runs/lm-2026-11-26-1/model.safetensors' (3.4 MiB)". */
+void lsi_keep_describe(const lsi_keep *keep, char out[LSI_KEEP_TEXT]);
+
+#endif

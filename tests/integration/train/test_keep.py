@@ -1,0 +1,389 @@
+"""What a training run leaves: its folder, by default and where it is told."""
+
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import files
+from program import LOCKSTEP, SCRATCH, ProgramTest, children, wait_until
+
+SHAPE = ("--threads", "1", "--layers", "1", "--d-model", "16", "--heads", "2",
+         "--d-ff", "16", "--context", "8", "--batch-size", "2")
+LM = ("train", "lm", *SHAPE, "--steps", "20", "--validate-every", "10")
+LONG = ("train", "lm", *SHAPE, "--steps", "1000000", "--validate-every", "0")
+DATA = files.write_folder(os.path.join(SCRATCH.name, "data"),
+                          files.records(16, 1), files.records(4, 2))
+FEW = ("--threads", "1", "--data", DATA, "--batch-size", "4", "--epochs", "2")
+CIFAR = ("train", "cifar100", *FEW)
+IMAGES = ("train", "images", "--model", "cifar-net", *FEW)
+
+RESULT = ["metrics.jsonl", "model.safetensors", "run.json"]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def timeless(path):
+    """Its lines without times and memory."""
+    return [{name: value for name, value in line.items()
+             if name != "ranks" and
+             not name.endswith(("seconds", "per_second", "peak_bytes"))}
+            for line in files.read_lines(path)]
+
+
+def flags(values):
+    """As words of a command line."""
+    for name, value in values.items():
+        if isinstance(value, bool):
+            yield f"--{name}" if value else f"--no-{name}"
+        else:
+            yield f"--{name}={value}"
+
+
+class KeepTest(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def runs(self):
+        """The folders that runs have made."""
+        try:
+            return sorted(os.listdir(self.path("runs")))
+        except FileNotFoundError:
+            return []
+
+    def good(self, *words, **more):
+        done = self.call(*words, cwd=self.folder, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr.splitlines()
+
+    def name(self, job, number):
+        return f"{job}-{datetime.date.today():%Y-%m-%d}-{number}"
+
+
+class Folder(KeepTest):
+    def test_default(self):
+        """The folder of any job and number of ranks has what flags write."""
+        for job, words, ranks in (("lm", LM, 1), ("lm", LM, 3),
+                                  ("cifar100", CIFAR, 2),
+                                  ("images", IMAGES, 1)):
+            with self.subTest(job=job, ranks=ranks):
+                shutil.rmtree(self.path("runs"), ignore_errors=True)
+                words = (*words, "-n", str(ranks))
+                lines = self.good(*words)
+                name = self.name(job, 1)
+                self.assertEqual(self.runs(), [name])
+                self.assertEqual(sorted(os.listdir(self.path("runs", name))),
+                                 RESULT)
+                self.assertEqual(lines[0], f"results go to 'runs/{name}'")
+                self.assertRegex(lines[-1], f"^saved 'runs/{name}/model."
+                                            r"safetensors' \([\d.]+ [KM]iB\)$")
+                self.good(*words, "--save", "model", "--metrics", "metrics")
+                self.assertEqual(self.runs(), [name])
+                self.assertEqual(
+                    read(self.path("model")),
+                    read(self.path("runs", name, "model.safetensors")))
+                self.assertEqual(
+                    timeless(self.path("metrics")),
+                    timeless(self.path("runs", name, "metrics.jsonl")))
+
+    def test_numbers(self):
+        """Runs that begin at once, or after each other, have a folder each."""
+        started = [self.start(*LM, "-n", ranks, cwd=self.folder)
+                   for ranks in "1212"]
+        for process in started:
+            self.assertEqual(self.ended(process)[0], 0)
+        self.good(*CIFAR, "--quiet")
+        self.assertEqual(self.runs(), [self.name("cifar100", 1),
+                                       *(self.name("lm", n)
+                                         for n in range(1, 5))])
+        for name in self.runs():
+            self.assertEqual(sorted(os.listdir(self.path("runs", name))),
+                             RESULT)
+
+    def test_configuration(self):
+        """The flags in it repeat the run, also without what was chosen."""
+        text = self.path("text")
+        with open(text, "w", encoding="ascii") as file:
+            file.write("all work and no play " * 500)
+        for words in ((*LM, "-n", "2", "--strategy", "auto", "--data", text,
+                       "--lr", "0.0123456789012345678", "--ema", "0.9"),
+                      (*CIFAR, "--optimizer", "lion", "--no-dropout")):
+            self.good(*words, "--output-dir", "one")
+            with open(self.path("one", "run.json"), encoding="utf-8") as file:
+                config = json.load(file)
+            self.assertEqual(config["command"], " ".join(words[:2]))
+            self.assertRegex(config["lockstep"], r"^\d+\.\d+\.\d+$")
+            known = config["flags"]
+            self.assertEqual(known.pop("output-dir"), "one")
+            self.assertEqual(known["threads"], 1)
+            self.assertNotIn(known["strategy"], ("auto", None))
+            self.assertGreater(known["weight-decay"], 0)
+            self.good(*words[:2], *flags(known), "--output-dir=two")
+            self.assertEqual(read(self.path("one", "model.safetensors")),
+                             read(self.path("two", "model.safetensors")))
+            for name in ("one", "two"):
+                shutil.rmtree(self.path(name))
+
+    def test_places(self):
+        """--output-dir, --save and --metrics say where each file goes."""
+        out = self.path("a", "b")
+        lines = self.good(*LM, "--output-dir", out)
+        self.assertEqual(lines[0], f"results go to '{out}'")
+        self.assertTrue(lines[-1].startswith(f"saved '{out}/model."), lines)
+        self.assertEqual(sorted(os.listdir(out)), RESULT)
+        model = read(os.path.join(out, "model.safetensors"))
+        done = self.call(*CIFAR, "--output-dir", out, cwd=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"'{out}' holds 'model.safetensors' of another run",
+                      done.stderr)
+        self.assertEqual(read(os.path.join(out, "model.safetensors")), model)
+        self.good(*LM, "--output-dir", "c", "--save", "m", "--metrics", "l")
+        self.assertEqual(os.listdir(self.path("c")), ["run.json"])
+        self.assertEqual(read(self.path("m")), model)
+        self.assertEqual(len(files.read_lines(self.path("l"))), 23)
+        self.assertEqual(self.runs(), [])
+
+    def test_nothing(self):
+        """What is kept elsewhere, or not at all, makes no folder."""
+        for words in (("--no-save",), ("--save", "m"),
+                      ("--checkpoint-dir", "c", "--save-every", "20"),
+                      ("--no-save", "--checkpoint-dir", "d", "--save-every",
+                       "20")):
+            self.assertNotIn("results", "".join(self.good(*LM, *words)))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["c", "d", "m"])
+        for other in ("--save", "--output-dir"):
+            self.fails(2, f"--no-save and {other} exclude each other", *LM,
+                       "--no-save", other, "x")
+
+    def test_resumed(self):
+        """A run goes on in its folder, with the same bits and lines."""
+        saving = ("--checkpoint-dir", "steps", "--save-every", "5", "--resume",
+                  "--output-dir")
+        self.good(*LM, *saving, "out")
+        whole = [read(self.path("out", "model.safetensors")),
+                 timeless(self.path("out", "metrics.jsonl"))]
+        shutil.rmtree(self.path("steps", f"step-{20:012}"))
+        lines = self.good(*LM, *saving, "out")
+        self.assertIn("resumed after step 15 from 'steps'", lines)
+        self.assertEqual([read(self.path("out", "model.safetensors")),
+                          timeless(self.path("out", "metrics.jsonl"))], whole)
+        shutil.rmtree(self.path("steps"))
+        done = self.call(*LM, *saving, "out", cwd=self.folder)
+        self.assertIn("holds 'model.safetensors' of another run", done.stderr)
+        os.unlink(self.path("out", "model.safetensors"))  # as if it had died
+        self.good(*LM, *saving, "out")
+        self.assertEqual([read(self.path("out", "model.safetensors")),
+                          timeless(self.path("out", "metrics.jsonl"))], whole)
+
+
+class Stopped(KeepTest):
+    def begin(self, *words):
+        """Starts it and waits for lines of its first steps."""
+        process = self.start(*words, cwd=self.folder)
+        self.assertTrue(wait_until(
+            lambda: self.steps() > 2 or process.poll() is not None, 60))
+        return process
+
+    def steps(self):
+        try:
+            return read(self.path("runs", self.runs()[0],
+                                  "metrics.jsonl")).count(b"\n")
+        except (FileNotFoundError, IndexError):
+            return 0
+
+    def said(self, process):
+        return os.pread(process.errors.fileno(), 1 << 20, 0)
+
+    def test_signals(self):
+        for number, ranks in ((signal.SIGINT, 1), (signal.SIGTERM, 2),
+                              (signal.SIGHUP, 3), (signal.SIGTERM, 1)):
+            with self.subTest(number=number, ranks=ranks):
+                process = self.begin(*LONG, "-n", str(ranks))
+                os.kill(process.pid, number)
+                self.ends(process, number)
+
+    def test_stop(self):
+        process = self.begin(*LONG, "-n", "2")
+        self.call("stop", str(process.pid))
+        self.ends(process, signal.SIGTERM)
+
+    def ends(self, process, number):
+        """The model is that of the last step, and can be read."""
+        status, _, said = self.ended(process)
+        self.assertEqual(status, 128 + number, said)
+        name = self.name("lm", 1)
+        self.assertEqual(self.runs(), [name])
+        folder = self.path("runs", name)
+        self.assertEqual(sorted(os.listdir(folder)), RESULT)
+        found = re.search(rf"ended by {number.name} after step (\d+); saved "
+                          rf"'runs/{name}/model.safetensors' \(.*\)", said)
+        self.assertTrue(found, said)
+        lines = files.read_lines(os.path.join(folder, "metrics.jsonl"))
+        self.assertEqual(int(found[1]), lines[-1]["step"])
+        header, _ = files.read_safetensors(
+            os.path.join(folder, "model.safetensors"))
+        self.assertEqual(header["__metadata__"]["steps"], found[1])
+        text = self.path("text")
+        with open(text, "w", encoding="ascii") as file:
+            file.write("all work and no play " * 50)
+        self.generates(folder)
+        self.good("eval", "lm", "--model", folder, "--data", text)
+        shutil.rmtree(folder)
+
+    def generates(self, model):
+        """Bytes of a model that has learned little are no text."""
+        process = self.start("generate", "--model", model, "--tokens", "3",
+                             out=subprocess.DEVNULL)
+        self.assertEqual(process.wait(60), 0)
+
+    def test_weights(self):
+        """They are those of a run that ends at that step, averages too."""
+        process = self.begin(*LONG, "--ema", "0.9")
+        os.kill(process.pid, signal.SIGINT)
+        said = self.ended(process)[2]
+        step = re.search(r"after step (\d+)", said)[1]
+        self.good(*LONG, "--ema", "0.9", "--steps", step, "--save", "m")
+        self.assertEqual(
+            read(self.path("m")),
+            read(self.path("runs", self.runs()[0], "model.safetensors")))
+
+    def test_file(self):
+        """--save is written, too, unless there are checkpoints."""
+        process = self.start(*LONG, "--save", "m", "--metrics", "l",
+                             cwd=self.folder)
+        self.assertTrue(wait_until(
+            lambda: os.path.exists(self.path("l")) and
+            read(self.path("l")).count(b"\n") > 2, 60))
+        os.kill(process.pid, signal.SIGTERM)
+        self.assertRegex(self.ended(process)[2], "; saved 'm' ")
+        self.generates(self.path("m"))
+        self.assertEqual(self.runs(), [])
+
+    def test_nothing(self):
+        process = self.start(*LONG, "--no-save", "--metrics", "l",
+                             cwd=self.folder)
+        self.assertTrue(wait_until(
+            lambda: os.path.exists(self.path("l")) and
+            read(self.path("l")).count(b"\n") > 2, 60))
+        os.kill(process.pid, signal.SIGTERM)
+        status, _, said = self.ended(process)
+        self.assertEqual(status, 128 + signal.SIGTERM)
+        self.assertIn("; nothing was saved (--no-save)", said)
+        self.assertEqual(os.listdir(self.folder), ["l"])
+
+    def test_images(self):
+        for words in (IMAGES, CIFAR):
+            process = self.begin(*words, "--epochs", "100000", "-n", "2")
+            os.kill(process.pid, signal.SIGINT)
+            status, _, said = self.ended(process)
+            self.assertEqual(status, 128 + signal.SIGINT, said)
+            name, = self.runs()
+            model = self.path("runs", name, "model.safetensors")
+            self.assertIn(f"saved 'runs/{name}/model.safetensors'", said)
+            header, tensors = files.read_safetensors(model)
+            self.assertGreater(int(header["__metadata__"]["epochs"]), 0)
+            self.assertTrue(tensors)
+            shutil.rmtree(self.path("runs"))
+
+    def test_restarted(self):
+        """An attempt that was killed, and the next one, have one folder."""
+        for words in ((), ("--output-dir", "runs/mine")):
+            shutil.rmtree(self.path("runs"), ignore_errors=True)
+            process = self.begin("run", "-n", "2", "--max-restarts", "1", "--",
+                                 LOCKSTEP, *LONG, *words)
+            supervisor, = children(process.pid)
+            ranks = children(supervisor)
+            os.kill(ranks[0], signal.SIGKILL)
+            self.assertTrue(wait_until(
+                lambda: self.said(process).count(b"\nstep 1/") == 2, 60))
+            self.assertEqual(len(self.runs()), 1)
+            os.kill(process.pid, signal.SIGTERM)
+            said = self.ended(process)[2]
+            name, = self.runs()
+            self.assertEqual(said.count(f"results go to 'runs/{name}'"), 2)
+            self.assertIn(f"saved 'runs/{name}/model.safetensors'", said)
+
+
+MOUNT = ("unshare", "--mount", "sh", "-c",
+         'mount -t tmpfs -o "$1" none "$0" && cd "$0" && shift && "$@"; '
+         'status=$?; ls -A; exit $status')
+
+
+def can_mount():
+    with tempfile.TemporaryDirectory() as folder:
+        return shutil.which("unshare") is not None and subprocess.run(
+            [*MOUNT, folder, "size=1m", "true"], stderr=subprocess.DEVNULL,
+            check=False).returncode == 0
+
+
+class Refused(KeepTest):
+    def refused(self, ranks, *words, **more):
+        """One sentence, also on several ranks, and nothing is left."""
+        done = self.call(*words, "-n", str(ranks), **more)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("lockstep: "), 1, done.stderr)
+        self.assertRegex(done.stderr, r"The result needs [\d.]+ [KM]iB; give "
+                                      "another (folder with --output-dir, or "
+                                      "--no-save|file with --save)")
+        self.assertNotIn("step 1/", done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_under_a_file(self):
+        with open(self.path("runs"), "w", encoding="ascii"):
+            pass
+        for ranks in (1, 2, 3):
+            for words in (LM, CIFAR):
+                self.assertIn(
+                    "Not a directory", self.refused(ranks, *words,
+                                                    cwd=self.folder))
+            for flag in ("--output-dir", "--save"):
+                self.assertIn("Not a directory",
+                              self.refused(ranks, *LM, flag, "runs/x",
+                                           cwd=self.folder))
+        self.assertEqual(os.listdir(self.folder), ["runs"])
+
+    @unittest.skipUnless(can_mount(), "no file systems can be mounted")
+    def test_file_systems(self):
+        for options, reason in (
+                ("size=100k", r"100 KiB are free, [\d.]+ [KM]iB too little"),
+                ("ro", "Read-only file system")):
+            before = (*MOUNT, self.folder, options)
+            for ranks, words in ((1, LM), (2, CIFAR), (3, LM)):
+                self.assertRegex(self.refused(ranks, *words, before=before),
+                                 reason)
+            for flag in ("--output-dir", "--save"):
+                self.assertRegex(
+                    self.refused(2, *LM, flag, "x/y", before=before), reason)
+        done = self.call(*LM, "--quiet",
+                         before=(*MOUNT, self.folder, "size=1m"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("\nruns\n", done.stdout)
+
+    def test_failed_later(self):
+        """A run that is refused for another reason leaves no folder."""
+        for words in ((), ("--output-dir", "a")):
+            for flag in ("--metrics", "--tensorboard"):
+                self.fails(1, "/dev/null/x", *LM, flag, "/dev/null/x", *words,
+                           cwd=self.folder)
+        done = self.call(*LM, "--d-model", "15", cwd=self.folder)
+        self.assertNotEqual(done.returncode, 0)
+        self.fails(1, "missing", *LM, "--data", "missing", cwd=self.folder)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,204 @@
+/*
+ * The folder that a run takes: the next number, or after a restart the one that
+ * the attempt before has left.
+ */
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "testing.h"
+#include "train/keep.h"
+
+static char root[] = "/tmp/lockstep-keep-XXXXXX";
+
+static int remove_one(const char *path, const struct stat *info, int kind,
+                      struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return mkdtemp(root) != NULL && chdir(root) == 0 ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return chdir("/") == 0 ? nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS)
+                           : -1;
+}
+
+/* Each test begins with an empty folder, in no launcher's run. */
+static int start(void **state)
+{
+    (void)state;
+    (void)nftw("runs", remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    (void)nftw("mine", remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    unsetenv("LOCKSTEP_RESTART");
+    unsetenv("LOCKSTEP_RUN");
+    return 0;
+}
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    FILE *const file = fopen(lsi_path_in(folder, name).text, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A folder that a run of that name has left. */
+static void leave(const char *folder, const char *run, bool whole)
+{
+    lsi_keep keep = {.job = "lm", .folder_wanted = true};
+    assert_true(mkdir(folder, 0777) == 0);
+    keep.place = lsi_path_in(NULL, folder);
+    setenv("LOCKSTEP_RUN", run, 1);
+    assert_ok(lsi_keep_write_config(&keep, "train lm", json_object()));
+    if (whole)
+        write_file(folder, LSI_MODEL_FILE, "x");
+}
+
+static lsi_keep taken(const char *job)
+{
+    lsi_keep keep = {.job = job, .folder_wanted = true};
+    assert_ok(lsi_keep_open(&keep, 100, false));
+    assert_true(access(keep.place.text, F_OK) == 0);
+    return keep;
+}
+
+static const char *today(const char *job, int number)
+{
+    static char out[64];
+    char date[16];
+    const time_t now = time(NULL);
+    struct tm day;
+    assert_true(
+        strftime(date, sizeof(date), "%Y-%m-%d", localtime_r(&now, &day)) > 0);
+    snprintf(out, sizeof(out), "runs/%s-%s-%d", job, date, number);
+    return out;
+}
+
+static void the_first_number_that_is_free(void **state)
+{
+    (void)state;
+    const lsi_keep first = taken("lm");
+    assert_string_equal(first.place.text, today("lm", 1));
+    assert_true(first.made_parent && first.made_place);
+    assert_string_equal(taken("lm").place.text, today("lm", 2));
+    assert_string_equal(taken("images").place.text, today("images", 1));
+    assert_int_equal(rmdir(today("lm", 1)), 0);
+    const lsi_keep again = taken("lm");
+    assert_string_equal(again.place.text, today("lm", 1));
+    assert_false(again.made_parent);
+}
+
+static void what_has_not_begun_is_removed(void **state)
+{
+    (void)state;
+    lsi_keep keep = taken("lm");
+    write_file(keep.place.text, LSI_KEEP_METRICS, "");
+    lsi_keep_close(&keep);
+    assert_true(access("runs", F_OK) != 0);
+    keep = taken("lm");
+    assert_ok(lsi_keep_write_config(&keep, "train lm", json_object()));
+    lsi_keep_close(&keep);
+    assert_true(access(keep.place.text, F_OK) == 0);
+}
+
+/* The newest of this run and job that has no model yet. */
+static void a_restart_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("runs", 0777), 0);
+    leave("runs/lm-2026-01-30-9", "this", false);
+    leave("runs/lm-2026-01-30-10", "this", false);
+    leave("runs/lm-2026-01-30-11", "this", true);
+    leave("runs/lm-2026-01-30-12", "other", false);
+    leave("runs/images-2026-02-01-1", "this", false);
+    leave("runs/lm-2026-02-01-1x", "this", false);
+    leave("runs/lm-2026-02-01", "this", false);
+    setenv("LOCKSTEP_RUN", "this", 1);
+    assert_string_equal(taken("lm").place.text, today("lm", 1));
+    setenv("LOCKSTEP_RESTART", "1", 1);
+    const lsi_keep keep = taken("lm");
+    assert_string_equal(keep.place.text, "runs/lm-2026-01-30-10");
+    assert_false(keep.made_place);
+    setenv("LOCKSTEP_RUN", "new", 1);
+    assert_string_equal(taken("lm").place.text, today("lm", 2));
+    unsetenv("LOCKSTEP_RUN");
+    assert_string_equal(taken("lm").place.text, today("lm", 3));
+}
+
+static void assert_refused(const char *file, bool resumes, bool continues)
+{
+    lsi_keep keep = {.job = "lm",
+                     .folder_wanted = true,
+                     .folder = "mine",
+                     .resumes = resumes};
+    char text[64];
+    snprintf(text, sizeof(text), "'mine' holds '%s' of another run", file);
+    assert_error(lsi_keep_open(&keep, 100, continues), LS_ERR_STATE, text);
+    assert_true(access(lsi_path_in("mine", file).text, F_OK) == 0);
+}
+
+static void assert_taken(bool resumes, bool continues)
+{
+    lsi_keep keep = {.job = "lm",
+                     .folder_wanted = true,
+                     .folder = "mine",
+                     .resumes = resumes};
+    assert_ok(lsi_keep_open(&keep, 100, continues));
+    assert_string_equal(keep.model.text, "mine/" LSI_MODEL_FILE);
+}
+
+static void a_folder_with_a_result_is_left_alone(void **state)
+{
+    (void)state;
+    leave("mine", "this", false);
+    assert_refused(LSI_KEEP_CONFIG, false, false);
+    assert_taken(true, false);
+    setenv("LOCKSTEP_RESTART", "1", 1);
+    assert_taken(false, false);
+    setenv("LOCKSTEP_RUN", "other", 1);
+    assert_refused(LSI_KEEP_CONFIG, false, false);
+    write_file("mine", LSI_MODEL_FILE, "x");
+    setenv("LOCKSTEP_RUN", "this", 1);
+    assert_refused(LSI_MODEL_FILE, false, false);
+    assert_refused(LSI_MODEL_FILE, true, false);
+    assert_taken(true, true);
+}
+
+static void too_little_room(void **state)
+{
+    (void)state;
+    lsi_keep keep = {.job = "lm", .folder_wanted = true};
+    assert_error(lsi_keep_open(&keep, UINT64_C(1) << 60, false), LS_ERR_IO,
+                 "too little. The result needs 1064960 TiB; give another "
+                 "folder with --output-dir");
+    assert_true(access("runs", F_OK) != 0);
+    keep = (lsi_keep){.file = "no/such/folder/m"};
+    assert_error(lsi_keep_open(&keep, UINT64_C(1) << 60, false), LS_ERR_IO,
+                 "give another file with --save");
+    assert_true(access("no", F_OK) != 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_first_number_that_is_free, start),
+        cmocka_unit_test_setup(what_has_not_begun_is_removed, start),
+        cmocka_unit_test_setup(a_restart_goes_on, start),
+        cmocka_unit_test_setup(a_folder_with_a_result_is_left_alone, start),
+        cmocka_unit_test_setup(too_little_room, start),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
