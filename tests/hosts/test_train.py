@@ -1,5 +1,6 @@
-"""Training on 2 hosts with 2 ranks each ends with the weights of 1 with 4, and
-says so if the hosts do not share the folder of checkpoints."""
+"""Training on 2 hosts with 2 ranks each ends with the weights of 1 with 4, keeps
+them on the host of rank 0, and says so if the hosts do not share the folder of
+checkpoints."""
 
 import os
 import subprocess
@@ -40,6 +41,29 @@ class Train(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stdout, "rank 1: host h1 has no '/tmp/run/step-"
                                       "[0-9]+', which rank 0 sees")
+
+    def test_rank_0s_host_keeps_the_result(self):
+        with hosts.Hosts(2) as two:
+            done = subprocess.run(
+                two.mpirun(MPI, (1, 2), "sh", "-c", "mkdir -p /tmp/here; cd "
+                           '/tmp/here && exec "$0" "$@"', LOCKSTEP, "train",
+                           "cifar100", "--limit", "16", "--epochs", "1",
+                           "--batch-size", "4"),
+                env=two.environment(OMP_NUM_THREADS=1), timeout=100,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            first, other = (subprocess.run(
+                two.words(name, "find", "/tmp/here", "-type", "f"),
+                stdout=subprocess.PIPE, text=True, check=True).stdout
+                for name in ("h0", "h1"))
+        self.assertEqual(other, "")
+        folder, = {os.path.dirname(path) for path in first.split()}
+        self.assertRegex(folder, "^/tmp/here/runs/cifar100-[0-9-]+-1$")
+        self.assertEqual(sorted(map(os.path.basename, first.split())),
+                         ["metrics.jsonl", "model.safetensors", "run.json"])
+        self.assertIn(f"results go to '{folder[len('/tmp/here/'):]}'",
+                      done.stdout)
 
     def test_weights_are_the_same(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-train-") as folder:
