@@ -12,10 +12,11 @@ FILE (tests/expected_skips.txt) has a row for each skip that is expected:
     TEST | MACHINE | REASON
 
 TEST is a name, with * and ? as in a shell. MACHINE says where the skip is expected:
-`any`, `no root`, `no namespaces` (no network of its own can be made), `cpu FLAG` (a
-processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no installed Python
-module of that name: no reason under --all). REASON is a part of what the test prints;
-it may be empty.
+`any`, `no root`, `no namespaces` (no separate network can be made), `no user namespaces`
+(as in a chroot), `no control groups` (none can be made that limits CPUs and memory),
+`cpu FLAG` (a processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no
+installed Python module of that name: no reason under --all). REASON is a part of what
+the test prints; it may be empty.
 
 Exits with 1 if a skip is not expected.
 """
@@ -29,6 +30,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -55,13 +57,15 @@ def read_rows(path):
 
 
 def is_machine(machine):
-    return re.fullmatch(r"any|no root|no namespaces|cpu \w+|no module \w+", machine)
+    return machine in LACKS or re.fullmatch(r"any|no root|cpu \w+|no module \w+", machine)
 
 
 class Machine:
-    """What a machine is like; `cpuinfo` is the text of /proc/cpuinfo."""
+    """What a machine is like; `cpuinfo` is the text of /proc/cpuinfo, `cgroups` the
+    folder of its control groups."""
 
-    def __init__(self, cpuinfo, is_root, everything):
+    def __init__(self, cpuinfo, cgroups, is_root, everything):
+        self.cgroups = cgroups
         self.flags = set()
         for line in cpuinfo.splitlines():
             if line.startswith(("flags", "Features")):
@@ -75,21 +79,51 @@ class Machine:
             return name not in self.flags
         if kind == "no module":
             return not self.everything and not importlib.util.find_spec(name)
-        if machine == "no namespaces":
-            return not has_namespaces()
+        if machine in LACKS:
+            return LACKS[machine](self)
         return machine == "any" or not self.is_root
 
 
-@functools.lru_cache(maxsize=None)
-def has_namespaces():
+def fails(*command):
     try:
-        return subprocess.run(
-            ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "sh",
-             "-c", "ip link add v0 type veth peer name v1 && ip link add b0 type bridge"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            check=False).returncode == 0
+        return subprocess.run(command, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, check=False).returncode != 0
     except OSError:
-        return False
+        return True
+
+
+@functools.lru_cache(maxsize=None)
+def lacks_namespaces(_):
+    return fails("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "sh",
+                 "-c", "ip link add v0 type veth peer name v1 && ip link add b0 type bridge")
+
+
+@functools.lru_cache(maxsize=None)
+def lacks_user_namespaces(_):
+    return fails("unshare", "--user", "--map-root-user", "--mount", "true")
+
+
+@functools.lru_cache(maxsize=None)
+def lacks_control_groups(machine):
+    def limits(hierarchy, file):
+        try:
+            group = tempfile.mkdtemp(prefix="lockstep-test-",
+                                     dir=os.path.join(machine.cgroups, hierarchy))
+        except OSError:
+            return False
+        found = os.path.exists(os.path.join(group, file))
+        os.rmdir(group)
+        return found
+
+    return not (limits("", "cpu.max") or limits("cpu", "cpu.cfs_quota_us")) or \
+        not (limits("", "memory.max") or limits("memory", "memory.limit_in_bytes"))
+
+
+LACKS = {
+    "no namespaces": lacks_namespaces,
+    "no user namespaces": lacks_user_namespaces,
+    "no control groups": lacks_control_groups,
+}
 
 
 def skips_in(path):
@@ -153,10 +187,11 @@ def main():
     parser.add_argument("--all", action="store_true",
                         help="a missing Python module is no reason")
     parser.add_argument("--cpuinfo", default="/proc/cpuinfo", help=argparse.SUPPRESS)
+    parser.add_argument("--cgroups", default="/sys/fs/cgroup", help=argparse.SUPPRESS)
     parser.add_argument("junit", nargs="+")
     asked = parser.parse_args()
     with open(asked.cpuinfo, encoding="utf-8") as file:
-        machine = Machine(file.read(), os.geteuid() == 0, asked.all)
+        machine = Machine(file.read(), asked.cgroups, os.geteuid() == 0, asked.all)
     try:
         rows = read_rows(asked.list)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 import os
 import unittest
+import unittest.mock
 
 from gate import GateTest
 
@@ -61,6 +62,27 @@ class Skips(GateTest):
             self.fails("hosts_run")
         else:
             self.assertIn("no root: hosts_run", self.passes())
+
+    def test_namespaces(self):
+        for status, expected in ((1, True), (0, False)):
+            self.write("bin/unshare", f"#!/bin/sh\nexit {status}\n")
+            os.chmod(self.path("bin/unshare"), 0o755)
+            path = self.path("bin") + ":" + os.environ["PATH"]
+            for kind in ("no namespaces", "no user namespaces"):
+                self.given([f"sandbox | {kind} | no mounts"],
+                           SKIPPED.format("sandbox", "no mounts here"))
+                with unittest.mock.patch.dict(os.environ, PATH=path):
+                    if expected:
+                        self.assertIn(f"{kind}: sandbox", self.passes())
+                    else:
+                        self.fails("no mounts here: sandbox")
+
+    def test_control_groups(self):
+        """The row counts on machines where no folder of control groups is."""
+        self.given(["quota | no control groups | no group"],
+                   SKIPPED.format("quota", "no group here"))
+        self.more = ["--cgroups", self.path("nonesuch")]
+        self.assertIn("no control groups: quota", self.passes())
 
     def test_module(self):
         """A missing module is a reason, but not under `./dev test all`."""

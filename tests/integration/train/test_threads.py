@@ -91,6 +91,8 @@ class Threads(unittest.TestCase):
              (mount or "cpu" in open(f"{CGROUP}/cgroup.subtree_control",
                                      encoding="ascii").read().split())),
             (None, None, None))
+        if folder is None:
+            self.skipTest("no control group can limit the CPUs here")
         try:
             made = tempfile.mkdtemp(prefix="lockstep-test-", dir=folder)
             self.addCleanup(os.rmdir, made)
