@@ -34,6 +34,13 @@ FIRST = r"""
 set -e
 echo "$NAME" >/proc/sys/kernel/hostname
 ip link set lo up
+if [ ! -e /etc/hosts ]; then # a bare system; the next /dev/shm hides this one
+    mount -t tmpfs etc /dev/shm
+    mkdir /dev/shm/upper /dev/shm/work
+    mount -t overlay -o lowerdir=/etc,upperdir=/dev/shm/upper,workdir=/dev/shm/work \
+        etc /etc
+    touch /etc/hosts
+fi
 mount -t tmpfs shm /dev/shm
 echo "$ADDRESSES" >/dev/shm/hosts
 mount --bind /dev/shm/hosts /etc/hosts
