@@ -76,6 +76,8 @@ static const row rows[] = {
     {{{"LOCKSTEP_LOG", "loud"}}, LS_OK, "using warn of error, warn"},
     /* Only the launcher asks. */
     {{{"LOCKSTEP_SSH", "nonesuch"}}, LS_OK, NULL},
+    /* Only the program reads its rates of this machine. */
+    {{{"XDG_CACHE_HOME", "not/absolute"}}, LS_OK, NULL},
     {{{"HWLOC_XMLFILE", "nonesuch"}}, LS_OK, NULL},
     {{{"HWLOC_SYNTHETIC", "nonsense"}}, LS_OK, NULL},
     {{{"OMP_NUM_THREADS", "many"}}, LS_OK, NULL},
