@@ -22,6 +22,18 @@
 
 #define CHECK_OK(call) CHECK((call) == LS_OK)
 
+/*
+ * That something takes less than so many seconds, which `took` says when it has
+ * played it. It has five tries, as a busy machine may hold up any of them.
+ */
+#define CHECK_QUICK(took, seconds)                                             \
+    do {                                                                       \
+        int tries_ = 5;                                                        \
+        while (tries_ > 0 && !((took) < (seconds)))                            \
+            tries_--;                                                          \
+        CHECK(tries_ > 0 && #took " < " #seconds);                             \
+    } while (0)
+
 typedef void rank_fn(ls_group *group, void *argument);
 
 /* Runs fn on `size` threads, each with its group; closes the groups. */

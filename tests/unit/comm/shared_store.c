@@ -117,6 +117,14 @@ const ls_store *new_shared_store(void)
     return &store;
 }
 
+int count_shared_store(void)
+{
+    lock();
+    const int n = table->n;
+    unlock();
+    return n;
+}
+
 void let_shared_store_overwrite(void)
 {
     table->overwrites = true;

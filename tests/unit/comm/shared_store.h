@@ -10,6 +10,9 @@
 /* An empty one, instead of the one before. It aborts if a key is set twice. */
 const ls_store *new_shared_store(void);
 
+/* How many keys have been set. */
+int count_shared_store(void);
+
 /* A key may be set again from now on. */
 void let_shared_store_overwrite(void);
 
