@@ -209,16 +209,42 @@ static void all_get_what_all_send(void **state)
         }
 }
 
+/* Whether these two are missed by each of the others. */
+static bool play_without_two(double seconds)
+{
+    player players[] = {{.rank = 0, .size = 5, .calls = 1, .seconds = seconds},
+                        {.rank = 2, .size = 5, .calls = 1, .seconds = seconds},
+                        {.rank = 4, .size = 5, .calls = 1, .seconds = seconds}};
+    char text[96];
+    bool named = true;
+    play_all(players, 3);
+    snprintf(text, sizeof(text),
+             "2 of 5 ranks have not come within %g s: rank 1, rank 3", seconds);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(players[i].status, LS_ERR_TIMEOUT);
+        named = named && strstr(players[i].said, text) != NULL;
+    }
+    return named;
+}
+
+/*
+ * On a busy machine some time can be too short for another rank to come at all,
+ * so what is said counts only if no longer time changes that.
+ */
+static void expect_with_time(bool (*is_good)(double), void **state)
+{
+    static const double seconds[] = {0.3, 1.2, 4.8};
+    bool good = false;
+    for (size_t i = 0; i < TEST_COUNT(seconds) && !good; i++) {
+        forget(state);
+        good = is_good(seconds[i]);
+    }
+    assert_true(good);
+}
+
 static void those_who_do_not_come_are_named(void **state)
 {
-    player players[] = {{.rank = 0, .size = 5, .calls = 1, .seconds = 0.3},
-                        {.rank = 2, .size = 5, .calls = 1, .seconds = 0.3},
-                        {.rank = 4, .size = 5, .calls = 1, .seconds = 0.3}};
-    (void)state;
-    play_all(players, 3);
-    for (int i = 0; i < 3; i++)
-        assert_says(&players[i], LS_ERR_TIMEOUT,
-                    "2 of 5 ranks have not come within 0.3 s: rank 1, rank 3");
+    expect_with_time(play_without_two, state);
 }
 
 static void rank_0_may_be_missing(void **state)
@@ -260,13 +286,12 @@ static void two_of_a_rank_are_told(void **state)
                         "two processes are rank 1");
 }
 
-/* Who comes as a rank that is there already leaves another one missing. */
-static void two_of_a_rank_and_none_of_another(void **state)
+/* Whether one of two that come as the same rank hears of the other. */
+static bool play_a_rank_twice(double seconds)
 {
-    player players[] = {{.rank = 0, .size = 2, .calls = 1, .seconds = 0.3},
-                        {.rank = 0, .size = 2, .calls = 1, .seconds = 0.3}};
+    player players[] = {{.rank = 0, .size = 2, .calls = 1, .seconds = seconds},
+                        {.rank = 0, .size = 2, .calls = 1, .seconds = seconds}};
     int told = 0;
-    (void)state;
     play_all(players, 2);
     for (int i = 0; i < 2; i++) {
         if (players[i].status == LS_ERR_MISMATCH) {
@@ -277,7 +302,13 @@ static void two_of_a_rank_and_none_of_another(void **state)
             assert_says(&players[i], LS_ERR_TIMEOUT, "rank 1");
         }
     }
-    assert_true(told > 0);
+    return told > 0;
+}
+
+/* Who comes as a rank that is there already leaves another one missing. */
+static void two_of_a_rank_and_none_of_another(void **state)
+{
+    expect_with_time(play_a_rank_twice, state);
 }
 
 static void other_lengths_are_told(void **state)
