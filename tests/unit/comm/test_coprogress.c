@@ -205,7 +205,8 @@ static void between_nodes_too(void **state)
 
 /*
  * Rank 0 sleeps in one group and is awaited in the other again and again: each
- * of its sleeps must end by a bell, or this takes a slice a time.
+ * of its sleeps must end by a bell, or this takes a slice a time. A busy
+ * machine may hold up some of the turns, but not most of them.
  */
 static void be_needed_while_asleep(ls_group *group, void *argument)
 {
@@ -213,10 +214,10 @@ static void be_needed_while_asleep(ls_group *group, void *argument)
     const int rank = ls_group_rank(group);
     ls_request *request = NULL;
     pair p = open_pair(group);
-    int word = 0;
-    const uint64_t begin = lsi_clock_ns();
+    int word = 0, quick = 0;
     (void)argument;
     for (int i = 0; i < TURNS; i++) {
+        const uint64_t begin = lsi_clock_ns();
         if (rank == 0) {
             CHECK_OK(ls_isend(p.g, p.out, LONG / 4, LS_F32, 1, &request));
             CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 1));
@@ -228,8 +229,9 @@ static void be_needed_while_asleep(ls_group *group, void *argument)
             CHECK_OK(ls_recv(p.g, p.in, LONG / 4, LS_F32, 0));
             CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0));
         }
+        quick += lsi_clock_ns() - begin < LSI_SLICE_NS / 2;
     }
-    CHECK(lsi_clock_ns() - begin < TURNS * LSI_SLICE_NS / 2);
+    CHECK(quick > TURNS / 2);
     close_pair(&p);
 }
 
