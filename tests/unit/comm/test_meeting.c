@@ -87,23 +87,34 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-static void they_say_whom_they_wait_for(void **state)
+/* Whether all say it. */
+static bool wait_in_vain(void)
 {
-    char text[TEXT_BYTES];
-    (void)state;
-    setenv("LOCKSTEP_TIMEOUT", "5.5", 1);
+    char two[TEXT_BYTES], first[TEXT_BYTES];
     job without_two = start("two", 1 << 0 | 1 << 2);
     job without_first = start("first", 1 << 1 | 1 << 2 | 1 << 3);
-    end(&without_two, text);
-    assert_int_equal(
-        count(text, "lockstep[0] warn: 2 of 4 ranks have joined; missing 1, 3"),
-        1);
-    assert_int_equal(count(text, "LS_ERR_TIMEOUT: time is up, and 2 of 4 ranks "
-                                 "have joined; missing 1, 3. Were"),
-                     2);
-    end(&without_first, text);
-    assert_int_equal(count(text, "warn: rank 0 of 4 has not come yet"), 1);
-    assert_int_equal(count(text, "waited in vain for rank 0"), 3);
+    end(&without_two, two);
+    end(&without_first, first);
+    return count(two, "lockstep[0] warn: 2 of 4 ranks have joined; missing 1, "
+                      "3") == 1 &&
+           count(two, "LS_ERR_TIMEOUT: time is up, and 2 of 4 ranks have "
+                      "joined; missing 1, 3. Were") == 2 &&
+           count(first, "warn: rank 0 of 4 has not come yet") == 1 &&
+           count(first, "waited in vain for rank 0") == 3;
+}
+
+/*
+ * Three tries: where the machine is busy one may come so late that another does
+ * not hear any more what it says.
+ */
+static void they_say_whom_they_wait_for(void **state)
+{
+    bool good = false;
+    (void)state;
+    setenv("LOCKSTEP_TIMEOUT", "5.5", 1);
+    for (int try = 0; try < 3 && !good; try++)
+        good = wait_in_vain();
+    assert_true(good);
     unsetenv("LOCKSTEP_TIMEOUT");
 }
 
