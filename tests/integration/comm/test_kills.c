@@ -45,6 +45,9 @@ typedef struct outcome {
 static const lsi_rng_key key = {20, 26};
 static uint64_t n_kills = 18;
 
+/* Seconds to meet in. */
+static const double timeout_s = 1.5;
+
 static double seconds(void)
 {
     struct timespec now;
@@ -129,16 +132,18 @@ static uint64_t calls_of(uint64_t job)
                                     : 4000;
 }
 
-static void be_rank(uint64_t job, int rank, int size, outcome *out)
+static void be_rank(uint64_t job, int rank, int size, double timeout,
+                    outcome *out)
 {
     ls_group *group = NULL;
     float *data = calloc(2 * LONGEST, sizeof(float));
-    char name[64];
+    char name[64], seconds_text[32];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(seconds_text, sizeof(seconds_text), "%g", timeout);
     snprintf(name, sizeof(name), "kills-%ld-%llu", (long)getppid(),
              (unsigned long long)job);
     setenv("LOCKSTEP_JOB", name, 1);
-    setenv("LOCKSTEP_TIMEOUT", "1.5", 1); /* for one that never came */
+    setenv("LOCKSTEP_TIMEOUT", seconds_text, 1); /* for one that never came */
     set_int("RANK", rank);
     set_int("WORLD_SIZE", size);
     ls_status status = ls_group_from_env(&group);
@@ -158,24 +163,27 @@ static void be_rank(uint64_t job, int rank, int size, outcome *out)
 typedef struct job {
     uint64_t number;
     int size, victim;
+    double timeout; /* seconds */
     pid_t pids[MOST_RANKS];
     double killed_at;
     outcome *outcomes; /* of its ranks, shared with them */
 } job;
 
-static job start(uint64_t number, outcome *outcomes)
+static job start(uint64_t number, double timeout, outcome *outcomes)
 {
     static const int sizes[] = {2, 4, 8};
     job started = {.number = number,
                    .size = sizes[number / MOMENTS % 3],
+                   .timeout = timeout,
                    .outcomes = outcomes};
+    memset(outcomes, 0, MOST_RANKS * sizeof(*outcomes));
     started.victim =
         (int)lsi_rng_below(key, number, 1 << 20, (uint64_t)started.size);
     for (int r = 0; r < started.size; r++) {
         started.pids[r] = fork();
         CHECK(started.pids[r] >= 0);
         if (started.pids[r] == 0)
-            be_rank(number, r, started.size, &outcomes[r]);
+            be_rank(number, r, started.size, timeout, &outcomes[r]);
     }
     return started;
 }
@@ -195,23 +203,22 @@ typedef struct tally {
     double slowest;              /* to say so */
 } tally;
 
-static void check_survivor(const job *target, const outcome *found, tally *sum)
+/* Whether it has named the victim, and in time. */
+static bool is_right(const job *target, const outcome *found, tally *sum)
 {
     const double took = found->at - target->killed_at;
-    assert_int_equal(found->named, target->victim);
-    if (found->status == LS_ERR_TIMEOUT) { /* a second more for the meeting */
-        assert_int_equal(target->outcomes[target->victim].status, 0);
-        assert_true(took < 3.0);
-        return;
-    }
-    assert_int_equal(found->status, LS_ERR_PEER_DEAD);
-    assert_true(took < 2.0);
+    if (found->named != target->victim)
+        return false;
+    if (found->status == LS_ERR_TIMEOUT) /* a second more for the meeting */
+        return target->outcomes[target->victim].status == 0 &&
+               took < target->timeout + 1.5;
     sum->slowest = took > sum->slowest ? took : sum->slowest;
+    return found->status == LS_ERR_PEER_DEAD && took < 2.0;
 }
 
-static void check(const job *target, tally *sum)
+static bool check(const job *target, tally *sum)
 {
-    int dead = 0, missing = 0;
+    int dead = 0, missing = 0, wrong = 0;
     wait_process(target->pids[target->victim]);
     for (int r = 0; r < target->size; r++) {
         const outcome *found = &target->outcomes[r];
@@ -220,28 +227,46 @@ static void check(const job *target, tally *sum)
         assert_int_equal(wait_process(target->pids[r]), 0);
         if (found->status == LS_OK)
             continue; /* all its calls were done before */
-        check_survivor(target, found, sum);
+        wrong += !is_right(target, found, sum);
         dead += found->status == LS_ERR_PEER_DEAD;
         missing += found->status == LS_ERR_TIMEOUT;
     }
     sum->dead += dead != 0;
     sum->missing += dead == 0 && missing != 0;
     sum->finished += dead + missing == 0;
+    return wrong == 0;
+}
+
+/*
+ * On a busy machine a survivor can be late, and others can miss one that gets
+ * no CPU before time is up. So what goes wrong counts only if it does so again,
+ * alone and with more time.
+ */
+static void check_or_repeat(job *target, tally *sum)
+{
+    bool right = check(target, sum);
+    for (int try = 0; try < 2 && !right; try++) {
+        fprintf(stderr, "job %llu is wrong, with %g s\n",
+                (unsigned long long)target->number, target->timeout);
+        *target = start(target->number, 4 * target->timeout, target->outcomes);
+        strike(target);
+        right = check(target, sum);
+    }
+    assert_true(right);
 }
 
 static void kill_some(uint64_t first, outcome (*outcomes)[MOST_RANKS],
                       tally *sum)
 {
     job jobs[AT_ONCE];
-    memset(outcomes, 0, AT_ONCE * sizeof(outcomes[0]));
     for (uint64_t i = 0; i < AT_ONCE; i++)
-        jobs[i] = start(first + i, outcomes[i]);
+        jobs[i] = start(first + i, timeout_s, outcomes[i]);
     for (uint64_t moment = 0; moment < MOMENTS; moment++)
         for (int i = 0; i < AT_ONCE; i++)
             if (jobs[i].number % MOMENTS == moment)
                 strike(&jobs[i]);
     for (int i = 0; i < AT_ONCE; i++)
-        check(&jobs[i], sum);
+        check_or_repeat(&jobs[i], sum);
 }
 
 static void survivors_name_the_dead(void **state)
