@@ -18,10 +18,9 @@ static void ticks_become_times(void **state)
     assert_int_equal(lsi_ticks_to_ns(1000, early, early), 50000);
 }
 
-/* Between two looks at the clock, give or take what a look costs. */
-static void ticks_are_the_time(void **state)
+/* Whether they lie between two looks at the clock, give or take 10 ms. */
+static bool ticks_lie_between_looks(void)
 {
-    (void)state;
     const lsi_instant early = lsi_instant_now();
     const uint64_t before = lsi_clock_ns();
     const uint64_t ticks = lsi_ticks();
@@ -29,7 +28,17 @@ static void ticks_are_the_time(void **state)
     while (lsi_clock_ns() - after < 20000000)
         continue;
     const uint64_t ns = lsi_ticks_to_ns(ticks, early, lsi_instant_now());
-    assert_in_range(ns, before - 10000000, after + 10000000);
+    return ns >= before - 10000000 && ns <= after + 10000000;
+}
+
+/* Five tries: a thread may lose its CPU between ticks and clock. */
+static void ticks_are_the_time(void **state)
+{
+    bool good = false;
+    (void)state;
+    for (int try = 0; try < 5 && !good; try++)
+        good = ticks_lie_between_looks();
+    assert_true(good);
 }
 
 static void the_wall_clock_is_that_of_the_system(void **state)
