@@ -293,6 +293,22 @@ static bool ends_within(int fd, int ms)
     return false;
 }
 
+/*
+ * Whether the server ends a connection that sends this long before one that
+ * says nothing. It has five tries, as the machine may be busy.
+ */
+static bool ends_at_once(const service *s, const void *sent, size_t bytes)
+{
+    bool ends = false;
+    for (int try = 0; try < 5 && !ends; try++) {
+        const int fd = dial(s);
+        assert_true(send(fd, sent, bytes, MSG_NOSIGNAL) > 0);
+        ends = ends_within(fd, 2000);
+        close(fd);
+    }
+    return ends;
+}
+
 static void test_strangers(void **state)
 {
     (void)state;
@@ -303,33 +319,26 @@ static void test_strangers(void **state)
     service s;
     ls_store store;
     int fds[MANY];
-    unsigned char frame[LSI_FRAME_HEADER_BYTES + 1];
+    unsigned char frame[LSI_FRAME_HEADER_BYTES + 1 + 8];
     if (!lsi_hmac_is_there())
         skip();
     start(&s, SECRET);
-    for (size_t i = 0; i < TEST_COUNT(words); i++) {
-        const int fd = dial(&s);
-        assert_true(send(fd, words[i], strlen(words[i]), MSG_NOSIGNAL) > 0);
-        assert_true(ends_within(fd, 2000));
-        close(fd);
-    }
+    for (size_t i = 0; i < TEST_COUNT(words); i++)
+        assert_true(ends_at_once(&s, words[i], strlen(words[i])));
     /* A request before the handshake, and a length beyond what is allowed. */
     (void)lsi_frame_header(LSI_FRAME_GET, "k", 8, frame);
-    frame[LSI_FRAME_HEADER_BYTES] = 'k';
+    memcpy(frame + LSI_FRAME_HEADER_BYTES, "k12345678", 9);
     for (int i = 0; i < 2; i++) {
-        const int fd = dial(&s);
         frame[9] = i == 0 ? 0 : 0xff;
-        assert_true(send(fd, frame, sizeof(frame), MSG_NOSIGNAL) > 0);
-        assert_true(send(fd, "12345678", 8, MSG_NOSIGNAL) > 0);
-        assert_true(ends_within(fd, 2000));
-        close(fd);
+        assert_true(ends_at_once(&s, frame, sizeof(frame)));
     }
     /* Many that say nothing do not keep others away. */
     for (int i = 0; i < MANY; i++)
         fds[i] = dial(&s);
     assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
-    assert_true(ends_within(fds[0], 2000)); /* made room */
-    assert_true(ends_within(fds[MANY - 1], 5000));
+    assert_true(ends_within(fds[0], 30000)); /* made room */
+    assert_false(ends_within(fds[MANY - 1], 0));
+    assert_true(ends_within(fds[MANY - 1], 30000));
     assert_ok(store.set(store.context, "k", "v", 1));
     for (int i = 0; i < MANY; i++)
         close(fds[i]);
@@ -353,7 +362,8 @@ static void test_strangers_of_one_address(void **state)
     lsi_link_open(&slow, dial_from(&s, INADDR_LOOPBACK + 1), 5);
     for (int i = 0; i < MANY; i++)
         fds[i] = dial(&s);
-    assert_true(ends_within(fds[0], 2000)); /* made room */
+    assert_true(ends_within(fds[0], 30000)); /* made room */
+    assert_false(ends_within(fds[MANY - 1], 0));
     greet(&slow, SECRET);
     lsi_link_close(&slow);
     for (int i = 0; i < MANY; i++)
