@@ -37,7 +37,7 @@ class OverSsh(ProgramTest):
         self.agent = self.script("agent", AGENT)
         self.env = environment(**{MARK: self.mark})
         self.addCleanup(lambda: self.assertTrue(
-            wait_until(lambda: not processes(self.mark), 3),
+            wait_until(lambda: not processes(self.mark)),
             processes(self.mark)))
 
     def script(self, name, text):
@@ -142,7 +142,7 @@ class Ends(OverSsh):
     def test_the_front_is_killed(self):
         process = self.started()
         process.kill()
-        self.assertTrue(wait_until(lambda: not processes(self.mark), 2),
+        self.assertTrue(wait_until(lambda: not processes(self.mark)),
                         processes(self.mark))
 
     def test_what_stands_on_a_host_is_killed(self):
@@ -155,7 +155,7 @@ class Ends(OverSsh):
             status, _, errors = self.ended(process)
             self.assertNotEqual(status, 0)
             self.assertIn("lockstep: ", errors)
-            self.assertTrue(wait_until(lambda: not processes(self.mark), 2),
+            self.assertTrue(wait_until(lambda: not processes(self.mark)),
                             processes(self.mark))
 
 
