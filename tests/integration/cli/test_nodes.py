@@ -44,7 +44,7 @@ class Nodes(ProgramTest):
         self.addCleanup(self.nothing_left)
 
     def nothing_left(self):
-        self.assertTrue(wait_until(lambda: not left(self.mark), 5),
+        self.assertTrue(wait_until(lambda: not left(self.mark)),
                         left(self.mark))
 
     def node(self, *words, nodes="2", ranks=1, env=None, flags=()):
@@ -70,6 +70,15 @@ class Nodes(ProgramTest):
         supervisor, = children(process.pid)
         self.assertTrue(wait_until(lambda: children(supervisor)))
         return supervisor, children(supervisor)
+
+    def serves(self):
+        """Whether somebody listens at the endpoint."""
+        address = ("localhost", int(self.endpoint.split(":")[1]))
+        try:
+            socket.create_connection(address, 1).close()
+            return True
+        except OSError:
+            return False
 
 
 class Threads(Nodes):
@@ -188,14 +197,7 @@ class Meeting(Nodes):
     def test_garbage_at_the_endpoint(self):
         first = self.node("echo $RANK", env={"LOCKSTEP_SECRET": SECRET})
         address = ("localhost", int(self.endpoint.split(":")[1]))
-
-        def connects():
-            try:
-                socket.create_connection(address, 1).close()
-                return True
-            except OSError:
-                return False
-        self.assertTrue(wait_until(connects))
+        self.assertTrue(wait_until(self.serves))
         socks = [socket.create_connection(address, 5) for _ in range(300)]
         for i, sock in enumerate(socks):
             try:
@@ -232,12 +234,12 @@ class Meeting(Nodes):
 
 class Failures(Nodes):
     def test_first_failure_is_everybodys(self):
-        script = "[ $RANK != 2 ] || exit 7; exec sleep 60"
+        script = "[ $RANK != 2 ] || exit 7; exec sleep 600"
         begin = time.monotonic()
         launchers = [self.node(script, ranks=2, flags=("--grace", "0.1"))
                      for _ in range(2)]
         _, errors = self.all_end(launchers, 7)
-        self.assertLess(time.monotonic() - begin, 20)
+        self.assertLess(time.monotonic() - begin, 50)
         for text in errors:
             self.assertRegex(text, r"rank 2 on host \S+ \(node 1, pid \d+\) "
                              r"ended with exit status 7")
@@ -258,22 +260,25 @@ class Failures(Nodes):
         """Of either node, its supervisor or the process in front of it."""
         for who in range(2):
             for is_supervisor in (False, True):
-                launchers = [self.node("exec sleep 60", flags=(
-                    "--grace", "0.2", "--node-rank", str(k)))
-                    for k in range(2)]
-                supervisor, _ = self.ranks_of(launchers[who])
-                self.ranks_of(launchers[1 - who])
-                os.kill(supervisor if is_supervisor else launchers[who].pid,
-                        signal.SIGKILL)
-                begin = time.monotonic()
-                status, _, errors = self.ended(launchers[1 - who])
-                self.assertLess(time.monotonic() - begin, 5)
-                self.assertEqual(status, 1, errors)
-                self.assertRegex(errors, "node 0 at localhost:\\d+ is lost"
-                                 if who == 0 and is_supervisor else
-                                 rf"\(node {who}\) is lost: ")
-                launchers[who].wait(10)
-                self.nothing_left()
+                self.with_more_time(lambda _, w=who, i=is_supervisor:
+                                    self.killed_launcher(w, i))
+
+    def killed_launcher(self, who, is_supervisor):
+        launchers = [self.node("exec sleep 60", flags=(
+            "--grace", "0.2", "--node-rank", str(k))) for k in range(2)]
+        supervisor, _ = self.ranks_of(launchers[who])
+        self.ranks_of(launchers[1 - who])
+        os.kill(supervisor if is_supervisor else launchers[who].pid,
+                signal.SIGKILL)
+        begin = time.monotonic()
+        status, _, errors = self.ended(launchers[1 - who])
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(status, 1, errors)
+        self.assertRegex(errors, "node 0 at localhost:\\d+ is lost"
+                         if who == 0 and is_supervisor else
+                         rf"\(node {who}\) is lost: ")
+        launchers[who].wait(60)
+        self.nothing_left()
 
     def test_killed_while_waiting(self):
         for k in range(2):
@@ -288,7 +293,10 @@ class Failures(Nodes):
                       for k in range(2)], 0)
 
     def test_silent_launcher(self):
-        flags = ("--monitor-interval", "0.02", "--grace", "0.2")
+        self.with_more_time(self.silent_launcher, (1, 4))
+
+    def silent_launcher(self, seconds):
+        flags = ("--monitor-interval", str(0.02 * seconds), "--grace", "0.2")
         launchers = [self.node("exec sleep 60", flags=flags)]
         self.assertTrue(wait_until(lambda: children(launchers[0].pid)))
         launchers.append(self.node("exec sleep 60", flags=flags))
@@ -297,7 +305,7 @@ class Failures(Nodes):
         os.kill(supervisor, signal.SIGSTOP)
         status, _, errors = self.ended(launchers[0])
         self.assertEqual(status, 1, errors)
-        self.assertIn("is lost: nothing came from it for 1 s", errors)
+        self.assertIn(f"is lost: nothing came from it for {seconds} s", errors)
         os.kill(supervisor, signal.SIGCONT)
         status, _, errors = self.ended(launchers[1])
         self.assertEqual(status, 1, errors)
@@ -323,18 +331,23 @@ class Failures(Nodes):
             self.all_end(launchers, 128 + stopped)
 
     def test_request_while_waiting(self):
-        launchers = [self.node("true", nodes=3) for _ in range(2)]
-        for launcher in launchers:
-            self.assertTrue(wait_until(lambda: children(launcher.pid)))
-        time.sleep(0.5)  # until both have joined
-        launchers[1].send_signal(signal.SIGTERM)
-        self.all_end(launchers, 143)
+        def play(factor):
+            launchers = [self.node("true", nodes=3) for _ in range(2)]
+            for launcher in launchers:
+                self.assertTrue(wait_until(lambda: children(launcher.pid)))
+            time.sleep(0.5 * factor)  # until both have joined
+            launchers[1].send_signal(signal.SIGTERM)
+            self.all_end(launchers, 143)
+        self.with_more_time(play)
 
     def test_timeout(self):
-        launchers = [self.node("exec sleep 60", flags=(
-            "--grace", "0.2", *(("--timeout", "0.7") if k == 0 else ())))
-            for k in range(2)]
-        self.all_end(launchers, 124)
+        def play(factor):
+            launchers = [self.node("exec sleep 60", flags=(
+                "--grace", "0.2",
+                *(("--timeout", str(0.7 * factor)) if k == 0 else ())))
+                for k in range(2)]
+            self.all_end(launchers, 124)
+        self.with_more_time(play)
 
 
 class Restarts(Nodes):
@@ -382,12 +395,16 @@ class Restarts(Nodes):
     def test_goes_on_with_fewer(self):
         script = ("echo $LOCKSTEP_RESTART $RANK $WORLD_SIZE;"
                   "[ $LOCKSTEP_RESTART = 1 ] || exec sleep 60")
-        launchers = self.killed_node(
-            "2:3", ("--rdzv-conf", "last_call_timeout=0.3"), script)
-        out, errors = self.all_end(launchers[:2], 0)
-        self.assertEqual(out, [["0 0 3", "1 0 2"], ["0 1 3", "1 1 2"]])
-        self.assertRegex(errors[0], r"host \S+ \(node 2\) is lost: ")
-        self.assertIn("restart 1 of 1: waiting 0.3 s", errors[0])
+
+        def play(factor):
+            last = f"{0.3 * factor:g}"
+            launchers = self.killed_node(
+                "2:3", ("--rdzv-conf", f"last_call_timeout={last}"), script)
+            out, errors = self.all_end(launchers[:2], 0)
+            self.assertEqual(out, [["0 0 3", "1 0 2"], ["0 1 3", "1 1 2"]])
+            self.assertRegex(errors[0], r"host \S+ \(node 2\) is lost: ")
+            self.assertIn(f"restart 1 of 1: waiting {last} s", errors[0])
+        self.with_more_time(play)
 
     def test_a_node_takes_the_place(self):
         script = ("echo $LOCKSTEP_RESTART $RANK $WORLD_SIZE;"
@@ -400,10 +417,14 @@ class Restarts(Nodes):
         self.assertRegex(errors[0], "1 of 2 are there|takes part from the next")
 
     def test_nobody_takes_the_place(self):
-        launchers = self.killed_node(
-            "2", ("--rdzv-conf", "join_timeout=2"), "exec sleep 60")
-        _, (errors,) = self.all_end(launchers[:1], 1)
-        self.assertIn("given up: after 2 s there are 1 of 2 nodes", errors)
+        def play(factor):
+            most = 2 * factor
+            launchers = self.killed_node(
+                "2", ("--rdzv-conf", f"join_timeout={most}"), "exec sleep 60")
+            _, (errors,) = self.all_end(launchers[:1], 1)
+            self.assertIn(f"given up: after {most} s there are 1 of 2 nodes",
+                          errors)
+        self.with_more_time(play)
 
 
 class LostEndpoint(Nodes):
@@ -427,7 +448,7 @@ class LostEndpoint(Nodes):
 
     def gone(self, front, supervisor):
         """Both have ended, so the endpoint's port is free again."""
-        front.wait(10)
+        front.wait(60)
         self.assertTrue(wait_until(lambda: not is_running(supervisor)))
 
     def started(self, nodes, *flags):
@@ -465,7 +486,7 @@ class LostEndpoint(Nodes):
                          for k in range(2))
         self.assertTrue(wait_until(lambda: self.connected() == 2))
         os.kill(children(first.pid)[0], signal.SIGKILL)
-        first.wait(10)
+        first.wait(60)
         launchers = [second] + [self.one(k, "3", "--max-restarts", "1")
                                 for k in (0, 2)]
         for launcher in launchers:
@@ -489,22 +510,25 @@ class LostEndpoint(Nodes):
         self.all_end((first, second), 0)
 
     def test_nobody_comes_back(self):
-        for nodes in ("2", "1:2"):
+        def play(factor, nodes):
+            most = f"{0.7 * factor:g}"
             launchers = self.started(nodes, "--max-restarts", "1",
-                                     "--rdzv-conf", "join_timeout=0.7")
+                                     "--rdzv-conf", f"join_timeout={most}")
             self.kill(launchers)
             _, (errors,) = self.all_end(launchers[1:], 1)
             self.assertEqual(errors.count(
                 f"given up: cannot reach the endpoint {self.endpoint} within "
-                "0.7 s (--rdzv-conf join_timeout): Connection refused"), 1)
+                f"{most} s (--rdzv-conf join_timeout): Connection refused"), 1)
             self.nothing_left()
+        for nodes in ("2", "1:2"):
+            self.with_more_time(lambda factor, n=nodes: play(factor, n))
 
     def test_no_restart_is_left(self):
-        launchers = self.started("2")
+        launchers = self.started("2", "--rdzv-conf", "join_timeout=50")
         self.kill(launchers)
         begin = time.monotonic()
         _, (errors,) = self.all_end(launchers[1:], 1)
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(time.monotonic() - begin, 40)
         self.assertNotIn("join_timeout", errors)
 
     def test_asked_to_end_meanwhile(self):
@@ -521,31 +545,38 @@ class LostEndpoint(Nodes):
 
     def test_ending_on_purpose_ends_all(self):
         """Nobody waits for a launcher that has not been killed."""
-        launchers = [self.one(k, "3", "--max-restarts", "1", *more)
-                     for k, more in ((0, ("--timeout", "1.5")), (1, ()))]
-        _, errors = self.all_end(launchers, 124)
-        self.assertRegex(errors[1], r"the launcher of host \S+ \(node 0\) has "
-                         "ended")
+        def play(factor):
+            launchers = [self.one(k, "3", "--max-restarts", "1", *more)
+                         for k, more in ((0, ("--timeout", str(1.5 * factor))),
+                                         (1, ()))]
+            _, errors = self.all_end(launchers, 124)
+            self.assertRegex(errors[1], r"the launcher of host \S+ \(node 0\) "
+                             "has ended")
+        self.with_more_time(play)
 
 
 class Refusals(Nodes):
     def refused(self, message, *flags, nodes="2", env=None, status=1):
-        """A second launcher is, in less than a second; the first waits on."""
-        begin = time.monotonic()
-        launcher = self.node("true", nodes=nodes, flags=flags, env=env)
-        got, _, errors = self.ended(launcher)
-        self.assertEqual(got, status, errors)
-        self.assertEqual(errors.count("\n"), 1, errors)
-        self.assertTrue(errors.startswith("lockstep: "), errors)
-        self.assertIn(message, errors)
-        self.assertLess(time.monotonic() - begin, 2)  # busy machines
+        """A second launcher is, in less than two seconds at one of five tries,
+        as the machine may be busy; the first waits on."""
+        for _ in range(5):
+            begin = time.monotonic()
+            launcher = self.node("true", nodes=nodes, flags=flags, env=env)
+            got, _, errors = self.ended(launcher)
+            self.assertEqual(got, status, errors)
+            self.assertEqual(errors.count("\n"), 1, errors)
+            self.assertTrue(errors.startswith("lockstep: "), errors)
+            self.assertIn(message, errors)
+            took = time.monotonic() - begin
+            if took < 2:
+                return
+        self.fail(f"the last try has taken {took:.1f} s")
 
     def test_strangers_of_a_job(self):
         secret = {"LOCKSTEP_SECRET": SECRET}
         first = self.node("true", env=secret, flags=(
             "--node-rank", "0", "--rdzv-id", "mine"))
-        self.assertTrue(wait_until(lambda: children(first.pid)))
-        time.sleep(0.3)  # until it serves
+        self.assertTrue(wait_until(self.serves))
         other = ("--rdzv-id", "mine", "--node-rank")
         self.refused("the secret is not that of the endpoint", *other, "1",
                      env={"LOCKSTEP_SECRET": SECRET + "x"})
@@ -560,12 +591,15 @@ class Refusals(Nodes):
         self.all_end([first, second], 0)
 
     def test_duplicate_and_superfluous(self):
+        self.with_more_time(self.duplicate_and_superfluous)
+
+    def duplicate_and_superfluous(self, factor):
         first = self.node("exec sleep 60", nodes=3, flags=(
             "--node-rank", "0", "--grace", "0.1"))
         second = self.node("exec sleep 60", nodes=3, flags=(
             "--node-rank", "1", "--grace", "0.1"))
         self.assertTrue(wait_until(lambda: children(second.pid)))
-        time.sleep(0.5)  # until they have joined
+        time.sleep(0.5 * factor)  # until they have joined
         self.refused("--node-rank 1 is that of host ", "--node-rank", "1",
                      nodes="3")
         third = self.node("exec sleep 60", nodes=3, flags=("--grace", "0.1"))
