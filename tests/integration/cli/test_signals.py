@@ -254,10 +254,10 @@ class Signals(SignalTest):
         self.assertEqual(self.ended(process)[0], 128 + signal.SIGTERM)
         self.assertFalse(is_running(rank))
 
-    def started_with_a_timeout(self):
+    def started_with_a_timeout(self, seconds):
         process = self.started("trap 'exit 7' USR1; echo ready;"
                                "while :; do sleep 0.02; done",
-                               "--timeout", "2", ranks=1)
+                               "--timeout", str(seconds), ranks=1)
         supervisor, = children(process.pid)
         rank, = children(supervisor)
         return process, supervisor, rank
@@ -269,21 +269,25 @@ class Signals(SignalTest):
         self.assertNotIn("timeout", errors)
 
     def test_a_stop_of_the_job_does_not_count(self):
-        process, _, rank = self.started_with_a_timeout()
-        process.send_signal(signal.SIGTSTP)
-        self.assertTrue(wait_until(lambda: self.state(rank) == "T"))
-        time.sleep(2.5)
-        process.send_signal(signal.SIGCONT)
-        self.goes_on(process)
+        def play(factor):
+            process, _, rank = self.started_with_a_timeout(2 * factor)
+            process.send_signal(signal.SIGTSTP)
+            self.assertTrue(wait_until(lambda: self.state(rank) == "T"))
+            time.sleep(2.5 * factor)
+            process.send_signal(signal.SIGCONT)
+            self.goes_on(process)
+        self.with_more_time(play)
 
     def test_a_pause_of_all_processes_does_not_count(self):
-        process, supervisor, rank = self.started_with_a_timeout()
-        for pid in (supervisor, rank):
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(2.5)
-        for pid in (rank, supervisor):
-            os.kill(pid, signal.SIGCONT)
-        self.goes_on(process)
+        def play(factor):
+            process, supervisor, rank = self.started_with_a_timeout(2 * factor)
+            for pid in (supervisor, rank):
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(2.5 * factor)
+            for pid in (rank, supervisor):
+                os.kill(pid, signal.SIGCONT)
+            self.goes_on(process)
+        self.with_more_time(play)
 
     def test_stopped_ranks_end_too(self):
         process = self.start("run", "-n", "2", "--grace", "0.1", "--", "sh",
@@ -305,13 +309,15 @@ class Requests(SignalTest):
         return process, [process.pid, supervisor, *children(supervisor)]
 
     def test_one_sent_to_every_process_is_one(self):
-        for turned in (False, True):
-            process, everyone = self.savers()
+        def play(factor, turned):
+            process, everyone = self.savers(seconds=factor)
             for pid in reversed(everyone) if turned else everyone:
                 os.kill(pid, signal.SIGTERM)
             status, out, errors = self.ended(process)
             self.assertEqual((status, errors), (0, ""))
             self.assertEqual(out, ["saved", "saved", "saving", "saving"])
+        for turned in (False, True):
+            self.with_more_time(lambda factor, t=turned: play(factor, t))
 
     def test_one_sent_twice_at_once_is_one(self):
         """As timeout(1) does: to its child, then to its child's group."""
@@ -344,12 +350,15 @@ class Requests(SignalTest):
             self.assertEqual(errors, "lockstep: ended by SIGTERM\n")
 
     def test_ranks_that_get_it_before_the_launcher(self):
-        process, (_, _, *ranks) = self.savers("143", grace=2, seconds=5)
-        os.kill(ranks[1], signal.SIGTERM)
-        self.assertTrue(wait_until(lambda: not is_running(ranks[1])))
-        process.send_signal(signal.SIGTERM)
-        status, out, _ = self.ended(process)
-        self.assertEqual((status, out), (143, ["saved", "saving"]))
+        def play(factor):
+            process, (_, _, *ranks) = self.savers(
+                "143", grace=2 * factor, seconds=5 * factor)
+            os.kill(ranks[1], signal.SIGTERM)
+            self.assertTrue(wait_until(lambda: not is_running(ranks[1])))
+            process.send_signal(signal.SIGTERM)
+            status, out, _ = self.ended(process)
+            self.assertEqual((status, out), (143, ["saved", "saving"]))
+        self.with_more_time(play, (1, 4))
 
     def test_who_fails_while_others_save_is_named(self):
         process, _ = self.savers("5")

@@ -48,15 +48,17 @@ class Standstill(ProgramTest):
             lambda: not any(is_running(pid) for pid in pids)))
 
     def test_timeout(self):
-        process, ranks = self.endless("-n", "2", "--timeout", "1", "--grace",
-                                      "0.1")
-        status, _, errors = self.ended(process)
-        self.assertEqual(status, 124)
-        self.assertEqual(errors,
-                         "lockstep: timeout: 2 of 2 ranks did not end in 1 s\n"
-                         "lockstep: output is lost: for 0.1 s nobody has read "
-                         "it\n")
-        self.assert_gone(ranks)
+        def play(seconds):
+            process, ranks = self.endless("-n", "2", "--timeout", str(seconds),
+                                          "--grace", "0.1")
+            status, _, errors = self.ended(process)
+            self.assertEqual(status, 124)
+            self.assertEqual(
+                errors, "lockstep: timeout: 2 of 2 ranks did not end in "
+                f"{seconds} s\nlockstep: output is lost: for 0.1 s nobody has "
+                "read it\n")
+            self.assert_gone(ranks)
+        self.with_more_time(play)
 
     def test_request_to_end(self):
         process, ranks = self.endless("--grace", "0.1")
