@@ -145,8 +145,12 @@ class Kernels(ProfileTest):
 
 class Ranks(ProfileTest):
     def test_a_slow_rank_is_named(self):
-        """200 ms in one rank's backward, in 19 of 20 steps at least."""
-        done = self.call("run", "-n", "3", "--", SLOW_RANK, "21", "1", "200",
+        """200 ms in one rank's backward, in 19 of 20 steps at least; on a busy
+        machine, which slows others as well, it needs more to be the slowest."""
+        self.with_more_time(lambda factor: self.slow_rank(200 * factor))
+
+    def slow_rank(self, ms):
+        done = self.call("run", "-n", "3", "--", SLOW_RANK, "21", "1", str(ms),
                          env=environment(LOCKSTEP_TRACE=self.traces("t"),
                                          OMP_NUM_THREADS=1))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -157,15 +161,15 @@ class Ranks(ProfileTest):
         self.assertGreaterEqual(len(named), 19)
         # A busy machine may add to any one of them, and never takes away.
         took = sorted(step["phase_ms"] for step in named)
-        self.assertGreaterEqual(took[0], 199)
-        self.assertLess(took[len(took) // 2], 400)
+        self.assertGreaterEqual(took[0], ms - 1)
+        self.assertLess(took[len(took) // 2], 2 * ms)
         self.assertIn("Rank 1 was the slowest in", found["answers"]["slowest"])
         self.assertIn("because of backward", found["answers"]["slowest"])
         # Its own range, and where it lies.
         own = self.profile("t", "--range", "stumble", "--rank", "1")
         total = own["rows"][-1]["total_ms"]
-        self.assertGreaterEqual(total, 20 * 199)
-        self.assertLess(total, 20 * 400)
+        self.assertGreaterEqual(total, 20 * (ms - 1))
+        self.assertLess(total, 20 * 2 * ms)
 
     def overlap(self, strategy):
         self.train(strategy, "--steps", "8", "--strategy", strategy)

@@ -8,8 +8,9 @@ import unittest
 
 from program import LOCKSTEP, ProgramTest, children, wait_until
 
+STEPS = 40
 LM = ("train", "lm", "--size", "tiny", "--batch-size", "2", "--context", "32",
-      "--threads", "1", "--steps", "40", "--validate-batches", "2")
+      "--threads", "1", "--steps", str(STEPS), "--validate-batches", "2")
 
 
 def digest(path):
@@ -48,25 +49,29 @@ class Restarts(ProgramTest):
         done = self.call(*self.train(*flags, **more))
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def killed_until_done(self, name, kills):
-        process = self.start(*self.train(name=name))
+    def killed_until_done(self, name, kills, *flags):
+        process = self.start(*self.train(*flags, name=name))
         for i in range(kills):
             mark = 5 * (2 * i + 1)
             wait_until(lambda: max(self.steps_saved(name), default=0) >= mark
-                       or process.poll() is not None, 60)
+                       or process.poll() is not None, 100)
             pids = ranks_of(process, 2)
             self.assertEqual(len(pids), 2, "the job ended before the kill")
             os.kill(pids[i % 2], signal.SIGKILL)
-            wait_until(lambda: not set(pids) & set(ranks_of(process, 2)), 30)
+            wait_until(lambda: not set(pids) & set(ranks_of(process, 2)))
         return self.ended(process)
 
     def test_bits_are_those_of_an_undisturbed_run(self):
-        status, _, errors = self.killed_until_done("a", 2)
+        self.with_more_time(lambda factor: self.same_bits(STEPS * factor))
+
+    def same_bits(self, steps):
+        flags = ("--steps", str(steps))
+        status, _, errors = self.killed_until_done("a", 2, *flags)
         self.assertEqual(status, 0, errors)
         self.assertEqual(errors.count("all ranks start again"), 2, errors)
         self.assertIn("resumed after step", errors)
         self.assertEqual(errors.count("was killed by signal 9"), 2, errors)
-        self.trains(name="b", restarts=0)
+        self.trains(*flags, name="b", restarts=0)
         self.assertEqual(digest(self.path("a.st")), digest(self.path("b.st")))
 
     def test_another_runs_checkpoints_are_left_alone(self):
