@@ -25,7 +25,7 @@ import hosts
 
 LOCKSTEP = os.environ["LOCKSTEP"]
 RANKS = (2, 2)
-TIMEOUT = 3
+TIMEOUT = 3  # seconds
 # Each rank's words go to a file: a cut link does not carry them.
 RANK = 'exec "$@" 2>"$LOG/${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}"'
 PATIENT = {"openmpi": ["--enable-recovery"], "mpich": [], "ucx": []}
@@ -61,6 +61,7 @@ class Job:
 
     def __init__(self, two, folder, flags):
         self.two, self.folder, self.flags = two, folder, flags
+        self.timeout = TIMEOUT * flags.factor
         self.said = open(os.path.join(folder, "launcher"), "w+",
                          encoding="utf-8")
         words = ("sh", "-c", RANK, "rank", LOCKSTEP, "bench", "all-reduce",
@@ -68,7 +69,7 @@ class Job:
         self.launcher = subprocess.Popen(
             two.mpirun(flags.mpi, RANKS, *words,
                        options=PATIENT[flags.mpi] if flags.patient else []),
-            env=two.environment(LOG=folder, LOCKSTEP_TIMEOUT=TIMEOUT,
+            env=two.environment(LOG=folder, LOCKSTEP_TIMEOUT=self.timeout,
                                 LOCKSTEP_RECORD=self.records()),
             stdin=subprocess.DEVNULL, stdout=self.said,
             stderr=subprocess.STDOUT)
@@ -103,7 +104,8 @@ class Job:
     def survivors_say(self, patterns, silent):
         """Each ends in time and its words match; how long the last took.
         Of the `silent` ones nothing is expected."""
-        begin, most = time.monotonic(), TIMEOUT + self.flags.patience
+        begin = time.monotonic()
+        most = self.timeout + self.flags.factor * self.flags.patience
         until(lambda: not any(program(self.pids[r]) for r in patterns), most,
               lambda: f"not all have ended: {self.words()}")
         took = time.monotonic() - begin
@@ -127,14 +129,14 @@ class Job:
               f"doctor said: {done.stdout}")
 
     def launcher_names(self, pid):
-        until(lambda: f"PID {pid} RUNNING AT h1" in read(self.said.name), 5,
+        until(lambda: f"PID {pid} RUNNING AT h1" in read(self.said.name), 30,
               lambda: f"the launcher said: {read(self.said.name)}")
 
     def nothing_is_left(self):
         self.launcher.kill()
         self.launcher.wait()
         self.said.close()
-        until(lambda: not any(map(program, self.pids.values())), 5,
+        until(lambda: not any(map(program, self.pids.values())), 30,
               lambda: f"some of the ranks {self.pids} are left")
         for name in self.two.names:
             found = subprocess.run(
@@ -212,9 +214,20 @@ def once(fault, flags):
             took = FAULTS[fault](job)
             job.nothing_is_left()
             mark = two.environment()["LOCKSTEP_HOSTS"]
-        until(lambda: not hosts.left(mark), 5,
+        until(lambda: not hosts.left(mark), 30,
               lambda: f"processes {hosts.left(mark)} are left")
         return took
+
+
+def some_times(fault, flags):
+    """Once, or with more time if that goes wrong: the machine may be busy."""
+    for flags.factor in [4 ** k for k in range(flags.tries)]:
+        try:
+            return once(fault, flags)
+        except Failure as reason:
+            if flags.factor == 4 ** (flags.tries - 1):
+                raise
+            print(f"{fault}: {reason}", file=sys.stderr)
 
 
 def main():
@@ -224,6 +237,8 @@ def main():
                         choices=("openmpi", "mpich", "ucx"))
     parser.add_argument("--patience", type=float, default=2, metavar="S",
                         help="how long after the timeout (default 2 s)")
+    parser.add_argument("--tries", type=int, default=1, metavar="N",
+                        help="with 4 times the time each (default 1)")
     parser.add_argument("--patient", action="store_true",
                         help="the launcher is to leave the others alone")
     parser.add_argument("--fault", action="append", choices=FAULTS,
@@ -235,7 +250,7 @@ def main():
         times = []
         for i in range(flags.repeat):
             try:
-                times.append(once(fault, flags))
+                times.append(some_times(fault, flags))
             except Failure as reason:
                 failed += 1
                 print(f"{fault} {i}: {reason}", file=sys.stderr)
