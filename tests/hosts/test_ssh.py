@@ -25,6 +25,8 @@ import time
 import hosts
 
 LOCKSTEP = os.environ["LOCKSTEP"]
+# By how much all times are longer that may be too short on a busy machine.
+PATIENCE = float(os.environ.get("LOCKSTEP_TEST_PATIENCE", "1"))
 MARK = "LOCKSTEP_TEST_MARK"
 PROGRAM = "sleep 300 & (setsid sleep 300 &); echo up $RANK; while :; do sleep 9; done"
 RANKS = {2: (1, 1, 0), 4: (2, 1, 1), 8: (3, 3, 2)}
@@ -42,7 +44,7 @@ def check(condition, what):
 
 
 def until(condition, seconds, what):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not condition():
         check(time.monotonic() < end, what() if callable(what) else what)
         time.sleep(0.01)
@@ -100,9 +102,10 @@ class Job:
 
     def end(self, seconds):
         try:
-            status = self.process.wait(seconds)
+            status = self.process.wait(PATIENCE * seconds)
         except subprocess.TimeoutExpired:
-            raise Broken(f"it has not ended after {seconds} s") from None
+            raise Broken("it has not ended after "
+                         f"{PATIENCE * seconds:g} s") from None
         until(lambda: not self.processes(), 2,
               lambda: f"left: {self.processes()}")
         return status

@@ -9,6 +9,9 @@ import time
 LOCKSTEP = os.environ["LOCKSTEP"]
 MARK = "LOCKSTEP_SOAK"
 
+# By how much all times are longer that may be too short on a busy machine.
+PATIENCE = float(os.environ.get("LOCKSTEP_TEST_PATIENCE", "1"))
+
 
 class Broken(Exception):
     """A promise that does not hold."""
@@ -20,7 +23,7 @@ def check(condition, what):
 
 
 def until(condition, seconds, what):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while not condition():
         check(time.monotonic() < end, what)
         time.sleep(0.005)
@@ -79,7 +82,8 @@ class Job:
         self.mark = secrets.token_hex(8)
         self.said = os.path.join(folder, f"said-{self.mark}")
         env = dict(os.environ, **{MARK: self.mark},
-                   LOCKSTEP_TIMEOUT=str(timeout), OMP_NUM_THREADS="1", **more)
+                   LOCKSTEP_TIMEOUT=f"{PATIENCE * timeout:g}",
+                   OMP_NUM_THREADS="1", **more)
         with open(self.said, "wb") as out:
             self.process = subprocess.Popen(
                 [*before, LOCKSTEP, *words], stdin=subprocess.DEVNULL, stdout=out,
@@ -129,9 +133,10 @@ class Job:
     def end(self, seconds):
         """Its status; nothing of it may be left."""
         try:
-            status = self.process.wait(seconds)
+            status = self.process.wait(PATIENCE * seconds)
         except subprocess.TimeoutExpired:
-            raise Broken(f"it has not ended after {seconds} s") from None
+            raise Broken("it has not ended after "
+                         f"{PATIENCE * seconds:g} s") from None
         until(lambda: not self.pids(), 2, "processes are left")
         return status
 

@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "hosts"))
 
 import hosts  # noqa: E402
-from job import LOCKSTEP, Broken, Job, check, read, until  # noqa: E402
+from job import LOCKSTEP, PATIENCE, Broken, Job, check, read, until  # noqa: E402
 
 PROGRAM = """
 sleep 300 &
@@ -77,7 +77,7 @@ class Round:
             jobs[k] = Job(self.folder, [
                 "run", "--nnodes", str(self.nodes), "--node-rank", str(k),
                 "--rdzv-endpoint", endpoint, "-n", str(self.ranks[k]),
-                "--rdzv-conf", "join_timeout=2", "--grace", "0.3",
+                "--rdzv-conf", f"join_timeout={2 * PATIENCE:g}", "--grace", "0.3",
                 "--max-restarts", str(self.restarts), "--", "sh", "-c",
                 PROGRAM], before=before, LOCKSTEP_SECRET="x" * 20)
         self.jobs = [jobs[k] for k in range(self.nodes)]

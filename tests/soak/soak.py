@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from job import LOCKSTEP, Broken, Growth, Job, check, read, until
+from job import LOCKSTEP, PATIENCE, Broken, Growth, Job, check, read, until
 
 RANKS = os.environ["SOAK_RANKS"]
 STEPS = 12
@@ -35,7 +35,7 @@ MODEL = ["--d-model", "32", "--layers", "1", "--heads", "2", "--context", "16",
          "--batch-size", "2", "--steps", str(STEPS), "--lr", "0.01"]
 IMAGES = ["--threads", "1", "--limit", "64", "--epochs", "2", "--batch-size", "4"]
 STRATEGIES = ["bucketed", "flat", "zero1", "shared"]
-TIMEOUT = 2  # of a collective, in seconds
+TIMEOUT = 2  # of a collective, in seconds, without patience
 
 
 class Round:
@@ -109,7 +109,7 @@ class Round:
         self.ready(job, ranks)
         pids = job.pids()
         job.send(pids, signal.SIGSTOP)
-        time.sleep(1.6)
+        time.sleep(1.6 * PATIENCE)
         job.send(pids, signal.SIGCONT)
         check(job.end(10) == 0, "a pause has ended it")
 
