@@ -50,6 +50,17 @@ def run(size, work, expect=None, timeout=60):
         raise AssertionError(f"exit statuses {got}")
 
 
+def some_times(play):
+    """play(factor), and if it goes wrong again with more time: a busy machine
+    may keep a process from its CPU for long."""
+    for factor in (1, 4, 16):
+        try:
+            return play(factor)
+        except AssertionError:
+            if factor == 16:
+                raise
+
+
 def data(rank, shape, dtype):
     """Small whole numbers: sums and products are exact."""
     n = int(np.prod(shape))
@@ -383,7 +394,7 @@ class Groups(unittest.TestCase):
             with self.assertRaisesRegex(lockstep.PeerDeadError, "rank 1 "):
                 group.barrier()
             self.assertLess(time.monotonic() - then, 2)
-        run(3, work, [0, -signal.SIGKILL, 0])
+        some_times(lambda _: run(3, work, [0, -signal.SIGKILL, 0]))
 
     def test_late(self):
         def work(group):
@@ -394,7 +405,7 @@ class Groups(unittest.TestCase):
             else:
                 with self.assertRaisesRegex(TimeoutError, "rank 1 "):
                     group.barrier()
-        run(2, work, timeout=0.5)
+        some_times(lambda factor: run(2, work, timeout=0.5 * factor))
 
     def test_interrupt(self):
         """Ctrl-C ends a wait at once, and abort those of the others."""
@@ -403,10 +414,10 @@ class Groups(unittest.TestCase):
                 with self.assertRaisesRegex(lockstep.AbortedError, "rank 1 "):
                     group.recv(np.empty(1), 1)
                 return
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
             signal.signal(signal.SIGALRM, signal.default_int_handler)
             then = time.monotonic()
             with self.assertRaises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
                 group.barrier() if how == "wait" else group.probe(0)
             self.assertLess(time.monotonic() - then, 5)
             group.abort()
