@@ -94,13 +94,15 @@ static bool receives(pid_t pid)
  * its parent's: a copy that is young, or that blocks signals as posix_spawn
  * does. What reaches it now could meet the default action after its exec.
  */
-static bool is_becoming(pid_t pid, bool blocks)
+static bool is_becoming(pid_t pid)
 {
     static const double young_seconds = 0.05;
-    char own[4096], other[4096];
+    char status[4096], own[4096], other[4096];
     lsi_process_stat stat;
-    if (!lsi_process_stat_read(pid, &stat))
+    if (lsi_process_file(pid, "status", status, sizeof(status)) == 0 ||
+        !lsi_process_stat_read(pid, &stat))
         return true;
+    const bool blocks = has_signal(status, "\nSigBlk:");
     const size_t n = lsi_process_file(pid, "cmdline", own, sizeof(own));
     if (n != lsi_process_file(stat.parent, "cmdline", other, sizeof(other)) ||
         memcmp(own, other, n) != 0)
@@ -108,14 +110,16 @@ static bool is_becoming(pid_t pid, bool blocks)
     return blocks || lsi_process_seconds(&stat) < young_seconds;
 }
 
+/*
+ * Handlers are looked at last: however long this process waits for a CPU, they
+ * are not those that another has had before its exec.
+ */
 static bool takes_signal(pid_t pid)
 {
     char status[4096];
-    if (lsi_process_file(pid, "status", status, sizeof(status)) == 0)
-        return false;
-    const bool blocks = has_signal(status, "\nSigBlk:");
-    return (has_signal(status, "\nSigCgt:") || receives(pid)) &&
-           !is_becoming(pid, blocks);
+    return !is_becoming(pid) &&
+           lsi_process_file(pid, "status", status, sizeof(status)) > 0 &&
+           (has_signal(status, "\nSigCgt:") || receives(pid));
 }
 
 /* ---- each rank ----------------------------------------------------------- */
