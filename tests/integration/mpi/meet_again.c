@@ -2,9 +2,10 @@
  * Meets the other ranks three times. The last rank closes each group later than
  * the others, which then hear it no more, and waits before it uses the next, so
  * that they look for those who have left. With an argument it does not come to
- * the second meeting.
+ * the second meeting for that many seconds, and ends.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,6 @@ static ls_status meet(ls_group **group)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
     for (int i = 0; i < 3; i++) {
         ls_group *group = NULL;
         if (meet(&group) != LS_OK) {
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
         const int is_last = ls_group_rank(group) == ls_group_size(group) - 1;
         ls_group_close(&group);
         if (argc > 1 && is_last)
-            (void)sleep(4); /* longer than the others wait */
+            (void)sleep((unsigned)strtoul(argv[1], NULL, 10));
     }
     return 0;
 }

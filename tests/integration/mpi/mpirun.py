@@ -54,7 +54,18 @@ def scene(ranks, name):
                {"LOCKSTEP_TIMEOUT": "20", "LOCKSTEP_MODULES": MODULES})
 
 
-def meet_again(ranks, seconds="10", *words):
+def meet_again(ranks, seconds=10, *words):
     """Runs meet_again.c."""
     return run(ranks, [os.environ["TEST_MEET_AGAIN"], *words],
-               {"LOCKSTEP_TIMEOUT": seconds, "LOCKSTEP_MODULES": MODULES})
+               {"LOCKSTEP_TIMEOUT": str(seconds), "LOCKSTEP_MODULES": MODULES})
+
+
+def miss_the_last(ranks, said):
+    """The last rank does not come again, and of whom this is said. Where others
+    need the CPUs, too, two seconds can be too short for the first meeting."""
+    for seconds in (2, 8, 24):
+        done = meet_again(ranks, seconds, str(2 * seconds))
+        assert done.returncode != 0
+        if said.format(seconds) in done.stderr:
+            return
+    raise AssertionError(done.stderr)

@@ -52,17 +52,15 @@ class OneHost(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_rank_that_does_not_come_again_is_named(self):
-        done = mpirun.meet_again([3], "2", "late")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("2 of 3 ranks have joined; missing 2", done.stderr)
+        mpirun.miss_the_last([3], "2 of 3 ranks have joined; missing 2")
 
     def test_who_starts_without_us_is_not_waited_for_for_ever(self):
         line = mpirun.command([1], [mpirun.LOCKSTEP, "demo", "hello"],
                               {"LOCKSTEP_TIMEOUT": "2"})
         since = time.monotonic()
-        done = subprocess.run([*line, ":", "-n", "1", "sleep", "20"],
+        done = subprocess.run([*line, ":", "-n", "1", "sleep", "60"],
                               capture_output=True, text=True, timeout=100)
-        self.assertLess(time.monotonic() - since, 10)
+        self.assertLess(time.monotonic() - since, 40)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("rank 0: the 2 ranks cannot meet by MPI", done.stderr)
         self.assertIn("its start is not over after 2 s", done.stderr)
