@@ -321,6 +321,7 @@ class Requests(SignalTest):
 
     def test_one_sent_twice_at_once_is_one(self):
         """As timeout(1) does: to its child, then to its child's group."""
+        ends = []
         for _ in range(10):
             process, _ = self.savers(ranks=1)
             since = time.monotonic()
@@ -329,9 +330,11 @@ class Requests(SignalTest):
             process.send_signal(signal.SIGTERM)
             in_time = time.monotonic() - since < 0.9
             status, out, _ = self.ended(process)
-            if in_time:
-                self.assertEqual((status, out), (0, ["saved"]))
+            if in_time and (status, out) == (0, ["saved"]):
                 return
+            # A launcher without a CPU may have received the second late.
+            ends += [(status, out)] if in_time else []
+        self.assertEqual(ends, [])
         self.skipTest("this machine is too slow to send two signals at once")
 
     def test_one_to_the_supervisor_counts_but_never_twice(self):
