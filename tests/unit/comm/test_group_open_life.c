@@ -33,7 +33,7 @@ static void start(int size, part *play, pid_t *pids)
         assert_true(pids[r] >= 0);
         if (pids[r] != 0)
             continue;
-        alarm(50);
+        alarm(is_sanitized ? 200 : 100);
         play(r, size);
         exit(0);
     }

@@ -49,7 +49,7 @@ static void start(const char *nodes, part *play, pid_t *pids)
         if (pids[r] != 0)
             continue;
         const char host[] = {nodes[r], '\0'};
-        alarm(50);
+        alarm(is_sanitized ? 200 : 100);
         setenv("LOCKSTEP_HOSTID", host, 1);
         play(r, size);
         exit(0); /* which leaves the wire */
