@@ -250,7 +250,7 @@ class Outputs(Benches):
             self.assertIn("1024", shown[2])
             process.send_signal(signal.SIGINT)
             rest = process.stdout.read()
-            self.assertNotEqual(process.wait(timeout=50), 0)
+            self.assertNotEqual(process.wait(100), 0)
             with open(path, encoding="utf-8") as file:
                 rows = json.load(file)["rows"]
         self.assertEqual([row["bytes"] for row in rows], [1024])
@@ -435,12 +435,12 @@ class Ddp(Benches):
             def told():
                 return os.pread(process.errors.fileno(), 1 << 16, 0).decode()
 
-            self.assertTrue(wait_until(lambda: "flat: " in told(), 50), told())
+            self.assertTrue(wait_until(lambda: "flat: " in told()), told())
             pids = [rank for child in children(process.pid)
                     for rank in children(child)]
             self.assertEqual(len(pids), 2)
             os.kill(pids[1], signal.SIGKILL)
-            self.assertNotEqual(process.wait(timeout=50), 0)
+            self.assertNotEqual(process.wait(100), 0)
             with open(path, encoding="utf-8") as file:
                 return json.load(file)["rows"], told()
 

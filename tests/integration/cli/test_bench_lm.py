@@ -111,7 +111,7 @@ class BenchLm(ProgramTest):
             shown = [process.stdout.readline() for _ in range(3)]
             self.assertIn("| tiny ", shown[2])
             process.send_signal(signal.SIGINT)
-            self.assertNotEqual(process.wait(timeout=50), 0)
+            self.assertNotEqual(process.wait(100), 0)
             told = os.pread(process.errors.fileno(), 1 << 16, 0).decode()
             self.assertIn("broke off after 1 row\n", told)
             with open(path, encoding="utf-8") as file:

@@ -270,7 +270,7 @@ class Report(ProgramTest):
                 return False
         with subprocess.Popen([LOCKSTEP, *words], env=environment(),
                               stderr=subprocess.PIPE, text=True) as process:
-            self.assertTrue(wait_until(begun, 40))
+            self.assertTrue(wait_until(begun))
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=50)
         with open(measured, encoding="utf-8") as file:

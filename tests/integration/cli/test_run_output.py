@@ -78,9 +78,9 @@ class Console(ProgramTest):
                     f"{folder}/$RANK; }}"), err=writing)
             os.close(writing)
             self.assertTrue(wait_until(lambda: all(
-                os.path.exists(f"{folder}/{r}") for r in (1, 2)), 30))
+                os.path.exists(f"{folder}/{r}") for r in (1, 2))))
             os.close(reading)
-            self.assertEqual(process.wait(30), 0)
+            self.assertEqual(process.wait(100), 0)
 
     def test_what_excludes_it(self):
         for flags in (["--tag-output"], ["-r", "3"], ["-t", "3"],
@@ -109,7 +109,7 @@ class Files(ProgramTest):
         process = self.start("run", "-n", str(ranks), "--log-dir", self.folder,
                              "--rdzv-id", "x", *flags, *shell(script),
                              out=subprocess.DEVNULL)
-        self.assertEqual(process.wait(40), 0)
+        self.assertEqual(process.wait(100), 0)
 
     def test_nothing_is_lost(self):
         script = ("seq 100000; seq 50000 >&2; head -c 1000000 /dev/zero; "

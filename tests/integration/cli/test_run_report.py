@@ -139,7 +139,7 @@ class Reports(ProgramTest):
         process = self.start("run", "--report", path, "--console", "rank0",
                              *shell(r"printf 'a\377b\n\001' >&2; exit 1"),
                              err=subprocess.DEVNULL)
-        self.assertEqual(process.wait(30), 1)
+        self.assertEqual(process.wait(100), 1)
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
         self.assertEqual(report["attempts"][0]["first_failure"]["stderr"],

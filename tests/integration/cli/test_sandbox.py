@@ -47,7 +47,7 @@ class Sandbox(ProgramTest):
         """Ranks are not bound then."""
         process = self.start("run", "-n", "2", "--", "echo", "here",
                              preexec_fn=lambda: deny(SCHED_GETAFFINITY))
-        self.assertTrue(wait_until(lambda: process.poll() is not None, 30))
+        self.assertTrue(wait_until(lambda: process.poll() is not None))
         self.assertEqual(self.ended(process), (0, ["here"] * 2, ""))
 
 
@@ -90,7 +90,7 @@ class NoProc(ProgramTest):
                                  "sleep 300 & echo $!;"
                                  "setsid sh -c 'echo $$; exec sleep 300' & "
                                  "read line", before=self.BEFORE)
-            self.assertTrue(wait_until(lambda: process.poll() is not None, 50))
+            self.assertTrue(wait_until(lambda: process.poll() is not None))
             status, out, errors = self.ended(process)
             self.assertEqual((status, len(out)), (1, 2), errors)
             for line in out:

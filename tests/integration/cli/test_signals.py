@@ -222,7 +222,7 @@ class Signals(SignalTest):
         def ask_again():
             process.send_signal(signal.SIGINT)
             return select.select([process.stdout], [], [], 0.1)[0]
-        self.assertTrue(wait_until(ask_again, 30))
+        self.assertTrue(wait_until(ask_again))
         status, out, _ = self.ended(process)
         self.assertEqual((status, out), (128 + signal.SIGKILL, ["no"]))
 

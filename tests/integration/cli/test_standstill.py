@@ -83,7 +83,7 @@ class Standstill(ProgramTest):
         self.assert_gone([int(process.stdout.readline()) for _ in range(2)])
         self.assertIsNone(process.poll())  # it waits for its reader
         self.assertIn(b"ended with exit status 7", self.read_until_end())
-        self.assertEqual(process.wait(30), 7)
+        self.assertEqual(process.wait(100), 7)
 
     def read_until_end(self):
         os.set_blocking(self.read_end, False)
@@ -117,7 +117,7 @@ class Standstill(ProgramTest):
         with os.fdopen(self.read_end, closefd=False) as file:
             self.assertEqual(file.read().splitlines(),
                              [f"[0] {i}" for i in range(1, lines + 1)])
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(100), 0)
 
     def test_a_pipe_that_does_not_block(self):
         os.set_blocking(self.write_end, False)
@@ -169,7 +169,7 @@ class Standstill(ProgramTest):
         with os.fdopen(self.read_end, closefd=False) as file:
             lines = sorted(int(line.split()[1]) for line in file)
         self.assertEqual(lines, sorted(2 * list(range(1, 51))))
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(100), 0)
 
     def test_a_terminal_that_stops_the_background(self):
         """stty tostop: the supervisor is not in the foreground."""

@@ -131,8 +131,7 @@ class Death(FailureTest):
             "--batch-size", "8", "--epochs", "100000", "--save", save,
             "--metrics", metrics)
         self.assertTrue(wait_until(
-            lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0,
-            30))
+            lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0))
         supervisor, = children(process.pid)
         ranks = children(supervisor)
         self.assertEqual(len(ranks), 3)
@@ -151,8 +150,7 @@ class Death(FailureTest):
             "train", "cifar100", "-n", "2", "--threads", "1", "--limit", "32",
             "--batch-size", "8", "--epochs", "100000", "--metrics", metrics)
         self.assertTrue(wait_until(
-            lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0,
-            30))
+            lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0))
         process.send_signal(signal.SIGINT)
         status, _, _ = self.ended(process)
         self.assertEqual(status, 128 + signal.SIGINT)

@@ -89,7 +89,7 @@ class ResumeTest(ProgramTest):
         """Starts it, and kills it so long after the condition came true."""
         process = self.start(*words)
         self.assertTrue(wait_until(
-            lambda: condition() or process.poll() is not None, 30))
+            lambda: condition() or process.poll() is not None))
         wait_until(lambda: False, pause)
         for pid in kill_all(process):
             self.assertTrue(wait_until(lambda pid=pid: not is_running(pid)))
@@ -494,7 +494,7 @@ class Refusals(ResumeTest):
         """The second is told who saves there; nothing of the first is lost."""
         endless = ("--epochs", "100000", *self.saving(), "--keep", "0")
         first = self.start(*self.words("first", *endless))
-        self.assertTrue(wait_until(lambda: steps(self.checkpoints, True), 30))
+        self.assertTrue(wait_until(lambda: steps(self.checkpoints, True)))
         for words in (endless, (*endless[:-1], "1"),
                       tuple(w for w in endless if w != "--resume")):
             before = steps(self.checkpoints, True)

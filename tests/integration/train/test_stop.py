@@ -80,7 +80,7 @@ class StopTest(test_resume.ResumeTest):
         if number == signal.SIGKILL:
             for pid in kill_all(process):
                 self.assertTrue(
-                    wait_until(lambda pid=pid: not is_running(pid), 20))
+                    wait_until(lambda pid=pid: not is_running(pid)))
             return process.returncode == 0
         self.send(process, number, target)
         status, _, said = self.ended(process)
@@ -150,13 +150,13 @@ class LanguageModel(StopTest):
         process = self.start(*self.words("slow", *words, ranks=1))
         self.assertTrue(wait_until(
             lambda: b"built-in" in self.said(process) or
-            b"to train" in self.said(process), 30))
+            b"to train" in self.said(process)))
         # In its first step, which takes minutes.
-        self.assertTrue(wait_until(lambda: self.catches(process.pid), 30))
+        self.assertTrue(wait_until(lambda: self.catches(process.pid)))
         os.kill(process.pid, signal.SIGINT)
         self.assertIsNone(process.poll())
         os.kill(process.pid, signal.SIGTERM)
-        self.assertEqual(process.wait(20), -signal.SIGTERM)
+        self.assertEqual(process.wait(60), -signal.SIGTERM)
         self.assertEqual(steps(self.checkpoints, False), [])
 
     def said(self, process):
@@ -173,7 +173,7 @@ class LanguageModel(StopTest):
         process = self.start(*self.words("out", "--steps", "200", ranks=1),
                              before=("sh", "-c", "trap '' HUP; exec \"$0\" "
                                      "\"$@\""))
-        self.assertTrue(wait_until(lambda: self.lines("out") > 0, 30))
+        self.assertTrue(wait_until(lambda: self.lines("out") > 0))
         os.kill(process.pid, signal.SIGHUP)
         self.assertEqual(self.ended(process)[0], 0)
 
