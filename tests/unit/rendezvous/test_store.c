@@ -23,6 +23,9 @@
 
 #define SECRET "a secret of the tests"
 
+/* Seconds, also for a busy machine. */
+enum { LONG = 60 };
+
 typedef struct service {
     lsi_store_server *server;
     pthread_t thread;
@@ -65,7 +68,7 @@ static void start(service *s, const char *secret)
     const lsi_store_owner owner = {s, hear, miss};
     lsi_store_refusal why;
     *s = (service){.stop = eventfd(0, EFD_CLOEXEC)};
-    assert_ok(lsi_store_serve(&e, secret, 5, &owner, &s->server, &why));
+    assert_ok(lsi_store_serve(&e, secret, LONG, &owner, &s->server, &why));
     snprintf(s->endpoint, sizeof(s->endpoint), "127.0.0.1:%d",
              lsi_store_server_port(s->server));
     assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
@@ -89,19 +92,19 @@ static void test_values(void **state)
     static char big[LSI_STORE_VALUE_BYTES], got[LSI_STORE_VALUE_BYTES];
     size_t bytes = sizeof(got);
     start(&s, NULL);
-    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &a));
-    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &b));
+    assert_ok(lsi_store_connect(s.endpoint, NULL, LONG, &a));
+    assert_ok(lsi_store_connect(s.endpoint, NULL, LONG, &b));
     memset(big, 'x', sizeof(big));
     assert_ok(a.set(a.context, "big", big, sizeof(big)));
-    assert_ok(b.get(b.context, "big", got, &bytes, 5));
+    assert_ok(b.get(b.context, "big", got, &bytes, LONG));
     assert_int_equal(bytes, sizeof(big));
     assert_memory_equal(got, big, sizeof(big));
     assert_ok(a.set(a.context, "big", "", 0));
-    assert_ok(b.get(b.context, "big", got, &bytes, 5));
+    assert_ok(b.get(b.context, "big", got, &bytes, LONG));
     assert_int_equal(bytes, 0);
     assert_ok(a.set(a.context, "word", "hello", 5));
     bytes = 4;
-    assert_error(b.get(b.context, "word", got, &bytes, 5), LS_ERR_ARGUMENT,
+    assert_error(b.get(b.context, "word", got, &bytes, LONG), LS_ERR_ARGUMENT,
                  "5 bytes, and there is room for 4");
     bytes = 5;
     assert_ok(b.get(b.context, "word", got, &bytes, 0));
@@ -195,18 +198,18 @@ static void test_secrets(void **state)
         skip();
     start(&s, SECRET);
     assert_error(
-        lsi_store_connect(s.endpoint, "another secret of it", 5, &store),
+        lsi_store_connect(s.endpoint, "another secret of it", LONG, &store),
         LS_ERR_MISMATCH, "the secret is not that of the endpoint");
-    assert_error(lsi_store_connect(s.endpoint, NULL, 5, &store),
+    assert_error(lsi_store_connect(s.endpoint, NULL, LONG, &store),
                  LS_ERR_MISMATCH, "asks for a secret: set LOCKSTEP_SECRET");
-    assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
+    assert_ok(lsi_store_connect(s.endpoint, SECRET, LONG, &store));
     lsi_store_disconnect(&store);
     stop(&s);
     start(&s, NULL);
-    assert_error(lsi_store_connect(s.endpoint, SECRET, 5, &store),
+    assert_error(lsi_store_connect(s.endpoint, SECRET, LONG, &store),
                  LS_ERR_MISMATCH, "has no secret, and this side has one");
     stop(&s);
-    assert_error(lsi_store_connect("192.0.2.1:9", NULL, 5, &store),
+    assert_error(lsi_store_connect("192.0.2.1:9", NULL, LONG, &store),
                  LS_ERR_MISMATCH, "not of this machine alone");
 }
 
@@ -231,7 +234,7 @@ static void test_serving(void **state)
     assert_int_equal(why, LSI_STORE_BUSY);
     stop(&s);
     ls_store store;
-    assert_error(lsi_store_connect(s.endpoint, NULL, 5, &store),
+    assert_error(lsi_store_connect(s.endpoint, NULL, LONG, &store),
                  LS_ERR_PEER_DEAD, "Connection refused");
 }
 
@@ -251,7 +254,7 @@ static void test_server_goes(void **state)
     char byte;
     size_t bytes = 1;
     start(&s, NULL);
-    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &store));
+    assert_ok(lsi_store_connect(s.endpoint, NULL, LONG, &store));
     assert_int_equal(pthread_create(&thread, NULL, leave, &s), 0);
     assert_error(store.get(store.context, "never", &byte, &bytes, 0),
                  LS_ERR_PEER_DEAD, "the rendezvous at 127.0.0.1:");
@@ -309,16 +312,36 @@ static bool ends_at_once(const service *s, const void *sent, size_t bytes)
     return ends;
 }
 
+enum { MANY = 300, TRIES = 5 };
+
+/*
+ * Many that say nothing: the first makes room. False if the last has ended,
+ * too, as those do who say nothing for some seconds; then the machine is busy.
+ */
+static bool dial_many(const service *s, int fds[MANY])
+{
+    for (int i = 0; i < MANY; i++)
+        fds[i] = dial(s);
+    assert_true(ends_within(fds[0], 60000));
+    return !ends_within(fds[MANY - 1], 0);
+}
+
+static void hang_up(const int fds[MANY])
+{
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+}
+
 static void test_strangers(void **state)
 {
     (void)state;
-    enum { MANY = 400 };
     static const char *const words[] = {
         "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02",
         "SSH-2.0-OpenSSH_9.2\r\n", "LsR2xxxxxxxxxxxx"};
     service s;
     ls_store store;
     int fds[MANY];
+    bool made_room = false;
     unsigned char frame[LSI_FRAME_HEADER_BYTES + 1 + 8];
     if (!lsi_hmac_is_there())
         skip();
@@ -333,70 +356,78 @@ static void test_strangers(void **state)
         assert_true(ends_at_once(&s, frame, sizeof(frame)));
     }
     /* Many that say nothing do not keep others away. */
-    for (int i = 0; i < MANY; i++)
-        fds[i] = dial(&s);
-    assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
-    assert_true(ends_within(fds[0], 30000)); /* made room */
-    assert_false(ends_within(fds[MANY - 1], 0));
-    assert_true(ends_within(fds[MANY - 1], 30000));
-    assert_ok(store.set(store.context, "k", "v", 1));
-    for (int i = 0; i < MANY; i++)
-        close(fds[i]);
-    lsi_store_disconnect(&store);
+    for (int try = 0; try < TRIES && !made_room; try++) {
+        made_room = dial_many(&s, fds);
+        assert_ok(lsi_store_connect(s.endpoint, SECRET, LONG, &store));
+        assert_true(ends_within(fds[MANY - 1], 60000));
+        assert_ok(store.set(store.context, "k", "v", 1));
+        hang_up(fds);
+        lsi_store_disconnect(&store);
+    }
+    assert_true(made_room);
     stop(&s);
 }
 
-static void greet(lsi_link *link, const char *secret);
+static ls_status try_to_greet(lsi_link *link, const char *secret);
 
 /* A slow host is not thrown out by one that connects without end. */
 static void test_strangers_of_one_address(void **state)
 {
     (void)state;
-    enum { MANY = 400 };
     service s;
     lsi_link slow;
+    bool greeted = false;
     int fds[MANY];
     if (!lsi_hmac_is_there())
         skip();
     start(&s, SECRET);
-    lsi_link_open(&slow, dial_from(&s, INADDR_LOOPBACK + 1), 5);
-    for (int i = 0; i < MANY; i++)
-        fds[i] = dial(&s);
-    assert_true(ends_within(fds[0], 30000)); /* made room */
-    assert_false(ends_within(fds[MANY - 1], 0));
-    greet(&slow, SECRET);
-    lsi_link_close(&slow);
-    for (int i = 0; i < MANY; i++)
-        close(fds[i]);
+    for (int try = 0; try < TRIES && !greeted; try++) {
+        lsi_link_open(&slow, dial_from(&s, INADDR_LOOPBACK + 1), LONG);
+        greeted = dial_many(&s, fds) && try_to_greet(&slow, SECRET) == LS_OK;
+        lsi_link_close(&slow);
+        hang_up(fds);
+    }
+    assert_true(greeted);
     stop(&s);
 }
 
 /* ---- messages --------------------------------------------------------- */
 
-static void await(lsi_link *link, lsi_frame *frame)
+static ls_status try_to_await(lsi_link *link, lsi_frame *frame)
 {
     bool got = false;
     ls_status received = LS_OK;
     struct pollfd polled = {.fd = link->fd, .events = POLLIN};
     for (;;) {
-        assert_ok(lsi_link_next(link, frame, &got));
+        LS_TRY(lsi_link_next(link, frame, &got));
         if (got)
-            return;
-        assert_ok(received); /* its end may come with its last frame */
-        assert_int_equal(poll(&polled, 1, 5000), 1);
+            return LS_OK;
+        LS_TRY(received); /* its end may come with its last frame */
+        assert_int_equal(poll(&polled, 1, 60000), 1);
         received = lsi_link_receive(link);
     }
 }
 
-static void greet(lsi_link *link, const char *secret)
+static void await(lsi_link *link, lsi_frame *frame)
+{
+    assert_ok(try_to_await(link, frame));
+}
+
+static ls_status try_to_greet(lsi_link *link, const char *secret)
 {
     lsi_handshake shake;
     lsi_frame frame;
-    assert_ok(lsi_handshake_begin(&shake, false, secret, link));
+    LS_TRY(lsi_handshake_begin(&shake, false, secret, link));
     while (!shake.is_done) {
-        await(link, &frame);
-        assert_ok(lsi_handshake_take(&shake, link, &frame));
+        LS_TRY(try_to_await(link, &frame));
+        LS_TRY(lsi_handshake_take(&shake, link, &frame));
     }
+    return LS_OK;
+}
+
+static void greet(lsi_link *link, const char *secret)
+{
+    assert_ok(try_to_greet(link, secret));
 }
 
 static void test_messages(void **state)
@@ -409,7 +440,7 @@ static void test_messages(void **state)
         skip();
     start(&s, SECRET);
     for (int i = 0; i < 2; i++) {
-        lsi_link_open(&link, dial(&s), 5);
+        lsi_link_open(&link, dial(&s), LONG);
         greet(&link, SECRET);
         assert_ok(lsi_link_send(&link, LSI_FRAME_MESSAGE, "", "hello", 5));
         await(&link, &frame);
@@ -421,12 +452,12 @@ static void test_messages(void **state)
             assert_int_equal(frame.kind, LSI_FRAME_REFUSED);
             assert_memory_equal(frame.data, "not wanted here", 15);
         }
-        assert_true(i == 0 || ends_within(link.fd, 2000));
+        assert_true(i == 0 || ends_within(link.fd, 60000));
         lsi_link_close(&link);
     }
     /* The end of a connection comes before what another one says later. */
     ls_store store;
-    assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
+    assert_ok(lsi_store_connect(s.endpoint, SECRET, LONG, &store));
     assert_ok(store.set(store.context, "k", "v", 1));
     lsi_store_disconnect(&store);
     stop(&s);
@@ -449,7 +480,7 @@ static void test_requests_behind_a_wait(void **state)
     lsi_frame_put_number(forever, 0);
     for (int i = 0; i < CHAIN; i++) {
         lsi_link *const link = &links[i];
-        lsi_link_open(link, dial(&s), 5);
+        lsi_link_open(link, dial(&s), LONG);
         greet(link, NULL);
         /* In one packet: it waits for one key, and then sets the next. */
         unsigned char both[128];
@@ -464,7 +495,7 @@ static void test_requests_behind_a_wait(void **state)
         n += more;
         assert_int_equal(send(link->fd, both, n, MSG_NOSIGNAL), n);
     }
-    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &store));
+    assert_ok(lsi_store_connect(s.endpoint, NULL, LONG, &store));
     assert_ok(store.set(store.context, "k0", "x", 1));
     for (int i = 0; i < CHAIN; i++) {
         await(&links[i], &frame);
