@@ -4,19 +4,20 @@
  */
 #include "base/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/suggest.h"
 
-enum { NAME_BYTES = 64, NEAR_ENOUGH = 3 };
+enum { NAME_BYTES = 64, MOST_NAMES = 256 };
 
 /* One pass over argv. */
 typedef struct scan {
-    const lsi_option *rows;
-    size_t n;
+    const lsi_option_set *set;
     int argc, next; /* next: index of the argument to look at */
     char **argv;
     char *out;    /* NULL: check only */
@@ -194,75 +195,99 @@ static ls_status store_defaults(const lsi_option *rows, size_t n, char *out)
     return LS_OK;
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    const size_t ab = a < b ? a : b;
-    return ab < c ? ab : c;
-}
-
-size_t lsi_edit_distance(const char *a, size_t a_length, const char *b)
-{
-    size_t costs[NAME_BYTES + 1];
-    const size_t columns = a_length < NAME_BYTES ? a_length : NAME_BYTES;
-    for (size_t i = 0; i <= columns; i++)
-        costs[i] = i;
-    for (size_t row = 1; b[row - 1] != '\0'; row++) {
-        size_t diagonal = costs[0];
-        costs[0] = row;
-        for (size_t i = 1; i <= columns; i++) {
-            const size_t above = costs[i];
-            const size_t change = diagonal + (a[i - 1] != b[row - 1]);
-            costs[i] = smallest(above + 1, costs[i - 1] + 1, change);
-            diagonal = above;
-        }
-    }
-    return costs[columns];
-}
-
-static const lsi_option *nearest(const scan *s, const char *name, size_t length)
-{
-    const lsi_option *best = NULL;
-    size_t best_distance = NEAR_ENOUGH + 1;
-    for (size_t i = 0; i < s->n; i++) {
-        const size_t distance =
-            lsi_edit_distance(name, length, s->rows[i].name);
-        if (distance < best_distance && distance < length) {
-            best = &s->rows[i];
-            best_distance = distance;
-        }
-    }
-    return best;
-}
-
-static ls_status fail_unknown(const scan *s, const char *name, size_t length)
-{
-    const lsi_option *near = nearest(s, name, length);
-    if (near == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "unknown flag --%.*s; --help lists the valid ones",
-                        (int)length, name);
-    return lsi_fail(LS_ERR_ARGUMENT, "unknown flag --%.*s; did you mean --%s?",
-                    (int)length, name, near->name);
-}
-
-static const lsi_option *find_name(const scan *s, const char *name,
+static const lsi_option *find_name(const lsi_option_set *set, const char *name,
                                    size_t length)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        const char *known = s->rows[i].name;
+    for (size_t i = 0; i < set->n; i++) {
+        const char *known = set->rows[i].name;
         if (strncmp(known, name, length) == 0 && known[length] == '\0')
-            return &s->rows[i];
+            return &set->rows[i];
     }
     return NULL;
 }
 
-static const lsi_option *find_letter(const scan *s, char letter)
+static const lsi_option *find_letter(const lsi_option_set *set, char letter)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->rows[i].letter == letter)
-            return &s->rows[i];
+    for (size_t i = 0; i < set->n; i++) {
+        if (set->rows[i].letter == letter)
+            return &set->rows[i];
     }
     return NULL;
+}
+
+/* Whether a word is the first `length` letters of an argument. */
+static bool is_typed(const lsi_option_word *word, const char *argument,
+                     size_t length)
+{
+    const char *const typed = word->typed;
+    if (typed[1] != '-' || length < 2)
+        return strncmp(typed, argument, length) == 0 && typed[length] == '\0';
+    for (size_t i = 0; i < length; i++)
+        if (typed[i] != lsi_name_letter(argument[i]))
+            return false;
+    return typed[length] == '\0';
+}
+
+/* Whether a word fits the command and leads to a flag that it has. */
+static bool applies(const lsi_option_word *word, const scan *s)
+{
+    const char *const leads_to = word->instead;
+    if (word->command != NULL && strcmp(word->command, s->argv[0]) != 0)
+        return false;
+    if (leads_to[0] != '-')
+        return true;
+    return leads_to[1] == '-' ? find_name(s->set, leads_to + 2,
+                                          strcspn(leads_to + 2, " =,")) != NULL
+                              : find_letter(s->set, leads_to[1]) != NULL;
+}
+
+/* What to say to the first `length` letters of an argument, or NULL. */
+static const lsi_option_word *find_word(const scan *s, const char *argument,
+                                        size_t length)
+{
+    for (size_t i = 0; i < s->set->n_words; i++)
+        if (is_typed(&s->set->words[i], argument, length) &&
+            applies(&s->set->words[i], s))
+            return &s->set->words[i];
+    return NULL;
+}
+
+static ls_status fail_word(const lsi_option_word *word, const char *argument,
+                           size_t length)
+{
+    const bool leads_to = word->instead[0] == '-';
+    if (word->retired)
+        lsi_fail(LS_ERR_ARGUMENT, "%.*s is now %s", (int)length, argument,
+                 word->instead);
+    else
+        lsi_fail(LS_ERR_ARGUMENT, "unknown flag %.*s; %s%s%s", (int)length,
+                 argument, leads_to ? "did you mean " : "", word->instead,
+                 leads_to ? "?" : "");
+    return LS_ERR_ARGUMENT;
+}
+
+/* `length` letters of the argument are the flag. */
+static ls_status fail_unknown(const scan *s, const char *argument,
+                              size_t length)
+{
+    const char *names[MOST_NAMES];
+    char near[LSI_SUGGESTION_BYTES];
+    size_t n = 0;
+    const lsi_option_word *const word = find_word(s, argument, length);
+    if (word != NULL)
+        return fail_word(word, argument, length);
+    for (; n < s->set->n && n < MOST_NAMES; n++)
+        names[n] = s->set->rows[n].name;
+    if (argument[1] == '-' &&
+        lsi_suggest(argument + 2, length - 2,
+                    &(lsi_known_names){names, n, "--", ""}, near))
+        lsi_fail(LS_ERR_ARGUMENT, "unknown flag %.*s; did you mean %s?",
+                 (int)length, argument, near);
+    else
+        lsi_fail(LS_ERR_ARGUMENT,
+                 "unknown flag %.*s; --help lists the valid ones", (int)length,
+                 argument);
+    return LS_ERR_ARGUMENT;
 }
 
 /* --name, --name=VALUE, --no-name */
@@ -271,16 +296,16 @@ static ls_status read_long(const scan *s, const char *argument, flag *out)
     const char *name = argument + 2;
     const char *end = strchrnul(name, '=');
     const size_t length = (size_t)(end - name);
-    *out = (flag){.row = find_name(s, name, length),
+    *out = (flag){.row = find_name(s->set, name, length),
                   .value = *end == '=' ? end + 1 : NULL};
     if (out->row == NULL && strncmp(name, "no-", 3) == 0) {
-        out->row = find_name(s, name + 3, length - 3);
+        out->row = find_name(s->set, name + 3, length - 3);
         out->negated = true;
         if (out->row != NULL && !lsi_option_stands_alone(out->row))
             out->row = NULL;
     }
     if (out->row == NULL)
-        return fail_unknown(s, name, length);
+        return fail_unknown(s, argument, length + 2);
     snprintf(out->shown, sizeof(out->shown), "--%.*s", (int)length, name);
     return LS_OK;
 }
@@ -288,12 +313,15 @@ static ls_status read_long(const scan *s, const char *argument, flag *out)
 /* -x, -xVALUE */
 static ls_status read_short(const scan *s, const char *argument, flag *out)
 {
-    *out = (flag){.row = find_letter(s, argument[1]),
+    /* "-np 2" of other launchers would be the number "p". */
+    const lsi_option_word *const word =
+        argument[2] == '\0' ? NULL : find_word(s, argument, strlen(argument));
+    if (word != NULL)
+        return fail_word(word, argument, strlen(argument));
+    *out = (flag){.row = find_letter(s->set, argument[1]),
                   .value = argument[2] == '\0' ? NULL : argument + 2};
     if (out->row == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "unknown flag -%c; --help lists the valid ones",
-                        argument[1]);
+        return fail_unknown(s, argument, 2);
     snprintf(out->shown, sizeof(out->shown), "-%c", argument[1]);
     return LS_OK;
 }
@@ -354,7 +382,7 @@ static ls_status take_flag(scan *s, const flag *f)
 static bool asks_for_help(const scan *s, const char *argument)
 {
     return strcmp(argument, "--help") == 0 ||
-           (strcmp(argument, "-h") == 0 && find_letter(s, 'h') == NULL);
+           (strcmp(argument, "-h") == 0 && find_letter(s->set, 'h') == NULL);
 }
 
 /* Stops at "--", at the first argument that is no flag, and at --help. */
@@ -376,6 +404,7 @@ static ls_status scan_flags(scan *s, bool *help)
             LS_TRY(read_long(s, argument, &f));
         else
             LS_TRY(read_short(s, argument, &f));
+        assert(f.row != NULL);
         LS_TRY(take_flag(s, &f));
     }
     return LS_OK;
@@ -389,12 +418,11 @@ static ls_status with_command(ls_status status, const char *command)
     return lsi_fail(status, "%s: %s", command, ls_last_error());
 }
 
-ls_status lsi_options_parse(const lsi_option *rows, size_t n, int argc,
-                            char **argv, void *out, int *rest, bool *help)
+ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
+                            void *out, int *rest, bool *help)
 {
     const char *command = argc > 0 ? argv[0] : NULL;
-    const scan start = {
-        .rows = rows, .n = n, .argc = argc, .next = 1, .argv = argv};
+    const scan start = {.set = set, .argc = argc, .next = 1, .argv = argv};
     bool wants_help = false;
     scan check = start;
     LS_TRY(with_command(scan_flags(&check, &wants_help), command));
@@ -403,7 +431,7 @@ ls_status lsi_options_parse(const lsi_option *rows, size_t n, int argc,
                                      "unexpected argument \"%s\"",
                                      argv[check.next]),
                             command);
-    LS_TRY(with_command(store_defaults(rows, n, out), command));
+    LS_TRY(with_command(store_defaults(set->rows, set->n, out), command));
     scan store = start;
     store.out = out;
     LS_TRY(with_command(scan_flags(&store, &wants_help), command));

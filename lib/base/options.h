@@ -66,14 +66,35 @@ typedef struct lsi_option {
     }
 
 /*
+ * A flag as other programs call it, or as this one did: what to say to it.
+ */
+typedef struct lsi_option_word {
+    const char *command; /* whose flag; NULL: of every command */
+    const char *typed;   /* "--epochs", "-t" */
+    /* "--lr", "--dtype bf16": rows without that flag skip the word; or a
+       clause, such as "train lm counts --steps" */
+    const char *instead;
+    bool retired; /* an older name of the same */
+} lsi_option_word;
+
+/* What a command line is read by. */
+typedef struct lsi_option_set {
+    const lsi_option *rows;
+    size_t n;
+    const lsi_option_word *words; /* the first that fits is said */
+    size_t n_words;
+} lsi_option_set;
+
+/*
  * Fills `out` with the defaults and then from argv[1..argc-1] (argv[0] names
  * the command in errors). *rest gets the index of the first argument that is
  * no flag, or of the one after "--"; pass NULL to make such arguments errors.
  * LS_ERR_ARGUMENT says which flag, what was wrong and what would be right; an
- * unknown flag names the nearest one there is. --help and -h set *help.
+ * unknown flag names one of the set's words, or the nearest flags. --help and
+ * -h set *help.
  */
-ls_status lsi_options_parse(const lsi_option *rows, size_t n, int argc,
-                            char **argv, void *out, int *rest, bool *help);
+ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
+                            void *out, int *rest, bool *help);
 
 /* Whether the word behind a flag is never its value: BOOL and MODE. */
 bool lsi_option_stands_alone(const lsi_option *row);
@@ -83,11 +104,5 @@ void lsi_options_help(FILE *stream, const lsi_option *rows, size_t n);
 
 /* Parses "512", "4k", "10m", "1g" to bytes. */
 ls_status lsi_parse_bytes(const char *text, int64_t *out);
-
-/*
- * Insertions, deletions and changes that turn the first `a_length` letters of
- * `a` (64 at most) into `b`: how near a mistyped name is to a real one.
- */
-size_t lsi_edit_distance(const char *a, size_t a_length, const char *b);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "cli/frame/words.h"
 #include "fuzz.h"
 
 #include "cli/commands/cmd_run.c" /* the functions of its own that read words */
@@ -54,8 +55,14 @@ static void parse_every(int argc, char **argv, bool more)
     values v;
     int rest = 0;
     bool help = false;
-    if (!fuzz_ok(lsi_options_parse(every, sizeof(every) / sizeof(every[0]),
-                                   argc, argv, &v, more ? &rest : NULL, &help)))
+    static const lsi_option_word words[] = {
+        {.typed = "--number", .instead = "--integer", .retired = true},
+        {.typed = "-x", .instead = "--real"},
+        {.typed = "-xx", .instead = "a clause"}};
+    static const lsi_option_set set = {every, sizeof(every) / sizeof(every[0]),
+                                       words, sizeof(words) / sizeof(words[0])};
+    if (!fuzz_ok(lsi_options_parse(&set, argc, argv, &v, more ? &rest : NULL,
+                                   &help)))
         return;
     check(&v);
     fuzz_demand(!more || (rest >= 1 && rest <= argc));
@@ -67,9 +74,10 @@ static void parse_run(int argc, char **argv)
     lsi_run_hosts hosts;
     int rest = 0, ranks = 0;
     bool help = false;
+    lsi_option_set set = {.rows = options, .n = N_OPTIONS};
+    set.words = lsi_cli_flag_words(&set.n_words);
     if (!fuzz_ok(read_torchrun_flags(argc, argv)) ||
-        !fuzz_ok(lsi_options_parse(options, N_OPTIONS, argc, argv, &a, &rest,
-                                   &help)) ||
+        !fuzz_ok(lsi_options_parse(&set, argc, argv, &a, &rest, &help)) ||
         !fuzz_ok(lsi_run_hosts_read(&a.hosts, &hosts)) ||
         !fuzz_ok(check_torchrun(&a, hosts.several)) ||
         !fuzz_ok(read_rendezvous(&a, hosts.several)) ||

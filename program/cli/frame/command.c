@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/suggest.h"
+#include "cli/frame/words.h"
 #include "report/result.h"
 
-enum { NAME_BYTES = 128, NEAR_ENOUGH = 3 };
+enum { NAME_BYTES = 128, MOST_NAMES = 64 };
 
 int lsi_cli_usage(const char *format, ...)
 {
@@ -46,29 +48,23 @@ ls_status lsi_cli_show_table(const lsi_invocation *call, const lsi_table *table,
     return lsi_cli_write_table(call, table, json);
 }
 
+/* "all_reduce" is "all-reduce". */
+static bool is_name(const char *typed, const char *name)
+{
+    while (*name != '\0' &&
+           (*typed == *name || (*typed == '_' && *name == '-')))
+        typed++, name++;
+    return *typed == *name;
+}
+
 static const lsi_command *find_child(const lsi_command *parent,
                                      const char *name)
 {
     for (size_t i = 0; i < parent->n_children; i++) {
-        if (strcmp(parent->children[i]->name, name) == 0)
+        if (is_name(name, parent->children[i]->name))
             return parent->children[i];
     }
     return NULL;
-}
-
-static const char *nearest_child(const lsi_command *parent, const char *name)
-{
-    const char *best = NULL;
-    size_t best_distance = NEAR_ENOUGH + 1;
-    for (size_t i = 0; i < parent->n_children; i++) {
-        const char *known = parent->children[i]->name;
-        const size_t distance = lsi_edit_distance(name, strlen(name), known);
-        if (distance < best_distance && distance < strlen(name)) {
-            best = known;
-            best_distance = distance;
-        }
-    }
-    return best;
 }
 
 /* "lockstep" or "lockstep bench", to be followed by more. */
@@ -81,17 +77,41 @@ static const char *shown_name(const lsi_command *command)
     return text;
 }
 
-static ls_status fail_unknown(const lsi_command *parent, const char *name)
+/* "\"lockstep bench ring\"", or several such, or the word's. */
+static bool suggest(const lsi_command *parent, const lsi_command_word *word,
+                    const char *name, char out[LSI_SUGGESTION_BYTES])
 {
-    const char *near = nearest_child(parent, name);
-    if (near != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "unknown command \"%s\"; did you mean \"%s %s\"?", name,
-                        shown_name(parent), near);
-    return lsi_fail(
-        LS_ERR_ARGUMENT,
-        "unknown command \"%s\"; \"%s --help\" lists the valid ones", name,
-        shown_name(parent));
+    char start[NAME_BYTES + 2];
+    const char *names[MOST_NAMES];
+    size_t n = 0;
+    if (word != NULL) {
+        snprintf(out, LSI_SUGGESTION_BYTES, "\"lockstep %s\"", word->instead);
+        return true;
+    }
+    for (; n < parent->n_children && n < MOST_NAMES; n++)
+        names[n] = parent->children[n]->name;
+    snprintf(start, sizeof(start), "\"%s ", shown_name(parent));
+    return lsi_suggest(name, strlen(name),
+                       &(lsi_known_names){names, n, start, "\""}, out);
+}
+
+/* `what` is "command" or "flag". */
+static ls_status fail_unknown(const lsi_command *parent, const char *what,
+                              const char *name)
+{
+    char near[LSI_SUGGESTION_BYTES];
+    const lsi_command_word *const word =
+        lsi_cli_command_word(parent->name, name);
+    const bool is_near = suggest(parent, word, name, near);
+    if (word != NULL && word->retired)
+        return lsi_fail(LS_ERR_ARGUMENT, "\"%s %s\" is now %s",
+                        shown_name(parent), name, near);
+    if (is_near)
+        return lsi_fail(LS_ERR_ARGUMENT, "unknown %s \"%s\"; did you mean %s?",
+                        what, name, near);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "unknown %s \"%s\"; \"%s --help\" lists the valid ones",
+                    what, name, shown_name(parent));
 }
 
 ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
@@ -102,7 +122,7 @@ ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
     while (command->n_children > 0 && next < argc && argv[next][0] != '-') {
         const lsi_command *child = find_child(command, argv[next]);
         if (child == NULL)
-            return fail_unknown(command, argv[next]);
+            return fail_unknown(command, "command", argv[next]);
         command = child;
         next++;
     }
@@ -111,7 +131,7 @@ ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
     return LS_OK;
 }
 
-/* The words that led to a command, with blanks between them. */
+/* The words that led to a command, as it spells them, with blanks between. */
 static void join(char out[NAME_BYTES], char **words, int n)
 {
     out[0] = '\0';
@@ -119,6 +139,8 @@ static void join(char out[NAME_BYTES], char **words, int n)
     for (int i = 0; i < n && used < NAME_BYTES; i++)
         used += (size_t)snprintf(out + used, NAME_BYTES - used, "%s%s",
                                  i == 0 ? "" : " ", words[i]);
+    for (char *letter = out; *letter != '\0'; letter++)
+        *letter = *letter == '_' ? '-' : *letter;
 }
 
 static bool asks_for_help(const char *word)
@@ -138,8 +160,8 @@ static int group_alone(const lsi_command *command, const char *name,
         lsi_cli_help(stdout, command, name);
         return 0;
     }
-    return lsi_cli_usage("unknown flag %s; \"%s --help\" lists the valid ones",
-                         next_word, shown_name(command));
+    fail_unknown(command, "flag", next_word);
+    return lsi_cli_usage("%s", ls_last_error());
 }
 
 /* argv as the command sees it is a copy: ranks are started with the original.
@@ -172,7 +194,8 @@ int lsi_cli_dispatch(int argc, char **argv)
     char name[NAME_BYTES];
     /* As other programs are asked. */
     static char version[] = "version";
-    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+    if (argc > 1 &&
+        (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
         argv[1] = version;
     if (lsi_cli_find(&lsi_command_root, argc - 1, argv + 1, &command, &used) !=
         LS_OK)
@@ -188,8 +211,10 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
 {
     const lsi_command *command = call->command;
     bool help = false;
-    if (lsi_options_parse(command->options, command->n_options, call->argc,
-                          call->argv, out, rest, &help) != LS_OK) {
+    lsi_option_set set = {.rows = command->options, .n = command->n_options};
+    set.words = lsi_cli_flag_words(&set.n_words);
+    if (lsi_options_parse(&set, call->argc, call->argv, out, rest, &help) !=
+        LS_OK) {
         *exit_status = lsi_cli_usage("%s", ls_last_error());
         return false;
     }

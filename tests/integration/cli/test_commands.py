@@ -48,7 +48,7 @@ class Version(ProgramTest):
         path = os.path.join(SOURCE, "include", "lockstep", "version.h")
         with open(path, encoding="utf-8") as file:
             version = re.search(r'VERSION_STRING "(.*)"', file.read())[1]
-        for words in (["version"], ["--version"]):
+        for words in (["version"], ["--version"], ["-V"]):
             self.assertEqual(self.succeeds(*words), f"lockstep {version}\n")
 
 
@@ -58,11 +58,17 @@ class Mistakes(ProgramTest):
                    "rnu")
         self.fails(2, '"lockstep --help" lists', "quite-different")
         self.fails(2, 'unknown command "x"', "help", "x")
+        self.fails(2, 'unknown command "nope"; "lockstep --help" lists',
+                   "help", "nope")
+        self.fails(2, 'unknown flag "-v"; did you mean "lockstep version"?',
+                   "-v")
         self.fails(2, 'unexpected argument "x"', "help", "run", "x")
 
     def test_unknown_flags(self):
-        self.fails(2, "unknown flag --bogus", "--bogus")
-        self.fails(2, "unknown flag --bogus", "bench", "--bogus")
+        self.fails(2, 'unknown flag "--bogus"; "lockstep --help" lists',
+                   "--bogus")
+        self.fails(2, 'unknown flag "--bogus"; "lockstep bench --help"',
+                   "bench", "--bogus")
         self.fails(2, "info: unknown flag --jsn; did you mean --json?", "info",
                    "--jsn")
         self.fails(2, "version: unexpected argument", "version", "x")

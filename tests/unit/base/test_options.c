@@ -36,6 +36,20 @@ static const lsi_option rows[] = {
     ROW(notes, TEXTS, "note", 'n', "TEXT", NULL, "what to remember"),
 };
 
+static const lsi_option_word words[] = {
+    {.typed = "--all-passes", .instead = "--epochs", .retired = true},
+    {.typed = "-p", .instead = "--epochs", .retired = true},
+    {.command = "lockstep eval", .typed = "--rate", .instead = "--nothing"},
+    {.typed = "--rate", .instead = "--missing"},
+    {.typed = "--rate", .instead = "--lr"},
+    {.typed = "--bf16", .instead = "--sync-bn bf16"},
+    {.typed = "--minutes", .instead = "training counts --epochs"},
+    {.typed = "-np", .instead = "-n"},
+};
+
+static const lsi_option_set set = {rows, TEST_COUNT(rows), words,
+                                   TEST_COUNT(words)};
+
 enum { MAX_WORDS = 16 };
 
 /* A line cut at blanks, with "lockstep train" as the command's name. */
@@ -66,8 +80,8 @@ static ls_status parse(line *l, const char *text, args *out, int *rest)
     bool help = false;
     *l = split(text);
     cut(l);
-    const ls_status status = lsi_options_parse(rows, TEST_COUNT(rows), l->argc,
-                                               l->argv, out, rest, &help);
+    const ls_status status =
+        lsi_options_parse(&set, l->argc, l->argv, out, rest, &help);
     assert_false(help);
     return status;
 }
@@ -149,6 +163,18 @@ static void all_forms(void **state)
     assert_true(a.any == INT64_MIN);
 }
 
+/* One bad flag, and nothing is written. */
+static void refused(const char *text, const char *want)
+{
+    line l;
+    args a;
+    memset(&a, 0x5a, sizeof(a));
+    assert_error(parse(&l, text, &a, NULL), LS_ERR_ARGUMENT, want);
+    const unsigned char *bytes = (const unsigned char *)&a;
+    for (size_t k = 0; k < sizeof(a); k++)
+        assert_int_equal(bytes[k], 0x5a);
+}
+
 static void bad_lines(void **state)
 {
     (void)state;
@@ -185,29 +211,44 @@ static void bad_lines(void **state)
         {"--bind=", "\"\" is not one of"},
         {"--fast=yes", "--fast takes no value; use --fast or --no-fast"},
         {"-fe", "-f takes no value"},
-        {"--no-data", "unknown flag --no-data"},
-        {"--epoch 3", "unknown flag --epoch; did you mean --epochs?"},
-        {"--dta x", "did you mean --data?"},
-        {"--sync_bn off", "did you mean --sync-bn?"},
-        {"--zzzzzzzzzz", "unknown flag --zzzzzzzzzz; --help lists"},
-        {"--x", "unknown flag --x; --help lists"},
-        {"--=3", "unknown flag --; --help"},
-        {"-q", "unknown flag -q"},
         {"--epochs 3 stray", "unexpected argument \"stray\""},
         {"-", "unexpected argument \"-\""},
         {"-- x", "unexpected argument \"x\""},
     };
-    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-        line l;
-        args a;
-        memset(&a, 0x5a, sizeof(a));
-        assert_error(parse(&l, cases[i].text, &a, NULL), LS_ERR_ARGUMENT,
-                     cases[i].want);
-        /* One bad flag, and nothing is written. */
-        const unsigned char *bytes = (const unsigned char *)&a;
-        for (size_t k = 0; k < sizeof(a); k++)
-            assert_int_equal(bytes[k], 0x5a);
-    }
+    for (size_t i = 0; i < TEST_COUNT(cases); i++)
+        refused(cases[i].text, cases[i].want);
+}
+
+static void unknown_flags(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"--no-data", "unknown flag --no-data"},
+        {"--epoch 3", "unknown flag --epoch; did you mean --epochs?"},
+        {"--dta x", "did you mean --data?"},
+        {"--sync_bn off", "did you mean --sync-bn?"},
+        {"--s x", "unknown flag --s; --help lists"},
+        {"--si x", "unknown flag --si; did you mean --sizes?"},
+        {"--DATA x", "did you mean --data?"},
+        {"--datafiles x", "did you mean --data?"},
+        {"--rlx", "unknown flag --rlx; --help lists"},
+        {"--rl 1", "did you mean --lr?"},
+        {"--all_passes=3", "lockstep train: --all_passes is now --epochs"},
+        {"-p3", "lockstep train: -p is now --epochs"},
+        {"-p 3", "-p is now --epochs"},
+        {"--rate 1", "unknown flag --rate; did you mean --lr?"},
+        {"--bf16", "unknown flag --bf16; did you mean --sync-bn bf16?"},
+        {"--minutes 1", "unknown flag --minutes; training counts --epochs"},
+        {"-np 2", "unknown flag -np; did you mean -n?"},
+        {"--zzzzzzzzzz", "unknown flag --zzzzzzzzzz; --help lists"},
+        {"--x", "unknown flag --x; --help lists"},
+        {"--=3", "unknown flag --; --help"},
+        {"-q", "unknown flag -q"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++)
+        refused(cases[i].text, cases[i].want);
 }
 
 /* Each time one more, in their order. */
@@ -221,24 +262,20 @@ static void texts_are_collected(void **state)
     bool help;
     line l = split("--note a -n b -nc --note= --lr 1 --note=--d");
     cut(&l);
-    assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), l.argc, l.argv, &a,
-                                NULL, &help));
+    assert_ok(lsi_options_parse(&set, l.argc, l.argv, &a, NULL, &help));
     static const char *const want[] = {"a", "b", "c", "", "--d"};
     assert_int_equal(a.notes.n, 5);
     for (size_t i = 0; i < 5; i++)
         assert_string_equal(a.notes.all[i], want[i]);
     l = split("--fast");
     cut(&l);
-    assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), l.argc, l.argv, &a,
-                                NULL, &help));
+    assert_ok(lsi_options_parse(&set, l.argc, l.argv, &a, NULL, &help));
     assert_int_equal(a.notes.n, 0);
     for (int i = 1; i < MOST + 2; i++)
         argv[i] = note;
-    assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), MOST + 1, argv, &a,
-                                NULL, &help));
+    assert_ok(lsi_options_parse(&set, MOST + 1, argv, &a, NULL, &help));
     assert_int_equal(a.notes.n, MOST);
-    assert_error(lsi_options_parse(rows, TEST_COUNT(rows), MOST + 2, argv, &a,
-                                   NULL, &help),
+    assert_error(lsi_options_parse(&set, MOST + 2, argv, &a, NULL, &help),
                  LS_ERR_ARGUMENT, "--note is given more than 256 times");
 }
 
@@ -277,8 +314,7 @@ static void asks_for_help(void **state)
         cut(&l);
         args a;
         bool help = false;
-        assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), l.argc, l.argv, &a,
-                                    NULL, &help));
+        assert_ok(lsi_options_parse(&set, l.argc, l.argv, &a, NULL, &help));
         assert_true(help);
     }
 }
@@ -293,7 +329,8 @@ static void a_row_may_take_the_letter_h(void **state)
     cut(&l);
     args a;
     bool help = true;
-    assert_ok(lsi_options_parse(host, 1, l.argc, l.argv, &a, NULL, &help));
+    assert_ok(lsi_options_parse(&(lsi_option_set){host, 1, NULL, 0}, l.argc,
+                                l.argv, &a, NULL, &help));
     assert_false(help);
     assert_string_equal(a.data, "here");
 }
@@ -345,7 +382,8 @@ static void bad_defaults_fail(void **state)
     line l = split("");
     args a;
     bool help;
-    assert_error(lsi_options_parse(broken, 1, l.argc, l.argv, &a, NULL, &help),
+    assert_error(lsi_options_parse(&(lsi_option_set){broken, 1, NULL, 0},
+                                   l.argc, l.argv, &a, NULL, &help),
                  LS_ERR_ARGUMENT, "\"many\"");
 }
 
@@ -406,6 +444,7 @@ int main(void)
         cmocka_unit_test(a_mode_can_do_without_a_value),
         cmocka_unit_test(texts_are_collected),
         cmocka_unit_test(bad_lines),
+        cmocka_unit_test(unknown_flags),
         cmocka_unit_test(the_rest),
         cmocka_unit_test(asks_for_help),
         cmocka_unit_test(a_row_may_take_the_letter_h),

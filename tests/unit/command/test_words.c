@@ -1,0 +1,121 @@
+/*
+ * What the commands say to words of other programs, and to older ones.
+ */
+#include "base/error.h"
+#include "base/options.h"
+#include "cli/frame/command.h"
+#include "cli/frame/words.h"
+#include "testing.h"
+
+#define X(id) extern const lsi_command lsi_command_##id;
+#include "cli/commands/commands.def"
+#undef X
+
+static const lsi_command *const commands[] = {
+#define X(id) &lsi_command_##id,
+#include "cli/commands/commands.def"
+#undef X
+};
+
+const lsi_command lsi_command_root = {.name = "",
+                                      LSI_COMMAND_CHILDREN(commands)};
+
+enum { MAX_WORDS = 12 };
+
+/* A command line cut at blanks; its command, and the rest of the words. */
+typedef struct line {
+    char text[256], name[64];
+    char *words[MAX_WORDS];
+    const lsi_command *command;
+    int n, used;
+} line;
+
+static ls_status find(line *l, const char *text)
+{
+    l->n = 0;
+    snprintf(l->text, sizeof(l->text), "%s", text);
+    for (char *word = strtok(l->text, " "); word; word = strtok(NULL, " "))
+        l->words[l->n++] = word;
+    return lsi_cli_find(&lsi_command_root, l->n, l->words, &l->command,
+                        &l->used);
+}
+
+static ls_status parse(const char *text)
+{
+    static union {
+        char bytes[1 << 16]; /* for the flags of any command */
+        double aligned;
+    } out;
+    line l;
+    int rest;
+    bool help;
+    LS_TRY(find(&l, text));
+    assert_non_null(l.command->run);
+    snprintf(l.name, sizeof(l.name), "%s%s%s", l.words[0],
+             l.used > 1 ? " " : "", l.used > 1 ? l.words[1] : "");
+    l.words[l.used - 1] = l.name;
+    lsi_option_set set = {.rows = l.command->options,
+                          .n = l.command->n_options};
+    set.words = lsi_cli_flag_words(&set.n_words);
+    return lsi_options_parse(&set, l.n - l.used + 1, l.words + l.used - 1, &out,
+                             &rest, &help);
+}
+
+/* What somebody types first who has read nothing. */
+static void first_tries(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"train lm --epochs 3",
+         "train lm: unknown flag --epochs; train lm counts --steps"},
+        {"train lm --num-train-epochs 3", "train lm counts --steps"},
+        {"train lm --num_train_epochs=3",
+         "unknown flag --num_train_epochs; train lm counts --steps"},
+        {"train images --num_train_epochs 3", "did you mean --epochs?"},
+        {"train images --steps 3", "train images counts --epochs"},
+        {"train lm --learning-rate 3e-4", "did you mean --lr?"},
+        {"train lm --batch 8", "did you mean --batch-size?"},
+        {"train lm --bf16", "did you mean --dtype bf16?"},
+        {"train lm --fp16", "did you mean --dtype f16?"},
+        {"train cifar10",
+         "did you mean \"lockstep train images --data PATH\"?"},
+        {"train mnist", "did you mean \"lockstep train images --data PATH\"?"},
+        {"mnist", "did you mean \"lockstep train images --data PATH\"?"},
+        {"run -np 2 prog", "run: unknown flag -np; did you mean -n?"},
+        {"bench all_reduce_perf",
+         "did you mean \"lockstep bench all-reduce\"?"},
+        {"bench sendrecv_perf", "did you mean \"lockstep bench send-recv\"?"},
+        {"bench all-reduce --bytes 8", "unknown flag --bytes; --help lists"},
+        {"generate --max-tokens 50", "did you mean --"},
+        {"benchmark", "did you mean \"lockstep bench\"?"},
+        {"evaluate", "did you mean \"lockstep eval\"?"},
+        {"man", "did you mean \"lockstep help\"?"},
+        {"rnu", "did you mean \"lockstep run\"?"},
+        {"topp", "did you mean \"lockstep top\" or \"lockstep topo\"?"},
+        {"nope", "unknown command \"nope\"; \"lockstep --help\" lists"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++)
+        assert_error(parse(cases[i].text), LS_ERR_ARGUMENT, cases[i].want);
+}
+
+static void underscores_are_dashes_in_commands(void **state)
+{
+    (void)state;
+    line l;
+    assert_ok(find(&l, "bench all_reduce"));
+    assert_string_equal(l.command->name, "all-reduce");
+    assert_int_equal(l.used, 2);
+    assert_error(find(&l, "bench all__reduce"), LS_ERR_ARGUMENT,
+                 "did you mean \"lockstep bench all-reduce\"?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_tries),
+        cmocka_unit_test(underscores_are_dashes_in_commands),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
