@@ -41,12 +41,14 @@ MORE = {
                  "--optimizer adamw --strategy fsdp --bucket-mb 0.02",
                  "--slices 8 --no-dropout --batch-size 4",
                  "--resume --epochs 3"],
-    "lm": ["--size gpt2 --vocab 256", "--dtype bf16", "--dtype f16",
+    "lm": ["--size gpt2 --vocab-size 256", "--dtype bf16", "--dtype f16",
            "--dtype bf16 --strategy shared", "--accumulate 3 --clip-norm 0.5",
            "--optimizer lion --strategy zero1 --bucket-mb 0.01",
            "--optimizer sgd --schedule cosine --warmup-steps 1",
            "--attention naive", "--threads 2", "--resume --steps 6"],
 }
+# What a program from before a flag was renamed calls it.
+OLDER_NAMES = {"--vocab-size": "--vocab"}
 TIMES = ("seconds", "per_second", "peak_bytes")  # how such fields end
 TIME_LIMIT = 120
 
@@ -96,7 +98,10 @@ def newest_checkpoint(folder):
             part = header.get("__metadata__", {})
         for changing in ("ranks", "launcher_run"):
             part.pop(changing, None)
-        yield name.encode() + json.dumps(header).encode() + data
+        text = json.dumps(header)
+        for new, old in OLDER_NAMES.items():
+            text = text.replace(f'"{old}"', f'"{new}"')
+        yield name.encode() + text.encode() + data
 
 
 def digest(parts):
@@ -111,8 +116,17 @@ class Program:
 
     def __init__(self, path, some, mpi):
         self.path, self.hosts, self.mpi = os.path.abspath(path), some, mpi
+        self.older = {job: self.older_names(job) for job in JOBS}
+
+    def older_names(self, job):
+        text = subprocess.run([self.path, "train", job, "--help"], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+        known = re.findall(r"--[a-z0-9-]+", text)
+        return {new: old for new, old in OLDER_NAMES.items()
+                if new not in known}
 
     def train(self, ranks, words):
+        words = [self.older[words[1]].get(word, word) for word in words]
         if self.hosts is None:
             environment = None
             words = [self.path, *words, "--ranks", str(*ranks)]

@@ -86,8 +86,8 @@ static void drop_long(lsi_list *lengths)
 ls_status lsi_bench_attention_parse(void *opaque)
 {
     lsi_bench_attention_rows *const s = opaque;
-    LS_TRY(
-        lsi_list_of_numbers("--batch", s->batches, 1, 1 << 20, &s->batch_list));
+    LS_TRY(lsi_list_of_numbers("--batch-size", s->batches, 1, 1 << 20,
+                               &s->batch_list));
     LS_TRY(
         lsi_list_of_sizes("--length", s->lengths, 1, 1 << 24, &s->length_list));
     LS_TRY(lsi_list_of_numbers("--d", s->sizes, 1, 4096, &s->size_list));

@@ -27,7 +27,7 @@ typedef struct lsi_bench_attention_rows {
 /* The rows of such a command, to be used where ROW is defined. */
 #define LSI_ATTENTION_ROWS(batch_, length_, dtype_, causal_)                   \
     LSI_BENCH_ROWS("1", "5", "100"),                                           \
-        ROW(batches, LIST, "batch", 'b', "N,...", batch_,                      \
+        ROW(batches, LIST, "batch-size", 'b', "N,...", batch_,                 \
             "sequences at once, one head each"),                               \
         ROW(lengths, LIST, "length", 'l', "N,...", length_,                    \
             "queries and keys of a sequence"),                                 \

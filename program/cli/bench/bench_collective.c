@@ -55,7 +55,7 @@ static const lsi_option options[] = {
         .max = 1e12),
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
         "these sizes, such as 4k,10m; instead of -b and -e"),
-    ROW(dtype, STRING, "datatype", 'd', "TYPE", "f32",
+    ROW(dtype, STRING, "dtype", 'd', "TYPE", "f32",
         "f32, f64, f16, bf16, i8, u8, i32, i64 or bool, some also by "
         "nccl-tests' names (float, double, half, bfloat16, int8, uint8, int32, "
         "int64); all: each in turn but bool"),

@@ -37,7 +37,7 @@ static const lsi_option options[] = {
         "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2 "
         "(default small)"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
-    ROW(batches, LIST, "batch", 'b', "N,...", "4", "sequences at once"),
+    ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences at once"),
     LSI_DTYPES_ROW(dtypes),
     ROW(passes, CHOICE, "passes", 0, "WHICH", "all",
         "of a step: all; forward and backward, without an optimizer; or "
@@ -113,8 +113,8 @@ static ls_status parse(void *opaque)
     LS_TRY(lsi_cli_dtypes(b->dtypes, &b->types));
     LS_TRY(lsi_list_of_numbers("--context", b->contexts, 1, 1 << 20,
                                &b->context_list));
-    LS_TRY(
-        lsi_list_of_numbers("--batch", b->batches, 1, 1 << 20, &b->batch_list));
+    LS_TRY(lsi_list_of_numbers("--batch-size", b->batches, 1, 1 << 20,
+                               &b->batch_list));
     return lsi_list_of_numbers("--warmup", or_else(b->warmups, warmups), 0,
                                1 << 20, &b->warmup_list);
 }

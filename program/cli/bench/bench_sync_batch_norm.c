@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,7 +23,7 @@ static const double tolerance = 1e-3;
 
 typedef struct state {
     lsi_bench_common common;
-    const char *features, *batches, *implementation;
+    const char *features, *batches, *impl;
     int64_t side;
     lsi_list feature_list, batch_list;
     ls_sync_bn_kind kinds[2];
@@ -34,13 +35,13 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "5", "1000"),
     ROW(features, LIST, "features", 0, "N,...", "128,256,512,1024",
         "columns of the input"),
-    ROW(batches, LIST, "batch", 0, "N,...", "32,64",
+    ROW(batches, LIST, "batch-size", 'b', "N,...", "32,64",
         "rows of the input of each rank"),
     ROW(side, INT, "side", 0, "N", "0",
         "side of images, which rows are then: (batch, features, N, N)",
         .min = 0, .max = 1 << 12),
-    ROW(implementation, CHOICE, "implementation", 0, "KIND", "both",
-        "which one to measure", .choices = "both|fused|gathered"),
+    ROW(impl, LIST, "impl", 0, "NAME,...", "fused,gathered",
+        "implementations to measure: fused, gathered"),
 };
 
 static const lsi_column columns[] = {
@@ -301,17 +302,28 @@ static ls_status measure_case(bench_case c)
     return status;
 }
 
+static ls_status add_kind(void *context, const char *word)
+{
+    state *const b = context;
+    const bool fused = strcmp(word, "fused") == 0;
+    if (!fused && strcmp(word, "gathered") != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--impl \"%s\" is not one of fused, gathered", word);
+    if (b->n_kinds == sizeof(b->kinds) / sizeof(b->kinds[0]))
+        return lsi_fail(LS_ERR_ARGUMENT, "--impl names more than %zu",
+                        b->n_kinds);
+    b->kinds[b->n_kinds++] = fused ? LS_SYNC_BN_FUSED : LS_SYNC_BN_GATHERED;
+    return LS_OK;
+}
+
 static ls_status parse(void *opaque)
 {
     state *const b = opaque;
     LS_TRY(lsi_list_of_numbers("--features", b->features, 1, 1 << 20,
                                &b->feature_list));
-    LS_TRY(
-        lsi_list_of_numbers("--batch", b->batches, 1, 1 << 20, &b->batch_list));
-    if (b->implementation[0] != 'g')
-        b->kinds[b->n_kinds++] = LS_SYNC_BN_FUSED;
-    if (b->implementation[0] != 'f')
-        b->kinds[b->n_kinds++] = LS_SYNC_BN_GATHERED;
+    LS_TRY(lsi_list_of_numbers("--batch-size", b->batches, 1, 1 << 20,
+                               &b->batch_list));
+    LS_TRY(lsi_each_word("--impl", b->impl, add_kind, b));
     b->common.cases = b->n_kinds * b->feature_list.n * b->batch_list.n;
     return LS_OK;
 }

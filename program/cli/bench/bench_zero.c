@@ -32,8 +32,8 @@ static const lsi_option options[] = {
     ROW(context, INT, "context", 0, "N", "128",
         "tokens of a sequence; the mlp sees each as a row", .min = 1,
         .max = 1 << 20),
-    ROW(batch, INT, "batch", 0, "N", "2", "sequences of a rank", .min = 1,
-        .max = 1 << 20),
+    ROW(batch, INT, "batch-size", 'b', "N", "2", "sequences of a rank",
+        .min = 1, .max = 1 << 20),
     LSI_DDP_BUDGET_ROW(budget),
 };
 

@@ -66,11 +66,11 @@ static const lsi_option options[] = {
         .min = 1e-6, .max = 1e9),
     ROW(run.dtype, CHOICE, "dtype", 0, "TYPE", NULL,
         "of products (default f32)", .choices = "f32|bf16|f16"),
-    ROW(run.batch, INT, "batch", 'b', "N", NULL,
+    ROW(run.batch, INT, "batch-size", 'b', "N", NULL,
         "sequences of a rank (default 4)", .min = 1, .max = 1 << 20),
     ROW(run.context, INT, "context", 'c', "N", NULL,
         "tokens of a sequence (default 128)", .min = 1, .max = 1 << 20),
-    ROW(run.recompute, BOOL, "recompute", 0, NULL, NULL,
+    ROW(run.recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
         "blocks are computed again in backward: checkpoints of activations"),
     COUNT(run.layers, "layers",
           "blocks (default of the size; for communication 126 of two linear "
@@ -81,7 +81,8 @@ static const lsi_option options[] = {
     COUNT(run.d_ff, "d-ff",
           "of the inner layers (default of the size; for communication 53248)"),
     COUNT(run.heads, "heads", "attention heads (default of the size)"),
-    COUNT(run.vocabulary, "vocab", "tokens there are (default of the size)"),
+    COUNT(run.vocabulary, "vocab-size",
+          "tokens there are (default of the size)"),
     AMOUNT(run.device_gb, "device-gb", "GB",
            "memory of a node, of 10^9 bytes (default: what this machine could "
            "give; for communication of a device that holds everything, 80)"),
@@ -292,14 +293,14 @@ static const char *stray_flag(const args *a, unsigned what)
         {"--strategy", r->strategy != NULL, TRAINING},
         {"--bucket-mb", r->bucket_mb != 0, TRAINING},
         {"--dtype", r->dtype != NULL, TRAINING},
-        {"--batch", r->batch != 0, TRAINING},
+        {"--batch-size", r->batch != 0, TRAINING},
         {"--context", r->context != 0, TRAINING},
-        {"--recompute", r->recompute, TRAINING},
+        {"--activation-checkpointing", r->recompute, TRAINING},
         {"--layers", r->layers != 0, COMMUNICATION | TRAINING},
         {"--d-model", r->d_model != 0, COMMUNICATION | TRAINING},
         {"--d-ff", r->d_ff != 0, COMMUNICATION | TRAINING},
         {"--heads", r->heads != 0, TRAINING},
-        {"--vocab", r->vocabulary != 0, TRAINING},
+        {"--vocab-size", r->vocabulary != 0, TRAINING},
         {"--device-gb", r->device_gb != 0, COMMUNICATION | TRAINING},
         {"--tflops", r->tflops != 0, COMMUNICATION | TRAINING},
         {"--device-gbps", r->device_gbps != 0, TRAINING},
@@ -339,7 +340,7 @@ static const char *contradiction(const lsi_plan_flags *r)
     if (changed && (r->calibrate || r->verify))
         return "--calibrate measures named sizes, without --layers and others";
     if (r->recompute && (r->calibrate || r->verify))
-        return "--calibrate measures steps without --recompute";
+        return "--calibrate measures steps without --activation-checkpointing";
     if (r->force && (r->tflops != 0 || all))
         return "--force is for measuring, which --tflops and --model all leave "
                "out";

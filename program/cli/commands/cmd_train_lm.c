@@ -140,7 +140,8 @@ static ls_status take_tokenizer(session *s, lsi_lm_options *job)
     if (n <= job->model.vocabulary)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "the tokenizer '%s' has %" PRId64 " tokens; --vocab should "
+                    "the tokenizer '%s' has %" PRId64
+                    " tokens; --vocab-size should "
                     "be at least that, or be left out",
                     a->tokenizer, n);
 }

@@ -48,7 +48,7 @@ static const char *said_twice(const lsi_lm_shape_flags *f)
            : f->d_model > 0    ? "d-model"
            : f->heads > 0      ? "heads"
            : f->d_ff > 0       ? "d-ff"
-           : f->vocabulary > 0 ? "vocab"
+           : f->vocabulary > 0 ? "vocab-size"
            : f->untied_head    ? "untied-head"
                                : NULL;
 }

@@ -39,7 +39,7 @@ extern const char lsi_lm_size_choices[];
         ROW(field.d_ff, INT, "d-ff", 0, "N", NULL,                             \
             "dimension of the feed-forward layers (d_ff)", .min = 1,           \
             .max = 1 << 20),                                                   \
-        ROW(field.vocabulary, INT, "vocab", 0, "N", NULL,                      \
+        ROW(field.vocabulary, INT, "vocab-size", 0, "N", NULL,                 \
             "size of the vocabulary (text: 256)", .min = 1, .max = 1 << 20),   \
         ROW(field.norm_eps, REAL, "norm-eps", 0, "X", "1e-5",                  \
             "epsilon of the normalisations", .min = 1e-30, .max = 0.999),      \

@@ -88,7 +88,7 @@ static ls_status no_room(const lsi_plan_case *c)
 {
     return lsi_fail(LS_ERR_MEMORY,
                     "there is no memory to measure %s on %d rank%s; leave "
-                    "--calibrate out or take a smaller --batch",
+                    "--calibrate out or take a smaller --batch-size",
                     c->model, c->ranks, c->ranks == 1 ? "" : "s");
 }
 
@@ -128,14 +128,25 @@ static ls_status run_steps(const lsi_plan_case *c, const char *strategy,
     snprintf(model, sizeof(model), "lm:%s", c->model);
     snprintf(batch, sizeof(batch), "%" PRId64, c->batch);
     snprintf(context, sizeof(context), "%" PRId64, c->context);
-    const char *const words[] = {
-        "bench",    "ddp",         "--model",
-        model,      "--dtype",     c->dtype,
-        "--batch",  batch,         "--context",
-        context,    "--strategy",  strategy,
-        "--warmup", "2",           "--iterations",
-        "12",       "--bucket-mb", bucket_mb != NULL ? bucket_mb : "1",
-        NULL};
+    const char *const words[] = {"bench",
+                                 "ddp",
+                                 "--model",
+                                 model,
+                                 "--dtype",
+                                 c->dtype,
+                                 "--batch-size",
+                                 batch,
+                                 "--context",
+                                 context,
+                                 "--strategy",
+                                 strategy,
+                                 "--warmup",
+                                 "2",
+                                 "--iterations",
+                                 "12",
+                                 "--bucket-mb",
+                                 bucket_mb != NULL ? bucket_mb : "1",
+                                 NULL};
     return run_bench(words, c->ranks, out);
 }
 

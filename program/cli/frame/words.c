@@ -13,8 +13,18 @@
         .command = (command_), .typed = (typed_), .instead = (instead_)        \
     }
 
+#define RETIRED(typed_, instead_)                                              \
+    {                                                                          \
+        .typed = (typed_), .instead = (instead_), .retired = true              \
+    }
+
 /* Of PyTorch, Hugging Face's libraries, nanoGPT, llm.c, torchrun and mpirun. */
 static const lsi_option_word flag_words[] = {
+    RETIRED("--batch", "--batch-size"),
+    RETIRED("--vocab", "--vocab-size"),
+    RETIRED("--recompute", "--activation-checkpointing"),
+    RETIRED("--implementation", "--impl"),
+    RETIRED("--datatype", "--dtype"),
     OTHER("train lm", "--epochs", "train lm counts --steps"),
     OTHER("train lm", "--num-epochs", "train lm counts --steps"),
     OTHER("train lm", "--num-train-epochs", "train lm counts --steps"),

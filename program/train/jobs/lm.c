@@ -52,7 +52,7 @@ static void collect_model_config(const ls_transformer_config *c,
     lsi_run_config_int(config, "--d-model", c->d_model);
     lsi_run_config_int(config, "--heads", c->heads);
     lsi_run_config_int(config, "--d-ff", c->d_ff);
-    lsi_run_config_int(config, "--vocab", c->vocabulary);
+    lsi_run_config_int(config, "--vocab-size", c->vocabulary);
     lsi_run_config_real(config, "--norm-eps", c->norm_eps);
     lsi_run_config_before(config, "1e-05");
     lsi_run_config_text(config, "--untied-head", c->untied_head ? "on" : "off");

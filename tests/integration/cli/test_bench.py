@@ -261,7 +261,7 @@ class Outputs(Benches):
 
     def test_width(self):
         small = ("--warmup", "0", "--iterations", "1")
-        model = ("--model", "mlp:64", "--context", "8", "--batch", "1",
+        model = ("--model", "mlp:64", "--context", "8", "--batch-size", "1",
                  "--threads", "1", *small)
         benches = (("reduce", "-n", "2", "-b", "1k", "-e", "1m", *small),
                    ("barrier", *small),
@@ -272,7 +272,7 @@ class Outputs(Benches):
                    ("flash", "--length", "128", "--d", "16", "--iterations",
                     "1"),
                    ("loader", "--items", "100"),
-                   ("lm", "--size", "tiny", "--context", "4", "--batch", "1",
+                   ("lm", "--size", "tiny", "--context", "4", "--batch-size", "1",
                     "--iterations", "1", "--warmup", "0", "--budget", "1m"))
         for words in benches:
             for wide in (False, True):
@@ -329,7 +329,7 @@ class Ring(Benches):
 
 class Ddp(Benches):
     small = ("ddp", "--threads", "1", "--model", "mlp:64", "--context", "8",
-             "--batch", "1")
+             "--batch-size", "1")
 
     def one(self, *words):
         rows = self.rows(*self.small, *words)
@@ -376,7 +376,7 @@ class Ddp(Benches):
 
     def test_language_model(self):
         row = self.rows("ddp", "--threads", "1", "--model", "lm:tiny",
-                        "--context", "4", "--batch", "1", "--strategy",
+                        "--context", "4", "--batch-size", "1", "--strategy",
                         "bucketed", "--bucket-mb", "5", "-n", "1")[0]
         self.assertEqual((row["model"], row["ranks"]), ("lm:tiny", 1))
         self.assertEqual(row["bytes_sent"], 0)
@@ -391,7 +391,7 @@ class Ddp(Benches):
 
     def test_what_does_not_fit_is_a_row(self):
         """2,101,248 parameters; numbers of each on two ranks."""
-        words = ("--model", "mlp:512", "--context", "8", "--batch", "1",
+        words = ("--model", "mlp:512", "--context", "8", "--batch-size", "1",
                  "--threads", "1", "--bucket-mb", "1")
         numbers = {"flat": 2 + 2 + 4, "owners": 2 + 2 + 2, "zero1": 2 + 2 + 2,
                    "shared": 1 + 2 + 2, "fsdp": 1 + 1 + 2}
@@ -428,7 +428,7 @@ class Ddp(Benches):
             ranks = () if launcher else ("-n", "2")
             process = self.start(
                 *launcher, "bench", "ddp", *ranks, "--threads", "1", "--model",
-                "mlp:512", "--batch", "1", "--context", "8", "--budget", "45m",
+                "mlp:512", "--batch-size", "1", "--context", "8", "--budget", "45m",
                 "--strategy", "flat,fsdp", "--bucket-mb", "1", "--iterations",
                 "1000000", "--json", path)
 
@@ -471,7 +471,7 @@ class Ddp(Benches):
 class Zero(Benches):
     def test_rows(self):
         rows = self.rows("zero", "--threads", "1", "--model", "mlp:128",
-                         "--context", "4", "--batch", "1", "-n", "2,3")
+                         "--context", "4", "--batch-size", "1", "-n", "2,3")
         self.assertEqual(len(rows), 2 * 5 * 3)
         numbers = 8 * (128 * 128 + 128)
         for row in rows:
@@ -489,7 +489,7 @@ class Zero(Benches):
     def test_what_does_not_fit_is_a_row(self):
         rows, _ = self.rows_and_reasons(
             "zero", "--threads", "1", "--model", "mlp:512", "--context", "4",
-            "--batch", "1", "--budget", "45m")
+            "--batch-size", "1", "--budget", "45m")
         told = [(row["strategy"], row["moment"], row["status"])
                 for row in rows]
         self.assertEqual(told[:3], [(strategy, None, "out of memory")

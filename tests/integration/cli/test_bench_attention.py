@@ -89,7 +89,7 @@ class Rows(ProgramTest):
     def test_default_budget_is_the_machine(self):
         length = 2**21
         for row in self.rows("flash", "--length", str(length), "--d", "16",
-                             "--batch", "8", "--impl", "naive"):
+                             "--batch-size", "8", "--impl", "naive"):
             self.assertEqual(row["status"], "out of memory")
             self.assertEqual(row["saved_bytes"], 8 * length * (length + 1) * 4)
             self.assertGreater(row["peak_bytes"], row["saved_bytes"])

@@ -17,7 +17,7 @@ class BenchLm(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows.json")
             done = self.call("bench", "lm", "--size", "tiny", "--iterations",
-                             "2", "--batch", "1", "--threads", "1", "--json",
+                             "2", "--batch-size", "1", "--threads", "1", "--json",
                              path, *words)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(path, encoding="utf-8") as file:
@@ -63,7 +63,7 @@ class BenchLm(ProgramTest):
         kept = layers * (8 * d + 3 * ff) + 2 * d + 2 * vocabulary
         at_once = 3 * ff + 5 * d
         one_layer = 8 * d + 3 * ff + vocabulary
-        words = ["--context", str(context), "--batch", str(batch), "--warmup",
+        words = ["--context", str(context), "--batch-size", str(batch), "--warmup",
                  "0", "--passes"]
         # What there is of each parameter, and of each token.
         for passes, numbers, of_token in (("all", 4, kept + at_once),
@@ -86,7 +86,7 @@ class BenchLm(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows.json")
             done = self.call("bench", "lm", "--quick", "--warmup", "2",
-                             "--context", "4", "--batch", "1", "--json", path)
+                             "--context", "4", "--batch-size", "1", "--json", path)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(path, encoding="utf-8") as file:
                 rows = json.load(file)["rows"]
@@ -105,7 +105,7 @@ class BenchLm(ProgramTest):
             path = os.path.join(folder, "rows.json")
             process = self.start(
                 "bench", "lm", "--size", "tiny", "--iterations", "1",
-                "--context", "4", "--batch", "1", "--threads", "1",
+                "--context", "4", "--batch-size", "1", "--threads", "1",
                 "--warmup", "0,1000000", "--json", path)
 
             shown = [process.stdout.readline() for _ in range(3)]

@@ -69,7 +69,7 @@ class Plan(ProgramTest):
 
     def test_model(self):
         plan = self.plan("--model", "small", "-n", "4", "--strategy", "zero1",
-                         "--batch", "2", "--context", "256", *DEVICE)
+                         "--batch-size", "2", "--context", "256", *DEVICE)
         self.assertEqual((plan["model"], plan["strategy"], plan["ranks"]),
                          ("small", "zero1", 4))
         parameters = 128625408
@@ -85,7 +85,7 @@ class Plan(ProgramTest):
             plan[kind + "_bytes"] for kind in
             ("parameter", "gradient", "state", "activation", "other")))
         half = self.plan("--model", "tiny", "--dtype", "bf16", "--layers",
-                         "2", "--vocab", "500", *DEVICE)
+                         "2", "--vocab-size", "500", *DEVICE)
         block = 4 * 256 * 256 + 3 * 256 * 1024
         self.assertEqual(half["parameter_bytes"],
                          4 * half["parameters"] + 2 * (2 * block + 500 * 256))
@@ -207,7 +207,7 @@ class Plan(ProgramTest):
     def test_calibrated(self):
         """Real steps of two ranks; how long they take is not looked at."""
         plan = self.plan("--model", "tiny", "-n", "2", "--calibrate",
-                         "--force", "--batch", "1", "--context", "8")
+                         "--force", "--batch-size", "1", "--context", "8")
         self.assertTrue(plan["calibrated"])
         for name in ("forward", "backward", "optimizer", "communication"):
             self.assertGreater(plan[name + "_seconds"], 0)
@@ -259,7 +259,7 @@ class Plan(ProgramTest):
                 ("named sizes", "tiny", "--calibrate", "--layers", "2"),
                 ("leave out", "tiny", "--force", *DEVICE),
                 ("leave out", "all", "--force"),
-                ("without --recompute", "tiny", "--verify", "--recompute"),
+                ("without --activation-checkpointing", "tiny", "--verify", "--activation-checkpointing"),
                 ("leave --ranks", "tiny", "--sweep", "ranks=2", "-n", "2"),
                 ("is of --sweep", "tiny", "--ranks-per-node", "2"),
                 ("chooses ranks", "tiny", "--verify", "-n", "2"),

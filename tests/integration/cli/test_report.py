@@ -172,7 +172,7 @@ class Report(ProgramTest):
     def test_an_attention_block(self):
         traces = os.path.join(self.out, "traces", "lm")
         done = self.call("bench", "lm", "--size", "tiny", "--context", "16",
-                         "--batch", "1", "-w", "0", "--iterations", "2", "--threads",
+                         "--batch-size", "1", "-w", "0", "--iterations", "2", "--threads",
                          "1", "--trace", traces, "--json",
                          os.path.join(self.out, "rows", "traced-lm.json"))
         self.assertEqual(done.returncode, 0, done.stderr)

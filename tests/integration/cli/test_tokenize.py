@@ -116,9 +116,9 @@ class Tokenize(ProgramTest):
             self.assertEqual(refused.returncode, 1)
             self.assertIn("is not the one by which", refused.stderr)
             self.assertEqual(refused.stderr.count("\n"), 1)
-        done = self.train_lm("--data", text, "--tokenizer", right, "--vocab",
+        done = self.train_lm("--data", text, "--tokenizer", right, "--vocab-size",
                              "300", expected=1)
-        self.assertIn("has 500 tokens; --vocab should", done.stderr)
+        self.assertIn("has 500 tokens; --vocab-size should", done.stderr)
 
     def test_checkpoints_know_it_too(self):
         text, saved = self.path("1.txt", TEXT * 20), self.path("saved")
@@ -130,7 +130,7 @@ class Tokenize(ProgramTest):
                          os.path.join(TOKENIZERS, "llama3.json"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("is not the one by which", done.stderr)
-        done = self.train_lm(*words, "--resume", "--vocab", "500", expected=1)
+        done = self.train_lm(*words, "--resume", "--vocab-size", "500", expected=1)
         self.assertIn("cannot resume", done.stderr)
 
     def test_packed_text(self):

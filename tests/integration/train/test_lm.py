@@ -229,7 +229,7 @@ class Files(LmTest):
         data += struct.pack("<500H", *[i % 300 for i in range(500)])
         tokens = self.write("a.bin", data)
         path = self.path("a.safetensors")
-        self.train("--data", tokens, "--vocab", "300", "--steps", "2",
+        self.train("--data", tokens, "--vocab-size", "300", "--steps", "2",
                    "--save", path)
         text = self.generate("--model", path, "--prompt", "17,299", "--tokens",
                              "5")
@@ -239,7 +239,7 @@ class Files(LmTest):
 
     def test_bytes_of_a_larger_vocabulary(self):
         path = self.path("a.safetensors")
-        self.train("--data", LICENSE, "--vocab", "512", "--steps", "1",
+        self.train("--data", LICENSE, "--vocab-size", "512", "--steps", "1",
                    "--save", path)
         text = self.generate("--model", path, "-p", "hello", "--tokens", "50",
                              "--temperature", "100")
@@ -248,7 +248,7 @@ class Files(LmTest):
 
     def test_bytes_of_a_smaller_vocabulary(self):
         path = self.path("a.safetensors")
-        self.train("--data", LICENSE, "--vocab", "128", "--steps", "1",
+        self.train("--data", LICENSE, "--vocab-size", "128", "--steps", "1",
                    "--save", path)
         self.generate("--model", path, "-p", "hello")
         self.refuse_generate("--prompt has the byte 195; the model's tokens "
@@ -258,7 +258,7 @@ class Files(LmTest):
     def test_numbers_as_many_as_bytes(self):
         tokens = self.write("a.u16", struct.pack("<500H", *[7] * 500))
         path = self.path("a.safetensors")
-        self.train("--data", tokens, "--vocab", "256", "--steps", "1",
+        self.train("--data", tokens, "--vocab-size", "256", "--steps", "1",
                    "--save", path)
         self.refuse_generate("numbers below 256", "--model", path, "-p", "a")
         text = self.generate("--model", path, "-p", "7,255", "--tokens", "5")
@@ -292,7 +292,7 @@ class Files(LmTest):
     def test_gpt2_shape(self):
         path = self.path("a.safetensors")
         self.train("--size", "gpt2", "--steps", "2", "--validate-every", "0",
-                   "--vocab", "300", "--save", path)
+                   "--vocab-size", "300", "--save", path)
         header, _ = files.read_safetensors(path)
         self.assertEqual(header["h.0.attn.c_attn.weight"]["shape"], [32, 96])
         self.assertEqual(header["wte.weight"]["shape"], [300, 32])
@@ -307,7 +307,7 @@ class Files(LmTest):
             "<500H", *[i * i % 300 for i in range(500)]))
         self.train("--size", "gpt2", "--d-model", "64", "--heads", "1",
                    "--steps", "5", "--lr", "0.01", "--validate-every", "0",
-                   "--data", tokens, "--vocab", "300", "--save", path)
+                   "--data", tokens, "--vocab-size", "300", "--save", path)
         header, tensors = files.read_safetensors(path)
         draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
         want = self.generate("--model", path, *draw)
@@ -328,7 +328,7 @@ class Files(LmTest):
             "<500H", *[i * i % 300 for i in range(500)]))
         shape = ["--size", "gpt2", "--d-model", "96", "--heads", "3",
                  "--norm-eps", "0.01", "--untied-head", "--data", tokens,
-                 "--vocab", "300", "--validate-every", "0"]
+                 "--vocab-size", "300", "--validate-every", "0"]
         self.train(*shape, "--steps", "5", "--lr", "0.01", "--save", path)
         header, tensors = files.read_safetensors(path)
         self.assertEqual(header["lm_head.weight"]["shape"], [300, 96])
@@ -395,11 +395,11 @@ class Checkpoints(LmTest):
                                       "owners", "zero1", "shared", "fsdp")):
             want = self.save("-n", str(1 + i % 3 if i < 5 else 3),
                              "--strategy", strategy, "--size",
-                             "tiny" if i % 2 else "gpt2", "--vocab", "256")
+                             "tiny" if i % 2 else "gpt2", "--vocab-size", "256")
             self.assertEqual(self.write_with(self.checkpoints), want)
 
     def test_which_is_read(self):
-        want = self.save("-n", "2", "--size", "gpt2", "--vocab", "300")
+        want = self.save("-n", "2", "--size", "gpt2", "--vocab-size", "300")
         for path in (self.checkpoints + "/", self.step(4), self.step(4, ""),
                      self.step(4, "model.safetensors")):
             self.assertEqual(self.write_with(path), want)
@@ -462,7 +462,7 @@ class Refused(LmTest):
                     "of 17 needs at least 18 of each", *SHAPE, "-n", "2",
                     "--data", short, "--context", "17")
         self.refuse(1, "token 399 is 77, but the vocabulary has 77", *SHAPE,
-                    "-n", "2", "--data", tokens, "--vocab", "77")
+                    "-n", "2", "--data", tokens, "--vocab-size", "77")
         self.refuse(1, "cannot open", *SHAPE, "--data", self.path("none"))
 
     def test_shapes(self):
@@ -509,7 +509,7 @@ class Refused(LmTest):
         path = self.path("a.safetensors")
         tokens = self.write("a.u16", struct.pack("<500H", *[7] * 500))
         self.train("--steps", "0", "--validate-every", "0", "--data", tokens,
-                   "--vocab", "300", "--save", path)
+                   "--vocab-size", "300", "--save", path)
         for words, status, text in (
                 ([], 2, "--model PATH is missing"),
                 (["--model", self.path("none")], 1, "cannot open"),

@@ -289,7 +289,7 @@ class Tokenizers(PublishedTest):
     def make(self, vocabulary="262"):
         self.good("train", "lm", "--steps", "3", "--layers", "1", "--d-model",
                   "32", "--heads", "2", "--d-ff", "48", "--context", "32",
-                  "--vocab", vocabulary, "--data",
+                  "--vocab-size", vocabulary, "--data",
                   self.write_tokens("t.u16", [k % 259 for k in range(900)]),
                   "--save", self.path("model.safetensors"))
         return (self.path("model.safetensors"),

@@ -7,7 +7,7 @@ import unittest
 
 from program import ProgramTest
 
-FLAGS = ("--features", "17,128", "--batch", "4,32", "--iterations", "20",
+FLAGS = ("--features", "17,128", "--batch-size", "4,32", "--iterations", "20",
          "--warmup", "2", "--threads", "1")
 
 
@@ -77,16 +77,19 @@ class Bench(ProgramTest):
 
     def test_choice(self):
         self.assertEqual({row["implementation"] for row in
-                          self.rows("--implementation", "gathered")},
+                          self.rows("--impl", "gathered")},
                          {"gathered"})
 
     def test_usage(self):
         self.fails(2, "--features", "bench", "sync-batch-norm", "--features",
                    "0")
         self.fails(2, "--side", "bench", "sync-batch-norm", "--side", "-1")
-        self.fails(2, "--batch", "bench", "sync-batch-norm", "--batch", "a")
-        self.fails(2, "both|fused|gathered", "bench", "sync-batch-norm",
-                   "--implementation", "mine")
+        self.fails(2, "--batch-size", "bench", "sync-batch-norm",
+                   "--batch-size", "a")
+        self.fails(2, 'mine" is not one of fused, gathered', "bench",
+                   "sync-batch-norm", "--impl", "mine")
+        self.fails(2, "--impl names more than 2", "bench", "sync-batch-norm",
+                   "--impl", "fused,gathered,fused")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 
 static const lsi_measurement measurements[] = {
     {"plan-verify", LSI_ROWS_JSON,
-     "plan --verify --force --model tiny --batch 2 --context 64",
+     "plan --verify --force --model tiny --batch-size 2 --context 64",
      "plan --verify --force", 60, 400, false},
     {"plan-sweep", LSI_ROWS_JSON, NULL,
      "plan --model 10B --strategy zero1 --bucket-mb 25 --sweep ranks=1..4096 "
