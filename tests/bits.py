@@ -48,7 +48,7 @@ MORE = {
            "--attention naive", "--threads 2", "--resume --steps 6"],
 }
 # What a program from before a flag was renamed calls it.
-OLDER_NAMES = {"--vocab-size": "--vocab"}
+OLDER_NAMES = {"--vocab-size": "--vocab", "--arch": "--model"}
 TIMES = ("seconds", "per_second", "peak_bytes")  # how such fields end
 TIME_LIMIT = 120
 

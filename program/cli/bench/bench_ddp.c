@@ -28,7 +28,8 @@ typedef struct way {
 
 typedef struct state {
     lsi_bench_common common;
-    const char *strategies, *bucket_mb, *model, *dtypes;
+    const char *strategies, *bucket_mb, *dtypes;
+    lsi_ddp_model_flags model;
     int64_t context, batch, budget;
     lsi_ddp_model_spec spec;
     lsi_dtype_list types;
@@ -44,9 +45,7 @@ static const lsi_option options[] = {
         "strategies to measure (docs/parallel.md)"),
     ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
         "bucket sizes, in millions of bytes, of the strategies with buckets"),
-    ROW(model, STRING, "model", 0, "MODEL", "mlp",
-        "mlp (eight layers, 134 million parameters), mlp:WIDTH, or lm:SIZE, a "
-        "Transformer (tiny, small, ...)"),
+    LSI_DDP_MODEL_ROWS(model),
     ROW(context, INT, "context", 0, "N", "128",
         "tokens of a sequence; the mlp sees each as a row", .min = 1,
         .max = 1 << 20),
@@ -144,7 +143,7 @@ static ls_status parse(void *opaque)
     state *const b = opaque;
     size_t n;
     const lsi_strategy *const all = lsi_strategies(&n);
-    LS_TRY(lsi_ddp_model_parse(b->model, &b->spec));
+    LS_TRY(lsi_ddp_model_parse(&b->model, &b->spec));
     LS_TRY(lsi_cli_dtypes(b->dtypes, &b->types));
     b->spec.batch = b->batch;
     b->spec.context = b->context;
@@ -232,7 +231,7 @@ static ls_status record(const state *b, const lsi_ddp_case *c)
     lsi_table_row(table);
     lsi_table_text(table, "strategy", ls_ddp_strategy_name(c->strategy));
     lsi_table_real(table, "bucket_mb", c->bucket_mb);
-    lsi_table_text(table, "model", b->model);
+    lsi_table_text(table, "model", b->spec.name);
     lsi_table_text(table, "dtype", ls_dtype_name(c->spec->dtype));
     lsi_table_int(table, "ranks", ranks);
     lsi_table_int(table, "global_batch_size", b->batch * ranks);

@@ -20,7 +20,7 @@ static const double LEAST_BUCKET_MB = 1e-6;
 
 typedef struct state {
     lsi_bench_common common;
-    const char *model;
+    lsi_ddp_model_flags model;
     int64_t context, batch, budget;
     lsi_ddp_model_spec spec;
 } state;
@@ -28,7 +28,7 @@ typedef struct state {
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "2", "5"),
-    ROW(model, STRING, "model", 0, "MODEL", "mlp", "as of bench ddp"),
+    LSI_DDP_MODEL_ROWS(model),
     ROW(context, INT, "context", 0, "N", "128",
         "tokens of a sequence; the mlp sees each as a row", .min = 1,
         .max = 1 << 20),
@@ -179,7 +179,7 @@ static void begin_row(const state *b, const lsi_ddp_case *c)
     lsi_table *const table = b->common.table;
     lsi_table_row(table);
     lsi_table_text(table, "strategy", ls_ddp_strategy_name(c->strategy));
-    lsi_table_text(table, "model", b->model);
+    lsi_table_text(table, "model", b->spec.name);
     lsi_table_int(table, "ranks", ls_group_size(c->group));
     lsi_ddp_case_record_demand(c, table);
 }
@@ -222,7 +222,7 @@ static ls_status measure_case(state *b, lsi_ddp_case *c, const formula *f)
 static ls_status parse(void *opaque)
 {
     state *const b = opaque;
-    LS_TRY(lsi_ddp_model_parse(b->model, &b->spec));
+    LS_TRY(lsi_ddp_model_parse(&b->model, &b->spec));
     b->spec.batch = b->batch;
     b->spec.context = b->context;
     return LS_OK;

@@ -11,29 +11,40 @@
 
 /* ---- which one ----------------------------------------------------------- */
 
-static ls_status parse_width(const char *text, int64_t *out)
+static ls_status parse_arch(const char *text, int64_t *width)
 {
     char *end;
-    *out = strtoll(text, &end, 10);
-    if (end != text && *end == '\0' && *out >= 1 && *out <= 1 << 20)
+    if (strcmp(text, "mlp") == 0)
+        return LS_OK;
+    if (strncmp(text, "mlp:", 4) != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--arch \"%s\" is not mlp or mlp:WIDTH; a language "
+                        "model is --size NAME",
+                        text);
+    *width = strtoll(text + 4, &end, 10);
+    if (end != text + 4 && *end == '\0' && *width >= 1 && *width <= 1 << 20)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "--model mlp:%s: the width must be a number from 1 to %d",
-                    text, 1 << 20);
+                    "--arch %s: the width must be a number from 1 to %d", text,
+                    1 << 20);
 }
 
-ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out)
+ls_status lsi_ddp_model_parse(const lsi_ddp_model_flags *flags,
+                              lsi_ddp_model_spec *out)
 {
-    lsi_ddp_model_spec spec = {.width = LSI_MLP_WIDTH, .dtype = LS_F32};
-    if (strncmp(text, "mlp:", 4) == 0) {
-        LS_TRY(parse_width(text + 4, &spec.width));
-    } else if (strncmp(text, "lm:", 3) == 0) {
+    lsi_ddp_model_spec spec = {
+        .name = "mlp", .width = LSI_MLP_WIDTH, .dtype = LS_F32};
+    if (flags->arch != NULL && flags->size != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--arch %s and --size %s name two models; give one",
+                        flags->arch, flags->size);
+    if (flags->size != NULL) {
         spec.is_lm = true;
-        LS_TRY(ls_transformer_size(text + 3, &spec.config));
-    } else if (strcmp(text, "mlp") != 0) {
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "--model \"%s\" is not one of mlp, mlp:WIDTH and lm:SIZE", text);
+        spec.name = flags->size;
+        LS_TRY(ls_transformer_size(flags->size, &spec.config));
+    } else if (flags->arch != NULL) {
+        spec.name = flags->arch;
+        LS_TRY(parse_arch(flags->arch, &spec.width));
     }
     *out = spec;
     return LS_OK;

@@ -11,6 +11,7 @@
 enum { LSI_MLP_LAYERS = 8, LSI_MLP_WIDTH = 4096 };
 
 typedef struct lsi_ddp_model_spec {
+    const char *name; /* of the size or of the architecture, as given */
     bool is_lm;
     int64_t width;                /* of the mlp */
     ls_transformer_config config; /* of the lm */
@@ -18,8 +19,24 @@ typedef struct lsi_ddp_model_spec {
     ls_dtype dtype;               /* of products */
 } lsi_ddp_model_spec;
 
-/* "mlp", "mlp:WIDTH" or "lm:SIZE"; what is not in that is the caller's. */
-ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out);
+typedef struct lsi_ddp_model_flags {
+    const char *arch, *size; /* or NULL */
+} lsi_ddp_model_flags;
+
+/* The rows for a field of that name, to be used where ROW is defined. */
+#define LSI_DDP_MODEL_ROWS(field)                                              \
+    ROW(field.arch, STRING, "arch", 0, "NAME", NULL,                           \
+        "mlp (eight layers, 134 million parameters) or mlp:WIDTH (default "    \
+        "mlp)"),                                                               \
+        ROW(field.size, STRING, "size", 0, "NAME", NULL,                       \
+            "a language model of that size instead: tiny, small, ...")
+
+/*
+ * The name, architecture and shape that the flags say. LS_ERR_ARGUMENT: both
+ * are given, or one is not known.
+ */
+ls_status lsi_ddp_model_parse(const lsi_ddp_model_flags *flags,
+                              lsi_ddp_model_spec *out);
 
 /* How many parameters it has; takes no memory for them. Local. */
 ls_status lsi_ddp_model_parameters(const lsi_ddp_model_spec *spec,

@@ -27,7 +27,7 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
-    ROW(model, STRING, "model", 'm', "FILE", NULL,
+    ROW(model, STRING, "weights", 0, "FILE", NULL,
         "what `lockstep train images --save` wrote"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "images of the same classes, as for `lockstep train images`"),
@@ -167,7 +167,7 @@ static int run(const lsi_invocation *call)
         return exit_status;
     if (a.model == NULL || a.data == NULL)
         return lsi_cli_usage("%s: --%s is missing", call->argv[0],
-                             a.model == NULL ? "model FILE" : "data PATH");
+                             a.model == NULL ? "weights FILE" : "data PATH");
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)

@@ -161,7 +161,7 @@ static int run(const lsi_invocation *call)
         return exit_status;
     if (a.model.model == NULL || a.data == NULL)
         return lsi_cli_usage("%s: --%s is missing", call->argv[0],
-                             a.model.model == NULL ? "model PATH"
+                             a.model.model == NULL ? "weights PATH"
                                                    : "data FILE");
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;

@@ -99,7 +99,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
     if (a.model.model == NULL)
-        return lsi_cli_usage("%s: --model PATH is missing", call->argv[0]);
+        return lsi_cli_usage("%s: --weights PATH is missing", call->argv[0]);
     if (a.prompt.n > 0 && a.prompts != NULL)
         return lsi_cli_usage("%s: --prompt and --prompts exclude each other",
                              call->argv[0]);

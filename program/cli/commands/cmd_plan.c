@@ -35,7 +35,7 @@ static const lsi_option options[] = {
         "step; sharding-accounting, memory of a rank at three moments with and "
         "without a divided optimizer",
         .choices = "communication-accounting|sharding-accounting"),
-    ROW(run.model, STRING, "model", 0, "NAME", NULL,
+    ROW(run.model, STRING, "size", 0, "NAME", NULL,
         "a language model by its size; all: each of them on one rank (for "
         "sharding: default xl)"),
     ROW(run.ranks, INT, "ranks", 'n', "N", NULL,
@@ -53,7 +53,7 @@ static const lsi_option options[] = {
         "with as many ranks as a node has"),
     ROW(run.verify, BOOL, "verify", 0, NULL, NULL,
         "predict steps of 1, 2 and 4 ranks under three strategies, run them "
-        "here, and say how far off times and memory are; some minutes (--model "
+        "here, and say how far off times and memory are; some minutes (--size "
         "default: tiny and small)"),
     ROW(run.force, BOOL, "force", 0, NULL, NULL,
         "measure although other processes use over a quarter of the CPUs; "
@@ -282,7 +282,7 @@ static const char *stray_flag(const args *a, unsigned what)
         bool given;
         unsigned of;
     } all[] = {
-        {"--model", r->model != NULL, SHARDING | TRAINING},
+        {"--size", r->model != NULL, SHARDING | TRAINING},
         {"--ranks", r->ranks != 0, SHARDING | TRAINING},
         {"--nodes", r->nodes != 0, TRAINING},
         {"--ranks-per-node", r->ranks_per_node != 0, TRAINING},
@@ -342,7 +342,7 @@ static const char *contradiction(const lsi_plan_flags *r)
     if (r->recompute && (r->calibrate || r->verify))
         return "--calibrate measures steps without --activation-checkpointing";
     if (r->force && (r->tflops != 0 || all))
-        return "--force is for measuring, which --tflops and --model all leave "
+        return "--force is for measuring, which --tflops and --size all leave "
                "out";
     if (r->sweep != NULL && (r->ranks != 0 || r->nodes != 0))
         return "--sweep names the ranks: leave --ranks and --nodes out";
@@ -352,7 +352,7 @@ static const char *contradiction(const lsi_plan_flags *r)
                       r->strategy != NULL))
         return "--verify chooses ranks and strategies itself";
     if (all && (r->sweep != NULL || r->calibrate || r->verify))
-        return "--model all is of memory: name one for times";
+        return "--size all is of memory: name one for times";
     return NULL;
 }
 
@@ -372,14 +372,14 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &status))
         return status;
     if (a.preset == NULL && a.run.model == NULL && !a.run.verify)
-        return lsi_cli_usage("plan: say what to calculate, by --model NAME, "
-                             "--model all, or --preset "
+        return lsi_cli_usage("plan: say what to calculate, by --size NAME, "
+                             "--size all, or --preset "
                              "communication-accounting or sharding-accounting");
     const unsigned what = what_of(&a);
     const char *const stray = stray_flag(&a, what);
     if (stray != NULL)
         return lsi_cli_usage("plan: %s has no meaning with --%s %s", stray,
-                             what == TRAINING ? "model" : "preset",
+                             what == TRAINING ? "size" : "preset",
                              what == TRAINING ? a.run.model : a.preset);
     const char *const wrong = what == TRAINING ? contradiction(&a.run) : NULL;
     if (wrong != NULL)

@@ -20,7 +20,7 @@ static const char data_help[] =
 
 #define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(model, CHOICE, "model", 0, "NAME", "resnet18",
+    ROW(model, CHOICE, "arch", 0, "NAME", "resnet18",
         "network (docs/images.md)", .choices = &model_choices[1]),
     ROW(image_size, INT, "image-size", 0, "N", "0",
         "side to which images are resized and cropped; 0: that of the data",

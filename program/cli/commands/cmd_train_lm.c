@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "array/compute/threads.h"
 #include "base/error.h"
@@ -48,7 +49,7 @@ static const lsi_option options[] = {
     ROW(tokenizer, STRING, "tokenizer", 0, "PATH", NULL,
         "encode text by this tokenizer.json, or GPT-2's vocab.json beside its "
         "merges.txt, which the model's file then keeps; for a file of tokens "
-        "the one that has made them (default: with --model the one that its "
+        "the one that has made them (default: with --weights the one that its "
         "file keeps)"),
     LSI_LM_SHAPE_ROWS(shape),
     ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
@@ -81,8 +82,8 @@ static const lsi_option options[] = {
         "steps between lines (default 10; none on a terminal, which shows all "
         "steps in one)",
         .min = 1, .max = 1e12),
-    ROW(model, STRING, "model", 'm', "PATH", NULL,
-        "go on from this model: what `lockstep generate --model` takes; it "
+    ROW(model, STRING, "weights", 0, "PATH", NULL,
+        "go on from this model: what `lockstep generate --weights` takes; it "
         "says the shape, and the optimizer begins anew"),
     ROW(init, STRING, "init", 0, "FILE", NULL,
         "begin with the weights of this safetensors file, of the shape that "
@@ -99,9 +100,21 @@ typedef struct session {
     lsi_path metrics; /* of the folder of the run */
     ls_group *group;
     lsi_lm_log log;
-    lsi_path weights; /* of --model */
+    lsi_path weights; /* of --weights */
     ls_tokenizer *tokenizer;
 } session;
+
+/* Users of other programs give the name of a size here. */
+static ls_status find_weights(const char *path, lsi_path *out)
+{
+    ls_transformer_config config;
+    if (access(path, F_OK) != 0 && ls_transformer_size(path, &config) == LS_OK)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--weights %s: no such file; a new model of that size "
+                        "is --size %s",
+                        path, path);
+    return lsi_checkpoint_weights(path, out);
+}
 
 static ls_status take_model(session *s, lsi_lm_options *out)
 {
@@ -109,8 +122,8 @@ static ls_status take_model(session *s, lsi_lm_options *out)
     bool bytes;
     if (a->init != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--model and --init exclude each other");
-    LS_TRY(lsi_checkpoint_weights(a->model, &s->weights));
+                        "--weights and --init exclude each other");
+    LS_TRY(find_weights(a->model, &s->weights));
     LS_TRY(
         lsi_cli_lm_shape_of(&a->shape, s->weights.text, &out->model, &bytes));
     out->init = s->weights.text;
@@ -119,7 +132,7 @@ static ls_status take_model(session *s, lsi_lm_options *out)
     return LS_OK;
 }
 
-/* The model has its vocabulary unless the flags or --model say otherwise. */
+/* The model has its vocabulary unless the flags or --weights say otherwise. */
 static ls_status take_tokenizer(session *s, lsi_lm_options *job)
 {
     const args *a = s->args;

@@ -60,7 +60,7 @@ ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
     const char *twice = said_twice(flags);
     if (twice != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--%s and --model exclude each other: '%s' says it",
+                        "--%s and --weights exclude each other: '%s' says it",
                         twice, weights);
     LS_TRY(ls_transformer_read_config(weights, out));
     LS_TRY(lsi_lm_has_bytes(weights, out->vocabulary, bytes));

@@ -26,7 +26,7 @@ extern const char lsi_lm_size_choices[];
     ROW(field.size, CHOICE, "size", 0, "NAME", "tiny", "of the model",         \
         .choices = &lsi_lm_size_choices[1]),                                   \
         ROW(field.context, INT, "context", 'c', "N", NULL,                     \
-            "tokens of a sequence (default: 128; with --model its context, "   \
+            "tokens of a sequence (default: 128; with --weights its context, " \
             "at most 1024)",                                                   \
             .min = 1, .max = 1 << 20),                                         \
         ROW(field.layers, INT, "layers", 0, "N", NULL,                         \

@@ -124,14 +124,13 @@ ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
 static ls_status run_steps(const lsi_plan_case *c, const char *strategy,
                            const char *bucket_mb, json_t **out)
 {
-    char model[32], batch[32], context[32];
-    snprintf(model, sizeof(model), "lm:%s", c->model);
+    char batch[32], context[32];
     snprintf(batch, sizeof(batch), "%" PRId64, c->batch);
     snprintf(context, sizeof(context), "%" PRId64, c->context);
     const char *const words[] = {"bench",
                                  "ddp",
-                                 "--model",
-                                 model,
+                                 "--size",
+                                 c->model,
                                  "--dtype",
                                  c->dtype,
                                  "--batch-size",

@@ -1,5 +1,5 @@
 /*
- * lockstep plan --model: what training a language model takes.
+ * lockstep plan --size: what training a language model takes.
  */
 #ifndef LS_CLI_COMMANDS_PLAN_TRAINING_H
 #define LS_CLI_COMMANDS_PLAN_TRAINING_H

@@ -151,7 +151,7 @@ static void collect_images_config(const job *j, lsi_run_config *config)
 {
     const lsi_classify_options *const o = j->options;
     const lsi_image_config net = lsi_image_data_config(&j->data, o->model);
-    lsi_run_config_text(config, "--model", o->model);
+    lsi_run_config_text(config, "--arch", o->model);
     lsi_run_config_int(config, "classes:", net.classes);
     lsi_run_config_int(config, "channels of an image:", net.channels);
     lsi_run_config_int(config, "--image-size", net.height);

@@ -261,7 +261,7 @@ class Outputs(Benches):
 
     def test_width(self):
         small = ("--warmup", "0", "--iterations", "1")
-        model = ("--model", "mlp:64", "--context", "8", "--batch-size", "1",
+        model = ("--arch", "mlp:64", "--context", "8", "--batch-size", "1",
                  "--threads", "1", *small)
         benches = (("reduce", "-n", "2", "-b", "1k", "-e", "1m", *small),
                    ("barrier", *small),
@@ -328,7 +328,7 @@ class Ring(Benches):
 
 
 class Ddp(Benches):
-    small = ("ddp", "--threads", "1", "--model", "mlp:64", "--context", "8",
+    small = ("ddp", "--threads", "1", "--arch", "mlp:64", "--context", "8",
              "--batch-size", "1")
 
     def one(self, *words):
@@ -375,10 +375,10 @@ class Ddp(Benches):
             self.assertGreater(peaks["before_step"]["activations"], 0)
 
     def test_language_model(self):
-        row = self.rows("ddp", "--threads", "1", "--model", "lm:tiny",
+        row = self.rows("ddp", "--threads", "1", "--size", "tiny",
                         "--context", "4", "--batch-size", "1", "--strategy",
                         "bucketed", "--bucket-mb", "5", "-n", "1")[0]
-        self.assertEqual((row["model"], row["ranks"]), ("lm:tiny", 1))
+        self.assertEqual((row["model"], row["ranks"]), ("tiny", 1))
         self.assertEqual(row["bytes_sent"], 0)
 
     def test_types(self):
@@ -391,7 +391,7 @@ class Ddp(Benches):
 
     def test_what_does_not_fit_is_a_row(self):
         """2,101,248 parameters; numbers of each on two ranks."""
-        words = ("--model", "mlp:512", "--context", "8", "--batch-size", "1",
+        words = ("--arch", "mlp:512", "--context", "8", "--batch-size", "1",
                  "--threads", "1", "--bucket-mb", "1")
         numbers = {"flat": 2 + 2 + 4, "owners": 2 + 2 + 2, "zero1": 2 + 2 + 2,
                    "shared": 1 + 2 + 2, "fsdp": 1 + 1 + 2}
@@ -427,7 +427,7 @@ class Ddp(Benches):
             path = os.path.join(folder, "rows.json")
             ranks = () if launcher else ("-n", "2")
             process = self.start(
-                *launcher, "bench", "ddp", *ranks, "--threads", "1", "--model",
+                *launcher, "bench", "ddp", *ranks, "--threads", "1", "--arch",
                 "mlp:512", "--batch-size", "1", "--context", "8", "--budget", "45m",
                 "--strategy", "flat,fsdp", "--bucket-mb", "1", "--iterations",
                 "1000000", "--json", path)
@@ -461,16 +461,18 @@ class Ddp(Benches):
                 ("is not a number above 0", ("--bucket-mb", "-2")),
                 ("is not a number above 0", ("--bucket-mb", "nan")),
                 ("it must be f32 or bf16", ("--dtype", "f32,f64")),
-                ("mlp:WIDTH", ("--model", "cnn")),
-                ("width", ("--model", "mlp:0")),
-                ("small", ("--model", "lm:huge"))):
+                ("mlp:WIDTH", ("--arch", "cnn")),
+                ("width", ("--arch", "mlp:0")),
+                ("name two models", ("--arch", "mlp", "--size", "tiny")),
+                ("--size NAME", ("--arch", "lm:tiny")),
+                ("small", ("--size", "huge"))):
             with self.subTest(words=words):
                 self.fails(2, message, "bench", "ddp", *words)
 
 
 class Zero(Benches):
     def test_rows(self):
-        rows = self.rows("zero", "--threads", "1", "--model", "mlp:128",
+        rows = self.rows("zero", "--threads", "1", "--arch", "mlp:128",
                          "--context", "4", "--batch-size", "1", "-n", "2,3")
         self.assertEqual(len(rows), 2 * 5 * 3)
         numbers = 8 * (128 * 128 + 128)
@@ -488,7 +490,7 @@ class Zero(Benches):
 
     def test_what_does_not_fit_is_a_row(self):
         rows, _ = self.rows_and_reasons(
-            "zero", "--threads", "1", "--model", "mlp:512", "--context", "4",
+            "zero", "--threads", "1", "--arch", "mlp:512", "--context", "4",
             "--batch-size", "1", "--budget", "45m")
         told = [(row["strategy"], row["moment"], row["status"])
                 for row in rows]
@@ -501,7 +503,7 @@ class Zero(Benches):
                                                    "after_step")])
 
     def test_mistakes(self):
-        self.fails(2, "mlp:WIDTH", "bench", "zero", "--model", "cnn")
+        self.fails(2, "mlp:WIDTH", "bench", "zero", "--arch", "cnn")
 
 
 class Mistakes(ProgramTest):

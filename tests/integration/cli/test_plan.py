@@ -47,7 +47,7 @@ class Plan(ProgramTest):
         self.assertEqual([gib["state", moment] for moment in
                           ("init", "before_step", "after_step")],
                          [7.44, 14.89, 22.33])
-        small = self.plan("--preset", "sharding-accounting", "--model",
+        small = self.plan("--preset", "sharding-accounting", "--size",
                           "small", "-n", "4")
         self.assertEqual(small["parameters"], 128625408)
 
@@ -68,7 +68,7 @@ class Plan(ProgramTest):
                                      if line.startswith("|")), 100)
 
     def test_model(self):
-        plan = self.plan("--model", "small", "-n", "4", "--strategy", "zero1",
+        plan = self.plan("--size", "small", "-n", "4", "--strategy", "zero1",
                          "--batch-size", "2", "--context", "256", *DEVICE)
         self.assertEqual((plan["model"], plan["strategy"], plan["ranks"]),
                          ("small", "zero1", 4))
@@ -84,7 +84,7 @@ class Plan(ProgramTest):
         self.assertEqual(plan["total_bytes"], sum(
             plan[kind + "_bytes"] for kind in
             ("parameter", "gradient", "state", "activation", "other")))
-        half = self.plan("--model", "tiny", "--dtype", "bf16", "--layers",
+        half = self.plan("--size", "tiny", "--dtype", "bf16", "--layers",
                          "2", "--vocab-size", "500", *DEVICE)
         block = 4 * 256 * 256 + 3 * 256 * 1024
         self.assertEqual(half["parameter_bytes"],
@@ -101,7 +101,7 @@ class Plan(ProgramTest):
         self.assertEqual(plan["rank_sent_bytes"], 8 * parameters * 3 // 4)
 
     def test_sweep(self):
-        flags = ("--model", "10B", "--strategy", "zero1", "--bucket-mb", "25",
+        flags = ("--size", "10B", "--strategy", "zero1", "--bucket-mb", "25",
                  "--ranks-per-node", "8", "--link-gbps", "50", "--link-us",
                  "3", *DEVICE)
         rows = self.plan(*flags, "--sweep", "ranks=1..4096")["rows"]
@@ -129,7 +129,7 @@ class Plan(ProgramTest):
     def measured(self, cache):
         """The file of rates that a plan has measured; it is not believed."""
         env = environment(XDG_CACHE_HOME=cache)
-        self.succeeds("plan", "--model", "tiny", "--force", env=env)
+        self.succeeds("plan", "--size", "tiny", "--force", env=env)
         folder = os.path.join(cache, "lockstep")
         path, = (os.path.join(folder, name) for name in os.listdir(folder))
         return path
@@ -147,7 +147,7 @@ class Plan(ProgramTest):
 
     def test_where_rates_come_from(self):
         """From a file that has them measured, and nowhere else."""
-        words = "--model", "tiny", "-n", "2"
+        words = "--size", "tiny", "-n", "2"
         with tempfile.TemporaryDirectory() as cache:
             env = environment(XDG_CACHE_HOME=cache)
             path = self.measured(cache)
@@ -173,7 +173,7 @@ class Plan(ProgramTest):
         self.assertIn("not kept (cannot write /proc/nonexistent/", text)
 
     def test_a_busy_machine_is_not_measured(self):
-        words = "plan", "--model", "tiny"
+        words = "plan", "--size", "tiny"
         with tempfile.TemporaryDirectory() as cache, busy_machine():
             env = environment(XDG_CACHE_HOME=cache)
             done = self.fails(1, "cannot measure rates of this machine (none "
@@ -206,7 +206,7 @@ class Plan(ProgramTest):
 
     def test_calibrated(self):
         """Real steps of two ranks; how long they take is not looked at."""
-        plan = self.plan("--model", "tiny", "-n", "2", "--calibrate",
+        plan = self.plan("--size", "tiny", "-n", "2", "--calibrate",
                          "--force", "--batch-size", "1", "--context", "8")
         self.assertTrue(plan["calibrated"])
         for name in ("forward", "backward", "optimizer", "communication"):
@@ -218,13 +218,13 @@ class Plan(ProgramTest):
 
     def test_sizes(self):
         rows = {row["model"]: row for row in
-                self.plan("--model", "all", "--device-gb", "20")["rows"]}
+                self.plan("--size", "all", "--device-gb", "20")["rows"]}
         self.assertEqual(list(rows), ["tiny", "small", "medium", "large", "xl",
                                       "2.7B", "10B", "gpt2"])
         self.assertEqual(rows["10B"]["parameters"], 12832823808)
         self.assertEqual([rows[name]["fits"] for name in
                           ("tiny", "large", "xl")], [1, 1, 0])
-        out = self.succeeds("plan", "--model", "all", "--device-gb", "20")
+        out = self.succeeds("plan", "--size", "all", "--device-gb", "20")
         self.assertIn("1998235200", out)
         self.assertIn("within 20.0 GB", out)
 
@@ -247,10 +247,10 @@ class Plan(ProgramTest):
                  "--strategy", "x"),
                 ("has no buckets", "tiny", "--bucket-mb", "4"),
                 ("4 heads do not divide", "tiny", "--d-model", "255")):
-            self.fails(2, message, "plan", "--model", *flags)
+            self.fails(2, message, "plan", "--size", *flags)
         self.fails(2, "no meaning with --preset", "plan", "--preset",
                    "sharding-accounting", "--force")
-        self.fails(2, "no meaning with --model tiny", "plan", "--model",
+        self.fails(2, "no meaning with --size tiny", "plan", "--size",
                    "tiny", "--tokens", "4")
         for message, *flags in (
                 ("go together", "tiny", "--tflops", "1"),
@@ -264,10 +264,10 @@ class Plan(ProgramTest):
                 ("is of --sweep", "tiny", "--ranks-per-node", "2"),
                 ("chooses ranks", "tiny", "--verify", "-n", "2"),
                 ("name one for times", "all", "--calibrate")):
-            self.fails(2, message, "plan", "--model", *flags)
-        self.fails(2, "out of range", "plan", "--model", "tiny", "-n", "0")
+            self.fails(2, message, "plan", "--size", *flags)
+        self.fails(2, "out of range", "plan", "--size", "tiny", "-n", "0")
         self.fails(2, "unknown model size 'huge'", "plan", "--preset",
-                   "sharding-accounting", "--model", "huge")
+                   "sharding-accounting", "--size", "huge")
         self.fails(1, "/proc/nonexistent/x", "plan", "--preset",
                    "sharding-accounting", "--json", "/proc/nonexistent/x")
 

@@ -105,13 +105,13 @@ class Tokenize(ProgramTest):
                       "-n", "2")
         with open(model, "rb") as one, open(again, "rb") as two:
             self.assertEqual(one.read(), two.read())
-        words = ("generate", "--model", model, "--prompt", "A rank",
+        words = ("generate", "--weights", model, "--prompt", "A rank",
                  "--tokens", "3", "--tokenizer")
         done = self.call(*words, os.path.join(TOKENIZERS, "gpt2"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.startswith("A rank"))
         for refused in (self.call(*words, wrong),
-                        self.call("train", "lm", "--data", text, "--model",
+                        self.call("train", "lm", "--data", text, "--weights",
                                   model, "--tokenizer", wrong)):
             self.assertEqual(refused.returncode, 1)
             self.assertIn("is not the one by which", refused.stderr)
@@ -126,7 +126,7 @@ class Tokenize(ProgramTest):
                  "--save-every", "1")
         right = os.path.join(TOKENIZERS, "gpt2.json")
         self.train_lm(*words, "--tokenizer", right)
-        done = self.call("generate", "--model", saved, "--tokenizer",
+        done = self.call("generate", "--weights", saved, "--tokenizer",
                          os.path.join(TOKENIZERS, "llama3.json"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("is not the one by which", done.stderr)

@@ -49,7 +49,7 @@ class ImagesTest(ProgramTest):
 
 
 class Data(ImagesTest):
-    flags = ("--model", "cifar-net", "--epochs", "1", "--batch-size", "8")
+    flags = ("--arch", "cifar-net", "--epochs", "1", "--batch-size", "8")
 
     def test_a_tenth_is_held_out(self):
         done = self.train(*self.flags, "--data", self.pets)
@@ -154,7 +154,7 @@ class Data(ImagesTest):
         done = self.call("train", "cifar100", "--threads", "1", *flags,
                          "--save", self.path("other"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.train("--model", "cifar-net", *flags, "--save", self.path("this"))
+        self.train("--arch", "cifar-net", *flags, "--save", self.path("this"))
         self.assertEqual(files.read_safetensors(self.path("this"))[1],
                          files.read_safetensors(self.path("other"))[1])
 
@@ -167,7 +167,7 @@ class Networks(ImagesTest):
         count = {"cifar-net": 10, "resnet18": 62 + 40, "vit": 4 + 12 * 6 + 4}
         for model, tensors in count.items():
             with self.subTest(model=model):
-                self.train("--model", model, "--data", self.pets, *self.short,
+                self.train("--arch", model, "--data", self.pets, *self.short,
                            "--seed", "3", "--save", path)
                 header, found = files.read_safetensors(path)
                 self.assertEqual(len(found), tensors)
@@ -178,7 +178,7 @@ class Networks(ImagesTest):
 
     def test_strategies_and_repetition(self):
         for model in ("resnet18", "vit"):
-            flags = ("--model", model, "--data", self.pets, *self.short,
+            flags = ("--arch", model, "--data", self.pets, *self.short,
                      "--augment", "-n", "2")
             plain = self.saved(*flags)
             for ways in ((), ("--strategy", "zero1", "--prefetch", "2"),
@@ -189,22 +189,22 @@ class Networks(ImagesTest):
 
     def test_every_flag_matters(self):
         flags = ("--data", self.pets, *self.short)
-        seen = {self.saved(*flags, "--model", "vit")}
+        seen = {self.saved(*flags, "--arch", "vit")}
         for more in (("--augment",), ("--label-smoothing", "0.1"),
                      ("--image-size", "12"), ("--seed", "1"),
                      ("--dtype", "bf16")):
             with self.subTest(flags=more):
-                model = self.saved(*flags, "--model", "vit", *more)
+                model = self.saved(*flags, "--arch", "vit", *more)
                 self.assertNotIn(model, seen)
                 seen.add(model)
         self.assertNotEqual(
-            self.saved(*flags, "--model", "resnet18", "-n", "2"),
-            self.saved(*flags, "--model", "resnet18", "-n", "2", "--sync-bn",
+            self.saved(*flags, "--arch", "resnet18", "-n", "2"),
+            self.saved(*flags, "--arch", "resnet18", "-n", "2", "--sync-bn",
                        "off"))
 
     def test_learns(self):
         path = self.path("learns.jsonl")
-        self.train("--model", "vit", "--data", self.pets, "--epochs", "12",
+        self.train("--arch", "vit", "--data", self.pets, "--epochs", "12",
                    "--batch-size", "6", "--optimizer", "adamw", "--lr", "5e-4",
                    "--metrics", path, "--label-smoothing", "0.1")
         lines = files.read_lines(path)
@@ -212,7 +212,7 @@ class Networks(ImagesTest):
 
     def test_resume(self):
         folder = self.path("checkpoints")
-        flags = ("--model", "resnet18", "--data", self.pets, "--limit", "16",
+        flags = ("--arch", "resnet18", "--data", self.pets, "--limit", "16",
                  "--batch-size", "4", "--augment", "-n", "2",
                  "--checkpoint-dir", folder)
         whole = self.saved(*flags, "--epochs", "2", "--save-every", "3")
@@ -226,14 +226,14 @@ class Networks(ImagesTest):
             self.assertEqual(whole, file.read())
         self.refused((*flags, "--resume", "--label-smoothing", "0.5"),
                      "--label-smoothing 0, this run has 0.5")
-        self.refused((*flags, "--resume", "--model", "vit"),
-                     "--model resnet18, this run has vit")
+        self.refused((*flags, "--resume", "--arch", "vit"),
+                     "--arch resnet18, this run has vit")
 
 
 class Evaluation(ImagesTest):
     def evaluate(self, *words):
         path = self.path("rows.json")
-        done = self.call("eval", "images", "--threads", "1", "--model",
+        done = self.call("eval", "images", "--threads", "1", "--weights",
                          self.path("model"), "--json", path, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(path, encoding="utf-8") as file:
@@ -243,7 +243,7 @@ class Evaluation(ImagesTest):
     def test_what_training_said(self):
         path = self.path("said.jsonl")
         for model in ("resnet18", "vit"):
-            self.train("--model", model, "--data", self.pets, "--limit", "12",
+            self.train("--arch", model, "--data", self.pets, "--limit", "12",
                        "--epochs", "1", "--batch-size", "4", "--seed", "5",
                        "--metrics", path, "--save", self.path("model"))
             said = files.read_lines(path)[0]
@@ -260,7 +260,7 @@ class Evaluation(ImagesTest):
                     "'ant'")
 
     def refuse(self, data, part):
-        done = self.call("eval", "images", "--model", self.path("model"),
+        done = self.call("eval", "images", "--weights", self.path("model"),
                          "--data", data)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -285,15 +285,15 @@ class Wrong(ImagesTest):
             data = file.read()
         with open(victim, "wb") as file:
             file.write(data[:len(data) // 2])
-        self.refused(("--data", self.path("cut"), "--model", "cifar-net"),
+        self.refused(("--data", self.path("cut"), "--arch", "cifar-net"),
                      "cut/cat/003.png")
 
     def test_sizes(self):
-        self.refused(("--data", self.pets, "--model", "vit", "--image-size",
+        self.refused(("--data", self.pets, "--arch", "vit", "--image-size",
                       "18"), "18 x 18", "multiples")
-        self.train("--data", self.pets, "--model", "resnet18", "--limit", "2",
+        self.train("--data", self.pets, "--arch", "resnet18", "--limit", "2",
                    "--epochs", "1", "--image-size", "72")
-        self.refused(("--data", self.pets, "--model", "cifar-net",
+        self.refused(("--data", self.pets, "--arch", "cifar-net",
                       "--image-size", "5"), "5 x 5", "6 x 6")
 
 

@@ -21,7 +21,7 @@ DATA = files.write_folder(os.path.join(SCRATCH.name, "data"),
                           files.records(16, 1), files.records(4, 2))
 FEW = ("--threads", "1", "--data", DATA, "--batch-size", "4", "--epochs", "2")
 CIFAR = ("train", "cifar100", *FEW)
-IMAGES = ("train", "images", "--model", "cifar-net", *FEW)
+IMAGES = ("train", "images", "--arch", "cifar-net", *FEW)
 
 RESULT = ["metrics.jsonl", "model.safetensors", "run.json"]
 
@@ -240,12 +240,12 @@ class Stopped(KeepTest):
         with open(text, "w", encoding="ascii") as file:
             file.write("all work and no play " * 50)
         self.generates(folder)
-        self.good("eval", "lm", "--model", folder, "--data", text)
+        self.good("eval", "lm", "--weights", folder, "--data", text)
         shutil.rmtree(folder)
 
     def generates(self, model):
         """Bytes of a model that has learned little are no text."""
-        process = self.start("generate", "--model", model, "--tokens", "3",
+        process = self.start("generate", "--weights", model, "--tokens", "3",
                              out=subprocess.DEVNULL)
         self.assertEqual(process.wait(60), 0)
 

@@ -214,7 +214,7 @@ class Files(LmTest):
     def test_generate(self):
         path = self.path("a.safetensors")
         self.train("--steps", "30", "--validate-every", "0", "--save", path)
-        draw = ["--model", path, "--prompt", "the old ", "--tokens", "40",
+        draw = ["--weights", path, "--prompt", "the old ", "--tokens", "40",
                 "--top-k", "4"]
         text = self.generate(*draw)
         self.assertTrue(text.startswith("the old "))
@@ -231,7 +231,7 @@ class Files(LmTest):
         path = self.path("a.safetensors")
         self.train("--data", tokens, "--vocab-size", "300", "--steps", "2",
                    "--save", path)
-        text = self.generate("--model", path, "--prompt", "17,299", "--tokens",
+        text = self.generate("--weights", path, "--prompt", "17,299", "--tokens",
                              "5")
         numbers = [int(word) for word in text.split(",")]
         self.assertEqual(len(numbers), 5)
@@ -241,7 +241,7 @@ class Files(LmTest):
         path = self.path("a.safetensors")
         self.train("--data", LICENSE, "--vocab-size", "512", "--steps", "1",
                    "--save", path)
-        text = self.generate("--model", path, "-p", "hello", "--tokens", "50",
+        text = self.generate("--weights", path, "-p", "hello", "--tokens", "50",
                              "--temperature", "100")
         self.assertTrue(text.startswith("hello"))
         self.assertEqual(len(text), len("hello") + 50 + 1)
@@ -250,9 +250,9 @@ class Files(LmTest):
         path = self.path("a.safetensors")
         self.train("--data", LICENSE, "--vocab-size", "128", "--steps", "1",
                    "--save", path)
-        self.generate("--model", path, "-p", "hello")
+        self.generate("--weights", path, "-p", "hello")
         self.refuse_generate("--prompt has the byte 195; the model's tokens "
-                             "are bytes below 128", "--model", path, "-p",
+                             "are bytes below 128", "--weights", path, "-p",
                              "h\u00e4")
 
     def test_numbers_as_many_as_bytes(self):
@@ -260,8 +260,8 @@ class Files(LmTest):
         path = self.path("a.safetensors")
         self.train("--data", tokens, "--vocab-size", "256", "--steps", "1",
                    "--save", path)
-        self.refuse_generate("numbers below 256", "--model", path, "-p", "a")
-        text = self.generate("--model", path, "-p", "7,255", "--tokens", "5")
+        self.refuse_generate("numbers below 256", "--weights", path, "-p", "a")
+        text = self.generate("--weights", path, "-p", "7,255", "--tokens", "5")
         self.assertEqual(len(text.split(",")), 5)
 
     def test_unknown_tokens(self):
@@ -272,7 +272,7 @@ class Files(LmTest):
         self.write("a.safetensors",
                    data.replace(b'"tokens":"bytes"', b'"tokens":"runes"'))
         self.refuse_generate("its tokens are 'runes'; they should be bytes or "
-                             "numbers", "--model", path)
+                             "numbers", "--weights", path)
 
     def test_weights_that_are_not_finite(self):
         path = self.path("a.safetensors")
@@ -285,7 +285,7 @@ class Files(LmTest):
             start = os.path.getsize(path) - sum(map(len, tensors.values()))
             file.seek(start + header["lm_head.weight"]["data_offsets"][0])
             file.write(head)
-        text = self.refuse_generate("logit of token 9 is nan", "--model", path,
+        text = self.refuse_generate("logit of token 9 is nan", "--weights", path,
                                     "-p", "hello")
         self.assertEqual(text, "hello")
 
@@ -297,7 +297,7 @@ class Files(LmTest):
         self.assertEqual(header["h.0.attn.c_attn.weight"]["shape"], [32, 96])
         self.assertEqual(header["wte.weight"]["shape"], [300, 32])
         self.assertNotIn("lm_head.weight", header)
-        self.generate("--model", path, "--prompt", "7", "--tokens", "3")
+        self.generate("--weights", path, "--prompt", "7", "--tokens", "3")
 
     def test_published(self):
         """A file that says nothing about itself, in f32 and in f16."""
@@ -310,16 +310,16 @@ class Files(LmTest):
                    "--data", tokens, "--vocab-size", "300", "--save", path)
         header, tensors = files.read_safetensors(path)
         draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
-        want = self.generate("--model", path, *draw)
+        want = self.generate("--weights", path, *draw)
         for dtype in "F32", "F16":
             rows = {name: (dtype, header[name]["shape"], data if dtype == "F32"
                            else files.to_f16(data))
                     for name, data in tensors.items()}
             files.write_safetensors(other, rows)
-            self.assertEqual(self.generate("--model", other, "--heads", "1",
+            self.assertEqual(self.generate("--weights", other, "--heads", "1",
                                            *draw), want)
             self.refuse_generate("does not say how many heads it has",
-                                 "--model", other, *draw)
+                                 "--weights", other, *draw)
 
     def test_published_configuration(self):
         """config.json says what the tensors do not; --save keeps it."""
@@ -333,7 +333,7 @@ class Files(LmTest):
         header, tensors = files.read_safetensors(path)
         self.assertEqual(header["lm_head.weight"]["shape"], [300, 96])
         draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
-        want = self.generate("--model", path, *draw)
+        want = self.generate("--weights", path, *draw)
         files.write_safetensors(other, {
             name if name == "lm_head.weight" else "transformer." + name:
             ("F32", header[name]["shape"], data)
@@ -348,9 +348,9 @@ class Files(LmTest):
                        json.dumps({**config, **changes}).encode())
 
         configure()
-        self.assertEqual(self.generate("--model", other, *draw), want)
+        self.assertEqual(self.generate("--weights", other, *draw), want)
         self.train(*shape, "--steps", "0", "--init", other, "--save", path)
-        self.assertEqual(self.generate("--model", path, *draw), want)
+        self.assertEqual(self.generate("--weights", path, *draw), want)
         configure(n_head=1)
         for words, text in (
                 ([], "holds a model with heads: 1, expected 3"),
@@ -363,9 +363,9 @@ class Files(LmTest):
             self.assertIn(text, done.stderr)
         configure(activation_function="relu")
         self.refuse_generate('asks for "activation_function": "relu"; only '
-                             '"gelu_new" is supported', "--model", other, *draw)
+                             '"gelu_new" is supported', "--weights", other, *draw)
         configure(tie_word_embeddings=True)
-        self.refuse_generate("has a head of its own", "--model", other, *draw)
+        self.refuse_generate("has a head of its own", "--weights", other, *draw)
 
 
 class Checkpoints(LmTest):
@@ -385,7 +385,7 @@ class Checkpoints(LmTest):
         return self.write_with(self.path("a.safetensors"))
 
     def write_with(self, path):
-        return self.generate("--model", path, *self.draw)
+        return self.generate("--weights", path, *self.draw)
 
     def step(self, number, *names):
         return os.path.join(self.checkpoints, f"step-{number:012}", *names)
@@ -404,7 +404,7 @@ class Checkpoints(LmTest):
                      self.step(4, "model.safetensors")):
             self.assertEqual(self.write_with(path), want)
         self.assertNotEqual(self.write_with(self.step(2)), want)
-        _, _, said = self.run_generate("--model", self.checkpoints, *self.draw)
+        _, _, said = self.run_generate("--weights", self.checkpoints, *self.draw)
         self.assertEqual(said, "weights of "
                          f"'{self.step(4, 'model.safetensors')}'\n")
         shutil.copytree(self.step(2), self.path("other"))
@@ -421,22 +421,22 @@ class Checkpoints(LmTest):
             byte = file.read(1)
             file.seek(-1, os.SEEK_END)
             file.write(bytes([byte[0] ^ 1]))
-        status, text, said = self.run_generate("--model", self.checkpoints,
+        status, text, said = self.run_generate("--weights", self.checkpoints,
                                                *self.draw)
         self.assertEqual((status, text), (0, before))
         self.assertRegex(said, "ignored: .*step-000000000004.* is damaged")
-        self.refuse_generate("is damaged", "--model", self.step(4))
+        self.refuse_generate("is damaged", "--weights", self.step(4))
         os.remove(self.step(4, "manifest.json"))
         self.refuse_generate("has no manifest: the save did not end",
-                             "--model", self.step(4) + "/")
+                             "--weights", self.step(4) + "/")
         os.remove(self.step(2, "manifest.json"))
         self.refuse_generate(f"there is no checkpoint in '{self.checkpoints}' "
-                             "yet: no save has finished", "--model",
+                             "yet: no save has finished", "--weights",
                              self.checkpoints)
 
     def test_others(self):
         os.mkdir(self.checkpoints)
-        self.refuse_generate("there is no checkpoint in", "--model",
+        self.refuse_generate("there is no checkpoint in", "--weights",
                              self.checkpoints)
         self.save()
         path = self.step(4, "model.safetensors")
@@ -445,7 +445,7 @@ class Checkpoints(LmTest):
             name: (header[name]["dtype"], header[name]["shape"], data)
             for name, data in tensors.items()})
         self.refuse_generate(f"'{path}' does not say which transformer it "
-                             "holds", "--model", path)
+                             "holds", "--weights", path)
 
 
 class Refused(LmTest):
@@ -498,7 +498,7 @@ class Refused(LmTest):
         self.train("--steps", "0", "--validate-every", "0", "--save", path)
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
-                [LOCKSTEP, "generate", "--model", path, "--tokens",
+                [LOCKSTEP, "generate", "--weights", path, "--tokens",
                  "1000000000"], env=environment(), timeout=50, check=False,
                 stdout=full, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 1)
@@ -511,10 +511,10 @@ class Refused(LmTest):
         self.train("--steps", "0", "--validate-every", "0", "--data", tokens,
                    "--vocab-size", "300", "--save", path)
         for words, status, text in (
-                ([], 2, "--model PATH is missing"),
-                (["--model", self.path("none")], 1, "cannot open"),
-                (["--model", path, "--prompt", ""], 1, "--prompt is empty"),
-                (["--model", path, "--prompt", "1,300"], 1,
+                ([], 2, "--weights PATH is missing"),
+                (["--weights", self.path("none")], 1, "cannot open"),
+                (["--weights", path, "--prompt", ""], 1, "--prompt is empty"),
+                (["--weights", path, "--prompt", "1,300"], 1,
                  "numbers below 300")):
             done = self.call("generate", *words)
             self.assertEqual(done.returncode, status, done.stderr)

@@ -124,7 +124,7 @@ class Published(PublishedTest):
         for name in MODELS:
             for how, loss in EXPECTED[name]["loss"].items():
                 context, stride = how.split("/")
-                row, = self.rows("--model", model(name), "--data", text,
+                row, = self.rows("--weights", model(name), "--data", text,
                                  "--context", context, "--stride", stride)
                 self.assertEqual(row["tokens"], len(EXPECTED["text"]) - 1)
                 self.assertLess(abs(row["loss"] / loss - 1), 1e-6, name)
@@ -135,7 +135,7 @@ class Published(PublishedTest):
         short = self.write_tokens("short.u16", EXPECTED["text"][:2])
         name = "llama_groups"
         for ranks in "1", "2", "3", "5":
-            rows = self.rows("-n", ranks, "--model", model(name), "--data",
+            rows = self.rows("-n", ranks, "--weights", model(name), "--data",
                              text, short, text)
             self.assertEqual([row["tokens"] for row in rows], [149, 1, 149])
             self.assertEqual(rows[0]["loss"], rows[2]["loss"])
@@ -145,7 +145,7 @@ class Published(PublishedTest):
     def test_answers_are_those_of_transformers(self):
         for name in MODELS:
             answer = EXPECTED[name]["answer"]
-            said = self.good("generate", "--model", model(name), "--tokens",
+            said = self.good("generate", "--weights", model(name), "--tokens",
                              str(len(answer) - PROMPT), "--temperature", "0",
                              "--prompt", numbers(answer[:PROMPT]))
             self.assertEqual(said.strip(), numbers(answer[PROMPT:]), name)
@@ -155,11 +155,11 @@ class Published(PublishedTest):
         text = self.write_tokens("text.u16", tokens)
         for name in "llama_llama3", "gpt2":
             saved = self.path(name + ".safetensors")
-            before, = self.rows("--model", model(name), "--data", text)
-            self.good("train", "lm", "-n", "2", "--model", model(name),
+            before, = self.rows("--weights", model(name), "--data", text)
+            self.good("train", "lm", "-n", "2", "--weights", model(name),
                       "--data", text, "--steps", "20", "--lr", "0.003",
                       "--batch-size", "4", "--save", saved)
-            after, = self.rows("--model", saved, "--data", text)
+            after, = self.rows("--weights", saved, "--data", text)
             self.assertLess(after["loss"], before["loss"] - 0.5)
 
     def test_contexts_shorter_than_learned_positions(self):
@@ -169,12 +169,12 @@ class Published(PublishedTest):
         losses, places = [], []
         for steps in "0", "10":
             saved = self.path(steps + ".safetensors")
-            self.good("train", "lm", "-n", "2", "--model", model("gpt2"), *how,
+            self.good("train", "lm", "-n", "2", "--weights", model("gpt2"), *how,
                       "--steps", steps, "--lr", "0.003", "--weight-decay", "0",
                       "--batch-size", "4", "--save", saved)
-            losses += [row["loss"] for row in self.rows("--model", saved, *how)]
+            losses += [row["loss"] for row in self.rows("--weights", saved, *how)]
             places.append(positions(saved))
-        before, = self.rows("--model", model("gpt2"), *how)
+        before, = self.rows("--weights", model("gpt2"), *how)
         self.assertEqual(losses[0], before["loss"])
         self.assertLess(losses[1], before["loss"])
         theirs, ours = places
@@ -183,13 +183,13 @@ class Published(PublishedTest):
         self.assertEqual(ours[8 * row:], theirs[8 * row:])
         for k in range(8):
             self.assertNotEqual(ours[k * row:][:row], theirs[k * row:][:row])
-        self.refuse("which has learned 24 positions", "train", "lm", "--model",
+        self.refuse("which has learned 24 positions", "train", "lm", "--weights",
                     model("gpt2"), "--data", text, "--context", "25")
 
     def test_saved_names_are_the_published_ones(self):
         text = self.write_tokens("text.u16", EXPECTED["text"])
         saved = self.path("saved.safetensors")
-        self.good("train", "lm", "--model", model("llama_tied"), "--data", text,
+        self.good("train", "lm", "--weights", model("llama_tied"), "--data", text,
                   "--steps", "0", "--context", "8", "--save", saved)
         with open(saved, "rb") as f, open(
                 os.path.join(model("llama_tied"), "model.safetensors"),
@@ -206,7 +206,7 @@ class Published(PublishedTest):
 class Errors(PublishedTest):
     def refuse_eval(self, part, folder, *words):
         text = self.write_tokens("text.u16", EXPECTED["text"])
-        self.refuse(part, "eval", "lm", "--model", folder, "--data", text,
+        self.refuse(part, "eval", "lm", "--weights", folder, "--data", text,
                     *words)
 
     def change(self, path, function):
@@ -266,21 +266,23 @@ class Errors(PublishedTest):
         name = model("llama_groups")
         with open(self.path("a.txt"), "w", encoding="ascii") as f:
             f.write("the end")
-        self.refuse("name its tokenizer", "eval", "lm", "--model", name,
+        self.refuse("name its tokenizer", "eval", "lm", "--weights", name,
                     "--data", self.path("a.txt"))
         self.refuse_eval("more than the model's, 24", name, "--context", "25")
         self.refuse_eval("more than the context, 8", name, "--context", "8",
                          "--stride", "9")
         one = self.write_tokens("one.u16", [1])
-        self.refuse("there must be at least two", "eval", "lm", "--model", name,
+        self.refuse("there must be at least two", "eval", "lm", "--weights", name,
                     "--data", one)
         much = self.write_tokens("much.u16", [1, 29])
-        self.refuse("29", "eval", "lm", "--model", name, "--data", much)
-        self.refuse("exclude each other", "train", "lm", "--model", name,
+        self.refuse("29", "eval", "lm", "--weights", name, "--data", much)
+        self.refuse("exclude each other", "train", "lm", "--weights", name,
                     "--layers", "3")
-        self.refuse("which has 24 positions", "train", "lm", "--model", name,
+        self.refuse("which has 24 positions", "train", "lm", "--weights", name,
                     "--context", "25")
-        self.refuse("tokens are not bytes", "train", "lm", "--model", name)
+        self.refuse("tokens are not bytes", "train", "lm", "--weights", name)
+        self.refuse("a new model of that size is --size tiny", "train", "lm",
+                    "--weights", "tiny")
 
 
 class Tokenizers(PublishedTest):
@@ -297,7 +299,7 @@ class Tokenizers(PublishedTest):
 
     def test_text_is_that_of_the_numbers(self):
         path, tokenizer = self.make("259")
-        draw = ["generate", "--model", path, "--tokens", "60", "--top-k", "40",
+        draw = ["generate", "--weights", path, "--tokens", "60", "--top-k", "40",
                 "--ignore-end"]
         tokens = self.good(*draw, "--prompt", "257").strip().split(",")
         self.assertEqual(len(tokens), 60)
@@ -317,7 +319,7 @@ class Tokenizers(PublishedTest):
         lines = ["the", "then", "ü the"]
         with open(self.path("prompts"), "w", encoding="utf-8") as f:
             f.write("\n".join(lines) + "\n")
-        draw = ["generate", "--model", path, "--tokenizer", tokenizer,
+        draw = ["generate", "--weights", path, "--tokenizer", tokenizer,
                 "--tokens", "40", "--temperature", "0"]
         together = self.good(*draw, "--prompts", self.path("prompts"))
         self.assertEqual(together, self.good(
@@ -347,18 +349,18 @@ class Tokenizers(PublishedTest):
                   "--heads", "2", "--d-ff", "48", "--context", "32", "--save",
                   saved, "--checkpoint-dir", runs, "--save-every", "4")
         draw = ("--tokens", "60", "--top-k", "40", "--prompt", "the")
-        want = self.good("generate", "--model", saved, "--tokenizer", words,
+        want = self.good("generate", "--weights", saved, "--tokenizer", words,
                          *draw)
-        loss, = self.rows("--model", saved, "--tokenizer", words, "--data", text)
+        loss, = self.rows("--weights", saved, "--tokenizer", words, "--data", text)
         os.mkdir(self.path("elsewhere"))
         moved = self.path("elsewhere/m.safetensors")
         os.rename(saved, moved)
         os.remove(config)
         os.rename(words, self.path("elsewhere/words.json"))
         for model in moved, runs, os.path.join(runs, "step-000000000004"):
-            self.assertEqual(self.good("generate", "--model", model, *draw),
+            self.assertEqual(self.good("generate", "--weights", model, *draw),
                              want)
-            row, = self.rows("--model", model, "--data", text)
+            row, = self.rows("--weights", model, "--data", text)
             self.assertEqual(row["loss"], loss["loss"])
         # The end of a text is kept, which is not in tokenizer.json.
         with open(moved, "rb") as f:
@@ -368,9 +370,9 @@ class Tokenizers(PublishedTest):
                          "257")
         # A model that is trained further still has it.
         again = self.path("again.safetensors")
-        self.good("train", "lm", "--model", moved, "--data", text, "--steps",
+        self.good("train", "lm", "--weights", moved, "--data", text, "--steps",
                   "0", "--save", again)
-        self.assertEqual(self.good("generate", "--model", again, *draw), want)
+        self.assertEqual(self.good("generate", "--weights", again, *draw), want)
         self.check_damaged_tokenizer(header, rest, draw)
 
     def check_damaged_tokenizer(self, header, rest, draw):
@@ -379,22 +381,22 @@ class Tokenizers(PublishedTest):
         self.assertNotEqual(damaged, header)
         with open(path, "wb") as f:
             f.write(struct.pack("<Q", len(damaged)) + damaged + rest)
-        self.refuse("the tokenizer in " + path, "generate", "--model", path,
+        self.refuse("the tokenizer in " + path, "generate", "--weights", path,
                     *draw)
         damaged = header.replace(b'\\"use_regex\\": true', b'\\"use_regex\\":false')
         self.assertNotEqual(damaged, header)
         with open(path, "wb") as f:
             f.write(struct.pack("<Q", len(damaged)) + damaged + rest)
         self.refuse("keeps is damaged: its checksum is not", "generate",
-                    "--model", path, *draw)
-        self.good("generate", "--model", path, "--tokenizer",
+                    "--weights", path, *draw)
+        self.good("generate", "--weights", path, "--tokenizer",
                   self.path("elsewhere/words.json"), *draw)
 
     def test_evaluation_encodes(self):
         path, tokenizer = self.make()
         with open(self.path("a.txt"), "w", encoding="ascii") as f:
             f.write("the end of the text")
-        row, = self.rows("--model", path, "--tokenizer", tokenizer, "--data",
+        row, = self.rows("--weights", path, "--tokenizer", tokenizer, "--data",
                          self.path("a.txt"))
         self.assertEqual(row["tokens"], 14)
 
@@ -407,9 +409,9 @@ class Tokenizers(PublishedTest):
         for command in (["generate"], ["eval", "lm", "--data",
                                        self.path("a.txt")]):
             self.refuse("the tokenizer '%s' has 266 tokens, and the model" % large,
-                        *command, "--model", path, "--tokenizer",
+                        *command, "--weights", path, "--tokenizer",
                         large)
-        self.refuse("large2.json", "generate", "--model", path, "--tokenizer",
+        self.refuse("large2.json", "generate", "--weights", path, "--tokenizer",
                     self.path("large2.json"))
 
 

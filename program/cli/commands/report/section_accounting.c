@@ -63,9 +63,8 @@ const lsi_section lsi_section_communication = {
 /* ---- sharding ------------------------------------------------------------ */
 
 static const lsi_measurement sharding[] = {
-    {"zero", LSI_ROWS_JSON,
-     "bench zero --model lm:tiny -n 2 -w 1 --iterations 2",
-     "bench zero --model lm:small -n 2", 8, 120, false},
+    {"zero", LSI_ROWS_JSON, "bench zero --size tiny -n 2 -w 1 --iterations 2",
+     "bench zero --size small -n 2", 8, 120, false},
     {"sharding-accounting", LSI_ROWS_JSON, NULL,
      "plan --preset sharding-accounting", 1, 1, false},
 };

@@ -31,8 +31,8 @@ enum { MOST_BARS = 16 };
 
 static const lsi_measurement strategies[] = {
     {"ddp", LSI_ROWS_JSON,
-     "bench ddp --model lm:tiny -n 2 -w 1 --iterations 5 --bucket-mb 10",
-     "bench ddp --model lm:small -n 2 --bucket-mb 10", 12, 300, false},
+     "bench ddp --size tiny -n 2 -w 1 --iterations 5 --bucket-mb 10",
+     "bench ddp --size small -n 2 --bucket-mb 10", 12, 300, false},
 };
 
 /* Bars of the parts of a step; names must outlive the drawing. */
@@ -123,9 +123,9 @@ const lsi_section lsi_section_strategies = {
 
 static const lsi_measurement buckets[] = {
     {"buckets", LSI_ROWS_JSON,
-     "bench ddp --model lm:tiny -n 2 -w 1 --iterations 5 --strategy bucketed "
+     "bench ddp --size tiny -n 2 -w 1 --iterations 5 --strategy bucketed "
      "--bucket-mb 1,3,10,100",
-     "bench ddp --model lm:small -n 2 --strategy bucketed --bucket-mb "
+     "bench ddp --size small -n 2 --strategy bucketed --bucket-mb "
      "1,10,100,1000",
      4, 120, false},
 };
@@ -241,9 +241,9 @@ const lsi_section lsi_section_buckets = {
 
 static const lsi_measurement scaling[] = {
     {"scaling", LSI_ROWS_JSON,
-     "bench ddp --model lm:tiny -n 1,2 --threads 1 -w 1 --iterations 5 "
+     "bench ddp --size tiny -n 1,2 --threads 1 -w 1 --iterations 5 "
      "--strategy flat,overlap --bucket-mb 10",
-     "bench ddp --model lm:small -n 1,2,4 --threads 1 --strategy "
+     "bench ddp --size small -n 1,2,4 --threads 1 --strategy "
      "flat,overlap --bucket-mb 10",
      6, 200, false},
 };

@@ -7,10 +7,10 @@
 
 static const lsi_measurement measurements[] = {
     {"plan-verify", LSI_ROWS_JSON,
-     "plan --verify --force --model tiny --batch-size 2 --context 64",
+     "plan --verify --force --size tiny --batch-size 2 --context 64",
      "plan --verify --force", 60, 400, false},
     {"plan-sweep", LSI_ROWS_JSON, NULL,
-     "plan --model 10B --strategy zero1 --bucket-mb 25 --sweep ranks=1..4096 "
+     "plan --size 10B --strategy zero1 --bucket-mb 25 --sweep ranks=1..4096 "
      "--ranks-per-node 8 --tflops 100 --device-gbps 1000 --link-gbps 50 "
      "--link-us 3",
      1, 1, false},

@@ -93,16 +93,16 @@ const lsi_section lsi_section_profile = {
 
 static const lsi_measurement timelines[] = {
     {"traced-flat", LSI_ROWS_JSON,
-     "bench ddp --model lm:tiny -n 2 -w 1 --iterations 3 --strategy flat "
+     "bench ddp --size tiny -n 2 -w 1 --iterations 3 --strategy flat "
      "--trace traces/flat",
-     "bench ddp --model lm:small -n 2 -w 2 --iterations 5 --strategy flat "
+     "bench ddp --size small -n 2 -w 2 --iterations 5 --strategy flat "
      "--trace traces/flat",
      3, 30, false},
     {"profile-flat", LSI_ROWS_JSON, NULL, "profile traces/flat", 1, 1, false},
     {"traced-overlap", LSI_ROWS_JSON,
-     "bench ddp --model lm:tiny -n 2 -w 1 --iterations 3 --strategy overlap "
+     "bench ddp --size tiny -n 2 -w 1 --iterations 3 --strategy overlap "
      "--trace traces/overlap",
-     "bench ddp --model lm:small -n 2 -w 2 --iterations 5 --strategy overlap "
+     "bench ddp --size small -n 2 -w 2 --iterations 5 --strategy overlap "
      "--trace traces/overlap",
      3, 30, false},
     {"profile-overlap", LSI_ROWS_JSON, NULL, "profile traces/overlap", 1, 1,
