@@ -178,7 +178,7 @@ LS_API void ls_group_get_counters(const ls_group *group,
  * line such as "all_reduce:0-8k:flat;8k-inf:ring". An unknown operation or
  * algorithm is LS_ERR_ARGUMENT, with a list of those available. Collective: all
  * ranks must pass the same line. "@FILE" stands for the lines in a file that
- * `lockstep bench tune --save FILE` wrote on this machine; if it is from
+ * `lockstep tune --out FILE` wrote on this machine; if it is from
  * another machine, or malformed, the error names the file and the line. The
  * environment variable LOCKSTEP_SELECT sets the same when a group is made.
  */

@@ -29,12 +29,12 @@ static ls_status check_machine(const char *line)
     if (strncmp(line, MACHINE, strlen(MACHINE)) != 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "\"%.64s\" should be the machine, here \"%s\"; was "
-                        "this written by lockstep bench tune?",
+                        "this written by lockstep tune?",
                         line, here);
     if (strcmp(line, here) != 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "\"%.128s\" is another machine, here it is \"%s\"; "
-                        "run lockstep bench tune here",
+                        "run lockstep tune here",
                         line, here);
     return LS_OK;
 }
@@ -103,8 +103,8 @@ char *lsi_select_file_text(const char *line, int ranks, char *text,
     char machine[256];
     machine_text(machine, sizeof(machine));
     snprintf(text, bytes,
-             "# Measured by lockstep bench tune with %d ranks.\n%s\n%s\n",
-             ranks, machine, line);
+             "# Measured by lockstep tune with %d ranks.\n%s\n%s\n", ranks,
+             machine, line);
     /* An operation a line, so that an error finds its place. */
     for (char *c = strstr(text, machine) + strlen(machine); *c != '\0'; c++)
         if (*c == ',')

@@ -1,5 +1,5 @@
 /*
- * Selection lines in a file, as `lockstep bench tune` writes it:
+ * Selection lines in a file, as `lockstep tune` writes it:
  *
  *     # a comment
  *     machine: AMD EPYC 9654, 192 cpus

@@ -1,5 +1,5 @@
 /*
- * lockstep bench tune: times every algorithm that the ranks of this machine can
+ * lockstep tune: times every algorithm that the ranks of this machine can
  * use, for the operations and sizes that the selection table knows, and prints
  * the line that chooses the fastest.
  */
@@ -25,7 +25,7 @@ enum { ROUNDS = 3, FEW_RUNS = 3, MOST_RUNS = 1000, LEAST_BYTES = 16 };
 
 typedef struct state {
     lsi_bench_common common;
-    const char *sizes, *save;
+    const char *sizes, *out;
     lsi_list size_list;
     lsi_exercise x;
     unsigned char *buffers[LSI_TUNE_KINDS][2]; /* send, recv */
@@ -40,7 +40,7 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "2", "9"),
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", "256,1k,4k,16k,64k,256k,1m,4m",
         "bytes that a rank sends, ascending"),
-    ROW(save, STRING, "save", 0, "FILE", NULL,
+    ROW(out, STRING, "out", 'o', "FILE", NULL,
         "write the line to a file, for LOCKSTEP_SELECT=@FILE on this machine"),
 };
 
@@ -227,11 +227,11 @@ static ls_status report(const state *b)
         printf("LOCKSTEP_SELECT='%s'\n\n", b->line);
         fflush(stdout);
     }
-    if (b->save == NULL)
+    if (b->out == NULL)
         return LS_OK;
     (void)lsi_select_file_text(b->line, ls_group_size(b->x.group), text,
                                sizeof(text));
-    return lsi_result_write(b->save, text, strlen(text));
+    return lsi_result_write(b->out, text, strlen(text));
 }
 
 /* All sizes of an operation in turn, and that in rounds; then the next. */
@@ -294,7 +294,7 @@ static ls_status parse(void *opaque)
     if (b->common.ranks != NULL && strchr(b->common.ranks, ',') != NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "--ranks %s: a line is for one number",
                         b->common.ranks);
-    LS_TRY(lsi_result_check(b->save));
+    LS_TRY(lsi_result_check(b->out));
     LS_TRY(lsi_list_of_sizes("--sizes", b->sizes, LEAST_BYTES, INT64_C(1) << 30,
                              list));
     if (list->n > LSI_TUNE_SIZES)

@@ -33,6 +33,7 @@ static const lsi_option_word flag_words[] = {
     RETIRED("--model", "--arch"),
     RETIRED("--model", "--size"),
     RETIRED("-m", "--weights"),
+    {"tune", "--save", "--out", true},
     OTHER("train lm", "--epochs", "train lm counts --steps"),
     OTHER("train lm", "--num-epochs", "train lm counts --steps"),
     OTHER("train lm", "--num-train-epochs", "train lm counts --steps"),
@@ -78,6 +79,7 @@ const lsi_option_word *lsi_cli_flag_words(size_t *n)
     }
 
 static const lsi_command_word command_words[] = {
+    {"bench", "tune", "tune", true},
     OTHER("", "-v", "version"),
     OTHER("", "man", "help"),
     OTHER("", "benchmark", "bench"),

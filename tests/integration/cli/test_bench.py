@@ -179,8 +179,8 @@ class Tune(Benches):
     def test_line_can_be_used(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "select")
-            out = self.succeeds("bench", "tune", "--sizes", "1k", "--warmup",
-                                "0", "--iterations", "1", "--save", path)
+            out = self.succeeds("tune", "--sizes", "1k", "--warmup",
+                                "0", "--iterations", "1", "--out", path)
             line = out.split("\n")[0]
             self.assertTrue(line.startswith("LOCKSTEP_SELECT='all_reduce:0-"))
             self.assertIn("| all-to-all ", out)
@@ -197,7 +197,8 @@ class Tune(Benches):
                        *QUICK, env=environment(LOCKSTEP_SELECT="@" + path))
 
     def test_rows(self):
-        rows = self.rows("tune", "-n", "1", "--sizes", "1k,64k")
+        rows = json.loads(self.succeeds("tune", "-n", "1", "--sizes", "1k,64k",
+                                        *QUICK, "--json", "-"))["rows"]
         chosen = [row for row in rows if row["chosen"]]
         self.assertEqual(len(chosen), 6 * 2 * 2)
         self.assertEqual({row["buffers"] for row in rows},
@@ -207,8 +208,8 @@ class Tune(Benches):
     def test_mistakes(self):
         for flags, message in ((("--ranks", "2,4"), "one number"),
                                (("--sizes", "4k,1k"), "does not ascend"),
-                               (("--save", "/proc/nowhere/at/all"), "/proc/nowhere")):
-            self.fails(2, message, "bench", "tune", *flags)
+                               (("--out", "/proc/nowhere/at/all"), "/proc/nowhere")):
+            self.fails(2, message, "tune", *flags)
 
 
 class Outputs(Benches):
@@ -265,7 +266,6 @@ class Outputs(Benches):
                  "--threads", "1", *small)
         benches = (("reduce", "-n", "2", "-b", "1k", "-e", "1m", *small),
                    ("barrier", *small),
-                   ("tune", "--sizes", "1k", *small),
                    ("ring", "--elements", "1000", *small),
                    ("sync-batch-norm", "--features", "128", *small),
                    ("ddp", *model), ("zero", *model),
@@ -274,10 +274,10 @@ class Outputs(Benches):
                    ("loader", "--items", "100"),
                    ("lm", "--size", "tiny", "--context", "4", "--batch-size", "1",
                     "--iterations", "1", "--warmup", "0", "--budget", "1m"))
-        for words in benches:
+        for words in (("tune", "--sizes", "1k", *small),
+                      *(("bench", *words) for words in benches)):
             for wide in (False, True):
-                done = self.call("bench", *words, *(["--wide"] if wide
-                                                    else []))
+                done = self.call(*words, *(["--wide"] if wide else []))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 table = [line for line in done.stdout.splitlines()
                          if line.startswith("|")]

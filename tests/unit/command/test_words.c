@@ -3,18 +3,23 @@
  */
 #include "base/error.h"
 #include "base/options.h"
+#include "cli/bench/bench.h"
 #include "cli/frame/command.h"
 #include "cli/frame/words.h"
 #include "testing.h"
 
-#define X(id) extern const lsi_command lsi_command_##id;
+#define X(id)     extern const lsi_command lsi_command_##id;
+#define BENCH(id) extern const lsi_bench lsi_bench_##id;
 #include "cli/commands/commands.def"
 #undef X
+#undef BENCH
 
 static const lsi_command *const commands[] = {
-#define X(id) &lsi_command_##id,
+#define X(id)     &lsi_command_##id,
+#define BENCH(id) &lsi_bench_##id.command,
 #include "cli/commands/commands.def"
 #undef X
+#undef BENCH
 };
 
 const lsi_command lsi_command_root = {.name = "",
@@ -91,6 +96,8 @@ static void first_tries(void **state)
         {"bench ddp --model lm:tiny", "--model is now --arch mlp, --size NAME"},
         {"generate -m model", "generate: -m is now --weights"},
         {"eval images --model model", "--model is now --weights"},
+        {"bench tune", "\"lockstep bench tune\" is now \"lockstep tune\""},
+        {"tune --save select.txt", "tune: --save is now --out"},
         {"train lm --bf16", "did you mean --dtype bf16?"},
         {"train lm --fp16", "did you mean --dtype f16?"},
         {"train cifar10",
