@@ -236,9 +236,11 @@ static bool applies(const lsi_option_word *word, const scan *s)
         return false;
     if (leads_to[0] != '-')
         return true;
-    return leads_to[1] == '-' ? find_name(s->set, leads_to + 2,
-                                          strcspn(leads_to + 2, " =,")) != NULL
-                              : find_letter(s->set, leads_to[1]) != NULL;
+    if (leads_to[1] != '-')
+        return find_letter(s->set, leads_to[1]) != NULL;
+    const bool negated = strncmp(leads_to, "--no-", 5) == 0;
+    const char *const name = leads_to + (negated ? 5 : 2);
+    return find_name(s->set, name, strcspn(name, " =,")) != NULL;
 }
 
 /* What to say to the first `length` letters of an argument, or NULL. */
@@ -410,6 +412,15 @@ static ls_status scan_flags(scan *s, bool *help)
     return LS_OK;
 }
 
+/* The next argument is no flag, and the command takes none. */
+static ls_status fail_unexpected(const scan *s)
+{
+    const lsi_option_word *const word = find_word(s, "", 0);
+    return lsi_fail(LS_ERR_ARGUMENT, "unexpected argument \"%s\"%s%s",
+                    s->argv[s->next], word != NULL ? "; " : "",
+                    word != NULL ? word->instead : "");
+}
+
 /* argv[0] names the command in front of the message. */
 static ls_status with_command(ls_status status, const char *command)
 {
@@ -427,10 +438,7 @@ ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
     scan check = start;
     LS_TRY(with_command(scan_flags(&check, &wants_help), command));
     if (!wants_help && rest == NULL && check.next < argc)
-        return with_command(lsi_fail(LS_ERR_ARGUMENT,
-                                     "unexpected argument \"%s\"",
-                                     argv[check.next]),
-                            command);
+        return with_command(fail_unexpected(&check), command);
     LS_TRY(with_command(store_defaults(set->rows, set->n, out), command));
     scan store = start;
     store.out = out;

@@ -70,7 +70,7 @@ typedef struct lsi_option {
  */
 typedef struct lsi_option_word {
     const char *command; /* whose flag; NULL: of every command */
-    const char *typed;   /* "--epochs", "-t" */
+    const char *typed;   /* "--epochs", "-t"; "": an argument that is no flag */
     /* "--lr", "--dtype bf16": rows without that flag skip the word; or a
        clause, such as "train lm counts --steps" */
     const char *instead;

@@ -360,7 +360,7 @@ static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
                         r->path);
     return lsi_fail(LS_ERR_FORMAT,
                     "%s is not a trace or a recording of memory; such files "
-                    "come from --trace, LOCKSTEP_TRACE, --memory, "
+                    "come from --trace, LOCKSTEP_TRACE, --record-memory, "
                     "LOCKSTEP_MEMORY or ls_memory_record_start",
                     r->path);
 }

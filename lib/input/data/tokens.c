@@ -45,7 +45,7 @@ static ls_status check_text(const lsi_token_file *f)
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is not text: byte %zu is 0x%02x, which %s; "
                     "if its bytes are to be the tokens, say so: "
-                    "--tokens bytes; if it holds raw tokens: --tokens "
+                    "--format bytes; if it holds raw tokens: --format "
                     "u16 or u32",
                     f->path, i, data[i],
                     data[i] == 0 ? "no text has"
@@ -81,7 +81,7 @@ static ls_status take_llmc(lsi_token_file *f, size_t width)
                         "'%s' has no llm.c header: it begins with %" PRIu32
                         ", %" PRIu32 " and not %" PRIu32 ", %" PRIu32
                         " or %" PRIu32 ", %" PRIu32 "; for raw tokens name it "
-                        ".u16 or .u32, or say so: --tokens u16",
+                        ".u16 or .u32, or say so: --format u16",
                         f->path, magic, version, magic_u16, version_u16,
                         magic_u32, version_u32);
     f->count = (int64_t)word_at(data, 2);
@@ -181,7 +181,7 @@ static ls_status interpret(lsi_token_file *f, const source *s)
                     "'%s' is %s; tokens are read from text, from .npy "
                     "arrays, from llm.c's files and from raw .u16 and .u32 "
                     "files; if its bytes are to be the tokens, say so: "
-                    "--tokens bytes",
+                    "--format bytes",
                     f->path, lsi_magic_name(magic));
 }
 

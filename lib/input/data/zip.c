@@ -156,12 +156,13 @@ static ls_status read_entry(const archive *a, uint64_t *at, entry *e)
 static ls_status wrong_crc(const archive *a, const entry *e, uint32_t crc,
                            const char *whose)
 {
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' in the zip archive '%s' is damaged: its CRC-32 is "
-                    "%08" PRIx32 " by the directory and %08" PRIx32 " by %s; "
-                    "copy the archive again (--no-verify or skip_checksums "
-                    "read it as it is)",
-                    e->name, a->path, e->crc, crc, whose);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' in the zip archive '%s' is damaged: its CRC-32 is "
+        "%08" PRIx32 " by the directory and %08" PRIx32 " by %s; "
+        "copy the archive again (--no-verify-data or skip_checksums "
+        "read it as it is)",
+        e->name, a->path, e->crc, crc, whose);
 }
 
 /* Both headers of a file must agree. */

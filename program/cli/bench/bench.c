@@ -195,7 +195,8 @@ static ls_status start_recording(const lsi_bench *bench,
         common->ranks != NULL ? common->ranks : bench->ranks;
     const bool apart = strchr(ranks, ',') != NULL;
     LS_TRY(start_in("--trace", common->trace, apart, lsi_span_start));
-    return start_in("--memory", common->memory, apart, lsi_memory_record_in);
+    return start_in("--record-memory", common->memory, apart,
+                    lsi_memory_record_in);
 }
 
 static ls_status measure(const lsi_bench *bench, lsi_bench_common *common)

@@ -59,7 +59,7 @@ typedef struct lsi_bench_common {
             "trace only these steps, such as 2:3 for steps 2 to 4; a "         \
             "benchmark without steps traces all, or nothing if FIRST is over " \
             "1"),                                                              \
-        ROW(common.memory, STRING, "memory", 0, "DIR", NULL,                   \
+        ROW(common.memory, STRING, "record-memory", 0, "DIR", NULL,            \
             "write what takes each rank's memory, for `lockstep memory`, in "  \
             "folders as --trace does"),                                        \
         ROW(common.json, STRING, "json", 'J', "FILE", NULL,                    \

@@ -41,7 +41,7 @@ static const lsi_option options[] = {
         .max = 4096),
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
         "mirror images at random, and move them by up to 4 pixels"),
-    ROW(verify, BOOL, "verify", 0, NULL, "true",
+    ROW(verify, BOOL, "verify-data", 0, NULL, "true",
         "compare the CRC-32 of arrays in an .npz, on one rank of each node "
         "(docs/data.md)"),
     ROW(threads, LIST, "loader-threads", 0, "N,...", "1,2",

@@ -250,7 +250,7 @@ static ls_status count_pass(bench_case *c)
     return LS_OK;
 }
 
-/* A recording of all of the process (--memory) serves as well. */
+/* A recording of all of the process (--record-memory) serves as well. */
 static ls_status count_memory(bench_case *c)
 {
     const bool recorded = lsi_memory_is_recorded();

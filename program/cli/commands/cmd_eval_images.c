@@ -36,7 +36,7 @@ static const lsi_option options[] = {
         .choices = "val|train|all"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images at a time",
         .min = 1, .max = 1e6),
-    ROW(verify, BOOL, "verify", 0, NULL, "true",
+    ROW(verify, BOOL, "verify-data", 0, NULL, "true",
         "compare the CRC-32 of arrays in an .npz, on one rank of each node "
         "(docs/data.md)"),
     LSI_DTYPE_ROW(dtype),

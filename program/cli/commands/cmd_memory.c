@@ -38,8 +38,8 @@ static const lsi_option options[] = {
     ROW(modes, LIST, "mode", 0, "MODE,...", "step",
         "forward: a model that is used and keeps nothing for a backward; step: "
         "forward, backward and AdamW"),
-    ROW(steps, INT, "steps", 0, "N", "2", "forward passes, or steps", .min = 1,
-        .max = 1e6),
+    ROW(steps, INT, "iterations", 0, "N", "2", "forward passes, or steps",
+        .min = 1, .max = 1e6),
     LSI_THREADS_ROW(threads),
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
         "memory to use at most; 0: what this machine has free", .min = 0,
@@ -48,7 +48,7 @@ static const lsi_option options[] = {
         "recordings in DIR of attempt N of a run that was restarted, 0 for the "
         "first; -1: the newest",
         .min = -1, .max = 1e6),
-    ROW(top, INT, "top", 0, "N", "20", "rows of a table; JSON has all",
+    ROW(top, INT, "rows", 0, "N", "20", "rows of a table; JSON has all",
         .min = 1, .max = 1e6),
     ROW(json, STRING, "json", 'J', "FILE", NULL,
         "write rows, layers, operations, largest blocks and the course over "
@@ -346,10 +346,11 @@ static ls_status read_folder(work *w, const char *folder)
     if (n < 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot read %s", folder);
     const ls_status status =
-        n == 0 ? lsi_fail(LS_ERR_NOT_FOUND,
-                          "there are no recordings of memory in %s; --memory "
-                          "or LOCKSTEP_MEMORY writes them",
-                          folder)
+        n == 0 ? lsi_fail(
+                     LS_ERR_NOT_FOUND,
+                     "there are no recordings of memory in %s; --record-memory "
+                     "or LOCKSTEP_MEMORY writes them",
+                     folder)
                : read_names(w, folder, names, n);
     for (int i = 0; i < n; i++)
         free(names[i]);
@@ -433,7 +434,8 @@ const lsi_command lsi_command_memory = {
             "by kind, with what tapes keep for the next step, and how much of "
             "the growth of the process's resident memory that is, the code of "
             "libraries left out. FILE or DIR "
-            "is what --memory, LOCKSTEP_MEMORY or ls_memory_record_start has "
+            "is what --record-memory, LOCKSTEP_MEMORY or "
+            "ls_memory_record_start has "
             "written. Of one case or one rank there are tables, too, of what "
             "is live at the peak: by layer, by operation, and the largest "
             "blocks with the line that took them (docs/memory.md).",

@@ -36,7 +36,7 @@ static const lsi_option options[] = {
         "steps to leave out; -1: the first, or what the benchmark has called "
         "its warm-up",
         .min = -1, .max = 1e12),
-    ROW(top, INT, "top", 0, "N", "20", "kernels to show; JSON has all",
+    ROW(top, INT, "rows", 0, "N", "20", "kernels to show; JSON has all",
         .min = 1, .max = 1e6),
     ROW(threads, INT, "threads", 0, "N", "0",
         "threads that a rank had, for what this machine can; 0: its CPUs "

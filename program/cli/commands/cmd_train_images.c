@@ -28,7 +28,7 @@ static const lsi_option options[] = {
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
         "train on images mirrored at random, and cropped at random from the "
         "image with an eighth of its side more on each side"),
-    ROW(verify, BOOL, "verify", 0, NULL, "true",
+    ROW(verify, BOOL, "verify-data", 0, NULL, "true",
         "compare the CRC-32 of arrays in an .npz, on one rank of each node "
         "(docs/data.md)"),
     ROW(label_smoothing, REAL, "label-smoothing", 0, "X", "0",

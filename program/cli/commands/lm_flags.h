@@ -55,7 +55,7 @@ extern const char lsi_lm_size_choices[];
 
 /* What a file of --data has. */
 #define LSI_LM_TOKENS_ROW(field)                                               \
-    ROW(field, CHOICE, "tokens", 0, "FORMAT", "by-name",                       \
+    ROW(field, CHOICE, "format", 0, "FORMAT", "by-name",                       \
         "what the data are: text, of which each byte is a token; bytes that "  \
         "are no text; files of llm.c; .npy arrays; or raw u16 and u32. "       \
         "Unless said, a file's first bytes tell, and raw tokens are called "   \

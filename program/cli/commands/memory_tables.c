@@ -51,7 +51,7 @@ static ls_status print_rows(const lsi_memory_file *f, lsi_memory_key key,
         status = print_table(table);
     lsi_table_free(&table);
     if (status == LS_OK && n > most)
-        printf("and %zu more, which --top N or JSON shows\n", n - most);
+        printf("and %zu more, which --rows N or JSON shows\n", n - most);
     if (n > 0)
         printf("\n");
     return status;

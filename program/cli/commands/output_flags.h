@@ -24,7 +24,7 @@
         "`lockstep profile`"),                                                         \
     ROW(outputs.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL,            \
         "trace only these steps, such as 100:5 for steps 100 to 104"),                 \
-    ROW(outputs.memory, STRING, "memory", 0, "DIR", NULL,                              \
+    ROW(outputs.memory, STRING, "record-memory", 0, "DIR", NULL,                              \
         "write what takes each rank's memory, for `lockstep memory`"),                 \
     ROW(outputs.prometheus, STRING, "prometheus", 0, "FILE", NULL,                     \
         "keep the newest numbers in this file, in Prometheus' text format")

@@ -96,7 +96,7 @@ class MemoryTest(ProgramTest):
         with open(data, "w", encoding="ascii") as file:
             file.write("abcdefgh " * 400)
         done = self.call("train", "lm", "--data", data, *MODEL, "-n", "2",
-                         "--threads", "1", "--memory", self.path("m"))
+                         "--threads", "1", "--record-memory", self.path("m"))
         self.assertEqual(done.returncode, 0, done.stderr)
         found = self.result(self.path("m"))
         self.assertEqual([r["rank"] for r in found["rows"]], [0, 1])
@@ -145,7 +145,7 @@ class MemoryTest(ProgramTest):
         with open(data, "w", encoding="ascii") as file:
             file.write("abcdefgh " * 400)
         done = self.call("train", "lm", "--data", data, *MODEL, "-n", "2",
-                         "--threads", "1", "--memory", self.path("m"))
+                         "--threads", "1", "--record-memory", self.path("m"))
         self.assertEqual(done.returncode, 0, done.stderr)
         parts = ["Peak MiB", "Params", "Grads", "State", "Activ.", "Kept",
                  "Rest"]
@@ -165,7 +165,7 @@ class MemoryTest(ProgramTest):
         self.assertIn("| Kind ", text)
         self.assertIn("| Function ", text)
         model = ("--size", "tiny", "--context", "8", "--batch-size", "1",
-                 "--steps", "1", "--threads", "1")
+                 "--iterations", "1", "--threads", "1")
         titles, rows, _ = self.table(*model)
         self.assertEqual(titles, ["Size", "Context", "Type", "Mode",
                                   *parts[:5], "Status"])

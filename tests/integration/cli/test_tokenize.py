@@ -106,7 +106,7 @@ class Tokenize(ProgramTest):
         with open(model, "rb") as one, open(again, "rb") as two:
             self.assertEqual(one.read(), two.read())
         words = ("generate", "--weights", model, "--prompt", "A rank",
-                 "--tokens", "3", "--tokenizer")
+                 "--max-new-tokens", "3", "--tokenizer")
         done = self.call(*words, os.path.join(TOKENIZERS, "gpt2"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.startswith("A rank"))

@@ -109,8 +109,8 @@ class Data(ImagesTest):
             file.seek(50000)
             file.write(bytes((pixel ^ 1,)))
         self.refused(words, "in the zip archive '%s' is damaged" % path,
-                     "--no-verify")
-        self.train(*words, "--no-verify")
+                     "--no-verify-data")
+        self.train(*words, "--no-verify-data")
 
     def test_checksums_of_labels(self):
         """Of two archives with an array each, the flag is for both."""
@@ -129,7 +129,7 @@ class Data(ImagesTest):
             file.seek(at)
             file.write(bytes((label ^ 1,)))
         self.refused(words, "x_labels.npz' is damaged")
-        self.train(*words, "--no-verify")
+        self.train(*words, "--no-verify-data")
 
     def test_threads_and_resume(self):
         """What is read depends neither on threads nor on where one went on."""

@@ -245,7 +245,8 @@ class Stopped(KeepTest):
 
     def generates(self, model):
         """Bytes of a model that has learned little are no text."""
-        process = self.start("generate", "--weights", model, "--tokens", "3",
+        process = self.start("generate", "--weights", model,
+                             "--max-new-tokens", "3",
                              out=subprocess.DEVNULL)
         self.assertEqual(process.wait(60), 0)
 

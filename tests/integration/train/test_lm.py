@@ -103,7 +103,7 @@ class Output(LmTest):
             os.path.join(folder, name) for name in names)
         self.train("-n", "2", "--steps", "2", "--save", save, "--metrics",
                    metrics, "--prometheus", prom, "--tensorboard", board,
-                   "--trace", trace, "--memory", memory, "--save-every", "1",
+                   "--trace", trace, "--record-memory", memory, "--save-every", "1",
                    "--checkpoint-dir", checkpoints)
         for name in names:
             self.assertTrue(os.path.exists(os.path.join(folder, name)), name)
@@ -214,7 +214,7 @@ class Files(LmTest):
     def test_generate(self):
         path = self.path("a.safetensors")
         self.train("--steps", "30", "--validate-every", "0", "--save", path)
-        draw = ["--weights", path, "--prompt", "the old ", "--tokens", "40",
+        draw = ["--weights", path, "--prompt", "the old ", "--max-new-tokens", "40",
                 "--top-k", "4"]
         text = self.generate(*draw)
         self.assertTrue(text.startswith("the old "))
@@ -231,7 +231,7 @@ class Files(LmTest):
         path = self.path("a.safetensors")
         self.train("--data", tokens, "--vocab-size", "300", "--steps", "2",
                    "--save", path)
-        text = self.generate("--weights", path, "--prompt", "17,299", "--tokens",
+        text = self.generate("--weights", path, "--prompt", "17,299", "--max-new-tokens",
                              "5")
         numbers = [int(word) for word in text.split(",")]
         self.assertEqual(len(numbers), 5)
@@ -241,7 +241,7 @@ class Files(LmTest):
         path = self.path("a.safetensors")
         self.train("--data", LICENSE, "--vocab-size", "512", "--steps", "1",
                    "--save", path)
-        text = self.generate("--weights", path, "-p", "hello", "--tokens", "50",
+        text = self.generate("--weights", path, "-p", "hello", "--max-new-tokens", "50",
                              "--temperature", "100")
         self.assertTrue(text.startswith("hello"))
         self.assertEqual(len(text), len("hello") + 50 + 1)
@@ -261,7 +261,7 @@ class Files(LmTest):
         self.train("--data", tokens, "--vocab-size", "256", "--steps", "1",
                    "--save", path)
         self.refuse_generate("numbers below 256", "--weights", path, "-p", "a")
-        text = self.generate("--weights", path, "-p", "7,255", "--tokens", "5")
+        text = self.generate("--weights", path, "-p", "7,255", "--max-new-tokens", "5")
         self.assertEqual(len(text.split(",")), 5)
 
     def test_unknown_tokens(self):
@@ -297,7 +297,7 @@ class Files(LmTest):
         self.assertEqual(header["h.0.attn.c_attn.weight"]["shape"], [32, 96])
         self.assertEqual(header["wte.weight"]["shape"], [300, 32])
         self.assertNotIn("lm_head.weight", header)
-        self.generate("--weights", path, "--prompt", "7", "--tokens", "3")
+        self.generate("--weights", path, "--prompt", "7", "--max-new-tokens", "3")
 
     def test_published(self):
         """A file that says nothing about itself, in f32 and in f16."""
@@ -309,7 +309,7 @@ class Files(LmTest):
                    "--steps", "5", "--lr", "0.01", "--validate-every", "0",
                    "--data", tokens, "--vocab-size", "300", "--save", path)
         header, tensors = files.read_safetensors(path)
-        draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
+        draw = ["--prompt", "7", "--max-new-tokens", "9", "--temperature", "0"]
         want = self.generate("--weights", path, *draw)
         for dtype in "F32", "F16":
             rows = {name: (dtype, header[name]["shape"], data if dtype == "F32"
@@ -332,7 +332,7 @@ class Files(LmTest):
         self.train(*shape, "--steps", "5", "--lr", "0.01", "--save", path)
         header, tensors = files.read_safetensors(path)
         self.assertEqual(header["lm_head.weight"]["shape"], [300, 96])
-        draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
+        draw = ["--prompt", "7", "--max-new-tokens", "9", "--temperature", "0"]
         want = self.generate("--weights", path, *draw)
         files.write_safetensors(other, {
             name if name == "lm_head.weight" else "transformer." + name:
@@ -371,7 +371,7 @@ class Files(LmTest):
 class Checkpoints(LmTest):
     """What is written from a checkpoint is what --save's file says."""
 
-    draw = ["-p", "the ", "--tokens", "12", "--top-k", "3"]
+    draw = ["-p", "the ", "--max-new-tokens", "12", "--top-k", "3"]
 
     def setUp(self):
         super().setUp()
@@ -498,7 +498,7 @@ class Refused(LmTest):
         self.train("--steps", "0", "--validate-every", "0", "--save", path)
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
-                [LOCKSTEP, "generate", "--weights", path, "--tokens",
+                [LOCKSTEP, "generate", "--weights", path, "--max-new-tokens",
                  "1000000000"], env=environment(), timeout=50, check=False,
                 stdout=full, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 1)

@@ -145,7 +145,7 @@ class Published(PublishedTest):
     def test_answers_are_those_of_transformers(self):
         for name in MODELS:
             answer = EXPECTED[name]["answer"]
-            said = self.good("generate", "--weights", model(name), "--tokens",
+            said = self.good("generate", "--weights", model(name), "--max-new-tokens",
                              str(len(answer) - PROMPT), "--temperature", "0",
                              "--prompt", numbers(answer[:PROMPT]))
             self.assertEqual(said.strip(), numbers(answer[PROMPT:]), name)
@@ -299,7 +299,7 @@ class Tokenizers(PublishedTest):
 
     def test_text_is_that_of_the_numbers(self):
         path, tokenizer = self.make("259")
-        draw = ["generate", "--weights", path, "--tokens", "60", "--top-k", "40",
+        draw = ["generate", "--weights", path, "--max-new-tokens", "60", "--top-k", "40",
                 "--ignore-end"]
         tokens = self.good(*draw, "--prompt", "257").strip().split(",")
         self.assertEqual(len(tokens), 60)
@@ -320,7 +320,7 @@ class Tokenizers(PublishedTest):
         with open(self.path("prompts"), "w", encoding="utf-8") as f:
             f.write("\n".join(lines) + "\n")
         draw = ["generate", "--weights", path, "--tokenizer", tokenizer,
-                "--tokens", "40", "--temperature", "0"]
+                "--max-new-tokens", "40", "--temperature", "0"]
         together = self.good(*draw, "--prompts", self.path("prompts"))
         self.assertEqual(together, self.good(
             *draw, *(word for line in lines for word in ("--prompt", line))))
@@ -348,7 +348,7 @@ class Tokenizers(PublishedTest):
                   text, "--steps", "4", "--layers", "1", "--d-model", "32",
                   "--heads", "2", "--d-ff", "48", "--context", "32", "--save",
                   saved, "--checkpoint-dir", runs, "--save-every", "4")
-        draw = ("--tokens", "60", "--top-k", "40", "--prompt", "the")
+        draw = ("--max-new-tokens", "60", "--top-k", "40", "--prompt", "the")
         want = self.good("generate", "--weights", saved, "--tokenizer", words,
                          *draw)
         loss, = self.rows("--weights", saved, "--tokenizer", words, "--data", text)

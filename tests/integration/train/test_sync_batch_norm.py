@@ -51,7 +51,7 @@ class Bench(ProgramTest):
         and two sums.
         """
         for ranks, side, more in ((1, 0, ()), (2, 0, ()), (2, 3, ()),
-                                  (2, 5, ()), (2, 0, ("--memory", self.folder))):
+                                  (2, 5, ()), (2, 0, ("--record-memory", self.folder))):
             rows = self.rows("-n", str(ranks), "--side", str(side), *more)
             self.assertEqual(len(rows), 8)
             layers = {}

@@ -44,6 +44,7 @@ static const lsi_option_word words[] = {
     {.typed = "--rate", .instead = "--lr"},
     {.typed = "--bf16", .instead = "--sync-bn bf16"},
     {.typed = "--minutes", .instead = "training counts --epochs"},
+    {.typed = "", .instead = "give --data"},
     {.typed = "-np", .instead = "-n"},
 };
 
@@ -211,7 +212,7 @@ static void bad_lines(void **state)
         {"--bind=", "\"\" is not one of"},
         {"--fast=yes", "--fast takes no value; use --fast or --no-fast"},
         {"-fe", "-f takes no value"},
-        {"--epochs 3 stray", "unexpected argument \"stray\""},
+        {"--epochs 3 stray", "unexpected argument \"stray\"; give --data"},
         {"-", "unexpected argument \"-\""},
         {"-- x", "unexpected argument \"x\""},
     };

@@ -66,13 +66,23 @@ static ls_status parse(const char *text)
                              &rest, &help);
 }
 
+typedef struct
+try {
+    const char *text, *want;
+}
+try;
+
+static void refused(const try *tries, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_error(parse(tries[i].text), LS_ERR_ARGUMENT, tries[i].want);
+}
+
 /* What somebody types first who has read nothing. */
 static void first_tries(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *want;
-    } cases[] = {
+    static const try tries[] = {
         {"train lm --epochs 3",
          "train lm: unknown flag --epochs; train lm counts --steps"},
         {"train lm --num-train-epochs 3", "train lm counts --steps"},
@@ -81,6 +91,33 @@ static void first_tries(void **state)
         {"train images --num_train_epochs 3", "did you mean --epochs?"},
         {"train images --steps 3", "train images counts --epochs"},
         {"train lm --learning-rate 3e-4", "did you mean --lr?"},
+        {"train lm --bf16", "did you mean --dtype bf16?"},
+        {"train lm --fp16", "did you mean --dtype f16?"},
+        {"train cifar10",
+         "did you mean \"lockstep train images --data PATH\"?"},
+        {"train mnist", "did you mean \"lockstep train images --data PATH\"?"},
+        {"mnist", "did you mean \"lockstep train images --data PATH\"?"},
+        {"run -np 2 prog", "run: unknown flag -np; did you mean -n?"},
+        {"bench all_reduce_perf",
+         "did you mean \"lockstep bench all-reduce\"?"},
+        {"bench sendrecv_perf", "did you mean \"lockstep bench send-recv\"?"},
+        {"bench all-reduce --bytes 8", "unknown flag --bytes; --help lists"},
+        {"generate --max-tokens 50",
+         "generate: unknown flag --max-tokens; did you mean --max-new-tokens?"},
+        {"benchmark", "did you mean \"lockstep bench\"?"},
+        {"evaluate", "did you mean \"lockstep eval\"?"},
+        {"man", "did you mean \"lockstep help\"?"},
+        {"rnu", "did you mean \"lockstep run\"?"},
+        {"topp", "did you mean \"lockstep top\" or \"lockstep topo\"?"},
+        {"nope", "unknown command \"nope\"; \"lockstep --help\" lists"},
+    };
+    refused(tries, TEST_COUNT(tries));
+}
+
+static void retired_words(void **state)
+{
+    (void)state;
+    static const try tries[] = {
         {"train lm --batch 8", "train lm: --batch is now --batch-size"},
         {"bench lm --batch=8", "--batch is now --batch-size"},
         {"train lm --vocab 300", "--vocab is now --vocab-size"},
@@ -98,27 +135,16 @@ static void first_tries(void **state)
         {"eval images --model model", "--model is now --weights"},
         {"bench tune", "\"lockstep bench tune\" is now \"lockstep tune\""},
         {"tune --save select.txt", "tune: --save is now --out"},
-        {"train lm --bf16", "did you mean --dtype bf16?"},
-        {"train lm --fp16", "did you mean --dtype f16?"},
-        {"train cifar10",
-         "did you mean \"lockstep train images --data PATH\"?"},
-        {"train mnist", "did you mean \"lockstep train images --data PATH\"?"},
-        {"mnist", "did you mean \"lockstep train images --data PATH\"?"},
-        {"run -np 2 prog", "run: unknown flag -np; did you mean -n?"},
-        {"bench all_reduce_perf",
-         "did you mean \"lockstep bench all-reduce\"?"},
-        {"bench sendrecv_perf", "did you mean \"lockstep bench send-recv\"?"},
-        {"bench all-reduce --bytes 8", "unknown flag --bytes; --help lists"},
-        {"generate --max-tokens 50", "did you mean --"},
-        {"benchmark", "did you mean \"lockstep bench\"?"},
-        {"evaluate", "did you mean \"lockstep eval\"?"},
-        {"man", "did you mean \"lockstep help\"?"},
-        {"rnu", "did you mean \"lockstep run\"?"},
-        {"topp", "did you mean \"lockstep top\" or \"lockstep topo\"?"},
-        {"nope", "unknown command \"nope\"; \"lockstep --help\" lists"},
+        {"generate --tokens 50", "--tokens is now --max-new-tokens"},
+        {"generate -t50", "-t is now --max-new-tokens"},
+        {"train lm --tokens u16", "--tokens is now --format"},
+        {"eval lm --tokens u16", "--tokens is now --format"},
+        {"memory --steps 1", "--steps is now --iterations"},
+        {"profile --top 3 x", "--top is now --rows"},
+        {"bench ring --memory x", "--memory is now --record-memory"},
+        {"train images --no-verify", "--no-verify is now --no-verify-data"},
     };
-    for (size_t i = 0; i < TEST_COUNT(cases); i++)
-        assert_error(parse(cases[i].text), LS_ERR_ARGUMENT, cases[i].want);
+    refused(tries, TEST_COUNT(tries));
 }
 
 static void underscores_are_dashes_in_commands(void **state)
@@ -136,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_tries),
+        cmocka_unit_test(retired_words),
         cmocka_unit_test(underscores_are_dashes_in_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void is_text(const char *text, size_t bytes, bool right)
         ls_tokens_free(&tokens);
     } else {
         refuse(name, LS_TOKENS_BY_NAME, LS_ERR_FORMAT, "text' is not text: ");
-        refuse(name, LS_TOKENS_TEXT, LS_ERR_FORMAT, "--tokens bytes");
+        refuse(name, LS_TOKENS_TEXT, LS_ERR_FORMAT, "--format bytes");
     }
     ls_tokens *tokens = open_tokens(name, LS_TOKENS_BYTES);
     assert_int_equal(ls_tokens_count(tokens), bytes);
