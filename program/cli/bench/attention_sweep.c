@@ -90,7 +90,8 @@ ls_status lsi_bench_attention_parse(void *opaque)
                                &s->batch_list));
     LS_TRY(
         lsi_list_of_sizes("--length", s->lengths, 1, 1 << 24, &s->length_list));
-    LS_TRY(lsi_list_of_numbers("--d", s->sizes, 1, 4096, &s->size_list));
+    LS_TRY(
+        lsi_list_of_numbers("--head-size", s->sizes, 1, 4096, &s->size_list));
     LS_TRY(lsi_cli_dtypes(s->dtypes, &s->types));
     LS_TRY(lsi_each_word("--impl", s->methods, read_method, s));
     if (s->quick)

@@ -31,7 +31,8 @@ typedef struct lsi_bench_attention_rows {
             "sequences at once, one head each"),                               \
         ROW(lengths, LIST, "length", 'l', "N,...", length_,                    \
             "queries and keys of a sequence"),                                 \
-        ROW(sizes, LIST, "d", 'd', "N,...", "16,32,64,128", "head sizes"),     \
+        ROW(sizes, LIST, "head-size", 0, "N,...", "16,32,64,128",              \
+            "head sizes"),                                                     \
         ROW(dtypes, LIST, "dtype", 0, "TYPE,...", dtype_, "f32, bf16"),        \
         ROW(causal, CHOICE, "causal", 0, "WHICH", causal_,                     \
             "whether queries see only the keys up to their own",               \
@@ -45,7 +46,7 @@ typedef struct lsi_bench_attention_rows {
         ROW(budget, BYTES, "budget", 0, "BYTES", "0",                          \
             "memory to use at most; 0: what this machine has free", .min = 0,  \
             .max = 1e18),                                                      \
-        ROW(quick, BOOL, "quick", 'q', NULL, NULL,                             \
+        ROW(quick, BOOL, "quick", 0, NULL, NULL,                               \
             "lengths up to 2048 only, half a second each")
 
 #define LSI_ATTENTION_TEXT                                                     \

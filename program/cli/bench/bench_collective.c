@@ -30,7 +30,7 @@ typedef struct state {
     lsi_list_steps steps;
     int64_t root, checks, threads, gpus;
     const char *sizes, *dtype, *op, *buffers, *place, *algorithm, *preset;
-    char ranks[32]; /* as -t and -g say */
+    char ranks[32]; /* as --nthreads and -g say */
     const lsi_bench_collective *collective;
     lsi_list size_list;
     lsi_bench_kinds kinds;
@@ -59,20 +59,20 @@ static const lsi_option options[] = {
         "f32, f64, f16, bf16, i8, u8, i32, i64 or bool, some also by "
         "nccl-tests' names (float, double, half, bfloat16, int8, uint8, int32, "
         "int64); all: each in turn but bool"),
-    ROW(op, STRING, "op", 'o', "OP", "sum",
+    ROW(op, STRING, "op", 0, "OP", "sum",
         "reduction: sum, avg, min, max or prod; all: each in turn that the "
         "type has"),
-    ROW(root, INT, "root", 'r', "RANK", "0", "root, where there is one",
-        .min = 0, .max = 1023),
-    ROW(checks, INT, "check", 'c', "N", "2",
+    ROW(root, INT, "root", 0, "RANK", "0", "root, where there is one", .min = 0,
+        .max = 1023),
+    ROW(checks, INT, "check", 0, "N", "2",
         "how often the result is checked, the first time before the timed "
         "runs; 0: never",
         .min = 0, .max = 1e6),
-    ROW(threads, INT, "nthreads", 't', "N", NULL,
+    ROW(threads, INT, "nthreads", 0, "N", NULL,
         "ranks to start, as nccl-tests has it: so many times -g; instead of -n",
         .min = 1, .max = 1024),
-    ROW(gpus, INT, "ngpus", 'g', "N", NULL, "the same: so many times -t",
-        .min = 1, .max = 1024),
+    ROW(gpus, INT, "ngpus", 'g', "N", NULL,
+        "the same: so many times --nthreads", .min = 1, .max = 1024),
     ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
         "memory of each rank alone, or from ls_shared_alloc",
         .choices = "private|shared"),
@@ -400,17 +400,18 @@ static ls_status check_algorithm(const state *b)
     return lsi_select_parse(line, &table);
 }
 
-/* -t and -g say how many ranks there are where -n does not. */
+/* --nthreads and -g say how many ranks there are where -n does not. */
 static ls_status count_ranks(state *b)
 {
     if (b->threads == 0 && b->gpus == 0)
         return LS_OK;
     if (b->common.ranks != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "-n %s says how many ranks to start, and so do -t and "
-                        "-g; -n is no number of runs here, that is "
-                        "--iterations",
-                        b->common.ranks);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "-n %s says how many ranks to start, and so do "
+            "--nthreads and -g; -n is no number of runs here, that is "
+            "--iterations",
+            b->common.ranks);
     snprintf(b->ranks, sizeof(b->ranks), "%" PRId64,
              (b->threads > 0 ? b->threads : 1) * (b->gpus > 0 ? b->gpus : 1));
     b->common.ranks = b->ranks;

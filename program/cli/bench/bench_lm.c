@@ -52,7 +52,7 @@ static const lsi_option options[] = {
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
         "memory to use at most; 0: what this machine has free", .min = 0,
         .max = 1e18),
-    ROW(quick, BOOL, "quick", 'q', NULL, NULL,
+    ROW(quick, BOOL, "quick", 0, NULL, NULL,
         "unless told otherwise the size tiny, warm-ups 1 and 0, three steps"),
     LSI_BENCH_OUTPUT_ROWS,
 };

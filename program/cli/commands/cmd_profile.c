@@ -30,7 +30,7 @@ static const lsi_option options[] = {
         "traces of attempt N of a run that was restarted, 0 for the first; "
         "-1: the newest",
         .min = -1, .max = 1e6),
-    ROW(rank, INT, "rank", 'r', "N", "-1", "only that rank; -1: all", .min = -1,
+    ROW(rank, INT, "rank", 0, "N", "-1", "only that rank; -1: all", .min = -1,
         .max = 1e6),
     ROW(warmup, INT, "warmup", 'w', "N", "-1",
         "steps to leave out; -1: the first, or what the benchmark has called "

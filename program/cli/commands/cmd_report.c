@@ -21,7 +21,7 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(quick, BOOL, "quick", 'q', NULL, NULL,
+    ROW(quick, BOOL, "quick", 0, NULL, NULL,
         "small sizes and few runs: some minutes"),
     ROW(full, BOOL, "full", 0, NULL, NULL,
         "the sizes of the reports: hours; what is done unless there is --quick "

@@ -29,9 +29,9 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(interval, REAL, "interval", 'i', "S", "1", "seconds between two looks",
+    ROW(interval, REAL, "interval", 0, "S", "1", "seconds between two looks",
         .min = 0.05, .max = 3600),
-    ROW(count, INT, "count", 'c', "N", "0",
+    ROW(count, INT, "count", 0, "N", "0",
         "looks to take; 0: until the job has ended", .min = 0, .max = 1e9),
     ROW(json, BOOL, "json", 0, NULL, NULL,
         "print a line of JSON for each look instead of tables"),

@@ -78,7 +78,7 @@ class Collectives(Benches):
             bits = ("band", "bor", "bxor") if dtype[0] in "iu" else ()
             for op in ("sum", "prod", "min", "max", *bits):
                 rows = self.rows("all-reduce", "-n", "3", "--sizes", "5k,100k",
-                                 "-d", dtype, "-o", op)
+                                 "-d", dtype, "--op", op)
                 self.assertEqual({row["wrong"] for row in rows}, {0})
                 self.assertEqual({row["redop"] for row in rows}, {op})
 
@@ -86,7 +86,7 @@ class Collectives(Benches):
         for dtype in ("f32", "f64", "f16", "bf16"):
             for operation in ("all-reduce", "reduce", "reduce-scatter"):
                 rows = self.rows(operation, "-n", "3", "--sizes", "100k", "-d",
-                                 dtype, "-o", "avg")
+                                 dtype, "--op", "avg")
                 self.assertEqual({row["wrong"] for row in rows}, {0})
 
     def test_sizes(self):
@@ -123,7 +123,7 @@ class Collectives(Benches):
 
     def test_root(self):
         for operation in ("reduce", "broadcast"):
-            for row in self.rows(operation, "-n", "3", "--sizes", "1k", "-r",
+            for row in self.rows(operation, "-n", "3", "--sizes", "1k", "--root",
                                  "2"):
                 self.assertEqual((row["root"], row["wrong"]), (2, 0))
 
@@ -136,8 +136,8 @@ class Collectives(Benches):
 
 class FlagsOfNcclTests(Benches):
     def test_ranks(self):
-        for words, ranks in ((("-t", "3"), 3), (("-g", "2"), 2),
-                             (("-t", "2", "-g", "2"), 4)):
+        for words, ranks in ((("--nthreads", "3"), 3), (("-g", "2"), 2),
+                             (("--nthreads", "2", "-g", "2"), 4)):
             self.assertEqual({row["ranks"] for row in self.rows(
                 "all-reduce", "--sizes", "1k", *words)}, {ranks})
 
@@ -157,22 +157,22 @@ class FlagsOfNcclTests(Benches):
 
     def test_all(self):
         rows = self.rows("all-reduce", "-n", "3", "--sizes", "1k,5000",
-                         "--place", "in", "-d", "all", "-o", "all")
+                         "--place", "in", "-d", "all", "--op", "all")
         kinds = [(row["dtype"], row["redop"]) for row in rows]
         self.assertEqual(len(set(kinds)), 4 * 5 + 4 * 4)
         self.assertEqual(len(kinds), 2 * len(set(kinds)))
         self.assertEqual({row["wrong"] for row in rows}, {0})
         self.assertNotIn(("i32", "avg"), kinds)
         self.assertEqual({row["dtype"] for row in self.rows(
-            "all-gather", "--sizes", "1k", "-d", "all", "-o", "all")},
+            "all-gather", "--sizes", "1k", "-d", "all", "--op", "all")},
             {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"})
 
     def test_checks(self):
         for checks, wrong in (("0", {None}), ("1", {0}), ("5", {0})):
             self.assertEqual({row["wrong"] for row in self.rows(
-                "all-reduce", "--sizes", "1k", "-c", checks)}, wrong)
+                "all-reduce", "--sizes", "1k", "--check", checks)}, wrong)
         self.assertIn("# Out of bounds values : not checked\n", self.succeeds(
-            "bench", "all-reduce", "--sizes", "1k", "-c", "0", *QUICK))
+            "bench", "all-reduce", "--sizes", "1k", "--check", "0", *QUICK))
 
 
 class Tune(Benches):
@@ -269,7 +269,7 @@ class Outputs(Benches):
                    ("ring", "--elements", "1000", *small),
                    ("sync-batch-norm", "--features", "128", *small),
                    ("ddp", *model), ("zero", *model),
-                   ("flash", "--length", "128", "--d", "16", "--iterations",
+                   ("flash", "--length", "128", "--head-size", "16", "--iterations",
                     "1"),
                    ("loader", "--items", "100"),
                    ("lm", "--size", "tiny", "--context", "4", "--batch-size", "1",
@@ -513,9 +513,9 @@ class Mistakes(ProgramTest):
                 ("not a whole number", "--ranks", "2,,4"),
                 ("is not one of private|shared", "--buffers", "x"),
                 ("there are: f32", "-d", "floating"),
-                ("-n 2 says how many ranks", "-n", "2", "-t", "2"),
-                ("out of range: 0 to", "-c", "-1"),
-                ("there are: sum", "-o", "mean"),
+                ("-n 2 says how many ranks", "-n", "2", "--nthreads", "2"),
+                ("out of range: 0 to", "--check", "-1"),
+                ("there are: sum", "--op", "mean"),
                 ("out of range: 1 to", "--iterations", "0"),
                 ("is not a size", "--sizes", "4q"),
                 ('no algorithm "foo"', "--algorithm", "foo"),
@@ -532,11 +532,11 @@ class Mistakes(ProgramTest):
 
     def test_found_by_ranks(self):
         for message, *flags in (
-                ("avg is not defined for i32", "-o", "avg", "-d", "i32"),
+                ("avg is not defined for i32", "--op", "avg", "-d", "i32"),
                 ("flat serves at most", "--algorithm", "flat", "--sizes",
                  "1m")):
             self.fails(1, message, "bench", "all-reduce", *flags)
-        self.fails(1, "no rank 5 in a group of 2", "bench", "reduce", "-r", "5")
+        self.fails(1, "no rank 5 in a group of 2", "bench", "reduce", "--root", "5")
 
     def test_launcher_and_flag_disagree(self):
         done = self.call("run", "-n", "2", LOCKSTEP, "bench", "barrier", "-n",

@@ -20,7 +20,7 @@ class Rows(ProgramTest):
                 return json.load(file)["rows"]
 
     def test_every_case_is_a_row(self):
-        rows = self.rows("flash", "--length", "32,50", "--d", "16,20",
+        rows = self.rows("flash", "--length", "32,50", "--head-size", "16,20",
                          "--causal", "both")
         cases = {(r["impl"], r["dtype"], r["length"], r["d"], r["causal"])
                  for r in rows}
@@ -49,7 +49,7 @@ class Rows(ProgramTest):
 
     def test_memory_is_that_of_the_case(self):
         """Whatever went before, and however large that was."""
-        words = ["flash", "--d", "16", "--length"]
+        words = ["flash", "--head-size", "16", "--length"]
         alone = self.rows(*words, "32")
         after = [row for row in self.rows(*words, "1k,32")
                  if row["length"] == 32]
@@ -65,12 +65,12 @@ class Rows(ProgramTest):
             self.assertLess(row["live_bytes"], arrays + 1e6)
 
     def test_batches_of_eight(self):
-        rows = self.rows("attention", "--length", "64", "--d", "32")
+        rows = self.rows("attention", "--length", "64", "--head-size", "32")
         self.assertEqual([(r["impl"], r["batch"], r["causal"]) for r in rows],
                          [("flash", 8, False), ("naive", 8, False)])
 
     def test_what_does_not_fit_says_so(self):
-        rows = self.rows("flash", "--length", "2k", "--d", "16", "--dtype",
+        rows = self.rows("flash", "--length", "2k", "--head-size", "16", "--dtype",
                          "f32", "--budget", "8m")
         flash, naive = rows
         self.assertEqual(flash["status"], "ok")
@@ -82,13 +82,13 @@ class Rows(ProgramTest):
 
     def test_nothing_is_begun_that_will_not_fit(self):
         # Scores for forward would fit, but not those of backward.
-        naive, = self.rows("flash", "--length", "2k", "--d", "16", "--dtype",
+        naive, = self.rows("flash", "--length", "2k", "--head-size", "16", "--dtype",
                            "f32", "--budget", "24m", "--impl", "naive")
         self.assertEqual(naive["status"], "out of memory")
 
     def test_default_budget_is_the_machine(self):
         length = 2**21
-        for row in self.rows("flash", "--length", str(length), "--d", "16",
+        for row in self.rows("flash", "--length", str(length), "--head-size", "16",
                              "--batch-size", "8", "--impl", "naive"):
             self.assertEqual(row["status"], "out of memory")
             self.assertEqual(row["saved_bytes"], 8 * length * (length + 1) * 4)

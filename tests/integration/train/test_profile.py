@@ -120,7 +120,7 @@ class Kernels(ProfileTest):
 
     def attention(self, method):
         done = self.call("bench", "attention", "--impl", method, "-l", "256",
-                         "-d", "32", "--iterations", "3", "--threads", "1",
+                         "--head-size", "32", "--iterations", "3", "--threads", "1",
                          "--trace", self.traces(method))
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.profile(method, "--range", "attention")

@@ -142,6 +142,15 @@ static void retired_words(void **state)
         {"memory --steps 1", "--steps is now --iterations"},
         {"profile --top 3 x", "--top is now --rows"},
         {"bench ring --memory x", "--memory is now --record-memory"},
+        {"bench reduce -o avg", "-o is now --op"},
+        {"bench reduce -r 1", "-r is now --root"},
+        {"bench reduce -c 1", "-c is now --check"},
+        {"bench reduce -t 2", "-t is now --nthreads"},
+        {"bench flash -d 64", "-d is now --head-size"},
+        {"bench flash -q", "-q is now --quick"},
+        {"profile -r 0 x", "-r is now --rank"},
+        {"top -i 1 x", "-i is now --interval"},
+        {"top -c 1 x", "-c is now --count"},
         {"train images --no-verify", "--no-verify is now --no-verify-data"},
     };
     refused(tries, TEST_COUNT(tries));
@@ -158,12 +167,98 @@ static void underscores_are_dashes_in_commands(void **state)
                  "did you mean \"lockstep bench all-reduce\"?");
 }
 
+/* ---- one vocabulary ------------------------------------------------------ */
+
+enum { MOST_FLAGS = 2048 };
+
+/* A flag of a command. */
+typedef struct use {
+    const lsi_option *row;
+    const lsi_command *command;
+} use;
+
+static size_t collect(const lsi_command *command, use *out, size_t n)
+{
+    for (size_t i = 0; i < command->n_options; i++) {
+        assert_true(n < MOST_FLAGS);
+        out[n++] = (use){&command->options[i], command};
+    }
+    for (size_t i = 0; i < command->n_children; i++)
+        n = collect(command->children[i], out, n);
+    return n;
+}
+
+static bool is_one_of(const char *word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(word, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Those of nccl-tests, in the benchmarks that have its flags. */
+static bool is_nccl_letter(const use *u)
+{
+    static const char *const names[] = {"minbytes", "maxbytes", "stepfactor"};
+    return is_one_of(u->row->name, names, TEST_COUNT(names));
+}
+
+static void letters_stand_for_one_flag(void **state)
+{
+    (void)state;
+    static const struct {
+        char letter;
+        const char *name;
+    } reserved[] = {{'n', "ranks"},
+                    {'b', "batch-size"},
+                    {'q', "quiet"},
+                    {'o', "out"},
+                    {'s', "seed"}};
+    const char *names[256] = {NULL};
+    static use all[MOST_FLAGS];
+    const size_t n = collect(&lsi_command_root, all, 0);
+    for (size_t i = 0; i < TEST_COUNT(reserved); i++)
+        names[(unsigned char)reserved[i].letter] = reserved[i].name;
+    for (size_t i = 0; i < n; i++) {
+        const char **const name = &names[(unsigned char)all[i].row->letter];
+        if (all[i].row->letter == 0 || is_nccl_letter(&all[i]))
+            continue;
+        if (*name != NULL && strcmp(*name, all[i].row->name) != 0)
+            fail_msg("-%c: --%s, and --%s of %s", all[i].row->letter, *name,
+                     all[i].row->name, all[i].command->name);
+        *name = all[i].row->name;
+    }
+}
+
+/* A row that no command can use says nothing. */
+static void words_lead_somewhere(void **state)
+{
+    (void)state;
+    static use all[MOST_FLAGS];
+    size_t n_words;
+    const size_t n = collect(&lsi_command_root, all, 0);
+    const lsi_option_word *const words = lsi_cli_flag_words(&n_words);
+    for (size_t i = 0; i < n_words; i++) {
+        const char *name = words[i].instead;
+        bool is_there = strncmp(name, "--", 2) != 0;
+        name += strncmp(name, "--no-", 5) == 0 ? 5 : 2;
+        const size_t length = strcspn(name, " =,");
+        for (size_t k = 0; k < n && !is_there; k++)
+            is_there = strlen(all[k].row->name) == length &&
+                       strncmp(all[k].row->name, name, length) == 0;
+        if (!is_there)
+            fail_msg("%s leads to %s", words[i].typed, words[i].instead);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_tries),
         cmocka_unit_test(retired_words),
         cmocka_unit_test(underscores_are_dashes_in_commands),
+        cmocka_unit_test(letters_stand_for_one_flag),
+        cmocka_unit_test(words_lead_somewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,12 @@
 
 static const lsi_measurement measurements[] = {
     {"attention", LSI_ROWS_JSON,
-     "bench attention -l 256,512,1024,2048 -d 64 --iterations 20 --seconds 0.3",
+     "bench attention -l 256,512,1024,2048 --head-size 64 --iterations 20 "
+     "--seconds 0.3",
      "bench attention", 12, 900, false},
     {"flash", LSI_ROWS_JSON,
-     "bench flash -l 128,512,2048,4096 -d 64 --dtype f32 --iterations 20 "
+     "bench flash -l 128,512,2048,4096 --head-size 64 --dtype f32 --iterations "
+     "20 "
      "--seconds 0.3",
      "bench flash", 10, 2400, false},
 };

@@ -17,9 +17,11 @@ static const lsi_measurement profile[] = {
      false},
     {"profile", LSI_ROWS_JSON, NULL, "profile traces/lm --force", 6, 6, false},
     {"traced-attention", LSI_ROWS_JSON,
-     "bench attention --impl naive -l 512 -d 64 --iterations 5 --trace "
+     "bench attention --impl naive -l 512 --head-size 64 --iterations 5 "
+     "--trace "
      "traces/attention",
-     "bench attention --impl naive -l 1024 -d 64 --iterations 20 --trace "
+     "bench attention --impl naive -l 1024 --head-size 64 --iterations 20 "
+     "--trace "
      "traces/attention",
      2, 10, false},
     {"profile-attention", LSI_ROWS_JSON, NULL, "profile traces/attention", 1, 1,
