@@ -121,7 +121,8 @@ static ls_status check_choice(const lsi_option *row, const char *shown,
 
 bool lsi_option_stands_alone(const lsi_option *row)
 {
-    return row->type == LSI_OPTION_BOOL || row->type == LSI_OPTION_MODE;
+    return row->type == LSI_OPTION_BOOL || row->type == LSI_OPTION_MODE ||
+           row->type == LSI_OPTION_OUTPUT;
 }
 
 /* There is room: scan_flags has counted. */
@@ -166,6 +167,7 @@ static ls_status take_value(const lsi_option *row, const char *shown,
         LS_TRY(check_choice(row, shown, text));
         break;
     case LSI_OPTION_STRING:
+    case LSI_OPTION_OUTPUT:
     case LSI_OPTION_LIST:
         break;
     case LSI_OPTION_TEXTS:
@@ -303,7 +305,8 @@ static ls_status read_long(const scan *s, const char *argument, flag *out)
     if (out->row == NULL && strncmp(name, "no-", 3) == 0) {
         out->row = find_name(s->set, name + 3, length - 3);
         out->negated = true;
-        if (out->row != NULL && !lsi_option_stands_alone(out->row))
+        if (out->row != NULL && out->row->type != LSI_OPTION_BOOL &&
+            out->row->type != LSI_OPTION_MODE)
             out->row = NULL;
     }
     if (out->row == NULL)
@@ -355,6 +358,28 @@ static ls_status take_mode(const scan *s, const flag *f)
     return take_value(f->row, f->shown, value, s->out);
 }
 
+/* Whether a word is more likely the file of a flag: "-" or "x.json". */
+static bool is_file_of(const lsi_option *row, const char *word)
+{
+    const char *const dot = strrchr(word, '.');
+    return strcmp(word, "-") == 0 ||
+           (dot != NULL && strcmp(dot + 1, row->name) == 0);
+}
+
+static ls_status take_output(const scan *s, const flag *f)
+{
+    const char *const next = s->next < s->argc ? s->argv[s->next] : "";
+    if (f->value == NULL && is_file_of(f->row, next))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s takes its file after a \"=\": %s=%s", f->shown,
+                        f->shown, next);
+    if (f->value != NULL && f->value[0] == '\0')
+        return lsi_fail(LS_ERR_ARGUMENT, "%s= needs a file: %s=FILE", f->shown,
+                        f->shown);
+    return take_value(f->row, f->shown, f->value != NULL ? f->value : "-",
+                      s->out);
+}
+
 /* The value of `f`, from the next argument if it was not attached. */
 static ls_status take_flag(scan *s, const flag *f)
 {
@@ -362,6 +387,8 @@ static ls_status take_flag(scan *s, const flag *f)
         return take_bool(f, s->out);
     if (f->row->type == LSI_OPTION_MODE)
         return take_mode(s, f);
+    if (f->row->type == LSI_OPTION_OUTPUT)
+        return take_output(s, f);
     const char *value = f->value;
     if (value == NULL) {
         if (s->next >= s->argc)

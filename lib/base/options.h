@@ -11,8 +11,8 @@
  *     };
  *
  * Flags are --name VALUE or --name=VALUE, -x VALUE for a one-letter name;
- * BOOL flags take no value and are negated by --no-name; MODE flags take one
- * behind '=' only and can do without.
+ * BOOL flags take no value and are negated by --no-name; MODE and OUTPUT flags
+ * take one after '=' only and can do without.
  */
 #ifndef LS_BASE_OPTIONS_H
 #define LS_BASE_OPTIONS_H
@@ -33,6 +33,7 @@ typedef enum lsi_option_type {
     LSI_OPTION_CHOICE, /* const char *; one of `choices`, "a|b|c" */
     LSI_OPTION_MODE,   /* the same; --name alone is the default, --no-name the
                           last choice */
+    LSI_OPTION_OUTPUT, /* const char *; --name=FILE, or --name alone: "-" */
     LSI_OPTION_LIST,   /* const char *; comma-separated, checked by the user */
     LSI_OPTION_TEXTS   /* lsi_option_texts; the flag may be repeated */
 } lsi_option_type;
@@ -96,7 +97,7 @@ typedef struct lsi_option_set {
 ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
                             void *out, int *rest, bool *help);
 
-/* Whether the word behind a flag is never its value: BOOL and MODE. */
+/* Whether the next word is never a flag's value: BOOL, MODE and OUTPUT. */
 bool lsi_option_stands_alone(const lsi_option *row);
 
 /* Prints the rows, a line or two each, with defaults. */

@@ -167,6 +167,18 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
 
 /* ---- the file --------------------------------------------------------- */
 
+/* "-" is standard output. */
+static ls_status put(const char *path, const char *text)
+{
+    if (strcmp(path, "-") != 0) {
+        LS_TRY(lsi_make_parents(path));
+        return lsi_atomic_file_put(path, text, strlen(text));
+    }
+    if (puts(text) < 0 || fflush(stdout) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write to standard output");
+    return LS_OK;
+}
+
 ls_status lsi_run_report_write(lsi_run_report *report, const lsi_attempt *last,
                                int exit_status)
 {
@@ -191,9 +203,7 @@ ls_status lsi_run_report_write(lsi_run_report *report, const lsi_attempt *last,
     json_decref(json);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for the report");
-    ls_status status = lsi_make_parents(report->path);
-    if (status == LS_OK)
-        status = lsi_atomic_file_put(report->path, text, strlen(text));
+    const ls_status status = put(report->path, text);
     free(text);
     return status;
 }

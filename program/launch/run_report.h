@@ -1,5 +1,5 @@
 /*
- * The report of a run as JSON: `lockstep run --report FILE`. docs/run-output.md
+ * The report of a run as JSON: `lockstep run --json=FILE`. docs/run-output.md
  * says what is in it.
  */
 #ifndef LS_LAUNCH_RUN_REPORT_H

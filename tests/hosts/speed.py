@@ -47,7 +47,7 @@ class Bench:
     def time_lockstep(self, starter, size, runs):
         text = self.output(starter, LOCKSTEP, "bench", "all-reduce", "--sizes",
                            str(size), "--place", "in", "--warmup", "2",
-                           "--iterations", str(runs), "--json", "-")
+                           "--iterations", str(runs), "--json")
         return json.loads(text)["rows"][0]["time_us"]["median"]
 
     def sent_by(self, call, size, runs):

@@ -20,7 +20,7 @@ class Links(unittest.TestCase):
         return subprocess.Popen(
             two.mpirun(MPI, RANKS, LOCKSTEP, "bench", "all-reduce", "--sizes",
                        sizes, "--iterations", str(iterations), "--place", "in",
-                       "--json", os.path.join(folder, "rows")),
+                       "--json=" + os.path.join(folder, "rows")),
             env=two.environment(LOCKSTEP_TIMEOUT=20, OMP_NUM_THREADS=1),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)

@@ -42,7 +42,7 @@ def output(words):
 def time_lockstep(operation, ranks, size, runs, buffers):
     """(median, 99th percentile) by place."""
     words = [LOCKSTEP, "bench", operation, "-n", str(ranks), "--iterations",
-             str(runs), "--warmup", str(runs // 10 + 5), "--json", "-"]
+             str(runs), "--warmup", str(runs // 10 + 5), "--json"]
     if operation != "barrier":
         words += ["--sizes", str(size), "--buffers", buffers]
     rows = json.loads(output(words))["rows"]

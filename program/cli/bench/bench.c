@@ -369,8 +369,10 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
         return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
                              call->argv[0], text, launched.size);
     if (lsi_result_is_stdout(common->json) && lsi_result_is_stdout(common->csv))
-        return lsi_cli_usage("%s: --json - and --csv - cannot both be printed",
-                             call->argv[0]);
+        return lsi_cli_usage(
+            "%s: --json and --csv without a file cannot both be "
+            "printed",
+            call->argv[0]);
     if (launched.size > 0)
         return be_rank(call, bench, common, launched.rank == 0);
     if (check_outputs(common) != LS_OK)

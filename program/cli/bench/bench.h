@@ -62,10 +62,10 @@ typedef struct lsi_bench_common {
         ROW(common.memory, STRING, "record-memory", 0, "DIR", NULL,            \
             "write what takes each rank's memory, for `lockstep memory`, in "  \
             "folders as --trace does"),                                        \
-        ROW(common.json, STRING, "json", 'J', "FILE", NULL,                    \
-            "write the rows as JSON; - prints them instead of the table"),     \
-        ROW(common.csv, STRING, "csv", 0, "FILE", NULL,                        \
-            "write the rows as CSV; - prints them instead of the table"),      \
+        LSI_JSON_ROW(common.json),                                             \
+        ROW(common.csv, OUTPUT, "csv", 0, "FILE", NULL,                        \
+            "write the rows as CSV; without FILE, print them instead of the "  \
+            "table"),                                                          \
         ROW(common.wide, BOOL, "wide", 0, NULL, NULL,                          \
             "show all columns, in lines of more than 100 characters")
 

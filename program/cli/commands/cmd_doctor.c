@@ -25,8 +25,7 @@ typedef struct args {
 static const lsi_option options[] = {
     ROW(late, REAL, "late", 0, "SECONDS", "1",
         "a rank for which others wait this long is late", .min = 0, .max = 1e9),
-    ROW(json, STRING, "json", 0, "FILE", NULL,
-        "write the findings as JSON, too (\"-\": to stdout, instead)"),
+    LSI_JSON_ROW(json),
 };
 
 static const char text[] =

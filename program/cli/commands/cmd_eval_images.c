@@ -40,8 +40,7 @@ static const lsi_option options[] = {
         "compare the CRC-32 of arrays in an .npz, on one rank of each node "
         "(docs/data.md)"),
     LSI_DTYPE_ROW(dtype),
-    ROW(json, STRING, "json", 0, "FILE", NULL,
-        "write the row as JSON; - is standard output"),
+    LSI_JSON_ROW(json),
 };
 
 static const lsi_column columns[] = {

@@ -42,8 +42,7 @@ static const lsi_option options[] = {
         "tokens from one window to the next (default: the context); fewer give "
         "each token more to be predicted from, and take longer",
         .min = 1, .max = 1 << 20),
-    ROW(json, STRING, "json", 0, "FILE", NULL,
-        "write the rows as JSON; - is standard output"),
+    LSI_JSON_ROW(json),
 };
 
 static const lsi_column columns[] = {

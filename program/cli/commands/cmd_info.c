@@ -9,7 +9,7 @@
 #include "base/cpu.h"
 #include "base/cpus.h"
 #include "base/cpuset.h"
-#include "base/json.h"
+#include "base/error.h"
 #include "base/meminfo.h"
 #include "base/module.h"
 #include "base/proc.h"
@@ -17,14 +17,15 @@
 #include "comm/net/mpi/modules.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
+#include "report/result.h"
 
 typedef struct args {
-    bool json;
+    const char *json;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(json, BOOL, "json", 0, NULL, NULL, "print one JSON object"),
+    LSI_JSON_ROW(json),
 };
 
 /* "always [madvise] never" has the choice in brackets. */
@@ -95,6 +96,20 @@ static void print_text(json_t *info)
     json_object_foreach(info, name, value) print_line(name, value);
 }
 
+/* One row, in what all files of results begin with. */
+static ls_status write_json(const lsi_invocation *call, json_t *info,
+                            const char *path)
+{
+    json_t *const document =
+        lsi_origin_json(call->line_argc, (const char *const *)call->line_argv);
+    if (document == NULL ||
+        json_object_set_new(document, "rows", json_pack("[O]", info)) != 0) {
+        json_decref(document);
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %s", path);
+    }
+    return lsi_result_write_json(path, document, LSI_JSON_WIDE, path);
+}
+
 static int run(const lsi_invocation *call)
 {
     args a;
@@ -104,17 +119,17 @@ static int run(const lsi_invocation *call)
     lsi_isa isa;
     if (lsi_isa_from_env(&isa) != LS_OK)
         return lsi_cli_error();
-    json_t *info = collect();
-    char *text = lsi_json_dumps(info, JSON_INDENT(2));
-    if (text == NULL)
+    if (lsi_result_check(a.json) != LS_OK)
+        return lsi_cli_error();
+    json_t *const info = collect();
+    if (info == NULL)
         return lsi_cli_usage("no memory");
-    if (a.json)
-        puts(text);
-    else
+    if (!lsi_result_is_stdout(a.json))
         print_text(info);
-    free(text);
+    const ls_status written =
+        a.json != NULL ? write_json(call, info, a.json) : LS_OK;
     json_decref(info);
-    return 0;
+    return written == LS_OK ? 0 : lsi_cli_error();
 }
 
 const lsi_command lsi_command_info = {

@@ -15,8 +15,7 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(json, STRING, "json", 0, "FILE", NULL,
-        "write the jobs as JSON, too (\"-\": to stdout, instead)"),
+    LSI_JSON_ROW(json),
 };
 
 static const lsi_column columns[] = {

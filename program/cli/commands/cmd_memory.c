@@ -50,9 +50,7 @@ static const lsi_option options[] = {
         .min = -1, .max = 1e6),
     ROW(top, INT, "rows", 0, "N", "20", "rows of a table; JSON has all",
         .min = 1, .max = 1e6),
-    ROW(json, STRING, "json", 'J', "FILE", NULL,
-        "write rows, layers, operations, largest blocks and the course over "
-        "time as JSON; - prints them instead of the tables"),
+    LSI_JSON_ROW(json),
     ROW(out, STRING, "out", 'o', "FILE.svg", NULL,
         "draw memory over time (needs gnuplot); of one case or one rank"),
     ROW(wide, BOOL, "wide", 0, NULL, NULL,

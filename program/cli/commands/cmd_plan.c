@@ -104,8 +104,7 @@ static const lsi_option options[] = {
     COUNT(tensor_ranks, "tensor-ranks", "that divide each layer (4)"),
     COUNT(data_links, "data-links", "axes of links of the first (2)"),
     COUNT(tensor_links, "tensor-links", "of the second (1)"),
-    ROW(run.json, STRING, "json", 0, "FILE", NULL,
-        "write it as JSON, too (\"-\": to stdout, instead)"),
+    LSI_JSON_ROW(run.json),
 };
 
 /* ---- communication ------------------------------------------------------- */

@@ -48,9 +48,7 @@ static const lsi_option options[] = {
     ROW(force, BOOL, "force", 0, NULL, NULL,
         "measure it although other processes keep the machine busy; without it "
         "the column of the roofline is then empty"),
-    ROW(json, STRING, "json", 0, "FILE", NULL,
-        "write the rows and the answers as JSON; - prints them instead of the "
-        "tables"),
+    LSI_JSON_ROW(json),
 };
 
 static const lsi_column columns[] = {

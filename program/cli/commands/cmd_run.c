@@ -78,9 +78,10 @@ static const lsi_option options[] = {
         "lines of the others with host:rank: before them, equal ones of "
         "several ranks as one, at most 200 lines a second",
         .choices = "all|rank0"),
-    ROW(output.report, STRING, "report", 0, "FILE", NULL,
+    ROW(output.report, OUTPUT, "json", 0, "FILE", NULL,
         "write at the end, as JSON, what became of the run: attempts, who "
-        "failed first, how, and its last words (docs/run-output.md)"),
+        "failed first, how, and its last words (docs/run-output.md); without "
+        "FILE, print it after the output of the ranks"),
     ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
         "show these only in the logs: 1 stdout, 2 stderr, 3 both, or by rank, "
         "0:1,1:3"),
@@ -380,7 +381,8 @@ static int launch(const args *a, int ranks, const lsi_run_hosts *h, char **argv,
                    .max_restarts = (int)a->max_restarts},
         .nodes = h->several ? &h->nodes : NULL};
     /* Not after the ranks have worked for days. */
-    if (lsi_result_check_file(output.report) != LS_OK) {
+    if (!lsi_result_is_stdout(output.report) &&
+        lsi_result_check_file(output.report) != LS_OK) {
         (void)lsi_fail(LS_ERR_IO, "no report: %s", ls_last_error());
         return lsi_cli_error();
     }

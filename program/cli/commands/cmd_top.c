@@ -17,6 +17,7 @@
 #include "launch/running_jobs.h"
 #include "report/profile_steps.h"
 #include "report/progress.h"
+#include "report/result.h"
 #include "report/table.h"
 
 enum { MOST_RANKS = 1024, TRIES = 40 };
@@ -24,7 +25,7 @@ enum { MOST_RANKS = 1024, TRIES = 40 };
 typedef struct args {
     double interval;
     int64_t count;
-    bool json;
+    const char *json;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -33,8 +34,9 @@ static const lsi_option options[] = {
         .min = 0.05, .max = 3600),
     ROW(count, INT, "count", 0, "N", "0",
         "looks to take; 0: until the job has ended", .min = 0, .max = 1e9),
-    ROW(json, BOOL, "json", 0, NULL, NULL,
-        "print a line of JSON for each look instead of tables"),
+    ROW(json, OUTPUT, "json", 0, "FILE", NULL,
+        "write a line of JSON for each look; without FILE, print them instead "
+        "of tables"),
 };
 
 static const lsi_column columns[] = {
@@ -67,6 +69,7 @@ typedef struct view {
     const char *phases[LSI_PROFILE_PHASES];
     size_t n_phases;
     bool judged;
+    FILE *lines; /* of --json, or NULL */
 } view;
 
 /* ---- who is watched ------------------------------------------------------ */
@@ -320,8 +323,10 @@ static ls_status print_json(const view *v, const lsi_table *table)
     json_decref(line);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory");
-    puts(text);
+    const bool put = fprintf(v->lines, "%s\n", text) >= 0;
     free(text);
+    if (!put || fflush(v->lines) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", v->args->json);
     return LS_OK;
 }
 
@@ -346,14 +351,27 @@ static ls_status show(const view *v)
     for (size_t i = 0; i < v->n; i++)
         add_row(table, &v->all[i]);
     ls_status status = lsi_table_status(table);
-    if (status == LS_OK)
-        status = v->args->json ? print_json(v, table) : print_table(v, table);
+    if (status == LS_OK && v->lines != NULL)
+        status = print_json(v, table);
+    if (status == LS_OK && v->lines != stdout)
+        status = print_table(v, table);
     lsi_table_free(&table);
     fflush(stdout);
     return status;
 }
 
 /* ---- the command --------------------------------------------------------- */
+
+static ls_status open_lines(view *v)
+{
+    const char *const path = v->args->json;
+    if (path == NULL)
+        return LS_OK;
+    v->lines = lsi_result_is_stdout(path) ? stdout : fopen(path, "we");
+    return v->lines != NULL
+               ? LS_OK
+               : lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
+}
 
 static ls_status watch(view *v)
 {
@@ -383,10 +401,14 @@ static int run(const lsi_invocation *call)
     ls_status status =
         v.all != NULL ? find(&v, name) : lsi_fail(LS_ERR_MEMORY, "no memory");
     if (status == LS_OK)
+        status = open_lines(&v);
+    if (status == LS_OK)
         status = watch(&v);
     for (size_t i = 0; i < v.n; i++)
         lsi_live_close(&v.all[i].page);
     free(v.all);
+    if (v.lines != NULL && v.lines != stdout)
+        fclose(v.lines);
     return status == LS_OK ? 0 : lsi_cli_error();
 }
 

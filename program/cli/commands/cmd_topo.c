@@ -35,8 +35,7 @@ static const lsi_option options[] = {
         "as if only these CPUs were allowed, such as 0-7,16"),
     ROW(ascii, BOOL, "ascii", 0, NULL, NULL,
         "draw with ASCII (default if the locale is not UTF-8)"),
-    ROW(json, STRING, "json", 0, "FILE", NULL,
-        "write all of it as JSON, too (\"-\": to stdout, instead)"),
+    LSI_JSON_ROW(json),
 };
 
 /* What is shown. */

@@ -20,7 +20,7 @@ static const double grace_seconds = 3;
 
 /* ---- a bench ------------------------------------------------------------- */
 
-/* argv[0] and what follows --json are filled in; what it prints is dropped. */
+/* argv[0] is filled in; what it prints is dropped. */
 static ls_status launch(char **argv, int ranks, int *exit_status)
 {
     char path[LSI_PROGRAM_BYTES];
@@ -41,17 +41,15 @@ static ls_status launch(char **argv, int ranks, int *exit_status)
 static ls_status run_to(const char *path, const char *const *words, int ranks,
                         json_t **out)
 {
-    static char flag[] = "--json";
     char *argv[MOST_WORDS] = {NULL};
-    char copies[MOST_WORDS][64], file[4200];
+    char copies[MOST_WORDS][64], json[4200];
     int n = 1, exit_status;
     for (; words[n - 1] != NULL; n++) {
         snprintf(copies[n], sizeof(copies[n]), "%s", words[n - 1]);
         argv[n] = copies[n];
     }
-    snprintf(file, sizeof(file), "%s", path);
-    argv[n] = flag;
-    argv[n + 1] = file;
+    snprintf(json, sizeof(json), "--json=%s", path);
+    argv[n] = json;
     LS_TRY(launch(argv, ranks, &exit_status));
     if (exit_status != 0)
         return lsi_fail(LS_ERR_STATE,

@@ -17,7 +17,7 @@ typedef struct lsi_output_flags {
     const char *log_folder;
     const char *console; /* --console: "all", "rank0" */
     int64_t log_size;    /* --log-size; 0: any */
-    const char *report;  /* --report, or NULL */
+    const char *report;  /* --json of run, or NULL */
     int64_t log_files;   /* --log-files; 0: all */
 } lsi_output_flags;
 

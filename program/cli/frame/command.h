@@ -75,6 +75,12 @@ bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
 /* The help text; `name` is the full name, "" for the program itself. */
 void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
 
+/* The row of --json, of every command that has it. */
+#define LSI_JSON_HELP                                                          \
+    "write the result as JSON; without FILE, print it instead of the text"
+#define LSI_JSON_ROW(field)                                                    \
+    ROW(field, OUTPUT, "json", 0, "FILE", NULL, LSI_JSON_HELP)
+
 /* Writes a table as JSON with the whole command line; nothing without a path.
  */
 ls_status lsi_cli_write_table(const lsi_invocation *call,

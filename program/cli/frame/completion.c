@@ -134,17 +134,23 @@ void lsi_completion_bash(FILE *stream, const lsi_command *root)
         stream);
 }
 
+/* Whether a value stands after a '=', or nowhere. */
+static bool takes_attached(const lsi_option *row)
+{
+    return lsi_option_stands_alone(row) && row->type != LSI_OPTION_BOOL;
+}
+
 /* ---- zsh -------------------------------------------------------------- */
 
 static void zsh_option(FILE *stream, const lsi_option *row)
 {
     fprintf(stream, " \\\n            '%s--%s%s%s[",
             row->type == LSI_OPTION_TEXTS ? "*" : "", negation(row), row->name,
-            row->type == LSI_OPTION_MODE ? "=-" : "");
+            takes_attached(row) ? "=-" : "");
     print_quoted(stream, row->help, "[]:\\");
     fputs("]", stream);
     if (row->type != LSI_OPTION_BOOL) {
-        fputs(row->type == LSI_OPTION_MODE ? "::" : ":", stream);
+        fputs(takes_attached(row) ? "::" : ":", stream);
         print_quoted(stream, row->value != NULL ? row->value : "value",
                      "[]:\\");
         fputs(":", stream);
@@ -226,7 +232,7 @@ static void fish_lines(FILE *stream, const lsi_command *command,
                     row->type == LSI_OPTION_MODE ? "-f " : "-x ");
             print_choices(stream, row->choices);
             fputs("'", stream);
-        } else if (row->type != LSI_OPTION_BOOL) {
+        } else if (!lsi_option_stands_alone(row)) {
             fputs(" -r", stream);
         }
         fputs(" -d '", stream);

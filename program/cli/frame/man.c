@@ -43,11 +43,11 @@ static void print_option(FILE *page, const lsi_option *row)
     print_text(page, row->name);
     fputs("\\fR", page);
     if (row->type != LSI_OPTION_BOOL && row->value != NULL) {
-        const bool is_mode = row->type == LSI_OPTION_MODE;
-        fputs(is_mode ? "[=\\fI" : " \\fI", page);
+        const bool attached = lsi_option_stands_alone(row);
+        fputs(attached ? "[=\\fI" : " \\fI", page);
         print_text(page, row->value);
         print_text(page, row->type == LSI_OPTION_TEXTS ? " ..." : "");
-        fputs(is_mode ? "\\fR]" : "\\fR", page);
+        fputs(attached ? "\\fR]" : "\\fR", page);
     }
     fputc('\n', page);
     print_text(page, on ? "not: " : "");

@@ -47,6 +47,8 @@ static const lsi_option_word flag_words[] = {
     RETIRED("-q", "--quick"),
     RETIRED("-d", "--head-size"),
     RETIRED("--d", "--head-size"),
+    {"run", "--report", "--json=FILE", true},
+    RETIRED("-J", "--json=FILE"),
     {"memory", "--steps", "--iterations", true},
     {"profile", "--top", "--rows", true},
     {"memory", "--top", "--rows", true},

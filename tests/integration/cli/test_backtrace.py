@@ -22,8 +22,7 @@ class Backtraces(ProgramTest):
     def crash(self, how, ranks, rank, status, *flags):
         """The lines of the backtrace, in the report and on the screen."""
         path = os.path.join(self.folder, "report.json")
-        done = self.call("run", "-n", str(ranks), "--grace", "0.1", "--report",
-                         path, *flags, "--", CRASHES, how, str(rank),
+        done = self.call("run", "-n", str(ranks), "--grace", "0.1", "--json=" + path, *flags, "--", CRASHES, how, str(rank),
                          env={**os.environ, "TMPDIR": self.folder})
         self.assertEqual(done.returncode, status, done.stderr)
         with open(path, encoding="utf-8") as file:
@@ -92,7 +91,7 @@ class Backtraces(ProgramTest):
 
     def test_a_program_that_a_rank_started(self):
         path = os.path.join(self.folder, "report.json")
-        done = self.call("run", "--report", path, "--", "sh", "-c",
+        done = self.call("run", "--json=" + path, "--", "sh", "-c",
                          f"{CRASHES} segv 0; exit 3")
         self.assertEqual(done.returncode, 3)
         self.assertRegex(done.stderr, r"\nin process \d+, which it had started")

@@ -29,12 +29,11 @@ def bus_factor(operation, ranks):
 
 class Benches(ProgramTest):
     def document(self, *words):
-        return json.loads(self.succeeds("bench", *words, *QUICK, "--json",
-                                        "-"))
+        return json.loads(self.succeeds("bench", *words, *QUICK, "--json"))
 
     def rows_and_reasons(self, *words):
         """The rows, and what stderr says of those that did not fit."""
-        done = self.call("bench", *words, *QUICK, "--json", "-")
+        done = self.call("bench", *words, *QUICK, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["rows"], done.stderr
 
@@ -129,7 +128,7 @@ class Collectives(Benches):
 
     def test_under_a_launcher(self):
         out = self.succeeds("run", "-n", "2", LOCKSTEP, "bench", "barrier",
-                            *QUICK, "--json", "-")
+                            *QUICK, "--json")
         rows = json.loads(out)["rows"]
         self.assertEqual([row["ranks"] for row in rows], [2])
 
@@ -198,7 +197,7 @@ class Tune(Benches):
 
     def test_rows(self):
         rows = json.loads(self.succeeds("tune", "-n", "1", "--sizes", "1k,64k",
-                                        *QUICK, "--json", "-"))["rows"]
+                                        *QUICK, "--json"))["rows"]
         chosen = [row for row in rows if row["chosen"]]
         self.assertEqual(len(chosen), 6 * 2 * 2)
         self.assertEqual({row["buffers"] for row in rows},
@@ -218,15 +217,15 @@ class Outputs(Benches):
         self.assertEqual(document["lockstep"],
                          self.succeeds("version").split()[1])
         self.assertEqual(document["command"][1:],
-                         ["bench", "barrier", *QUICK, "--json", "-"])
+                         ["bench", "barrier", *QUICK, "--json"])
         self.assertGreaterEqual(document["machine"]["cpus"], 1)
 
     def test_all_forms_hold_the_same(self):
         with tempfile.TemporaryDirectory() as folder:
             paths = [os.path.join(folder, name) for name in ("j", "c")]
             out = self.succeeds("bench", "all-reduce", *QUICK, "--ranks", "1,2",
-                                "--sizes", "1k", "--json", paths[0], "--csv",
-                                paths[1])
+                                "--sizes", "1k", "--json=" + paths[0],
+                                "--csv=" + paths[1])
             with open(paths[0], encoding="utf-8") as file:
                 rows = json.load(file)["rows"]
             with open(paths[1], encoding="utf-8", newline="") as file:
@@ -245,7 +244,7 @@ class Outputs(Benches):
             path = os.path.join(folder, "rows.json")
             process = self.start("bench", "all-reduce", "--sizes", "1k,64m",
                                  "--place", "in", "--warmup", "0",
-                                 "--iterations", "1000000", "-J", path)
+                                 "--iterations", "1000000", "--json=" + path)
             shown = [process.stdout.readline() for _ in range(3)]
             self.assertIsNone(process.poll())
             self.assertIn("1024", shown[2])
@@ -293,16 +292,16 @@ class Outputs(Benches):
             self.assertIn(title, " ".join(out.split()))
 
     def test_csv_on_standard_output(self):
-        out = self.succeeds("bench", "barrier", *QUICK, "--csv", "-")
+        out = self.succeeds("bench", "barrier", *QUICK, "--csv")
         lines = list(csv.DictReader(io.StringIO(out)))
         self.assertEqual([line["op"] for line in lines], ["barrier"])
 
     def test_files_are_checked_before_the_work(self):
         huge = ("--iterations", "1000000000")
         self.fails(1, "cannot write /proc/nonexistent/x", "bench", "barrier",
-                   *huge, "--json", "/proc/nonexistent/x")
+                   *huge, "--json=/proc/nonexistent/x")
         self.fails(1, "cannot write /tmp: it is a folder", "bench", "barrier",
-                   *huge, "--csv", "/tmp")
+                   *huge, "--csv=/tmp")
 
 
 class Ring(Benches):
@@ -430,7 +429,7 @@ class Ddp(Benches):
                 *launcher, "bench", "ddp", *ranks, "--threads", "1", "--arch",
                 "mlp:512", "--batch-size", "1", "--context", "8", "--budget", "45m",
                 "--strategy", "flat,fsdp", "--bucket-mb", "1", "--iterations",
-                "1000000", "--json", path)
+                "1000000", "--json=" + path)
 
             def told():
                 return os.pread(process.errors.fileno(), 1 << 16, 0).decode()

@@ -14,7 +14,7 @@ class Rows(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows.json")
             done = self.call("bench", *words, "--warmup", "1", "--iterations",
-                             "2", "--threads", "1", "--json", path)
+                             "2", "--threads", "1", "--json=" + path)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(path, encoding="utf-8") as file:
                 return json.load(file)["rows"]

@@ -17,8 +17,8 @@ class BenchLm(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows.json")
             done = self.call("bench", "lm", "--size", "tiny", "--iterations",
-                             "2", "--batch-size", "1", "--threads", "1", "--json",
-                             path, *words)
+                             "2", "--batch-size", "1", "--threads", "1",
+                             "--json=" + path, *words)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(path, encoding="utf-8") as file:
                 return json.load(file)["rows"], done
@@ -86,7 +86,7 @@ class BenchLm(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows.json")
             done = self.call("bench", "lm", "--quick", "--warmup", "2",
-                             "--context", "4", "--batch-size", "1", "--json", path)
+                             "--context", "4", "--batch-size", "1", "--json=" + path)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(path, encoding="utf-8") as file:
                 rows = json.load(file)["rows"]
@@ -106,7 +106,7 @@ class BenchLm(ProgramTest):
             process = self.start(
                 "bench", "lm", "--size", "tiny", "--iterations", "1",
                 "--context", "4", "--batch-size", "1", "--threads", "1",
-                "--warmup", "0,1000000", "--json", path)
+                "--warmup", "0,1000000", "--json=" + path)
 
             shown = [process.stdout.readline() for _ in range(3)]
             self.assertIn("| tiny ", shown[2])

@@ -94,7 +94,11 @@ class Mistakes(ProgramTest):
 
 class Info(ProgramTest):
     def test_json(self):
-        info = json.loads(self.succeeds("info", "--json"))
+        document = json.loads(self.succeeds("info", "--json"))
+        self.assertEqual(document["command"][1:], ["info", "--json"])
+        info, = document["rows"]
+        for name, value in document["machine"].items():
+            self.assertEqual(info[name], value)
         cpus = len(os.sched_getaffinity(0))
         self.assertTrue(1 <= info["cpus"] <= cpus)
         self.assertEqual(info["page_bytes"], os.sysconf("SC_PAGESIZE"))
@@ -104,14 +108,14 @@ class Info(ProgramTest):
         self.assertIn(info["isa"], ("ref", "avx2", "avx512", "avx512_bf16", "amx"))
 
     def test_text_has_the_same(self):
-        info = json.loads(self.succeeds("info", "--json"))
+        info, = json.loads(self.succeeds("info", "--json"))["rows"]
         lines = self.succeeds("info").splitlines()
         self.assertEqual([line.split()[0] for line in lines], list(info))
 
     def test_lower_level(self):
         out = self.succeeds("info", "--json",
                             env=environment(LOCKSTEP_ISA="ref"))
-        self.assertEqual(json.loads(out)["isa"], "ref")
+        self.assertEqual(json.loads(out)["rows"][0]["isa"], "ref")
         self.fails(1, "sse9", "info",
                    env=environment(LOCKSTEP_ISA="sse9"))
 

@@ -47,7 +47,7 @@ class Doctor(ProgramTest):
 
     def diagnosed(self, status):
         path = os.path.join(self.folder, "findings")
-        done = self.call("doctor", self.folder, "--json", path)
+        done = self.call("doctor", self.folder, "--json=" + path)
         self.assertEqual((done.returncode, done.stderr), (status, ""))
         with open(path, encoding="utf-8") as file:
             rows = json.load(file)["rows"]

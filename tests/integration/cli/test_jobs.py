@@ -12,7 +12,7 @@ from test_topo import numbers
 class Jobs(ProgramTest):
     def rows(self):
         """Those of jobs that this test has started."""
-        rows = json.loads(self.succeeds("jobs", "--json", "-"))["rows"]
+        rows = json.loads(self.succeeds("jobs", "--json"))["rows"]
         return {row["run"]: row for row in rows
                 if row["run"].startswith(self.prefix)}
 
@@ -72,7 +72,7 @@ class Jobs(ProgramTest):
         child = a.stdout.readline().strip()
         self.fails(1, f"the PID '{child}'", "stop", child)
         ranks = {row["run"]: json.loads(self.succeeds(
-            "topo", "--json", "-", row["run"]))["ranks"][0]["pid"]
+            "topo", "--json", row["run"]))["ranks"][0]["pid"]
                  for row in self.rows().values()}
         self.succeeds("stop", str(ranks[self.prefix + "a"]))
         self.assertEqual(self.ended(a)[0], 143)

@@ -25,7 +25,7 @@ class MemoryTest(ProgramTest):
         return os.path.join(self.folder, name)
 
     def result(self, *words):
-        done = self.call("memory", *words, "--json", "-")
+        done = self.call("memory", *words, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 

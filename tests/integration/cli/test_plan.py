@@ -14,7 +14,7 @@ DEVICE = ("--tflops", "1", "--device-gbps", "20")
 
 class Plan(ProgramTest):
     def plan(self, *words):
-        return json.loads(self.succeeds("plan", *words, "--json", "-"))
+        return json.loads(self.succeeds("plan", *words, "--json"))
 
     def test_communication(self):
         plan = self.plan("--preset", "communication-accounting")
@@ -58,8 +58,7 @@ class Plan(ProgramTest):
                 ("sharding-accounting", ("1998235200 parameters", "22.33"))):
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "plan.json")
-                out = self.succeeds("plan", "--preset", preset, "--json",
-                                    path)
+                out = self.succeeds("plan", "--preset", preset, "--json=" + path)
                 with open(path, encoding="utf-8") as file:
                     self.assertEqual(json.load(file)["preset"], preset)
             for text in texts:
@@ -159,7 +158,7 @@ class Plan(ProgramTest):
             for flags in words, (*words[:2], "--sweep", "ranks=1..2"):
                 self.assertIn(line, self.succeeds(
                     "plan", *flags, env=env).splitlines())
-                plan = json.loads(self.succeeds("plan", *flags, "--json", "-",
+                plan = json.loads(self.succeeds("plan", *flags, "--json",
                                                 env=env))
                 self.assertEqual(plan["rates"], {
                     "threads": threads, "measured": measured,
@@ -269,7 +268,7 @@ class Plan(ProgramTest):
         self.fails(2, "unknown model size 'huge'", "plan", "--preset",
                    "sharding-accounting", "--size", "huge")
         self.fails(1, "/proc/nonexistent/x", "plan", "--preset",
-                   "sharding-accounting", "--json", "/proc/nonexistent/x")
+                   "sharding-accounting", "--json=/proc/nonexistent/x")
 
 
 if __name__ == "__main__":

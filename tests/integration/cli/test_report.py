@@ -173,7 +173,7 @@ class Report(ProgramTest):
         traces = os.path.join(self.out, "traces", "lm")
         done = self.call("bench", "lm", "--size", "tiny", "--context", "16",
                          "--batch-size", "1", "-w", "0", "--iterations", "2", "--threads",
-                         "1", "--trace", traces, "--json",
+                         "1", "--trace", traces, "--json=" +
                          os.path.join(self.out, "rows", "traced-lm.json"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.report("--only", "setup").returncode, 0)

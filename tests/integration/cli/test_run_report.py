@@ -1,4 +1,4 @@
-"""lockstep run: the last screen, and --report."""
+"""lockstep run: the last screen, and --json."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class Reports(ProgramTest):
     def report(self, *words, status):
         """The report and what was said on the error stream."""
         path = os.path.join(self.folder, "report.json")
-        done = self.call("run", "--report", path, *words)
+        done = self.call("run", "--json=" + path, *words)
         self.assertEqual(done.returncode, status, done.stderr)
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
@@ -136,7 +136,7 @@ class Reports(ProgramTest):
 
     def test_bytes_that_are_no_text(self):
         path = os.path.join(self.folder, "report.json")
-        process = self.start("run", "--report", path, "--console", "rank0",
+        process = self.start("run", "--json=" + path, "--console", "rank0",
                              *shell(r"printf 'a\377b\n\001' >&2; exit 1"),
                              err=subprocess.DEVNULL)
         self.assertEqual(process.wait(100), 1)
@@ -154,6 +154,15 @@ class Reports(ProgramTest):
                           (2, 0, "success")])
         self.assertEqual(report["reason"], "success")
 
+    def test_on_standard_output(self):
+        for flags in ((), ("--tag-output",)):
+            done = self.call("run", "-n", "2", *flags, "--json", "echo", "ran")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            lines = done.stdout.splitlines()
+            self.assertEqual({line[-3:] for line in lines[:2]}, {"ran"})
+            self.assertEqual(json.loads("\n".join(lines[2:]))["reason"],
+                             "success")
+
     def test_other_ends(self):
         report, _ = self.report("--timeout", "0.1", "--grace", "0.1", "sleep",
                                 "300", status=124)
@@ -163,7 +172,7 @@ class Reports(ProgramTest):
         self.assertIsNone(report["attempts"][0]["first_failure"])
 
     def test_report_that_cannot_be_written(self):
-        done = self.call("run", "--report", "/proc/nonesuch/r.json", "echo", "ran")
+        done = self.call("run", "--json=/proc/nonesuch/r.json", "echo", "ran")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no report: ", done.stderr)
         self.assertEqual(done.stdout, "")  # it is said before the ranks start
@@ -195,7 +204,7 @@ class OutOfMemory(ProgramTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "r.json")
             done = self.call(
-                "run", "-n", "2", "--grace", "0.2", "--report", path, *shell(
+                "run", "-n", "2", "--grace", "0.2", "--json=" + path, *shell(
                     "[ $RANK = 0 ] && exec sleep 300;"
                     "exec python3 -c 'x = b\"x\" * (300 << 20)'"),
                 before=("sh", "-c", f'echo $$ >{self.group}/cgroup.procs &&'

@@ -188,7 +188,7 @@ class Signals(SignalTest):
     def test_a_signal_without_a_name(self):
         with tempfile.TemporaryDirectory() as folder:
             report = os.path.join(folder, "report.json")
-            done = self.call("run", "--report", report, "--", "sh", "-c",
+            done = self.call("run", "--json=" + report, "--", "sh", "-c",
                              f"kill -{signal.SIGRTMIN + 3} $$")
             self.assertIn("was killed by signal 37 (SIGRTMIN+3)", done.stderr)
             self.assertNotIn("null)", done.stderr)

@@ -58,7 +58,7 @@ def reads_descriptions():
     class Probe(ProgramTest):
         def runTest(self):
             pass
-    out = Probe().succeeds("topo", "--json", "-", env=described("core:3 pu:1"))
+    out = Probe().succeeds("topo", "--json", env=described("core:3 pu:1"))
     return json.loads(out)["topology"]["described"]
 
 
@@ -69,7 +69,7 @@ class Machines(ProgramTest):
 
     def places(self, synthetic, n, mode, *flags):
         out = self.succeeds("topo", "-n", str(n), f"--bind={mode}", "--json",
-                            "-", *flags, env=described(synthetic))
+                            *flags, env=described(synthetic))
         return json.loads(out)
 
     def test_a_large_machine(self):
@@ -176,7 +176,7 @@ class Here(ProgramTest):
             before = ("taskset", "-c", ",".join(map(str, outer)))
             for mode in ("cpu", "core", "numa", "none"):
                 flags = ("-n", "3", f"--bind={mode}")
-                plan = json.loads(self.succeeds("topo", *flags, "--json", "-",
+                plan = json.loads(self.succeeds("topo", *flags, "--json",
                                                 before=before))["ranks"]
                 want = [f"[{k}] {rank['threads']} {rank['cpus']}"
                         for k, rank in enumerate(plan)]
@@ -189,7 +189,7 @@ class Here(ProgramTest):
         process = self.start("run", "-n", "2", "--rdzv-id", name, "--bind=core",
                              *shell("echo $$; exec sleep 300"))
         pids = {int(process.stdout.readline()) for _ in range(2)}
-        got = json.loads(self.succeeds("topo", "--json", "-", name))
+        got = json.loads(self.succeeds("topo", "--json", name))
         self.assertEqual(got["run"], name)
         self.assertIsNone(got["bind"])
         self.assertEqual([rank["rank"] for rank in got["ranks"]], [0, 1])

@@ -234,7 +234,7 @@ class Evaluation(ImagesTest):
     def evaluate(self, *words):
         path = self.path("rows.json")
         done = self.call("eval", "images", "--threads", "1", "--weights",
-                         self.path("model"), "--json", path, *words)
+                         self.path("model"), "--json=" + path, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(path, encoding="utf-8") as file:
             row, = json.load(file)["rows"]

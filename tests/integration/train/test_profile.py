@@ -25,7 +25,7 @@ class ProfileTest(ProgramTest):
         return os.path.join(self.folder, name)
 
     def profile(self, name, *flags):
-        done = self.call("profile", self.traces(name), "--force", "--json", "-",
+        done = self.call("profile", self.traces(name), "--force", "--json",
                          *flags, env=self.env)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)
@@ -285,7 +285,7 @@ class Peaks(ProfileTest):
             self.assertIn("\nNo roofline: " + why, text)
             self.assertIn("| gemm_f32 ", text)
             found = json.loads(self.succeeds("profile", self.traces("t"),
-                                             "--json", "-", env=self.env))
+                                             "--json", env=self.env))
             self.assertIsNone(found["peaks"])
             for row in found["rows"]:
                 self.assertIsNone(row["of_roofline"])

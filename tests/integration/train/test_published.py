@@ -110,7 +110,7 @@ class PublishedTest(ProgramTest):
 
     def rows(self, *words):
         path = self.path("rows.json")
-        self.good("eval", "lm", "--json", path, *words)
+        self.good("eval", "lm", "--json=" + path, *words)
         with open(path, encoding="utf-8") as f:
             return json.load(f)["rows"]
 

@@ -17,7 +17,7 @@ class Bench(ProgramTest):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def rows(self, *words):
-        done = self.call("bench", "sync-batch-norm", *FLAGS, "--json", "-",
+        done = self.call("bench", "sync-batch-norm", *FLAGS, "--json",
                          *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)["rows"]

@@ -4,6 +4,7 @@ import json
 import os
 import statistics
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -48,6 +49,11 @@ class Top(ProgramTest):
         job = self.begin(LOCKSTEP, "run", "-n", "3", "--", SLOW_RANK, "10000",
                          "1", str(ms))
         self.assertTrue(wait_until(lambda: self.has_stepped(job.pid)))
+        with tempfile.NamedTemporaryFile("r") as file:
+            done = self.call("top", str(job.pid), "--count", "1",
+                             "--json=" + file.name)
+            self.assertIn("| Rank |", " ".join(done.stdout.split()))
+            self.assertEqual(len(json.loads(file.read())["ranks"]), 3)
         looks = self.looks(job.pid, "--interval", str(0.0015 * ms), "--count",
                            str(LOOKS + 4))
         judged = [look["slowest"] for look in looks if look["slowest"]]

@@ -139,7 +139,7 @@ class Timeline(TraceTest):
         rows_ = os.path.join(self.folder, "rows.json")
         done = self.call("bench", "lm", "--size", "tiny", "--warmup", "1",
                          "--context", "64", "--iterations", "4", "--threads",
-                         "1", "--trace", self.folder, "--json", rows_)
+                         "1", "--trace", self.folder, "--json=" + rows_)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(rows_, encoding="utf-8") as file:
             row = json.load(file)["rows"][0]
@@ -343,7 +343,7 @@ class Attempts(TraceTest):
 
     def check_recordings(self):
         for words in ((), ("--attempt", "0"), ("--attempt", "1")):
-            done = self.call("memory", self.folder, "--json", "-", *words)
+            done = self.call("memory", self.folder, "--json", *words)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual([row["rank"]
                               for row in json.loads(done.stdout)["rows"]],

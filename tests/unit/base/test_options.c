@@ -11,7 +11,7 @@ typedef struct args {
     int64_t epochs, bytes, any;
     double rate;
     bool fast, checked;
-    const char *data, *mode, *sizes, *place;
+    const char *data, *mode, *sizes, *place, *json;
     lsi_option_texts notes;
 } args;
 
@@ -33,6 +33,7 @@ static const lsi_option rows[] = {
     ROW(place, MODE, "bind", 0, "core|none", "cpu", "where to run",
         .choices = "cpu|core|none"),
     ROW(sizes, LIST, "sizes", 0, "N,N,..", "1,2,4", "sizes to try"),
+    ROW(json, OUTPUT, "json", 0, "FILE", NULL, "write it as JSON"),
     ROW(notes, TEXTS, "note", 'n', "TEXT", NULL, "what to remember"),
 };
 
@@ -131,6 +132,31 @@ static void a_mode_can_do_without_a_value(void **state)
                  "--bind takes its value behind a \"=\": --bind=core");
     assert_error(parse(&l, "--no-bind=core", &a, NULL), LS_ERR_ARGUMENT,
                  "--no-bind takes no value");
+}
+
+static void an_output_is_a_file_or_standard_output(void **state)
+{
+    (void)state;
+    line l;
+    args a;
+    int rest = 0;
+    assert_ok(parse(&l, "", &a, NULL));
+    assert_null(a.json);
+    assert_ok(parse(&l, "--json=x.json", &a, NULL));
+    assert_string_equal(a.json, "x.json");
+    assert_ok(parse(&l, "--json folder", &a, &rest));
+    assert_string_equal(a.json, "-");
+    assert_int_equal(rest, 2);
+    assert_ok(parse(&l, "--json=-", &a, NULL));
+    assert_string_equal(a.json, "-");
+    assert_error(parse(&l, "--json x.json", &a, &rest), LS_ERR_ARGUMENT,
+                 "--json takes its file after a \"=\": --json=x.json");
+    assert_error(parse(&l, "--json -", &a, &rest), LS_ERR_ARGUMENT,
+                 "--json takes its file");
+    assert_error(parse(&l, "--json=", &a, NULL), LS_ERR_ARGUMENT,
+                 "--json= needs a file: --json=FILE");
+    assert_error(parse(&l, "--no-json", &a, NULL), LS_ERR_ARGUMENT,
+                 "unknown flag --no-json");
 }
 
 static void all_forms(void **state)
@@ -408,6 +434,7 @@ static void help_text(void **state)
         "      --bind[=core|none]    where to run: cpu|core|none (default "
         "cpu)\n"
         "      --sizes N,N,..        sizes to try (default 1,2,4)\n"
+        "      --json[=FILE]         write it as JSON\n"
         "  -n, --note TEXT ...       what to remember\n"
         "      --help                this text\n";
     char *text = NULL;
@@ -441,6 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
+        cmocka_unit_test(an_output_is_a_file_or_standard_output),
         cmocka_unit_test(all_forms),
         cmocka_unit_test(a_mode_can_do_without_a_value),
         cmocka_unit_test(texts_are_collected),

@@ -149,6 +149,10 @@ static void retired_words(void **state)
         {"bench flash -d 64", "-d is now --head-size"},
         {"bench flash -q", "-q is now --quick"},
         {"profile -r 0 x", "-r is now --rank"},
+        {"bench ring -J x", "-J is now --json=FILE"},
+        {"run --report x true", "--report is now --json=FILE"},
+        {"memory --json rows.json", "--json takes its file after a \"=\": "
+                                    "--json=rows.json"},
         {"top -i 1 x", "-i is now --interval"},
         {"top -c 1 x", "-c is now --count"},
         {"train images --no-verify", "--no-verify is now --no-verify-data"},
@@ -196,6 +200,38 @@ static bool is_one_of(const char *word, const char *const *words, size_t n)
     return false;
 }
 
+/* What a flag takes: "N,..." is several of "N", and a folder is a path. */
+static const char *kind_of(const lsi_option *row, char *out, size_t bytes)
+{
+    static const char *const paths[] = {"FILE", "FILES", "DIR", "FILE.svg"};
+    if (row->value == NULL)
+        return "nothing";
+    snprintf(out, bytes, "%s", row->value);
+    char *const more = strstr(out, ",...");
+    if (more != NULL)
+        *more = '\0';
+    return is_one_of(out, paths, TEST_COUNT(paths)) ? "PATH" : out;
+}
+
+static void flags_take_the_same_in_all_commands(void **state)
+{
+    (void)state;
+    static use all[MOST_FLAGS];
+    const size_t n = collect(&lsi_command_root, all, 0);
+    assert_true(n > 300);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++) {
+            char texts[2][32];
+            const char *const one = kind_of(all[i].row, texts[0], 32);
+            const char *const other = kind_of(all[k].row, texts[1], 32);
+            if (strcmp(all[i].row->name, all[k].row->name) != 0 ||
+                strcmp(one, other) == 0)
+                continue;
+            fail_msg("--%s: %s of %s, %s of %s", all[i].row->name, one,
+                     all[i].command->name, other, all[k].command->name);
+        }
+}
+
 /* Those of nccl-tests, in the benchmarks that have its flags. */
 static bool is_nccl_letter(const use *u)
 {
@@ -230,6 +266,21 @@ static void letters_stand_for_one_flag(void **state)
     }
 }
 
+/* `trace` reads what --trace writes; `tokenize --train` trains. */
+static void flags_are_not_called_as_commands(void **state)
+{
+    (void)state;
+    static const char *const same[] = {"trace", "train"};
+    static use all[MOST_FLAGS];
+    const size_t n = collect(&lsi_command_root, all, 0);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < TEST_COUNT(commands); k++)
+            if (strcmp(all[i].row->name, commands[k]->name) == 0 &&
+                !is_one_of(commands[k]->name, same, TEST_COUNT(same)))
+                fail_msg("--%s of %s is a command", all[i].row->name,
+                         all[i].command->name);
+}
+
 /* A row that no command can use says nothing. */
 static void words_lead_somewhere(void **state)
 {
@@ -257,6 +308,8 @@ int main(void)
         cmocka_unit_test(first_tries),
         cmocka_unit_test(retired_words),
         cmocka_unit_test(underscores_are_dashes_in_commands),
+        cmocka_unit_test(flags_take_the_same_in_all_commands),
+        cmocka_unit_test(flags_are_not_called_as_commands),
         cmocka_unit_test(letters_stand_for_one_flag),
         cmocka_unit_test(words_lead_somewhere),
     };

@@ -56,7 +56,7 @@ static const char *words_of(const lsi_study *r, const lsi_measurement *m)
 char *lsi_study_command(const lsi_study *r, const lsi_measurement *m)
 {
     char path[LINE_BYTES], *text = NULL;
-    static const char *const flags[] = {[LSI_ROWS_JSON] = " --json ",
+    static const char *const flags[] = {[LSI_ROWS_JSON] = " --json=",
                                         [LSI_ROWS_METRICS] = " --metrics ",
                                         [LSI_ROWS_OUTPUT] = " > "};
     const bool data = m->takes_data && r->data != NULL;
@@ -191,7 +191,7 @@ static void split(char *line, char **argv)
 static void add_words(process *p, const lsi_study *r, const lsi_measurement *m)
 {
     static char data[] = "--data";
-    static char json[] = "--json", metrics[] = "--metrics";
+    static char metrics[] = "--metrics";
     static char no_save[] = "--no-save"; /* of what trains */
     size_t n = 1;
     snprintf(p->line, sizeof(p->line), "%s", words_of(r, m));
@@ -203,10 +203,13 @@ static void add_words(process *p, const lsi_study *r, const lsi_measurement *m)
         p->argv[n++] = (char *)(uintptr_t)r->data;
     }
     if (m->kind != LSI_ROWS_OUTPUT) {
-        char *const path = p->line + strlen(words_of(r, m)) + 1;
+        const bool json = m->kind == LSI_ROWS_JSON;
+        char *const word = p->line + strlen(words_of(r, m)) + 1;
+        char *const path = stpcpy(word, json ? "--json=" : "");
         lsi_rows_path(m, path, sizeof(p->line) - (size_t)(path - p->line));
-        p->argv[n++] = m->kind == LSI_ROWS_JSON ? json : metrics;
-        p->argv[n++] = path;
+        if (!json)
+            p->argv[n++] = metrics;
+        p->argv[n++] = word;
     }
     if (m->kind == LSI_ROWS_METRICS)
         p->argv[n++] = no_save;

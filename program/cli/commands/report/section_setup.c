@@ -17,8 +17,11 @@ static json_t *read_info(void)
 {
     char *const text = lsi_study_lines("info");
     json_t *const parsed = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    json_t *const row =
+        json_incref(json_array_get(json_object_get(parsed, "rows"), 0));
+    json_decref(parsed);
     free(text);
-    return parsed;
+    return row;
 }
 
 static void put_value(lsi_study *r, const char *key, const json_t *value)
