@@ -69,7 +69,11 @@ LS_API const char *ls_dtype_name(ls_dtype dtype);
 /* "sum", "avg", ...; "unknown" for an invalid ls_reduce_op. */
 LS_API const char *ls_reduce_op_name(ls_reduce_op op);
 
-/* The type with that name. LS_ERR_ARGUMENT lists the valid names. */
+/*
+ * The type with that name, or with one that C, NumPy, PyTorch and NCCL use:
+ * "float32", "fp32", "float", "bfloat16", "half", "int8", ... LS_ERR_ARGUMENT
+ * lists the names of ls_dtype_name.
+ */
 LS_API ls_status ls_dtype_parse(const char *name, ls_dtype *out);
 
 /* The reduction with that name. LS_ERR_ARGUMENT lists the valid names. */

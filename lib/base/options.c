@@ -9,9 +9,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "lockstep/types.h"
 
 enum { NAME_BYTES = 64, MOST_NAMES = 256 };
 
@@ -72,24 +74,38 @@ static ls_status parse_real(const lsi_option *row, const char *shown,
     return LS_OK;
 }
 
+/* What one of a unit is: k and KiB are 1024, kB is 1000. 0: it is no unit. */
+static int64_t bytes_of_unit(const char *unit)
+{
+    static const char letters[] = "kmg";
+    if (unit[0] == '\0' || strcasecmp(unit, "b") == 0)
+        return 1;
+    const char *const letter = strchr(letters, unit[0] | 0x20);
+    const bool decimal = strcasecmp(unit + 1, "b") == 0;
+    if (letter == NULL ||
+        (unit[1] != '\0' && !decimal && strcasecmp(unit + 1, "ib") != 0))
+        return 0;
+    int64_t bytes = 1;
+    for (const char *l = letters; l <= letter; l++)
+        bytes *= decimal ? 1000 : 1024;
+    return bytes;
+}
+
 ls_status lsi_parse_bytes(const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
     const long long count = strtoll(text, &end, 10);
-    int shift = 0;
-    if (*end != '\0') {
-        static const char units[] = "kmg";
-        const char *unit = strchr(units, *end | 0x20);
-        shift = unit == NULL ? -1 : 10 * (int)(unit - units + 1);
-    }
-    if (end == text || shift < 0 || (shift > 0 && end[1] != '\0') || count < 0)
+    const int64_t unit = bytes_of_unit(end);
+    int64_t bytes;
+    if (end == text || unit == 0 || count < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "\"%s\" is not a size such as 512, 4k, 10m or 1g",
+                        "\"%s\" is not a size such as 512, 4k, 10m, 1g, 4KiB "
+                        "(4096) or 4kB (4000)",
                         text);
-    if (errno == ERANGE || count > INT64_MAX >> shift)
+    if (errno == ERANGE || __builtin_mul_overflow(count, unit, &bytes))
         return lsi_fail(LS_ERR_ARGUMENT, "%s does not fit into 64 bits", text);
-    *out = (int64_t)count << shift;
+    *out = bytes;
     return LS_OK;
 }
 
@@ -104,19 +120,61 @@ static ls_status parse_size(const lsi_option *row, const char *shown,
     return LS_OK;
 }
 
-static ls_status check_choice(const lsi_option *row, const char *shown,
-                              const char *text)
+/* The choice that the text is but for case, or NULL; its length is the text's.
+ */
+static const char *find_choice(const lsi_option *row, const char *text)
 {
     const size_t length = strlen(text);
     for (const char *choice = row->choices; choice != NULL;) {
         const char *end = strchrnul(choice, '|');
         if ((size_t)(end - choice) == length &&
-            memcmp(choice, text, length) == 0)
-            return LS_OK;
+            strncasecmp(choice, text, length) == 0)
+            return choice;
         choice = *end == '\0' ? NULL : end + 1;
     }
-    return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not one of %s", shown, text,
-                    row->choices);
+    return NULL;
+}
+
+static ls_status fail_choice(const lsi_option *row, const char *shown,
+                             const char *text)
+{
+    enum { MOST_BYTES = 512, MOST_CHOICES = 32 };
+    char copy[MOST_BYTES], near[LSI_SUGGESTION_BYTES];
+    const char *choices[MOST_CHOICES];
+    size_t n = 0;
+    char *left = copy;
+    snprintf(copy, sizeof(copy), "%s", row->choices);
+    while (left != NULL && n < MOST_CHOICES)
+        choices[n++] = strsep(&left, "|");
+    const bool is_near = lsi_suggest(
+        text, strlen(text), &(lsi_known_names){choices, n, "", ""}, near);
+    return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not one of %s%s%s%s", shown,
+                    text, row->choices, is_near ? "; did you mean " : "",
+                    is_near ? near : "", is_near ? "?" : "");
+}
+
+/* Gives a word of argv the choice's spelling; defaults have it. */
+static ls_status read_choice(const lsi_option *row, const char *shown,
+                             const char *text)
+{
+    const char *const choice = find_choice(row, text);
+    const size_t length = strlen(text);
+    if (choice == NULL)
+        return fail_choice(row, shown, text);
+    if (strncmp(choice, text, length) != 0)
+        memcpy((char *)(uintptr_t)text, choice, length);
+    return LS_OK;
+}
+
+static ls_status read_dtype(const lsi_option *row, const char *shown,
+                            const char *text, const char **out)
+{
+    ls_dtype dtype;
+    if (ls_dtype_parse(text, &dtype) != LS_OK ||
+        find_choice(row, ls_dtype_name(dtype)) == NULL)
+        return fail_choice(row, shown, text);
+    *out = ls_dtype_name(dtype);
+    return LS_OK;
 }
 
 bool lsi_option_stands_alone(const lsi_option *row)
@@ -164,7 +222,10 @@ static ls_status take_value(const lsi_option *row, const char *shown,
         break;
     case LSI_OPTION_CHOICE:
     case LSI_OPTION_MODE:
-        LS_TRY(check_choice(row, shown, text));
+        LS_TRY(read_choice(row, shown, text));
+        break;
+    case LSI_OPTION_DTYPE:
+        LS_TRY(read_dtype(row, shown, text, &value.string));
         break;
     case LSI_OPTION_STRING:
     case LSI_OPTION_OUTPUT:
@@ -350,7 +411,7 @@ static ls_status take_mode(const scan *s, const flag *f)
         value = strrchr(f->row->choices, '|') + 1;
     else if (f->value != NULL)
         value = f->value;
-    else if (check_choice(f->row, f->shown, next) == LS_OK)
+    else if (find_choice(f->row, next) != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s takes its value behind a \"=\": %s=%s; if %s is "
                         "no value, write -- before it",

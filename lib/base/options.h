@@ -27,12 +27,13 @@
 typedef enum lsi_option_type {
     LSI_OPTION_BOOL,   /* bool */
     LSI_OPTION_INT,    /* int64_t; min..max */
-    LSI_OPTION_BYTES,  /* int64_t; 512, 4k, 10m, 1g (powers of 1024) */
+    LSI_OPTION_BYTES,  /* int64_t; a size as of lsi_parse_bytes */
     LSI_OPTION_REAL,   /* double; min..max */
     LSI_OPTION_STRING, /* const char * into argv or the default */
     LSI_OPTION_CHOICE, /* const char *; one of `choices`, "a|b|c" */
-    LSI_OPTION_MODE,   /* the same; --name alone is the default, --no-name the
-                          last choice */
+    LSI_OPTION_DTYPE, /* the same of types: ls_dtype_name of any of its names */
+    LSI_OPTION_MODE,  /* the same; --name alone is the default, --no-name the
+                         last choice */
     LSI_OPTION_OUTPUT, /* const char *; --name=FILE, or --name alone: "-" */
     LSI_OPTION_LIST,   /* const char *; comma-separated, checked by the user */
     LSI_OPTION_TEXTS   /* lsi_option_texts; the flag may be repeated */
@@ -92,7 +93,8 @@ typedef struct lsi_option_set {
  * no flag, or of the one after "--"; pass NULL to make such arguments errors.
  * LS_ERR_ARGUMENT says which flag, what was wrong and what would be right; an
  * unknown flag names one of the set's words, or the nearest flags. --help and
- * -h set *help.
+ * -h set *help. Choices are read without regard to case; one that differs in
+ * it is changed in argv.
  */
 ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
                             void *out, int *rest, bool *help);
@@ -103,7 +105,10 @@ bool lsi_option_stands_alone(const lsi_option *row);
 /* Prints the rows, a line or two each, with defaults. */
 void lsi_options_help(FILE *stream, const lsi_option *rows, size_t n);
 
-/* Parses "512", "4k", "10m", "1g" to bytes. */
+/*
+ * Parses a size to bytes: 512; 4k, 10m, 1g or 4KiB, 10MiB, 1GiB in powers of
+ * 1024; 4kB, 10MB, 1GB in powers of 1000. Case does not count.
+ */
 ls_status lsi_parse_bytes(const char *text, int64_t *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Prefixes first, then edit distance: "--batch" is short for "--batch-size",
- * though "--data" takes fewer changes.
+ * Prefixes first, then edit distance: whoever types the beginning of a name
+ * means it more often than a name of nearly that spelling.
  */
 #include "base/suggest.h"
 

@@ -43,9 +43,27 @@ const char *ls_reduce_op_name(ls_reduce_op op)
     return "unknown";
 }
 
+/* Of C, NumPy, PyTorch and NCCL. */
+static const struct {
+    const char *name;
+    ls_dtype dtype;
+} other_names[] = {
+    {"float32", LS_F32},   {"fp32", LS_F32}, {"float", LS_F32},
+    {"float64", LS_F64},   {"fp64", LS_F64}, {"double", LS_F64},
+    {"float16", LS_F16},   {"fp16", LS_F16}, {"half", LS_F16},
+    {"bfloat16", LS_BF16}, {"int8", LS_I8},  {"uint8", LS_U8},
+    {"int32", LS_I32},     {"int", LS_I32},  {"int64", LS_I64},
+};
+
 ls_status ls_dtype_parse(const char *name, ls_dtype *out)
 {
     LS_NEED(name, out);
+    for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++) {
+        if (strcmp(name, other_names[i].name) == 0) {
+            *out = other_names[i].dtype;
+            return LS_OK;
+        }
+    }
 #define X(name_, value, text, size)                                            \
     if (strcmp(name, text) == 0) {                                             \
         *out = LS_##name_;                                                     \

@@ -56,9 +56,8 @@ static const lsi_option options[] = {
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
         "these sizes, such as 4k,10m; instead of -b and -e"),
     ROW(dtype, STRING, "dtype", 'd', "TYPE", "f32",
-        "f32, f64, f16, bf16, i8, u8, i32, i64 or bool, some also by "
-        "nccl-tests' names (float, double, half, bfloat16, int8, uint8, int32, "
-        "int64); all: each in turn but bool"),
+        "f32, f64, f16, bf16, i8, u8, i32, i64 or bool, also as float, float32 "
+        "or int8; all: each in turn but bool"),
     ROW(op, STRING, "op", 0, "OP", "sum",
         "reduction: sum, avg, min, max or prod; all: each in turn that the "
         "type has"),
@@ -464,7 +463,8 @@ static void foot(const lsi_table *table, FILE *stream)
     "the slowest rank's; each run begins at a barrier. All runs use the same " \
     "buffers, and nothing is written to them in between: what fits the "       \
     "caches is measured in the caches, as where a result has just been "       \
-    "computed; take more than all caches hold together to measure memory."
+    "computed; take more than all caches hold together to measure memory. "    \
+    "Sizes are bytes: 4k and 4KiB are 4096, 4kB is 4000."
 
 #define BENCH(id, name_, columns_, summary_)                                   \
     const lsi_bench lsi_bench_##id = {                                         \

@@ -4,15 +4,6 @@
 
 #include "base/error.h"
 
-static const struct {
-    const char *name;
-    ls_dtype dtype;
-} nccl_names[] = {
-    {"float", LS_F32},     {"double", LS_F64}, {"half", LS_F16},
-    {"bfloat16", LS_BF16}, {"int8", LS_I8},    {"uint8", LS_U8},
-    {"int32", LS_I32},     {"int", LS_I32},    {"int64", LS_I64},
-};
-
 static const ls_dtype all_types[] = {LS_F32, LS_F64, LS_F16, LS_BF16,
                                      LS_I8,  LS_U8,  LS_I32, LS_I64};
 static const ls_reduce_op all_ops[] = {LS_SUM, LS_PROD, LS_MAX, LS_MIN, LS_AVG};
@@ -20,17 +11,6 @@ static const ls_reduce_op all_ops[] = {LS_SUM, LS_PROD, LS_MAX, LS_MIN, LS_AVG};
 static bool is_all(const char *text)
 {
     return strcmp(text, "all") == 0;
-}
-
-static ls_status parse_dtype(const char *text, ls_dtype *out)
-{
-    for (size_t i = 0; i < sizeof(nccl_names) / sizeof(nccl_names[0]); i++) {
-        if (strcmp(text, nccl_names[i].name) == 0) {
-            *out = nccl_names[i].dtype;
-            return LS_OK;
-        }
-    }
-    return ls_dtype_parse(text, out);
 }
 
 /* An average of integers is none. */
@@ -60,7 +40,7 @@ ls_status lsi_bench_kinds_parse(const char *dtype, const char *op, bool reduces,
     size_t n_ops = sizeof(all_ops) / sizeof(all_ops[0]);
     const bool choose = is_all(dtype) || is_all(op);
     if (!is_all(dtype)) {
-        LS_TRY(parse_dtype(dtype, &type));
+        LS_TRY(ls_dtype_parse(dtype, &type));
         types = &type;
         n_types = 1;
     }

@@ -1,6 +1,5 @@
 /*
- * What a collective is measured with: types of elements and reductions, by our
- * names and nccl-tests'.
+ * What a collective is measured with: types of elements and reductions.
  */
 #ifndef LS_CLI_BENCH_KINDS_H
 #define LS_CLI_BENCH_KINDS_H

@@ -64,7 +64,7 @@ static const lsi_option options[] = {
         "most gradients that travel together, in millions of bytes (default: "
         "all)",
         .min = 1e-6, .max = 1e9),
-    ROW(run.dtype, CHOICE, "dtype", 0, "TYPE", NULL,
+    ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL,
         "of products (default f32)", .choices = "f32|bf16|f16"),
     ROW(run.batch, INT, "batch-size", 'b', "N", NULL,
         "sequences of a rank (default 4)", .min = 1, .max = 1 << 20),

@@ -18,7 +18,7 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(dtype, CHOICE, "dtype", 0, "TYPE", "f16", "of the model's products",
+    ROW(dtype, DTYPE, "dtype", 0, "TYPE", "f16", "of the model's products",
         .choices = "f16|bf16"),
 };
 

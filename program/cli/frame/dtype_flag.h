@@ -8,7 +8,7 @@
 #include "lockstep/types.h"
 
 #define LSI_DTYPE_ROW(field)                                                   \
-    ROW(field, CHOICE, "dtype", 0, "TYPE", "f32",                              \
+    ROW(field, DTYPE, "dtype", 0, "TYPE", "f32",                               \
         "type of the inputs of matrix products; parameters, gradients and "    \
         "sums stay f32; with f16 losses are scaled",                           \
         .choices = "f32|bf16|f16")

@@ -42,6 +42,7 @@ static json_t *value_of(const lsi_option *row, const void *values)
         return real(row, field);
     case LSI_OPTION_STRING:
     case LSI_OPTION_CHOICE:
+    case LSI_OPTION_DTYPE:
     case LSI_OPTION_MODE:
     case LSI_OPTION_OUTPUT:
     case LSI_OPTION_LIST:

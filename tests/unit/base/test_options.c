@@ -11,7 +11,7 @@ typedef struct args {
     int64_t epochs, bytes, any;
     double rate;
     bool fast, checked;
-    const char *data, *mode, *sizes, *place, *json;
+    const char *data, *mode, *sizes, *place, *json, *dtype;
     lsi_option_texts notes;
 } args;
 
@@ -34,6 +34,8 @@ static const lsi_option rows[] = {
         .choices = "cpu|core|none"),
     ROW(sizes, LIST, "sizes", 0, "N,N,..", "1,2,4", "sizes to try"),
     ROW(json, OUTPUT, "json", 0, "FILE", NULL, "write it as JSON"),
+    ROW(dtype, DTYPE, "dtype", 0, "TYPE", "f32", "type of products",
+        .choices = "f32|bf16"),
     ROW(notes, TEXTS, "note", 'n', "TEXT", NULL, "what to remember"),
 };
 
@@ -159,6 +161,31 @@ static void an_output_is_a_file_or_standard_output(void **state)
                  "unknown flag --no-json");
 }
 
+/* By any name of a type, and in any case. */
+static void choices_have_one_spelling(void **state)
+{
+    (void)state;
+    static const char *const types[][2] = {{"--dtype float32", "f32"},
+                                           {"--dtype=fp32", "f32"},
+                                           {"--dtype bfloat16", "bf16"},
+                                           {"--dtype bf16", "bf16"},
+                                           {"", "f32"}};
+    line l;
+    args a;
+    for (size_t i = 0; i < TEST_COUNT(types); i++) {
+        assert_ok(parse(&l, types[i][0], &a, NULL));
+        assert_string_equal(a.dtype, types[i][1]);
+    }
+    assert_error(parse(&l, "--dtype fp16", &a, NULL), LS_ERR_ARGUMENT,
+                 "--dtype \"fp16\" is not one of f32|bf16");
+    assert_error(parse(&l, "--dtype tf32", &a, NULL), LS_ERR_ARGUMENT,
+                 "--dtype \"tf32\" is not one of f32|bf16");
+    assert_ok(parse(&l, "--sync-bn Gathered --bind=CORE", &a, NULL));
+    assert_string_equal(a.mode, "gathered");
+    assert_string_equal(a.place, "core");
+    assert_string_equal(l.argv[2], "gathered");
+}
+
 static void all_forms(void **state)
 {
     (void)state;
@@ -227,7 +254,7 @@ static void bad_lines(void **state)
         {"--lr -0.5", "--lr -0.5 is out of range: 0 to 10"},
         {"--lr 0.1,", "not a finite number"},
         {"--bucket 4q", "--bucket: \"4q\" is not a size"},
-        {"--bucket 4kb", "\"4kb\" is not a size"},
+        {"--bucket 4kbit", "\"4kbit\" is not a size such as 512, 4k,"},
         {"--bucket 511", "--bucket 511 is out of range"},
         {"--bucket -4k", "\"-4k\" is not a size"},
         {"--bucket 9999999999g", "does not fit into 64 bits"},
@@ -376,23 +403,23 @@ static void bytes(void **state)
                  {"2G", INT64_C(2) << 30},
                  {"3K", 3072},
                  {"9223372036854775807", INT64_MAX},
+                 {"512B", 512},
+                 {"1M", 1 << 20},
+                 {"1MiB", 1 << 20},
+                 {"1MB", 1000000},
+                 {"3kB", 3000},
+                 {"2GB", 2000000000},
+                 {"9223372036GB", INT64_C(9223372036000000000)},
                  {"8589934591g", INT64_C(8589934591) << 30}};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         int64_t got = -1;
         assert_ok(lsi_parse_bytes(cases[i].text, &got));
         assert_true(got == cases[i].want);
     }
-    static const char *const bad[] = {"",
-                                      "k",
-                                      "1t",
-                                      "1kk",
-                                      "-1",
-                                      "1 k",
-                                      "0x",
-                                      "1.5",
-                                      "x1",
-                                      "8589934592g",
-                                      "9223372036854775808"};
+    static const char *const bad[] = {
+        "",      "k",  "1t",           "1kk",         "-1",
+        "1 k",   "0x", "1.5",          "x1",          "1i",
+        "1KiBs", "iB", "9223372037GB", "8589934592g", "9223372036854775808"};
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
         int64_t got = -1;
         assert_int_equal(lsi_parse_bytes(bad[i], &got), LS_ERR_ARGUMENT);
@@ -435,6 +462,7 @@ static void help_text(void **state)
         "cpu)\n"
         "      --sizes N,N,..        sizes to try (default 1,2,4)\n"
         "      --json[=FILE]         write it as JSON\n"
+        "      --dtype TYPE          type of products: f32|bf16 (default f32)\n"
         "  -n, --note TEXT ...       what to remember\n"
         "      --help                this text\n";
     char *text = NULL;
@@ -469,6 +497,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(an_output_is_a_file_or_standard_output),
+        cmocka_unit_test(choices_have_one_spelling),
         cmocka_unit_test(all_forms),
         cmocka_unit_test(a_mode_can_do_without_a_value),
         cmocka_unit_test(texts_are_collected),

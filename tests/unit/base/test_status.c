@@ -41,6 +41,24 @@ static void types(void **state)
     assert_string_equal(ls_dtype_name((ls_dtype)-1), "unknown");
 }
 
+static void names_of_other_libraries(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        ls_dtype want;
+    } cases[] = {{"float32", LS_F32},   {"fp32", LS_F32},  {"float", LS_F32},
+                 {"float64", LS_F64},   {"fp64", LS_F64},  {"double", LS_F64},
+                 {"float16", LS_F16},   {"fp16", LS_F16},  {"half", LS_F16},
+                 {"bfloat16", LS_BF16}, {"int8", LS_I8},   {"uint8", LS_U8},
+                 {"int32", LS_I32},     {"int64", LS_I64}, {"int", LS_I32}};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        ls_dtype parsed = LS_BOOL;
+        assert_ok(ls_dtype_parse(cases[i].name, &parsed));
+        assert_int_equal(parsed, cases[i].want);
+    }
+}
+
 static void reductions(void **state)
 {
     (void)state;
@@ -88,8 +106,11 @@ static void version(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statuses),   cmocka_unit_test(types),
-        cmocka_unit_test(reductions), cmocka_unit_test(unknown_names),
+        cmocka_unit_test(statuses),
+        cmocka_unit_test(types),
+        cmocka_unit_test(names_of_other_libraries),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(unknown_names),
         cmocka_unit_test(version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,6 +160,26 @@ static void retired_words(void **state)
     refused(tries, TEST_COUNT(tries));
 }
 
+/* Names of types and choices, as other programs spell them. */
+static void other_spellings(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"train lm --dtype bfloat16",
+                                        "train lm --dtype fp16",
+                                        "train lm --dtype float32",
+                                        "train lm --optimizer AdamW",
+                                        "train images --arch ResNet18",
+                                        "train lm --size 2.7b",
+                                        "plan --size xl --dtype bfloat16",
+                                        "eval images --dtype half",
+                                        "bench all-reduce -b 8 -e 1MB",
+                                        "bench all_reduce -b 1KiB -d bfloat16"};
+    for (size_t i = 0; i < TEST_COUNT(lines); i++)
+        assert_ok(parse(lines[i]));
+    assert_error(parse("train lm --optimizer adam"), LS_ERR_ARGUMENT,
+                 "\"adam\" is not one of sgd|adamw|lion; did you mean adamw?");
+}
+
 static void underscores_are_dashes_in_commands(void **state)
 {
     (void)state;
@@ -307,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_tries),
         cmocka_unit_test(retired_words),
+        cmocka_unit_test(other_spellings),
         cmocka_unit_test(underscores_are_dashes_in_commands),
         cmocka_unit_test(flags_take_the_same_in_all_commands),
         cmocka_unit_test(flags_are_not_called_as_commands),
