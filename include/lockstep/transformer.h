@@ -89,7 +89,10 @@ typedef struct ls_transformer_config {
     ls_rope_scaling rope_scaling;
 } ls_transformer_config;
 
-/* X(name, KIND, d_model, d_ff, layers, heads, vocabulary) */
+/*
+ * X(name, KIND, d_model, d_ff, layers, heads, vocabulary). "2.7B" is a usual
+ * name of that shape and has 3.4 billion parameters; "10B" has 12.8 billion.
+ */
 #define LS_TRANSFORMER_SIZE_LIST(X)                                            \
     X("tiny", ROPE, 256, 1024, 4, 4, 10000)                                    \
     X("small", ROPE, 768, 3072, 12, 12, 10000)                                 \
@@ -97,7 +100,9 @@ typedef struct ls_transformer_config {
     X("large", ROPE, 1280, 5120, 36, 20, 10000)                                \
     X("xl", ROPE, 1600, 6400, 48, 25, 10000)                                   \
     X("2.7B", ROPE, 2560, 10240, 32, 32, 10000)                                \
+    X("3.4b", ROPE, 2560, 10240, 32, 32, 10000)                                \
     X("10B", ROPE, 4608, 12288, 50, 36, 10000)                                 \
+    X("12.8b", ROPE, 4608, 12288, 50, 36, 10000)                               \
     X("gpt2", GPT2, 768, 3072, 12, 12, 50257)
 
 /*

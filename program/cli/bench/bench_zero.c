@@ -261,7 +261,8 @@ const lsi_bench lsi_bench_zero = {
                 .text =
                     "Trains with AdamW under flat (nothing is divided), "
                     "owners, zero1, shared and fsdp (buckets of one "
-                    "parameter). Memory is the peak by kind: when all is made, "
+                    "parameter); the last two keep one copy of the weights per "
+                    "node. Memory is the peak by kind: when all is made, "
                     "until the first step of the optimizer, and in it; bytes "
                     "sent are those of one step. Both are a rank's, on "
                     "average. Beside each stands what the formula of "

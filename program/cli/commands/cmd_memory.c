@@ -31,7 +31,8 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(sizes, LIST, "size", 0, "NAME,...", "small",
-        "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2"),
+        "of the models: tiny, small, medium, large, xl, 2.7B (3.4 billion "
+        "parameters; also 3.4b), 10B (12.8 billion; also 12.8b), gpt2"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences at once"),
     LSI_DTYPES_ROW(dtypes),

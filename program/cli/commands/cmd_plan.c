@@ -59,13 +59,14 @@ static const lsi_option options[] = {
         "measure although other processes use over a quarter of the CPUs; "
         "rates are then kept for other plans with --force only"),
     ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
-        "how gradients travel (docs/parallel.md; default flat)"),
+        "how gradients travel (default flat); shared and fsdp keep one copy of "
+        "the weights per node (docs/parallel.md)"),
     ROW(run.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,
         "most gradients that travel together, in millions of bytes (default: "
         "all)",
         .min = 1e-6, .max = 1e9),
-    ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL,
-        "of products (default f32)", .choices = "f32|bf16|f16"),
+    ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL, "of products (default f32)",
+        .choices = "f32|bf16|f16"),
     ROW(run.batch, INT, "batch-size", 'b', "N", NULL,
         "sequences of a rank (default 4)", .min = 1, .max = 1 << 20),
     ROW(run.context, INT, "context", 'c', "N", NULL,

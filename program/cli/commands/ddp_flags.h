@@ -24,7 +24,8 @@ extern const char lsi_strategy_choices[];
 #define LSI_DDP_ROWS(field)                                                    \
     ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",                 \
         "how gradients travel; all give the same weights; auto measures "      \
-        "those that there is memory for, and takes the fastest "               \
+        "those that there is memory for, and takes the fastest; "              \
+        "shared and fsdp keep one copy of the weights per node "               \
         "(docs/parallel.md)",                                                  \
         .choices = lsi_strategy_choices),                                      \
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \

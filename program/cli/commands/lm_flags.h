@@ -23,7 +23,8 @@ typedef struct lsi_lm_shape_flags {
 extern const char lsi_lm_size_choices[];
 
 #define LSI_LM_SHAPE_ROWS(field)                                               \
-    ROW(field.size, CHOICE, "size", 0, "NAME", "tiny", "of the model",         \
+    ROW(field.size, CHOICE, "size", 0, "NAME", "tiny",                         \
+        "of the model; 2.7B is 3.4b, and 10B is 12.8b, by their parameters",   \
         .choices = &lsi_lm_size_choices[1]),                                   \
         ROW(field.context, INT, "context", 'c', "N", NULL,                     \
             "tokens of a sequence (default: 128; with --weights its context, " \

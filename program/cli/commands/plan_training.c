@@ -368,11 +368,23 @@ static ls_status plan_sweep(const lsi_invocation *call, const lsi_plan_flags *f,
 
 /* ---- all sizes ----------------------------------------------------------- */
 
-static const char *const size_names[] = {
-#define X(name, KIND, d_model, d_ff, layers, heads, vocabulary) name,
+static const struct {
+    const char *name;
+    int d_model, d_ff, layers;
+} sizes[] = {
+#define X(name, KIND, d_model, d_ff, layers, heads, vocabulary)                \
+    {name, d_model, d_ff, layers},
     LS_TRANSFORMER_SIZE_LIST(X)
 #undef X
 };
+
+/* Whether a size is the one before under another name. */
+static bool is_another_name(size_t i)
+{
+    return i > 0 && sizes[i].d_model == sizes[i - 1].d_model &&
+           sizes[i].d_ff == sizes[i - 1].d_ff &&
+           sizes[i].layers == sizes[i - 1].layers;
+}
 
 #define BYTES(name_, title_)                                                   \
     LSI_COLUMN(REAL, name_, title_, .unit = "GB", .decimals = 3)
@@ -449,13 +461,14 @@ static ls_status print_sizes(const lsi_plan_flags *f, const lsi_table *table)
 
 static ls_status plan_sizes(const lsi_invocation *call, const lsi_plan_flags *f)
 {
-    const size_t n = sizeof(size_names) / sizeof(size_names[0]);
+    const size_t n = sizeof(sizes) / sizeof(sizes[0]);
     lsi_table *table;
     LS_TRY(LSI_TABLE_NEW(&table, size_columns));
     json_t *const rows = json_array();
     ls_status status = LS_OK;
     for (size_t i = 0; i < n && status == LS_OK; i++)
-        status = add_size(*f, size_names[i], table, rows);
+        if (!is_another_name(i))
+            status = add_size(*f, sizes[i].name, table, rows);
     if (status == LS_OK && !lsi_result_is_stdout(f->json))
         status = print_sizes(f, table);
     if (status == LS_OK && f->json != NULL)

@@ -55,7 +55,8 @@ static void sizes_are_exact(void **state)
         size_t tensors;
     } sizes[] = {{"small", 128625408, 111}, {"medium", 423183360, 219},
                  {"large", 969411840, 327}, {"xl", 1998235200, 435},
-                 {"2.7B", 3406809600, 291}, {"10B", 12832823808, 453},
+                 {"2.7B", 3406809600, 291}, {"3.4b", 3406809600, 291},
+                 {"10B", 12832823808, 453}, {"12.8b", 12832823808, 453},
                  {"gpt2", 124439808, 148}};
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
         ls_transformer_config config;
