@@ -267,32 +267,64 @@ def started(group):
                 pass  # later calls free what is done
 
 
+def in_package(code):
+    return code.co_filename.startswith(PACKAGE)
+
+
+def watch_by_trace(count):
+    def trace(frame, event, _):
+        if not in_package(frame.f_code):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            count()
+        return trace
+    sys.settrace(count and trace)
+
+
+def watch_by_monitoring(count):
+    def instruction(code, _):
+        if not in_package(code):
+            return monitoring.DISABLE
+        return count()
+    monitoring.register_callback(monitoring.DEBUGGER_ID, INSTRUCTION,
+                                 count and instruction)
+    monitoring.set_events(monitoring.DEBUGGER_ID, INSTRUCTION if count else 0)
+
+
+# watch(count) calls count() ahead of each bytecode in the package; watch(None) ends
+# that. Since Python 3.13, f_trace_opcodes is a property of the function, not of the
+# call: it begins with the next call, and a call without sys.settrace ends it.
+if sys.version_info >= (3, 12):
+    monitoring = sys.monitoring
+    INSTRUCTION = monitoring.events.INSTRUCTION
+    monitoring.use_tool_id(monitoring.DEBUGGER_ID, "test_lifetimes")
+    watch = watch_by_monitoring
+else:
+    watch = watch_by_trace
+
+
 class EachBytecode:
     """Raises before the bytecode of that number in the package."""
 
     def __init__(self, number):
         self.left = number
 
-    def trace(self, frame, event, _):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
-            self.left -= 1
-            if self.left == 0:
-                sys.settrace(None)
-                raise Interrupt
-        return self.trace
+    def count(self):
+        self.left -= 1
+        if self.left == 0:
+            watch(None)
+            raise Interrupt
 
     def run(self, work):
         """Whether it has raised."""
-        sys.settrace(self.trace)
+        watch(self.count)
         try:
             work()
         except Interrupt:
             pass
         finally:
-            sys.settrace(None)
+            watch(None)
         return self.left <= 0  # what ends with an array cannot raise
 
 
