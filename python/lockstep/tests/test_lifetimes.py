@@ -382,6 +382,7 @@ class Lifetimes(unittest.TestCase):
     def test_each_bytecode(self):
         """Operations of a group that goes on."""
         group = alone()
+        self.addCleanup(group.close)
         x = np.arange(1000.0)
         out = np.empty_like(x)
 
@@ -420,11 +421,11 @@ class Lifetimes(unittest.TestCase):
             counts[work.__code__.co_firstlineno] = at_each_bytecode(
                 work, still_works)
         self.assertTrue(all(n > 50 for n in counts.values()), counts)
-        group.close()
 
     def test_each_bytecode_of_wait(self):
         """A wait that is interrupted can be repeated, whenever that was."""
         group = alone()
+        self.addCleanup(group.close)
         for number in range(1, 1000):
             request = group.irecv(np.empty(10), 0, 3)
             group.send(np.arange(10.0), 0, 3)
@@ -435,7 +436,6 @@ class Lifetimes(unittest.TestCase):
                 break
         self.assertGreater(number, 20)
         self.assertFalse(raised)
-        group.close()
 
     def test_each_bytecode_of_groups(self):
         """Opening, dividing and closing: what was made is closed."""
@@ -473,6 +473,7 @@ class Lifetimes(unittest.TestCase):
     def test_each_bytecode_of_averager(self):
         """After one that was interrupted no step can be taken for right."""
         group = alone()
+        self.addCleanup(group.close)
         weights = {"a": np.zeros(100), "b": np.zeros(3)}
         averagers = []
 
@@ -510,7 +511,6 @@ class Lifetimes(unittest.TestCase):
         self.assertGreater(at_each_bytecode(make, check, 5), 500)
         check_step()
         self.assertGreater(at_each_bytecode(step, check_step), 500)
-        group.close()
 
 
 if __name__ == "__main__":
