@@ -70,7 +70,7 @@ static void enter_member(ls_group *group, int node_rank)
     lsi_member *self = lsi_member_of(group, group->rank);
     self->pid = (int32_t)getpid();
     self->node_rank = node_rank;
-    self->abortion = (lsi_failure){
+    self->abortion = (lsi_failure_record){
         .status = LS_ERR_ABORTED, .rank_a = group->rank, .rank_b = group->rank};
     if (gethostname(self->host, sizeof(self->host) - 1) != 0)
         strcpy(self->host, "unknown");

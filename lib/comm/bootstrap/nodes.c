@@ -143,7 +143,7 @@ static ls_status agree_on_region(ls_group *local, const lsi_world *world,
         own = lsi_space_take(local, lsi_region_layout_of(world->size).bytes);
     const ls_status status =
         lsi_exchange(local, &call, &own, sizeof(own), offsets);
-    const lsi_failure *failure = lsi_failure_of(local);
+    const lsi_failure_record *failure = lsi_failure_of(local);
     *offset = offsets[0];
     if (status == LS_ERR_PEER_DEAD && failure != NULL)
         return lsi_fail(status,

@@ -149,10 +149,10 @@ static bool find_by_probe(ls_group *group, int peer,
 static ls_status fail_to_keep(ls_group *group, const lsi_stream *stream,
                               const lsi_envelope *envelope, ls_status status)
 {
-    lsi_post_failure(group, &(lsi_failure){.status = status,
-                                           .rank_a = group->rank,
-                                           .rank_b = stream->peer,
-                                           .count_a = envelope->bytes});
+    lsi_post_failure(group, &(lsi_failure_record){.status = status,
+                                                  .rank_a = group->rank,
+                                                  .rank_b = stream->peer,
+                                                  .count_a = envelope->bytes});
     const ls_status first = lsi_report_failure(group);
     return first != LS_OK ? first : status;
 }

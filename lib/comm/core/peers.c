@@ -12,10 +12,10 @@
 static ls_status post_dead(ls_group *group, int rank)
 {
     assert(rank != group->rank);
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_PEER_DEAD,
-                                    .rank_a = rank,
-                                    .sequence = group->queue.completed + 1});
+    lsi_post_failure(
+        group, &(lsi_failure_record){.status = LS_ERR_PEER_DEAD,
+                                     .rank_a = rank,
+                                     .sequence = group->queue.completed + 1});
     return lsi_report_failure(group);
 }
 
@@ -87,11 +87,11 @@ ls_status lsi_time_out(ls_group *group, bool told_to_end)
 {
     const lsi_collective *op = group->queue.first;
     lsi_awaited_note(group);
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_TIMEOUT,
-                                    .rank_a = group->rank,
-                                    .rank_b = lsi_awaited_last(group),
-                                    .told_to_end = told_to_end,
-                                    .sequence = op == NULL ? 0 : op->sequence});
+    lsi_post_failure(group, &(lsi_failure_record){
+                                .status = LS_ERR_TIMEOUT,
+                                .rank_a = group->rank,
+                                .rank_b = lsi_awaited_last(group),
+                                .told_to_end = told_to_end,
+                                .sequence = op == NULL ? 0 : op->sequence});
     return lsi_report_failure(group);
 }

@@ -14,7 +14,7 @@
 typedef struct dump {
     const ls_group *group;
     lsi_instant now;
-    const lsi_failure *failure; /* NULL: the group is well */
+    const lsi_failure_record *failure; /* NULL: the group is well */
 } dump;
 
 static void set_int(json_t *object, const char *name, uint64_t value)
@@ -142,7 +142,7 @@ static uint64_t arrived_in(const ls_group *group, int rank)
 /* Whether a rank of another node is alive is not known until it is missed. */
 static const char *remote_presence(const ls_group *group, int rank)
 {
-    const lsi_failure *failure = lsi_failure_of(group);
+    const lsi_failure_record *failure = lsi_failure_of(group);
     if (atomic_load(&lsi_member_of(group, rank)->presence) == LSI_LEFT)
         return "left";
     if (failure != NULL && failure->status == LS_ERR_PEER_DEAD &&
@@ -210,7 +210,7 @@ static json_t *side_json(int rank, lsi_fingerprint print)
     return json;
 }
 
-static void set_sides(json_t *json, const lsi_failure *failure)
+static void set_sides(json_t *json, const lsi_failure_record *failure)
 {
     const lsi_fingerprint a = {failure->what_a, failure->count_a};
     const lsi_fingerprint b = {failure->what_b, failure->count_b};
@@ -225,7 +225,7 @@ static void set_sides(json_t *json, const lsi_failure *failure)
 /* A mismatch has two sides; anything else has one rank to name. */
 static json_t *failure_json(const dump *d)
 {
-    const lsi_failure *failure = d->failure;
+    const lsi_failure_record *failure = d->failure;
     if (failure == NULL)
         return json_null();
     json_t *json = json_object();

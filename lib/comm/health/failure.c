@@ -21,7 +21,7 @@
 enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
 
 /* Whether this is the first on the node. */
-static bool note(ls_group *group, const lsi_failure *failure)
+static bool note(ls_group *group, const lsi_failure_record *failure)
 {
     uint32_t nobody = 0;
     if (lsi_has_failed(group))
@@ -35,14 +35,14 @@ static bool note(ls_group *group, const lsi_failure *failure)
     return true;
 }
 
-void lsi_post_failure(ls_group *group, const lsi_failure *failure)
+void lsi_post_failure(ls_group *group, const lsi_failure_record *failure)
 {
     assert(failure->status != LS_OK);
     if (note(group, failure))
         lsi_channels_tell_failure(group, failure);
 }
 
-void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
+void lsi_hear_failure(ls_group *group, const lsi_failure_record *failure)
 {
     assert(failure->rank_a >= 0 && failure->rank_a < group->size);
     (void)note(group, failure);
@@ -163,8 +163,8 @@ static const char *member_text(const ls_group *group, int rank,
     return text;
 }
 
-static ls_status report_dead(const ls_group *group, const lsi_failure *failure,
-                             const char *own)
+static ls_status report_dead(const ls_group *group,
+                             const lsi_failure_record *failure, const char *own)
 {
     const int rank = failure->rank_a;
     const lsi_member *member = lsi_member_of(group, rank);
@@ -176,7 +176,8 @@ static ls_status report_dead(const ls_group *group, const lsi_failure *failure,
                     own);
 }
 
-static ls_status report_abort(const ls_group *group, const lsi_failure *failure,
+static ls_status report_abort(const ls_group *group,
+                              const lsi_failure_record *failure,
                               const char *own)
 {
     const int rank = failure->rank_a;
@@ -189,7 +190,8 @@ static ls_status report_abort(const ls_group *group, const lsi_failure *failure,
 }
 
 /* Of ranks that have counts of their own. */
-static ls_status report_counts(const lsi_failure *failure, const lsi_call *call)
+static ls_status report_counts(const lsi_failure_record *failure,
+                               const lsi_call *call)
 {
     const int of = (int)failure->counted - 1;
     char what[CALL_BYTES];
@@ -211,7 +213,7 @@ static ls_status report_counts(const lsi_failure *failure, const lsi_call *call)
                     failure->rank_b);
 }
 
-static ls_status report_mismatch(const lsi_failure *failure)
+static ls_status report_mismatch(const lsi_failure_record *failure)
 {
     char text_a[CALL_BYTES], text_b[CALL_BYTES];
     const lsi_call a = lsi_fingerprint_call(
@@ -240,8 +242,8 @@ static ls_status report_mismatch(const lsi_failure *failure)
                     text_b);
 }
 
-static ls_status report_late(const ls_group *group, const lsi_failure *failure,
-                             const char *own)
+static ls_status report_late(const ls_group *group,
+                             const lsi_failure_record *failure, const char *own)
 {
     char table[TABLE_BYTES], text[MEMBER_BYTES], whom[MEMBER_BYTES + 8] = "";
     if (failure->rank_b != failure->rank_a)
@@ -257,8 +259,8 @@ static ls_status report_late(const ls_group *group, const lsi_failure *failure,
 }
 
 /* Of a rank that cannot keep what has come, to receive what is behind it. */
-static ls_status report_full(const ls_group *group, const lsi_failure *failure,
-                             const char *own)
+static ls_status report_full(const ls_group *group,
+                             const lsi_failure_record *failure, const char *own)
 {
     char text[MEMBER_BYTES];
     return lsi_fail((ls_status)failure->status,
@@ -274,7 +276,7 @@ static ls_status tell(ls_group *group)
 {
     char own[CALL_BYTES + 64];
     own_text(group, own, sizeof(own));
-    const lsi_failure *failure = lsi_failure_of(group);
+    const lsi_failure_record *failure = lsi_failure_of(group);
     assert(failure != NULL);
     switch ((ls_status)failure->status) {
     case LS_ERR_PEER_DEAD:
@@ -310,7 +312,7 @@ ls_status lsi_report_failure(ls_group *group)
         return status;
     group->failed = true;
     /* Who aborts may not have been where it could tell other nodes. */
-    const lsi_failure *const failure = lsi_failure_of(group);
+    const lsi_failure_record *const failure = lsi_failure_of(group);
     if (failure->status == LS_ERR_ABORTED && failure->rank_a == group->rank)
         lsi_channels_tell_failure(group, failure);
     lsi_channels_abandon(group);
@@ -321,7 +323,7 @@ ls_status lsi_report_failure(ls_group *group)
 
 int lsi_find_dead(const ls_group *group)
 {
-    const lsi_failure *failure = lsi_failure_of(group);
+    const lsi_failure_record *failure = lsi_failure_of(group);
     if (failure != NULL && failure->status == LS_ERR_PEER_DEAD)
         return failure->rank_a;
     for (int r = 0; r < group->size; r++) {

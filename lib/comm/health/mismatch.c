@@ -15,7 +15,8 @@ static bool is_refusal(lsi_collective *op, const lsi_cell *cell, int rank)
 }
 
 /* Counts of which one differs; `of` is the rank whose block it is. */
-static ls_status fail_counts(lsi_collective *op, lsi_failure failure, int of)
+static ls_status fail_counts(lsi_collective *op, lsi_failure_record failure,
+                             int of)
 {
     const uint64_t what = lsi_fingerprint_of(&op->call).what;
     failure.status = LS_ERR_MISMATCH;
@@ -41,10 +42,10 @@ static ls_status check_exchange(lsi_collective *op, int rank)
     if (sent == expected)
         return LS_OK;
     return fail_counts(op,
-                       (lsi_failure){.rank_a = rank,
-                                     .rank_b = own,
-                                     .count_a = sent,
-                                     .count_b = expected},
+                       (lsi_failure_record){.rank_a = rank,
+                                            .rank_b = own,
+                                            .count_a = sent,
+                                            .count_b = expected},
                        own);
 }
 
@@ -60,10 +61,10 @@ static ls_status find_count(lsi_collective *op, int rank)
            elements_of(theirs, at) == own[at + 1] - own[at])
         at++;
     return fail_counts(op,
-                       (lsi_failure){.rank_a = op->group->rank,
-                                     .rank_b = rank,
-                                     .count_a = own[at + 1] - own[at],
-                                     .count_b = elements_of(theirs, at)},
+                       (lsi_failure_record){.rank_a = op->group->rank,
+                                            .rank_b = rank,
+                                            .count_a = own[at + 1] - own[at],
+                                            .count_b = elements_of(theirs, at)},
                        at);
 }
 
@@ -91,14 +92,14 @@ ls_status lsi_check_call(lsi_collective *op, int rank)
         return LS_OK;
     if (differs_in_counts(&op->call, cell))
         return find_count(op, rank);
-    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_MISMATCH,
-                                           .rank_a = group->rank,
-                                           .rank_b = rank,
-                                           .sequence = op->sequence,
-                                           .what_a = own.what,
-                                           .count_a = own.count,
-                                           .what_b = cell->what,
-                                           .count_b = cell->count});
+    lsi_post_failure(group, &(lsi_failure_record){.status = LS_ERR_MISMATCH,
+                                                  .rank_a = group->rank,
+                                                  .rank_b = rank,
+                                                  .sequence = op->sequence,
+                                                  .what_a = own.what,
+                                                  .count_a = own.count,
+                                                  .what_b = cell->what,
+                                                  .count_b = cell->count});
     return lsi_report_failure(group);
 }
 
@@ -117,13 +118,13 @@ ls_status lsi_check_envelope(ls_group *group, const lsi_stream *stream,
     const lsi_envelope *own = &message->envelope;
     if (own->dtype == arrived->dtype && own->count == arrived->count)
         return LS_OK;
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_MISMATCH,
-                                    .rank_a = stream->peer,
-                                    .rank_b = group->rank,
-                                    .what_a = print_of(arrived, LSI_OP_SEND),
-                                    .count_a = arrived->count,
-                                    .what_b = print_of(own, LSI_OP_RECV),
-                                    .count_b = own->count});
+    lsi_post_failure(
+        group, &(lsi_failure_record){.status = LS_ERR_MISMATCH,
+                                     .rank_a = stream->peer,
+                                     .rank_b = group->rank,
+                                     .what_a = print_of(arrived, LSI_OP_SEND),
+                                     .count_a = arrived->count,
+                                     .what_b = print_of(own, LSI_OP_RECV),
+                                     .count_b = own->count});
     return lsi_report_failure(group);
 }

@@ -50,7 +50,8 @@ static void say_rest(ls_group *group)
     net->control_waits = !all;
 }
 
-void lsi_control_tell_failure(ls_group *group, const lsi_failure *failure)
+void lsi_control_tell_failure(ls_group *group,
+                              const lsi_failure_record *failure)
 {
     const lsi_control message = {
         .rank = group->rank, .about = LSI_CONTROL_FAILED, .failure = *failure};

@@ -77,20 +77,20 @@ static void strike(lsi_wire_request *request)
 /* The wire knows why; for the group it means that a rank is out of reach. */
 static ls_status lost(ls_group *group, int rank)
 {
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_PEER_DEAD,
-                                    .rank_a = rank,
-                                    .sequence = group->queue.completed + 1});
+    lsi_post_failure(
+        group, &(lsi_failure_record){.status = LS_ERR_PEER_DEAD,
+                                     .rank_a = rank,
+                                     .sequence = group->queue.completed + 1});
     return lsi_report_failure(group);
 }
 
 ls_status lsi_internode_garbled(ls_group *group, int rank)
 {
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_FORMAT,
-                                    .rank_a = rank,
-                                    .rank_b = group->rank,
-                                    .sequence = group->queue.completed + 1});
+    lsi_post_failure(
+        group, &(lsi_failure_record){.status = LS_ERR_FORMAT,
+                                     .rank_a = rank,
+                                     .rank_b = group->rank,
+                                     .sequence = group->queue.completed + 1});
     return lsi_report_failure(group);
 }
 
@@ -223,8 +223,8 @@ static ls_status local_failed(ls_group *group)
 {
     const lsi_internode *net = group->net;
     const ls_group *local = net->local;
-    lsi_failure failure = {.status = LS_ERR_PEER_DEAD,
-                           .sequence = group->queue.completed + 1};
+    lsi_failure_record failure = {.status = LS_ERR_PEER_DEAD,
+                                  .sequence = group->queue.completed + 1};
     if (lsi_has_failed(local))
         failure = *lsi_failure_of(local);
     failure.rank_a = net->rank[net->first[net->node] + failure.rank_a];

@@ -93,8 +93,8 @@ typedef struct lsi_control {
     int32_t rank; /* of the sender */
     /* A later one of these replaces an earlier one that is not yet sent. */
     enum { LSI_CONTROL_AWAITS, LSI_CONTROL_LEAVES, LSI_CONTROL_FAILED } about;
-    uint32_t awaits;     /* as in its lsi_member */
-    lsi_failure failure; /* of the group */
+    uint32_t awaits;            /* as in its lsi_member */
+    lsi_failure_record failure; /* of the group */
 } lsi_control;
 
 /* One that is being sent to a rank, and the one to be sent next. */

@@ -157,7 +157,8 @@ ls_status lsi_remote_read(ls_group *group, int rank, void *to, uint64_t from,
         return LS_OK;
     const bool dead = errno == ESRCH || !channel->alive(group, rank);
     lsi_post_failure(
-        group, &(lsi_failure){.status = dead ? LS_ERR_PEER_DEAD : LS_ERR_SYSTEM,
+        group,
+        &(lsi_failure_record){.status = dead ? LS_ERR_PEER_DEAD : LS_ERR_SYSTEM,
                               .rank_a = rank,
                               .rank_b = group->rank,
                               .sequence = group->queue.completed + 1});

@@ -46,7 +46,7 @@ static inline void lsi_channels_tell_awaits(ls_group *group)
 }
 
 static inline void lsi_channels_tell_failure(ls_group *group,
-                                             const lsi_failure *failure)
+                                             const lsi_failure_record *failure)
 {
     if (lsi_spans_nodes(group))
         group->channels.hooks->tell_failure(group, failure);

@@ -85,14 +85,14 @@ typedef struct lsi_offer {
 
 typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
 
-typedef struct lsi_failure {
+typedef struct lsi_failure_record {
     int32_t status; /* ls_status */
     int32_t rank_a, rank_b;
     int32_t told_to_end; /* rank_a did not wait for as long as it would */
     uint64_t sequence;
     uint64_t what_a, count_a, what_b, count_b;
     int64_t counted; /* 1 + the rank of which the counts differ; or 0 */
-} lsi_failure;
+} lsi_failure_record;
 
 typedef struct lsi_member {
     alignas(LSI_LINE) _Atomic uint64_t completed;
@@ -106,9 +106,9 @@ typedef struct lsi_member {
     int32_t node_rank;          /* rank in the job, whatever the group */
     char host[LSI_HOST_BYTES];
     uint64_t cpus[LSI_CPU_WORDS];
-    uint64_t quota_of;    /* base/cpu_claim.h */
-    lsi_failure failure;  /* if `failed` names this rank */
-    lsi_failure abortion; /* the same, with LSI_ABORTED */
+    uint64_t quota_of;           /* base/cpu_claim.h */
+    lsi_failure_record failure;  /* if `failed` names this rank */
+    lsi_failure_record abortion; /* the same, with LSI_ABORTED */
 } lsi_member;
 
 /*

@@ -225,7 +225,7 @@ typedef struct lsi_internode_hooks {
     /* Tells the others whom this rank waits for, by its lsi_member. */
     void (*tell_awaits)(ls_group *group);
     /* The group has failed, and here first. */
-    void (*tell_failure)(ls_group *group, const lsi_failure *failure);
+    void (*tell_failure)(ls_group *group, const lsi_failure_record *failure);
     /* After a failure: sends what is pending, and receives no more. */
     void (*abandon)(ls_group *group);
 } lsi_internode_hooks;
@@ -430,7 +430,7 @@ static inline bool lsi_has_failed(const ls_group *group)
 }
 
 /* Why the group has failed; NULL if it has not. It stays where it is. */
-static inline const lsi_failure *lsi_failure_of(const ls_group *group)
+static inline const lsi_failure_record *lsi_failure_of(const ls_group *group)
 {
     /* Acquires what the rank has written before it was the first. */
     const uint32_t first = atomic_load_explicit(&group->memory.header->failed,

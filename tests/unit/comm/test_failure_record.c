@@ -15,7 +15,7 @@
 
 /* ---- a writer that is interrupted ---------------------------------------- */
 
-static lsi_failure *hidden; /* in a page that cannot be read */
+static lsi_failure_record *hidden; /* in a page that cannot be read */
 static long page_bytes;
 static atomic_bool stuck, may_go_on;
 
@@ -30,7 +30,7 @@ static void on_fault(int number)
         _exit(1);
 }
 
-static void hide(const lsi_failure *failure)
+static void hide(const lsi_failure_record *failure)
 {
     page_bytes = sysconf(_SC_PAGESIZE);
     hidden = mmap(NULL, (size_t)page_bytes, PROT_READ | PROT_WRITE,
@@ -63,12 +63,12 @@ static void a_failure_is_seen_as_a_whole(void **state)
     const struct sigaction action = {.sa_handler = on_fault};
     struct sigaction before;
     (void)state;
-    hide(&(lsi_failure){.status = LS_ERR_MISMATCH,
-                        .rank_a = 0,
-                        .rank_b = 1,
-                        .sequence = 7,
-                        .count_a = 1,
-                        .count_b = 2});
+    hide(&(lsi_failure_record){.status = LS_ERR_MISMATCH,
+                               .rank_a = 0,
+                               .rank_b = 1,
+                               .sequence = 7,
+                               .count_a = 1,
+                               .count_b = 2});
     assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
     run_threads(2, look_meanwhile, NULL);
     assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
@@ -85,7 +85,8 @@ static void fail_at_once(ls_group *group, void *argument)
     int none = -1;
     char first[64], later[64];
     CHECK_OK(ls_barrier(group));
-    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_MISMATCH,
+    lsi_post_failure(group,
+                     &(lsi_failure_record){.status = LS_ERR_MISMATCH,
                                            .rank_a = rank,
                                            .rank_b = rank,
                                            .sequence = 100 + (uint64_t)rank,
@@ -96,7 +97,7 @@ static void fail_at_once(ls_group *group, void *argument)
     snprintf(first, sizeof(first), "%.9s", call);
     const int told = atoi(first + strlen("call #")) - 100;
     CHECK(atomic_compare_exchange_strong(winner, &none, told) || none == told);
-    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_SYSTEM});
+    lsi_post_failure(group, &(lsi_failure_record){.status = LS_ERR_SYSTEM});
     CHECK(ls_barrier(group) == LS_ERR_MISMATCH);
     snprintf(later, sizeof(later), "%.9s", strstr(ls_last_error(), "call #"));
     CHECK(strcmp(first, later) == 0);

@@ -35,7 +35,7 @@ static void send_control(const ls_group *group)
     static const int far[] = {-1, SIZE, INT32_MAX, INT32_MIN};
     const lsi_control awaits = {
         .rank = LIAR, .about = LSI_CONTROL_AWAITS, .awaits = SIZE + 1};
-    const lsi_failure failure = {.status = LS_ERR_PEER_DEAD};
+    const lsi_failure_record failure = {.status = LS_ERR_PEER_DEAD};
     lsi_control c = awaits;
     put(group, &c, sizeof(c), LSI_TAG_CONTROL);
     c.awaits = UINT32_MAX;
