@@ -7,7 +7,7 @@
  * reduction); if ranks disagree, all of them get LS_ERR_MISMATCH. If a rank
  * dies, the others get LS_ERR_PEER_DEAD instead of waiting forever; if one is
  * alive but late, they get LS_ERR_TIMEOUT. After any of these errors the group
- * can only be closed.
+ * can only be closed; ls_group_failure names the rank.
  *
  * A collective that one rank cannot take part in (it passes a NULL buffer, a
  * root that does not exist, or has no memory left) fails on all ranks, as soon
@@ -159,6 +159,44 @@ LS_API ls_status ls_group_set_timeout(ls_group *group, double seconds);
  * thread and from a signal handler, while the group is open. Accepts NULL.
  */
 LS_API void ls_group_abort(ls_group *group);
+
+/*
+ * Why a group has failed. The ranks are those of the sentence that its calls
+ * leave in ls_last_error. All ranks of a machine get the same.
+ */
+typedef struct ls_failure {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    ls_status status;   /* what calls on the group return */
+    /*
+     * The rank to blame: that has died, left, aborted or is late, or one side
+     * of a mismatch. -1: not known.
+     */
+    int rank;
+    /*
+     * The other rank of the sentence: the other side of a mismatch, or the rank
+     * that gave up waiting. -1: none.
+     */
+    int other_rank;
+    int pid;               /* process id of `rank` on its host; 0: not known */
+    uint64_t sequence;     /* number of the collective; 0: not in one */
+    const char *operation; /* "all_reduce", static storage; "": not known */
+    char host[64];         /* name of the host of `rank`; "": not known */
+} ls_failure;
+
+/*
+ * Whether the group has failed, as after LS_ERR_PEER_DEAD, LS_ERR_TIMEOUT,
+ * LS_ERR_MISMATCH or LS_ERR_ABORTED, and why. Set out->struct_size before the
+ * call. `operation` is the call of `rank` if ranks disagree, and otherwise the
+ * collective that was going on when the group failed. *out is written only if
+ * the group has failed. A wrong struct_size also returns false, with a sentence
+ * in ls_last_error. A call that one rank refused, and errors of functions that
+ * open a group, fail no group. Local.
+ *
+ *     ls_failure why = {.struct_size = sizeof(why)};
+ *     if (ls_group_failure(group, &why) && why.rank >= 0)
+ *         printf("without rank %d (%s) from now on\n", why.rank, why.host);
+ */
+LS_API bool ls_group_failure(const ls_group *group, ls_failure *out);
 
 /*
  * What this rank has communicated through the group so far. Barriers count as

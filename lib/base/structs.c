@@ -20,11 +20,12 @@ static ls_status check_rest(const unsigned char *rest, size_t size,
     return LS_OK;
 }
 
-ls_status lsi_struct_read(void *to, const void *from,
-                          const lsi_struct_layout *layout)
+/* The bytes that the program's struct has. */
+static ls_status read_size(const void *program, const lsi_struct_layout *layout,
+                           size_t *out)
 {
     size_t size;
-    memcpy(&size, from, sizeof(size));
+    memcpy(&size, program, sizeof(size));
     if (size == 0)
         size = layout->first;
     /* Nothing has as many bytes as a member that was never set may say. */
@@ -35,10 +36,31 @@ ls_status lsi_struct_read(void *to, const void *from,
             "library's has %zu): set it to sizeof(%s), or to 0 if "
             "the rest is zeros or set as version 0.1 has it",
             layout->name, size, layout->known, layout->name);
+    *out = size;
+    return LS_OK;
+}
+
+ls_status lsi_struct_read(void *to, const void *from,
+                          const lsi_struct_layout *layout)
+{
+    size_t size;
+    LS_TRY(read_size(from, layout, &size));
     if (size > layout->known)
         LS_TRY(check_rest(from, size, layout));
     memset(to, 0, layout->known);
     memcpy(to, from, size < layout->known ? size : layout->known);
     memcpy(to, &layout->known, sizeof(layout->known));
+    return LS_OK;
+}
+
+ls_status lsi_struct_write(void *to, const void *from,
+                           const lsi_struct_layout *layout)
+{
+    const size_t begin = sizeof(size_t); /* after struct_size */
+    size_t size;
+    LS_TRY(read_size(to, layout, &size));
+    const size_t both = size < layout->known ? size : layout->known;
+    memcpy((char *)to + begin, (const char *)from + begin, both - begin);
+    memset((char *)to + both, 0, size - both);
     return LS_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * Reading structs of programs that were compiled against other headers: those
- * that begin with `size_t struct_size` (docs/abi.md).
+ * Reading and filling structs of programs that were compiled against other
+ * headers: those that begin with `size_t struct_size` (docs/abi.md).
  */
 #ifndef LS_BASE_STRUCTS_H
 #define LS_BASE_STRUCTS_H
@@ -34,6 +34,23 @@ ls_status lsi_struct_read(void *to, const void *from,
  */
 #define LSI_STRUCT_READ(to, from, type, last)                                  \
     lsi_struct_read(                                                           \
+        (to), (from),                                                          \
+        &(lsi_struct_layout){#type,                                            \
+                             offsetof(type, last) + sizeof(((type *)0)->last), \
+                             sizeof(type)})
+
+/*
+ * Fills a program's struct from one of this library: as many bytes as
+ * to->struct_size says, zeros in members that only the program knows.
+ * to->struct_size stays. LS_ERR_ARGUMENT if no version had that size; `to` is
+ * untouched then.
+ */
+ls_status lsi_struct_write(void *to, const void *from,
+                           const lsi_struct_layout *layout);
+
+/* lsi_struct_write of a type by name; `last` as in LSI_STRUCT_READ. */
+#define LSI_STRUCT_WRITE(to, from, type, last)                                 \
+    lsi_struct_write(                                                          \
         (to), (from),                                                          \
         &(lsi_struct_layout){#type,                                            \
                              offsetof(type, last) + sizeof(((type *)0)->last), \

@@ -31,6 +31,7 @@ void nulls_of_groups(void **state)
     char path[] = "/tmp/lockstep-nulls-XXXXXX";
     ls_group *group = open_group(), *part = NULL, *none = NULL;
     ls_group_counters counters = {1, 2, 3};
+    ls_failure failure = {.struct_size = sizeof(failure)};
     (void)state;
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -44,6 +45,8 @@ void nulls_of_groups(void **state)
     BEARS(ls_group_get_counters, "group out", P(group, group),
           P(out, &counters));
     assert_int_equal(counters.collectives, 0);
+    GIVES(false, ls_group_failure, "group out", P(group, group),
+          P(out, &failure));
     assert_int_equal(ls_group_rank(NULL), -1);
     assert_int_equal(ls_group_local_rank(NULL), -1);
     REFUSES(ls_group_select, "group line", P(group, group), P(line, ""));

@@ -108,6 +108,54 @@ static void test_sizes_of_no_version(void **state)
     }
 }
 
+/* ---- what the library fills ---------------------------------------------- */
+
+static const second filled = {sizeof(second), 7, 'x', 2.5};
+
+static void test_filling_an_older_one(void **state)
+{
+    (void)state;
+    const size_t ends[] = {layout.first, sizeof(first)};
+    for (size_t i = 0; i < TEST_COUNT(ends); i++) {
+        const first before = {ends[i], 1, 'a'};
+        first *const copy = alone(&before, ends[i]);
+        assert_ok(lsi_struct_write(copy, &filled, &layout));
+        assert_int_equal(copy->struct_size, ends[i]);
+        assert_int_equal(copy->a, 7);
+        assert_int_equal(copy->b, 'x');
+        free(copy);
+    }
+}
+
+static void test_filling_one_of_no_size(void **state)
+{
+    (void)state;
+    second out = {0, 1, 'a', 1.5};
+    assert_ok(lsi_struct_write(&out, &filled, &layout));
+    assert_int_equal(out.struct_size, 0);
+    assert_int_equal(out.a, 7);
+    assert_true(out.c == 1.5); /* the program may have no such member */
+}
+
+static void test_filling_a_newer_one(void **state)
+{
+    (void)state;
+    third out = {sizeof(third), 1, 'a', 1.5, &out};
+    assert_ok(lsi_struct_write(&out, &filled, &layout));
+    assert_int_equal(out.struct_size, sizeof(third));
+    assert_true(out.c == 2.5);
+    assert_null(out.d);
+}
+
+static void test_filling_one_of_a_wrong_size(void **state)
+{
+    (void)state;
+    second out = {1 << 20, 1, 'a', 1.5};
+    assert_error(lsi_struct_write(&out, &filled, &layout), LS_ERR_ARGUMENT,
+                 "set it to sizeof(ls_thing)");
+    assert_int_equal(out.a, 1);
+}
+
 /* ---- every public struct that begins so ---------------------------------- */
 
 static const size_t WRONG = 3;
@@ -172,6 +220,10 @@ int main(void)
         cmocka_unit_test(test_the_same_version),
         cmocka_unit_test(test_a_newer_program),
         cmocka_unit_test(test_sizes_of_no_version),
+        cmocka_unit_test(test_filling_an_older_one),
+        cmocka_unit_test(test_filling_one_of_no_size),
+        cmocka_unit_test(test_filling_a_newer_one),
+        cmocka_unit_test(test_filling_one_of_a_wrong_size),
         cmocka_unit_test(test_public_functions_refuse_a_wrong_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
