@@ -1,7 +1,8 @@
-"""The backend for PyTorch; the wheel carries the library and needs only torch.
+"""The backend for PyTorch; the package lockstep-dp carries the library.
 
 The module in C++ is built for the PyTorch that is installed, also where pip builds
-in an environment of its own.
+in an environment of its own. It links to the library, and finds it loaded: the
+package imports `lockstep` first.
 """
 import glob
 import os
@@ -15,8 +16,8 @@ from setuptools.command.build_ext import build_ext
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lockstep"))
-from build_library import (NAME, ROOT, BuildWithLibrary,  # noqa: E402
-                           HasLibrary, WithSources, fresh_folder, version)
+from build_library import (ROOT, BuildAfresh, HasLibrary,  # noqa: E402
+                           WithSources, comm_library, fresh_folder, version)
 
 PACKAGES = ("cmake make g++ pkg-config libjansson-dev librandom123-dev "
             "python3-dev")
@@ -57,7 +58,7 @@ def missing():
             f"apt install {PACKAGES}")
 
 
-class BuildIfPossible(BuildWithLibrary):
+class BuildIfPossible(BuildAfresh):
     """Says what is missing before anything is built."""
 
     def run(self):
@@ -72,9 +73,7 @@ class BuildModule(TORCH.BuildExtension if TORCH else build_ext):
         pass
 
     def build_extensions(self):
-        library = os.path.join(os.path.abspath(
-            self.get_finalized_command("build_py").build_lib),
-            "lockstep", "lib", NAME)
+        library, _ = comm_library()
         for extension in self.extensions:
             extension.extra_objects = [library]
         super().build_extensions()
@@ -94,12 +93,13 @@ def extension():
         define_macros=[("LOCKSTEP_TORCH_VERSION", '"%s"' % ".".join(
             torch.__version__.split(".")[:2]))],
         extra_compile_args=["-O2", "-g0", "-fvisibility=hidden", "-Wall"],
-        extra_link_args=["-Wl,-rpath,$ORIGIN/../lockstep/lib", "-s"])
+        extra_link_args=["-s"])
 
 
 os.chdir(HERE)
 fresh_folder()
 setup(version=version(), distclass=HasLibrary, ext_modules=[extension()],
+      install_requires=["torch>=2.6", f"lockstep-dp=={version()}"],
       options={"egg_info": {"egg_base": "build"}},  # not among the sources
       cmdclass={"build_py": BuildIfPossible, "build_ext": BuildModule,
                 "sdist": Sources})

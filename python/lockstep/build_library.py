@@ -1,6 +1,7 @@
-"""liblockstep-comm for a wheel: built here, or one that is there already.
+"""liblockstep-comm for the wheels: built here, or one that is there already.
 
-What that library stands on goes into the wheel with it, but for the C library.
+The wheel of NumPy's package carries the library, PyTorch's links to it. What that
+library stands on goes into the wheel with it, but for the C library.
 Where UCX's headers are, so does the module by which machines are joined; UCX
 itself, which loads parts of its own, stays where it is. LOCKSTEP_COMM_LIBRARY=FILE
 takes a library that is built already, without modules. An sdist carries the
@@ -98,6 +99,12 @@ def build(folder):
     return os.path.join(folder, "lib", NAME), modules
 
 
+def comm_library():
+    """(the library, its modules): LOCKSTEP_COMM_LIBRARY, or built for both wheels."""
+    told = os.environ.get("LOCKSTEP_COMM_LIBRARY")
+    return (told, []) if told else build(os.path.join(HERE, "build", "comm"))
+
+
 def needs(library):
     """What it is linked to, but for the C library: (name, path)."""
     lines = subprocess.run(["ldd", library], check=True, capture_output=True,
@@ -108,16 +115,20 @@ def needs(library):
             yield match.groups()
 
 
-class BuildWithLibrary(build_py):
+class BuildAfresh(build_py):
+    """Else all that is there goes into the wheel, whoever has built it."""
+
+    def run(self):
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
+class BuildWithLibrary(BuildAfresh):
     """Puts it into lockstep/lib of the wheel."""
 
     def run(self):
-        # Else all that is there goes into the wheel, whoever has built it.
-        shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
-        library, modules = os.environ.get("LOCKSTEP_COMM_LIBRARY"), []
-        if not library:
-            library, modules = build(os.path.abspath(os.path.join("build", "comm")))
+        library, modules = comm_library()
         for name, path in [
                 (NAME, library), *needs(library),
                 *((os.path.join(MODULES, os.path.basename(path)), path)

@@ -25,7 +25,7 @@ except ImportError:
     print("no setuptools or no wheel here: not tested")
     sys.exit(77)
 
-CACHE = """CMAKE_CACHEFILE_DIR:INTERNAL=/elsewhere/{package}/build/comm
+CACHE = """CMAKE_CACHEFILE_DIR:INTERNAL=/elsewhere/python/lockstep/build/comm
 CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere
 CMAKE_C_COMPILER:FILEPATH=/usr/bin/cc
 CMAKE_MAKE_PROGRAM:FILEPATH=/usr/bin/make
@@ -56,11 +56,11 @@ def wheel_of(top):
     return zipfile.ZipFile(made).namelist()
 
 
-def library_of(top):
+def python_of(top):
     """The names in the wheel, but for the module in C++, which takes minutes."""
     call([sys.executable, "setup.py", "egg_info", "build_py"], top)
-    [core] = glob.glob(os.path.join(top, "build", "lib*", "lockstep", "_core.py"))
-    made = os.path.dirname(os.path.dirname(core))
+    [package] = glob.glob(os.path.join(top, "build", "lib*", "lockstep_torch"))
+    made = os.path.dirname(package)
     return [os.path.relpath(os.path.join(folder, name), made)
             for folder, _, files in os.walk(made) for name in files]
 
@@ -77,40 +77,41 @@ class Copied(unittest.TestCase):
             shutil.copy(os.path.join(ROOT, name), folder)
         top = os.path.join(folder, package)
         build = os.path.join(top, "build")
-        write(CACHE.format(package=package), build, "comm", "CMakeCache.txt")
+        write(CACHE, folder, "python", "lockstep", "build", "comm",
+              "CMakeCache.txt")
         for kind in ("lib", "lib.linux-x86_64-cpython-39",
                      f"lib.linux-{os.uname().machine}-cpython-"
                      f"{sys.version_info[0]}{sys.version_info[1]}"):
             write("gone = True\n", build, kind, "lockstep", "_gone.py")
-        for name in ("lockstep", "lockstep_torch"):
+        for name in ("lockstep_dp", "lockstep_dp_torch"):
             write("/elsewhere/setup.py\nsrc/gone.py\n", build,
                   name + ".egg-info", "SOURCES.txt")
             write("nonsense\n", build, name + ".egg-info", "PKG-INFO")
         return top
 
-    def check(self, package, pack):
+    def check(self, package, name, pack):
         top = self.copy(package)
         # What the wheel carries, of a library that has been built.
         names = pack(top)
-        self.assertIn("lockstep/_core.py", names)
+        self.assertIn(name, names)
         self.assertFalse([name for name in names if "gone" in name], names)
-        # The library itself.
+        # The library itself, which both build in the same place.
         builder = top if package.endswith("lockstep") else \
             os.path.join(top, "lockstep")
         program = (f"import sys; sys.path.insert(0, {builder!r})\n"
                    "import os, build_library as b\n"
-                   "b.configure(os.path.abspath('build/comm'), {'COMM_ONLY': True, "
-                   "'WERROR': False, 'OPENMPI': False, 'MPICH': False, "
-                   "'UCX': False})\n")
+                   "b.configure(os.path.join(b.HERE, 'build', 'comm'), "
+                   "{'COMM_ONLY': True, 'WERROR': False, 'OPENMPI': False, "
+                   "'MPICH': False, 'UCX': False})\n")
         self.assertIn("another checkout", call([sys.executable, "-c", program], top))
         self.assertNotIn("another checkout",
                          call([sys.executable, "-c", program], top))
 
     def numpy(self):
-        self.check("python/lockstep", wheel_of)
+        self.check("python/lockstep", "lockstep/_core.py", wheel_of)
 
     def torch(self):
-        self.check("python", library_of)
+        self.check("python", "lockstep_torch/buckets.py", python_of)
 
 
 if __name__ == "__main__":

@@ -35,25 +35,35 @@ class Module(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.package = os.path.join(folder.name, "lockstep_torch")
+        self.path = os.pathsep.join([folder.name, os.environ["PYTHONPATH"]])
         shutil.copytree(os.path.join(PYTHON, "src", "lockstep_torch"), self.package)
 
     def fails(self, *words):
         line = said(["-c", "import lockstep_torch as l; l.create(None, 0, 1)"],
-                    PYTHONPATH=os.path.dirname(self.package))
-        for word in ("ImportError: lockstep_torch: ", COMMAND, *words):
+                    PYTHONPATH=self.path)
+        for word in ("ImportError: lockstep_torch: ", *words):
             self.assertIn(word, line)
 
     def test_not_built(self):
-        self.fails("no module in C++ was built for Python "
+        self.fails(COMMAND, "no module in C++ was built for Python "
                    f"{sys.version_info[0]}.{sys.version_info[1]}")
 
     def test_of_another_pytorch(self):
         written('built_for = "1.13"', self.package, "_C.py")
-        self.fails(f"built for PyTorch 1.13, and PyTorch {torch.__version__}")
+        self.fails(COMMAND, f"built for PyTorch 1.13, and PyTorch {torch.__version__}")
 
     def test_does_not_load(self):
         written("nothing", self.package, "_C" + sysconfig.get_config_var("EXT_SUFFIX"))
-        self.fails(f"does not load with PyTorch {torch.__version__}")
+        self.fails(COMMAND, f"does not load with PyTorch {torch.__version__}")
+
+    def test_without_the_package_of_the_library(self):
+        self.path = os.path.dirname(self.package)
+        self.fails("the package lockstep-dp", f"{COMMAND}/lockstep")
+
+    def test_with_a_library_that_does_not_load(self):
+        os.environ["LOCKSTEP_COMM_LIBRARY"] = "/nowhere/library.so"
+        self.addCleanup(os.environ.pop, "LOCKSTEP_COMM_LIBRARY")
+        self.fails("/nowhere/library.so", f"{COMMAND}/lockstep")
 
 
 class Build(unittest.TestCase):

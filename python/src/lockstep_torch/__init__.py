@@ -39,11 +39,15 @@ _AGAIN = ("In a checkout of lockstep, type: "
 def _load() -> Any:
     """The module in C++. An ImportError says what does not fit, and what to type."""
     here = torch.__version__
-    library = os.environ.get("LOCKSTEP_COMM_LIBRARY")
     try:
-        if library:
-            import ctypes
-            ctypes.CDLL(library)  # which the module then finds loaded
+        # It loads the library, which the module then finds.
+        importlib.import_module("lockstep._library")
+    except (ModuleNotFoundError, OSError) as error:
+        raise ImportError(
+            f"lockstep_torch: the package lockstep-dp, whose library it uses, does "
+            f"not load: {error}. In a checkout of lockstep, type: "
+            "pip install --force-reinstall --no-deps ./python/lockstep") from error
+    try:
         module = importlib.import_module("._C", __name__)
     except ModuleNotFoundError as error:
         raise ImportError(
