@@ -8,8 +8,8 @@
 from typing import TYPE_CHECKING, Any
 
 from ._library import (AbortedError, ArgumentError, Error, LateError,
-                       MismatchError, PeerDeadError, StateError, StoreLike,
-                       ask as _ask)
+                       MismatchError, OutOfMemoryError, PeerDeadError,
+                       StateError, StoreLike, SystemCallError, ask as _ask)
 
 if TYPE_CHECKING:
     from ._averager import GradientAverager
@@ -23,7 +23,8 @@ ANY_TAG = -1
 
 __all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError", "Error",
            "GradientAverager", "Group", "LateError", "Message", "MismatchError",
-           "PeerDeadError", "Request", "StateError", "StoreLike", "__version__"]
+           "OutOfMemoryError", "PeerDeadError", "Request", "StateError",
+           "StoreLike", "SystemCallError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

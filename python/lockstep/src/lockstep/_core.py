@@ -18,7 +18,7 @@ from ctypes import byref, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Deque, Optional, TypeVar
 
 from . import _library
-from ._library import IN_PROGRESS, ArgumentError, Error, StateError, call
+from ._library import IN_PROGRESS, ArgumentError, Error, StateError, call_on
 
 if TYPE_CHECKING:
     from ._request import Request
@@ -204,7 +204,7 @@ class Core:
         buffer = Buffer(size)
         self.buffers.append(buffer)
         try:
-            call("ls_shared_alloc", self.opened, c_size_t(size),
+            call_on("ls_shared_alloc", self.opened, c_size_t(size),
                  byref(buffer.handle))
         except Error:
             self.buffers.remove(buffer)
@@ -241,7 +241,7 @@ class Core:
             buffer.outlive(buffer.block())
         if buffer.handle.value is None:
             self.buffers.remove(buffer)
-        _library.check(done[0])
+        _library.check(done[0], self.opened)
         if done[1] != first and buffer.block() is not None:
             raise StateError("another thread has mapped memory where the "
                              "freed buffer was: do not use the arrays of it "
@@ -282,7 +282,7 @@ class Core:
         if block is None or buffer.handle.value is None:
             return
         if buffer.mapping.value is None:
-            call("ls_shared_keep", self.handle, buffer.handle,
+            call_on("ls_shared_keep", self.handle, buffer.handle,
                  byref(buffer.mapped), byref(buffer.mapping))
         buffer.outlive(block)
 

@@ -11,7 +11,7 @@ import numpy as np
 from . import _library
 from ._counted import Counted
 from ._core import Core
-from ._library import StoreLike, call, wrap_store
+from ._library import StoreLike, call, call_on, wrap_store
 from ._messages import Messages
 from ._request import (Array, Request, at as _at, contiguous as _contiguous,
                        into as _into, op_of as _op_of, type_of as _type_of)
@@ -67,7 +67,7 @@ class Group(Counted, Messages):
     def split(self, color: int, key: int = 0) -> Optional[Group]:
         """Ranks with the same color >= 0 become a group, by (key, rank)."""
         return Core.make(
-            lambda out: call("ls_group_split", self._open, color, key, out),
+            lambda out: call_on("ls_group_split", self._open, color, key, out),
             lambda core: None if core.is_none() else Group(core))
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Group(Counted, Messages):
 
     def set_timeout(self, seconds: float) -> None:
         """How long a call may wait for others; 0 for ever."""
-        call("ls_group_set_timeout", self._open, seconds)
+        call_on("ls_group_set_timeout", self._open, seconds)
 
     def abort(self) -> None:
         """Ends all waiting on all ranks; from any thread."""
@@ -99,7 +99,7 @@ class Group(Counted, Messages):
 
     def dump(self, path: str) -> None:
         """Writes the last calls of this rank, for `lockstep doctor`."""
-        call("ls_group_dump", self._open, path.encode())
+        call_on("ls_group_dump", self._open, path.encode())
 
     def counters(self) -> dict[str, int]:
         """Collectives, messages and bytes sent so far."""

@@ -5,14 +5,36 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
 from typing import Any, NoReturn, Optional, Protocol
 
 _FILE = "liblockstep-comm.so.0.1"
 
 
 class Error(RuntimeError):
-    """A call has failed; the text is the library's sentence."""
+    """A call of the library has failed. The text is the library's sentence.
+
+    When a group has failed, the attributes say what the sentence says. An attribute
+    that is not known is None, and all are None after other errors, such as a wrong
+    argument.
+
+    Attributes:
+        rank: the rank to blame: it has died, left, aborted or is late, or is one
+            side of a mismatch.
+        other_rank: the other side of a mismatch, or the rank that gave up waiting.
+        host: name of the host of `rank`.
+        pid: process id of `rank` on that host.
+        operation: the collective that failed, such as "all_reduce". Of a mismatch,
+            the call of `rank`.
+        sequence: number of that collective, as in the sentence.
+    """
+
+    rank: Optional[int] = None
+    other_rank: Optional[int] = None
+    host: Optional[str] = None
+    pid: Optional[int] = None
+    operation: Optional[str] = None
+    sequence: Optional[int] = None
 
 
 class PeerDeadError(Error):
@@ -39,10 +61,21 @@ class ArgumentError(Error, ValueError):
     """An argument is wrong, here or on another rank."""
 
 
-OK, IN_PROGRESS, ERR_ARGUMENT, ERR_IO, ERR_TIMEOUT = 0, 1, -1, -10, -12
+class OutOfMemoryError(Error, MemoryError):
+    """Memory cannot be allocated, here or on another rank."""
+
+
+class SystemCallError(Error, OSError):
+    """Input, output or another system call has failed."""
+
+
+OK, IN_PROGRESS, ERR_ARGUMENT, ERR_IO, ERR_TIMEOUT = 0, 1, -1, -6, -12
+# As in the table of README.md. Other statuses are an Error.
 _ERRORS: dict[int, type[Error]] = {
     -1: ArgumentError, -2: ArgumentError, -3: ArgumentError,
-    -9: StateError, -11: PeerDeadError, -12: LateError, -13: MismatchError,
+    -4: OutOfMemoryError, -5: OutOfMemoryError,
+    ERR_IO: SystemCallError, -9: StateError, -10: SystemCallError,
+    -11: PeerDeadError, ERR_TIMEOUT: LateError, -13: MismatchError,
     -15: AbortedError}
 
 
@@ -82,6 +115,15 @@ class Counters(ctypes.Structure):
 
     _fields_ = [("collectives", ctypes.c_uint64), ("messages", ctypes.c_uint64),
                 ("bytes_sent", ctypes.c_uint64)]
+
+
+class Failure(ctypes.Structure):
+    """ls_failure."""
+
+    _fields_ = [("struct_size", c_size_t), ("status", c_int), ("rank", c_int),
+                ("other_rank", c_int), ("pid", c_int),
+                ("sequence", ctypes.c_uint64), ("operation", c_char_p),
+                ("host", ctypes.c_char * 64)]
 
 
 _G, _P, _N, _I, _R = c_void_p, c_void_p, c_size_t, c_int, POINTER(c_void_p)
@@ -134,6 +176,8 @@ _library.ls_group_abort.argtypes = [_G]
 _library.ls_group_abort.restype = None
 _library.ls_group_get_counters.argtypes = [_G, POINTER(Counters)]
 _library.ls_group_get_counters.restype = None
+_library.ls_group_failure.argtypes = [_G, POINTER(Failure)]
+_library.ls_group_failure.restype = ctypes.c_bool
 _library.ls_shared_peer.argtypes = [_G, _P, _I]
 _library.ls_shared_peer.restype = c_void_p
 _library.ls_free.argtypes = [c_void_p]
@@ -148,15 +192,31 @@ def call(name: str, *arguments: Any) -> int:
     return check(getattr(_library, name)(*arguments))
 
 
-def check(status: int) -> int:
+def call_on(name: str, group: c_void_p, *arguments: Any) -> int:
+    """Calls a function of a group, whose failure an error describes."""
+    return check(getattr(_library, name)(group, *arguments), group)
+
+
+def check(status: int, group: Optional[c_void_p] = None) -> int:
     if status < 0:
-        raise error_of(status)
+        raise error_of(status, group)
     return status
 
 
-def error_of(status: int) -> Error:
-    """Of the call that has just returned it."""
-    return _ERRORS.get(status, Error)(_library.ls_last_error().decode())
+def error_of(status: int, group: Optional[c_void_p] = None) -> Error:
+    """Of the call that has just returned the status, on that group."""
+    error = _ERRORS.get(status, Error)(_library.ls_last_error().decode())
+    why = Failure(struct_size=ctypes.sizeof(Failure))
+    if group is None or not _library.ls_group_failure(group, byref(why)) or \
+            why.status != status:
+        return error
+    error.rank = why.rank if why.rank >= 0 else None
+    error.other_rank = why.other_rank if why.other_rank >= 0 else None
+    error.host = why.host.decode(errors="replace") or None
+    error.pid = why.pid or None
+    error.operation = why.operation.decode() or None
+    error.sequence = why.sequence or None
+    return error
 
 
 def ask(name: str, *arguments: Any) -> Any:

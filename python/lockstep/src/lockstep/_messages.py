@@ -7,7 +7,7 @@ from ctypes import byref, c_int, c_size_t
 from typing import Any, NamedTuple, Optional
 
 from . import _library
-from ._library import call
+from ._library import call_on
 from ._request import Array, Member, Request, at, contiguous, into, type_of
 
 ANY_RANK = -1
@@ -60,7 +60,7 @@ class Messages(Member):
         it.
         """
         who, what, size = c_int(), c_int(), c_size_t()
-        if call("ls_iprobe", self._open, source, tag, byref(who), byref(what),
+        if call_on("ls_iprobe", self._open, source, tag, byref(who), byref(what),
                 byref(size)) == _library.IN_PROGRESS:
             return None
         return Message(who.value, what.value, size.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from ctypes import byref, c_int, c_void_p
 from typing import Any, Callable, Optional, Sequence
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from . import _library
 from ._core import (SLICE, Core, Flight, in_flight_at_close, test_request,
                     wait_for_request)
-from ._library import IN_PROGRESS, Error, call
+from ._library import IN_PROGRESS, Error, call, call_on
 
 _TYPES = {np.dtype(name): number for number, name in enumerate(
     ("float32", "float64", "float16", None, "int8", "uint8", "int32", "int64",
@@ -74,7 +75,7 @@ class Request:
     def __init__(self, core: Core, result: Any, kept: tuple[Any, ...]) -> None:
         self._core = core
         self._result = result
-        self._error: Optional[tuple[type[Error], str]] = None
+        self._error: Optional[Error] = None
         self._at_end: Optional[Callable[[Request], None]] = None
         # None once it is done: with it the flight ends before this does, and is
         # not one that has been dropped.
@@ -91,15 +92,15 @@ class Request:
             if not flight.ask(function, *arguments):
                 return False
             if flight.last[0] < 0 and self._error is None:
-                error = _library.error_of(flight.last[0])
-                self._error = type(error), str(error)
+                self._error = _library.error_of(flight.last[0],
+                                                self._core.handle)
             if self._error is None and self._at_end is not None:
                 self._at_end(self)
             self._at_end = None
             self._core.remove(flight)
             self._flight = None
         if self._error is not None:
-            raise self._error[0](self._error[1])
+            raise copy.copy(self._error)  # which keeps no frames
         return True
 
     def test(self) -> bool:
@@ -152,5 +153,5 @@ class Member:
         request = Request(core, result, tuple(kept))
         flight = request._flight
         assert flight is not None
-        call(name, group, *arguments, byref(flight.handle))
+        call_on(name, group, *arguments, byref(flight.handle))
         return request

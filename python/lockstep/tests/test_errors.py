@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Which exception is raised for what, and what it says about the rank to blame.
+
+Exits with 77 where there is no NumPy.
+"""
+import os
+import re
+import signal
+import socket
+import sys
+import unittest
+
+from test_group import lockstep, np, run
+
+PYTHON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+STATUS_H = os.path.join(PYTHON, "..", "..", "include", "lockstep", "status.h")
+NAMES = ("rank", "other_rank", "host", "pid", "operation", "sequence")
+BOTH = {"OutOfMemoryError": MemoryError, "SystemCallError": OSError,
+        "LateError": TimeoutError, "ArgumentError": ValueError}
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def caught(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def about(error):
+    return tuple(getattr(error, name) for name in NAMES)
+
+
+def pid_of(group, rank):
+    return int(group.allgather(np.array(os.getpid()))[rank])
+
+
+class Table(unittest.TestCase):
+    """README.md has a row for every status, as the package maps it."""
+
+    def test_every_status(self):
+        numbers = {"LS_" + name: int(number) for name, number in re.findall(
+            r"X\((ERR_\w+), (-\d+),", read(STATUS_H))}
+        listed = {}
+        for row in re.findall(r"^\| (`LS_ERR.*) \|$", read(
+                os.path.join(PYTHON, "README.md")), re.M):
+            statuses, kind, also = row.split("|")
+            for status in re.findall(r"LS_\w+", statuses):
+                listed[status] = kind.strip(" `"), also.strip(" `")
+        self.assertEqual(set(listed), set(numbers))
+        for status, (kind, also) in listed.items():
+            error = lockstep._library.error_of(numbers[status])
+            self.assertIs(type(error), getattr(lockstep, kind), status)
+            self.assertEqual(BOTH.get(kind, Exception).__name__,
+                             also or "Exception", status)
+            self.assertIsInstance(error, BOTH.get(kind, Exception))
+            self.assertIsInstance(error, RuntimeError)
+            self.assertEqual(about(error), (None,) * len(NAMES))
+
+
+class Failed(unittest.TestCase):
+    def test_dead(self):
+        def work(group):
+            pid = pid_of(group, 1)
+            if group.rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            request = group.iallreduce(np.ones(3))
+            error = caught(lockstep.PeerDeadError, request.wait)
+            number = re.search(r"#(\d+)", str(error))
+            self.assertEqual(about(error), (
+                1, None, socket.gethostname()[:63], pid, "all_reduce",
+                int(number.group(1))))
+            # It stays so, for this request and what comes later.
+            for call in (request.wait, request.test, group.barrier):
+                again = caught(lockstep.PeerDeadError, call)
+                self.assertIsNot(again, error)
+                self.assertEqual(about(again)[:4], about(error)[:4])
+        run(3, work, [0, -signal.SIGKILL, 0])
+
+    def test_late(self):
+        def work(group):
+            pid = pid_of(group, 1)
+            if group.rank == 1:
+                group.set_timeout(60)  # rank 0 gives up first
+                caught(lockstep.Error, lambda: group.recv(np.empty(1), 0))
+                return
+            error = caught(TimeoutError, group.barrier)
+            self.assertEqual((error.rank, error.pid), (1, pid))
+            self.assertIn(f"rank {error.other_rank} gave up waiting for rank 1 "
+                          f"(host {error.host}, pid {error.pid})", str(error))
+            self.assertEqual(error.operation, "barrier")
+        run(2, work, timeout=0.5)
+
+    def test_mismatch(self):
+        def work(group):
+            error = caught(lockstep.MismatchError,
+                           lambda: group.allreduce(np.ones(group.rank + 1)))
+            self.assertEqual({error.rank, error.other_rank}, {0, 1})
+            self.assertIn(f"call #{error.sequence} ", str(error))
+            self.assertIn(f"rank {error.rank} is in all_reduce of "
+                          f"{error.rank + 1} ", str(error))
+            self.assertEqual(error.operation, "all_reduce")
+        run(2, work)
+
+    def test_aborted(self):
+        def work(group):
+            if group.rank == 1:
+                group.abort()
+            error = caught(lockstep.AbortedError, group.barrier)
+            self.assertEqual(about(error)[:2], (1, None))
+            # The group is part of another one's calls, too.
+            error = caught(lockstep.AbortedError, lambda: group.split(0))
+            self.assertEqual(error.rank, 1)
+            error = caught(lockstep.AbortedError,
+                           lambda: group.shared_array(10))
+            self.assertEqual(error.rank, 1)
+            error = caught(lockstep.AbortedError, lambda: group.iprobe(0))
+            self.assertEqual(error.rank, 1)
+        run(2, work)
+
+
+class GoesOn(unittest.TestCase):
+    """Errors after which the group is as good as before."""
+
+    def work(self, group):
+        everything = (None,) * len(NAMES)
+        error = caught(OSError, lambda: group.dump("/dev/null/record"))
+        self.assertIs(type(error), lockstep.SystemCallError)
+        self.assertIn("/dev/null/record", str(error))
+        self.assertEqual(about(error), everything)
+        error = caught(MemoryError, lambda: group.shared_array(1 << 55))
+        self.assertIs(type(error), lockstep.OutOfMemoryError)
+        self.assertEqual(about(error), everything)
+        error = caught(ValueError, lambda: group.bcast(np.ones(1), root=9))
+        self.assertIs(type(error), lockstep.ArgumentError)
+        self.assertEqual(about(error), everything)
+        self.assertEqual(group.allreduce(1), group.size)
+
+    def test_two_ranks(self):
+        run(2, self.work)
+
+    def test_no_group(self):
+        error = caught(TimeoutError, lambda: lockstep.Group.open(
+            f"alone {os.getpid()}", 0, 2, timeout=0.1))
+        self.assertEqual(about(error), (None,) * len(NAMES))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
