@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ._library import (AbortedError, ArgumentError, Error, LateError,
                        MismatchError, OutOfMemoryError, PeerDeadError,
                        StateError, StoreLike, SystemCallError, ask as _ask)
+from ._types import DTypeName, ReduceOp
 
 if TYPE_CHECKING:
     from ._averager import GradientAverager
@@ -21,10 +22,10 @@ __version__: str = _ask("ls_version_string").decode()
 ANY_RANK = -1  # of a receive or a probe: whoever has sent something
 ANY_TAG = -1
 
-__all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError", "Error",
-           "GradientAverager", "Group", "LateError", "Message", "MismatchError",
-           "OutOfMemoryError", "PeerDeadError", "Request", "StateError",
-           "StoreLike", "SystemCallError", "__version__"]
+__all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError", "DTypeName",
+           "Error", "GradientAverager", "Group", "LateError", "Message",
+           "MismatchError", "OutOfMemoryError", "PeerDeadError", "ReduceOp",
+           "Request", "StateError", "StoreLike", "SystemCallError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ class _Bucket:
 
 
 class GradientAverager:
-    """Data parallelism for a backward of your own, on NumPy arrays.
+    """Data parallelism for your own backward pass, on NumPy arrays.
 
         averager = lockstep.GradientAverager(group, parameters)
         averager.broadcast(parameters)         # all begin with rank 0's
@@ -39,27 +39,40 @@ class GradientAverager:
             for name, weight in parameters.items():
                 weight -= lr * averager.gradients[name]
 
-    `gradients` are arrays in memory that the ranks of a machine share, and are
-    added up where they lie. Each travels in a bucket of at most `bucket_mb`
-    millions of bytes, from the moment the bucket's last gradient is ready; nobody
-    works in the background, but each `ready` moves on what is under way. Buckets
-    are filled in reverse order of `parameters`, of which only names, shapes and
-    types count: float16, float32 or float64. Sums of float16 are made in
-    float32 and rounded; so is the mean.
+    `gradients` are arrays in memory that the ranks of a machine share, reduced in
+    place. They are sent in buckets of at most `bucket_mb` MB, each as soon as its
+    last gradient is ready. Buckets are filled in reverse order of `parameters`.
+    No thread works in the background: each `ready` makes progress on the buckets
+    in flight. Sums and means of float16 are computed in float32 and rounded.
 
-    What a rank does wrong (a gradient that is ready twice, or not at all) is a
-    StateError on all ranks, in `finish`, that names the gradient and the rank;
-    after it the next step can go on. With unused_as_zero a gradient that is not
-    ready counts as zero. A rank calls from one thread. When a signal's handler has
-    raised in the middle of a step (Ctrl-C), no step can follow: StateError.
+    A gradient that is ready twice, or not at all, is a StateError in `finish` on
+    all ranks, which names the gradient and the rank. The next step can go on.
+    After a signal's handler has raised in the middle of a step (Ctrl-C), every
+    call is a StateError. A rank calls from one thread.
 
-    The arrays belong to the averager until `close`; those that are left are then
-    private, and zero. If the group is closed first, they stay as they are.
+    Attributes:
+        gradients: arrays by name. They belong to the averager until `close`;
+            arrays that are left are then private, and zero. If the group is
+            closed first, they stay as they are.
     """
 
     def __init__(self, group: Group, parameters: Mapping[str, Any], *,
                  bucket_mb: float = 25.0, unused_as_zero: bool = False) -> None:
-        """Collective; the ranks pass the same."""
+        """Allocate the gradients in shared memory. Collective.
+
+        Args:
+            group: the ranks. All pass the same arguments.
+            parameters: arrays by name, of float16, float32 or float64. Only
+                names, shapes and types count.
+            bucket_mb: limit of a bucket, in MB (1,000,000 bytes).
+            unused_as_zero: a gradient that is not ready counts as zero, and is
+                no error.
+
+        Raises:
+            ArgumentError: the ranks differ, a type is another, or bucket_mb is
+                not above 0; the group stays usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         self._group = group
         self._unused_as_zero = unused_as_zero
         self._flats: dict[Any, Array] = {}
@@ -129,7 +142,15 @@ class GradientAverager:
             self._views.append(flat[bucket.begin:bucket.end])
 
     def close(self) -> None:
-        """Gives the memory of the gradients back. Collective."""
+        """Free the memory of the gradients. Collective.
+
+        Arrays of it that are left are then private, and zero.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         self._halfway = True
         self.gradients = {}
         self._views = []
@@ -166,14 +187,31 @@ class GradientAverager:
         return result
 
     def broadcast(self, parameters: Mapping[str, Array]) -> None:
-        """Rank 0's arrays, in place, to all ranks. Collective."""
+        """Copy rank 0's arrays to all ranks, in place. Collective.
+
+        Args:
+            parameters: arrays by name, with the same names, shapes and types on
+                all ranks.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         for name in parameters:
             self._group.bcast(parameters[name])
 
     def begin(self, weight: float = 1.0) -> None:
-        """Begins a step with gradients that are sums over so many samples.
+        """Begin a step. Local.
 
-        With 0 no gradient of this rank need be ready, and none counts.
+        Args:
+            weight: number of samples over which this rank's gradients are sums.
+                With 0 none of its gradients need be ready, and none counts.
+
+        Raises:
+            ArgumentError: the weight is negative or not finite; finish() then
+                fails on all ranks.
+            StateError: the last step has not ended.
         """
         self._whole(lambda: self._begin(weight))
 
@@ -198,9 +236,19 @@ class GradientAverager:
         raise kind(text)
 
     def ready(self, name: str, gradient: Optional[Any] = None) -> None:
-        """The gradient of that name is final, and may travel from now on.
+        """Mark a gradient as final, so that it may be sent. In any order.
 
-        It is what `gradients[name]` has, or a copy of `gradient`. In any order.
+        Args:
+            name: name of the parameter.
+            gradient: copied into `gradients[name]`. Default: that array is
+                filled already.
+
+        Raises:
+            ArgumentError: an unknown name or another shape; finish() then fails
+                on all ranks.
+            StateError: no step has begun, or the gradient is ready already;
+                finish() then fails on all ranks.
+            Error: a rank is dead, late, or makes another call; close the group.
         """
         if self._weight is None:
             raise StateError(f"ready: '{name}' is ready on rank "
@@ -255,8 +303,17 @@ class GradientAverager:
             self._mark(name)
 
     def finish(self) -> dict[str, Array]:
-        """Waits; then `gradients`, which it returns, are the same means
-        everywhere: over all samples of all ranks. Collective."""
+        """Wait until the gradients are averages over all ranks. Collective.
+
+        Returns:
+            `gradients`: the means over all samples by name, with the same bits
+            on every rank.
+
+        Raises:
+            StateError: no step has begun, or a rank has made a mistake in this
+                step, which the sentence names; the next step can go on.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         self._whole(self._finish)
         return self.gradients
 

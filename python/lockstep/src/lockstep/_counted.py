@@ -9,6 +9,7 @@ import numpy as np
 from ._library import ArgumentError
 from ._request import (Array, Member, Request, at, contiguous, into, op_of,
                        type_of)
+from ._types import ReduceOp
 
 Counts = Union[Sequence[int], Array]
 
@@ -78,14 +79,35 @@ def _rows(data: Any, what: str) -> Array:
 class Counted(Member):
     """The part of a group whose collectives have counts, in rows.
 
-    Rows are those of the first axis: of a vector its elements. Where blocks lie
-    one behind the other, nothing is copied; displacements that are given say
-    otherwise where they begin, and blocks are then put together and apart.
+    Rows are entries of the first axis: of a vector, its elements. Blocks of rows
+    follow each other and are sent without copies, unless displacements say where
+    each begins; then they are copied.
     """
 
     def iallgatherv(self, data: Any, counts: Counts, out: Optional[Array] = None,
                     displs: Optional[Counts] = None) -> Request:
-        """`counts` and `displs` are the same on all ranks."""
+        """Start collecting the ranks' rows, in numbers that differ. Collective.
+
+        Args:
+            data: an array; its first axis are this rank's rows. Other axes and
+                the type are the same on all ranks.
+            counts: number of rows of each rank, one entry a rank; the same on
+                all ranks.
+            out: where the result goes: a writable C-contiguous array. Default:
+                a new array.
+            displs: the row of the result at which each rank's block begins; the
+                same on all ranks. Default: one block after the other.
+
+        Returns:
+            A Request. Its wait() returns an array with the rows of all ranks,
+            in the order of ranks.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = _rows(data, "allgatherv")
         blocks = _Blocks("allgatherv", self.size, counts, displs, send.shape[1:])
         recv, room = self._room("allgatherv", blocks, out, send)
@@ -111,9 +133,32 @@ class Counted(Member):
             return recv, recv
         return recv, np.empty((blocks.total, *send.shape[1:]), send.dtype)
 
-    def ireduce_scatterv(self, data: Any, counts: Counts, op: str = "sum",
+    def ireduce_scatterv(self, data: Any, counts: Counts, op: ReduceOp = "sum",
                          out: Optional[Array] = None) -> Request:
-        """`counts` are the same on all ranks."""
+        """Start combining the ranks' arrays, some rows for each. Collective.
+
+        Args:
+            data: an array of sum(counts) rows, the same shape and type on all
+                ranks.
+            counts: number of rows for each rank, one entry a rank; the same on
+                all ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            out: where the result goes: a writable C-contiguous array of
+                counts[rank] rows. It may be this rank's rows of `data`.
+                Default: a new array.
+
+        Returns:
+            A Request. Its wait() returns counts[rank] rows of the combined
+            array: those after the rows of lower ranks.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = _rows(data, "reduce_scatterv")
         blocks = _Blocks("reduce_scatterv", self.size, counts, None,
                          send.shape[1:])
@@ -128,6 +173,30 @@ class Counted(Member):
                    out: Optional[Array] = None,
                    send_displs: Optional[Counts] = None,
                    recv_displs: Optional[Counts] = None) -> Request:
+        """Start exchanging blocks of rows, in numbers that differ. Collective.
+
+        Args:
+            data: an array; blocks of its rows are for the ranks. Other axes and
+                the type are the same on all ranks.
+            send_counts: number of rows for each rank, one entry a rank.
+            recv_counts: number of rows from each rank, one entry a rank.
+            out: where the result goes: a writable C-contiguous array. Default:
+                a new array.
+            send_displs: the row of `data` at which each rank's block begins.
+                Default: one block after the other.
+            recv_displs: the row of the result at which each rank's block
+                begins. Default: one block after the other.
+
+        Returns:
+            A Request. Its wait() returns an array with recv_counts[r] rows from
+            each rank r.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         given = _rows(data, "alltoallv")
         sends = _Blocks("alltoallv", self.size, send_counts, send_displs,
                         given.shape[1:])
@@ -156,9 +225,25 @@ class Counted(Member):
     def allgatherv(self, data: Any, counts: Optional[Counts] = None,
                    out: Optional[Array] = None,
                    displs: Optional[Counts] = None) -> Array:
-        """The rows of all ranks, in their order.
+        """Collect the ranks' rows, in numbers that differ. Collective.
 
-        Without `counts`, on all ranks, they tell each other first.
+        Args:
+            data: an array; its first axis are this rank's rows. Other axes and
+                the type are the same on all ranks.
+            counts: number of rows of each rank, one entry a rank; the same on
+                all ranks. Default: a collective asks the ranks first.
+            out: where the result goes: a writable C-contiguous array. Default:
+                a new array.
+            displs: the row of the result at which each rank's block begins; the
+                same on all ranks. Default: one block after the other.
+
+        Returns:
+            An array with the rows of all ranks, in the order of ranks.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
         """
         if counts is None:
             counts = self._exchanged("ls_iall_gather",
@@ -166,9 +251,31 @@ class Counted(Member):
         result: Array = self.iallgatherv(data, counts, out, displs).wait()
         return result
 
-    def reduce_scatterv(self, data: Any, counts: Counts, op: str = "sum",
+    def reduce_scatterv(self, data: Any, counts: Counts, op: ReduceOp = "sum",
                         out: Optional[Array] = None) -> Array:
-        """Of the rows of all, the reduction of those that are this rank's."""
+        """Combine the ranks' arrays; each rank gets some rows. Collective.
+
+        Args:
+            data: an array of sum(counts) rows, the same shape and type on all
+                ranks.
+            counts: number of rows for each rank, one entry a rank; the same on
+                all ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            out: where the result goes: a writable C-contiguous array of
+                counts[rank] rows. It may be this rank's rows of `data`.
+                Default: a new array.
+
+        Returns:
+            An array of counts[rank] rows of the combined array: those after the
+            rows of lower ranks.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         result: Array = self.ireduce_scatterv(data, counts, op, out).wait()
         return result
 
@@ -177,9 +284,28 @@ class Counted(Member):
                   out: Optional[Array] = None,
                   send_displs: Optional[Counts] = None,
                   recv_displs: Optional[Counts] = None) -> Array:
-        """send_counts[r] rows go to rank r, recv_counts[r] come from it.
+        """Exchange blocks of rows, in numbers that differ. Collective.
 
-        Without `recv_counts`, on all ranks, they tell each other first.
+        Args:
+            data: an array; blocks of its rows are for the ranks. Other axes and
+                the type are the same on all ranks.
+            send_counts: number of rows for each rank, one entry a rank.
+            recv_counts: number of rows from each rank, one entry a rank.
+                Default: a collective asks the ranks first.
+            out: where the result goes: a writable C-contiguous array. Default:
+                a new array.
+            send_displs: the row of `data` at which each rank's block begins.
+                Default: one block after the other.
+            recv_displs: the row of the result at which each rank's block
+                begins. Default: one block after the other.
+
+        Returns:
+            An array with recv_counts[r] rows from each rank r.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
         """
         if recv_counts is None:
             asked = _Blocks("alltoallv", self.size, send_counts, None, ())

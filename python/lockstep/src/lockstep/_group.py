@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from ctypes import byref
-from typing import Any, Optional
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ._counted import Counted
 from ._core import Core
 from ._library import StoreLike, call, call_on, wrap_store
 from ._messages import Messages
+from ._types import DTypeName, ReduceOp
 from ._request import (Array, Request, at as _at, contiguous as _contiguous,
                        into as _into, op_of as _op_of, type_of as _type_of)
 
@@ -20,15 +21,21 @@ __all__ = ["Array", "Group", "Request"]
 
 
 class Group(Counted, Messages):
-    """Processes that work together; rank `rank` of `size`.
+    """Processes that work together; this one is rank `rank` of `size`.
 
-    All methods but those that say so are collective: every rank calls them in
-    the same order with arguments that agree. If they do not, or a rank dies or
-    is late, all get an exception that names the rank, and the group can only be
-    closed. A group belongs to one thread at a time.
+    Every rank calls collective methods in the same order with arguments that
+    agree. If they do not, or a rank dies or is late, all ranks get an exception
+    that names the rank, and the group can only be closed. Local methods, and
+    those that send and receive messages, are called by any rank. A group belongs
+    to one thread at a time.
 
-    Arrays are sent as they are, without copies, if they are C-contiguous; `out`
-    is where a result goes, and may be the array that is sent.
+    C-contiguous arrays are sent without copies.
+
+    Attributes:
+        rank: this process's rank, 0 to size - 1.
+        size: number of ranks.
+        local_rank: this process's rank among those of its machine.
+        local_size: number of ranks of this machine.
     """
 
     def __init__(self, core: Core) -> None:
@@ -36,22 +43,54 @@ class Group(Counted, Messages):
         self.local_rank: int = _library.ask("ls_group_local_rank", core.handle)
         self.local_size: int = _library.ask("ls_group_local_size", core.handle)
 
+    def __repr__(self) -> str:
+        closed = self._core.handle.value is None
+        return (f"<lockstep.Group rank {self.rank} of {self.size}"
+                f"{', closed' if closed else ''}>")
+
     # ---- making and closing ----
 
     @classmethod
     def from_env(cls) -> Group:
-        """All ranks that `lockstep run`, torchrun or mpirun has started."""
+        """Open the group of all ranks that a launcher has started. Collective.
+
+        Reads the variables of `lockstep run`, torchrun, mpirun or Slurm.
+        Without any of them the group has one rank. Waits for the other ranks
+        for LOCKSTEP_TIMEOUT seconds (default: 300).
+
+        Returns:
+            The group.
+
+        Raises:
+            LateError: a rank has not come in time.
+            Error: a variable is wrong, or a rank has died.
+        """
         return Core.make(lambda out: call("ls_group_from_env", out), cls)
 
     @classmethod
     def open(cls, name: str, rank: int, size: int,
              store: Optional[StoreLike] = None,
              timeout: Optional[float] = None) -> Group:
-        """The group of that name, called by its members only.
+        """Open the group of that name. Collective; called by its members only.
 
-        Without a store, the name must be unlike those of all other groups that
-        this user has on this machine. timeout: seconds for which ranks wait for
-        each other, now and later; 0 for ever.
+        Args:
+            name: any text. Without a store, no other group that this user has
+                open on this machine may have the name; with one, no other group
+                of that store.
+            rank: this process's rank, 0 to size - 1.
+            size: number of ranks.
+            store: where ranks find each other, as a torch TCPStore; for several
+                machines. Default: they find each other by the name on this
+                machine.
+            timeout: seconds for which ranks wait for each other, now and in
+                later calls; 0: for ever. Default: LOCKSTEP_TIMEOUT, or 300.
+
+        Returns:
+            The group.
+
+        Raises:
+            LateError: a rank has not come in time.
+            Error: ranks disagree about the size, or a rank has died.
         """
         kept = None if store is None else wrap_store(store)
         try:
@@ -65,19 +104,33 @@ class Group(Counted, Messages):
             kept.fail(error)
 
     def split(self, color: int, key: int = 0) -> Optional[Group]:
-        """Ranks with the same color >= 0 become a group, by (key, rank)."""
+        """Divide the group into groups of ranks with the same color. Collective.
+
+        Args:
+            color: 0 or more: ranks with the same color form a group. Below 0:
+                this rank joins none.
+            key: ranks of the new group are in the order of (key, old rank).
+
+        Returns:
+            The new group, or None for a color below 0. This group stays usable.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         return Core.make(
             lambda out: call_on("ls_group_split", self._open, color, key, out),
             lambda core: None if core.is_none() else Group(core))
 
     def close(self) -> None:
-        """Leaves the group. Does not wait for the others.
+        """Leave the group. Does not wait for other ranks.
 
-        Requests that are done keep their results; those still in flight have
-        none. Arrays of shared memory stay valid, with what is in them, until
-        the last of them is gone: other ranks that have some share it still.
-        Close a group that you have done with: one that is only forgotten stays
-        open, with its memory, until the process ends.
+        Requests that are done keep their results; those in flight have none.
+        Arrays of shared memory stay valid, with their contents, until the last
+        of them is gone; other ranks that have some share it still. A group that
+        is not closed stays open, with its memory, until the process ends. May
+        be called again.
         """
         self._core.close()
 
@@ -90,31 +143,88 @@ class Group(Counted, Messages):
     # ---- about it (local) ----
 
     def set_timeout(self, seconds: float) -> None:
-        """How long a call may wait for others; 0 for ever."""
+        """Set how long a call may wait for other ranks. Local.
+
+        Args:
+            seconds: the limit; 0: none. A rank that is later is a LateError.
+
+        Raises:
+            ArgumentError: `seconds` is below 0.
+        """
         call_on("ls_group_set_timeout", self._open, seconds)
 
     def abort(self) -> None:
-        """Ends all waiting on all ranks; from any thread."""
+        """End all waiting on all ranks: their calls raise AbortedError. Local.
+
+        May be called from any thread. The group can then only be closed.
+        """
         _library.ask("ls_group_abort", self._open)
 
     def dump(self, path: str) -> None:
-        """Writes the last calls of this rank, for `lockstep doctor`."""
+        """Write this rank's last calls to a file, for `lockstep doctor`. Local.
+
+        Works on a failed group, too.
+
+        Args:
+            path: file to write, as JSON.
+
+        Raises:
+            SystemCallError: the file cannot be written.
+        """
         call_on("ls_group_dump", self._open, path.encode())
 
     def counters(self) -> dict[str, int]:
-        """Collectives, messages and bytes sent so far."""
+        """Count what this rank has communicated so far. Local.
+
+        Returns:
+            A dict of "collectives", "messages" (sent by this rank) and
+            "bytes_sent".
+        """
         out = _library.Counters()
         _library.ask("ls_group_get_counters", self._open, byref(out))
-        return {name: getattr(out, name) for name, _ in out._fields_}
+        return {name: getattr(out, name) for name, *_ in out._fields_}
 
     # ---- collectives that return a Request ----
 
     def ibarrier(self) -> Request:
+        """Start a barrier and return at once. Collective.
+
+        Returns:
+            A Request. Its wait() returns None when every rank has called
+            ibarrier.
+
+        Raises:
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         return self._start("ls_ibarrier", None, ())
 
-    def iallreduce(self, data: Any, op: str = "sum",
+    def iallreduce(self, data: Any, op: ReduceOp = "sum",
                    out: Optional[Array] = None,
                    factor: Optional[float] = None) -> Request:
+        """Start combining the ranks' arrays, for every rank. Collective.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. It may be `data`. Default: a new array.
+            factor: this rank's factor: its data are multiplied by it before
+                they are summed. For floating types, with `op` "sum" only.
+
+        Returns:
+            A Request. Its wait() returns an array of the shape and type of
+            `data`, with the same bits on every rank.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = _contiguous(data)
         recv = _into(out, send.shape, send.dtype)
         if factor is not None:
@@ -126,8 +236,31 @@ class Group(Counted, Messages):
                            _at(recv), send.size, _type_of(send),
                            _op_of(op))
 
-    def ireduce(self, data: Any, op: str = "sum", root: int = 0,
+    def ireduce(self, data: Any, op: ReduceOp = "sum", root: int = 0,
                 out: Optional[Array] = None) -> Request:
+        """Start combining the ranks' arrays, for one rank. Collective.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            root: the rank that gets the result.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. It may be `data`. Other ranks ignore
+                it. Default: a new array.
+
+        Returns:
+            A Request. On the root, its wait() returns an array of the shape and
+            type of `data`; on other ranks, None.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = _contiguous(data)
         recv = _into(out, send.shape, send.dtype) if self.rank == root else None
         return self._start("ls_ireduce", recv, (send, recv), _at(send),
@@ -135,13 +268,48 @@ class Group(Counted, Messages):
                            _op_of(op), root)
 
     def ibcast(self, data: Array, root: int = 0) -> Request:
-        """Overwrites `data` on all ranks but the root."""
+        """Start copying one rank's array to all ranks, in place. Collective.
+
+        Args:
+            data: the array to send on the root, and to overwrite on other
+                ranks. It has the same shape and type on all ranks.
+            root: the rank whose array is sent.
+
+        Returns:
+            A Request. Its wait() returns `data`, which then has the root's
+            elements.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         array = _into(data, data.shape, data.dtype) if self.rank != root \
             else _contiguous(data)
         return self._start("ls_ibroadcast", array, (array,), _at(array),
                            array.size, _type_of(array), root)
 
     def iallgather(self, data: Any, out: Optional[Array] = None) -> Request:
+        """Start collecting the ranks' arrays on every rank. Collective.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. Row `rank` of it may be `data`.
+                Default: a new array.
+
+        Returns:
+            A Request. Its wait() returns an array of shape (size, *data.shape),
+            whose row r is rank r's array.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = _contiguous(data)
         recv = _into(out, (self.size, *send.shape), send.dtype)
         return self._start("ls_iall_gather", recv, (send, recv), _at(send),
@@ -149,6 +317,26 @@ class Group(Counted, Messages):
 
     def igather(self, data: Any, root: int = 0,
                 out: Optional[Array] = None) -> Request:
+        """Start collecting the ranks' arrays on one rank. Collective.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            root: the rank that gets the arrays.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. Other ranks ignore it. Default: a new
+                array.
+
+        Returns:
+            A Request. On the root, its wait() returns an array of shape (size,
+            *data.shape), whose row r is rank r's array; on other ranks, None.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = _contiguous(data)
         recv = _into(out, (self.size, *send.shape), send.dtype) \
             if self.rank == root else None
@@ -163,9 +351,33 @@ class Group(Counted, Messages):
                 f"{self.size}; the shape is {array.shape}")
         return array
 
-    def ireduce_scatter(self, data: Any, op: str = "sum",
+    def ireduce_scatter(self, data: Any, op: ReduceOp = "sum",
                         out: Optional[Array] = None,
                         factor: Optional[float] = None) -> Request:
+        """Start combining the ranks' arrays, one row for each rank. Collective.
+
+        Args:
+            data: an array of shape (size, ...), the same shape and type on all
+                ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. It may be row `rank` of `data`.
+                Default: a new array.
+            factor: this rank's factor: its data are multiplied by it before
+                they are summed. For floating types, with `op` "sum" only.
+
+        Returns:
+            A Request. Its wait() returns an array of shape data.shape[1:]: row
+            `rank` of the combined array.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = self._blocks(data, "reduce_scatter")
         recv = _into(out, send.shape[1:], send.dtype)
         if factor is not None:
@@ -178,7 +390,25 @@ class Group(Counted, Messages):
                            _op_of(op))
 
     def iscatter(self, data: Any, out: Array, root: int = 0) -> Request:
-        """Row r of the root's `data` goes to `out` of rank r."""
+        """Start giving each rank one row of the root's array. Collective.
+
+        Args:
+            data: on the root, an array of shape (size, *out.shape). Other ranks
+                ignore it and may pass None.
+            out: where this rank's row goes: a writable C-contiguous array, of
+                the same shape and type on all ranks.
+            root: the rank whose array is divided.
+
+        Returns:
+            A Request. Its wait() returns `out`, which then has row `rank` of
+            the root's array.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = self._blocks(data, "scatter") if self.rank == root else None
         recv = _into(out, out.shape if send is None else send.shape[1:],
                      out.dtype if send is None else send.dtype)
@@ -186,6 +416,24 @@ class Group(Counted, Messages):
                            _at(recv), recv.size, _type_of(recv), root)
 
     def ialltoall(self, data: Any, out: Optional[Array] = None) -> Request:
+        """Start exchanging rows: row r of each rank goes to rank r. Collective.
+
+        Args:
+            data: an array of shape (size, ...), the same shape and type on all
+                ranks. Row r is for rank r.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. Default: a new array.
+
+        Returns:
+            A Request. Its wait() returns an array of the shape and type of
+            `data`, whose row r is from rank r.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: here or in wait(), a rank is dead, late, or makes another
+                call; close the group.
+        """
         send = self._blocks(data, "alltoall")
         recv = _into(out, send.shape, send.dtype)
         return self._start("ls_iall_to_all", recv, (send, recv), _at(send),
@@ -194,59 +442,218 @@ class Group(Counted, Messages):
     # ---- the same, waited for ----
 
     def barrier(self) -> None:
-        """Returns when every rank has called it."""
+        """Wait until every rank has called this. Collective.
+
+        Raises:
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         self.ibarrier().wait()
 
-    def allreduce(self, data: Any, op: str = "sum", out: Optional[Array] = None,
+    def allreduce(self, data: Any, op: ReduceOp = "sum", out: Optional[Array] = None,
                   factor: Optional[float] = None) -> Any:
-        """The reduction over ranks, the same bits on all; of a number, one.
+        """Combine the ranks' arrays; every rank gets the result. Collective.
 
-        With a factor, each rank's own, the sum of what it multiplies.
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. It may be `data`. Default: a new array.
+            factor: this rank's factor: its data are multiplied by it before
+                they are summed. For floating types, with `op` "sum" only.
+
+        Returns:
+            An array of the shape and type of `data`, with the same bits on
+            every rank; a number if `data` is a number.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
         """
         return _as_given(data, self.iallreduce(data, op, out, factor).wait())
 
-    def reduce(self, data: Any, op: str = "sum", root: int = 0,
+    def reduce(self, data: Any, op: ReduceOp = "sum", root: int = 0,
                out: Optional[Array] = None) -> Any:
-        """The same on the root; None elsewhere."""
+        """Combine the ranks' arrays; one rank gets the result. Collective.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            root: the rank that gets the result.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. It may be `data`. Other ranks ignore
+                it. Default: a new array.
+
+        Returns:
+            On the root, an array of the shape and type of `data`, or a number
+            if `data` is a number. None on other ranks.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         return _as_given(data, self.ireduce(data, op, root, out).wait())
 
     def bcast(self, data: Array, root: int = 0) -> Array:
-        """The root's array, in `data` of every rank."""
+        """Copy one rank's array to all ranks, in place. Collective.
+
+        Args:
+            data: the array to send on the root, and to overwrite on other
+                ranks. It has the same shape and type on all ranks.
+            root: the rank whose array is sent.
+
+        Returns:
+            `data`, which has the root's elements on every rank.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         result: Array = self.ibcast(data, root).wait()
         return result
 
     def allgather(self, data: Any, out: Optional[Array] = None) -> Array:
-        """The arrays of all ranks, along a new first axis."""
+        """Collect the ranks' arrays on every rank. Collective.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. Row `rank` of it may be `data`.
+                Default: a new array.
+
+        Returns:
+            An array of shape (size, *data.shape), whose row r is rank r's
+            array.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         result: Array = self.iallgather(data, out).wait()
         return result
 
     def gather(self, data: Any, root: int = 0,
                out: Optional[Array] = None) -> Optional[Array]:
-        """The same on the root; None elsewhere."""
+        """Collect the ranks' arrays on one rank. Collective.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName. It has the same
+                shape and type on all ranks.
+            root: the rank that gets the arrays.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. Other ranks ignore it. Default: a new
+                array.
+
+        Returns:
+            On the root, an array of shape (size, *data.shape), whose row r is
+            rank r's array. None on other ranks.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         result: Optional[Array] = self.igather(data, root, out).wait()
         return result
 
-    def reduce_scatter(self, data: Any, op: str = "sum",
+    def reduce_scatter(self, data: Any, op: ReduceOp = "sum",
                        out: Optional[Array] = None,
                        factor: Optional[float] = None) -> Array:
-        """Of `size` rows on each rank, the reduction of row `rank`."""
+        """Combine the ranks' arrays; each rank gets one row. Collective.
+
+        Args:
+            data: an array of shape (size, ...), the same shape and type on all
+                ranks.
+            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
+                for integers and bools. Of bools, "sum" is "or" and "prod" is
+                "and".
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. It may be row `rank` of `data`.
+                Default: a new array.
+            factor: this rank's factor: its data are multiplied by it before
+                they are summed. For floating types, with `op` "sum" only.
+
+        Returns:
+            An array of shape data.shape[1:]: row `rank` of the combined array.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         result: Array = self.ireduce_scatter(data, op, out, factor).wait()
         return result
 
     def scatter(self, data: Any, out: Array, root: int = 0) -> Array:
-        """Row `rank` of the root's data, in `out`."""
+        """Give each rank one row of the root's array. Collective.
+
+        Args:
+            data: on the root, an array of shape (size, *out.shape). Other ranks
+                ignore it and may pass None.
+            out: where this rank's row goes: a writable C-contiguous array, of
+                the same shape and type on all ranks.
+            root: the rank whose array is divided.
+
+        Returns:
+            `out`, which has row `rank` of the root's array.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         result: Array = self.iscatter(data, out, root).wait()
         return result
 
     def alltoall(self, data: Any, out: Optional[Array] = None) -> Array:
-        """Row r goes to rank r; row r of the result is from it."""
+        """Exchange rows: row r of each rank goes to rank r. Collective.
+
+        Args:
+            data: an array of shape (size, ...), the same shape and type on all
+                ranks. Row r is for rank r.
+            out: where the result goes: a writable C-contiguous array of the
+                result's shape and type. Default: a new array.
+
+        Returns:
+            An array of the shape and type of `data`, whose row r is from rank
+            r.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         result: Array = self.ialltoall(data, out).wait()
         return result
 
     # ---- any Python objects, pickled ----
 
     def allgather_object(self, thing: Any) -> list[Any]:
-        """What each rank has. Only among processes that trust each other."""
+        """Collect a Python object of each rank on every rank. Collective.
+
+        The objects are pickled: use it among processes that trust each other.
+
+        Args:
+            thing: any object that can be pickled.
+
+        Returns:
+            A list whose entry r is a copy of rank r's object.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         mine = np.frombuffer(pickle.dumps(thing), np.uint8)
         sizes = self.allgather(np.array(mine.size, np.int64))
         padded = np.zeros(int(sizes.max()), np.uint8)
@@ -256,7 +663,23 @@ class Group(Counted, Messages):
                 for r in range(self.size)]
 
     def bcast_object(self, thing: Any = None, root: int = 0) -> Any:
-        """The root's thing."""
+        """Copy one rank's Python object to all ranks. Collective.
+
+        The object is pickled: use it among processes that trust each other.
+
+        Args:
+            thing: on the root, any object that can be pickled. Other ranks
+                ignore it.
+            root: the rank whose object is sent.
+
+        Returns:
+            A copy of the root's object.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         data = np.frombuffer(pickle.dumps(thing), np.uint8) \
             if self.rank == root else np.empty(0, np.uint8)
         size = self.bcast(np.array(data.size, np.int64), root)
@@ -266,12 +689,27 @@ class Group(Counted, Messages):
 
     # ---- memory that all ranks of the machine see ----
 
-    def shared_array(self, shape: Any, dtype: Any = np.float32) -> Array:
-        """Zeros in memory that collectives reduce in place, without copies.
+    def shared_array(self, shape: Union[int, Sequence[int]],
+                     dtype: Union[DTypeName, np.dtype[Any], type] = "float32"
+                     ) -> Array:
+        """Make an array of zeros in shared memory. Collective.
 
-        All ranks pass the same shape and type. The memory is there until
-        free_shared. If the group is closed before that, it is there for as long
-        as an array of it is, slices and arrays of peer() included.
+        The ranks of a machine share it. Collectives reduce it in place without
+        copies. The memory stays until free_shared. If the group is closed
+        first, it stays as long as an array of it is left, including slices and
+        arrays of peer().
+
+        Args:
+            shape: the shape; the same on all ranks.
+            dtype: type of the elements; the same on all ranks.
+
+        Returns:
+            This rank's array.
+
+        Raises:
+            OutOfMemoryError: a rank has no memory for it; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
         """
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
@@ -280,9 +718,19 @@ class Group(Counted, Messages):
         return array
 
     def free_shared(self, array: Array) -> None:
-        """Gives such an array back on all ranks, when what is under way there
-        is over. Arrays of it that are left, slices included, are private from
-        then on, and zero."""
+        """Free an array of shared_array on all ranks. Collective.
+
+        Waits for requests that use it. Arrays of it that are left, slices
+        included, are private from then on, and zero.
+
+        Args:
+            array: the array that shared_array has returned.
+
+        Raises:
+            ArgumentError: an argument is wrong on a rank; the group stays
+                usable.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         buffer = self._core.find(array.ctypes.data)
         if buffer is None or buffer.begin != array.ctypes.data:
             raise _library.ArgumentError(
@@ -295,8 +743,23 @@ class Group(Counted, Messages):
             self.free_shared(array)
 
     def peer(self, array: Array, rank: int) -> Optional[Array]:
-        """Rank `rank`'s array of the same shared_array; local. None if that
-        rank is on another machine. Order accesses by a barrier."""
+        """Look at another rank's part of a shared array. Local.
+
+        A barrier orders accesses of several ranks.
+
+        Args:
+            array: this rank's array of shared_array, or a C-contiguous slice of
+                it.
+            rank: the other rank.
+
+        Returns:
+            Rank `rank`'s array of the same shared_array, without a copy. None
+            if that rank is on another machine, or if `array` is not of shared
+            memory.
+
+        Raises:
+            ArgumentError: `array` is not C-contiguous, or no such rank exists.
+        """
         if not array.flags.c_contiguous:
             raise _library.ArgumentError(
                 f"peer: an array with strides {array.strides} is not possible; "

@@ -225,11 +225,32 @@ def ask(name: str, *arguments: Any) -> Any:
 
 
 class StoreLike(Protocol):
-    """Where processes leave words for each other, such as torch's TCPStore."""
+    """A store of keys and values that all processes reach, as torch's TCPStore.
 
-    def set(self, key: str, value: bytes) -> Any: ...
+    If it has torch's check(keys), the package calls that until it is true, and
+    then get(). Otherwise get() waits.
+    """
 
-    def get(self, key: str) -> bytes: ...
+    def set(self, key: str, value: bytes) -> Any:
+        """Set a key, which get() of other processes then finds.
+
+        Args:
+            key: text of less than 128 bytes, without blanks.
+            value: up to 64 KiB.
+
+        Returns:
+            Anything; it is ignored.
+        """
+
+    def get(self, key: str) -> bytes:
+        """Wait until a process has set the key.
+
+        Args:
+            key: the key.
+
+        Returns:
+            The value that was set.
+        """
 
 
 def wrap_store(store: StoreLike) -> Store:

@@ -18,7 +18,13 @@ _LONGEST = 1e-3  # seconds for which it does
 
 
 class Message(NamedTuple):
-    """What is there to be received."""
+    """A message that probe has found.
+
+    Attributes:
+        source: the rank that has sent it.
+        tag: its tag.
+        bytes: its length.
+    """
 
     source: int
     tag: int
@@ -26,38 +32,107 @@ class Message(NamedTuple):
 
 
 class Messages(Member):
-    """The part of a group that sends and receives; nothing of it is collective.
+    """The part of a group that sends and receives. Nothing of it is collective.
 
     Messages between two ranks with one tag arrive in the order in which they
-    were sent. A receive may be from ANY_RANK, and of ANY_TAG; its array must be
-    as long, and of the type, as what was sent.
+    were sent.
     """
 
     def isend(self, data: Any, to: int, tag: int = 0) -> Request:
+        """Start sending an array to a rank.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName.
+            to: the rank that receives it.
+            tag: 0 or more; the receive names the same.
+
+        Returns:
+            A Request. Its wait() returns None when `data` may be changed.
+
+        Raises:
+            ArgumentError: an argument is wrong; the group stays usable.
+            Error: here or in wait(), a rank is dead or late, or the message has
+                another length or type; close the group.
+        """
         array = contiguous(data)
         return self._start("ls_isend_tag", None, (array,), at(array), array.size,
                            type_of(array), to, tag)
 
     def irecv(self, out: Array, source: int, tag: int = 0) -> Request:
-        """Once it is done, its `source` and `tag` are those of the message."""
+        """Start receiving an array from a rank.
+
+        Args:
+            out: where the message goes: a writable C-contiguous array of the
+                length and type that was sent.
+            source: the rank that sends it, or ANY_RANK.
+            tag: the tag of the message, or ANY_TAG.
+
+        Returns:
+            A Request. Its wait() returns `out`; its `source` and `tag` then say
+            which message it was.
+
+        Raises:
+            ArgumentError: an argument is wrong; the group stays usable.
+            Error: here or in wait(), a rank is dead or late, or the message has
+                another length or type; close the group.
+        """
         array = into(out, out.shape, out.dtype)
         request = self._start("ls_irecv_tag", array, (array,), at(array),
                               array.size, type_of(array), source, tag)
         return request.then(Request.find_sender)
 
     def send(self, data: Any, to: int, tag: int = 0) -> None:
+        """Send an array to a rank, and wait until `data` may be changed.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName.
+            to: the rank that receives it.
+            tag: 0 or more; the receive names the same.
+
+        Raises:
+            ArgumentError: an argument is wrong; the group stays usable.
+            Error: a rank is dead or late, or the message has another length or
+                type; close the group.
+        """
         self.isend(data, to, tag).wait()
 
     def recv(self, out: Array, source: int, tag: int = 0) -> Array:
+        """Receive an array from a rank.
+
+        Args:
+            out: where the message goes: a writable C-contiguous array of the
+                length and type that was sent.
+            source: the rank that sends it, or ANY_RANK.
+            tag: the tag of the message, or ANY_TAG.
+
+        Returns:
+            `out`, which has the message.
+
+        Raises:
+            ArgumentError: an argument is wrong; the group stays usable.
+            Error: a rank is dead or late, or the message has another length or
+                type; close the group.
+        """
         result: Array = self.irecv(out, source, tag).wait()
         return result
 
     def iprobe(self, source: int = ANY_RANK,
                tag: int = ANY_TAG) -> Optional[Message]:
-        """A message that no receive has been started for, or None.
+        """Look for a message that no receive has been started for. Returns at once.
 
-        It is not received: the next receive from its source with its tag gets
+        The message stays: the next receive from its source with its tag gets
         it.
+
+        Args:
+            source: the rank that sends it, or ANY_RANK.
+            tag: the tag of the message, or ANY_TAG.
+
+        Returns:
+            A Message (source, tag, bytes), or None if none has come.
+
+        Raises:
+            ArgumentError: no such rank, or a wrong tag.
+            Error: the group has failed; close it.
         """
         who, what, size = c_int(), c_int(), c_size_t()
         if call_on("ls_iprobe", self._open, source, tag, byref(who), byref(what),
@@ -66,7 +141,22 @@ class Messages(Member):
         return Message(who.value, what.value, size.value)
 
     def probe(self, source: int = ANY_RANK, tag: int = ANY_TAG) -> Message:
-        """The same, waited for. Ctrl-C ends the waiting."""
+        """Wait for a message that no receive has been started for.
+
+        The message stays: the next receive from its source with its tag gets
+        it. Ctrl-C ends the waiting.
+
+        Args:
+            source: the rank that sends it, or ANY_RANK.
+            tag: the tag of the message, or ANY_TAG.
+
+        Returns:
+            A Message (source, tag, bytes).
+
+        Raises:
+            ArgumentError: no such rank, or a wrong tag.
+            Error: the group has failed; close it.
+        """
         looks = 0
         while True:
             found = self.iprobe(source, tag)

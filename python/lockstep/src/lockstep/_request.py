@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from ctypes import byref, c_int, c_void_p
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,12 @@ from . import _library
 from ._core import (SLICE, Core, Flight, in_flight_at_close, test_request,
                     wait_for_request)
 from ._library import IN_PROGRESS, Error, call, call_on
+from ._types import DTypeName, ReduceOp
 
-_TYPES = {np.dtype(name): number for number, name in enumerate(
-    ("float32", "float64", "float16", None, "int8", "uint8", "int32", "int64",
-     "bool")) if name is not None}
-_OPS = ("sum", "avg", "min", "max", "prod", "band", "bor", "bxor")
+_NUMBERS = (0, 1, 2, 4, 5, 6, 7, 8)  # of ls_dtype; NumPy has no bfloat16, 3
+_TYPES = {np.dtype(name): number
+          for name, number in zip(get_args(DTypeName), _NUMBERS)}
+_OPS: tuple[str, ...] = get_args(ReduceOp)
 
 Array = NDArray[Any]
 
@@ -59,14 +60,17 @@ def into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 class Request:
-    """Something under way; wait() returns its result.
+    """A call in flight; wait() returns its result.
 
-    The group keeps the arrays that it reads and writes until it is done, also
-    if the Request is dropped; they must be left alone until then. A later call
-    of the group frees what has been dropped and is done. When the group is
-    closed, a Request that is done keeps its result, and one that is still in
-    flight has none: its wait() and test() raise a StateError. Of a receive that
-    is done, `source` is the rank that has sent the message, and `tag` its tag.
+    The group keeps the arrays of a Request until it is done, also if the Request
+    is dropped. Leave them alone until then. A later call of the group frees
+    Requests that are dropped and done. When the group is closed, a Request that
+    is done keeps its result, and one in flight has none: its wait() and test()
+    raise a StateError.
+
+    Attributes:
+        source: the rank that has sent the message, of a receive that is done.
+        tag: the tag of that message.
     """
 
     source: Optional[int] = None
@@ -104,19 +108,41 @@ class Request:
         return True
 
     def test(self) -> bool:
-        """Moves it on; True once it is done."""
+        """Make progress without waiting.
+
+        Returns:
+            True once the request is done.
+
+        Raises:
+            StateError: the group was closed while the request was in flight.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         return self._ask(test_request)
 
     def wait(self) -> Any:
-        """Returns the result once it is there. Ctrl-C ends the waiting."""
+        """Wait until the request is done. Ctrl-C ends the waiting; it may be repeated.
+
+        Returns:
+            The result of the call that made the request, such as an array; None
+            if it has none.
+
+        Raises:
+            StateError: the group was closed while the request was in flight.
+            Error: a rank is dead, late, or makes another call; close the group.
+        """
         while not self._ask(wait_for_request, SLICE):
             pass  # where Python runs the handlers of signals
         return self._result
 
     def then(self, work: Callable[[Request], None]) -> Request:
-        """Has `work` called with it once it is done, before wait() returns.
+        """Have a function called once the request is done, before wait() returns.
 
-        `work` must not keep the Request: nobody would see that it is dropped.
+        Args:
+            work: the function; its argument is the request. It must not keep
+                it: nobody would see that it is dropped.
+
+        Returns:
+            This request.
         """
         self._at_end = work
         return self
