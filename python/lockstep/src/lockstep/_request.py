@@ -27,14 +27,14 @@ def type_of(array: Array) -> int:
     if array.dtype not in _TYPES:
         names = ", ".join(str(dtype) for dtype in _TYPES)
         raise _library.ArgumentError(
-            f"arrays of {array.dtype} do not travel; those of {names} do")
+            f"arrays of {array.dtype} cannot be sent; use one of {names}")
     return _TYPES[array.dtype]
 
 
 def op_of(op: str) -> int:
     if op not in _OPS:
         raise _library.ArgumentError(
-            f'"{op}" is no reduction; {", ".join(_OPS)} are')
+            f"unknown reduction '{op}'; use one of {', '.join(_OPS)}")
     return _OPS.index(op)
 
 
