@@ -59,7 +59,7 @@ class Usage(FailureTest):
         self.fails(2, "-n", "train", "cifar100", "-n", "-2")
 
     def test_unknown_model(self):
-        self.fails(2, "cifar100", "train", "cifar10")
+        self.fails(2, "lockstep train images --data PATH", "train", "cifar10")
 
 
 class Recipe(FailureTest):
