@@ -215,6 +215,12 @@ int lsi_ssh_serve(void)
     sigdelset(&set, SIGPIPE);
     a.signals = signalfd(-1, &set, SFD_CLOEXEC);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    /*
+     * Where a program on this host stands in for ssh, this process inherits
+     * the signal that ends ssh with the front. Killed while it ends others, it
+     * would leave what has a session of its own. The end of its input ends it.
+     */
+    prctl(PR_SET_PDEATHSIG, 0);
     say_hello();
     const ls_status status = serve(&a, &exit_status);
     if (status != LS_OK)

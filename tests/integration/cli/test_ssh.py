@@ -1,7 +1,9 @@
 """lockstep run --hosts, with a shell in place of ssh: all hosts are this one."""
 
 import os
+import select
 import signal
+import subprocess
 import tempfile
 import unittest
 
@@ -144,6 +146,23 @@ class Ends(OverSsh):
         process.kill()
         self.assertTrue(wait_until(lambda: not processes(self.mark)),
                         processes(self.mark))
+
+    def test_the_end_of_its_input_ends_an_agent(self):
+        """The death of its parent does not: processes would stay that it is
+        about to end."""
+        parent = subprocess.Popen(
+            ("sh", "-c", 'exec 3<&0; setpriv --pdeathsig KILL "$0" run '
+             '--on-host <&3 & echo $!; wait', LOCKSTEP), env=self.env,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with parent:
+            agent = int(parent.stdout.readline())
+            self.assertIn(b"lockstep", parent.stdout.readline())
+            parent.kill()
+            parent.wait()
+            ended, _, _ = select.select([parent.stdout], [], [], 0.5)
+            self.assertEqual(ended, [])
+            parent.stdin.close()
+            self.assertTrue(wait_until(lambda: not is_running(agent)))
 
     def test_what_stands_on_a_host_is_killed(self):
         """The launcher there, what ssh has started, and ssh itself."""
