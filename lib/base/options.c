@@ -283,7 +283,7 @@ static bool is_typed(const lsi_option_word *word, const char *argument,
                      size_t length)
 {
     const char *const typed = word->typed;
-    if (typed[1] != '-' || length < 2)
+    if (strncmp(typed, "--", 2) != 0 || length < 2)
         return strncmp(typed, argument, length) == 0 && typed[length] == '\0';
     for (size_t i = 0; i < length; i++)
         if (typed[i] != lsi_name_letter(argument[i]))
