@@ -147,7 +147,7 @@ typedef struct sum {
     double value, size;
 } sum;
 
-static void add_term(sum *s, double a, double b)
+UNSANITIZED static void add_term(sum *s, double a, double b)
 {
     s->value += a * b;
     s->size += fabs(a * b);
@@ -159,8 +159,8 @@ static void add_term(sum *s, double a, double b)
  */
 typedef enum target { OUTPUT, INPUT, WEIGHT } target;
 
-static void for_taps(const conv *c, target what, sum *out, size_t at_out,
-                     const int64_t p[4])
+UNSANITIZED static void for_taps(const conv *c, target what, sum *out,
+                                 size_t at_out, const int64_t p[4])
 {
     const lsi_conv2d_shape *s = &c->s;
     const int64_t depth = s->c / s->groups;
@@ -186,7 +186,7 @@ static void for_taps(const conv *c, target what, sum *out, size_t at_out,
         }
 }
 
-static sum *expected(const conv *c, target what, size_t n)
+UNSANITIZED static sum *expected(const conv *c, target what, size_t n)
 {
     sum *out = guarded(n * sizeof(sum), 0);
     for (size_t i = 0; i < n; i++)

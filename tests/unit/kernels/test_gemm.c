@@ -50,8 +50,9 @@ static product make_product(const lsi_gemm_shape *g, bool bias, bool whole)
     return p;
 }
 
-static double element(const void *x, ls_dtype dtype, int64_t leading,
-                      bool transposed, int64_t row, int64_t column)
+UNSANITIZED static double element(const void *x, ls_dtype dtype,
+                                  int64_t leading, bool transposed, int64_t row,
+                                  int64_t column)
 {
     const int64_t at =
         transposed ? column * leading + row : row * leading + column;
@@ -60,17 +61,27 @@ static double element(const void *x, ls_dtype dtype, int64_t leading,
                            : (double)get_number(x, dtype, (size_t)at);
 }
 
-static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
+/* The product of a row and a column; *size is the sum of absolute values. */
+UNSANITIZED static double dot(const product *p, int64_t i, int64_t j,
+                              double *size)
 {
     const lsi_gemm_shape *g = &p->g;
-    double want = 0, size = 0;
+    double sum = 0;
+    *size = 0;
     for (int64_t k = 0; k < g->k; k++) {
         const double term =
             element(p->a, g->ab_dtype, g->lda, g->a_transposed, i, k) *
             element(p->b, g->ab_dtype, g->ldb, g->b_transposed, k, j);
-        want += term;
-        size += fabs(term);
+        sum += term;
+        *size += fabs(term);
     }
+    return sum;
+}
+
+static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
+{
+    const lsi_gemm_shape *g = &p->g;
+    double size, want = dot(p, i, j, &size);
     double bound = ((double)g->k + 2) * size * HALF_ULP;
     const double bias = p->bias ? p->bias_values[j] : 0.0;
     const double old =
