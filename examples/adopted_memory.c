@@ -211,7 +211,9 @@ int main(int argc, char **argv)
     adopt(params, w, grad);
     check(ls_params_allocate(params, group, 0));
     check(ls_ddp_new(&ddp, group, params, &how));
-    check(ls_sgd_new(&sgd, params, (ls_sgd_options){.lr = LR}));
+    check(ls_optimizer_new(
+        &sgd, params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = LR}}));
 
     train(group, ddp, sgd, w, grad);
     const double part = compare(w);

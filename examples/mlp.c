@@ -125,7 +125,8 @@ int main(void)
     const ls_ddp_options how = ls_ddp_defaults();
     check(ls_ddp_new(&ddp, group, m.params, &how));
     const ls_sgd_options options = {.lr = 0.05, .momentum = 0.9};
-    check(ls_sgd_new(&sgd, m.params, options));
+    check(ls_optimizer_new(&sgd, m.params,
+                           &(ls_optimizer_spec){.sgd = &options}));
     check(ls_tape_new(&tape));
 
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {

@@ -74,9 +74,10 @@ static void build(trainer *t, const ls_dataset *signals)
     check(ls_linear_layer_init(&t->last, t->params, "last", 64, SHAPES, true));
     check(ls_params_allocate(t->params, t->group, 1));
     check(ls_ddp_new(&t->ddp, t->group, t->params, &how));
-    ls_adamw_options adamw = ls_adamw_defaults();
+    ls_adamw_options adamw = LS_ADAMW_OPTIONS_INIT;
     adamw.lr = 0.01;
-    check(ls_adamw_new(&t->adamw, t->params, adamw));
+    check(ls_optimizer_new(&t->adamw, t->params,
+                           &(ls_optimizer_spec){.adamw = &adamw}));
     check(ls_tape_new(&t->tape));
     check(ls_loader_new(&t->loader, signals, &ahead));
 }

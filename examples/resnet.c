@@ -91,7 +91,7 @@ static void make(training *t, int64_t classes, const char *strategy)
     check(ls_image_net_new(&t->net, t->group, &net));
     t->params = ls_image_net_params(t->net);
     check(ls_ddp_new(&t->ddp, t->group, t->params, &how));
-    check(ls_adamw_new(&t->adamw, t->params, ls_adamw_defaults()));
+    check(ls_optimizer_new(&t->adamw, t->params, NULL));
     check(ls_ema_start(t->adamw, 0.999));
     check(ls_tape_new(&t->tape));
 }

@@ -13,6 +13,17 @@ extern "C" {
 
 typedef struct ls_optimizer ls_optimizer;
 
+/*
+ * Options of each kind. A program that passes NULL gets LS_..._OPTIONS_INIT, as
+ * does one that begins with it:
+ *
+ *     ls_adamw_options adamw = LS_ADAMW_OPTIONS_INIT;
+ *     adamw.weight_decay = 0.1;
+ *
+ * In a struct that begins with zeros, lr and eps of 0 mean these defaults. The
+ * other members of 0 mean 0: no momentum, no decay, no average.
+ */
+
 /* ---- stochastic gradient descent ----------------------------------------- */
 
 /*
@@ -20,17 +31,17 @@ typedef struct ls_optimizer ls_optimizer;
  * (Sutskever et al., ICML 2013, in the form without dampening.)
  */
 typedef struct ls_sgd_options {
-    double lr;           /* > 0 */
+    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    double lr;           /* > 0; 0: 0.01 */
     double momentum;     /* 0 <= momentum < 1; 0 keeps no state */
     double weight_decay; /* >= 0 */
 } ls_sgd_options;
 
-/*
- * An optimizer for every trained parameter of an allocated set, which must
- * outlive it. Local. On success *out is the caller's.
- */
-LS_API ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
-                            ls_sgd_options options);
+/* lr 0.01, momentum 0.5, no weight decay. */
+#define LS_SGD_OPTIONS_INIT                                                    \
+    {                                                                          \
+        sizeof(ls_sgd_options), 0.01, 0.5, 0                                   \
+    }
 
 /* ---- AdamW --------------------------------------------------------------- */
 
@@ -55,20 +66,22 @@ typedef enum ls_adamw_order {
     LS_ADAMW_DECAY_LAST
 } ls_adamw_order;
 
+/* Two numbers of state for each parameter. */
 typedef struct ls_adamw_options {
-    double lr;           /* > 0 */
+    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    double lr;           /* > 0; 0: 1e-3 */
     double beta1, beta2; /* 0 <= beta < 1 */
-    double eps;          /* > 0 */
+    double eps;          /* > 0; 0: 1e-8 */
     double weight_decay; /* >= 0 */
     ls_adamw_order order;
 } ls_adamw_options;
 
 /* lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight_decay 0.01, decay first. */
-LS_API ls_adamw_options ls_adamw_defaults(void);
-
-/* As ls_sgd_new. Two numbers of state for each parameter. */
-LS_API ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
-                              ls_adamw_options options);
+#define LS_ADAMW_OPTIONS_INIT                                                  \
+    {                                                                          \
+        sizeof(ls_adamw_options), 1e-3, 0.9, 0.999, 1e-8, 0.01,                \
+            LS_ADAMW_DECAY_FIRST                                               \
+    }
 
 /* ---- Lion ---------------------------------------------------------------- */
 
@@ -81,52 +94,68 @@ LS_API ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
  *     m = beta2 * m + (1 - beta2) * g
  *
  * Every step moves each weight by lr, whatever the size of the gradient: lr is
- * usually a third to a tenth of AdamW's, and weight_decay that much larger.
+ * usually a third to a tenth of AdamW's, and weight_decay that much larger. One
+ * number of state for each parameter.
  */
 typedef struct ls_lion_options {
-    double lr;           /* > 0 */
+    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    double lr;           /* > 0; 0: 1e-4 */
     double beta1, beta2; /* 0 <= beta < 1 */
     double weight_decay; /* >= 0 */
 } ls_lion_options;
 
 /* lr 1e-4, betas 0.9 and 0.99, weight_decay 0.1. */
-LS_API ls_lion_options ls_lion_defaults(void);
+#define LS_LION_OPTIONS_INIT                                                   \
+    {                                                                          \
+        sizeof(ls_lion_options), 1e-4, 0.9, 0.99, 0.1                          \
+    }
 
-/* As ls_sgd_new. One number of state for each parameter. */
-LS_API ls_status ls_lion_new(ls_optimizer **out, ls_params *params,
-                             ls_lion_options options);
+/* ---- optimizers and their parameter groups ------------------------------- */
 
-/* ---- parameter groups ---------------------------------------------------- */
+typedef enum ls_optimizer_kind {
+    LS_OPTIMIZER_DEFAULT, /* see ls_optimizer_spec */
+    LS_OPTIMIZER_SGD,
+    LS_OPTIMIZER_ADAMW,
+    LS_OPTIMIZER_LION
+} ls_optimizer_kind;
+
+/* A group of parameters and how an optimizer steps them. */
+typedef struct ls_optimizer_spec {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    /*
+     * LS_OPTIMIZER_DEFAULT: the kind whose options are given; without options
+     * AdamW, or the kind of the optimizer that the group is added to.
+     */
+    ls_optimizer_kind kind;
+    /* Options of that kind, copied. NULL: its defaults, and for other kinds. */
+    const ls_sgd_options *sgd;
+    const ls_adamw_options *adamw;
+    const ls_lion_options *lion;
+    /* n trained parameters of the set; NULL: all of them. */
+    ls_tensor *const *tensors;
+    size_t n;
+} ls_optimizer_spec;
 
 /*
- * An optimizer that begins with one group: these n trained parameters of the
- * set (NULL: all). The others stay as they are until a group takes them.
+ * An optimizer with one group, for parameters of an allocated set, which must
+ * outlive it. Parameters outside of all groups stay as they are. NULL for the
+ * spec: AdamW for every trained parameter. Local. On success *out is the
+ * caller's.
+ *
+ *     const ls_sgd_options sgd = {.lr = 0.1, .momentum = 0.9};
+ *     ls_optimizer_new(&optimizer, params, &(ls_optimizer_spec){.sgd = &sgd});
  */
-LS_API ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
-                                 ls_tensor *const *group, size_t n,
-                                 ls_sgd_options options);
-LS_API ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
-                                   ls_tensor *const *group, size_t n,
-                                   ls_adamw_options options);
-LS_API ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
-                                  ls_tensor *const *group, size_t n,
-                                  ls_lion_options options);
+LS_API ls_status ls_optimizer_new(ls_optimizer **out, ls_params *params,
+                                  const ls_optimizer_spec *spec);
 
 /*
- * Adds a group with options of its own, at any time between steps. Its state
- * and its t start from zero. A parameter that is in a group already is
- * LS_ERR_ARGUMENT and named, as is an optimizer of another kind. After an
- * error the optimizer is unchanged.
+ * Adds a group with its own options, at any time between steps. Its state and
+ * its t start from zero. A parameter that is in a group already is
+ * LS_ERR_ARGUMENT and named, as is a spec of another kind than the
+ * optimizer's. After an error the optimizer is unchanged.
  */
-LS_API ls_status ls_sgd_add_group(ls_optimizer *optimizer,
-                                  ls_tensor *const *group, size_t n,
-                                  ls_sgd_options options);
-LS_API ls_status ls_adamw_add_group(ls_optimizer *optimizer,
-                                    ls_tensor *const *group, size_t n,
-                                    ls_adamw_options options);
-LS_API ls_status ls_lion_add_group(ls_optimizer *optimizer,
-                                   ls_tensor *const *group, size_t n,
-                                   ls_lion_options options);
+LS_API ls_status ls_optimizer_add_group(ls_optimizer *optimizer,
+                                        const ls_optimizer_spec *spec);
 
 /* How many groups there are; they are numbered from 0. */
 LS_API size_t ls_optimizer_groups(const ls_optimizer *optimizer);

@@ -10,14 +10,14 @@
 
 static const char decay_name[] = "--weight-decay";
 
-static double lr_of(const lsi_recipe *recipe, const lsi_optimizer_kind *kind)
+static double lr_of(const lsi_recipe *recipe, const lsi_optimizer_row *kind)
 {
     return recipe->lr > 0 ? recipe->lr : lsi_optimizer_usual_lr(kind);
 }
 
 /* The flags, with what is usual where nothing was said. */
 static lsi_optimizer_flags flags_of(const lsi_recipe *recipe,
-                                    const lsi_optimizer_kind *kind)
+                                    const lsi_optimizer_row *kind)
 {
     lsi_optimizer_flags flags = recipe->flags;
     if (flags.weight_decay < 0 && kind != NULL)
@@ -40,8 +40,7 @@ static ls_lr_kind kind_of(const lsi_recipe *recipe)
 
 int lsi_recipe_moments(const lsi_recipe *recipe)
 {
-    const lsi_optimizer_kind *const kind =
-        lsi_optimizer_find(recipe->optimizer);
+    const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
     if (kind == NULL)
         return 0;
     return (recipe->ema > 0) + lsi_optimizer_flags_states(
@@ -50,8 +49,7 @@ int lsi_recipe_moments(const lsi_recipe *recipe)
 
 ls_status lsi_recipe_check(const lsi_recipe *recipe)
 {
-    const lsi_optimizer_kind *const kind =
-        lsi_optimizer_find(recipe->optimizer);
+    const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
     if (kind == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "unknown optimizer \"%s\"",
                         recipe->optimizer);
@@ -89,8 +87,7 @@ static void describe_flags(const lsi_optimizer_flags *flags,
 void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
                          lsi_run_config *config)
 {
-    const lsi_optimizer_kind *const kind =
-        lsi_optimizer_find(recipe->optimizer);
+    const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
     const lsi_optimizer_flags flags = flags_of(recipe, kind);
     lsi_run_config_text(config, "--optimizer", recipe->optimizer);
     const size_t lr = config->n;
@@ -119,8 +116,7 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
 
 ls_status lsi_recipe_settle(lsi_recipe *recipe, const lsi_run_config *config)
 {
-    const lsi_optimizer_kind *const kind =
-        lsi_optimizer_find(recipe->optimizer);
+    const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
     if (kind != NULL)
         recipe->lr = lr_of(recipe, kind);
     if (recipe->flags.weight_decay >= 0)
@@ -141,8 +137,7 @@ static ls_status fill(lsi_stepper *stepper, ls_params *params,
                       const lsi_recipe *recipe, int64_t total_steps)
 {
     LS_TRY(lsi_recipe_check(recipe));
-    const lsi_optimizer_kind *const kind =
-        lsi_optimizer_find(recipe->optimizer);
+    const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
     const double lr = lr_of(recipe, kind);
     stepper->schedule = (ls_lr_schedule){.kind = kind_of(recipe),
                                          .max_lr = lr,

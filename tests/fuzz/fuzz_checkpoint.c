@@ -30,7 +30,7 @@ static void make_model(void)
     fuzz_demand(ls_params_add_buffer(params, "b", 1, shape, ones, &tensor) ==
                 LS_OK);
     fuzz_demand(ls_params_allocate(params, NULL, 1) == LS_OK);
-    fuzz_demand(ls_adamw_new(&optimizer, params, ls_adamw_defaults()) == LS_OK);
+    fuzz_demand(ls_optimizer_new(&optimizer, params, NULL) == LS_OK);
 }
 
 static void free_model(void)

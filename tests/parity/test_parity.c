@@ -216,14 +216,15 @@ static void check_adamw(const char *name, ls_adamw_order order)
     ls_params *params = NULL;
     ls_tensor *p = NULL;
     ls_optimizer *optimizer = NULL;
-    ls_adamw_options options = ls_adamw_defaults();
+    ls_adamw_options options = LS_ADAMW_OPTIONS_INIT;
     options.lr = options.weight_decay = 0.1;
     options.order = order;
     assert_ok(ls_params_new(&params));
     assert_ok(ls_params_add(params, "p", 1, &n, (ls_init){0}, &p));
     assert_ok(ls_params_allocate(params, NULL, 0));
     fill(p, 1, 1.0F);
-    assert_ok(ls_adamw_new(&optimizer, params, options));
+    assert_ok(ls_optimizer_new(&optimizer, params,
+                               &(ls_optimizer_spec){.adamw = &options}));
     ls_params_finish_grad(params);
     for (uint64_t step = 0; step < 10; step++) {
         fill(ls_grad(p), 10 + step, 1.0F);

@@ -10,6 +10,7 @@
 
 #include "array/compute/optimizers.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/optim/optimizer.h"
 
 static lsi_adamw numbers_of(const lsi_optimizer_update *u)
@@ -66,20 +67,26 @@ static void read(void *options, double lr, const lsi_optimizer_flags *flags)
         .order = last ? LS_ADAMW_DECAY_LAST : LS_ADAMW_DECAY_FIRST};
 }
 
-const lsi_optimizer_kind lsi_optimizer_adamw = {
+static ls_status copy(void *options, double *lr, const void *given)
+{
+    static const ls_adamw_options usual = LS_ADAMW_OPTIONS_INIT;
+    ls_adamw_options *const o = options;
+    LS_TRY(LSI_STRUCT_READ(o, given != NULL ? given : &usual, ls_adamw_options,
+                           order));
+    if (o->lr == 0)
+        o->lr = usual.lr;
+    if (o->eps == 0)
+        o->eps = usual.eps;
+    *lr = o->lr;
+    return LS_OK;
+}
+
+const lsi_optimizer_row lsi_optimizer_adamw = {
     .name = "adamw",
     .options_bytes = sizeof(ls_adamw_options),
     .state_names = {"exp_avg", "exp_avg_sq"},
     .check = check,
     .update = update,
     .read = read,
+    .copy = copy,
 };
-
-ls_adamw_options ls_adamw_defaults(void)
-{
-    ls_adamw_options options;
-    lsi_optimizer_usual_options(&lsi_optimizer_adamw, &options);
-    return options;
-}
-
-LSI_OPTIMIZER_FUNCTIONS(adamw) /* ls_adamw_new, _new_with, _add_group */

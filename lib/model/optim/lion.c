@@ -6,6 +6,7 @@
 
 #include "array/compute/optimizers.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/optim/optimizer.h"
 
 static void update(const lsi_optimizer_update *u)
@@ -31,24 +32,31 @@ static ls_status check(const void *options)
 
 static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
-    *(ls_lion_options *)options = (ls_lion_options){
-        lr, flags->lion_beta1, flags->lion_beta2, flags->weight_decay};
+    *(ls_lion_options *)options =
+        (ls_lion_options){.lr = lr,
+                          .beta1 = flags->lion_beta1,
+                          .beta2 = flags->lion_beta2,
+                          .weight_decay = flags->weight_decay};
 }
 
-const lsi_optimizer_kind lsi_optimizer_lion = {
+static ls_status copy(void *options, double *lr, const void *given)
+{
+    static const ls_lion_options usual = LS_LION_OPTIONS_INIT;
+    ls_lion_options *const o = options;
+    LS_TRY(LSI_STRUCT_READ(o, given != NULL ? given : &usual, ls_lion_options,
+                           weight_decay));
+    if (o->lr == 0)
+        o->lr = usual.lr;
+    *lr = o->lr;
+    return LS_OK;
+}
+
+const lsi_optimizer_row lsi_optimizer_lion = {
     .name = "lion",
     .options_bytes = sizeof(ls_lion_options),
     .state_names = {"exp_avg"},
     .check = check,
     .update = update,
     .read = read,
+    .copy = copy,
 };
-
-ls_lion_options ls_lion_defaults(void)
-{
-    ls_lion_options options;
-    lsi_optimizer_usual_options(&lsi_optimizer_lion, &options);
-    return options;
-}
-
-LSI_OPTIMIZER_FUNCTIONS(lion) /* ls_lion_new, _new_with, _add_group */

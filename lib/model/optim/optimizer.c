@@ -17,7 +17,7 @@
 #include "observe/span_file.h"
 #include "observe/spans.h"
 
-static const lsi_optimizer_kind *const kinds[] = {
+static const lsi_optimizer_row *const kinds[] = {
 #define X(name, ...) &lsi_optimizer_##name,
     LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
@@ -44,13 +44,13 @@ enum {
     GRAIN = 1 << 14  /* elements worth a thread */
 };
 
-const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n)
+const lsi_optimizer_row *const *lsi_optimizer_kinds(size_t *n)
 {
     *n = KINDS;
     return kinds;
 }
 
-const lsi_optimizer_kind *lsi_optimizer_find(const char *name)
+const lsi_optimizer_row *lsi_optimizer_find(const char *name)
 {
     for (size_t i = 0; i < KINDS; i++)
         if (strcmp(kinds[i]->name, name) == 0)
@@ -58,7 +58,7 @@ const lsi_optimizer_kind *lsi_optimizer_find(const char *name)
     return NULL;
 }
 
-static size_t index_of(const lsi_optimizer_kind *kind)
+static size_t index_of(const lsi_optimizer_row *kind)
 {
     size_t i = 0;
     while (kinds[i] != kind)
@@ -66,17 +66,17 @@ static size_t index_of(const lsi_optimizer_kind *kind)
     return i;
 }
 
-double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind)
+double lsi_optimizer_usual_lr(const lsi_optimizer_row *kind)
 {
     return usual[index_of(kind)].lr;
 }
 
-double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind)
+double lsi_optimizer_usual_decay(const lsi_optimizer_row *kind)
 {
     return usual[index_of(kind)].weight_decay;
 }
 
-int lsi_optimizer_states(const lsi_optimizer_kind *kind, const void *options)
+int lsi_optimizer_states(const lsi_optimizer_row *kind, const void *options)
 {
     int n = 0;
     if (kind->n_states != NULL)
@@ -88,16 +88,10 @@ int lsi_optimizer_states(const lsi_optimizer_kind *kind, const void *options)
 
 /* ---- as programs are told ------------------------------------------------ */
 
-/* Room for the options of any kind. */
-typedef union any_options {
-    max_align_t aligned;
-    unsigned char bytes[LSI_OPTIMIZER_OPTIONS];
-} any_options;
-
-static any_options read_flags(const lsi_optimizer_kind *kind, double lr,
-                              const lsi_optimizer_flags *flags)
+static lsi_any_options read_flags(const lsi_optimizer_row *kind, double lr,
+                                  const lsi_optimizer_flags *flags)
 {
-    any_options options;
+    lsi_any_options options;
     lsi_optimizer_flags told = *flags;
     assert(kind->options_bytes <= sizeof(options));
     if (told.weight_decay < 0)
@@ -106,26 +100,26 @@ static any_options read_flags(const lsi_optimizer_kind *kind, double lr,
     return options;
 }
 
-void lsi_optimizer_usual_options(const lsi_optimizer_kind *kind, void *options)
+void lsi_optimizer_usual_options(const lsi_optimizer_row *kind, void *options)
 {
-    const any_options usual_ones =
+    const lsi_any_options usual_ones =
         read_flags(kind, lsi_optimizer_usual_lr(kind), &usual_flags);
     memcpy(options, &usual_ones, kind->options_bytes);
 }
 
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
-                                   const lsi_optimizer_kind *kind, double lr,
+                                   const lsi_optimizer_row *kind, double lr,
                                    const lsi_optimizer_flags *flags)
 {
-    const any_options options = read_flags(kind, lr, flags);
+    const lsi_any_options options = read_flags(kind, lr, flags);
     const lsi_param_group_spec spec = {kind, &options, lr, NULL, 0};
-    return lsi_optimizer_new(out, params, &spec);
+    return lsi_optimizer_with(out, params, &spec);
 }
 
-int lsi_optimizer_flags_states(const lsi_optimizer_kind *kind, double lr,
+int lsi_optimizer_flags_states(const lsi_optimizer_row *kind, double lr,
                                const lsi_optimizer_flags *flags)
 {
-    const any_options options = read_flags(kind, lr, flags);
+    const lsi_any_options options = read_flags(kind, lr, flags);
     return lsi_optimizer_states(kind, &options);
 }
 
@@ -174,8 +168,8 @@ static ls_status check_params(const ls_params *params)
                     "ls_params_allocate first");
 }
 
-ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
-                            const lsi_param_group_spec *spec)
+ls_status lsi_optimizer_with(ls_optimizer **out, ls_params *params,
+                             const lsi_param_group_spec *spec)
 {
     LS_TRY(check_params(params));
     ls_optimizer *optimizer;
@@ -184,7 +178,7 @@ ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
     optimizer->kind = spec->kind;
     optimizer->params = params;
     optimizer->division = params->sharing.divisions;
-    const ls_status status = lsi_optimizer_add_group(optimizer, spec);
+    const ls_status status = lsi_optimizer_join(optimizer, spec);
     if (status != LS_OK) {
         ls_optimizer_free(&optimizer);
         return status;
@@ -206,8 +200,8 @@ void ls_optimizer_free(ls_optimizer **optimizer)
 }
 
 /* Groups are few and come seldom: each makes the list anew. */
-ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
-                                  const lsi_param_group_spec *spec)
+ls_status lsi_optimizer_join(ls_optimizer *optimizer,
+                             const lsi_param_group_spec *spec)
 {
     if (spec->kind != optimizer->kind)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -240,7 +234,7 @@ size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 /* ---- steps --------------------------------------------------------------- */
 
 typedef struct part_job {
-    const lsi_optimizer_kind *kind;
+    const lsi_optimizer_row *kind;
     const lsi_optimizer_update *whole;
 } part_job;
 
@@ -257,7 +251,7 @@ static void update_part(void *context, size_t begin, size_t end)
 }
 
 /* By all threads. */
-static void update_in_parts(const lsi_optimizer_kind *kind,
+static void update_in_parts(const lsi_optimizer_row *kind,
                             const lsi_optimizer_update *whole)
 {
     LSI_SPAN(KERNEL, kind->name, 20 * whole->n, 10 * whole->n); /* about */

@@ -8,15 +8,17 @@
  * (lsi_params_set_owned) and steps nothing else.
  *
  *     lsi_params_set_owned(params, ranges, n)      before the optimizer is made
- *     ls_adamw_new(&optimizer, params, options)    state of the ranges only
+ *     ls_optimizer_new(&optimizer, params, spec)   state of the ranges only
  *     ls_optimizer_step(optimizer, scale)          steps the ranges only
  *
- * A new one is a file with an lsi_optimizer_kind, and its row in optimizers.h
+ * A new one is a file with an lsi_optimizer_row, and its row in optimizers.h
  * with its flags. Plain C (`update_part`) is enough for it; an operation with a
  * vector kernel (array/compute/optimizers.h) can replace that later.
  */
 #ifndef LS_MODEL_OPTIM_OPTIMIZER_H
 #define LS_MODEL_OPTIM_OPTIMIZER_H
+
+#include <stddef.h>
 
 #include "base/error.h"
 #include "base/partition.h"
@@ -53,7 +55,7 @@ typedef struct lsi_optimizer_flags {
     double weight_decay;
 } lsi_optimizer_flags;
 
-typedef struct lsi_optimizer_kind {
+typedef struct lsi_optimizer_row {
     const char *name;
     size_t options_bytes;
     /* Of each array of state, as other programs call it. */
@@ -72,37 +74,48 @@ typedef struct lsi_optimizer_kind {
     void (*update_part)(const lsi_optimizer_update *update);
     /* Its options as a program was told them, in the flags that it knows. */
     void (*read)(void *options, double lr, const lsi_optimizer_flags *flags);
-} lsi_optimizer_kind;
+    /*
+     * Copies a caller's options (NULL: the defaults) with the default of each
+     * member of 0 that has one. NULL: lockstep/optim.h has no such options.
+     */
+    ls_status (*copy)(void *options, double *lr, const void *given);
+} lsi_optimizer_row;
 
 #define LSI_DECLARE(name, ...)                                                 \
-    extern const lsi_optimizer_kind lsi_optimizer_##name;
+    extern const lsi_optimizer_row lsi_optimizer_##name;
 LSI_OPTIMIZERS(LSI_DECLARE, LSI_OPTIMIZER_NOT)
 #undef LSI_DECLARE
 
 /* All rows; *n is how many. */
-const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
+const lsi_optimizer_row *const *lsi_optimizer_kinds(size_t *n);
 
 /* The row of that name, or NULL; what is usual for it. */
-const lsi_optimizer_kind *lsi_optimizer_find(const char *name);
-double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind);
-double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind);
-void lsi_optimizer_usual_options(const lsi_optimizer_kind *kind, void *options);
+const lsi_optimizer_row *lsi_optimizer_find(const char *name);
+double lsi_optimizer_usual_lr(const lsi_optimizer_row *kind);
+double lsi_optimizer_usual_decay(const lsi_optimizer_row *kind);
+void lsi_optimizer_usual_options(const lsi_optimizer_row *kind, void *options);
 
 /* How many arrays of state an optimizer keeps with these options. */
-int lsi_optimizer_states(const lsi_optimizer_kind *kind, const void *options);
+int lsi_optimizer_states(const lsi_optimizer_row *kind, const void *options);
 
 /* One as a program was told; how many arrays of state it keeps. */
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
-                                   const lsi_optimizer_kind *kind, double lr,
+                                   const lsi_optimizer_row *kind, double lr,
                                    const lsi_optimizer_flags *flags);
-int lsi_optimizer_flags_states(const lsi_optimizer_kind *kind, double lr,
+int lsi_optimizer_flags_states(const lsi_optimizer_row *kind, double lr,
                                const lsi_optimizer_flags *flags);
 
 /* ---- groups -------------------------------------------------------------- */
 
+/* Room for the options of any kind. */
+typedef union lsi_any_options {
+    max_align_t aligned;
+    unsigned char bytes[LSI_OPTIMIZER_OPTIONS];
+} lsi_any_options;
+
 /* What a group is made of. The options are checked and copied. */
 typedef struct lsi_param_group_spec {
-    const lsi_optimizer_kind *kind;
+    const lsi_optimizer_row *kind;
     const void *options;
     double lr;
     ls_tensor *const *params; /* NULL: every trained one */
@@ -110,40 +123,10 @@ typedef struct lsi_param_group_spec {
 } lsi_param_group_spec;
 
 /* An optimizer with one group. */
-ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
-                            const lsi_param_group_spec *spec);
-ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
-                                  const lsi_param_group_spec *spec);
-
-/*
- * The functions of lockstep/optim.h that make one from options of its own:
- * ls_<name>_new, ls_<name>_new_with and ls_<name>_add_group.
- */
-#define LSI_OPTIMIZER_FUNCTIONS(name)                                          \
-    ls_status ls_##name##_new(ls_optimizer **out, ls_params *params,           \
-                              ls_##name##_options options)                     \
-    {                                                                          \
-        LS_NEED(out, params);                                                  \
-        return ls_##name##_new_with(out, params, NULL, 0, options);            \
-    }                                                                          \
-    ls_status ls_##name##_new_with(ls_optimizer **out, ls_params *params,      \
-                                   ls_tensor *const *group, size_t n,          \
-                                   ls_##name##_options options)                \
-    {                                                                          \
-        LS_NEED(out, params);                                                  \
-        const lsi_param_group_spec spec = {&lsi_optimizer_##name, &options,    \
-                                           options.lr, group, n};              \
-        return lsi_optimizer_new(out, params, &spec);                          \
-    }                                                                          \
-    ls_status ls_##name##_add_group(ls_optimizer *optimizer,                   \
-                                    ls_tensor *const *group, size_t n,         \
-                                    ls_##name##_options options)               \
-    {                                                                          \
-        LS_NEED(optimizer);                                                    \
-        const lsi_param_group_spec spec = {&lsi_optimizer_##name, &options,    \
-                                           options.lr, group, n};              \
-        return lsi_optimizer_add_group(optimizer, &spec);                      \
-    }
+ls_status lsi_optimizer_with(ls_optimizer **out, ls_params *params,
+                             const lsi_param_group_spec *spec);
+ls_status lsi_optimizer_join(ls_optimizer *optimizer,
+                             const lsi_param_group_spec *spec);
 
 /* Options of any kind are refused in the same words; NaN is, too. */
 ls_status lsi_check_lr(const char *kind, double lr);

@@ -135,7 +135,7 @@ lsi_range lsi_param_group_part(const lsi_param_group *group, lsi_range range)
 static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
                       const lsi_param_group_spec *spec)
 {
-    const lsi_optimizer_kind *kind = spec->kind;
+    const lsi_optimizer_row *kind = spec->kind;
     LS_TRY(lsi_check_lr(kind->name, spec->lr));
     LS_TRY(kind->check(spec->options));
     LS_TRY(lsi_alloc(&group->options, kind->options_bytes, LS_MEMORY_STATE,

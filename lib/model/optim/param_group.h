@@ -17,7 +17,7 @@ typedef struct lsi_state_segment {
 } lsi_state_segment;
 
 typedef struct lsi_param_group {
-    const lsi_optimizer_kind *kind;
+    const lsi_optimizer_row *kind;
     void *options;
     double lr;
     uint64_t steps;
@@ -34,7 +34,7 @@ typedef struct lsi_param_group {
 } lsi_param_group;
 
 struct ls_optimizer {
-    const lsi_optimizer_kind *kind;
+    const lsi_optimizer_row *kind;
     ls_params *params;
     unsigned division; /* params->divisions when it was made */
     lsi_param_group **groups;

@@ -5,6 +5,7 @@
  */
 #include "array/compute/optimizers.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/optim/optimizer.h"
 
 static int n_states(const void *options)
@@ -38,10 +39,24 @@ static ls_status check(const void *options)
 static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
     *(ls_sgd_options *)options =
-        (ls_sgd_options){lr, flags->momentum, flags->weight_decay};
+        (ls_sgd_options){.lr = lr,
+                         .momentum = flags->momentum,
+                         .weight_decay = flags->weight_decay};
 }
 
-const lsi_optimizer_kind lsi_optimizer_sgd = {
+static ls_status copy(void *options, double *lr, const void *given)
+{
+    static const ls_sgd_options usual = LS_SGD_OPTIONS_INIT;
+    ls_sgd_options *const o = options;
+    LS_TRY(LSI_STRUCT_READ(o, given != NULL ? given : &usual, ls_sgd_options,
+                           weight_decay));
+    if (o->lr == 0)
+        o->lr = usual.lr;
+    *lr = o->lr;
+    return LS_OK;
+}
+
+const lsi_optimizer_row lsi_optimizer_sgd = {
     .name = "sgd",
     .options_bytes = sizeof(ls_sgd_options),
     .state_names = {"momentum_buffer"},
@@ -49,6 +64,5 @@ const lsi_optimizer_kind lsi_optimizer_sgd = {
     .n_states = n_states,
     .update = update,
     .read = read,
+    .copy = copy,
 };
-
-LSI_OPTIMIZER_FUNCTIONS(sgd) /* ls_sgd_new, _new_with, _add_group */

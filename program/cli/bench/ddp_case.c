@@ -44,8 +44,7 @@ static ls_status make(lsi_ddp_case *c)
     lsi_ddp_defer_scale(c->ddp);
     ls_memory_reset_peak(); /* what it took to get here is over */
     return lsi_agree_to_plan(
-        c->group,
-        ls_adamw_new(&c->optimizer, c->model.params, ls_adamw_defaults()));
+        c->group, ls_optimizer_new(&c->optimizer, c->model.params, NULL));
 }
 
 static ls_status step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)

@@ -43,7 +43,7 @@ ls_status lsi_lm_case_new(lsi_lm_case *c)
     LS_TRY(c->backward ? lsi_lm_new(&c->lm, NULL, &c->config, 0)
                        : lsi_lm_new_frozen(&c->lm, &c->config, 0));
     if (c->optimize)
-        LS_TRY(ls_adamw_new(&c->optimizer, c->lm.params, ls_adamw_defaults()));
+        LS_TRY(ls_optimizer_new(&c->optimizer, c->lm.params, NULL));
     LS_TRY(ls_tape_new(&c->tape));
     ls_tape_set_training(c->tape, c->backward);
     LS_TRY(ls_tape_set_autocast(c->tape, c->dtype));

@@ -85,7 +85,8 @@ static void begin(run *r)
                                true));
     check(ls_params_allocate(r->params, r->group, 1));
     check(ls_ddp_new(&r->ddp, r->group, r->params, NULL));
-    check(ls_sgd_new(&r->sgd, r->params, options));
+    check(ls_optimizer_new(&r->sgd, r->params,
+                           &(ls_optimizer_spec){.sgd = &options}));
     check(ls_tape_new(&r->tape));
     check(ls_tensor_new(&r->x, LS_F32, 2, shape));
     check(ls_tensor_new(&r->y, LS_I64, 1, shape));

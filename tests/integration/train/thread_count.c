@@ -105,7 +105,9 @@ static void train(ls_group *group)
     check(ls_linear_layer_init(&last, params, "last", COLUMNS, CLASSES, true));
     check(ls_params_allocate(params, group, 1));
     check(ls_ddp_new(&ddp, group, params, NULL));
-    check(ls_sgd_new(&sgd, params, (ls_sgd_options){.lr = 0.05}));
+    check(ls_optimizer_new(
+        &sgd, params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 0.05}}));
     check(ls_tape_new(&tape));
     check(ls_tensor_zeros(&x, LS_F32, 2, shape));
     check(ls_tensor_zeros(&y, LS_I64, 1, shape));

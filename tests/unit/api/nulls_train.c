@@ -37,43 +37,21 @@ static void nulls_of_clipping(ls_params *params)
     ls_clip_free(&clip);
 }
 
-/* NULL for a group: all parameters, which a second group cannot have. */
+/* Without a spec a group is all parameters, which a second one cannot have. */
 static void nulls_of_groups_of_parameters(ls_params *params, ls_tensor *w)
 {
-    const ls_sgd_options sgd = {.lr = 0.1};
+    ls_tensor *const none[] = {NULL};
     ls_optimizer *o = NULL;
-    REFUSES(ls_sgd_new_with, "out params", P(out, &o), P(params, params), &w, 1,
-            sgd);
-    TAKES(ls_sgd_new_with, "group", &o, params, NULL, 1, sgd);
-    REFUSES(ls_sgd_add_group, "optimizer", P(optimizer, o), &w, 1, sgd);
-    nulls_begin("ls_sgd_add_group", "group");
+    TAKES(ls_optimizer_new, "spec", &o, params, NULL);
+    nulls_begin("ls_optimizer_add_group", "spec");
     assert_true(nulls_next());
-    assert_error(ls_sgd_add_group(o, NULL, 1, sgd), LS_ERR_ARGUMENT,
+    assert_error(ls_optimizer_add_group(o, NULL), LS_ERR_ARGUMENT,
                  "'w' is in parameter group 0 already");
-    ls_optimizer_free(&o);
-
-    const ls_adamw_options adamw = ls_adamw_defaults();
-    REFUSES(ls_adamw_new_with, "out params", P(out, &o), P(params, params), &w,
-            1, adamw);
-    TAKES(ls_adamw_new_with, "group", &o, params, NULL, 1, adamw);
-    REFUSES(ls_adamw_add_group, "optimizer", P(optimizer, o), &w, 1, adamw);
-    nulls_begin("ls_adamw_add_group", "group");
-    assert_true(nulls_next());
-    assert_error(ls_adamw_add_group(o, NULL, 1, adamw), LS_ERR_ARGUMENT,
-                 "'w' is in parameter group 0 already");
-    assert_error(ls_adamw_add_group(o, (ls_tensor *[]){NULL}, 1, adamw),
+    assert_error(ls_optimizer_add_group(
+                     o, &(ls_optimizer_spec){.tensors = none, .n = 1}),
                  LS_ERR_ARGUMENT, "only parameters");
-    ls_optimizer_free(&o);
-
-    const ls_lion_options lion = ls_lion_defaults();
-    REFUSES(ls_lion_new_with, "out params", P(out, &o), P(params, params), &w,
-            1, lion);
-    TAKES(ls_lion_new_with, "group", &o, params, NULL, 1, lion);
-    REFUSES(ls_lion_add_group, "optimizer", P(optimizer, o), &w, 1, lion);
-    nulls_begin("ls_lion_add_group", "group");
-    assert_true(nulls_next());
-    assert_error(ls_lion_add_group(o, NULL, 1, lion), LS_ERR_ARGUMENT,
-                 "'w' is in parameter group 0 already");
+    REFUSES(ls_optimizer_add_group, "optimizer", P(optimizer, o),
+            &(ls_optimizer_spec){.tensors = &w, .n = 1});
     ls_optimizer_free(&o);
 }
 
@@ -83,12 +61,8 @@ void nulls_of_optimizers(void **state)
     ls_params *params = make_params(NULL, &w, &v);
     ls_optimizer *o = NULL;
     (void)state;
-    REFUSES(ls_sgd_new, "out params", P(out, &o), P(params, params),
-            (ls_sgd_options){.lr = 0.1});
-    REFUSES(ls_adamw_new, "out params", P(out, &o), P(params, params),
-            ls_adamw_defaults());
-    REFUSES(ls_lion_new, "out params", P(out, &o), P(params, params),
-            ls_lion_defaults());
+    REFUSES(ls_optimizer_new, "out params", P(out, &o), P(params, params),
+            NULL);
     assert_null(o);
     ls_optimizer_free(&o);
     nulls_of_groups_of_parameters(params, w);

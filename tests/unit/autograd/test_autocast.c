@@ -290,7 +290,8 @@ static void parameters_are_rounded_once_a_change(void **state)
     ls_params_changed(params);
     assert_true(first_output(x, weight) == 5.0F);
 
-    assert_ok(ls_sgd_new(&sgd, params, (ls_sgd_options){.lr = 2}));
+    assert_ok(ls_optimizer_new(
+        &sgd, params, &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 2}}));
     ls_tensor *y = ls_linear(tape, x, weight, NULL);
     assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
     assert_ok(ls_optimizer_step(sgd, 1.0));

@@ -39,7 +39,7 @@ static model make_model(uint64_t seed)
     assert_ok(ls_params_add_buffer(m.params, "b", 1, &one,
                                    (ls_init){LS_INIT_CONSTANT, 1, 0}, NULL));
     assert_ok(ls_params_allocate(m.params, NULL, seed));
-    assert_ok(ls_adamw_new(&m.optimizer, m.params, ls_adamw_defaults()));
+    assert_ok(ls_optimizer_new(&m.optimizer, m.params, NULL));
     return m;
 }
 

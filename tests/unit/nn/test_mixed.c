@@ -184,11 +184,12 @@ static double train(ls_dtype dtype, double *losses)
 {
     model m = open_transformer(LS_TRANSFORMER_ROPE);
     ls_optimizer *adamw = NULL;
-    ls_adamw_options options = ls_adamw_defaults();
+    ls_adamw_options options = LS_ADAMW_OPTIONS_INIT;
     const double scale = dtype == LS_F16 ? 1024.0 : 1.0;
     double last = 0;
     options.lr = 3e-3;
-    assert_ok(ls_adamw_new(&adamw, m.params, options));
+    assert_ok(ls_optimizer_new(&adamw, m.params,
+                               &(ls_optimizer_spec){.adamw = &options}));
     for (int64_t s = 0; s < STEPS; s++) {
         losses[s] = run(&m, dtype, s % 3, scale);
         assert_ok(ls_optimizer_step(adamw, 1.0 / scale));

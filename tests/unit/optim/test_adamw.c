@@ -72,7 +72,8 @@ static void check(int64_t n, ls_adamw_options options, double scale)
     element *expected = calloc((size_t)n, sizeof *expected);
     for (int64_t i = 0; i < n; i++)
         expected[i].p = flat[i];
-    assert_ok(ls_adamw_new(&adamw, params, options));
+    assert_ok(ls_optimizer_new(&adamw, params,
+                               &(ls_optimizer_spec){.adamw = &options}));
     const ls_adamw_options o = rounded(options);
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
@@ -98,7 +99,7 @@ static void follows_its_formulas(void **state)
     static const int64_t lengths[] = {1, 2, 15, 17, 1000, 40001};
     for (size_t i = 0; i < TEST_COUNT(lengths); i++) {
         for (int order = 0; order < 2; order++) {
-            ls_adamw_options o = ls_adamw_defaults();
+            ls_adamw_options o = LS_ADAMW_OPTIONS_INIT;
             o.order = (ls_adamw_order)order;
             check(lengths[i], o, 1);
             o.lr = 0.1;
@@ -129,7 +130,8 @@ static void the_orders_differ(void **state)
         flat_of(params, &count)[0] = 8;
         ls_params_finish_grad(params);
         flat_grad_of(params, &count)[0] = 2;
-        assert_ok(ls_adamw_new(&adamw, params, o));
+        assert_ok(ls_optimizer_new(&adamw, params,
+                                   &(ls_optimizer_spec){.adamw = &o}));
         assert_ok(ls_optimizer_step(adamw, 1));
         after[order] = flat_of(params, &count)[0];
         ls_optimizer_free(&adamw);
@@ -149,12 +151,13 @@ static void zero_gradients_keep_zero_still(void **state)
     const int64_t n = 100;
     ls_params *params = make_set(&n, 1);
     ls_optimizer *adamw = NULL;
-    ls_adamw_options o = ls_adamw_defaults();
+    ls_adamw_options o = LS_ADAMW_OPTIONS_INIT;
     o.weight_decay = 0;
     float *flat = flat_of(params, &count);
     float *before = malloc(count * sizeof *before);
     memcpy(before, flat, count * sizeof *before);
-    assert_ok(ls_adamw_new(&adamw, params, o));
+    assert_ok(
+        ls_optimizer_new(&adamw, params, &(ls_optimizer_spec){.adamw = &o}));
     ls_params_zero_grad(params);
     for (int step = 0; step < 3; step++)
         assert_ok(ls_optimizer_step(adamw, 1));
@@ -173,7 +176,9 @@ static void check_refused(ls_adamw_options o, const char *what)
     const int64_t n = 3;
     ls_optimizer *adamw = NULL;
     ls_params *params = make_set(&n, 1);
-    assert_error(ls_adamw_new(&adamw, params, o), LS_ERR_ARGUMENT, what);
+    assert_error(
+        ls_optimizer_new(&adamw, params, &(ls_optimizer_spec){.adamw = &o}),
+        LS_ERR_ARGUMENT, what);
     assert_null(adamw);
     ls_params_free(&params);
 }
@@ -183,23 +188,23 @@ static void bad_options(void **state)
     (void)state;
     static const double bad[] = {-1, 1e60, INFINITY, NAN};
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-        ls_adamw_options o = ls_adamw_defaults();
+        ls_adamw_options o = LS_ADAMW_OPTIONS_INIT;
         o.lr = bad[i];
         check_refused(o, "adamw: lr is");
-        o = ls_adamw_defaults();
+        o = (ls_adamw_options)LS_ADAMW_OPTIONS_INIT;
         o.beta1 = bad[i];
         check_refused(o, "adamw: beta1 is");
-        o = ls_adamw_defaults();
+        o = (ls_adamw_options)LS_ADAMW_OPTIONS_INIT;
         o.beta2 = bad[i] == -1 ? 1 : bad[i];
         check_refused(o, "adamw: beta2 is");
-        o = ls_adamw_defaults();
-        o.eps = bad[i] == -1 ? 0 : bad[i];
+        o = (ls_adamw_options)LS_ADAMW_OPTIONS_INIT;
+        o.eps = bad[i];
         check_refused(o, "adamw: eps is");
-        o = ls_adamw_defaults();
+        o = (ls_adamw_options)LS_ADAMW_OPTIONS_INIT;
         o.weight_decay = bad[i];
         check_refused(o, "adamw: weight_decay is");
     }
-    ls_adamw_options o = ls_adamw_defaults();
+    ls_adamw_options o = LS_ADAMW_OPTIONS_INIT;
     o.order = (ls_adamw_order)2;
     check_refused(o, "adamw: unknown order 2");
 }

@@ -14,14 +14,11 @@
 enum { SET = 5 };
 static const int64_t lengths[SET] = {1000, 7, 333, 1, 20000};
 
-static ls_adamw_options with(double lr, double decay, double beta1)
-{
-    ls_adamw_options o = ls_adamw_defaults();
-    o.lr = lr;
-    o.weight_decay = decay;
-    o.beta1 = beta1;
-    return o;
-}
+/* The options of the two groups. */
+static const ls_adamw_options first_options = {
+    .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1};
+static const ls_adamw_options second_options = {
+    .lr = 0.01, .beta1 = 0.5, .beta2 = 0.999, .eps = 1e-8};
 
 /* Parameters of the set by index, -1 ends. */
 static size_t pick(const ls_params *params, const int *indices,
@@ -58,11 +55,16 @@ static ls_optimizer *take_steps(ls_params *params)
     ls_tensor *group[SET];
     ls_optimizer *o = NULL;
     size_t n = pick(params, first_part, group);
-    assert_ok(ls_adamw_new_with(&o, params, group, n, with(0.1, 0.1, 0.9)));
+    assert_ok(ls_optimizer_new(&o, params,
+                               &(ls_optimizer_spec){.adamw = &first_options,
+                                                    .tensors = group,
+                                                    .n = n}));
     for (uint64_t step = 0; step < 5; step++) {
         n = pick(params, second_part, group);
         if (step == 2)
-            assert_ok(ls_adamw_add_group(o, group, n, with(0.01, 0, 0.5)));
+            assert_ok(ls_optimizer_add_group(
+                o, &(ls_optimizer_spec){
+                       .adamw = &second_options, .tensors = group, .n = n}));
         if (step == 3)
             assert_ok(ls_optimizer_set_group_lr(o, 1, 0.05));
         set_gradients(params, step);
@@ -92,9 +94,15 @@ static void groups_are_as_optimizers_of_their_own(void **state)
     ls_tensor *group[SET];
     ls_optimizer *a = NULL, *b = NULL;
     size_t n = pick(params, first_part, group);
-    assert_ok(ls_adamw_new_with(&a, params, group, n, with(0.1, 0.1, 0.9)));
+    assert_ok(ls_optimizer_new(&a, params,
+                               &(ls_optimizer_spec){.adamw = &first_options,
+                                                    .tensors = group,
+                                                    .n = n}));
     n = pick(params, second_part, group);
-    assert_ok(ls_adamw_new_with(&b, params, group, n, with(0.01, 0, 0.5)));
+    assert_ok(ls_optimizer_new(&b, params,
+                               &(ls_optimizer_spec){.adamw = &second_options,
+                                                    .tensors = group,
+                                                    .n = n}));
     for (uint64_t step = 0; step < 5; step++) {
         set_gradients(params, step);
         assert_ok(ls_optimizer_step(a, 0.5));
@@ -157,7 +165,7 @@ static void a_shard_keeps_its_state_only(void **state)
     const size_t before = state_bytes();
     ls_optimizer *o = NULL;
     assert_ok(lsi_params_set_owned(params, &mine, 1));
-    assert_ok(ls_adamw_new(&o, params, ls_adamw_defaults()));
+    assert_ok(ls_optimizer_new(&o, params, NULL));
     const size_t wanted = 2 * lsi_range_size(mine) * sizeof(float);
     assert_in_range(state_bytes() - before, wanted, wanted + 2048);
     ls_optimizer_free(&o);
@@ -174,22 +182,52 @@ static void bad_groups(void **state)
     ls_tensor *group[] = {ls_params_get(params, 0), ls_params_get(params, 1)};
     ls_tensor *stranger[] = {ls_params_get(others, 0)};
     ls_tensor *twice[] = {group[1], group[1]};
-    const ls_adamw_options options = ls_adamw_defaults();
-    assert_ok(ls_adamw_new_with(&o, params, group, 1, options));
-    assert_error(ls_adamw_add_group(o, group, 2, options), LS_ERR_ARGUMENT,
-                 "'a' is in parameter group 0 already");
-    assert_error(ls_adamw_add_group(o, NULL, 0, options), LS_ERR_ARGUMENT,
-                 "'a' is in parameter group 0 already");
-    assert_error(ls_adamw_add_group(o, stranger, 1, options), LS_ERR_ARGUMENT,
-                 "of the optimizer's set");
-    assert_error(ls_adamw_add_group(o, twice, 2, options), LS_ERR_ARGUMENT,
-                 "'b' is twice");
-    assert_error(ls_sgd_add_group(o, &group[1], 1, (ls_sgd_options){.lr = 1}),
+    const ls_adamw_options options = LS_ADAMW_OPTIONS_INIT;
+    assert_ok(ls_optimizer_new(
+        &o, params,
+        &(ls_optimizer_spec){.adamw = &options, .tensors = group, .n = 1}));
+    assert_error(
+        ls_optimizer_add_group(
+            o,
+            &(ls_optimizer_spec){.adamw = &options, .tensors = group, .n = 2}),
+        LS_ERR_ARGUMENT, "'a' is in parameter group 0 already");
+    assert_error(
+        ls_optimizer_add_group(
+            o,
+            &(ls_optimizer_spec){.adamw = &options, .tensors = NULL, .n = 0}),
+        LS_ERR_ARGUMENT, "'a' is in parameter group 0 already");
+    assert_error(
+        ls_optimizer_add_group(o, &(ls_optimizer_spec){.adamw = &options,
+                                                       .tensors = stranger,
+                                                       .n = 1}),
+        LS_ERR_ARGUMENT, "of the optimizer's set");
+    assert_error(
+        ls_optimizer_add_group(
+            o,
+            &(ls_optimizer_spec){.adamw = &options, .tensors = twice, .n = 2}),
+        LS_ERR_ARGUMENT, "'b' is twice");
+    assert_error(ls_optimizer_add_group(
+                     o, &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1},
+                                             .tensors = &group[1],
+                                             .n = 1}),
                  LS_ERR_ARGUMENT, "a group of sgd cannot be added");
+    const ls_optimizer_spec two = {.sgd = &(ls_sgd_options){.lr = 1},
+                                   .adamw = &options};
+    assert_error(ls_optimizer_add_group(o, &two), LS_ERR_ARGUMENT,
+                 "options of adamw are given too");
+    const ls_optimizer_spec other = {.kind = LS_OPTIMIZER_LION,
+                                     .adamw = &options};
+    assert_error(ls_optimizer_add_group(o, &other), LS_ERR_ARGUMENT,
+                 "the optimizer is lion, but options of adamw");
+    const ls_optimizer_spec none = {.kind = (ls_optimizer_kind)9};
+    assert_error(ls_optimizer_add_group(o, &none), LS_ERR_ARGUMENT,
+                 "ls_optimizer_spec.kind is 9");
     assert_error(ls_optimizer_set_group_lr(o, 1, 1), LS_ERR_ARGUMENT,
                  "there is no group 1");
     assert_int_equal(ls_optimizer_groups(o), 1);
-    assert_ok(ls_adamw_add_group(o, &group[1], 1, options));
+    assert_ok(ls_optimizer_add_group(
+        o,
+        &(ls_optimizer_spec){.adamw = &options, .tensors = &group[1], .n = 1}));
     ls_optimizer_free(&o);
     ls_params_free(&params);
     ls_params_free(&others);

@@ -56,7 +56,8 @@ static void check(int64_t n, ls_lion_options options, double scale)
     int64_t unsure = 0;
     for (int64_t i = 0; i < n; i++)
         expected[i].p = flat[i];
-    assert_ok(ls_lion_new(&lion, params, options));
+    assert_ok(ls_optimizer_new(&lion, params,
+                               &(ls_optimizer_spec){.lion = &options}));
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
         assert_ok(ls_optimizer_step(lion, scale));
@@ -82,7 +83,7 @@ static void follows_its_formulas(void **state)
     (void)state;
     static const int64_t lengths[] = {1, 2, 15, 17, 1000, 40001};
     for (size_t i = 0; i < TEST_COUNT(lengths); i++) {
-        ls_lion_options o = ls_lion_defaults();
+        ls_lion_options o = LS_LION_OPTIONS_INIT;
         check(lengths[i], o, 1);
         o.lr = 0.125;
         o.weight_decay = 0.1;
@@ -102,7 +103,7 @@ static void the_sign_is_the_step(void **state)
     const int64_t n = TEST_COUNT(gradients);
     ls_params *params = make_set(&n, 1);
     ls_optimizer *lion = NULL;
-    ls_lion_options o = ls_lion_defaults();
+    ls_lion_options o = LS_LION_OPTIONS_INIT;
     o.weight_decay = 0;
     o.lr = 0.5;
     float *flat = flat_of(params, &count);
@@ -112,7 +113,8 @@ static void the_sign_is_the_step(void **state)
         flat[i] = 8;
         grad[i] = gradients[i];
     }
-    assert_ok(ls_lion_new(&lion, params, o));
+    assert_ok(
+        ls_optimizer_new(&lion, params, &(ls_optimizer_spec){.lion = &o}));
     assert_ok(ls_optimizer_step(lion, 1));
     for (int64_t i = 0; i < n; i++)
         assert_true(flat[i] == expected[i] ||
@@ -126,7 +128,9 @@ static void check_refused(ls_lion_options o, const char *what)
     const int64_t n = 3;
     ls_optimizer *lion = NULL;
     ls_params *params = make_set(&n, 1);
-    assert_error(ls_lion_new(&lion, params, o), LS_ERR_ARGUMENT, what);
+    assert_error(
+        ls_optimizer_new(&lion, params, &(ls_optimizer_spec){.lion = &o}),
+        LS_ERR_ARGUMENT, what);
     assert_null(lion);
     ls_params_free(&params);
 }
@@ -136,16 +140,16 @@ static void bad_options(void **state)
     (void)state;
     static const double bad[] = {-1, 1e60, INFINITY, NAN};
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-        ls_lion_options o = ls_lion_defaults();
+        ls_lion_options o = LS_LION_OPTIONS_INIT;
         o.lr = bad[i];
         check_refused(o, "lion: lr is");
-        o = ls_lion_defaults();
+        o = (ls_lion_options)LS_LION_OPTIONS_INIT;
         o.beta1 = bad[i];
         check_refused(o, "lion: beta1 is");
-        o = ls_lion_defaults();
+        o = (ls_lion_options)LS_LION_OPTIONS_INIT;
         o.beta2 = bad[i] == -1 ? 1 : bad[i];
         check_refused(o, "lion: beta2 is");
-        o = ls_lion_defaults();
+        o = (ls_lion_options)LS_LION_OPTIONS_INIT;
         o.weight_decay = bad[i];
         check_refused(o, "lion: weight_decay is");
     }

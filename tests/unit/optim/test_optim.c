@@ -81,7 +81,9 @@ static void check_sgd(int64_t n, ls_sgd_options options, double scale)
     reference *expected = calloc(count, sizeof *expected);
     for (size_t i = 0; i < count; i++)
         expected[i].p = flat[i];
-    assert_int_equal(ls_sgd_new(&sgd, params, options), LS_OK);
+    assert_int_equal(
+        ls_optimizer_new(&sgd, params, &(ls_optimizer_spec){.sgd = &options}),
+        LS_OK);
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
         const float *grad = flat_grad_of(params, &count);
@@ -123,7 +125,9 @@ static void test_sgd_by_hand(void **state)
     ls_params *params = make_params(1);
     ls_optimizer *sgd = NULL;
     const ls_sgd_options options = {.lr = 0.25, .momentum = 0.5};
-    assert_int_equal(ls_sgd_new(&sgd, params, options), LS_OK);
+    assert_int_equal(
+        ls_optimizer_new(&sgd, params, &(ls_optimizer_spec){.sgd = &options}),
+        LS_OK);
     ls_params_finish_grad(params);
     float *p = flat_of(params, &count) + ls_params_offset(params, 0);
     float *g = flat_grad_of(params, &count) + ls_params_offset(params, 0);
@@ -153,7 +157,9 @@ static void test_forgotten_gradients_count_as_zero(void **state)
     size_t count;
     ls_params *params = make_params(50);
     ls_optimizer *sgd = NULL;
-    assert_int_equal(ls_sgd_new(&sgd, params, (ls_sgd_options){.lr = 1}),
+    assert_int_equal(ls_optimizer_new(&sgd, params,
+                                      &(ls_optimizer_spec){
+                                          .sgd = &(ls_sgd_options){.lr = 1}}),
                      LS_OK);
     set_gradients(params, 0);
     ls_params_zero_grad(params);
@@ -172,8 +178,8 @@ static void test_forgotten_gradients_count_as_zero(void **state)
 enum { N = 70001, STEPS = 3 };
 
 /* An optimizer of a rank that owns this range. */
-static ls_optimizer *make_part(const lsi_optimizer_kind *kind,
-                               ls_params *params, lsi_range range)
+static ls_optimizer *make_part(const lsi_optimizer_row *kind, ls_params *params,
+                               lsi_range range)
 {
     ls_optimizer *optimizer = NULL;
     max_align_t options[LSI_OPTIMIZER_OPTIONS / sizeof(max_align_t)] = {0};
@@ -181,13 +187,13 @@ static ls_optimizer *make_part(const lsi_optimizer_kind *kind,
     if (lsi_optimizer_find(kind->name) == kind)
         lsi_optimizer_usual_options(kind, options);
     assert_int_equal(lsi_params_set_owned(params, &range, 1), LS_OK);
-    assert_int_equal(lsi_optimizer_new(&optimizer, params, &spec), LS_OK);
+    assert_int_equal(lsi_optimizer_with(&optimizer, params, &spec), LS_OK);
     return optimizer;
 }
 
 /* The parameters after some steps of ranks that own a part each, for the caller
  * to free. */
-static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
+static float *run_in_parts(const lsi_optimizer_row *kind, size_t parts,
                            int threads, size_t *count)
 {
     float *result = NULL;
@@ -211,7 +217,7 @@ static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
     return result;
 }
 
-static void check_same(const lsi_optimizer_kind *kind, const float *expected,
+static void check_same(const lsi_optimizer_row *kind, const float *expected,
                        size_t parts, int threads)
 {
     size_t count;
@@ -220,7 +226,7 @@ static void check_same(const lsi_optimizer_kind *kind, const float *expected,
     free(result);
 }
 
-static void check_cuts(const lsi_optimizer_kind *kind)
+static void check_cuts(const lsi_optimizer_row *kind)
 {
     size_t count;
     float *expected = run_in_parts(kind, 1, 1, &count);
@@ -237,7 +243,7 @@ static void test_threads_and_cuts_do_not_matter(void **state)
     (void)state;
     const int before = lsi_threads();
     size_t n;
-    const lsi_optimizer_kind *const *kinds = lsi_optimizer_kinds(&n);
+    const lsi_optimizer_row *const *kinds = lsi_optimizer_kinds(&n);
     assert_true(n >= 1);
     for (size_t i = 0; i < n; i++)
         check_cuts(kinds[i]);
@@ -269,12 +275,12 @@ static int one_state(const void *options)
 static void test_plain_c_is_enough(void **state)
 {
     (void)state;
-    static const lsi_optimizer_kind plain = {.name = "plain",
-                                             .options_bytes = sizeof(double),
-                                             .state_names = {"mean"},
-                                             .check = accept,
-                                             .n_states = one_state,
-                                             .update_part = update_plain};
+    static const lsi_optimizer_row plain = {.name = "plain",
+                                            .options_bytes = sizeof(double),
+                                            .state_names = {"mean"},
+                                            .check = accept,
+                                            .n_states = one_state,
+                                            .update_part = update_plain};
     const int before = lsi_threads();
     check_cuts(&plain);
     lsi_threads_set(before);
@@ -285,10 +291,10 @@ static void test_a_range_is_kept_to(void **state)
 {
     (void)state;
     size_t n, count;
-    const lsi_optimizer_kind *const *kinds = lsi_optimizer_kinds(&n);
+    const lsi_optimizer_row *const *kinds = lsi_optimizer_kinds(&n);
     static const lsi_range ranges[] = {{16, 48}, {5, 6}, {20, 20}};
     for (size_t i = 0; i < n * 3; i++) {
-        const lsi_optimizer_kind *kind = kinds[i / 3];
+        const lsi_optimizer_row *kind = kinds[i / 3];
         const lsi_range range = ranges[i % 3];
         ls_params *params = make_params(100);
         float *flat = flat_of(params, &count);
@@ -325,11 +331,15 @@ static void test_state_is_counted(void **state)
     (void)flat_of(params, &count);
     const size_t before = state_bytes();
     ls_sgd_options options = {.lr = 1};
-    assert_int_equal(ls_sgd_new(&sgd, params, options), LS_OK);
+    assert_int_equal(
+        ls_optimizer_new(&sgd, params, &(ls_optimizer_spec){.sgd = &options}),
+        LS_OK);
     assert_true(state_bytes() < before + count * sizeof(float));
     ls_optimizer_free(&sgd);
     options.momentum = 0.5;
-    assert_int_equal(ls_sgd_new(&sgd, params, options), LS_OK);
+    assert_int_equal(
+        ls_optimizer_new(&sgd, params, &(ls_optimizer_spec){.sgd = &options}),
+        LS_OK);
     const size_t with = state_bytes() - before;
     assert_in_range(with, count * sizeof(float), count * sizeof(float) + 1024);
     ls_optimizer_free(&sgd);
@@ -338,7 +348,8 @@ static void test_state_is_counted(void **state)
     ls_memory_stats total;
     ls_memory_total(&total);
     ls_memory_set_budget(total.live_bytes + count * sizeof(float) / 2);
-    const ls_status status = ls_sgd_new(&sgd, params, options);
+    const ls_status status =
+        ls_optimizer_new(&sgd, params, &(ls_optimizer_spec){.sgd = &options});
     ls_memory_set_budget(0);
     assert_int_equal(status, LS_ERR_BUDGET);
     assert_null(sgd);
@@ -350,7 +361,9 @@ static void check_refused(ls_params *params, ls_sgd_options options,
                           const char *what)
 {
     ls_optimizer *sgd = NULL;
-    assert_int_equal(ls_sgd_new(&sgd, params, options), LS_ERR_ARGUMENT);
+    assert_int_equal(
+        ls_optimizer_new(&sgd, params, &(ls_optimizer_spec){.sgd = &options}),
+        LS_ERR_ARGUMENT);
     assert_null(sgd);
     assert_non_null(strstr(ls_last_error(), what));
 }
@@ -359,7 +372,7 @@ static void test_bad_options(void **state)
 {
     (void)state;
     ls_params *params = make_params(3);
-    static const double bad_lr[] = {0, -0.1, 1e-60, 1e60, INFINITY, NAN};
+    static const double bad_lr[] = {-0.1, 1e-60, 1e60, INFINITY, NAN};
     for (size_t i = 0; i < sizeof bad_lr / sizeof bad_lr[0]; i++)
         check_refused(params, (ls_sgd_options){.lr = bad_lr[i]}, "sgd: lr is");
     static const double bad_momentum[] = {-0.1, 1, 1.5, 0.99999999999, NAN};
@@ -380,17 +393,17 @@ static void test_every_row_refuses_bad_rates(void **state)
 {
     (void)state;
     size_t n;
-    const lsi_optimizer_kind *const *kinds = lsi_optimizer_kinds(&n);
+    const lsi_optimizer_row *const *kinds = lsi_optimizer_kinds(&n);
     ls_params *params = make_params(3);
     static const double bad_lr[] = {0, -0.1, INFINITY, NAN};
     for (size_t i = 0; i < n * 4; i++) {
-        const lsi_optimizer_kind *kind = kinds[i / 4];
+        const lsi_optimizer_row *kind = kinds[i / 4];
         max_align_t options[LSI_OPTIMIZER_OPTIONS / sizeof(max_align_t)] = {0};
         const lsi_param_group_spec spec = {kind, options, bad_lr[i % 4], NULL,
                                            0};
         ls_optimizer *made = NULL;
         lsi_optimizer_usual_options(kind, options);
-        assert_int_equal(lsi_optimizer_new(&made, params, &spec),
+        assert_int_equal(lsi_optimizer_with(&made, params, &spec),
                          LS_ERR_ARGUMENT);
         char begin[64];
         snprintf(begin, sizeof begin, "%s: lr is", kind->name);
@@ -405,13 +418,17 @@ static void test_bad_calls(void **state)
     ls_params *params = NULL;
     ls_optimizer *sgd = NULL;
     assert_int_equal(ls_params_new(&params), LS_OK);
-    assert_int_equal(ls_sgd_new(&sgd, params, (ls_sgd_options){.lr = 1}),
+    assert_int_equal(ls_optimizer_new(&sgd, params,
+                                      &(ls_optimizer_spec){
+                                          .sgd = &(ls_sgd_options){.lr = 1}}),
                      LS_ERR_STATE);
     assert_non_null(strstr(ls_last_error(), "ls_params_allocate"));
     ls_params_free(&params);
 
     params = make_params(3);
-    assert_int_equal(ls_sgd_new(&sgd, params, (ls_sgd_options){.lr = 1}),
+    assert_int_equal(ls_optimizer_new(&sgd, params,
+                                      &(ls_optimizer_spec){
+                                          .sgd = &(ls_sgd_options){.lr = 1}}),
                      LS_OK);
     assert_int_equal(ls_optimizer_step(sgd, NAN), LS_ERR_ARGUMENT);
     assert_int_equal(ls_optimizer_step(sgd, INFINITY), LS_ERR_ARGUMENT);

@@ -226,7 +226,9 @@ static void play_forgotten_sync(ls_group *group, void *strategy)
     const ls_ddp_options options = options_of(*(ls_ddp_strategy *)strategy);
     model m = make(group, &options);
     ls_optimizer *sgd = NULL;
-    CHECK_OK(ls_sgd_new(&sgd, m.params, (ls_sgd_options){.lr = 0.5}));
+    CHECK_OK(ls_optimizer_new(
+        &sgd, m.params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 0.5}}));
     ls_params_zero_grad(m.params);
     CHECK_OK(backward(&m, 15, false));
     CHECK_OK(backward(&m, 15, false));
@@ -281,7 +283,9 @@ static ls_tensor *broken_sum(const model *m, ls_tensor *x)
 static void expect_spoiled(const model *m, bool without_sync)
 {
     ls_optimizer *sgd = NULL;
-    CHECK_OK(ls_sgd_new(&sgd, m->params, (ls_sgd_options){.lr = 0.5}));
+    CHECK_OK(ls_optimizer_new(
+        &sgd, m->params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 0.5}}));
     CHECK(ls_optimizer_step(sgd, 1) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "the last backward failed") != NULL);
     CHECK(strstr(ls_last_error(), "micro-step") == NULL);

@@ -302,7 +302,10 @@ static void play_training(ls_group *group, void *opaque)
     model m = make(group, 7);
     ls_optimizer *optimizer = NULL;
     ls_ddp *ddp = wrap(group, m.params, t->strategy);
-    CHECK_OK(ls_sgd_new(&optimizer, m.params, (ls_sgd_options){0.1, 0.5, 0}));
+    CHECK_OK(ls_optimizer_new(
+        &optimizer, m.params,
+        &(ls_optimizer_spec){
+            .sgd = &(ls_sgd_options){.lr = 0.1, .momentum = 0.5}}));
     for (int step = 0; step < 5; step++) {
         step_all(&m, ddp, group, collectives_of(t->strategy));
         CHECK_OK(ls_optimizer_step(optimizer, 1.0));

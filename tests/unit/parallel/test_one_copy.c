@@ -125,7 +125,10 @@ static void make_net(net *n, ls_group *group, ls_ddp_strategy strategy)
     CHECK_OK(ls_params_set_trainable(n->params, n->frozen, false));
     CHECK_OK(ls_params_allocate(n->params, group, 7));
     n->ddp = wrap(group, n->params, strategy, 0);
-    CHECK_OK(ls_sgd_new(&n->sgd, n->params, (ls_sgd_options){0.01, 0.9, 0}));
+    CHECK_OK(ls_optimizer_new(
+        &n->sgd, n->params,
+        &(ls_optimizer_spec){
+            .sgd = &(ls_sgd_options){.lr = 0.01, .momentum = 0.9}}));
     CHECK_OK(ls_tensor_new(&n->x, LS_F32, 2, (int64_t[]){ROWS, IN}));
     float *const x = tensor_data(n->x);
     for (int i = 0; i < ROWS * IN; i++)
@@ -287,7 +290,10 @@ static void play_memory(ls_group *group, void *unused)
     }
     CHECK_OK(ls_params_allocate(params, group, 1));
     ls_ddp *ddp = wrap(group, params, LS_DDP_FSDP, 1e-6 * UNIT);
-    CHECK_OK(ls_sgd_new(&sgd, params, (ls_sgd_options){0.5, 0.5, 0}));
+    CHECK_OK(ls_optimizer_new(
+        &sgd, params,
+        &(ls_optimizer_spec){
+            .sgd = &(ls_sgd_options){.lr = 0.5, .momentum = 0.5}}));
     ls_memory_reset_peak();
     double most = 0;
     ls_params_on_grad_ready(params, look, &most);

@@ -218,8 +218,10 @@ static void train(model *m, ls_group *group, const ls_ddp_options *how,
     ls_ddp *ddp = NULL;
     ls_optimizer *sgd = NULL;
     CHECK_OK(ls_ddp_new(&ddp, group, m->params, how));
-    CHECK_OK(ls_sgd_new(&sgd, m->params,
-                        (ls_sgd_options){.lr = LR, .momentum = MOMENTUM}));
+    CHECK_OK(ls_optimizer_new(
+        &sgd, m->params,
+        &(ls_optimizer_spec){
+            .sgd = &(ls_sgd_options){.lr = LR, .momentum = MOMENTUM}}));
     CHECK_OK(ls_ema_start(sgd, 0.5));
     for (int step = 0; step < STEPS; step++) {
         CHECK_OK(ls_ddp_begin(ddp, weight_of(rank, step)));
@@ -386,8 +388,10 @@ static void play_checkpoint(ls_group *group, const form *f,
     float saved[TOTAL], moved = 0;
     make(&m, f, group);
     CHECK_OK(ls_ddp_new(&ddp, group, m.params, &how));
-    CHECK_OK(ls_sgd_new(&sgd, m.params,
-                        (ls_sgd_options){.lr = LR, .momentum = MOMENTUM}));
+    CHECK_OK(ls_optimizer_new(
+        &sgd, m.params,
+        &(ls_optimizer_spec){
+            .sgd = &(ls_sgd_options){.lr = LR, .momentum = MOMENTUM}}));
     step_once(&m, ddp, sgd, rank);
     for (size_t p = 0; p < PARAMS; p++)
         for (size_t i = 0; i < (size_t)counts[p]; i++)

@@ -44,7 +44,9 @@ static void make(set *s, ls_group *group, ls_ddp_strategy strategy)
     }
     CHECK_OK(ls_params_allocate(s->params, group, 1));
     CHECK_OK(ls_ddp_new(&s->ddp, group, s->params, &how));
-    CHECK_OK(ls_sgd_new(&s->sgd, s->params, (ls_sgd_options){.lr = 1}));
+    CHECK_OK(ls_optimizer_new(
+        &s->sgd, s->params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1}}));
 }
 
 static void destroy(set *s)
@@ -299,7 +301,9 @@ static void play_nothing(ls_group *group, void *frozen)
         }
         CHECK_OK(ls_params_allocate(params, group, 1));
         CHECK_OK(ls_ddp_new(&ddp, group, params, &how));
-        CHECK_OK(ls_sgd_new(&sgd, params, (ls_sgd_options){.lr = 1}));
+        CHECK_OK(ls_optimizer_new(
+            &sgd, params,
+            &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1}}));
         CHECK_OK(ls_ddp_begin(ddp, 1));
         CHECK_OK(ls_ddp_finish(ddp));
         CHECK_OK(ls_optimizer_step(sgd, 1));

@@ -92,7 +92,10 @@ static usage measure(ls_group *group, ls_ddp_strategy strategy)
     CHECK_OK(ls_params_allocate(params, group, 1));
     CHECK_OK(ls_tape_new(&tape));
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
-    CHECK_OK(ls_sgd_new(&sgd, params, (ls_sgd_options){0.5, 0.5, 0}));
+    CHECK_OK(ls_optimizer_new(
+        &sgd, params,
+        &(ls_optimizer_spec){
+            .sgd = &(ls_sgd_options){.lr = 0.5, .momentum = 0.5}}));
     ls_params_zero_grad(params);
     CHECK_OK(ls_ddp_backward(
         ddp, tape, ls_add(tape, ls_sum(tape, w), ls_sum(tape, v)), 1, true));
@@ -166,11 +169,15 @@ static void play_afterwards(ls_group *group, void *unused)
     ls_ddp_options options = ls_ddp_defaults();
     options.strategy = LS_DDP_ZERO1;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
-    CHECK_OK(ls_sgd_new(&part, params, (ls_sgd_options){.lr = 1}));
+    CHECK_OK(ls_optimizer_new(
+        &part, params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1}}));
     ls_ddp_free(&ddp);
     CHECK(ls_optimizer_step(part, 1) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "ls_ddp_free") != NULL);
-    CHECK_OK(ls_sgd_new(&whole, params, (ls_sgd_options){.lr = 1}));
+    CHECK_OK(ls_optimizer_new(
+        &whole, params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1}}));
     float *const grad = tensor_data(ls_grad(ls_params_get(params, 0)));
     const float *const w = tensor_data(ls_params_get(params, 0));
     ls_params_zero_grad(params);
@@ -197,7 +204,9 @@ static void play_refusals(ls_group *group, void *unused)
     ls_optimizer *early = NULL;
     ls_ddp *ddp = NULL;
     ls_ddp_options options = ls_ddp_defaults();
-    CHECK_OK(ls_sgd_new(&early, params, (ls_sgd_options){.lr = 1}));
+    CHECK_OK(ls_optimizer_new(
+        &early, params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1}}));
     options.strategy = LS_DDP_SHARED;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     CHECK(ls_optimizer_step(early, 1) == LS_ERR_STATE);
@@ -208,7 +217,9 @@ static void play_refusals(ls_group *group, void *unused)
     options.strategy = LS_DDP_FLAT;
     CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "one copy") != NULL);
-    CHECK_OK(ls_sgd_new(&early, params, (ls_sgd_options){.lr = 1}));
+    CHECK_OK(ls_optimizer_new(
+        &early, params,
+        &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1}}));
     CHECK(ls_optimizer_step(early, 1) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "one copy") != NULL);
     ls_optimizer_free(&early);

@@ -23,14 +23,16 @@ typedef struct way {
 static ls_optimizer *make_optimizer(const way *w, const toy *t)
 {
     ls_optimizer *optimizer = NULL;
-    ls_adamw_options adamw = ls_adamw_defaults();
+    ls_adamw_options adamw = LS_ADAMW_OPTIONS_INIT;
     adamw.lr = 0.1;
     adamw.weight_decay = 0.1;
     if (w->adamw)
-        CHECK_OK(ls_adamw_new(&optimizer, t->params, adamw));
+        CHECK_OK(ls_optimizer_new(&optimizer, t->params,
+                                  &(ls_optimizer_spec){.adamw = &adamw}));
     else
-        CHECK_OK(
-            ls_sgd_new(&optimizer, t->params, (ls_sgd_options){.lr = 0.1}));
+        CHECK_OK(ls_optimizer_new(
+            &optimizer, t->params,
+            &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 0.1}}));
     return optimizer;
 }
 

@@ -72,9 +72,10 @@ static void make_optimizer(model *m, bool adamw)
 {
     const ls_sgd_options sgd = {.lr = 0.1, .momentum = 0.5};
     if (adamw)
-        CHECK_OK(ls_adamw_new(&m->optimizer, m->params, ls_adamw_defaults()));
+        CHECK_OK(ls_optimizer_new(&m->optimizer, m->params, NULL));
     else
-        CHECK_OK(ls_sgd_new(&m->optimizer, m->params, sgd));
+        CHECK_OK(ls_optimizer_new(&m->optimizer, m->params,
+                                  &(ls_optimizer_spec){.sgd = &sgd}));
 }
 
 static void destroy(model *m)

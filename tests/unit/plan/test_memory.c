@@ -58,7 +58,7 @@ static void open_model(trained *t, ls_group *group, const setup *s)
     CHECK_OK(lsi_lm_new(&t->lm, group, &s->config, 0));
     ls_transformer_set_recompute(t->lm.transformer, s->recompute);
     CHECK_OK(ls_ddp_new(&t->ddp, group, t->lm.params, &s->how));
-    CHECK_OK(ls_adamw_new(&t->optimizer, t->lm.params, ls_adamw_defaults()));
+    CHECK_OK(ls_optimizer_new(&t->optimizer, t->lm.params, NULL));
     CHECK_OK(ls_tape_new(&t->tape));
     CHECK_OK(ls_tape_set_autocast(t->tape, s->dtype));
     CHECK_OK(ls_tensor_new(&t->tokens, LS_I64, 2, shape));

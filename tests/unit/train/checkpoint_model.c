@@ -48,13 +48,19 @@ model make_model(const plan *p, const ls_group *group, uint64_t seed)
     ls_tensor *rest[] = {ls_params_get(m.params, 1)};
     ls_tensor *first[] = {ls_params_get(m.params, 0)};
     if (p->sgd) {
-        CHECK_OK(ls_sgd_new(&m.optimizer, m.params,
-                            (ls_sgd_options){.lr = 0.1, .momentum = 0.9}));
+        CHECK_OK(ls_optimizer_new(
+            &m.optimizer, m.params,
+            &(ls_optimizer_spec){
+                .sgd = &(ls_sgd_options){.lr = 0.1, .momentum = 0.9}}));
         return m;
     }
-    const ls_adamw_options options = ls_adamw_defaults();
-    CHECK_OK(ls_adamw_new_with(&m.optimizer, m.params, first, 1, options));
-    CHECK_OK(ls_adamw_add_group(m.optimizer, rest, 1, options));
+    const ls_adamw_options options = LS_ADAMW_OPTIONS_INIT;
+    CHECK_OK(ls_optimizer_new(
+        &m.optimizer, m.params,
+        &(ls_optimizer_spec){.adamw = &options, .tensors = first, .n = 1}));
+    CHECK_OK(ls_optimizer_add_group(
+        m.optimizer,
+        &(ls_optimizer_spec){.adamw = &options, .tensors = rest, .n = 1}));
     return m;
 }
 

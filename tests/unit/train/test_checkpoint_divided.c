@@ -67,7 +67,7 @@ static void play(ls_group *group, void *opaque)
     /* What is loaded must take the place of other weights. */
     toy_make(&r.model, true, group, p->from > 0 ? 9 : 1);
     CHECK_OK(ls_ddp_new(&r.ddp, group, r.model.params, &options));
-    CHECK_OK(ls_adamw_new(&r.adamw, r.model.params, ls_adamw_defaults()));
+    CHECK_OK(ls_optimizer_new(&r.adamw, r.model.params, NULL));
     if (p->averages)
         CHECK_OK(ls_ema_start(r.adamw, 0.75));
     if (p->from > 0)

@@ -23,7 +23,7 @@ static int make(void **state)
     assert_ok(ls_params_add(params, "w", 1, shape, ones, &tensor));
     assert_ok(ls_params_add(params, "v", 1, shape, ones, &tensor));
     assert_ok(ls_params_allocate(params, NULL, 1));
-    assert_ok(ls_adamw_new(&optimizer, params, ls_adamw_defaults()));
+    assert_ok(ls_optimizer_new(&optimizer, params, NULL));
     return 0;
 }
 

@@ -57,7 +57,8 @@ static void check_adamw(const char *name, ls_adamw_order order)
                                 .weight_decay = base.flags.weight_decay,
                                 .order = order};
     assert_ok(lsi_stepper_init(&stepper, a, &recipe, STEPS));
-    assert_ok(ls_adamw_new(&optimizer, b, options));
+    assert_ok(ls_optimizer_new(&optimizer, b,
+                               &(ls_optimizer_spec){.adamw = &options}));
     const ls_lr_schedule schedule = {LS_LR_COSINE, 0.1, 0.01, 2, STEPS, 0};
     ls_clip *clip = NULL;
     assert_ok(ls_clip_new(&clip, b, 3));
@@ -113,7 +114,7 @@ static void usual_learning_rates(void **state)
     ls_params_free(&params);
 }
 
-/* As each optimizer's own defaults, which ls_adamw_defaults() are. */
+/* The decay of LS_ADAMW_OPTIONS_INIT and its like. */
 static void usual_decays(void **state)
 {
     (void)state;
@@ -131,8 +132,8 @@ static void usual_decays(void **state)
         assert_ok(lsi_recipe_settle(&recipe, &config));
         assert_true(recipe.flags.weight_decay == strtod(rows[i].text, NULL));
     }
-    assert_true(ls_adamw_defaults().weight_decay == 0.01);
-    assert_true(ls_lion_defaults().weight_decay == 0.1);
+    assert_true(((ls_adamw_options)LS_ADAMW_OPTIONS_INIT).weight_decay == 0.01);
+    assert_true(((ls_lion_options)LS_LION_OPTIONS_INIT).weight_decay == 0.1);
 }
 
 static void decays_of_checkpoints(void **state)
