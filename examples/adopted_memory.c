@@ -200,7 +200,7 @@ int main(int argc, char **argv)
     ls_params *params = NULL;
     ls_optimizer *sgd = NULL;
     ls_ddp *ddp = NULL;
-    ls_ddp_options how = ls_ddp_defaults();
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     model *const w = calloc(2, sizeof(model)), *const grad = w + 1;
     if (w == NULL)
         return 1;

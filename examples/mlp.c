@@ -122,7 +122,7 @@ int main(void)
     double first = 0, loss = 0;
     check(ls_group_from_env(&group));
     build(&m, group);
-    const ls_ddp_options how = ls_ddp_defaults();
+    const ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     check(ls_ddp_new(&ddp, group, m.params, &how));
     const ls_sgd_options options = {.lr = 0.05, .momentum = 0.9};
     check(ls_optimizer_new(&sgd, m.params,

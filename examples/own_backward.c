@@ -103,7 +103,7 @@ int main(void)
     const ls_ddp_range ranges[N_RANGES] = {
         [SECOND] = {grad->second, HIDDEN},
         [FIRST] = {grad->first[0], HIDDEN * IN}};
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = LS_DDP_OVERLAP;
     check(ls_ddp_new_ranges(&ddp, group, ranges, N_RANGES, &options));
 

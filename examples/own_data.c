@@ -67,7 +67,7 @@ static void build(trainer *t, const ls_dataset *signals)
                                          BATCH / ls_group_size(t->group),
                                      .prefetch = 4,
                                      .threads = 2};
-    const ls_ddp_options how = ls_ddp_defaults();
+    const ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     check(ls_params_new(&t->params));
     check(
         ls_linear_layer_init(&t->first, t->params, "first", LENGTH, 64, true));

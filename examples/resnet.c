@@ -85,9 +85,9 @@ static void make(training *t, int64_t classes, const char *strategy)
                                       .width = SIDE,
                                       .sync_bn = true,
                                       .seed = 1};
-    ls_ddp_options how = ls_ddp_defaults();
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     check(ls_ddp_strategy_parse(strategy, &how.strategy));
-    how.bucket_mb = how.strategy == LS_DDP_BUCKETED ? 4 : how.bucket_mb;
+    how.bucket_bytes = how.strategy == LS_DDP_BUCKETED ? 4000000 : 0;
     check(ls_image_net_new(&t->net, t->group, &net));
     t->params = ls_image_net_params(t->net);
     check(ls_ddp_new(&t->ddp, t->group, t->params, &how));

@@ -4,8 +4,6 @@
 #ifndef LOCKSTEP_PARALLEL_H
 #define LOCKSTEP_PARALLEL_H
 
-#include <math.h>
-
 #include "lockstep/autograd.h"
 #include "lockstep/group.h"
 
@@ -34,24 +32,25 @@ typedef struct ls_ddp ls_ddp;
  * on all ranks alike, with a barrier before and after.
  */
 #define LS_DDP_STRATEGY_LIST(X)                                                \
-    X(NAIVE, 0, "naive")                                                       \
-    X(FLAT, 1, "flat")                                                         \
-    X(OVERLAP, 2, "overlap")                                                   \
-    X(BUCKETED, 3, "bucketed")                                                 \
-    X(OWNERS, 4, "owners")                                                     \
-    X(ZERO1, 5, "zero1")                                                       \
-    X(SHARED, 6, "shared")                                                     \
-    X(FSDP, 7, "fsdp")
+    X(NAIVE, 1, "naive")                                                       \
+    X(FLAT, 2, "flat")                                                         \
+    X(OVERLAP, 3, "overlap")                                                   \
+    X(BUCKETED, 4, "bucketed")                                                 \
+    X(OWNERS, 5, "owners")                                                     \
+    X(ZERO1, 6, "zero1")                                                       \
+    X(SHARED, 7, "shared")                                                     \
+    X(FSDP, 8, "fsdp")
 
 typedef enum ls_ddp_strategy {
+    LS_DDP_DEFAULT, /* LS_DDP_FLAT */
 #define X(NAME, value, text) LS_DDP_##NAME = (value),
     LS_DDP_STRATEGY_LIST(X)
 #undef X
 } ls_ddp_strategy;
 
-#define LS_DDP_STRATEGY_COUNT 8
+#define LS_DDP_STRATEGY_COUNT 8 /* 1..8 */
 
-/* "naive", "flat", ...; "unknown" for any other value. Static. */
+/* "default", "naive", "flat", ...; "unknown" for any other value. Static. */
 LS_API const char *ls_ddp_strategy_name(ls_ddp_strategy strategy);
 
 /* The strategy with that name. LS_ERR_ARGUMENT lists the valid names. */
@@ -61,10 +60,11 @@ typedef struct ls_ddp_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_ddp_strategy strategy;
     /*
-     * Largest size of a bucket, in millions of bytes; a larger parameter gets a
-     * bucket of its own. INFINITY: all in one bucket.
+     * Bytes of a bucket, at most; a larger parameter gets its own. 0: no limit,
+     * and all gradients are one bucket. Must be 0 for a strategy without
+     * buckets.
      */
-    double bucket_mb;
+    size_t bucket_bytes;
     /*
      * How to treat trained parameters that a rank's losses since the last sync
      * have not used. false: an error on all ranks that names them; true: their
@@ -74,20 +74,15 @@ typedef struct ls_ddp_options {
 } ls_ddp_options;
 
 /* LS_DDP_FLAT, one bucket, unused parameters are an error. */
-static inline ls_ddp_options ls_ddp_defaults(void)
-{
-    ls_ddp_options options;
-    options.struct_size = sizeof(options);
-    options.strategy = LS_DDP_FLAT;
-    options.bucket_mb = (double)INFINITY;
-    options.unused_as_zero = false;
-    return options;
-}
+#define LS_DDP_OPTIONS_INIT                                                    \
+    {                                                                          \
+        sizeof(ls_ddp_options), LS_DDP_DEFAULT, 0, false                       \
+    }
 
 /*
  * Wraps an allocated parameter set. Rank 0's parameters and buffers are copied
  * to all ranks. The set and the group must outlive it. NULL for the options
- * means ls_ddp_defaults. Collective; invalid options, and options or parameters
+ * means the defaults. Collective; invalid options, and options or parameters
  * that differ between ranks, are an error on all ranks. On success *out is the
  * caller's. A set can be wrapped by one ls_ddp at a time.
  */
@@ -169,7 +164,7 @@ typedef struct ls_ddp_range {
  * Registers ranges, best in the order in which backward finishes them. The
  * array is copied, the memory stays the caller's. Gradients in memory from
  * ls_shared_alloc are reduced in place; adjacent ranges can share a bucket.
- * NULL for the options means ls_ddp_defaults. Collective; freed by ls_ddp_free.
+ * NULL for the options means the defaults. Collective; freed by ls_ddp_free.
  */
 LS_API LS_EXPERIMENTAL ls_status
 ls_ddp_new_ranges(ls_ddp **out, ls_group *group, const ls_ddp_range *ranges,

@@ -26,12 +26,12 @@ static const lsi_strategy *row_of(ls_ddp_strategy strategy)
  * sqrt(s w o) with s bytes at 13 GB/s and 5 us a bucket, as docs/parallel.md
  * derives it, in two digits, so that it can be said.
  */
-static double usual_bucket_mb(int64_t parameters)
+static size_t usual_bucket_bytes(int64_t parameters)
 {
     const double bytes = sqrt((double)parameters * sizeof(float) * 13e9 * 5e-6);
     const double mb = fmax(bytes, 1e4) / 1e6;
     const double unit = pow(10, floor(log10(mb)) - 1);
-    return round(mb / unit) * unit;
+    return lsi_bucket_bytes(round(mb / unit) * unit);
 }
 
 lsi_ddp_choice lsi_ddp_choice_of(const ls_ddp_options *options, bool automatic,
@@ -42,7 +42,7 @@ lsi_ddp_choice lsi_ddp_choice_of(const ls_ddp_options *options, bool automatic,
         if (automatic) {
             choice.reason = LSI_DDP_ALONE;
             choice.options.strategy = LS_DDP_FLAT;
-            choice.options.bucket_mb = INFINITY;
+            choice.options.bucket_bytes = 0;
         }
         choice.n = 1;
         choice.all[0].options = choice.options;
@@ -55,9 +55,9 @@ lsi_ddp_choice lsi_ddp_choice_of(const ls_ddp_options *options, bool automatic,
         *o = *options;
         o->strategy = candidates[i];
         if (row_of(o->strategy)->buckets != LSI_BUCKETS_LIMIT)
-            o->bucket_mb = INFINITY;
-        else if (isinf(o->bucket_mb))
-            o->bucket_mb = usual_bucket_mb(parameters);
+            o->bucket_bytes = 0;
+        else if (o->bucket_bytes == 0)
+            o->bucket_bytes = usual_bucket_bytes(parameters);
     }
     return choice;
 }
@@ -111,7 +111,7 @@ lsi_ddp_choice_value lsi_ddp_choice_value_of(const lsi_ddp_choice *choice,
     lsi_ddp_choice_value value;
     snprintf(value.text, sizeof(value.text), "%s %g %d",
              ls_ddp_strategy_name(choice->options.strategy),
-             choice->options.bucket_mb, ranks);
+             lsi_bucket_mb(choice->options.bucket_bytes), ranks);
     return value;
 }
 
@@ -167,8 +167,8 @@ void lsi_ddp_choice_describe(const lsi_ddp_choice *choice,
     const ls_ddp_options *const o = &choice->options;
     text[0] = '\0';
     add(text, "strategy: %s", ls_ddp_strategy_name(o->strategy));
-    if (!isinf(o->bucket_mb))
-        add(text, " --bucket-mb %g", o->bucket_mb);
+    if (o->bucket_bytes > 0)
+        add(text, " --bucket-mb %g", lsi_bucket_mb(o->bucket_bytes));
     if (choice->reason == LSI_DDP_NAMED)
         return;
     add(text, " (auto");

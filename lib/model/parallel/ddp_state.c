@@ -94,10 +94,12 @@ void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span)
 
 ls_status lsi_ddp_read_options(ls_ddp_options *out, const ls_ddp_options *given)
 {
-    *out = ls_ddp_defaults();
-    return given != NULL
-               ? LSI_STRUCT_READ(out, given, ls_ddp_options, unused_as_zero)
-               : LS_OK;
+    static const ls_ddp_options usual = LS_DDP_OPTIONS_INIT;
+    LS_TRY(LSI_STRUCT_READ(out, given != NULL ? given : &usual, ls_ddp_options,
+                           unused_as_zero));
+    if (out->strategy == LS_DDP_DEFAULT)
+        out->strategy = LS_DDP_FLAT;
+    return LS_OK;
 }
 
 static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
@@ -105,8 +107,8 @@ static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
     const ls_ddp_options *const options = list;
     (void)i;
     snprintf(text, LSI_LINE_BYTES,
-             "strategy %s, bucket_mb %.17g, unused_as_zero %d",
-             ls_ddp_strategy_name(options->strategy), options->bucket_mb,
+             "strategy %s, bucket_bytes %zu, unused_as_zero %d",
+             ls_ddp_strategy_name(options->strategy), options->bucket_bytes,
              options->unused_as_zero);
 }
 

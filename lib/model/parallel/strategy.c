@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 
-static const char *const names[LS_DDP_STRATEGY_COUNT] = {
+static const char *const names[LS_DDP_STRATEGY_COUNT + 1] = {
+    [LS_DDP_DEFAULT] = "default",
 #define X(NAME, value, text) [value] = (text),
     LS_DDP_STRATEGY_LIST(X)
 #undef X
@@ -34,6 +35,8 @@ const lsi_strategy *lsi_strategies(size_t *n)
 
 ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out)
 {
+    if (id == LS_DDP_DEFAULT)
+        id = LS_DDP_FLAT;
     for (size_t i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
         if (strategies[i].id == id) {
             *out = &strategies[i];
@@ -46,7 +49,7 @@ ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out)
 const char *ls_ddp_strategy_name(ls_ddp_strategy strategy)
 {
     const unsigned value = (unsigned)strategy;
-    return value < LS_DDP_STRATEGY_COUNT ? names[value] : "unknown";
+    return value <= LS_DDP_STRATEGY_COUNT ? names[value] : "unknown";
 }
 
 ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
@@ -55,7 +58,7 @@ ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
     static const char all[] = LS_DDP_STRATEGY_LIST(X);
 #undef X
     LS_NEED(name, out);
-    for (int i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+    for (int i = 1; i <= LS_DDP_STRATEGY_COUNT; i++) {
         if (strcmp(name, names[i]) == 0) {
             *out = (ls_ddp_strategy)i;
             return LS_OK;
@@ -65,26 +68,33 @@ ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
                     name, all + strlen(", "));
 }
 
+size_t lsi_bucket_bytes(double mb)
+{
+    const double bytes = round(mb * 1e6); /* a megabyte is a million bytes */
+    if (!(mb > 0) || !(bytes < 0x1p63))
+        return 0;
+    return bytes < 1 ? 1 : (size_t)bytes;
+}
+
+double lsi_bucket_mb(size_t bytes)
+{
+    return bytes > 0 ? (double)bytes / 1e6 : INFINITY;
+}
+
 ls_status lsi_strategy_of(const ls_ddp_options *options,
                           const lsi_strategy **out, uint64_t *bucket_bytes)
 {
     const lsi_strategy *found;
+    const size_t limit = options->bucket_bytes;
     LS_TRY(lsi_strategy_find(options->strategy, &found));
-    const double mb = options->bucket_mb;
-    if (!(mb > 0)) /* nor NaN */
+    if (found->buckets != LSI_BUCKETS_LIMIT && limit != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "bucket_mb is %g; it must be above 0 (INFINITY: all "
-                        "in one bucket)",
-                        mb);
-    if (found->buckets != LSI_BUCKETS_LIMIT && !isinf(mb))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "bucket_mb is %g, but strategy \"%s\" has no buckets",
-                        mb, ls_ddp_strategy_name(found->id));
+                        "strategy \"%s\" has no buckets, whose limit is set to "
+                        "%zu bytes",
+                        ls_ddp_strategy_name(found->id), limit);
     *out = found;
-    *bucket_bytes = UINT64_MAX;
+    *bucket_bytes = limit > 0 ? limit : UINT64_MAX;
     if (found->buckets == LSI_BUCKETS_EACH)
         *bucket_bytes = 0;
-    else if (mb * 1e6 < 0x1p63) /* a megabyte is a million bytes */
-        *bucket_bytes = (uint64_t)(mb * 1e6);
     return LS_OK;
 }

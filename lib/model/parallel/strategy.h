@@ -42,8 +42,16 @@ typedef struct lsi_strategy {
 /* All strategies; *n is how many. */
 const lsi_strategy *lsi_strategies(size_t *n);
 
-/* The row of that strategy. LS_ERR_ARGUMENT if there is none. */
+/* The row of that strategy, LS_DDP_DEFAULT among them. LS_ERR_ARGUMENT if there
+ * is none. */
 ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out);
+
+/*
+ * bucket_bytes of ls_ddp_options, for a flag in millions of bytes, of which 0
+ * and INFINITY are no limit; and back, with INFINITY for no limit.
+ */
+size_t lsi_bucket_bytes(double mb);
+double lsi_bucket_mb(size_t bytes);
 
 /*
  * The strategy and the most bytes of a bucket that these options ask for, or

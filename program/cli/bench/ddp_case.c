@@ -36,9 +36,9 @@ static void take_peaks(lsi_ddp_peaks *out)
 
 static ls_status make(lsi_ddp_case *c)
 {
-    ls_ddp_options how = ls_ddp_defaults();
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     how.strategy = c->strategy;
-    how.bucket_mb = c->bucket_mb;
+    how.bucket_bytes = lsi_bucket_bytes(c->bucket_mb);
     LS_TRY(lsi_ddp_model_init(&c->model, c->group, c->spec));
     LS_TRY(ls_ddp_new(&c->ddp, c->group, c->model.params, &how));
     lsi_ddp_defer_scale(c->ddp);

@@ -14,9 +14,8 @@ bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
 {
     const lsi_strategy *strategy;
     uint64_t bucket_bytes;
-    *out = ls_ddp_defaults();
-    if (flags->bucket_mb > 0)
-        out->bucket_mb = flags->bucket_mb;
+    *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
+    out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
     *automatic = strcmp(flags->strategy, "auto") == 0;
     if (*automatic)
         return true;
@@ -37,9 +36,9 @@ void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,
 ls_status lsi_cli_tell_strategy(lsi_run_log *log, const lsi_ddp_choice *choice)
 {
     char text[LSI_DDP_CHOICE_TEXT];
-    lsi_run_strategy told = {.name =
-                                 ls_ddp_strategy_name(choice->options.strategy),
-                             .bucket_mb = choice->options.bucket_mb};
+    lsi_run_strategy told = {
+        .name = ls_ddp_strategy_name(choice->options.strategy),
+        .bucket_mb = lsi_bucket_mb(choice->options.bucket_bytes)};
     if (choice->reason == LSI_DDP_NAMED)
         return LS_OK;
     lsi_ddp_choice_describe(choice, text);

@@ -22,7 +22,7 @@ void lsi_cli_settle_flags(const ls_group *group, lsi_rank_flags *ranks,
                           const lsi_recipe *settled, lsi_recipe *recipe,
                           const lsi_ddp_choice *choice, lsi_ddp_flags *ddp)
 {
-    const double bucket_mb = choice->options.bucket_mb;
+    const double bucket_mb = lsi_bucket_mb(choice->options.bucket_bytes);
     ranks->n = ls_group_size(group);
     ranks->threads = lsi_threads();
     recipe->lr = settled->lr;

@@ -44,9 +44,8 @@ static ls_status shape_of(const lsi_plan_flags *f, const char *name,
 
 static ls_status how_of(const lsi_plan_flags *f, ls_ddp_options *out)
 {
-    *out = ls_ddp_defaults();
-    if (f->bucket_mb > 0)
-        out->bucket_mb = f->bucket_mb;
+    *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
+    out->bucket_bytes = lsi_bucket_bytes(f->bucket_mb);
     return f->strategy != NULL
                ? ls_ddp_strategy_parse(f->strategy, &out->strategy)
                : LS_OK;

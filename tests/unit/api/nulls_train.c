@@ -74,7 +74,7 @@ void nulls_of_optimizers(void **state)
 
 static void nulls_of_ddp(ls_group *group, ls_params *params)
 {
-    const ls_ddp_options options = ls_ddp_defaults();
+    const ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     ls_ddp *ddp = NULL, *none = NULL;
     ls_tape *tape = NULL;
     bool any;
@@ -97,7 +97,7 @@ static void nulls_of_ddp(ls_group *group, ls_params *params)
 
 static void nulls_of_ranges(ls_group *group)
 {
-    const ls_ddp_options options = ls_ddp_defaults();
+    const ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     float data[4] = {0};
     const ls_ddp_range range = {data, 4};
     ls_ddp *ddp = NULL;

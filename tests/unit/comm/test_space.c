@@ -104,7 +104,7 @@ static void plan(ls_group *group, int i)
 
 static void parallel(ls_group *group, int i)
 {
-    const ls_ddp_options options = ls_ddp_defaults();
+    const ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     const ls_ddp_range range = {data, SMALL};
     ls_ddp *ddp = NULL;
     (void)i;

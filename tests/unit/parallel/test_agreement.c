@@ -25,7 +25,7 @@ typedef struct model {
 
 static ls_ddp_options options_of(ls_ddp_strategy strategy)
 {
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = strategy;
     return options;
 }

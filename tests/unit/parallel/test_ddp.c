@@ -20,7 +20,7 @@ static ls_ddp *wrap(ls_group *group, ls_params *params,
                     ls_ddp_strategy strategy)
 {
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = strategy;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     return ddp;
@@ -268,13 +268,15 @@ static void test_names_of_strategies(void **state)
 {
     (void)state;
     ls_ddp_strategy found = LS_DDP_FLAT;
-    for (int i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+    for (int i = 1; i <= LS_DDP_STRATEGY_COUNT; i++) {
         const char *name = ls_ddp_strategy_name((ls_ddp_strategy)i);
         assert_ok(ls_ddp_strategy_parse(name, &found));
         assert_int_equal(found, i);
     }
     assert_string_equal(ls_ddp_strategy_name(LS_DDP_ZERO1), "zero1");
-    assert_string_equal(ls_ddp_strategy_name(LS_DDP_STRATEGY_COUNT), "unknown");
+    assert_string_equal(ls_ddp_strategy_name(LS_DDP_DEFAULT), "default");
+    assert_string_equal(ls_ddp_strategy_name(LS_DDP_STRATEGY_COUNT + 1),
+                        "unknown");
     assert_string_equal(ls_ddp_strategy_name((ls_ddp_strategy)-1), "unknown");
     assert_error(ls_ddp_strategy_parse("flt", &found), LS_ERR_ARGUMENT,
                  "\"flt\"; there are: naive, flat, overlap, bucketed");
@@ -337,7 +339,7 @@ static void test_bad_arguments(void **state)
     ls_group *group;
     ls_ddp *ddp = NULL;
     ls_params *empty;
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&empty));
     assert_error(ls_ddp_new(&ddp, group, empty, &options), LS_ERR_STATE,
@@ -346,20 +348,13 @@ static void test_bad_arguments(void **state)
     model m = make(group, 1);
     assert_error(ls_ddp_new(&ddp, NULL, m.params, &options), LS_ERR_ARGUMENT,
                  "group");
-    options.strategy = LS_DDP_STRATEGY_COUNT;
+    options.strategy = LS_DDP_STRATEGY_COUNT + 1;
     assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
-                 "8 is not an ls_ddp_strategy");
+                 "9 is not an ls_ddp_strategy");
     options.strategy = LS_DDP_FLAT;
-    options.bucket_mb = 1;
+    options.bucket_bytes = 1000000;
     assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
                  "\"flat\" has no buckets");
-    options.strategy = LS_DDP_BUCKETED;
-    static const double bad[] = {0, -1, NAN, -INFINITY};
-    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-        options.bucket_mb = bad[i];
-        assert_error(ls_ddp_new(&ddp, group, m.params, &options),
-                     LS_ERR_ARGUMENT, "bucket_mb is");
-    }
     assert_null(ddp);
     assert_ok(ls_ddp_new(&ddp, group, m.params, NULL));
     ls_ddp *second = NULL;

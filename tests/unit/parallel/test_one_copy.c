@@ -13,6 +13,7 @@
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
 #include "lockstep/profile.h"
+#include "model/parallel/strategy.h"
 #include "unit/comm/ranks.h"
 #include "unit/parallel/memory_use.h"
 
@@ -20,10 +21,9 @@ static ls_ddp *wrap(ls_group *group, ls_params *params,
                     ls_ddp_strategy strategy, double bucket_mb)
 {
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = strategy;
-    if (bucket_mb > 0)
-        options.bucket_mb = bucket_mb;
+    options.bucket_bytes = lsi_bucket_bytes(bucket_mb);
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     return ddp;
 }
@@ -87,7 +87,7 @@ static void play_writing(ls_group *group, void *unused)
     ddp = wrap(group, params, LS_DDP_SHARED, 0.004);
     check_numbers(params);
     ls_ddp_free(&ddp);
-    ls_ddp_options flat = ls_ddp_defaults();
+    ls_ddp_options flat = LS_DDP_OPTIONS_INIT;
     CHECK(ls_ddp_new(&ddp, group, params, &flat) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "one copy") != NULL);
     ls_params_free(&params);

@@ -12,6 +12,7 @@
 #include "lockstep/checkpoint.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
+#include "model/parallel/strategy.h"
 #include "unit/comm/ranks.h"
 
 enum { PARAMS = 7, FROZEN = 3, TOTAL = 33 + 1 + 0 + 7 + 4099 + 64 + 130 };
@@ -293,14 +294,14 @@ static void play_strategies(ls_group *group, void *unused)
     float first[TOTAL], out[TOTAL];
     bool has_first = false;
     (void)unused;
-    for (int s = 0; s < LS_DDP_STRATEGY_COUNT; s++) {
-        ls_ddp_options how = ls_ddp_defaults();
+    for (int s = 1; s <= LS_DDP_STRATEGY_COUNT; s++) {
+        ls_ddp_options how = LS_DDP_OPTIONS_INIT;
         how.strategy = (ls_ddp_strategy)s;
         const bool limited =
             how.strategy == LS_DDP_BUCKETED || how.strategy >= LS_DDP_ZERO1;
         for (size_t f = 0; f < TEST_COUNT(forms); f++) {
             model m;
-            how.bucket_mb = limited ? buckets[f % 2] : INFINITY;
+            how.bucket_bytes = limited ? lsi_bucket_bytes(buckets[f % 2]) : 0;
             make(&m, &forms[f], group);
             train(&m, group, &how, out);
             if (!has_first) {
@@ -336,7 +337,7 @@ static void test_weights_are_used_where_they_lie(void **state)
     ls_ddp *ddp = NULL;
     model m;
     size_t count = 0;
-    ls_ddp_options how = ls_ddp_defaults();
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     assert_ok(ls_group_open_threads(&group, 1));
     make(&m, &in_place, group);
     assert_null(ls_params_flat(m.params, &count));
@@ -379,7 +380,7 @@ static void play_checkpoint(ls_group *group, const form *f,
                             int64_t step)
 {
     const int rank = ls_group_rank(group);
-    ls_ddp_options how = ls_ddp_defaults();
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     how.strategy = strategy;
     model m;
     ls_ddp *ddp = NULL;
@@ -444,7 +445,7 @@ static void play_scaled(ls_group *group, void *unused)
     const int rank = ls_group_rank(group), size = ls_group_size(group);
     model m;
     ls_ddp *ddp = NULL;
-    ls_ddp_options how = ls_ddp_defaults();
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     (void)unused;
     how.unused_as_zero = true;
     make(&m, &f, group);

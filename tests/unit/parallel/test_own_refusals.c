@@ -28,7 +28,7 @@ typedef struct set {
 
 static void make(set *s, ls_group *group, ls_ddp_strategy strategy)
 {
-    ls_ddp_options how = ls_ddp_defaults();
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     how.strategy = strategy;
     *s = (set){.params = NULL};
     CHECK_OK(ls_params_new(&s->params));
@@ -164,7 +164,7 @@ static void behave(set *s, ls_status or_status)
 static void play_offences(ls_group *group, void *unused)
 {
     (void)unused;
-    for (int k = 0; k < LS_DDP_STRATEGY_COUNT; k++) {
+    for (int k = 1; k <= LS_DDP_STRATEGY_COUNT; k++) {
         set s;
         make(&s, group, (ls_ddp_strategy)k);
         for (size_t i = 0; i < TEST_COUNT(offences); i++) {
@@ -198,7 +198,7 @@ static void test_one_rank_is_wrong(void **state)
 static void play_leaving(ls_group *group, void *unused)
 {
     (void)unused;
-    for (int k = 0; k < LS_DDP_STRATEGY_COUNT; k++) {
+    for (int k = 1; k <= LS_DDP_STRATEGY_COUNT; k++) {
         set s;
         make(&s, group, (ls_ddp_strategy)k);
         CHECK_OK(ls_ddp_begin(s.ddp, 1));
@@ -238,7 +238,7 @@ static void play_dying(ls_group *group, void *strategy)
 static void test_a_rank_that_dies_is_named(void **state)
 {
     (void)state;
-    for (int k = 0; k < LS_DDP_STRATEGY_COUNT; k++) {
+    for (int k = 1; k <= LS_DDP_STRATEGY_COUNT; k++) {
         ls_ddp_strategy strategy = (ls_ddp_strategy)k;
         pid_t pids[3];
         start_processes(3, play_dying, &strategy, pids);
@@ -284,7 +284,7 @@ static void test_out_of_turn(void **state)
 
 static void play_nothing(ls_group *group, void *frozen)
 {
-    for (int s = 0; s < LS_DDP_STRATEGY_COUNT; s++) {
+    for (int s = 1; s <= LS_DDP_STRATEGY_COUNT; s++) {
         const int64_t count = 5;
         float weights[5] = {1, 2, 3, 4, (float)ls_group_rank(group)};
         const ls_param_memory memory = {.data = weights};
@@ -292,7 +292,7 @@ static void play_nothing(ls_group *group, void *frozen)
         ls_tensor *tensor = NULL;
         ls_ddp *ddp = NULL;
         ls_optimizer *sgd = NULL;
-        ls_ddp_options how = ls_ddp_defaults();
+        ls_ddp_options how = LS_DDP_OPTIONS_INIT;
         how.strategy = (ls_ddp_strategy)s;
         CHECK_OK(ls_params_new(&params));
         if (frozen != NULL) {

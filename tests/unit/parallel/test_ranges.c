@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "lockstep/parallel.h"
+#include "model/parallel/strategy.h"
 #include "unit/comm/ranks.h"
 
 enum { RANGES = 5, TOTAL = 16 + 3 + 0 + 4000 + 129, ROUNDS = 6 };
@@ -64,9 +65,9 @@ static void play_rounds(ls_group *group, float *data, ls_ddp_strategy strategy,
 {
     ls_ddp *ddp = NULL;
     ls_ddp_range ranges[RANGES];
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = strategy;
-    options.bucket_mb = bucket_mb;
+    options.bucket_bytes = lsi_bucket_bytes(bucket_mb);
     for (size_t i = 0, at = 0; i < RANGES; at += counts[i++])
         ranges[i] = (ls_ddp_range){data + at, counts[i]};
     CHECK_OK(ls_ddp_new_ranges(&ddp, group, ranges, RANGES, &options));
@@ -116,7 +117,7 @@ static void play_missing(ls_group *group, void *unused)
     (void)unused;
     float x[4] = {1, 2, 3, 4};
     const ls_ddp_range ranges[] = {{x, 1}, {x + 1, 3}, {NULL, 0}};
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     const int rank = ls_group_rank(group);
     ls_ddp *ddp = NULL;
     options.strategy = LS_DDP_OVERLAP;
@@ -142,7 +143,7 @@ static void test_bad_arguments(void **state)
     ls_group *group;
     float x[4] = {0};
     const ls_ddp_range range = {x, 4}, null = {NULL, 4};
-    const ls_ddp_options options = ls_ddp_defaults();
+    const ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     ls_ddp *ddp = NULL;
     assert_ok(ls_group_open_threads(&group, 1));
     assert_error(ls_ddp_new_ranges(&ddp, group, NULL, 1, &options),
@@ -192,7 +193,7 @@ static void play_join(ls_group *group, void *unused)
     const int rank = ls_group_rank(group);
     float x[1] = {0};
     const ls_ddp_range range = {x, 1};
-    const ls_ddp_options options = ls_ddp_defaults();
+    const ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     ls_ddp *ddp = NULL;
     bool more = true;
     int steps = 0;

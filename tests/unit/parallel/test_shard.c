@@ -83,7 +83,7 @@ static usage measure(ls_group *group, ls_ddp_strategy strategy)
     ls_optimizer *sgd = NULL;
     ls_memory_stats stats;
     usage u;
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = strategy;
     CHECK_OK(ls_params_new(&params));
     const ls_init one = {LS_INIT_CONSTANT, 1, 0};
@@ -166,7 +166,7 @@ static void play_afterwards(ls_group *group, void *unused)
     ls_params *params = make(group);
     ls_optimizer *part = NULL, *whole = NULL;
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = LS_DDP_ZERO1;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     CHECK_OK(ls_optimizer_new(
@@ -203,7 +203,7 @@ static void play_refusals(ls_group *group, void *unused)
     ls_params *params = make(group);
     ls_optimizer *early = NULL;
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     CHECK_OK(ls_optimizer_new(
         &early, params,
         &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1}}));

@@ -48,9 +48,10 @@ static size_t list_ways(way *out)
             const bool limited = all[s].buckets == LSI_BUCKETS_LIMIT;
             if (!limited && !isinf(bucket_sizes[b]))
                 continue;
-            out[count].options = ls_ddp_defaults();
+            out[count].options = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
             out[count].options.strategy = all[s].id;
-            out[count++].options.bucket_mb = bucket_sizes[b];
+            out[count++].options.bucket_bytes =
+                lsi_bucket_bytes(bucket_sizes[b]);
         }
     }
     CHECK(count > 0 && count <= MAX_WAYS);
@@ -213,7 +214,8 @@ static uint64_t expected_collectives(const ls_ddp_options *options)
     const uint64_t alone = strategy->share >= LSI_SHARE_STATE;
     if (strategy->buckets == LSI_BUCKETS_ONE)
         return 1;
-    if (strategy->buckets == LSI_BUCKETS_LIMIT && options->bucket_mb >= 0.01)
+    if (strategy->buckets == LSI_BUCKETS_LIMIT &&
+        lsi_bucket_mb(options->bucket_bytes) >= 0.01)
         return 1 + alone;
     return 4 + alone;
 }

@@ -188,9 +188,9 @@ static void play(ls_group *group, void *opaque)
     plan *const p = opaque;
     model m = {0};
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = p->strategy;
-    options.bucket_mb = p->bucket_mb;
+    options.bucket_bytes = lsi_bucket_bytes(p->bucket_mb);
     add_layers(&m, group, p->kind);
     CHECK_OK(ls_ddp_new(&ddp, group, m.params, &options));
     make_optimizer(&m, p->adamw);

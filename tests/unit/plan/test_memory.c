@@ -23,7 +23,7 @@ typedef struct setup {
 
 static setup usual(void)
 {
-    setup s = {.batch = 2, .dtype = LS_F32, .how = ls_ddp_defaults()};
+    setup s = {.batch = 2, .dtype = LS_F32, .how = LS_DDP_OPTIONS_INIT};
     CHECK_OK(ls_transformer_size("tiny", &s.config));
     s.config.layers = 2;
     s.config.d_model = 128;
@@ -206,7 +206,7 @@ static void strategies(void **state)
         s.batch = 1;
         assert_ok(lsi_strategy_find(s.how.strategy, &found));
         if (found->buckets == LSI_BUCKETS_LIMIT)
-            s.how.bucket_mb = 1;
+            s.how.bucket_bytes = 1000000;
         run_processes(2, check, &s);
     }
 }

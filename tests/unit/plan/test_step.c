@@ -64,7 +64,7 @@ static void equal(double value, double expected)
 static void one_rank(void **state)
 {
     (void)state;
-    for (int i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+    for (int i = 1; i <= LS_DDP_STRATEGY_COUNT; i++) {
         const lsi_plan_step s = step_of((ls_ddp_strategy)i, 1, 1);
         equal(s.step, 4 + 1); /* passes over 4000 bytes, back and forth */
         equal(s.exposed, 1);
@@ -205,7 +205,7 @@ static void rates(void **state)
 static void facts_of_many(void **state)
 {
     (void)state;
-    for (int i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+    for (int i = 1; i <= LS_DDP_STRATEGY_COUNT; i++) {
         lsi_trained_plan plan = {.run = run_of((ls_ddp_strategy)i, 4096, 512),
                                  .device_bytes = 1e12,
                                  .timed = true,

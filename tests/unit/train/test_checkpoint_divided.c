@@ -62,7 +62,7 @@ static void play(ls_group *group, void *opaque)
 {
     plan *const p = opaque;
     run r = {.ddp = NULL};
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = p->strategy;
     /* What is loaded must take the place of other weights. */
     toy_make(&r.model, true, group, p->from > 0 ? 9 : 1);

@@ -14,9 +14,9 @@ enum { RANKS = 3, P = 1000000 };
 
 static lsi_ddp_choice of(bool automatic, double bucket_mb, int ranks)
 {
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = LS_DDP_OWNERS;
-    options.bucket_mb = bucket_mb;
+    options.bucket_bytes = lsi_bucket_bytes(bucket_mb);
     return lsi_ddp_choice_of(&options, automatic, P, ranks);
 }
 
@@ -29,7 +29,7 @@ static void candidates(void **state)
     c = of(true, 3, 1);
     assert_int_equal(c.reason, LSI_DDP_ALONE);
     assert_int_equal(c.options.strategy, LS_DDP_FLAT);
-    assert_true(isinf(c.options.bucket_mb));
+    assert_int_equal(c.options.bucket_bytes, 0);
     c = of(true, INFINITY, 2);
     assert_int_equal(c.n, LSI_DDP_CANDIDATES);
     for (size_t i = 0; i < c.n; i++) {
@@ -38,10 +38,10 @@ static void candidates(void **state)
         assert_ok(lsi_strategy_of(&c.all[i].options, &strategy, &bytes));
         /* sqrt(4e6 * 13e9 * 5e-6) = 5.099e5 */
         if (strategy->buckets == LSI_BUCKETS_LIMIT)
-            assert_true(fabs(c.all[i].options.bucket_mb - 0.51) < 1e-12);
+            assert_int_equal(c.all[i].options.bucket_bytes, 510000);
     }
     c = of(true, 7, 2);
-    assert_true(c.all[1].options.bucket_mb == 7);
+    assert_int_equal(c.all[1].options.bucket_bytes, 7000000);
 }
 
 static lsi_ddp_choice asked(ls_group *group, int64_t budget)

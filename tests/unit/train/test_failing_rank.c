@@ -94,7 +94,7 @@ static lsi_lm_options lm_options(void)
                             .batch_size = 8,
                             .accumulate = 2,
                             .recipe = adamw,
-                            .ddp = ls_ddp_defaults(),
+                            .ddp = LS_DDP_OPTIONS_INIT,
                             .validate_every = 2,
                             .validate_batches = 1};
 }
@@ -199,7 +199,7 @@ static void play_images(ls_group *group, void *opaque)
                                           .accumulate = 1,
                                           .prefetch = 1,
                                           .recipe = adamw,
-                                          .ddp = ls_ddp_defaults()};
+                                          .ddp = LS_DDP_OPTIONS_INIT};
     bool agreed = false;
     const ls_status status =
         lsi_classify_train(group, &options, &events, &agreed);
@@ -260,7 +260,7 @@ static void make(setup *s, ls_group *group, const plan *p)
                                        .size = ls_group_size(group)};
     const lsi_image_net_setup net = {.config = LSI_IMAGE_CIFAR100,
                                      .norm = p->norm};
-    const ls_ddp_options how = ls_ddp_defaults();
+    const ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     CHECK_OK(ls_dataset_new_synthetic(&s->set, 24, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     CHECK_OK(lsi_image_net_new(&s->net, group, &net));

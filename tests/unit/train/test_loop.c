@@ -140,7 +140,7 @@ static void make(setup *s, const plan *p, ls_group *group)
     CHECK_OK(ls_dataset_new_synthetic(&s->set, p->samples, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     const lsi_model *const model = make_model(s, p, group);
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = p->strategy;
     epochs_job_init(&s->loop, &s->epochs, group, model);
     CHECK_OK(ls_ddp_new(&s->loop.ddp, group, model->params, &options));

@@ -93,7 +93,7 @@ static void open_job(job *j, ls_group *group, const how *h)
                                .lr = 0.5,
                                .schedule = "constant",
                                .clip_norm = h->clip_norm};
-    ls_ddp_options options = ls_ddp_defaults();
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = h->strategy;
     *j = (job){0};
     CHECK_OK(ls_params_new(&j->params));
