@@ -355,38 +355,48 @@ LS_API ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
  * relu = true the result is clipped at 0 in the same pass.
  */
 typedef struct ls_conv2d_options {
-    int stride;  /* 0 means 1 */
-    int padding; /* zeros on each side */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    int stride;         /* 0: 1 */
+    int padding;        /* zeros on each side */
+    int dilation;       /* from one tap of the filter to the next; 0: 1 */
+    int groups;         /* 0: 1 */
     bool relu;
-    int dilation; /* from one tap of the filter to the next; 0 means 1 */
-    int groups;   /* 0 means 1 */
-    bool no_bias; /* ls_conv2d_layer_init makes none; ls_conv2d is told by NULL
-                   */
+    bool no_bias; /* for ls_conv2d_layer_init; ls_conv2d has bias = NULL */
 } ls_conv2d_options;
 
-LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
-                            ls_tensor *bias, ls_conv2d_options options);
+/* Stride 1, no padding, with a bias. */
+#define LS_CONV2D_OPTIONS_INIT                                                 \
+    {                                                                          \
+        sizeof(ls_conv2d_options), 1, 0, 1, 1, false, false                    \
+    }
 
-/* Windows of size x size, stride = size, remainder dropped. (N, C, H, W). */
-LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
+/* NULL for the options means the defaults. */
+LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
+                            ls_tensor *bias, const ls_conv2d_options *options);
 
 /*
- * Windows of size x size, `stride` apart, over x (N, C, H, W) with `padding` on
- * each side, at most half of size -> (N, C, OH, OW) with
- * OH = (H + 2 padding - size) / stride + 1 and OW alike; f32. The padding
- * counts as zeros in means, which are sums divided by size^2, and never is a
- * maximum.
+ * The mean or maximum of windows of size x size (1..15), `stride` apart, over x
+ * (N, C, H, W) with `padding` on each side, at most half of size -> (N, C, OH,
+ * OW) with OH = (H + 2 padding - size) / stride + 1 and OW alike; f32. The
+ * padding counts as zeros in means, which are sums divided by size^2, and never
+ * is a maximum. NULL for the options means the defaults.
  */
 typedef struct ls_pool2d_options {
-    int size;    /* 1..15 */
-    int stride;  /* 0 means size */
-    int padding; /* on each side */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    int stride;         /* 0: size */
+    int padding;        /* on each side */
 } ls_pool2d_options;
 
-LS_API ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x,
-                                ls_pool2d_options options);
-LS_API ls_tensor *ls_max_pool2d_with(ls_tape *tape, ls_tensor *x,
-                                     ls_pool2d_options options);
+/* Windows side by side, no padding. */
+#define LS_POOL2D_OPTIONS_INIT                                                 \
+    {                                                                          \
+        sizeof(ls_pool2d_options), 0, 0                                        \
+    }
+
+LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size,
+                                const ls_pool2d_options *options);
+LS_API ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, int size,
+                                const ls_pool2d_options *options);
 
 /* The mean of each channel: (N, C, H, W) -> (N, C), f32. H W must not be 0. */
 LS_API ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x);

@@ -29,17 +29,19 @@ LS_API ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer,
 
 /*
  * Weight and bias uniform in +-1/sqrt(in / groups * kernel^2). There is no bias
- * if the options say no_bias, as before a batch normalisation.
+ * if the options say no_bias, as before a batch normalisation. NULL for the
+ * options means the defaults.
  */
 typedef struct ls_conv2d_layer {
-    ls_tensor *weight; /* (out, in / groups, kernel, kernel) */
-    ls_tensor *bias;   /* (out), or NULL */
-    ls_conv2d_options options;
+    ls_tensor *weight;         /* (out, in / groups, kernel, kernel) */
+    ls_tensor *bias;           /* (out), or NULL */
+    ls_conv2d_options options; /* last, as it may grow */
 } ls_conv2d_layer;
 
 LS_API ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
                                       const char *name, int64_t in, int64_t out,
-                                      int kernel, ls_conv2d_options options);
+                                      int kernel,
+                                      const ls_conv2d_options *options);
 LS_API ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 

@@ -6,7 +6,7 @@
 #include "parity.h"
 
 static void conv2d(const char *name, const int64_t *x, const int64_t *weight,
-                   ls_conv2d_options options)
+                   const ls_conv2d_options *options)
 {
     operation op = begin(name);
     add_input(&op, 4, x, 1.0F);
@@ -27,11 +27,11 @@ static void convolutions(void **state)
     (void)state;
     conv2d("conv2d_strided", (const int64_t[]){2, 3, 8, 9},
            (const int64_t[]){5, 3, 3, 3},
-           (ls_conv2d_options){.stride = 2, .padding = 1});
+           &(ls_conv2d_options){.stride = 2, .padding = 1});
     conv2d("conv2d_first", (const int64_t[]){2, 3, 12, 12},
-           (const int64_t[]){32, 3, 3, 3}, (ls_conv2d_options){.relu = true});
+           (const int64_t[]){32, 3, 3, 3}, &(ls_conv2d_options){.relu = true});
     conv2d("conv2d_middle", (const int64_t[]){4, 32, 14, 14},
-           (const int64_t[]){32, 32, 3, 3}, (ls_conv2d_options){0});
+           (const int64_t[]){32, 32, 3, 3}, NULL);
 }
 
 static void linear(void **state)
@@ -51,7 +51,8 @@ static void max_pool(void **state)
     (void)state;
     operation op = begin("max_pool2d");
     add_input(&op, 4, (const int64_t[]){2, 5, 9, 7}, 1.0F);
-    finish(&op, ls_max_pool2d(op.tape, op.in[0], 2), (const double[]){1, 1});
+    finish(&op, ls_max_pool2d(op.tape, op.in[0], 2, NULL),
+           (const double[]){1, 1});
     end(&op);
 }
 
@@ -160,8 +161,8 @@ static ls_tensor *forward(const network *net, ls_tape *tape, ls_tensor *x)
                                    .running_var = net->running_var,
                                    .eps = 1e-5,
                                    .momentum = 0.1};
-    ls_tensor *h = ls_conv2d(tape, x, p[0], p[1], relu);
-    h = ls_max_pool2d(tape, ls_conv2d(tape, h, p[2], p[3], relu), 2);
+    ls_tensor *h = ls_conv2d(tape, x, p[0], p[1], &relu);
+    h = ls_max_pool2d(tape, ls_conv2d(tape, h, p[2], p[3], &relu), 2, NULL);
     h = ls_linear(tape, ls_flatten(tape, h), p[4], p[5]);
     h = ls_relu(tape, ls_batch_norm(tape, h, &bn));
     return ls_linear(tape, h, p[8], p[9]);

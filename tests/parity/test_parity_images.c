@@ -4,7 +4,7 @@
 #include "parity.h"
 
 static void conv2d(const char *name, const int64_t *x, const int64_t *weight,
-                   ls_conv2d_options options)
+                   const ls_conv2d_options *options)
 {
     operation op = begin(name);
     add_input(&op, 4, x, 1.0F);
@@ -25,13 +25,13 @@ static void convolutions(void **state)
     (void)state;
     conv2d("conv2d_grouped", (const int64_t[]){2, 32, 7, 6},
            (const int64_t[]){32, 16, 3, 3},
-           (ls_conv2d_options){.groups = 2, .padding = 1});
+           &(ls_conv2d_options){.groups = 2, .padding = 1});
     conv2d("conv2d_depthwise", (const int64_t[]){2, 16, 9, 8},
            (const int64_t[]){16, 1, 3, 3},
-           (ls_conv2d_options){.groups = 16, .padding = 1, .stride = 2});
+           &(ls_conv2d_options){.groups = 16, .padding = 1, .stride = 2});
     conv2d("conv2d_dilated", (const int64_t[]){2, 5, 9, 8},
            (const int64_t[]){6, 5, 3, 3},
-           (ls_conv2d_options){.dilation = 2, .padding = 1});
+           &(ls_conv2d_options){.dilation = 2, .padding = 1});
 }
 
 /* Mean, variance, normalisation: three sums over 60 numbers in a row. */
@@ -79,16 +79,16 @@ static void pooling(void **state)
     finish(&op, ls_global_avg_pool2d(op.tape, op.in[0]),
            (const double[]){15, 1});
     end(&op);
-    const ls_pool2d_options windows = {.size = 3, .stride = 2, .padding = 1};
+    const ls_pool2d_options windows = {.stride = 2, .padding = 1};
     const int64_t image[] = {2, 16, 9, 7};
     op = begin("avg_pool2d");
     add_input(&op, 4, image, 1.0F);
-    finish(&op, ls_avg_pool2d(op.tape, op.in[0], windows),
+    finish(&op, ls_avg_pool2d(op.tape, op.in[0], 3, &windows),
            (const double[]){9, 4});
     end(&op);
     op = begin("max_pool2d");
     add_input(&op, 4, image, 1.0F);
-    finish(&op, ls_max_pool2d_with(op.tape, op.in[0], windows),
+    finish(&op, ls_max_pool2d(op.tape, op.in[0], 3, &windows),
            (const double[]){1, 4});
     end(&op);
 }

@@ -34,7 +34,7 @@ static ls_tensor *logits(const void *parts, ls_tape *tape, ls_tensor *x)
     const cifar_net *const net = parts;
     x = ls_conv2d_layer_forward(&net->conv1, tape, x);
     x = ls_conv2d_layer_forward(&net->conv2, tape, x);
-    x = maybe_drop(net, tape, ls_max_pool2d(tape, x, 2), 0.25);
+    x = maybe_drop(net, tape, ls_max_pool2d(tape, x, 2, NULL), 0.25);
     x = ls_linear_layer_forward(&net->fc1, tape, ls_flatten(tape, x));
     x = ls_relu(tape, lsi_norm_part_forward(&net->bn1, tape, x));
     return ls_linear_layer_forward(&net->fc2, tape,
@@ -65,9 +65,9 @@ static void build(void *parts, lsi_net_builder *b,
     cifar_net *const net = parts;
     net->dropout = options->dropout;
     LSI_BUILD(b, ls_conv2d_layer_init(&net->conv1, b->params, "conv1",
-                                      c->channels, CHANNELS, KERNEL, conv));
+                                      c->channels, CHANNELS, KERNEL, &conv));
     LSI_BUILD(b, ls_conv2d_layer_init(&net->conv2, b->params, "conv2", CHANNELS,
-                                      CHANNELS, KERNEL, conv));
+                                      CHANNELS, KERNEL, &conv));
     LSI_BUILD(
         b, ls_linear_layer_init(&net->fc1, b->params, "fc1",
                                 CHANNELS * pooled(c->height) * pooled(c->width),

@@ -58,11 +58,11 @@ static ls_tensor *block_forward(const block *b, ls_tape *tape, ls_tensor *x)
 static ls_tensor *logits(const void *parts, ls_tape *tape, ls_tensor *x)
 {
     const resnet *const net = parts;
-    const ls_pool2d_options pool = {.size = 3, .stride = 2, .padding = 1};
+    const ls_pool2d_options pool = {.stride = 2, .padding = 1};
     x = ls_conv2d_layer_forward(&net->conv1, tape, x);
     x = lsi_norm_part_relu(&net->bn1, tape, x, NULL);
     if (net->pools)
-        x = ls_max_pool2d_with(tape, x, pool);
+        x = ls_max_pool2d(tape, x, 3, &pool);
     for (int s = 0; s < STAGES; s++)
         for (int i = 0; i < BLOCKS; i++)
             x = block_forward(&net->blocks[s][i], tape, x);

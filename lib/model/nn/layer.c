@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/structs.h"
+#include "model/autograd/ops/ops.h"
 #include "model/autograd/tape.h"
 
 /* ---- parameters ---------------------------------------------------------- */
@@ -112,8 +114,7 @@ static ls_status check_conv2d(lsi_layer_site site, int64_t in, int64_t out,
                         "groups %d must not be negative",
                         site.name, options->stride, options->padding,
                         options->dilation, options->groups);
-    const int64_t groups = options->groups > 0 ? options->groups : 1;
-    if (in % groups != 0 || out % groups != 0)
+    if (in % options->groups != 0 || out % options->groups != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "layer %s: %d groups must divide the %lld channels and "
                         "the %lld filters",
@@ -122,22 +123,35 @@ static ls_status check_conv2d(lsi_layer_site site, int64_t in, int64_t out,
     return LS_OK;
 }
 
+/* A program's layer has room for as many options as the program knows. */
+static ls_status keep_options(ls_conv2d_layer *layer,
+                              const ls_conv2d_options *options,
+                              const ls_conv2d_options *given)
+{
+    layer->options.struct_size = given != NULL ? given->struct_size : 0;
+    return LSI_STRUCT_WRITE(&layer->options, options, ls_conv2d_options,
+                            no_bias);
+}
+
 ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
                                const char *name, int64_t in, int64_t out,
-                               int kernel, ls_conv2d_options options)
+                               int kernel, const ls_conv2d_options *given)
 {
+    ls_conv2d_options options;
     LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
+    LS_TRY(lsi_conv2d_options(&options, given));
     LS_TRY(check_conv2d(site, in, out, kernel, &options));
-    const int64_t depth = options.groups > 0 ? in / options.groups : in;
+    const int64_t depth = in / options.groups;
     const int64_t shape[] = {out, depth, kernel, kernel};
     const ls_init init = uniform(depth * kernel * kernel);
-    ls_conv2d_layer made = {.options = options};
+    ls_conv2d_layer made = {0};
     LS_TRY(lsi_layer_param(site, "weight", 4, shape, init, &made.weight));
     if (!options.no_bias)
         LS_TRY(lsi_layer_param(site, "bias", 1, shape, init, &made.bias));
-    *layer = made;
-    return LS_OK;
+    layer->weight = made.weight;
+    layer->bias = made.bias;
+    return keep_options(layer, &options, given);
 }
 
 ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer, ls_tape *tape,
@@ -145,7 +159,7 @@ ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer, ls_tape *tape,
 {
     if (!lsi_tape_has(tape, layer, __func__, "layer"))
         return NULL;
-    return ls_conv2d(tape, x, layer->weight, layer->bias, layer->options);
+    return ls_conv2d(tape, x, layer->weight, layer->bias, &layer->options);
 }
 
 /* ---- normalisation ------------------------------------------------------- */

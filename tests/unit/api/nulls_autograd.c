@@ -230,14 +230,12 @@ void nulls_of_operations(void **state)
           P(weight, x), NULL);
     MAKES(ls_linear, "bias", tape, x, x, NULL);
     STOPS(tape, ls_conv2d, "tape x weight", P(tape, tape), P(x, picture),
-          P(weight, picture), NULL, (ls_conv2d_options){0});
-    MAKES(ls_conv2d, "bias", tape, picture, picture, NULL,
-          (ls_conv2d_options){0});
-    STOPS(tape, ls_max_pool2d, "tape x", P(tape, tape), P(x, picture), 1);
-    const ls_pool2d_options windows = {.size = 2};
-    STOPS(tape, ls_avg_pool2d, "tape x", P(tape, tape), P(x, picture), windows);
-    STOPS(tape, ls_max_pool2d_with, "tape x", P(tape, tape), P(x, picture),
-          windows);
+          P(weight, picture), NULL, NULL);
+    MAKES(ls_conv2d, "bias options", tape, picture, picture, NULL, NULL);
+    STOPS(tape, ls_max_pool2d, "tape x", P(tape, tape), P(x, picture), 1, NULL);
+    MAKES(ls_max_pool2d, "options", tape, picture, 1, NULL);
+    STOPS(tape, ls_avg_pool2d, "tape x", P(tape, tape), P(x, picture), 2, NULL);
+    MAKES(ls_avg_pool2d, "options", tape, picture, 2, NULL);
     STOPS(tape, ls_group_norm, "tape x", P(tape, tape), P(x, x), 3, NULL, NULL,
           1e-5);
     MAKES(ls_group_norm, "weight bias", tape, x, 3, P(weight, vector),

@@ -38,7 +38,9 @@ static void nulls_of_making(ls_params *params)
     REFUSES(ls_linear_layer_init, "layer params name", P(layer, &linear),
             P(params, params), P(name, "l"), 2, 2, true);
     REFUSES(ls_conv2d_layer_init, "layer params name", P(layer, &conv),
-            P(params, params), P(name, "c"), 2, 2, 1, options);
+            P(params, params), P(name, "c"), 2, 2, 1, &options);
+    TAKES(ls_conv2d_layer_init, "options", &conv, params, "no options", 2, 2, 1,
+          P(options, &options));
     REFUSES(ls_batch_norm_layer_init, "layer params name", P(layer, &norm),
             P(params, params), P(name, "n"), 2, true);
     ls_layer_norm_layer rows;

@@ -47,10 +47,10 @@ static void conv(double *y, const double *const *in, const conv_shape *s)
     {                                                                          \
         (void)use;                                                             \
         return ls_conv2d(tape, in[0], in[1], NULL,                             \
-                         (ls_conv2d_options){.stride = name.stride,            \
-                                             .padding = name.padding,          \
-                                             .dilation = name.dilation,        \
-                                             .groups = name.groups});          \
+                         &(ls_conv2d_options){.stride = name.stride,           \
+                                              .padding = name.padding,         \
+                                              .dilation = name.dilation,       \
+                                              .groups = name.groups});         \
     }                                                                          \
     static void ref_##name(double *y, const double *const *in, int use)        \
     {                                                                          \
@@ -97,7 +97,7 @@ static void ref_global_avg(double *y, const double *const *in, int use)
 /* A convolution with 1 x 1 filters before it: a blocked layout. */
 static ls_tensor *mixed_channels(ls_tape *tape, ls_tensor *x, ls_tensor *w)
 {
-    return ls_conv2d(tape, x, w, NULL, (ls_conv2d_options){0});
+    return ls_conv2d(tape, x, w, NULL, NULL);
 }
 
 enum { BLOCK_N = 2, BLOCK_C = 16, BLOCK_P = 6 };
@@ -117,15 +117,15 @@ static void ref_mixed_channels(double *h, const double *x, const double *w)
 static ls_tensor *run_avg(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
-    return ls_avg_pool2d(
-        tape, in[0], (ls_pool2d_options){.size = 3, .stride = 2, .padding = 1});
+    return ls_avg_pool2d(tape, in[0], 3,
+                         &(ls_pool2d_options){.stride = 2, .padding = 1});
 }
 
 static ls_tensor *run_max(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
-    return ls_max_pool2d_with(
-        tape, in[0], (ls_pool2d_options){.size = 3, .stride = 2, .padding = 1});
+    return ls_max_pool2d(tape, in[0], 3,
+                         &(ls_pool2d_options){.stride = 2, .padding = 1});
 }
 
 static void pool(double *y, const double *x, bool max)
@@ -159,8 +159,8 @@ static void ref_max(double *y, const double *const *in, int use)
 static ls_tensor *run_avg_blocked(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
-    return ls_avg_pool2d(tape, mixed_channels(tape, in[0], in[1]),
-                         (ls_pool2d_options){.size = 2, .stride = 1});
+    return ls_avg_pool2d(tape, mixed_channels(tape, in[0], in[1]), 2,
+                         &(ls_pool2d_options){.stride = 1});
 }
 
 static void ref_avg_blocked(double *y, const double *const *in, int use)
@@ -409,7 +409,7 @@ const gradcheck_case gradcheck_images[] = {
      .in = {{4, {BLOCK_N, BLOCK_C, 2, 3}, FILL_UNIFORM},
             {4, {BLOCK_C, BLOCK_C, 1, 1}, FILL_UNIFORM}},
      FUNCTIONS(avg_blocked), .terms = 32, .gain = 1},
-    {"max_pool2d_with", "overlapping, padded", .n_inputs = 1,
+    {"max_window2d", "overlapping, padded", .n_inputs = 1,
      .in = {{4, {2, 3, 5, 6}, FILL_DISTINCT}}, FUNCTIONS(max), .terms = 4,
      .gain = 1},
     {"group_norm", "affine", .n_inputs = 3,

@@ -114,9 +114,9 @@ static void conv(double *y, const double *const *in, const conv_shape *s)
     {                                                                          \
         (void)use;                                                             \
         return ls_conv2d(tape, in[0], in[1], name.bias ? in[2] : NULL,         \
-                         (ls_conv2d_options){.stride = name.stride,            \
-                                             .padding = name.padding,          \
-                                             .relu = name.relu});              \
+                         &(ls_conv2d_options){.stride = name.stride,           \
+                                              .padding = name.padding,         \
+                                              .relu = name.relu});             \
     }                                                                          \
     static void ref_##name(double *y, const double *const *in, int use)        \
     {                                                                          \
@@ -138,10 +138,10 @@ static ls_tensor *run_chain(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
     const ls_conv2d_options options = {.padding = 1};
-    ls_tensor *h = ls_conv2d(tape, in[0], in[1], NULL, options);
+    ls_tensor *h = ls_conv2d(tape, in[0], in[1], NULL, &options);
     h = ls_add(tape, h, ls_scale(tape, h, 0.5));
     h = ls_mul(tape, ls_sub(tape, h, in[2]), h);
-    return ls_max_pool2d(tape, h, 2);
+    return ls_max_pool2d(tape, h, 2, NULL);
 }
 
 enum { CHAIN_C = 16, CHAIN_H = 4, CHAIN_W = 4 };
@@ -172,7 +172,7 @@ static void ref_chain(double *y, const double *const *in, int use)
 static ls_tensor *run_max_pool(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
-    return ls_max_pool2d(tape, in[0], 2);
+    return ls_max_pool2d(tape, in[0], 2, NULL);
 }
 
 /* (1, 2, 5, 7) -> (1, 2, 2, 3): a row and a column are dropped. */

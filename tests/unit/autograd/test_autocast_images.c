@@ -140,7 +140,7 @@ static void conv2d_rounds_what_it_multiplies(void **state)
         ls_tensor *w = watched_image(filter_shape, 2);
         ls_tensor *bias = random_tensor(1, (const int64_t[]){CHANNELS}, 3);
         ls_tensor *y =
-            ls_conv2d(tape, x, w, bias, (ls_conv2d_options){.relu = true});
+            ls_conv2d(tape, x, w, bias, &(ls_conv2d_options){.relu = true});
         assert_type(y, halves[h]);
         assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
         check_convolution(y, x, w, bias, halves[h]);
@@ -164,9 +164,7 @@ static void half_weights_have_half_gradients(void **state)
         ls_tensor *sum = NULL;
         for (int use = 0; use < 2; use++) {
             ls_tensor *y = ls_cast(
-                tape,
-                ls_conv2d(tape, half_x, half_w, NULL, (ls_conv2d_options){0}),
-                LS_F32);
+                tape, ls_conv2d(tape, half_x, half_w, NULL, NULL), LS_F32);
             sum = sum == NULL ? ls_sum(tape, y)
                               : ls_add(tape, sum, ls_sum(tape, y));
         }
@@ -205,10 +203,10 @@ static void layers_of_images_agree_with_f32(void **state)
         ls_tensor *w[] = {watched_image(filter_shape, 2),
                           watched_image(filter_shape, 3)};
         ls_tensor *y =
-            ls_conv2d(tape, x, w[0], NULL, (ls_conv2d_options){.relu = true});
+            ls_conv2d(tape, x, w[0], NULL, &(ls_conv2d_options){.relu = true});
         assert_ok(ls_tape_watch(tape, y));
-        y = ls_conv2d(tape, y, w[1], NULL, (ls_conv2d_options){.padding = 1});
-        ls_tensor *z = ls_max_pool2d(tape, y, 2);
+        y = ls_conv2d(tape, y, w[1], NULL, &(ls_conv2d_options){.padding = 1});
+        ls_tensor *z = ls_max_pool2d(tape, y, 2, NULL);
         assert_type(z, LS_F32);
         ls_tensor *mean = ls_mean(tape, ls_mul(tape, z, z));
         loss[i] = widened(mean, 0);

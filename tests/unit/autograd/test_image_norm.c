@@ -90,14 +90,12 @@ static void empty_batches(void **state)
         }
         ls_tape_reset(tape);
     }
-    const ls_pool2d_options windows = {.size = 2};
     assert_int_equal(
         ls_tensor_count(ls_global_avg_pool2d(tape, image(0, 3, 4, 4))), 0);
     assert_int_equal(
-        ls_tensor_count(ls_avg_pool2d(tape, image(0, 3, 4, 4), windows)), 0);
+        ls_tensor_count(ls_avg_pool2d(tape, image(0, 3, 4, 4), 2, NULL)), 0);
     assert_int_equal(
-        ls_tensor_count(ls_max_pool2d_with(tape, image(0, 3, 4, 4), windows)),
-        0);
+        ls_tensor_count(ls_max_pool2d(tape, image(0, 3, 4, 4), 2, NULL)), 0);
     ls_tensor *none = image(0, 4, 3, 3), *w = vector(4);
     assert_ok(ls_tape_watch(tape, w));
     ls_tensor *y = ls_group_norm(tape, none, 2, w, NULL, 1e-5);
@@ -242,20 +240,19 @@ static void bad_shapes(void **state)
     assert_refused(
         ls_group_norm(tape, image(2, 6, 3, 3), 3, vector(3), NULL, 1e-5),
         LS_ERR_SHAPE, "weight (3) should be");
-    const ls_pool2d_options wide = {.size = 3, .padding = 2};
-    assert_refused(ls_avg_pool2d(tape, image(1, 1, 5, 5), wide),
+    const ls_pool2d_options wide = {.padding = 2};
+    assert_refused(ls_avg_pool2d(tape, image(1, 1, 5, 5), 3, &wide),
                    LS_ERR_ARGUMENT, "padding 2");
-    assert_refused(ls_max_pool2d_with(tape, image(1, 1, 5, 1),
-                                      (ls_pool2d_options){.size = 2}),
+    assert_refused(ls_max_pool2d(tape, image(1, 1, 5, 1), 2, NULL),
                    LS_ERR_SHAPE, "2 x 2 does not fit");
     assert_refused(ls_conv2d(tape, image(1, 4, 5, 5), image(6, 2, 3, 3), NULL,
-                             (ls_conv2d_options){.groups = 4}),
+                             &(ls_conv2d_options){.groups = 4}),
                    LS_ERR_SHAPE, "4 groups should divide");
     assert_refused(ls_conv2d(tape, image(1, 4, 5, 5), image(6, 4, 3, 3), NULL,
-                             (ls_conv2d_options){.dilation = 3}),
+                             &(ls_conv2d_options){.dilation = 3}),
                    LS_ERR_SHAPE, "3 apart, does not fit");
     assert_refused(ls_conv2d(tape, image(1, 4, 5, 5), image(6, 4, 3, 3), NULL,
-                             (ls_conv2d_options){.groups = -1}),
+                             &(ls_conv2d_options){.groups = -1}),
                    LS_ERR_ARGUMENT, "groups -1");
 }
 

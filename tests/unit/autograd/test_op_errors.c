@@ -70,25 +70,25 @@ static void shapes_of_images(void **state)
     (void)state;
     const ls_conv2d_options plain = {0}, negative = {.padding = -1};
     assert_fails(
-        ls_conv2d(tape, image(1, 3, 4, 4), image(2, 4, 3, 3), NULL, plain),
+        ls_conv2d(tape, image(1, 3, 4, 4), image(2, 4, 3, 3), NULL, &plain),
         LS_ERR_SHAPE, "x (1, 3, 4, 4) and weight (2, 4, 3, 3)");
-    assert_fails(ls_conv2d(tape, matrix(1, 3), image(2, 4, 3, 3), NULL, plain),
+    assert_fails(ls_conv2d(tape, matrix(1, 3), image(2, 4, 3, 3), NULL, &plain),
                  LS_ERR_SHAPE, "(1, 3) should be x (N, C, H, W)");
+    assert_fails(ls_conv2d(tape, image(1, 4, 4, 4), image(2, 4, 3, 3),
+                           vector(3), &plain),
+                 LS_ERR_SHAPE, "bias (3)");
     assert_fails(
-        ls_conv2d(tape, image(1, 4, 4, 4), image(2, 4, 3, 3), vector(3), plain),
-        LS_ERR_SHAPE, "bias (3)");
-    assert_fails(
-        ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, plain),
+        ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, &plain),
         LS_ERR_SHAPE, "window of 3 x 3");
     assert_fails(
-        ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, negative),
+        ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, &negative),
         LS_ERR_ARGUMENT, "padding -1");
-    assert_fails(ls_max_pool2d(tape, image(1, 1, 3, 3), 4), LS_ERR_SHAPE,
+    assert_fails(ls_max_pool2d(tape, image(1, 1, 3, 3), 4, NULL), LS_ERR_SHAPE,
                  "4 x 4");
-    assert_fails(ls_max_pool2d(tape, image(1, 1, 3, 3), 0), LS_ERR_ARGUMENT,
-                 "size is 0");
-    assert_fails(ls_max_pool2d(tape, image(1, 1, 30, 30), 16), LS_ERR_ARGUMENT,
-                 "size is 16");
+    assert_fails(ls_max_pool2d(tape, image(1, 1, 3, 3), 0, NULL),
+                 LS_ERR_ARGUMENT, "size is 0");
+    assert_fails(ls_max_pool2d(tape, image(1, 1, 30, 30), 16, NULL),
+                 LS_ERR_ARGUMENT, "size is 16");
 }
 
 static void shapes_of_the_rest(void **state)

@@ -219,8 +219,8 @@ static void no_samples_at_all(void **state)
     ls_tensor *x = image(0, 3, 6, 6);
     assert_ok(ls_tape_watch(tape, x));
     ls_tensor *h =
-        ls_conv2d(tape, x, p[0], p[1], (ls_conv2d_options){.relu = true});
-    h = ls_dropout(tape, ls_relu(tape, ls_max_pool2d(tape, h, 2)), 0.5);
+        ls_conv2d(tape, x, p[0], p[1], &(ls_conv2d_options){.relu = true});
+    h = ls_dropout(tape, ls_relu(tape, ls_max_pool2d(tape, h, 2, NULL)), 0.5);
     h = ls_linear(tape, ls_flatten(tape, h), p[2], p[3]);
     h = ls_add(tape, ls_batch_norm(tape, h, &bn), h);
     ls_tensor *loss = ls_cross_entropy(tape, h, labels_of(&(int64_t){0}, 0));
@@ -242,15 +242,15 @@ static void conv_results_turn_plain_when_looked_at(void **state)
     (void)state;
     const ls_conv2d_options options = {.padding = 1};
     ls_tensor *w = image(16, 16, 3, 3);
-    ls_tensor *h = ls_conv2d(tape, image(2, 16, 8, 8), w, NULL, options);
+    ls_tensor *h = ls_conv2d(tape, image(2, 16, 8, 8), w, NULL, &options);
     const bool blocked = lsi_tensor_layout(h) != LSI_LAYOUT_PLAIN;
     ls_tensor *r = ls_relu(tape, h);
     assert_int_equal(lsi_tensor_layout(r), lsi_tensor_layout(h));
-    const ls_tensor *from_blocked = ls_conv2d(tape, r, w, NULL, options);
+    const ls_tensor *from_blocked = ls_conv2d(tape, r, w, NULL, &options);
     ls_tensor *first = keep(from_blocked);
     assert_non_null(tensor_data(r));
     assert_int_equal(lsi_tensor_layout(r), LSI_LAYOUT_PLAIN);
-    const ls_tensor *from_plain = ls_conv2d(tape, r, w, NULL, options);
+    const ls_tensor *from_plain = ls_conv2d(tape, r, w, NULL, &options);
     assert_same_bits(first, from_plain);
     assert_true(blocked || lsi_tensor_layout(h) == LSI_LAYOUT_PLAIN);
     ls_tensor_free(&first);
@@ -266,10 +266,9 @@ static void looking_does_not_disturb(void **state)
         ls_tensor *x = image(2, 16, 8, 8), *w = image(16, 16, 3, 3);
         assert_ok(ls_tape_watch(tape, x));
         ls_tensor *h =
-            ls_conv2d(tape, x, w, NULL, (ls_conv2d_options){.relu = true});
-        ls_tensor *y =
-            ls_relu(tape, ls_conv2d(tape, h, w, NULL, (ls_conv2d_options){0}));
-        ls_tensor *loss = ls_sum(tape, ls_max_pool2d(tape, y, 2));
+            ls_conv2d(tape, x, w, NULL, &(ls_conv2d_options){.relu = true});
+        ls_tensor *y = ls_relu(tape, ls_conv2d(tape, h, w, NULL, NULL));
+        ls_tensor *loss = ls_sum(tape, ls_max_pool2d(tape, y, 2, NULL));
         if (look) {
             assert_non_null(tensor_data(h));
             assert_non_null(tensor_data(y));
@@ -292,8 +291,7 @@ static void conv_gradients_that_start_apart(void **state)
                            random_tensor(1, shapes[1], 2)};
         assert_ok(ls_tape_watch(tape, p[0]));
         assert_ok(ls_tape_watch(tape, p[1]));
-        ls_tensor *y = ls_conv2d(tape, image(2, 3, 5, 5), p[0], p[1],
-                                 (ls_conv2d_options){0});
+        ls_tensor *y = ls_conv2d(tape, image(2, 3, 5, 5), p[0], p[1], NULL);
         /* Recorded later, hence walked earlier: d early = 1 */
         ls_tensor *loss = ls_add(tape, ls_sum(tape, y), ls_sum(tape, p[early]));
         assert_ok(ls_backward(tape, loss, 1.0));
@@ -305,8 +303,8 @@ static void conv_gradients_that_start_apart(void **state)
         if (early == 0) { /* without the early gradient it is 1 less */
             ls_tensor *w = random_tensor(4, shapes[0], 1);
             assert_ok(ls_tape_watch(tape, w));
-            loss = ls_sum(tape, ls_conv2d(tape, image(2, 3, 5, 5), w, NULL,
-                                          (ls_conv2d_options){0}));
+            loss =
+                ls_sum(tape, ls_conv2d(tape, image(2, 3, 5, 5), w, NULL, NULL));
             assert_ok(ls_backward(tape, loss, 1.0));
             const float *alone = tensor_data(ls_tape_grad(tape, w));
             for (int i = 0; i < 108; i++)
@@ -325,7 +323,7 @@ static void conv_with_a_watched_result(void **state)
     ls_tensor *x = image(1, 3, 5, 5), *w = image(4, 3, 3, 3);
     assert_ok(ls_tape_watch(tape, x));
     ls_tensor *y =
-        ls_conv2d(tape, x, w, NULL, (ls_conv2d_options){.relu = true});
+        ls_conv2d(tape, x, w, NULL, &(ls_conv2d_options){.relu = true});
     assert_ok(ls_tape_watch(tape, y));
     assert_ok(ls_backward(tape, ls_sum(tape, y), 3.0));
     assert_filled(ls_tape_grad(tape, y), 3.0);
@@ -342,8 +340,7 @@ static void conv_with_half_of_it_frozen(void **state)
     for (int trained = 0; trained < 2; trained++) {
         ls_tensor *p[2] = {image(4, 3, 3, 3), vector(4)};
         assert_ok(ls_tape_watch(tape, p[trained]));
-        ls_tensor *y = ls_conv2d(tape, image(2, 3, 5, 5), p[0], p[1],
-                                 (ls_conv2d_options){0});
+        ls_tensor *y = ls_conv2d(tape, image(2, 3, 5, 5), p[0], p[1], NULL);
         assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
         assert_non_null(ls_tape_grad(tape, p[trained]));
         assert_null(ls_tape_grad(tape, p[1 - trained]));

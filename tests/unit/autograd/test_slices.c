@@ -66,7 +66,7 @@ static ls_tensor *step(const layer *l)
     ls_tape_reset(l->tape);
     assert_ok(ls_tape_watch(l->tape, l->x));
     ls_tensor *const y = l->conv ? ls_conv2d(l->tape, l->x, l->weight, l->bias,
-                                             (ls_conv2d_options){.stride = 2})
+                                             &(ls_conv2d_options){.stride = 2})
                                  : ls_linear(l->tape, l->x, l->weight, l->bias);
     ls_tensor *const sum = ls_sum(l->tape, ls_mul(l->tape, y, y));
     assert_ok(ls_backward(l->tape, ls_scale(l->tape, sum, 0.5), 1));

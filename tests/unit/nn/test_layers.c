@@ -77,9 +77,8 @@ static void test_conv2d_is_uniform_in_fan_in(void **state)
 {
     (void)state;
     ls_conv2d_layer layer;
-    assert_int_equal(ls_conv2d_layer_init(&layer, params, "conv", 12, 300, 5,
-                                          (ls_conv2d_options){0}),
-                     LS_OK);
+    assert_int_equal(
+        ls_conv2d_layer_init(&layer, params, "conv", 12, 300, 5, NULL), LS_OK);
     assert_int_equal(ls_params_allocate(params, NULL, 5), LS_OK);
     check_shape(layer.weight, 4, 300, 12, 5, 5);
     check_shape(layer.bias, 1, 300, 0, 0, 0);
@@ -116,8 +115,7 @@ static void test_names(void **state)
     ls_conv2d_layer conv;
     ls_linear_layer linear;
     ls_batch_norm_layer norm, plain;
-    assert_int_equal(ls_conv2d_layer_init(&conv, params, "a", 1, 1, 1,
-                                          (ls_conv2d_options){0}),
+    assert_int_equal(ls_conv2d_layer_init(&conv, params, "a", 1, 1, 1, NULL),
                      LS_OK);
     assert_int_equal(ls_linear_layer_init(&linear, params, "b", 1, 1, false),
                      LS_OK);
@@ -145,8 +143,8 @@ static void test_counts_of_a_known_network(void **state)
     ls_linear_layer fc1, fc2;
     ls_batch_norm_layer norm;
     ls_status status =
-        ls_conv2d_layer_init(&conv1, params, "conv1", 3, 32, 3, plain);
-    status |= ls_conv2d_layer_init(&conv2, params, "conv2", 32, 32, 3, plain);
+        ls_conv2d_layer_init(&conv1, params, "conv1", 3, 32, 3, &plain);
+    status |= ls_conv2d_layer_init(&conv2, params, "conv2", 32, 32, 3, &plain);
     status |= ls_linear_layer_init(&fc1, params, "fc1", 6272, 128, true);
     status |= ls_batch_norm_layer_init(&norm, params, "bn1", 128, false);
     status |= ls_linear_layer_init(&fc2, params, "fc2", 128, 100, true);
@@ -218,10 +216,9 @@ static void test_conv2d_forward_shapes(void **state)
     ls_conv2d_layer plain, padded, strided;
     const ls_conv2d_options pad = {.padding = 1};
     const ls_conv2d_options stride = {.stride = 2, .relu = true};
-    ls_status status = ls_conv2d_layer_init(&plain, params, "a", 3, 4, 3,
-                                            (ls_conv2d_options){0});
-    status |= ls_conv2d_layer_init(&padded, params, "b", 3, 4, 3, pad);
-    status |= ls_conv2d_layer_init(&strided, params, "c", 3, 4, 3, stride);
+    ls_status status = ls_conv2d_layer_init(&plain, params, "a", 3, 4, 3, NULL);
+    status |= ls_conv2d_layer_init(&padded, params, "b", 3, 4, 3, &pad);
+    status |= ls_conv2d_layer_init(&strided, params, "c", 3, 4, 3, &stride);
     assert_int_equal(status, LS_OK);
     assert_int_equal(ls_params_allocate(params, NULL, 5), LS_OK);
     check_conv(&plain, 9, 7);
@@ -278,15 +275,15 @@ static void test_bad_extents(void **state)
                 "layer fc: in is 0");
     check_error(ls_linear_layer_init(&fc, params, "fc", 3, -1, true),
                 "layer fc: out is -1");
-    check_error(ls_conv2d_layer_init(&conv, params, "c", 0, 1, 3, plain),
+    check_error(ls_conv2d_layer_init(&conv, params, "c", 0, 1, 3, &plain),
                 "layer c: in is 0");
-    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 0, 3, plain),
+    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 0, 3, &plain),
                 "layer c: out is 0");
-    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 1, 0, plain),
+    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 1, 0, &plain),
                 "layer c: kernel is 0");
-    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 1, 3, back),
+    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 1, 3, &back),
                 "layer c: stride -1");
-    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 1, 3, hole),
+    check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 1, 3, &hole),
                 "padding -1");
     check_error(ls_batch_norm_layer_init(&bn, params, "bn", 0, true),
                 "layer bn: features is 0");
@@ -304,7 +301,7 @@ static void test_conv2d_with_groups(void **state)
     ls_conv2d_layer conv = {0};
     const ls_conv2d_options options = {
         .groups = 4, .padding = 1, .no_bias = true};
-    assert_ok(ls_conv2d_layer_init(&conv, params, "c", 8, 12, 3, options));
+    assert_ok(ls_conv2d_layer_init(&conv, params, "c", 8, 12, 3, &options));
     const int64_t *shape = ls_tensor_shape(conv.weight);
     assert_true(shape[0] == 12 && shape[1] == 2 && shape[2] == 3);
     assert_null(conv.bias);
@@ -316,7 +313,7 @@ static void test_conv2d_with_groups(void **state)
         largest = fmaxf(largest, fabsf(w[i]));
     const float bound = 1 / sqrtf(18.0F);
     assert_true(largest <= bound && largest > 0.9F * bound);
-    check_error(ls_conv2d_layer_init(&conv, params, "d", 8, 6, 3, options),
+    check_error(ls_conv2d_layer_init(&conv, params, "d", 8, 6, 3, &options),
                 "layer d: 4 groups must divide");
 }
 

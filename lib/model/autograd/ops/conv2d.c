@@ -19,6 +19,7 @@
 
 #include "array/compute/array.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/autograd/ops/ops.h"
 
 enum { X, WEIGHT, BIAS };
@@ -281,9 +282,25 @@ static bool check_types(ls_tape *tape, ls_tensor *const *in)
             lsi_op_check_dtype(tape, &lsi_op_conv2d, bias, LS_F32));
 }
 
-static bool apply_options(ls_tape *tape, ls_conv2d_options options,
+ls_status lsi_conv2d_options(ls_conv2d_options *out,
+                             const ls_conv2d_options *given)
+{
+    static const ls_conv2d_options usual = LS_CONV2D_OPTIONS_INIT;
+    LS_TRY(LSI_STRUCT_READ(out, given != NULL ? given : &usual,
+                           ls_conv2d_options, no_bias));
+    out->stride = out->stride != 0 ? out->stride : usual.stride;
+    out->dilation = out->dilation != 0 ? out->dilation : usual.dilation;
+    out->groups = out->groups != 0 ? out->groups : usual.groups;
+    return LS_OK;
+}
+
+static bool apply_options(ls_tape *tape, const ls_conv2d_options *given,
                           lsi_conv2d_shape *shape)
 {
+    ls_conv2d_options options;
+    const ls_status status = lsi_conv2d_options(&options, given);
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status) != NULL;
     if (options.stride < 0 || options.padding < 0 || options.dilation < 0 ||
         options.groups < 0)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
@@ -291,10 +308,10 @@ static bool apply_options(ls_tape *tape, ls_conv2d_options options,
                             "groups %d must not be negative",
                             options.stride, options.padding, options.dilation,
                             options.groups) != NULL;
-    shape->stride = options.stride > 0 ? options.stride : 1;
+    shape->stride = options.stride;
     shape->padding = options.padding;
-    shape->dilation = options.dilation > 0 ? options.dilation : 1;
-    shape->groups = options.groups > 0 ? options.groups : 1;
+    shape->dilation = options.dilation;
+    shape->groups = options.groups;
     shape->relu = options.relu;
     return true;
 }
@@ -416,7 +433,7 @@ static ls_tensor *compute(ls_tape *tape, const lsi_conv2d_shape *shape,
 }
 
 ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
-                     ls_tensor *bias, ls_conv2d_options options)
+                     ls_tensor *bias, const ls_conv2d_options *options)
 {
     ls_tensor *const inputs[] = {x, weight, bias};
     lsi_conv2d_shape shape = {0};

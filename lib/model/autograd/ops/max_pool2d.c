@@ -44,7 +44,7 @@ static bool check(ls_tape *tape, const ls_tensor *x, int size)
                         size, size, lsi_shape_of(x).text) != NULL;
 }
 
-ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size)
+ls_tensor *lsi_max_pool2d(ls_tape *tape, ls_tensor *x, int size)
 {
     if (!lsi_op_begin_f32(tape, &lsi_op_max_pool2d, &x, 1) ||
         !check(tape, x, size))

@@ -44,6 +44,14 @@ bool lsi_op_begin_mixed(ls_tape *tape, const ls_function *function,
 bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,
                         const ls_tensor *tensor, ls_dtype dtype);
 
+/* A caller's options (NULL: the defaults), with 1 for what is 0 and must not.
+ */
+ls_status lsi_conv2d_options(ls_conv2d_options *out,
+                             const ls_conv2d_options *given);
+
+/* Maxima of windows side by side, without padding. */
+ls_tensor *lsi_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
+
 /* The two have equal shapes, or LS_ERR_SHAPE. */
 bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
                         const ls_tensor *a, const ls_tensor *b);

@@ -9,6 +9,7 @@
  * one byte for each element of y.
  */
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/autograd/ops/ops.h"
 
 /* ---- backward ------------------------------------------------------------ */
@@ -33,62 +34,66 @@ static ls_status backward(ls_tape *tape, ls_node *node)
 
 const ls_function lsi_op_avg_pool2d = {"avg_pool2d", backward,
                                        sizeof(lsi_window2d)};
-const ls_function lsi_op_max_pool2d_with = {"max_pool2d_with", backward,
-                                            sizeof(lsi_window2d)};
+const ls_function lsi_op_max_window2d = {"max_window2d", backward,
+                                         sizeof(lsi_window2d)};
 
 /* ---- forward ------------------------------------------------------------- */
 
+typedef struct windows {
+    int size, stride, padding;
+} windows;
+
 static bool check(ls_tape *tape, const ls_function *function,
-                  const ls_tensor *x, ls_pool2d_options o)
+                  const ls_tensor *x, const windows *o)
 {
     if (!lsi_op_check_ndim(tape, function, x, 4, "(N, C, H, W)"))
         return false;
-    if (o.size < 1 || o.size > 15 || o.stride < 0 || o.padding < 0 ||
-        o.padding > o.size / 2)
+    if (o->size < 1 || o->size > 15 || o->stride < 0 || o->padding < 0 ||
+        o->padding > o->size / 2)
         return ls_tape_fail(
                    tape, LS_ERR_ARGUMENT,
                    "%s: windows of %d, stride %d, padding %d; the size "
                    "must be 1 to 15, the stride not negative, the "
                    "padding 0 to half of the size",
-                   function->name, o.size, o.stride, o.padding) != NULL;
+                   function->name, o->size, o->stride, o->padding) != NULL;
     if (x->shape[2] > 0 && x->shape[3] > 0 &&
-        x->shape[2] + 2 * o.padding >= o.size &&
-        x->shape[3] + 2 * o.padding >= o.size)
+        x->shape[2] + 2 * o->padding >= o->size &&
+        x->shape[3] + 2 * o->padding >= o->size)
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
                         "%s: a window of %d x %d does not fit images %s "
                         "(N, C, H, W) with padding %d",
-                        function->name, o.size, o.size, lsi_shape_of(x).text,
-                        o.padding) != NULL;
+                        function->name, o->size, o->size, lsi_shape_of(x).text,
+                        o->padding) != NULL;
 }
 
-static lsi_window2d shape_of(const ls_tensor *x, ls_pool2d_options o)
+static lsi_window2d shape_of(const ls_tensor *x, const windows *o)
 {
-    const int64_t stride = o.stride > 0 ? o.stride : o.size;
-    const int64_t *e = x->shape, pad = 2 * (int64_t)o.padding;
+    const int64_t *e = x->shape, pad = 2 * (int64_t)o->padding;
+    const int64_t stride = o->stride;
     return (lsi_window2d){.n = e[0],
                           .c = e[1],
                           .h = e[2],
                           .w = e[3],
-                          .oh = (e[2] + pad - o.size) / stride + 1,
-                          .ow = (e[3] + pad - o.size) / stride + 1,
-                          .size = o.size,
+                          .oh = (e[2] + pad - o->size) / stride + 1,
+                          .ow = (e[3] + pad - o->size) / stride + 1,
+                          .size = o->size,
                           .stride = stride,
-                          .padding = o.padding,
+                          .padding = o->padding,
                           .layout = lsi_tensor_layout(x)};
 }
 
 static ls_tensor *pool(ls_tape *tape, const ls_function *function, ls_tensor *x,
-                       ls_pool2d_options options)
+                       const windows *w)
 {
-    const bool max = function == &lsi_op_max_pool2d_with;
-    if (!lsi_op_begin_f32(tape, function, &x, 1) ||
-        !check(tape, function, x, options))
+    const bool max = function == &lsi_op_max_window2d;
+    const ls_function *const called = max ? &lsi_op_max_pool2d : function;
+    if (!lsi_op_begin_f32(tape, called, &x, 1) || !check(tape, called, x, w))
         return NULL;
     const ls_tensor *dense = lsi_op_dense(tape, x);
     if (dense == NULL)
         return NULL;
-    const lsi_window2d s = shape_of(dense, options);
+    const lsi_window2d s = shape_of(dense, w);
     const int64_t out[4] = {s.n, s.c, s.oh, s.ow};
     ls_tensor *index = max ? lsi_op_temp(tape, LS_U8, 4, out) : NULL;
     ls_tensor *y = lsi_op_output(tape, LS_F32, 4, out, s.layout);
@@ -103,13 +108,35 @@ static ls_tensor *pool(ls_tape *tape, const ls_function *function, ls_tensor *x,
                           max ? 1 : 0);
 }
 
-ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, ls_pool2d_options options)
+/* Of windows of this size; 0 for a stride means the size. */
+static ls_status read_options(int size, const ls_pool2d_options *given,
+                              windows *out)
 {
-    return pool(tape, &lsi_op_avg_pool2d, x, options);
+    static const ls_pool2d_options usual = LS_POOL2D_OPTIONS_INIT;
+    ls_pool2d_options o;
+    LS_TRY(LSI_STRUCT_READ(&o, given != NULL ? given : &usual,
+                           ls_pool2d_options, padding));
+    *out = (windows){size, o.stride != 0 ? o.stride : size, o.padding};
+    return LS_OK;
 }
 
-ls_tensor *ls_max_pool2d_with(ls_tape *tape, ls_tensor *x,
-                              ls_pool2d_options options)
+ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, int size,
+                         const ls_pool2d_options *options)
 {
-    return pool(tape, &lsi_op_max_pool2d_with, x, options);
+    windows w;
+    const ls_status status = read_options(size, options, &w);
+    return status == LS_OK ? pool(tape, &lsi_op_avg_pool2d, x, &w)
+                           : lsi_tape_stop(tape, status);
+}
+
+ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size,
+                         const ls_pool2d_options *options)
+{
+    windows w;
+    const ls_status status = read_options(size, options, &w);
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status);
+    if (w.stride == size && w.padding == 0)
+        return lsi_max_pool2d(tape, x, size);
+    return pool(tape, &lsi_op_max_window2d, x, &w);
 }
