@@ -51,12 +51,13 @@ typedef struct ls_attention_strides {
  * h / (heads / kv_heads). A gradient has the layout of its array.
  */
 typedef struct ls_attention_shape {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     int64_t batch, heads, queries, keys, d;
-    int64_t kv_heads; /* divides heads; 0 means heads */
+    int64_t kv_heads; /* divides heads; 0: heads */
     ls_dtype dtype;   /* LS_F32 or LS_BF16, of Q, K, V, O and gradients */
     /* Query i sees keys 0..i: aligned at the top left, whatever the lengths. */
     bool causal;
-    double scale; /* positive; 0 means 1/sqrt(d) */
+    double scale; /* positive; 0: 1/sqrt(d) */
     /* How many keys each batch entry has, 0..keys; NULL: all of them. */
     const int64_t *key_counts;
     /* All zero: dense in the order above. */
@@ -93,9 +94,10 @@ LS_API LS_EXPERIMENTAL ls_status ls_attention_backward(
  */
 
 typedef struct ls_attention_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_attention_method method;
     bool causal;
-    double scale; /* 0 means 1/sqrt(d) */
+    double scale; /* 0: 1/sqrt(d) */
     /*
      * false: q is (batch, heads, queries, d). true: (batch, queries, heads,
      * d), as a linear layer returns it. k and v likewise.
@@ -103,13 +105,21 @@ typedef struct ls_attention_options {
     bool rows_outside;
 } ls_attention_options;
 
+/* LS_ATTENTION_FLASH, not causal, scaled by 1/sqrt(d), heads before rows. */
+#define LS_ATTENTION_OPTIONS_INIT                                              \
+    {                                                                          \
+        sizeof(ls_attention_options), LS_ATTENTION_FLASH, false, 0, false      \
+    }
+
 /*
  * q, k and v of one type, f32 or bf16, contiguous; the result has the shape of
  * q. With LS_ATTENTION_NAIVE the scores count as activations, and a model that
- * does not fit fails with LS_ERR_BUDGET or LS_ERR_MEMORY.
+ * does not fit fails with LS_ERR_BUDGET or LS_ERR_MEMORY. NULL for the options
+ * means the defaults.
  */
 LS_API ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k,
-                               ls_tensor *v, ls_attention_options options);
+                               ls_tensor *v,
+                               const ls_attention_options *options);
 
 #ifdef __cplusplus
 }

@@ -74,7 +74,7 @@ static ls_tensor *attend(const block *b, ls_tape *tape, ls_tensor *x)
     const ls_attention_options options = {.rows_outside = true};
     ls_tensor *all = ls_linear_layer_forward(&b->in, tape, x);
     ls_tensor *o = ls_attention(tape, third(tape, all, 0), third(tape, all, 1),
-                                third(tape, all, 2), options);
+                                third(tape, all, 2), &options);
     if (o == NULL)
         return NULL;
     o = ls_reshape(tape, o, 3,

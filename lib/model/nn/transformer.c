@@ -203,7 +203,7 @@ static ls_tensor *attend(const pass *p, size_t layer, ls_tensor *x)
         c->kind == LS_TRANSFORMER_GPT2 ? gpt2_qkv(p, b, x) : rope_qkv(p, b, x);
     ls_tensor *o = p->piece != NULL
                        ? lsi_cache_attend(p->piece, p->tape, (int64_t)layer, in)
-                       : ls_attention(p->tape, in.q, in.k, in.v, options);
+                       : ls_attention(p->tape, in.q, in.k, in.v, &options);
     if (o == NULL)
         return NULL;
     o = ls_reshape(

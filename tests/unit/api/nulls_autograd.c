@@ -266,7 +266,8 @@ void nulls_of_operations(void **state)
     STOPS(tape, ls_cross_entropy_smooth, "tape logits labels", P(tape, tape),
           P(logits, x), P(labels, labels), 0.1);
     STOPS(tape, ls_attention, "tape q k v", P(tape, tape), P(q, picture),
-          P(k, picture), P(v, picture), (ls_attention_options){0});
+          P(k, picture), P(v, picture), NULL);
+    MAKES(ls_attention, "options", tape, picture, picture, picture, NULL);
     assert_int_equal(ls_tape_status(tape), LS_OK);
     ls_tensor_free(&picture);
     close_tape();

@@ -63,7 +63,7 @@ static double loss_of(const inputs *in, float *gradients[3])
     for (int i = 0; gradients != NULL && i < 3; i++)
         assert_ok(ls_tape_watch(tape, in->x[i]));
     ls_tensor *o =
-        ls_attention(tape, in->x[0], in->x[1], in->x[2], in->options);
+        ls_attention(tape, in->x[0], in->x[1], in->x[2], &in->options);
     ls_tensor *loss = ls_sum(tape, ls_mul(tape, o, in->x[3]));
     assert_ok(ls_tape_status(tape));
     double value;
@@ -88,12 +88,12 @@ static void layouts_agree(void **state)
     inputs in = new_inputs((ls_attention_options){.causal = true});
     ls_tape *tape = new_tape();
     ls_tensor *inside =
-        ls_attention(tape, in.x[0], in.x[1], in.x[2], in.options);
+        ls_attention(tape, in.x[0], in.x[1], in.x[2], &in.options);
     in.options.rows_outside = true;
     ls_tensor *outside =
         ls_attention(tape, ls_transpose(tape, in.x[0], 1, 2),
                      ls_transpose(tape, in.x[1], 1, 2),
-                     ls_transpose(tape, in.x[2], 1, 2), in.options);
+                     ls_transpose(tape, in.x[2], 1, 2), &in.options);
     ls_tensor *back = ls_cast(tape, ls_transpose(tape, outside, 1, 2), LS_F32);
     assert_ok(ls_tape_status(tape));
     ls_tensor *plain = NULL;
@@ -119,7 +119,7 @@ static void self_attention_accumulates(void **state)
 
     ls_tape *tape = new_tape();
     assert_ok(ls_tape_watch(tape, in.x[0]));
-    ls_tensor *o = ls_attention(tape, in.x[0], in.x[0], in.x[0], in.options);
+    ls_tensor *o = ls_attention(tape, in.x[0], in.x[0], in.x[0], &in.options);
     assert_ok(ls_backward(tape, ls_sum(tape, ls_mul(tape, o, in.x[3])), 1.0));
     const float *got = tensor_data(ls_tape_grad(tape, in.x[0]));
     for (int64_t i = 0; i < ls_tensor_count(in.x[0]); i++)
@@ -139,7 +139,7 @@ static void only_what_is_needed(void **state)
     loss_of(&in, all);
     ls_tape *tape = new_tape();
     assert_ok(ls_tape_watch(tape, in.x[1]));
-    ls_tensor *o = ls_attention(tape, in.x[0], in.x[1], in.x[2], in.options);
+    ls_tensor *o = ls_attention(tape, in.x[0], in.x[1], in.x[2], &in.options);
     assert_ok(ls_backward(tape, ls_sum(tape, ls_mul(tape, o, in.x[3])), 1.0));
     assert_memory_equal(tensor_data(ls_tape_grad(tape, in.x[1])), all[1],
                         (size_t)ls_tensor_count(in.x[1]) * sizeof(float));
@@ -161,7 +161,7 @@ static void half_types(void **state)
         assert_ok(ls_tape_watch(tape, in.x[i]));
         half[i] = ls_cast(tape, in.x[i], LS_BF16);
     }
-    ls_tensor *o = ls_attention(tape, half[0], half[1], half[2], in.options);
+    ls_tensor *o = ls_attention(tape, half[0], half[1], half[2], &in.options);
     assert_int_equal(ls_tensor_dtype(o), LS_BF16);
     ls_tensor *loss =
         ls_sum(tape, ls_mul(tape, ls_cast(tape, o, LS_F32), in.x[3]));
@@ -182,19 +182,19 @@ static void wrong_shapes(void **state)
     inputs in = new_inputs((ls_attention_options){0});
     const ls_attention_options options = {0};
     ls_tape *tape = new_tape();
-    assert_null(ls_attention(tape, in.x[0], in.x[1], in.x[3], options));
+    assert_null(ls_attention(tape, in.x[0], in.x[1], in.x[3], &options));
     assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "should be equal");
     ls_tape_reset(tape);
     ls_tensor *odd = random_tensor((const int64_t[]){BATCH, 3, KEYS, D}, 1);
-    assert_null(ls_attention(tape, in.x[0], odd, odd, options));
+    assert_null(ls_attention(tape, in.x[0], odd, odd, &options));
     assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "multiple");
     ls_tape_reset(tape);
     ls_tensor *wide = random_tensor((const int64_t[]){BATCH, 2, KEYS, 9}, 1);
-    assert_null(ls_attention(tape, in.x[0], wide, wide, options));
+    assert_null(ls_attention(tape, in.x[0], wide, wide, &options));
     assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "head size");
     ls_tape_reset(tape);
     ls_tensor *half = ls_cast(tape, in.x[1], LS_BF16);
-    assert_null(ls_attention(tape, in.x[0], half, half, options));
+    assert_null(ls_attention(tape, in.x[0], half, half, &options));
     assert_error(ls_tape_status(tape), LS_ERR_DTYPE, "bf16");
     ls_tensor_free(&odd);
     ls_tensor_free(&wide);
@@ -213,10 +213,10 @@ static void naive_over_budget(void **state)
     ls_memory_total(&now);
     ls_memory_set_budget(now.live_bytes + (16U << 20));
     assert_null(ls_attention(
-        tape, x, x, x, (ls_attention_options){.method = LS_ATTENTION_NAIVE}));
+        tape, x, x, x, &(ls_attention_options){.method = LS_ATTENTION_NAIVE}));
     assert_int_equal(ls_tape_status(tape), LS_ERR_BUDGET);
     ls_tape_reset(tape);
-    assert_non_null(ls_attention(tape, x, x, x, (ls_attention_options){0}));
+    assert_non_null(ls_attention(tape, x, x, x, NULL));
     ls_memory_set_budget(0);
     ls_tape_free(&tape);
     ls_tensor_free(&x);

@@ -49,7 +49,7 @@ static void attend(double *y, const double *const *in, layout at, bool causal)
     {                                                                          \
         (void)use;                                                             \
         return ls_attention(tape, in[0], in[1], in[2],                         \
-                            (ls_attention_options){__VA_ARGS__});              \
+                            &(ls_attention_options){__VA_ARGS__});             \
     }                                                                          \
     static void ref_##name(double *y, const double *const *in, int use)        \
     {                                                                          \

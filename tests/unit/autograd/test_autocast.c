@@ -135,9 +135,9 @@ static void attention_rounds_what_it_multiplies(void **state)
             wide[i] = ls_cast(tape, ls_cast(tape, in[i], halves[h]), LS_F32);
         }
         ls_tensor *expected =
-            ls_attention(tape, wide[0], wide[1], wide[2], options);
+            ls_attention(tape, wide[0], wide[1], wide[2], &options);
         assert_ok(ls_tape_set_autocast(tape, halves[h]));
-        ls_tensor *o = ls_attention(tape, in[0], in[1], in[2], options);
+        ls_tensor *o = ls_attention(tape, in[0], in[1], in[2], &options);
         assert_type(o, halves[h]);
         /* Values are below 1; P is rounded to bf16, the result to either. */
         for (int64_t i = 0; i < ls_tensor_count(o); i++)

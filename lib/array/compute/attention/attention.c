@@ -9,6 +9,7 @@
 #include "array/compute/compute.h"
 #include "array/compute/plan_cache.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "observe/spans.h"
 
 typedef struct method {
@@ -119,7 +120,7 @@ static ls_status resolve_strides(ls_attention_strides given, const char *what,
     return LS_OK;
 }
 
-ls_status lsi_attention_check(const ls_attention_shape *s, lsi_attention *out)
+static ls_status resolve(const ls_attention_shape *s, lsi_attention *out)
 {
     const int64_t kv_heads = s->kv_heads == 0 ? s->heads : s->kv_heads;
     LS_TRY(check_extents(s, kv_heads));
@@ -146,6 +147,14 @@ ls_status lsi_attention_check(const ls_attention_shape *s, lsi_attention *out)
                            &a.o_strides));
     *out = a;
     return LS_OK;
+}
+
+ls_status lsi_attention_check(const ls_attention_shape *shape,
+                              lsi_attention *out)
+{
+    ls_attention_shape own;
+    LS_TRY(LSI_STRUCT_READ(&own, shape, ls_attention_shape, o_strides));
+    return resolve(&own, out);
 }
 
 ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,

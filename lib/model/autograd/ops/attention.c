@@ -5,6 +5,7 @@
  */
 #include "lockstep/attention.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/autograd/ops/ops.h"
 
 enum { Q, K, V, INPUTS };
@@ -93,22 +94,21 @@ static ls_attention_strides strides_of(const ls_tensor *tensor,
 }
 
 static ls_attention_shape shape_of(const ls_tensor *q, const ls_tensor *k,
-                                   ls_attention_options options)
+                                   const ls_attention_options *o)
 {
-    const int head = options.rows_outside ? 2 : 1, row = 3 - head;
-    return (ls_attention_shape){
-        .batch = q->shape[0],
-        .heads = q->shape[head],
-        .kv_heads = k->shape[head],
-        .queries = q->shape[row],
-        .keys = k->shape[row],
-        .d = q->shape[3],
-        .dtype = q->dtype,
-        .causal = options.causal,
-        .scale = options.scale,
-        .q_strides = strides_of(q, options.rows_outside),
-        .kv_strides = strides_of(k, options.rows_outside),
-        .o_strides = strides_of(q, options.rows_outside)};
+    const int head = o->rows_outside ? 2 : 1, row = 3 - head;
+    return (ls_attention_shape){.batch = q->shape[0],
+                                .heads = q->shape[head],
+                                .kv_heads = k->shape[head],
+                                .queries = q->shape[row],
+                                .keys = k->shape[row],
+                                .d = q->shape[3],
+                                .dtype = q->dtype,
+                                .causal = o->causal,
+                                .scale = o->scale,
+                                .q_strides = strides_of(q, o->rows_outside),
+                                .kv_strides = strides_of(k, o->rows_outside),
+                                .o_strides = strides_of(q, o->rows_outside)};
 }
 
 /* The tensor that forward fills for backward. */
@@ -125,32 +125,32 @@ static ls_tensor *saved_rows(ls_tape *tape, const attention_state *s)
 
 /* In the types that they are given. */
 static ls_tensor *attend(ls_tape *tape, ls_tensor *const *in,
-                         ls_attention_options options)
+                         const ls_attention_options *o)
 {
-    if (!check(tape, in, options.rows_outside))
+    if (!check(tape, in, o->rows_outside))
         return NULL;
-    const attention_state s = {shape_of(in[Q], in[K], options), options.method};
+    const attention_state s = {shape_of(in[Q], in[K], o), o->method};
     ls_tensor *saved[SAVED] = {lsi_op_plain(tape, in[Q]),
                                lsi_op_plain(tape, in[K]),
                                lsi_op_plain(tape, in[V])};
     saved[SAVED_ROWS] = saved_rows(tape, &s);
-    ls_tensor *o = ls_tape_output(tape, in[Q]->dtype, 4, in[Q]->shape);
-    saved[SAVED_O] = o;
-    if (o == NULL)
+    ls_tensor *out = ls_tape_output(tape, in[Q]->dtype, 4, in[Q]->shape);
+    saved[SAVED_O] = out;
+    if (out == NULL)
         return NULL;
     const ls_status status = ls_attention_forward(
-        &s.shape, s.method, lsi_tensor_raw(o), lsi_op_floats(saved[SAVED_ROWS]),
-        lsi_tensor_raw(saved[Q]), lsi_tensor_raw(saved[K]),
-        lsi_tensor_raw(saved[V]));
+        &s.shape, s.method, lsi_tensor_raw(out),
+        lsi_op_floats(saved[SAVED_ROWS]), lsi_tensor_raw(saved[Q]),
+        lsi_tensor_raw(saved[K]), lsi_tensor_raw(saved[V]));
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
-    return ls_tape_record(tape, &lsi_op_attention, &s, in, INPUTS, &o, 1, saved,
-                          SAVED);
+    return ls_tape_record(tape, &lsi_op_attention, &s, in, INPUTS, &out, 1,
+                          saved, SAVED);
 }
 
 /* In mixed precision. There are no f16 kernels: f16 numbers, f32 arithmetic. */
 static ls_tensor *attend_rounded(ls_tape *tape, ls_tensor **in,
-                                 ls_attention_options options)
+                                 const ls_attention_options *o)
 {
     const ls_dtype half = ls_tape_autocast(tape);
     for (int i = 0; i < INPUTS; i++) {
@@ -161,16 +161,23 @@ static ls_tensor *attend_rounded(ls_tape *tape, ls_tensor **in,
         if (in[i] == NULL)
             return NULL;
     }
-    ls_tensor *o = attend(tape, in, options);
-    return half == LS_F16 ? ls_cast(tape, o, half) : o;
+    ls_tensor *out = attend(tape, in, o);
+    return half == LS_F16 ? ls_cast(tape, out, half) : out;
 }
 
 ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k, ls_tensor *v,
-                        ls_attention_options options)
+                        const ls_attention_options *options)
 {
+    static const ls_attention_options usual = LS_ATTENTION_OPTIONS_INIT;
+    ls_attention_options o;
     ls_tensor *in[] = {q, k, v};
     if (!lsi_op_begin(tape, &lsi_op_attention, in, INPUTS))
         return NULL;
-    return lsi_tape_is_mixed(tape) ? attend_rounded(tape, in, options)
-                                   : attend(tape, in, options);
+    const ls_status status =
+        LSI_STRUCT_READ(&o, options != NULL ? options : &usual,
+                        ls_attention_options, rows_outside);
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status);
+    return lsi_tape_is_mixed(tape) ? attend_rounded(tape, in, &o)
+                                   : attend(tape, in, &o);
 }
