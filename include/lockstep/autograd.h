@@ -401,6 +401,24 @@ LS_API ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, int size,
 /* The mean of each channel: (N, C, H, W) -> (N, C), f32. H W must not be 0. */
 LS_API ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x);
 
+/* What ls_batch_norm works on besides x. */
+typedef struct ls_batch_norm_args {
+    size_t struct_size;       /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    ls_tensor *weight, *bias; /* (C) or NULL */
+    ls_tensor *running_mean, *running_var; /* (C) */
+    double eps;                            /* >= 0; 0: 1e-5 */
+    double momentum;                       /* 0..1; 0 keeps running ones */
+    bool relu;
+    ls_tensor *residual; /* or NULL */
+} ls_batch_norm_args;
+
+/* eps 1e-5, momentum 0.1; without tensors, of which two must be set. */
+#define LS_BATCH_NORM_ARGS_INIT                                                \
+    {                                                                          \
+        sizeof(ls_batch_norm_args), NULL, NULL, NULL, NULL, 1e-5, 0.1, false,  \
+            NULL                                                               \
+    }
+
 /*
  * Batch normalisation of x (N, C, ...), of at least two dimensions, over all
  * but C: y = (x - mean) / sqrt(var + eps), then * weight + bias if they are not
@@ -413,14 +431,6 @@ LS_API ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x);
  * an empty batch leaves both unchanged. For statistics over all ranks see
  * ls_sync_bn_new. In mixed precision images keep their type, and (N, C) is f32.
  */
-typedef struct ls_batch_norm_args {
-    ls_tensor *weight, *bias;              /* (C) or NULL */
-    ls_tensor *running_mean, *running_var; /* (C) */
-    double eps, momentum;
-    bool relu;
-    ls_tensor *residual; /* or NULL */
-} ls_batch_norm_args;
-
 LS_API ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
                                 const ls_batch_norm_args *args);
 

@@ -51,7 +51,7 @@ LS_API ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer,
  * ls_batch_norm called with a copy of args that has a residual.
  */
 typedef struct ls_batch_norm_layer {
-    ls_batch_norm_args args; /* eps 1e-5, momentum 0.1 */
+    ls_batch_norm_args args; /* eps 1e-5, momentum 0.1; last, it may grow */
 } ls_batch_norm_layer;
 
 LS_API ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,

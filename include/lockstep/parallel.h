@@ -221,23 +221,31 @@ typedef enum ls_sync_bn_kind {
 typedef struct ls_sync_bn ls_sync_bn;
 
 typedef struct ls_sync_bn_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_sync_bn_kind kind;
-    bool affine;
-    double eps;      /* 0 means 1e-5 */
-    double momentum; /* 0 means 0.1 */
+    bool no_affine;  /* without weight and bias */
+    double eps;      /* >= 0; 0: 1e-5 */
+    double momentum; /* 0..1; 0 keeps running mean and variance */
 } ls_sync_bn_options;
+
+/* LS_SYNC_BN_FUSED, with weight and bias, eps 1e-5, momentum 0.1. */
+#define LS_SYNC_BN_OPTIONS_INIT                                                \
+    {                                                                          \
+        sizeof(ls_sync_bn_options), LS_SYNC_BN_FUSED, false, 1e-5, 0.1         \
+    }
 
 /*
  * A layer for x (N, features) or (N, features, ...), with its communication
  * planned. N, and the extents after the features, may differ between ranks and
  * be 0 on some. Parameters and buffers are added to `params`
  * as for ls_batch_norm_layer_init (weight, bias, running_mean, running_var).
- * Collective. On success *out is the caller's; it must be freed before the
- * group.
+ * NULL for the options means LS_SYNC_BN_OPTIONS_INIT. Collective. On success
+ * *out is the caller's; it must be freed before the group.
  */
 LS_API ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group,
                                 ls_params *params, const char *name,
-                                int64_t features, ls_sync_bn_options options);
+                                int64_t features,
+                                const ls_sync_bn_options *options);
 LS_API void ls_sync_bn_free(ls_sync_bn **bn);
 
 /*

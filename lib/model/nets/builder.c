@@ -26,15 +26,15 @@ void lsi_build_norm(lsi_net_builder *b, lsi_norm_part *part, const char *name,
                                               features, affine));
         return;
     }
-    const ls_sync_bn_options options = {.kind = b->norm == LSI_NORM_FUSED
-                                                    ? LS_SYNC_BN_FUSED
-                                                    : LS_SYNC_BN_GATHERED,
-                                        .affine = affine};
+    ls_sync_bn_options options = LS_SYNC_BN_OPTIONS_INIT;
+    options.kind =
+        b->norm == LSI_NORM_FUSED ? LS_SYNC_BN_FUSED : LS_SYNC_BN_GATHERED;
+    options.no_affine = !affine;
     if (!all_well(b))
         return;
     b->status = lsi_agree_to_plan(
         b->group, ls_sync_bn_new(&part->sync, b->group, b->params, name,
-                                 features, options));
+                                 features, &options));
     b->agreed = b->status != LS_OK;
 }
 

@@ -220,15 +220,15 @@ ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
     LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     LS_TRY(check_extent(site, "features", features));
-    ls_batch_norm_args args = {.eps = 1e-5, .momentum = 0.1};
+    ls_batch_norm_args args = LS_BATCH_NORM_ARGS_INIT;
     if (affine)
         LS_TRY(add_affine(site, features, &args.weight, &args.bias));
     LS_TRY(add_buffer(site, "running_mean", 1, &features, zeros,
                       &args.running_mean));
     LS_TRY(
         add_buffer(site, "running_var", 1, &features, ones, &args.running_var));
-    layer->args = args;
-    return LS_OK;
+    layer->args.struct_size = 0; /* every program has room for these */
+    return LSI_STRUCT_WRITE(&layer->args, &args, ls_batch_norm_args, residual);
 }
 
 ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,

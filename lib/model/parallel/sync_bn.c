@@ -10,6 +10,7 @@
 #include "array/compute/batch_norm.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
 #include "model/autograd/params.h"
@@ -62,62 +63,77 @@ static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,
         ls_batch_norm_layer_init(&layer, params, name, bn->features, affine));
     const double eps = bn->args.eps, momentum = bn->args.momentum;
     bn->args = layer.args;
-    if (eps > 0)
-        bn->args.eps = eps;
-    if (momentum > 0)
-        bn->args.momentum = momentum;
+    bn->args.eps = eps;
+    bn->args.momentum = momentum;
     return alloc_private(bn);
 }
 
-static ls_status check_arguments(int64_t features, ls_sync_bn_options options)
+static ls_status read_options(const ls_sync_bn_options *given,
+                              ls_sync_bn_options *out)
+{
+    static const ls_sync_bn_options usual = LS_SYNC_BN_OPTIONS_INIT;
+    LS_TRY(LSI_STRUCT_READ(out, given != NULL ? given : &usual,
+                           ls_sync_bn_options, momentum));
+    if (out->eps == 0)
+        out->eps = usual.eps;
+    return LS_OK;
+}
+
+static ls_status check_arguments(int64_t features,
+                                 const ls_sync_bn_options *options)
 {
     if (features < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "batch normalisation of %lld features; at least 1",
                         (long long)features);
-    if (options.kind != LS_SYNC_BN_FUSED && options.kind != LS_SYNC_BN_GATHERED)
+    if (options->kind != LS_SYNC_BN_FUSED &&
+        options->kind != LS_SYNC_BN_GATHERED)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "unknown kind %d of synchronised batch normalisation",
-                        (int)options.kind);
-    if (!(options.eps >= 0) || !(options.momentum >= 0) || options.momentum > 1)
+                        (int)options->kind);
+    if (!(options->eps >= 0) || !(options->momentum >= 0) ||
+        options->momentum > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "batch normalisation with eps %g, momentum %g; eps "
                         "must not be negative, momentum from 0 to 1",
-                        options.eps, options.momentum);
+                        options->eps, options->momentum);
     return LS_OK;
 }
 
 static ls_status describe(ls_sync_bn **out, ls_group *group,
                           const ls_params *params, int64_t features,
-                          ls_sync_bn_options options)
+                          const ls_sync_bn_options *options)
 {
     ls_sync_bn *bn;
     LS_TRY(lsi_alloc_zeroed(&bn, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
                             "batch normalisation"));
     bn->exchange =
-        options.kind == LS_SYNC_BN_FUSED ? &lsi_bn_fused : &lsi_bn_gathered;
+        options->kind == LS_SYNC_BN_FUSED ? &lsi_bn_fused : &lsi_bn_gathered;
     bn->group = group;
     bn->features = features;
     bn->slices = params->storage.slices;
     bn->stride =
         ((size_t)features + LSI_BN_BLOCK - 1) / LSI_BN_BLOCK * LSI_BN_BLOCK;
-    bn->args.eps = options.eps;
-    bn->args.momentum = options.momentum;
+    bn->args.eps = options->eps;
+    bn->args.momentum = options->momentum;
     *out = bn;
     return LS_OK;
 }
 
 ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
                          const char *name, int64_t features,
-                         ls_sync_bn_options options)
+                         const ls_sync_bn_options *options)
 {
     LS_NEED(out, group, params, name);
     ls_sync_bn *bn = NULL;
-    ls_status status = check_arguments(features, options);
+    ls_sync_bn_options own;
+    ls_status status = read_options(options, &own);
     if (status == LS_OK)
-        status = describe(&bn, group, params, features, options);
+        status = check_arguments(features, &own);
     if (status == LS_OK)
-        status = make(bn, params, name, options.affine);
+        status = describe(&bn, group, params, features, &own);
+    if (status == LS_OK)
+        status = make(bn, params, name, !own.no_affine);
     status = lsi_agree_to_plan(group, status);
     if (status == LS_OK) {
         assert(bn != NULL); /* or this rank would not have agreed */

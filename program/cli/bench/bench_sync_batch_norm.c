@@ -105,14 +105,15 @@ static ls_status make_input(bench_case *c)
 
 static ls_status make(bench_case *c)
 {
-    const ls_sync_bn_options bn = {.kind = c->kind};
+    const ls_sync_bn_options bn = {
+        .kind = c->kind, .no_affine = true, .momentum = 0.1};
     ls_memory_stats before, after;
     ls_status status = make_input(c);
     if (status == LS_OK)
         status = ls_params_new(&c->params);
     LS_TRY(lsi_agree_to_plan(c->group, status));
     ls_memory_total(&before);
-    LS_TRY(ls_sync_bn_new(&c->bn, c->group, c->params, "bn", c->features, bn));
+    LS_TRY(ls_sync_bn_new(&c->bn, c->group, c->params, "bn", c->features, &bn));
     ls_memory_total(&after);
     c->bytes[LAYER_BYTES] = (int64_t)(after.live_bytes - before.live_bytes);
     LS_TRY(ls_params_allocate(c->params, c->group, 0));

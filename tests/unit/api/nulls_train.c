@@ -110,15 +110,14 @@ static void nulls_of_ranges(ls_group *group)
 
 static void nulls_of_sync_bn(ls_group *group)
 {
-    const ls_sync_bn_options options = {0};
     ls_params *params = NULL;
     ls_sync_bn *bn = NULL, *none = NULL;
     ls_tape *tape = NULL;
     ls_tensor *x = NULL;
     assert_ok(ls_params_new(&params));
     REFUSES(ls_sync_bn_new, "out group params name", P(out, &bn),
-            P(group, group), P(params, params), P(name, "n"), 3, options);
-    assert_ok(ls_sync_bn_new(&bn, group, params, "n", 3, options));
+            P(group, group), P(params, params), P(name, "n"), 3, NULL);
+    TAKES(ls_sync_bn_new, "options", &bn, group, params, "n", 3, NULL);
     assert_ok(ls_params_allocate(params, NULL, 1));
     assert_ok(ls_tape_new(&tape));
     assert_ok(ls_tensor_zeros(&x, LS_F32, 2, shape23));

@@ -189,13 +189,13 @@ static layer make_layer(const bn_case *test, ls_group *group)
     layer l = {0};
     const int rank = ls_group_rank(group);
     const int64_t shape[2] = {test->rows[rank], test->features};
-    const ls_sync_bn_options options = {.kind = test->kind,
-                                        .affine = test->affine};
+    const ls_sync_bn_options options = {
+        .kind = test->kind, .no_affine = !test->affine, .momentum = 0.1};
     CHECK_OK(ls_params_new(&l.params));
     if (test->slices > 0)
         CHECK_OK(lsi_params_set_slices(l.params, test->slices));
     CHECK_OK(
-        ls_sync_bn_new(&l.bn, group, l.params, "bn", test->features, options));
+        ls_sync_bn_new(&l.bn, group, l.params, "bn", test->features, &options));
     CHECK_OK(ls_params_allocate(l.params, group, 0));
     CHECK_OK(ls_tape_new(&l.tape));
     CHECK_OK(ls_tensor_new(&l.x, LS_F32, 2, shape));

@@ -193,7 +193,9 @@ static void play_between(ls_group *group, void *unused)
     ls_sync_bn *bn;
     CHECK_OK(ls_params_new(&norm));
     CHECK_OK(ls_sync_bn_new(&bn, group, norm, "bn", N,
-                            (ls_sync_bn_options){.kind = LS_SYNC_BN_FUSED}));
+                            &(ls_sync_bn_options){.kind = LS_SYNC_BN_FUSED,
+                                                  .no_affine = true,
+                                                  .momentum = 0.1}));
     CHECK_OK(ls_params_allocate(norm, group, 0));
     for (int repeat = 0; repeat < 4; repeat++) {
         const int64_t shape[2] = {1, 5};

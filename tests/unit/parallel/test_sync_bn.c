@@ -158,8 +158,8 @@ static void test_running_statistics_are_one_code(void **state)
 {
     (void)state;
     enum { ROWS = 8, COLS = 5, STEPS = 200 };
-    const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED,
-                                        .momentum = 0.01};
+    const ls_sync_bn_options options = {
+        .kind = LS_SYNC_BN_FUSED, .momentum = 0.01, .no_affine = true};
     ls_group *group;
     ls_params *params;
     ls_sync_bn *bn;
@@ -168,7 +168,7 @@ static void test_running_statistics_are_one_code(void **state)
     ls_tensor *x;
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&params));
-    assert_ok(ls_sync_bn_new(&bn, group, params, "all", COLS, options));
+    assert_ok(ls_sync_bn_new(&bn, group, params, "all", COLS, &options));
     assert_ok(ls_batch_norm_layer_init(&layer, params, "one", COLS, false));
     layer.args.momentum = options.momentum;
     assert_ok(ls_params_allocate(params, group, 0));
@@ -205,7 +205,7 @@ static fixture make(ls_group *group, int64_t rows, ls_sync_bn_options options)
     fixture f = {0};
     const int64_t shape[2] = {rows, 6};
     CHECK_OK(ls_params_new(&f.params));
-    CHECK_OK(ls_sync_bn_new(&f.bn, group, f.params, "bn", 6, options));
+    CHECK_OK(ls_sync_bn_new(&f.bn, group, f.params, "bn", 6, &options));
     CHECK_OK(ls_params_allocate(f.params, group, 0));
     CHECK_OK(ls_tape_new(&f.tape));
     CHECK_OK(ls_tensor_new(&f.x, LS_F32, 2, shape));
@@ -234,7 +234,10 @@ static uint64_t collectives(const ls_group *group)
 static void play_evaluation(ls_group *group, void *unused)
 {
     (void)unused;
-    const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED, .eps = 0.25};
+    const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED,
+                                        .eps = 0.25,
+                                        .no_affine = true,
+                                        .momentum = 0.1};
     fixture f = make(group, 3, options);
     float *const mean = tensor_data(ls_params_buffer(f.params, 0));
     float *const variance = tensor_data(ls_params_buffer(f.params, 1));
@@ -267,7 +270,8 @@ static void test_evaluation_is_local(void **state)
 /* Gradients of two uses of the layer on one tape are kept apart. */
 static void play_twice(ls_group *group, void *kind)
 {
-    const ls_sync_bn_options options = {.kind = *(ls_sync_bn_kind *)kind};
+    const ls_sync_bn_options options = {
+        .kind = *(ls_sync_bn_kind *)kind, .no_affine = true, .momentum = 0.1};
     fixture f = make(group, 4, options);
     double sums[6] = {0};
     CHECK_OK(ls_tape_watch(f.tape, f.x));
@@ -298,7 +302,8 @@ static void test_used_twice(void **state)
 static void play_steady(ls_group *group, void *unused)
 {
     (void)unused;
-    const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED};
+    const ls_sync_bn_options options = {
+        .kind = LS_SYNC_BN_FUSED, .no_affine = true, .momentum = 0.1};
     fixture f = make(group, 4, options);
     ls_memory_stats before = {0}, after;
     for (int step = 0; step < 8; step++) {
@@ -324,7 +329,8 @@ static void test_steady_state_allocates_nothing(void **state)
 static void play_gaps(ls_group *group, void *unused)
 {
     (void)unused;
-    const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED};
+    const ls_sync_bn_options options = {
+        .kind = LS_SYNC_BN_FUSED, .no_affine = true, .momentum = 0.1};
     fixture f = make(group, 6, options);
     const int64_t shape[2] = {6, 6};
     ls_tensor *across, *copy;
@@ -360,18 +366,19 @@ static void test_bad_arguments(void **state)
     ls_group *group;
     ls_params *params;
     ls_sync_bn *bn = NULL;
-    const ls_sync_bn_options good = {.kind = LS_SYNC_BN_FUSED};
+    const ls_sync_bn_options good = {
+        .kind = LS_SYNC_BN_FUSED, .no_affine = true, .momentum = 0.1};
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&params));
-    assert_error(ls_sync_bn_new(&bn, group, params, "bn", 0, good),
+    assert_error(ls_sync_bn_new(&bn, group, params, "bn", 0, &good),
                  LS_ERR_ARGUMENT, "0 features");
     assert_error(ls_sync_bn_new(&bn, group, params, "bn", 4,
-                                (ls_sync_bn_options){.kind = 7}),
+                                &(ls_sync_bn_options){.kind = 7}),
                  LS_ERR_ARGUMENT, "kind 7");
     assert_error(ls_sync_bn_new(&bn, group, params, "bn", 4,
-                                (ls_sync_bn_options){.momentum = 2}),
+                                &(ls_sync_bn_options){.momentum = 2}),
                  LS_ERR_ARGUMENT, "momentum 2");
-    assert_error(ls_sync_bn_new(&bn, NULL, params, "bn", 4, good),
+    assert_error(ls_sync_bn_new(&bn, NULL, params, "bn", 4, &good),
                  LS_ERR_ARGUMENT, "group");
     assert_null(bn);
     ls_params_free(&params);

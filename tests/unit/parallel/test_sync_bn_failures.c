@@ -28,12 +28,12 @@ static model make(ls_group *group)
 {
     static const char *const names[LAYERS] = {"first", "second"};
     const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED,
-                                        .affine = true};
+                                        .momentum = 0.1};
     model m = {0};
     CHECK_OK(ls_params_new(&m.params));
     for (int i = 0; i < LAYERS; i++)
-        CHECK_OK(
-            ls_sync_bn_new(&m.bn[i], group, m.params, names[i], COLS, options));
+        CHECK_OK(ls_sync_bn_new(&m.bn[i], group, m.params, names[i], COLS,
+                                &options));
     CHECK_OK(ls_params_allocate(m.params, group, 1));
     CHECK_OK(ls_ddp_new(&m.ddp, group, m.params, NULL));
     CHECK_OK(ls_tape_new(&m.tape));

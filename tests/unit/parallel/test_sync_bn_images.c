@@ -120,9 +120,9 @@ static layers make(ls_group *group, const options *o)
     layers l = {0};
     CHECK_OK(ls_params_new(&l.params));
     CHECK_OK(lsi_params_set_slices(l.params, o->slices));
-    CHECK_OK(
-        ls_sync_bn_new(&l.all, group, l.params, "all", CHANNELS,
-                       (ls_sync_bn_options){.kind = o->kind, .affine = true}));
+    CHECK_OK(ls_sync_bn_new(
+        &l.all, group, l.params, "all", CHANNELS,
+        &(ls_sync_bn_options){.kind = o->kind, .momentum = 0.1}));
     CHECK_OK(ls_batch_norm_layer_init(&l.one, l.params, "one", CHANNELS, true));
     CHECK_OK(ls_params_allocate(l.params, NULL, 0));
     for (size_t p = 0; p < 4; p++) {

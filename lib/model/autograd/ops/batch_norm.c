@@ -18,6 +18,7 @@
 #include "array/compute/batch_norm.h"
 #include "array/compute/array.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/autograd/ops/image_norm.h"
 
 enum { X, WEIGHT, BIAS };
@@ -130,6 +131,21 @@ static void use_batch(const ls_tape *tape, const ls_batch_norm_args *args,
                            cols);
 }
 
+static ls_status read_args(const ls_batch_norm_args *given,
+                           ls_batch_norm_args *out)
+{
+    static const ls_batch_norm_args usual = LS_BATCH_NORM_ARGS_INIT;
+    LS_TRY(LSI_STRUCT_READ(out, given, ls_batch_norm_args, residual));
+    if (out->eps == 0)
+        out->eps = usual.eps;
+    if (out->eps > 0 && out->momentum >= 0 && out->momentum <= 1)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "batch_norm: eps is %g, momentum %g; eps must not be "
+                    "negative, momentum from 0 to 1",
+                    out->eps, out->momentum);
+}
+
 static ls_tensor *normalise_matrix(ls_tape *tape, ls_tensor *x,
                                    const ls_batch_norm_args *args)
 {
@@ -224,12 +240,9 @@ static ls_tensor *normalise_images(ls_tape *tape, ls_tensor *x,
                           (ls_tensor *const[]){n.x, n.saved}, LSI_NORM_SAVED);
 }
 
-ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
-                         const ls_batch_norm_args *args)
+static ls_tensor *normalise(ls_tape *tape, ls_tensor *x,
+                            ls_batch_norm_args *args)
 {
-    if (!lsi_op_begin(tape, &lsi_op_batch_norm, &x, 1) ||
-        !lsi_tape_has(tape, args, "batch_norm", "args"))
-        return NULL;
     ls_tensor *residual = args->residual;
     if (x->ndim == 2) { /* in f32 also in mixed precision */
         x = lsi_op_wide(tape, x);
@@ -241,7 +254,18 @@ ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
         return NULL;
     if (x->ndim == 2 && residual == NULL && !args->relu)
         return normalise_matrix(tape, x, args);
-    ls_batch_norm_args given = *args;
-    given.residual = residual;
-    return normalise_images(tape, x, &given);
+    args->residual = residual;
+    return normalise_images(tape, x, args);
+}
+
+ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
+                         const ls_batch_norm_args *args)
+{
+    ls_batch_norm_args own;
+    if (!lsi_op_begin(tape, &lsi_op_batch_norm, &x, 1) ||
+        !lsi_tape_has(tape, args, "batch_norm", "args"))
+        return NULL;
+    const ls_status status = read_args(args, &own);
+    return status == LS_OK ? normalise(tape, x, &own)
+                           : lsi_tape_stop(tape, status);
 }
