@@ -49,15 +49,20 @@ typedef enum ls_split_pattern {
 } ls_split_pattern;
 
 typedef struct ls_tokenizer_training {
-    int64_t vocabulary; /* tokens altogether */
-    int64_t least;      /* two tokens that stand together less often stay two */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    int64_t vocabulary; /* tokens altogether; 0: 32768 */
+    int64_t least;      /* occurrences of a pair that becomes a token; 0: 2 */
     ls_split_pattern pattern;
-    const char *const *special; /* tokens 0, 1, ...; the caller's */
-    size_t n_special;
+    /* Tokens 0, 1, ..., the caller's; NULL: <|endoftext|>. */
+    const char *const *special;
+    size_t n_special; /* entries of `special` if it is not NULL; 0: none */
 } ls_tokenizer_training;
 
 /* 32768 tokens, pairs that occur twice, GPT-2's pattern, <|endoftext|>. */
-LS_API ls_tokenizer_training ls_tokenizer_training_defaults(void);
+#define LS_TOKENIZER_TRAINING_INIT                                             \
+    {                                                                          \
+        sizeof(ls_tokenizer_training), 32768, 2, LS_SPLIT_GPT2, NULL, 0        \
+    }
 
 /*
  * Learns a vocabulary from n text files, which all ranks can read: byte-pair

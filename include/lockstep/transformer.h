@@ -9,7 +9,7 @@
  *
  * A model adds its parameters to a set of the caller's, who allocates it:
  *
- *     ls_transformer_config config;
+ *     ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
  *     ls_transformer_size("small", &config);
  *     ls_params_new(&params);
  *     ls_transformer_new(&model, params, &config);
@@ -71,6 +71,7 @@ typedef struct ls_rope_scaling {
 } ls_rope_scaling;
 
 typedef struct ls_transformer_config {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_transformer_kind kind;
     int64_t vocabulary;
     int64_t context; /* the longest sequence */
@@ -78,16 +79,26 @@ typedef struct ls_transformer_config {
     int64_t d_ff; /* of the inner layer of a block */
     int64_t layers;
     int64_t heads;     /* divides d_model, unless d_head says another size */
-    double rope_theta; /* 0 means 10000; not of GPT2 */
+    double rope_theta; /* 0: 10000; not of GPT2 */
     bool rope_halves;  /* of ROPE, as of ls_rope; LLAMA: ls_rotate_half */
     ls_attention_method attention;
-    double norm_eps;  /* 0 means 1e-5 */
+    double norm_eps;  /* 0: 1e-5 */
     bool untied_head; /* of GPT2, LLAMA; the head of ROPE is always untied */
     /* Not of GPT2: */
-    int64_t kv_heads; /* of keys and values; divides heads; 0 means heads */
-    int64_t d_head;   /* of a head, even; 0 means d_model / heads */
+    int64_t kv_heads; /* of keys and values; divides heads; 0: heads */
+    int64_t d_head;   /* of a head, even; 0: d_model / heads */
     ls_rope_scaling rope_scaling;
 } ls_transformer_config;
+
+/* All zeros but struct_size: to be filled by a program or a function below. */
+#define LS_TRANSFORMER_CONFIG_INIT                                             \
+    {                                                                          \
+        sizeof(ls_transformer_config), LS_TRANSFORMER_ROPE, 0, 0, 0, 0, 0, 0,  \
+            0, false, LS_ATTENTION_FLASH, 0, false, 0, 0,                      \
+        {                                                                      \
+            LS_ROPE_SCALING_NONE, 0, 0, 0, 0                                   \
+        }                                                                      \
+    }
 
 /*
  * X(name, KIND, d_model, d_ff, layers, heads, vocabulary). "2.7B" is a usual
@@ -107,7 +118,7 @@ typedef struct ls_transformer_config {
 
 /*
  * The configuration of that name with a context of 1024 and flash attention.
- * LS_ERR_ARGUMENT lists the valid names.
+ * Set out->struct_size before the call. LS_ERR_ARGUMENT lists the valid names.
  */
 LS_API ls_status ls_transformer_size(const char *name,
                                      ls_transformer_config *out);
@@ -137,7 +148,7 @@ LS_API void ls_transformer_free(ls_transformer **model);
  */
 LS_API void ls_transformer_set_recompute(ls_transformer *model, bool recompute);
 
-/* What it was made with. */
+/* Its configuration, of as many bytes as its struct_size says. */
 LS_API const ls_transformer_config *
 ls_transformer_get_config(const ls_transformer *model);
 
@@ -224,7 +235,8 @@ LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
  * published GPT-2 and Llama weights, that of config.json beside the file, in
  * the format of Hugging Face (LS_ERR_UNSUPPORTED names what is not supported);
  * or, for GPT-2 without one, that which follows from the shapes: for published
- * sizes the number of heads is known. `path` as of ls_transformer_load.
+ * sizes the number of heads is known. `path` as of ls_transformer_load. Set
+ * out->struct_size before the call.
  */
 LS_API ls_status ls_transformer_read_config(const char *path,
                                             ls_transformer_config *out);

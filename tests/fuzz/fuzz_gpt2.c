@@ -35,7 +35,7 @@ static void make_model(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     fuzz_input in = {data, size};
     if (model == NULL)
         make_model();

@@ -52,7 +52,7 @@ static void open_index(void)
 
 static void read_config(void)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     if (fuzz_ok(ls_transformer_read_config(path_of("w.safetensors"), &config)))
         fuzz_demand(ls_transformer_check(&config) == LS_OK);
 }

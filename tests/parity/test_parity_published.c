@@ -135,7 +135,7 @@ static void check_kept(const char *name, const ls_transformer_config *config,
 
 static void check_folder(const char *name)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     assert_ok(ls_transformer_read_config(folder(name), &config));
     ls_tensor *logits = check_model(name, &config);
     check_kept(name, &config, logits);

@@ -56,7 +56,8 @@ class Tokenizer:
 
 
 class Training(ctypes.Structure):
-    _fields_ = [("vocabulary", ctypes.c_int64), ("least", ctypes.c_int64),
+    _fields_ = [("struct_size", ctypes.c_size_t),
+                ("vocabulary", ctypes.c_int64), ("least", ctypes.c_int64),
                 ("pattern", ctypes.c_int),
                 ("special", ctypes.POINTER(ctypes.c_char_p)),
                 ("n_special", ctypes.c_size_t)]
@@ -67,7 +68,7 @@ def train(path, size, llama3):
     lib = ctypes.CDLL(os.environ["LOCKSTEP_LIBRARY"])
     lib.ls_last_error.restype = ctypes.c_char_p
     group, tokenizer = ctypes.c_void_p(), ctypes.c_void_p()
-    how = Training(size, 1, int(llama3),
+    how = Training(ctypes.sizeof(Training), size, 1, int(llama3),
                    (ctypes.c_char_p * 1)(b"<|endoftext|>"), 1)
     paths = (ctypes.c_char_p * 1)(path.encode())
     out = f"{path}.json".encode()

@@ -3,20 +3,30 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "comm/api/outcome.h"
 #include "input/text/byte_level.h"
 #include "input/text/pairs.h"
 #include "input/text/read.h"
 #include "input/text/unicode.h"
 
-ls_tokenizer_training ls_tokenizer_training_defaults(void)
+/* A caller's options (NULL: the defaults), with what stands for a 0. */
+static ls_status read_options(const ls_tokenizer_training *given,
+                              ls_tokenizer_training *out)
 {
     static const char *const special[] = {"<|endoftext|>"};
-    return (ls_tokenizer_training){.vocabulary = 32768,
-                                   .least = 2,
-                                   .pattern = LS_SPLIT_GPT2,
-                                   .special = special,
-                                   .n_special = 1};
+    static const ls_tokenizer_training usual = LS_TOKENIZER_TRAINING_INIT;
+    LS_TRY(LSI_STRUCT_READ(out, given != NULL ? given : &usual,
+                           ls_tokenizer_training, n_special));
+    if (out->vocabulary == 0)
+        out->vocabulary = usual.vocabulary;
+    if (out->least == 0)
+        out->least = usual.least;
+    if (out->special == NULL) {
+        out->special = special;
+        out->n_special = 1;
+    }
+    return LS_OK;
 }
 
 /* ---- a vocabulary that grows --------------------------------------------- */
@@ -213,9 +223,10 @@ ls_status ls_tokenizer_new_trained(ls_tokenizer **out, ls_group *group,
                                    const char *const *paths, size_t n,
                                    const ls_tokenizer_training *training)
 {
-    const ls_tokenizer_training usual = ls_tokenizer_training_defaults();
+    ls_tokenizer_training how;
     LS_NEED(out, group, paths);
-    learning l = {.how = training != NULL ? training : &usual};
+    LS_TRY(read_options(training, &how));
+    learning l = {.how = &how};
     ls_tokenizer *made = NULL;
     const ls_status status = train(&l, group, paths, n, &made);
     free_learning(&l);

@@ -57,10 +57,11 @@ ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
 {
     LS_NEED(out, params, config);
     ls_transformer *model;
-    LS_TRY(ls_transformer_check(config));
+    ls_transformer_config own;
+    LS_TRY(lsi_transformer_take_config(config, &own));
     LS_TRY(lsi_alloc_zeroed(&model, sizeof(ls_transformer), LS_MEMORY_OTHER,
                             "a transformer"));
-    model->config = *config;
+    model->config = own;
     model->params = params;
     const ls_status status = build(model);
     if (status != LS_OK) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/nn/transformer.h"
 
 static const int64_t usual_context = 1024;
@@ -25,20 +26,35 @@ static const char size_names[] =
 #undef X
     ;
 
+static ls_status write_config(const ls_transformer_config *from,
+                              ls_transformer_config *out)
+{
+    return LSI_STRUCT_WRITE(out, from, ls_transformer_config, rope_scaling);
+}
+
+ls_status ls_transformer_read_config(const char *path,
+                                     ls_transformer_config *out)
+{
+    ls_transformer_config config;
+    LS_NEED(path, out);
+    LS_TRY(lsi_transformer_read_config(path, 0, &config));
+    return write_config(&config, out);
+}
+
 ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
 {
     LS_NEED(name, out);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (strcmp(sizes[i].name, name) != 0)
             continue;
-        *out = (ls_transformer_config){.kind = sizes[i].kind,
-                                       .vocabulary = sizes[i].vocabulary,
-                                       .context = usual_context,
-                                       .d_model = sizes[i].d_model,
-                                       .d_ff = sizes[i].d_ff,
-                                       .layers = sizes[i].layers,
-                                       .heads = sizes[i].heads};
-        return LS_OK;
+        const ls_transformer_config found = {.kind = sizes[i].kind,
+                                             .vocabulary = sizes[i].vocabulary,
+                                             .context = usual_context,
+                                             .d_model = sizes[i].d_model,
+                                             .d_ff = sizes[i].d_ff,
+                                             .layers = sizes[i].layers,
+                                             .heads = sizes[i].heads};
+        return write_config(&found, out);
     }
     return lsi_fail(LS_ERR_ARGUMENT, "unknown model size '%s'; there are %s",
                     name, &size_names[2]);
@@ -185,9 +201,8 @@ static ls_status check_scaling(const ls_rope_scaling *s)
     return LS_OK;
 }
 
-ls_status ls_transformer_check(const ls_transformer_config *config)
+ls_status lsi_transformer_check(const ls_transformer_config *config)
 {
-    LS_NEED(config);
     if ((unsigned)config->kind >= LS_TRANSFORMER_KIND_COUNT)
         return lsi_fail(LS_ERR_ARGUMENT, "transformer: unknown kind %d",
                         (int)config->kind);
@@ -208,4 +223,18 @@ ls_status ls_transformer_check(const ls_transformer_config *config)
                         "transformer: rope_theta is %g; it must be positive",
                         config->rope_theta);
     return check_scaling(&config->rope_scaling);
+}
+
+ls_status lsi_transformer_take_config(const ls_transformer_config *given,
+                                      ls_transformer_config *out)
+{
+    LS_TRY(LSI_STRUCT_READ(out, given, ls_transformer_config, rope_scaling));
+    return lsi_transformer_check(out);
+}
+
+ls_status ls_transformer_check(const ls_transformer_config *config)
+{
+    ls_transformer_config own;
+    LS_NEED(config);
+    return lsi_transformer_take_config(config, &own);
 }

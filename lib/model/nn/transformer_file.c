@@ -281,7 +281,7 @@ static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
                         "'%s' does not say which transformer it holds: its "
                         "metadata has no valid \"%s\"",
                         file->path, LSI_TRANSFORMER_KEY);
-    LS_TRY(ls_transformer_check(out));
+    LS_TRY(lsi_transformer_check(out));
     if (heads == 0 || heads == out->heads)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
@@ -301,13 +301,6 @@ ls_status lsi_transformer_read_config(const char *path, int64_t heads,
     if (status == LS_OK)
         *out = config;
     return status;
-}
-
-ls_status ls_transformer_read_config(const char *path,
-                                     ls_transformer_config *out)
-{
-    LS_NEED(path, out);
-    return lsi_transformer_read_config(path, 0, out);
 }
 
 /* ---- loading ------------------------------------------------------------- */

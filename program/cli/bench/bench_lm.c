@@ -89,7 +89,7 @@ static const lsi_column columns[] = {
 static ls_status read_size(void *opaque, const char *word)
 {
     state *const b = opaque;
-    ls_transformer_config unused;
+    ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(word, &unused));
     if (b->n_sizes == MAX_SIZES)
         return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d words",

@@ -131,7 +131,7 @@ static void record_bytes(lsi_table *table, const lsi_memory_file *f)
 static ls_status read_size(void *opaque, const char *word)
 {
     work *const w = opaque;
-    ls_transformer_config unused;
+    ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(word, &unused));
     if (w->n_sizes == MAX_SIZES)
         return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d words",

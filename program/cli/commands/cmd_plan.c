@@ -256,7 +256,7 @@ static ls_status account_communication(const lsi_invocation *call,
 static ls_status account_sharding(const lsi_invocation *call, const args *a)
 {
     const char *const model = a->run.model != NULL ? a->run.model : "xl";
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     lsi_state_plan plan;
     int64_t parameters;
     LS_TRY(ls_transformer_size(model, &config));

@@ -191,6 +191,7 @@ static ls_status save(const args *a, const ls_tokenizer *tokenizer,
 
 static ls_status train(const args *a, ls_group *group, const names *files)
 {
+    static const char *const none[] = {NULL};
     names special = {.n = 0};
     ls_tokenizer *tokenizer = NULL;
     bool agreed = false;
@@ -207,7 +208,8 @@ static ls_status train(const args *a, ls_group *group, const names *files)
                 .least = a->least,
                 .pattern = strcmp(a->pattern, "gpt2") == 0 ? LS_SPLIT_GPT2
                                                            : LS_SPLIT_LLAMA3,
-                .special = (const char *const *)special.all,
+                .special =
+                    special.n > 0 ? (const char *const *)special.all : none,
                 .n_special = special.n});
     free_names(&special);
     if (status == LS_OK)

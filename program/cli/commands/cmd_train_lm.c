@@ -107,7 +107,7 @@ typedef struct session {
 /* Users of other programs give the name of a size here. */
 static ls_status find_weights(const char *path, lsi_path *out)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     if (access(path, F_OK) != 0 && ls_transformer_size(path, &config) == LS_OK)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--weights %s: no such file; a new model of that size "

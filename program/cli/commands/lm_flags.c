@@ -27,6 +27,7 @@ static ls_attention_method attention_of(const lsi_lm_shape_flags *flags)
 ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
                            ls_transformer_config *out)
 {
+    *out = (ls_transformer_config)LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(flags->size, out));
     replace(&out->layers, flags->layers);
     replace(&out->d_model, flags->d_model);
@@ -62,6 +63,7 @@ ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--%s and --weights exclude each other: '%s' says it",
                         twice, weights);
+    *out = (ls_transformer_config)LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_read_config(weights, out));
     LS_TRY(lsi_lm_has_bytes(weights, out->vocabulary, bytes));
     out->attention = attention_of(flags);

@@ -14,6 +14,7 @@ static ls_status read_config(const lsi_lm_model_flags *f, const char *path,
 {
     if (f->size == NULL)
         return lsi_transformer_read_config(path, f->heads, out);
+    *out = (ls_transformer_config)LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(f->size, out));
     out->heads = f->heads > 0 ? f->heads : out->heads;
     return LS_OK;
@@ -67,7 +68,7 @@ static ls_status open_tokenizer(const lsi_lm_model_flags *f,
 ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
                           lsi_lm_model *out)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     lsi_path path;
     *out = (lsi_lm_model){0};
     LS_TRY(lsi_checkpoint_weights(flags->model, &path));

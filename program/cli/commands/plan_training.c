@@ -32,6 +32,7 @@ static void replace(int64_t *value, int64_t flag)
 static ls_status shape_of(const lsi_plan_flags *f, const char *name,
                           ls_transformer_config *out)
 {
+    *out = (ls_transformer_config)LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(name, out));
     replace(&out->layers, f->layers);
     replace(&out->d_model, f->d_model);
@@ -426,7 +427,7 @@ static void record_size(lsi_table *table, const lsi_plan_flags *f,
 static ls_status add_size(lsi_plan_flags f, const char *name, lsi_table *table,
                           json_t *rows)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     lsi_trained_plan plan = {.device_bytes = memory_of(&f)};
     lsi_plan_model model;
     lsi_facts facts;
@@ -482,7 +483,7 @@ ls_status lsi_plan_predict(const lsi_plan_flags *f, lsi_plan_known *measured,
                            lsi_facts *out)
 {
     lsi_trained_plan plan = {.device_bytes = -1};
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     lsi_plan_model model;
     LS_TRY(shape_of(f, f->model, &config));
     ls_status status = lsi_plan_model_open(&model, &config);
@@ -498,7 +499,7 @@ ls_status lsi_plan_predict(const lsi_plan_flags *f, lsi_plan_known *measured,
 
 ls_status lsi_plan_training(const lsi_invocation *call, const lsi_plan_flags *f)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     lsi_plan_model model;
     if ((f->calibrate || f->verify) && !f->force)
         LS_TRY(

@@ -129,7 +129,7 @@ static const ls_transformer_config tiny = {.kind = LS_TRANSFORMER_ROPE,
 static void nulls_of_model_files(ls_transformer *model)
 {
     char path[] = "/tmp/lockstep-nulls-XXXXXX";
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -161,7 +161,7 @@ static void nulls_of_caches(ls_transformer *model, ls_tape *tape,
 
 void nulls_of_transformers(void **state)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     ls_params *params = NULL;
     ls_transformer *model = NULL, *none = NULL;
     ls_tape *tape = NULL;

@@ -151,7 +151,7 @@ static void sizes_follow_from_shapes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
-        ls_transformer_config config;
+        ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
         const sparse s = published(&sizes[i], 4 * sizes[i].d_model);
         assert_ok(ls_transformer_read_config(s.path, &config));
         expect_config(&config, &sizes[i], 4 * sizes[i].d_model);
@@ -164,7 +164,7 @@ static void other_inner_layers_are_read(void **state)
 {
     (void)state;
     const struct size size = {"", 768, 3, 12, 0};
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     const sparse s = published(&size, 100);
     assert_ok(ls_transformer_read_config(s.path, &config));
     expect_config(&config, &size, 100);
@@ -173,7 +173,7 @@ static void other_inner_layers_are_read(void **state)
 
 static void expect_refused(sparse s, const char *part)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
                  part);
     discard(&s);
@@ -249,7 +249,7 @@ static void configurations_are_read(void **state)
     };
     char json[1024];
     for (size_t i = 0; i < TEST_COUNT(good); i++) {
-        ls_transformer_config config;
+        ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
         const sparse s = with_config(quoted(good[i].json, json));
         assert_ok(ls_transformer_read_config(s.path, &config));
         expect_config(&config, &three_heads, 384);
@@ -261,7 +261,7 @@ static void configurations_are_read(void **state)
 
 static void expect_bad(const char *json, ls_status status, const char *part)
 {
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     char real_json[1024], real_part[1024];
     const sparse s = with_config(quoted(json, real_json));
     assert_error(ls_transformer_read_config(s.path, &config), status,
@@ -332,7 +332,7 @@ static void wrong_configurations_are_refused(void **state)
 static void other_files_are_refused(void **state)
 {
     (void)state;
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     const sparse s = published(&three_heads, 384);
     assert_int_equal(mkfifo(s.config, 0600), 0);
     assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
@@ -377,7 +377,7 @@ static void change_head(const sparse *s)
 static void heads_of_their_own_are_read(void **state)
 {
     (void)state;
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     sparse s = with_head("{" PLACES "}");
     assert_ok(ls_transformer_read_config(s.path, &config));
     assert_false(config.untied_head); /* all zeros, as the embedding */

@@ -59,7 +59,7 @@ static void sizes_are_exact(void **state)
                  {"10B", 12832823808, 453}, {"12.8b", 12832823808, 453},
                  {"gpt2", 124439808, 148}};
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
-        ls_transformer_config config;
+        ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
         ls_params *params = NULL;
         ls_transformer *model = NULL;
         assert_ok(ls_transformer_size(sizes[i].name, &config));

@@ -93,7 +93,7 @@ static void files_bring_models_back(void **state)
         network net = open_network(&config, 4);
         static const char *const metadata[] = {"steps", "12", NULL};
         assert_ok(ls_transformer_save(net.model, file.text, metadata));
-        ls_transformer_config read;
+        ls_transformer_config read = LS_TRANSFORMER_CONFIG_INIT;
         assert_ok(ls_transformer_read_config(file.text, &read));
         expect_same_config(&read, &config);
         network other = open_network(&read, 5);
@@ -111,7 +111,8 @@ static void files_name_the_angle_in_use(void **state)
     (void)state;
     const path file = new_path();
     for (int i = 0; i < LS_TRANSFORMER_KIND_COUNT; i++) {
-        ls_transformer_config config = of_kind((ls_transformer_kind)i), read;
+        ls_transformer_config config = of_kind((ls_transformer_kind)i);
+        ls_transformer_config read = LS_TRANSFORMER_CONFIG_INIT;
         config.rope_theta = 0;
         network net = open_network(&config, 4);
         assert_ok(ls_transformer_save(net.model, file.text, NULL));
@@ -138,7 +139,7 @@ static void older_files_are_read(void **state)
         "\"d_ff\":12,\"layers\":2,\"heads\":2,\"rope_theta\":0.0,"
         "\"rope_halves\":false}",
         NULL};
-    ls_transformer_config read;
+    ls_transformer_config read = LS_TRANSFORMER_CONFIG_INIT;
     for (size_t i = 0; i < n; i++)
         tensors[i] = (ls_named_tensor){ls_params_name(net.params, i),
                                        ls_params_get(net.params, i)};

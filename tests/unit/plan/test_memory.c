@@ -239,7 +239,7 @@ static void large(void **state)
     const lsi_plan_memory m = lsi_plan_memory_of(&run);
     assert_true(m.gradients == 0x1p63);
     assert_true(m.state == 0x1p64 / 4096);
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     assert_ok(ls_transformer_size("10B", &config));
     assert_ok(lsi_plan_model_open(&model, &config));
     run = run_with(&model, 4096);
@@ -262,7 +262,7 @@ static void refused(void **state)
     run = run_with(&model, 1);
     run.batch = 0;
     assert_error(lsi_plan_check(&run), LS_ERR_ARGUMENT, "0 sequences");
-    ls_transformer_config config;
+    ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     assert_ok(ls_transformer_size("tiny", &config));
     config.layers = 1 << 20;
     assert_error(lsi_plan_model_open(&model, &config), LS_ERR_ARGUMENT,

@@ -111,7 +111,7 @@ static const char *const paths[] = {corpus.path};
 
 static ls_tokenizer_training training(int64_t vocabulary)
 {
-    ls_tokenizer_training out = ls_tokenizer_training_defaults();
+    ls_tokenizer_training out = LS_TOKENIZER_TRAINING_INIT;
     out.vocabulary = vocabulary;
     return out;
 }
