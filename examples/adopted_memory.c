@@ -189,8 +189,8 @@ static bool same_on_all(ls_group *group, const model *w)
     int32_t least[sizeof(model) / sizeof(int32_t)];
     const size_t n = sizeof(model) / sizeof(int32_t);
     memcpy(bits, w, sizeof(bits));
-    check(ls_all_reduce(group, bits, least, n, LS_I32, LS_MIN));
-    check(ls_all_reduce(group, bits, bits, n, LS_I32, LS_MAX));
+    check(ls_all_reduce(group, bits, least, n, LS_I32, LS_REDUCE_MIN));
+    check(ls_all_reduce(group, bits, bits, n, LS_I32, LS_REDUCE_MAX));
     return memcmp(bits, least, sizeof(bits)) == 0;
 }
 

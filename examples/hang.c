@@ -20,8 +20,8 @@ static ls_status reduce(ls_group *group, int calls)
 {
     float numbers[COUNT] = {0};
     for (int i = 0; i < calls; i++) {
-        const ls_status status =
-            ls_all_reduce(group, numbers, numbers, COUNT, LS_F32, LS_SUM);
+        const ls_status status = ls_all_reduce(group, numbers, numbers, COUNT,
+                                               LS_F32, LS_REDUCE_SUM);
         if (status != LS_OK)
             return status;
     }

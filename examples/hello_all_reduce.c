@@ -22,7 +22,8 @@ static ls_status hello(ls_group *group, int *wrong)
     const int rank = ls_group_rank(group), size = ls_group_size(group);
     int32_t mine[3], sum[3], expected[3] = {0, 0, 0};
     fill(mine, rank);
-    const ls_status status = ls_all_reduce(group, mine, sum, 3, LS_I32, LS_SUM);
+    const ls_status status =
+        ls_all_reduce(group, mine, sum, 3, LS_I32, LS_REDUCE_SUM);
     if (status != LS_OK)
         return status;
     printf("rank %d of %d: %d %d %d, together %d %d %d\n", rank, size, mine[0],

@@ -108,7 +108,7 @@ static double train_epoch(const model *m, ls_ddp *ddp, ls_optimizer *sgd,
         sum += train_step(m, ddp, sgd, tape, indices + i, n) * (double)n;
     }
     sum /= (double)count;
-    check(ls_all_reduce(group, &sum, &mean, 1, LS_F64, LS_AVG));
+    check(ls_all_reduce(group, &sum, &mean, 1, LS_F64, LS_REDUCE_AVG));
     return mean;
 }
 

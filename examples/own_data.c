@@ -120,7 +120,7 @@ static double train_epoch(trainer *t, uint64_t epoch)
         sum += step(t, &batch);
     }
     sum /= (double)steps;
-    check(ls_all_reduce(t->group, &sum, &mean, 1, LS_F64, LS_AVG));
+    check(ls_all_reduce(t->group, &sum, &mean, 1, LS_F64, LS_REDUCE_AVG));
     return mean;
 }
 

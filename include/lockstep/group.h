@@ -31,7 +31,7 @@
  *     ls_group *group = NULL;
  *     if (ls_group_from_env(&group) != LS_OK) { puts(ls_last_error()); ... }
  *     float x[3] = {1, 2, 3};
- *     ls_all_reduce(group, x, x, 3, LS_F32, LS_SUM);
+ *     ls_all_reduce(group, x, x, 3, LS_F32, LS_REDUCE_SUM);
  *     ls_group_close(&group);
  */
 #ifndef LOCKSTEP_GROUP_H

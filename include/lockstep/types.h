@@ -38,9 +38,9 @@ typedef enum ls_dtype {
 
 /*
  * Reductions. Half types are summed in f32 and rounded once at the end.
- * LS_AVG divides the sum by the world size; it is defined for floating types
- * only, and those of bits for integers and bool only. Of bool the sum and the
- * maximum are an or, the product and the minimum an and.
+ * LS_REDUCE_AVG divides the sum by the world size; it is defined for floating
+ * types only, and those of bits for integers and bool only. Of bool the sum and
+ * the maximum are an or, the product and the minimum an and.
  */
 #define LS_REDUCE_OP_LIST(X)                                                   \
     X(SUM, 0, "sum")                                                           \
@@ -53,7 +53,7 @@ typedef enum ls_dtype {
     X(BXOR, 7, "bxor")
 
 typedef enum ls_reduce_op {
-#define X(name, value, text) LS_##name = (value),
+#define X(name, value, text) LS_REDUCE_##name = (value),
     LS_REDUCE_OP_LIST(X)
 #undef X
 } ls_reduce_op;

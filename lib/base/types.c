@@ -35,7 +35,7 @@ const char *ls_reduce_op_name(ls_reduce_op op)
 {
     switch (op) {
 #define X(name, value, text)                                                   \
-    case LS_##name:                                                            \
+    case LS_REDUCE_##name:                                                     \
         return text;
         LS_REDUCE_OP_LIST(X)
 #undef X
@@ -82,7 +82,7 @@ ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out)
     LS_NEED(name, out);
 #define X(name_, value, text)                                                  \
     if (strcmp(name, text) == 0) {                                             \
-        *out = LS_##name_;                                                     \
+        *out = LS_REDUCE_##name_;                                              \
         return LS_OK;                                                          \
     }
     LS_REDUCE_OP_LIST(X)

@@ -215,7 +215,7 @@ static ls_status time_step(lsi_loop *l, int64_t n, double *seconds)
     LS_TRY(compute(l, n));
     LS_TRY(lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp)));
     *seconds = lsi_clock_seconds() - begin;
-    return ls_all_reduce(l->group, seconds, seconds, 1, LS_F64, LS_MAX);
+    return ls_all_reduce(l->group, seconds, seconds, 1, LS_F64, LS_REDUCE_MAX);
 }
 
 /*

@@ -83,21 +83,21 @@ ls_reduce_op reduction(const c10d::ReduceOp &op)
 {
     switch (op) {
     case c10d::ReduceOp::SUM:
-        return LS_SUM;
+        return LS_REDUCE_SUM;
     case c10d::ReduceOp::AVG:
-        return LS_AVG;
+        return LS_REDUCE_AVG;
     case c10d::ReduceOp::PRODUCT:
-        return LS_PROD;
+        return LS_REDUCE_PROD;
     case c10d::ReduceOp::MIN:
-        return LS_MIN;
+        return LS_REDUCE_MIN;
     case c10d::ReduceOp::MAX:
-        return LS_MAX;
+        return LS_REDUCE_MAX;
     case c10d::ReduceOp::BAND:
-        return LS_BAND;
+        return LS_REDUCE_BAND;
     case c10d::ReduceOp::BOR:
-        return LS_BOR;
+        return LS_REDUCE_BOR;
     case c10d::ReduceOp::BXOR:
-        return LS_BXOR;
+        return LS_REDUCE_BXOR;
     default:
         TORCH_CHECK_NOT_IMPLEMENTED(false,
                                     "lockstep: there is no reduction number ",

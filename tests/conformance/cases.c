@@ -22,7 +22,7 @@ static double value(const test_case *test, int rank, size_t i)
     if (test->fractions) {
         uint16_t half; /* a number that every type can hold */
         double x = ((double)(mix * 2654435761u % 4096) - 2048) / 257;
-        if (test->redop == LS_PROD)
+        if (test->redop == LS_REDUCE_PROD)
             x = 1 + x / 32; /* or sixteen of them are no f16 */
         number_store(&half, 0, LS_BF16, x);
         number_store(&half, 0, LS_F16, number_load(&half, 0, LS_BF16));
@@ -30,7 +30,7 @@ static double value(const test_case *test, int rank, size_t i)
     }
     if (test->dtype == LS_BOOL)
         return (double)(mix % 3 == 0);
-    if (test->redop == LS_PROD)
+    if (test->redop == LS_REDUCE_PROD)
         return mix % 3 == 0 ? 2 : 1;
     return (double)(mix % 8); /* sixteen of them are an i8 */
 }
@@ -51,19 +51,19 @@ static double expected(const test_case *test, int size, size_t i)
  */
 static double allowed(const test_case *test, int size, size_t i)
 {
-    double magnitude = test->redop == LS_PROD ? 1 : 0;
+    double magnitude = test->redop == LS_REDUCE_PROD ? 1 : 0;
     for (int r = 0; r < size; r++) {
         const double x = value(test, r, i);
         const double absolute = x < 0 ? -x : x;
-        if (test->redop == LS_PROD)
+        if (test->redop == LS_REDUCE_PROD)
             magnitude *= absolute;
         else
             magnitude += absolute;
     }
-    const bool average = test->redop == LS_AVG;
+    const bool average = test->redop == LS_REDUCE_AVG;
     const bool rounds = test->fractions || average;
-    if (!rounds || !is_float(test->dtype) || test->redop == LS_MIN ||
-        test->redop == LS_MAX)
+    if (!rounds || !is_float(test->dtype) || test->redop == LS_REDUCE_MIN ||
+        test->redop == LS_REDUCE_MAX)
         return 0;
     const double exact = expected(test, size, i);
     return 1.01 * ((size + (average ? 2 : 0)) * magnitude *

@@ -90,7 +90,7 @@ static void send_to_first(ls_group *group)
     int32_t sent[EACH], sum = 1;
     int next[MOST_RANKS] = {0};
     ls_request *requests[EACH], *all = NULL;
-    CHECK_OK(ls_iall_reduce(group, &sum, &sum, 1, LS_I32, LS_SUM, &all));
+    CHECK_OK(ls_iall_reduce(group, &sum, &sum, 1, LS_I32, LS_REDUCE_SUM, &all));
     for (int i = 0; i < EACH && rank != 0; i++) {
         sent[i] = rank * EACH + i;
         CHECK_OK(ls_isend_tag(group, &sent[i], 1, LS_I32, 0, 7, &requests[i]));
@@ -148,8 +148,8 @@ static void run_counted_in_flight(ls_group *group)
                              &exchange));
     CHECK_OK(ls_iall_gatherv(group, data[2], all[rank], data[3], all, LS_I32,
                              &gather));
-    CHECK_OK(ls_ireduce_scatterv(group, data[4], data[5], all, LS_I32, LS_SUM,
-                                 &scatter));
+    CHECK_OK(ls_ireduce_scatterv(group, data[4], data[5], all, LS_I32,
+                                 LS_REDUCE_SUM, &scatter));
     finish(scatter);
     for (size_t i = 0; i < all[rank]; i++)
         CHECK(data[5][i] == (int32_t)(own + i) * size * (size + 1) / 2);

@@ -91,9 +91,9 @@ double reduce_truths(const double *values, int n, ls_reduce_op op)
     int trues = 0;
     for (int i = 0; i < n; i++)
         trues += values[i] != 0;
-    if (op == LS_BXOR)
+    if (op == LS_REDUCE_BXOR)
         return trues % 2;
-    if (op == LS_MIN || op == LS_PROD || op == LS_BAND)
+    if (op == LS_REDUCE_MIN || op == LS_REDUCE_PROD || op == LS_REDUCE_BAND)
         return trues == n;
     return trues > 0;
 }
@@ -102,20 +102,20 @@ double reduce_numbers(const double *values, int n, ls_reduce_op op)
 {
     double result = values[0];
     for (int i = 1; i < n; i++) {
-        if (op == LS_MIN)
+        if (op == LS_REDUCE_MIN)
             result = values[i] < result ? values[i] : result;
-        else if (op == LS_MAX)
+        else if (op == LS_REDUCE_MAX)
             result = values[i] > result ? values[i] : result;
-        else if (op == LS_PROD)
+        else if (op == LS_REDUCE_PROD)
             result *= values[i];
-        else if (op == LS_BAND)
+        else if (op == LS_REDUCE_BAND)
             result = (double)((int)result & (int)values[i]);
-        else if (op == LS_BOR)
+        else if (op == LS_REDUCE_BOR)
             result = (double)((int)result | (int)values[i]);
-        else if (op == LS_BXOR)
+        else if (op == LS_REDUCE_BXOR)
             result = (double)((int)result ^ (int)values[i]);
         else
             result += values[i];
     }
-    return op == LS_AVG ? result / n : result;
+    return op == LS_REDUCE_AVG ? result / n : result;
 }

@@ -19,7 +19,7 @@ double rounding_of(ls_dtype dtype);
 /* The same of the type in which a reduction is computed. */
 double rounding_of_sums(ls_dtype dtype);
 
-/* Reduces n numbers in float64; LS_AVG divides. */
+/* Reduces n numbers in float64; LS_REDUCE_AVG divides. */
 double reduce_numbers(const double *values, int n, ls_reduce_op op);
 
 /* The same of numbers that are 0 or 1, as truth values. */

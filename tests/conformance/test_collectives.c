@@ -99,7 +99,7 @@ static bool only_between_nodes; /* what is for groups that span them */
 static bool matters_to_races(const test_case *test)
 {
     return (test->dtype == LS_F32 || test->dtype == LS_BF16) &&
-           (test->redop == LS_SUM || test->redop == LS_AVG) &&
+           (test->redop == LS_REDUCE_SUM || test->redop == LS_REDUCE_AVG) &&
            test->count <= 6007;
 }
 
@@ -110,11 +110,11 @@ static bool makes_sense(const lsi_algorithm *algorithm, const test_case *test)
     if (test->fractions && !is_float(test->dtype))
         return false;
     if (!lsi_operation_reduces(algorithm->operation))
-        return test->redop == LS_SUM;
+        return test->redop == LS_REDUCE_SUM;
     if (algorithm->operation == LSI_OP_REDUCE_SHARDS)
-        return test->redop == LS_SUM && test->in_place;
-    return is_float(test->dtype) ? test->redop < LS_BAND
-                                 : test->redop != LS_AVG;
+        return test->redop == LS_REDUCE_SUM && test->in_place;
+    return is_float(test->dtype) ? test->redop < LS_REDUCE_BAND
+                                 : test->redop != LS_REDUCE_AVG;
 }
 
 /* What one rank knows of a run. */

@@ -39,9 +39,10 @@ typedef struct test_case {
 static const struct kind {
     ls_dtype dtype;
     ls_reduce_op redop;
-} kinds[] = {{LS_F32, LS_SUM},  {LS_F32, LS_AVG},  {LS_F32, LS_PROD},
-             {LS_F64, LS_SUM},  {LS_F64, LS_PROD}, {LS_F16, LS_SUM},
-             {LS_BF16, LS_AVG}, {LS_BF16, LS_PROD}};
+} kinds[] = {{LS_F32, LS_REDUCE_SUM},  {LS_F32, LS_REDUCE_AVG},
+             {LS_F32, LS_REDUCE_PROD}, {LS_F64, LS_REDUCE_SUM},
+             {LS_F64, LS_REDUCE_PROD}, {LS_F16, LS_REDUCE_SUM},
+             {LS_BF16, LS_REDUCE_AVG}, {LS_BF16, LS_REDUCE_PROD}};
 
 static bool is_zero(const test_case *test, size_t i)
 {
@@ -56,7 +57,8 @@ static double value(const test_case *test, int rank, size_t i)
     const double fraction = (double)(mix >> 40) * 0x1p-24 + 0.5;
     const double sign = mix & 1 ? 1 : -1;
     const double scale = (double)(1 << (mix >> 1 & 7)) / 16;
-    return test->redop == LS_PROD ? sign * fraction : sign * fraction * scale;
+    return test->redop == LS_REDUCE_PROD ? sign * fraction
+                                         : sign * fraction * scale;
 }
 
 static double round_to_sums(ls_dtype dtype, double x)
@@ -77,12 +79,12 @@ static void expect(const test_case *test, int size, size_t i, void *out)
         while (2 * h < n)
             h *= 2;
         for (int r = 0; r + h < n; r++)
-            v[r] = round_to_sums(test->dtype, test->redop == LS_PROD
+            v[r] = round_to_sums(test->dtype, test->redop == LS_REDUCE_PROD
                                                   ? v[r] * v[r + h]
                                                   : v[r] + v[r + h]);
         n = h;
     }
-    if (test->redop == LS_AVG)
+    if (test->redop == LS_REDUCE_AVG)
         v[0] = round_to_sums(test->dtype,
                              v[0] * round_to_sums(test->dtype, 1.0 / size));
     number_store(out, 0, test->dtype, v[0]);
@@ -235,7 +237,7 @@ static void refuses_own_orders(ls_group *group, void *argument)
     CHECK(strstr(ls_last_error(), "--deterministic") != NULL);
     CHECK_OK(ls_group_select(group, "all_reduce:0-inf:ring|halving"));
     CHECK(strcmp(group->select->row[0].candidates[0]->name, "halving") == 0);
-    CHECK_OK(ls_all_reduce(group, x, x, 3, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, x, x, 3, LS_F32, LS_REDUCE_SUM));
 }
 
 static void deterministic_groups_refuse_own_orders(void **state)

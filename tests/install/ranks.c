@@ -10,7 +10,7 @@ int main(void)
     const int size = status == LS_OK ? ls_group_size(group) : 0;
     double sum = status == LS_OK ? ls_group_rank(group) : 0;
     if (status == LS_OK)
-        status = ls_all_reduce(group, &sum, &sum, 1, LS_F64, LS_SUM);
+        status = ls_all_reduce(group, &sum, &sum, 1, LS_F64, LS_REDUCE_SUM);
     if (status != LS_OK)
         fprintf(stderr, "%s\n", ls_last_error());
     ls_group_close(&group);

@@ -46,7 +46,8 @@ static void check(uint64_t call, size_t i, int64_t is, int64_t should)
 
 static ls_status reduce(ls_group *group, uint64_t call, size_t n)
 {
-    ls_status status = ls_all_reduce(group, send, recv, n, LS_I64, LS_SUM);
+    ls_status status =
+        ls_all_reduce(group, send, recv, n, LS_I64, LS_REDUCE_SUM);
     for (size_t i = 0; status == LS_OK && i < n; i++) {
         int64_t sum = 0;
         for (int r = 0; r < size; r++)
@@ -119,8 +120,9 @@ static ls_status differ(ls_group *group, const char *how)
     if (strcmp(how, "fail") == 0)
         exit(1);
     if (strcmp(how, "count") == 0)
-        return ls_all_reduce(group, send, recv, MOST - 1, LS_I64, LS_SUM);
-    return ls_reduce(group, send, recv, 1, LS_I32, LS_MIN, 0);
+        return ls_all_reduce(group, send, recv, MOST - 1, LS_I64,
+                             LS_REDUCE_SUM);
+    return ls_reduce(group, send, recv, 1, LS_I32, LS_REDUCE_MIN, 0);
 }
 
 static int failed(const char *what)
@@ -140,7 +142,8 @@ static int play(ls_group *group, uint64_t random, int seconds, char **other)
         if (rank == who && call > when && differ(group, other[2]) != LS_OK)
             return failed("");
         if (call % 64 == 0) {
-            if (ls_all_reduce(group, &over, &over, 1, LS_I64, LS_MAX) != LS_OK)
+            if (ls_all_reduce(group, &over, &over, 1, LS_I64, LS_REDUCE_MAX) !=
+                LS_OK)
                 return failed("");
             if (over != 0)
                 return 0;

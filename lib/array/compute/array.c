@@ -160,7 +160,7 @@ static void fold_range(void *context, size_t begin, size_t end)
     for (int s = 0; s < job->n_srcs; s++)
         srcs[s] = job->srcs[s] + begin;
     lsi_kernels_get()->reduce(job->dst + begin, srcs, job->n_srcs, end - begin,
-                              LS_F32, LS_SUM, 1.0);
+                              LS_F32, LS_REDUCE_SUM, 1.0);
 }
 
 void lsi_array_fold(float *dst, float *const *srcs, int n_srcs, size_t n)
@@ -310,7 +310,7 @@ static void accumulate_range(void *context, size_t begin, size_t end)
     const size_t offset = begin * ls_dtype_size(s->dst_dtype);
     const void *sources[2] = {s->dst + offset, s->src + offset};
     lsi_kernels_get()->reduce(s->dst + offset, sources, 2, end - begin,
-                              s->dst_dtype, LS_SUM, 1.0);
+                              s->dst_dtype, LS_REDUCE_SUM, 1.0);
 }
 
 void lsi_array_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n)

@@ -26,11 +26,11 @@ static ls_status check_redop(const lsi_call *call, const char *what)
         return lsi_fail(LS_ERR_ARGUMENT, "%s: %d is no reduction", what,
                         (int)call->redop);
     const bool floats = !is_integer(call->dtype) && call->dtype != LS_BOOL;
-    if (call->redop == LS_AVG && !floats)
+    if (call->redop == LS_REDUCE_AVG && !floats)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "%s: avg is not defined for %s; use sum and divide",
                         what, ls_dtype_name(call->dtype));
-    if (call->redop >= LS_BAND && floats)
+    if (call->redop >= LS_REDUCE_BAND && floats)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "%s: %s is not defined for %s, only for integers and "
                         "bool",

@@ -13,7 +13,7 @@
 static lsi_call moves(lsi_operation operation, ls_dtype dtype, int root,
                       size_t count)
 {
-    return (lsi_call){operation, dtype, LS_SUM, root, count, LS_OK};
+    return (lsi_call){operation, dtype, LS_REDUCE_SUM, root, count, LS_OK};
 }
 
 static lsi_call reduces(lsi_operation operation, ls_dtype dtype,

@@ -26,7 +26,7 @@ static ls_status share_report(ls_group *group, report *own, bool *agreed)
 {
     const int32_t none = ls_group_size(group);
     int32_t first = own->status != LS_OK ? ls_group_rank(group) : none;
-    LS_TRY(ls_all_reduce(group, &first, &first, 1, LS_I32, LS_MIN));
+    LS_TRY(ls_all_reduce(group, &first, &first, 1, LS_I32, LS_REDUCE_MIN));
     LS_TRY(ls_broadcast(group, own, sizeof(*own), LS_U8, first));
     *agreed = true;
     return adopt(own, first);
@@ -39,7 +39,7 @@ ls_status lsi_share_mean(ls_group *group, ls_status status, double *value,
     double means[2] = {*value, status != LS_OK ? 1.0 : 0.0};
     if (status != LS_OK)
         snprintf(own.message, sizeof(own.message), "%s", ls_last_error());
-    LS_TRY(ls_all_reduce(group, means, means, 2, LS_F64, LS_AVG));
+    LS_TRY(ls_all_reduce(group, means, means, 2, LS_F64, LS_REDUCE_AVG));
     if (means[1] > 0.0)
         return share_report(group, &own, agreed);
     *value = means[0];

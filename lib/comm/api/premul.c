@@ -38,7 +38,7 @@ static void multiply(const lsi_call *call, void *to, const void *from, size_t n,
         lsi_serial_convert(to, wide, from, call->dtype, n);
         src = to;
     }
-    lsi_serial_reduce(to, &src, 1, n, wide, LS_SUM, factor);
+    lsi_serial_reduce(to, &src, 1, n, wide, LS_REDUCE_SUM, factor);
 }
 
 /* The products, and where the reduction of them is to go. */
@@ -90,9 +90,10 @@ ls_status ls_iall_reduce_premul(ls_group *group, const void *send, void *recv,
                                 ls_request **request)
 {
     LS_NEED(group);
-    return start(group,
-                 (lsi_call){LSI_OP_ALL_REDUCE, dtype, LS_SUM, 0, count, LS_OK},
-                 (lsi_ready){.send = send, .recv = recv}, factor, request);
+    return start(
+        group,
+        (lsi_call){LSI_OP_ALL_REDUCE, dtype, LS_REDUCE_SUM, 0, count, LS_OK},
+        (lsi_ready){.send = send, .recv = recv}, factor, request);
 }
 
 ls_status ls_ireduce_scatter_premul(ls_group *group, const void *send,
@@ -100,8 +101,8 @@ ls_status ls_ireduce_scatter_premul(ls_group *group, const void *send,
                                     double factor, ls_request **request)
 {
     LS_NEED(group);
-    return start(
-        group,
-        (lsi_call){LSI_OP_REDUCE_SCATTER, dtype, LS_SUM, 0, count, LS_OK},
-        (lsi_ready){.send = send, .recv = recv}, factor, request);
+    return start(group,
+                 (lsi_call){LSI_OP_REDUCE_SCATTER, dtype, LS_REDUCE_SUM, 0,
+                            count, LS_OK},
+                 (lsi_ready){.send = send, .recv = recv}, factor, request);
 }

@@ -114,8 +114,8 @@ ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
                                  lsi_shards shards, ls_request **request)
 {
     LS_TRY(lsi_check_group(group, "reduce_shards"));
-    const wanted w = {.call = {LSI_OP_REDUCE_SHARDS, data.dtype, LS_SUM, 0,
-                               data.count, LS_OK},
+    const wanted w = {.call = {LSI_OP_REDUCE_SHARDS, data.dtype, LS_REDUCE_SUM,
+                               0, data.count, LS_OK},
                       .send = data.data,
                       .recv = data.data,
                       .first = shards.first,

@@ -36,7 +36,7 @@ static ls_status compare(ls_group *group, const lsi_listing *own, size_t lines,
     const uint64_t hash = hash_of(own, lines);
     /* The largest of the complements is the complement of the smallest. */
     int64_t x[3] = {(int64_t)hash, (int64_t)~hash, (int64_t)own->n};
-    LS_TRY(ls_all_reduce(group, x, x, 3, LS_I64, LS_MAX));
+    LS_TRY(ls_all_reduce(group, x, x, 3, LS_I64, LS_REDUCE_MAX));
     *same = x[0] == ~x[1];
     *most = (size_t)x[2];
     return LS_OK;
@@ -70,7 +70,7 @@ static ls_status report(ls_group *group, const lsi_listing *own, size_t at)
     LS_TRY(ls_broadcast(group, first, sizeof(first), LS_U8, 0));
     if (strcmp(line, first) == 0)
         rank = ls_group_size(group);
-    LS_TRY(ls_all_reduce(group, &rank, &rank, 1, LS_I32, LS_MIN));
+    LS_TRY(ls_all_reduce(group, &rank, &rank, 1, LS_I32, LS_REDUCE_MIN));
     LS_TRY(ls_broadcast(group, line, sizeof(line), LS_U8, rank));
     return lsi_fail(LS_ERR_MISMATCH,
                     "all ranks must have the same %s; rank 0 has %s where rank "

@@ -41,9 +41,9 @@ void lsi_narrow(const lsi_collective *op, void *to, void *from, size_t elements)
     const void *src = from;
     if (elements == 0)
         return;
-    if (op->call.redop == LS_AVG)
-        lsi_serial_reduce(from, &src, 1, elements, lsi_wide_dtype(op), LS_SUM,
-                          1.0 / op->group->size);
+    if (op->call.redop == LS_REDUCE_AVG)
+        lsi_serial_reduce(from, &src, 1, elements, lsi_wide_dtype(op),
+                          LS_REDUCE_SUM, 1.0 / op->group->size);
     if (lsi_is_half(op->call.dtype))
         lsi_serial_convert(to, op->call.dtype, from, LS_F32, elements);
     else if (to != from)

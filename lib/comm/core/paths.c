@@ -196,7 +196,7 @@ void lsi_count_reduced(const lsi_collective *op)
 void lsi_reduce_into(const lsi_collective *op, void *dst,
                      const void *const *srcs, int n_srcs, size_t elements)
 {
-    const bool average = op->call.redop == LS_AVG;
+    const bool average = op->call.redop == LS_REDUCE_AVG;
     lsi_serial_reduce(dst, srcs, n_srcs, elements, op->call.dtype,
                       lsi_call_step(&op->call),
                       average ? 1.0 / op->group->size : 1.0);

@@ -52,7 +52,8 @@ unsigned char *lsi_seen_recv(const lsi_collective *op, int rank);
  */
 void lsi_count_reduced(const lsi_collective *op);
 
-/* dst = reduction of srcs, with LS_AVG turned into a sum and a factor. */
+/* dst = reduction of srcs, with LS_REDUCE_AVG turned into a sum and a factor.
+ */
 void lsi_reduce_into(const lsi_collective *op, void *dst,
                      const void *const *srcs, int n_srcs, size_t elements);
 

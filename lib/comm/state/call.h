@@ -36,8 +36,8 @@ typedef struct lsi_fingerprint {
 /* What is done to two partial results; an average is a sum until the end. */
 static inline ls_reduce_op lsi_call_step(const lsi_call *call)
 {
-    return call->redop == LS_AVG || (int)call->redop >= LSI_PREMUL
-               ? LS_SUM
+    return call->redop == LS_REDUCE_AVG || (int)call->redop >= LSI_PREMUL
+               ? LS_REDUCE_SUM
                : call->redop;
 }
 

@@ -92,11 +92,11 @@ REDUCE_INT(I32, int32_t)
 REDUCE_INT(I64, int64_t)
 
 #define ROW(name)                                                              \
-    [LS_SUM] = sum_##name, [LS_MIN] = min_##name, [LS_MAX] = max_##name,       \
-    [LS_PROD] = prod_##name
+    [LS_REDUCE_SUM] = sum_##name, [LS_REDUCE_MIN] = min_##name,                \
+    [LS_REDUCE_MAX] = max_##name, [LS_REDUCE_PROD] = prod_##name
 #define ROW_INT(name)                                                          \
-    ROW(name), [LS_BAND] = band_##name, [LS_BOR] = bor_##name,                 \
-               [LS_BXOR] = bxor_##name
+    ROW(name), [LS_REDUCE_BAND] = band_##name, [LS_REDUCE_BOR] = bor_##name,   \
+               [LS_REDUCE_BXOR] = bxor_##name
 
 static reduce_fn *const functions[LS_DTYPE_COUNT][LS_REDUCE_OP_COUNT] = {
     [LS_F32] = {ROW(F32)},
@@ -107,13 +107,13 @@ static reduce_fn *const functions[LS_DTYPE_COUNT][LS_REDUCE_OP_COUNT] = {
     [LS_U8] = {ROW_INT(U8)},
     [LS_I32] = {ROW_INT(I32)},
     [LS_I64] = {ROW_INT(I64)},
-    [LS_BOOL] = {[LS_SUM] = any_BOOL,
-                 [LS_MIN] = all_BOOL,
-                 [LS_MAX] = any_BOOL,
-                 [LS_PROD] = all_BOOL,
-                 [LS_BAND] = all_BOOL,
-                 [LS_BOR] = any_BOOL,
-                 [LS_BXOR] = odd_BOOL},
+    [LS_BOOL] = {[LS_REDUCE_SUM] = any_BOOL,
+                 [LS_REDUCE_MIN] = all_BOOL,
+                 [LS_REDUCE_MAX] = any_BOOL,
+                 [LS_REDUCE_PROD] = all_BOOL,
+                 [LS_REDUCE_BAND] = all_BOOL,
+                 [LS_REDUCE_BOR] = any_BOOL,
+                 [LS_REDUCE_BXOR] = odd_BOOL},
 };
 
 void lsi_ref_reduce(void *dst, const void *const *srcs, int n_srcs, size_t n,

@@ -41,21 +41,22 @@ typedef void reduce_step(void *restrict acc, const void *restrict x, size_t n);
     REDUCE_STEP(step_max_##name, type, type, REDUCE_MAX)                       \
     REDUCE_STEP(step_prod_##name, type, wide, REDUCE_MUL)                      \
     static reduce_step *const steps_##name[LS_REDUCE_OP_COUNT] = {             \
-        [LS_SUM] = step_sum_##name,                                            \
-        [LS_MIN] = step_min_##name,                                            \
-        [LS_MAX] = step_max_##name,                                            \
-        [LS_PROD] = step_prod_##name,                                          \
+        [LS_REDUCE_SUM] = step_sum_##name,                                     \
+        [LS_REDUCE_MIN] = step_min_##name,                                     \
+        [LS_REDUCE_MAX] = step_max_##name,                                     \
+        [LS_REDUCE_PROD] = step_prod_##name,                                   \
         __VA_ARGS__};
 
 #define REDUCE_INTEGER(name, type, wide)                                       \
     REDUCE_STEP(step_band_##name, type, wide, REDUCE_AND)                      \
     REDUCE_STEP(step_bor_##name, type, wide, REDUCE_OR)                        \
     REDUCE_STEP(step_bxor_##name, type, wide, REDUCE_XOR)                      \
-    REDUCE_TYPE(name, type, wide, [LS_BAND] = step_band_##name,                \
-                [LS_BOR] = step_bor_##name, [LS_BXOR] = step_bxor_##name)
+    REDUCE_TYPE(name, type, wide, [LS_REDUCE_BAND] = step_band_##name,         \
+                [LS_REDUCE_BOR] = step_bor_##name,                             \
+                [LS_REDUCE_BXOR] = step_bxor_##name)
 
-REDUCE_TYPE(f32, float, float, [LS_AVG] = NULL)
-REDUCE_TYPE(f64, double, double, [LS_AVG] = NULL)
+REDUCE_TYPE(f32, float, float, [LS_REDUCE_AVG] = NULL)
+REDUCE_TYPE(f64, double, double, [LS_REDUCE_AVG] = NULL)
 REDUCE_INTEGER(i8, int8_t, uint8_t)
 REDUCE_INTEGER(u8, uint8_t, uint8_t)
 REDUCE_INTEGER(i32, int32_t, uint32_t)
@@ -67,10 +68,10 @@ REDUCE_STEP(step_any_bool, uint8_t, uint8_t, REDUCE_OR)
 REDUCE_STEP(step_odd_bool, uint8_t, uint8_t, REDUCE_XOR)
 
 static reduce_step *const steps_bool[LS_REDUCE_OP_COUNT] = {
-    [LS_SUM] = step_any_bool,  [LS_MIN] = step_all_bool,
-    [LS_MAX] = step_any_bool,  [LS_PROD] = step_all_bool,
-    [LS_BAND] = step_all_bool, [LS_BOR] = step_any_bool,
-    [LS_BXOR] = step_odd_bool};
+    [LS_REDUCE_SUM] = step_any_bool,  [LS_REDUCE_MIN] = step_all_bool,
+    [LS_REDUCE_MAX] = step_any_bool,  [LS_REDUCE_PROD] = step_all_bool,
+    [LS_REDUCE_BAND] = step_all_bool, [LS_REDUCE_BOR] = step_any_bool,
+    [LS_REDUCE_BXOR] = step_odd_bool};
 
 static void load_bool(void *restrict to, const void *restrict from, size_t n)
 {
@@ -262,7 +263,7 @@ enum { SUM_UNROLL = 4, SUM_FEW = 4 };
         float more[REDUCE_CHUNK];                                              \
         fold_sum_##name(acc, c, first, 2 * stride);                            \
         fold_sum_##name(more, c, first + stride, 2 * stride);                  \
-        steps_f32[LS_SUM](acc, more, c->m);                                    \
+        steps_f32[LS_REDUCE_SUM](acc, more, c->m);                             \
     }                                                                          \
     static void reduce_sum_##name(type *dst, const void *const *srcs,          \
                                   int n_srcs, size_t begin, size_t end,        \
@@ -345,10 +346,10 @@ static bool reduce_sum(void *dst, const void *const *srcs, int n_srcs, size_t n,
 static void reduce(void *dst, const void *const *srcs, int n_srcs, size_t n,
                    ls_dtype dtype, ls_reduce_op op, double factor)
 {
-    if (op == LS_SUM && reduce_sum(dst, srcs, n_srcs, n, dtype, factor))
+    if (op == LS_REDUCE_SUM && reduce_sum(dst, srcs, n_srcs, n, dtype, factor))
         return;
     reduce_chunks(dst, srcs, n_srcs, n, &reduce_types[dtype], op);
-    if (dtype == LS_F64 && op == LS_SUM && factor != 1.0)
+    if (dtype == LS_F64 && op == LS_REDUCE_SUM && factor != 1.0)
         scale_f64(dst, n, factor);
 }
 

@@ -201,7 +201,7 @@ static ls_status find_share(const saving *s, lsi_range *share)
     const int size = ls_group_size(s->group);
     for (size_t i = 0; i < n; i++)
         sum += (int64_t)lsi_range_size(owned[i]);
-    LS_TRY(ls_all_reduce(s->group, &sum, &sum, 1, LS_I64, LS_SUM));
+    LS_TRY(ls_all_reduce(s->group, &sum, &sum, 1, LS_I64, LS_REDUCE_SUM));
     *share = (lsi_range){0, count};
     if (sum == all * size)
         *share = lsi_partition_aligned(count, (size_t)size,
@@ -424,7 +424,7 @@ static ls_status finish(saving *s)
 static ls_status check_same_step(const saving *s)
 {
     int64_t bounds[2] = {s->step, -s->step};
-    LS_TRY(ls_all_reduce(s->group, bounds, bounds, 2, LS_I64, LS_MAX));
+    LS_TRY(ls_all_reduce(s->group, bounds, bounds, 2, LS_I64, LS_REDUCE_MAX));
     if (bounds[0] == -bounds[1])
         return LS_OK;
     return lsi_fail(LS_ERR_MISMATCH,

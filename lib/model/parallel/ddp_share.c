@@ -74,7 +74,7 @@ ls_status lsi_ddp_add_up(void *context, double *sums, size_t n)
     const ls_ddp *const ddp = context;
     if (ddp->strategy->share < LSI_SHARE_STATE)
         return LS_OK;
-    return ls_all_reduce(ddp->channel, sums, sums, n, LS_F64, LS_SUM);
+    return ls_all_reduce(ddp->channel, sums, sums, n, LS_F64, LS_REDUCE_SUM);
 }
 
 /* Every span from the rank that owns it. */

@@ -185,7 +185,7 @@ ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any)
 {
     LS_NEED(ddp, any);
     int32_t have = have_batch;
-    LS_TRY(ls_all_reduce(ddp->channel, &have, &have, 1, LS_I32, LS_MAX));
+    LS_TRY(ls_all_reduce(ddp->channel, &have, &have, 1, LS_I32, LS_REDUCE_MAX));
     *any = have != 0;
     return LS_OK;
 }

@@ -47,7 +47,7 @@ static ls_status plan_sum(ls_group *channel, lsi_grad_range range,
                           ls_request **out)
 {
     return ls_all_reduce_plan(channel, range.data, range.data, range.extent,
-                              LS_F32, LS_SUM, out);
+                              LS_F32, LS_REDUCE_SUM, out);
 }
 
 static ls_status plan_request(ls_group *channel, const lsi_reducer_plan *plan,

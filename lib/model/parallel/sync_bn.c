@@ -52,7 +52,7 @@ static ls_status plan(ls_sync_bn *bn)
     LS_TRY(shared_floats(bn->group, slices * slot, &bn->own));
     LS_TRY(shared_floats(bn->group, 2 * bn->stride, &bn->sums));
     return ls_all_reduce_plan(bn->group, bn->sums, bn->sums, 2 * bn->stride,
-                              LS_F32, LS_SUM, &bn->reduce);
+                              LS_F32, LS_REDUCE_SUM, &bn->reduce);
 }
 
 static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,

@@ -163,7 +163,7 @@ static ls_status check(state *b, int64_t *sum)
     lsi_bench_collective_fill(c, &b->x);
     LS_TRY(c->run(&b->x));
     int64_t wrong = (int64_t)c->wrong(&b->x);
-    LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_SUM));
+    LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_REDUCE_SUM));
     *sum += wrong;
     return LS_OK;
 }
@@ -185,7 +185,8 @@ static ls_status time_runs(state *b, lsi_stats *out)
         b->times[i] = (double)(lsi_clock_ns() - start) * 1e-9;
     }
     const size_t n = (size_t)b->common.iterations;
-    LS_TRY(ls_all_reduce(b->x.group, b->times, b->times, n, LS_F64, LS_MAX));
+    LS_TRY(ls_all_reduce(b->x.group, b->times, b->times, n, LS_F64,
+                         LS_REDUCE_MAX));
     return lsi_stats_of(b->times, n, out);
 }
 
@@ -221,7 +222,7 @@ static ls_status peak_of_all(const state *b, int64_t *out)
     ls_memory_stats memory;
     ls_memory_total(&memory);
     *out = (int64_t)memory.peak_bytes;
-    return ls_all_reduce(b->x.group, out, out, 1, LS_I64, LS_MAX);
+    return ls_all_reduce(b->x.group, out, out, 1, LS_I64, LS_REDUCE_MAX);
 }
 
 typedef struct result {
@@ -321,7 +322,7 @@ static ls_status set_kind(state *b, size_t kind)
     b->x.op = b->kinds.all[kind].op;
     /* Data that is only moved may be any. */
     return lsi_pattern_new(&b->x.pattern, ls_group_size(b->x.group), b->x.dtype,
-                           b->collective->reduces ? b->x.op : LS_MAX);
+                           b->collective->reduces ? b->x.op : LS_REDUCE_MAX);
 }
 
 /* Of each kind every size, out of place, in place, or both. */

@@ -258,9 +258,10 @@ static ls_status check(state *b, const lsi_ddp_case *c)
         b->expected = hash;
     int64_t differs = hash != b->expected;
     int64_t low = (int64_t)(hash >> 1), high = low;
-    LS_TRY(ls_all_reduce(c->group, &low, &low, 1, LS_I64, LS_MIN));
-    LS_TRY(ls_all_reduce(c->group, &high, &high, 1, LS_I64, LS_MAX));
-    LS_TRY(ls_all_reduce(c->group, &differs, &differs, 1, LS_I64, LS_MAX));
+    LS_TRY(ls_all_reduce(c->group, &low, &low, 1, LS_I64, LS_REDUCE_MIN));
+    LS_TRY(ls_all_reduce(c->group, &high, &high, 1, LS_I64, LS_REDUCE_MAX));
+    LS_TRY(
+        ls_all_reduce(c->group, &differs, &differs, 1, LS_I64, LS_REDUCE_MAX));
     b->common.wrong |= differs != 0 || low != high;
     return LS_OK;
 }

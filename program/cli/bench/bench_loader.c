@@ -160,8 +160,9 @@ static ls_status time_passes(state *b, ls_loader *loader, const room *r,
         loaded[i] = times[1] - times[0];
         alone[i] = times[2] - begin;
     }
-    LS_TRY(ls_all_reduce(group, loaded, loaded, (size_t)n, LS_F64, LS_MAX));
-    return ls_all_reduce(group, alone, alone, (size_t)n, LS_F64, LS_MAX);
+    LS_TRY(
+        ls_all_reduce(group, loaded, loaded, (size_t)n, LS_F64, LS_REDUCE_MAX));
+    return ls_all_reduce(group, alone, alone, (size_t)n, LS_F64, LS_REDUCE_MAX);
 }
 
 static ls_status record(state *b, int64_t threads, const double *loaded,
@@ -171,7 +172,8 @@ static ls_status record(state *b, int64_t threads, const double *loaded,
     const size_t n = (size_t)b->common.iterations;
     lsi_stats with, without;
     int64_t items = b->n;
-    LS_TRY(ls_all_reduce(b->common.group, &items, &items, 1, LS_I64, LS_SUM));
+    LS_TRY(ls_all_reduce(b->common.group, &items, &items, 1, LS_I64,
+                         LS_REDUCE_SUM));
     LS_TRY(lsi_stats_of(loaded, n, &with));
     LS_TRY(lsi_stats_of(alone, n, &without));
     lsi_table_row(table);

@@ -91,14 +91,16 @@ static ls_status compare_bits(const state *b, size_t n, int64_t *same)
     const uint64_t hash = lsi_hash(LSI_HASH_START, b->mean, n * sizeof(float));
     const int64_t mine = (int64_t)(hash >> 1);
     int64_t ends[2] = {mine, -mine};
-    LS_TRY(ls_all_reduce(b->common.group, ends, ends, 2, LS_I64, LS_MAX));
+    LS_TRY(
+        ls_all_reduce(b->common.group, ends, ends, 2, LS_I64, LS_REDUCE_MAX));
     *same = ends[0] == -ends[1];
     return LS_OK;
 }
 
 static ls_status run_once(const state *b, size_t n)
 {
-    return ls_all_reduce(b->common.group, b->data, b->mean, n, LS_F32, LS_AVG);
+    return ls_all_reduce(b->common.group, b->data, b->mean, n, LS_F32,
+                         LS_REDUCE_AVG);
 }
 
 static ls_status time_runs(state *b, size_t n)
@@ -118,8 +120,8 @@ static ls_status time_runs(state *b, size_t n)
 static ls_status summarise(const state *b, lsi_stats *out)
 {
     const size_t n = (size_t)b->common.iterations;
-    LS_TRY(
-        ls_all_reduce(b->common.group, b->times, b->times, n, LS_F64, LS_MAX));
+    LS_TRY(ls_all_reduce(b->common.group, b->times, b->times, n, LS_F64,
+                         LS_REDUCE_MAX));
     return lsi_stats_of(b->times, n, out);
 }
 
@@ -171,7 +173,7 @@ static ls_status measure_in_group(state *b, size_t n,
     LS_TRY(compare_bits(b, n, &r.same_bits));
     LS_TRY(summarise(b, &r.stats));
     LS_TRY(ls_all_reduce(b->common.group, &r.memory_bytes, &r.memory_bytes, 1,
-                         LS_I64, LS_MAX));
+                         LS_I64, LS_REDUCE_MAX));
     /* A NaN is larger than any bound. */
     if (!(r.error <= error_bound(ls_group_size(b->common.group))) ||
         !r.same_bits)

@@ -159,7 +159,8 @@ static ls_status time_passes(const bench_case *c, double *seconds)
             seconds[i] = lsi_clock_seconds() - begin;
     }
     /* An iteration takes as long as its slowest rank. */
-    return ls_all_reduce(c->group, seconds, seconds, (size_t)n, LS_F64, LS_MAX);
+    return ls_all_reduce(c->group, seconds, seconds, (size_t)n, LS_F64,
+                         LS_REDUCE_MAX);
 }
 
 /* ---- checking ----------------------------------------------------------- */
@@ -217,7 +218,7 @@ static ls_status compare(const bench_case *c, float *all, double *worst)
     for (int64_t column = 0; column < c->features; column++)
         *worst = fmax(*worst, column_error(c, all, dx, column));
     ls_tape_reset(c->tape);
-    return ls_all_reduce(c->group, worst, worst, 1, LS_F64, LS_MAX);
+    return ls_all_reduce(c->group, worst, worst, 1, LS_F64, LS_REDUCE_MAX);
 }
 
 static ls_status check(const bench_case *c)
@@ -261,7 +262,8 @@ static ls_status count_memory(bench_case *c)
     if (!recorded)
         LS_TRY(ls_memory_record_stop());
     LS_TRY(status);
-    return ls_all_reduce(c->group, c->bytes, c->bytes, N_BYTES, LS_I64, LS_MAX);
+    return ls_all_reduce(c->group, c->bytes, c->bytes, N_BYTES, LS_I64,
+                         LS_REDUCE_MAX);
 }
 
 static ls_status record(const bench_case *c, const double *seconds)

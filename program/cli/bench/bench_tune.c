@@ -72,7 +72,8 @@ static ls_status time_run(state *b, const lsi_bench_collective *c,
     const uint64_t start = lsi_clock_ns();
     LS_TRY(c->run(&b->x));
     *seconds = (double)(lsi_clock_ns() - start) * 1e-9;
-    return ls_all_reduce(b->x.group, seconds, seconds, 1, LS_F64, LS_MAX);
+    return ls_all_reduce(b->x.group, seconds, seconds, 1, LS_F64,
+                         LS_REDUCE_MAX);
 }
 
 static ls_status check(state *b, const lsi_bench_collective *c)
@@ -80,7 +81,7 @@ static ls_status check(state *b, const lsi_bench_collective *c)
     lsi_bench_collective_fill(c, &b->x);
     LS_TRY(c->run(&b->x));
     int64_t wrong = (int64_t)c->wrong(&b->x);
-    LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_SUM));
+    LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_REDUCE_SUM));
     b->common.wrong |= wrong != 0;
     return LS_OK;
 }
@@ -261,7 +262,7 @@ static ls_status open_buffers(void *opaque)
     b->common.cases = OPERATIONS * ROUNDS * b->size_list.n;
     b->x.group = b->common.group;
     b->x.dtype = LS_F32;
-    b->x.op = LS_SUM;
+    b->x.op = LS_REDUCE_SUM;
     const size_t n = (size_t)ls_group_size(b->x.group);
     const size_t bytes = n * (size_t)b->size_list.values[b->size_list.n - 1];
     void *block;
@@ -272,7 +273,7 @@ static ls_status open_buffers(void *opaque)
         LS_TRY(ls_shared_alloc(b->x.group, bytes, &block));
         b->buffers[LSI_TUNE_SHARED][i] = block;
     }
-    return lsi_pattern_new(&b->x.pattern, (int)n, LS_F32, LS_SUM);
+    return lsi_pattern_new(&b->x.pattern, (int)n, LS_F32, LS_REDUCE_SUM);
 }
 
 static void close_buffers(void *opaque)

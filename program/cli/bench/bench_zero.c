@@ -139,7 +139,7 @@ static ls_status mean_peaks(const lsi_ddp_case *c, int moment,
     const int64_t size = ls_group_size(c->group);
     int64_t sums[N];
     memcpy(sums, &c->peaks[moment], sizeof(sums));
-    LS_TRY(ls_all_reduce(c->group, sums, sums, N, LS_I64, LS_SUM));
+    LS_TRY(ls_all_reduce(c->group, sums, sums, N, LS_I64, LS_REDUCE_SUM));
     for (size_t i = 0; i < N; i++)
         sums[i] /= size;
     memcpy(out, sums, sizeof(sums));
@@ -191,7 +191,7 @@ static ls_status record(state *b, const lsi_ddp_case *c, const formula *f)
     double sent = (double)c->bytes;
     const int ranks = ls_group_size(c->group);
     expectation e = expect(f, c->model.params, ranks, true);
-    LS_TRY(ls_all_reduce(c->group, &sent, &sent, 1, LS_F64, LS_AVG));
+    LS_TRY(ls_all_reduce(c->group, &sent, &sent, 1, LS_F64, LS_REDUCE_AVG));
     b->common.wrong |= !is_near(sent, e.sent, 0, ranks);
     for (int moment = 0; moment < LSI_DDP_MOMENTS; moment++) {
         lsi_ddp_peaks peaks;

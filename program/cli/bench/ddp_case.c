@@ -102,9 +102,9 @@ static ls_status combine(const lsi_ddp_case *c)
     double *const steps = c->slowest;
     for (size_t i = 0; i < n; i++)
         steps[i] = c->times[i].step;
-    LS_TRY(ls_all_reduce(c->group, steps, steps, n, LS_F64, LS_MAX));
+    LS_TRY(ls_all_reduce(c->group, steps, steps, n, LS_F64, LS_REDUCE_MAX));
     LS_TRY(ls_all_reduce(c->group, c->times, c->times, n * N_TIMES, LS_F64,
-                         LS_AVG));
+                         LS_REDUCE_AVG));
     for (size_t i = 0; i < n; i++)
         c->times[i].step = steps[i];
     return LS_OK;
@@ -160,7 +160,7 @@ static ls_status note_refused(lsi_ddp_case *c)
     snprintf(c->reason, sizeof(c->reason), "%s", ls_last_error());
     int64_t most =
         (int64_t)lsi_memory_take_refused() * ls_group_local_size(c->group);
-    LS_TRY(ls_all_reduce(c->group, &most, &most, 1, LS_I64, LS_MAX));
+    LS_TRY(ls_all_reduce(c->group, &most, &most, 1, LS_I64, LS_REDUCE_MAX));
     if (most > c->room.needed)
         c->room.needed = most;
     return LS_OK;

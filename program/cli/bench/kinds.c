@@ -6,7 +6,8 @@
 
 static const ls_dtype all_types[] = {LS_F32, LS_F64, LS_F16, LS_BF16,
                                      LS_I8,  LS_U8,  LS_I32, LS_I64};
-static const ls_reduce_op all_ops[] = {LS_SUM, LS_PROD, LS_MAX, LS_MIN, LS_AVG};
+static const ls_reduce_op all_ops[] = {
+    LS_REDUCE_SUM, LS_REDUCE_PROD, LS_REDUCE_MAX, LS_REDUCE_MIN, LS_REDUCE_AVG};
 
 static bool is_all(const char *text)
 {
@@ -18,7 +19,7 @@ static bool has(ls_dtype dtype, ls_reduce_op op)
 {
     const bool real = dtype == LS_F32 || dtype == LS_F64 || dtype == LS_F16 ||
                       dtype == LS_BF16;
-    return real || op != LS_AVG;
+    return real || op != LS_REDUCE_AVG;
 }
 
 static void add_ops(lsi_bench_kinds *out, ls_dtype dtype,
@@ -33,7 +34,7 @@ ls_status lsi_bench_kinds_parse(const char *dtype, const char *op, bool reduces,
                                 lsi_bench_kinds *out)
 {
     ls_dtype type = LS_F32;
-    ls_reduce_op one = LS_SUM;
+    ls_reduce_op one = LS_REDUCE_SUM;
     const ls_dtype *types = all_types;
     const ls_reduce_op *ops = all_ops;
     size_t n_types = sizeof(all_types) / sizeof(all_types[0]);

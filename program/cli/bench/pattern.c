@@ -72,9 +72,9 @@ static double value_of(const lsi_pattern *p, int rank, int index)
 {
     if (p->dtype == LS_BOOL)
         return mixed((unsigned)rank, (unsigned)index, 2);
-    if (p->op == LS_PROD)
+    if (p->op == LS_REDUCE_PROD)
         return factor(p, (unsigned)rank, (unsigned)index);
-    if (p->op == LS_SUM || p->op == LS_AVG)
+    if (p->op == LS_REDUCE_SUM || p->op == LS_REDUCE_AVG)
         return addend(p, (unsigned)rank, (unsigned)index);
     return mixed((unsigned)rank, (unsigned)index, 120);
 }
@@ -82,17 +82,17 @@ static double value_of(const lsi_pattern *p, int rank, int index)
 static double combine(ls_reduce_op op, double a, double b)
 {
     switch (op) {
-    case LS_PROD:
+    case LS_REDUCE_PROD:
         return a * b;
-    case LS_MIN:
+    case LS_REDUCE_MIN:
         return fmin(a, b);
-    case LS_MAX:
+    case LS_REDUCE_MAX:
         return fmax(a, b);
-    case LS_BAND:
+    case LS_REDUCE_BAND:
         return (double)((unsigned)a & (unsigned)b);
-    case LS_BOR:
+    case LS_REDUCE_BOR:
         return (double)((unsigned)a | (unsigned)b);
-    case LS_BXOR:
+    case LS_REDUCE_BXOR:
         return (double)((unsigned)a ^ (unsigned)b);
     default:
         return a + b;
@@ -116,7 +116,7 @@ static void compute(lsi_pattern *p)
         }
         lsi_array_convert(period_of(p, rank), p->dtype, values, LS_F64, PERIOD);
     }
-    for (int i = 0; i < PERIOD && p->op == LS_AVG; i++)
+    for (int i = 0; i < PERIOD && p->op == LS_REDUCE_AVG; i++)
         reduced[i] /= p->ranks;
     lsi_array_convert(period_of(p, p->ranks), p->dtype, reduced, LS_F64,
                       PERIOD);
@@ -170,7 +170,7 @@ void lsi_pattern_fill(const lsi_pattern *pattern, int rank, size_t first,
  */
 static double tolerance(const lsi_pattern *p)
 {
-    if (p->op != LS_AVG)
+    if (p->op != LS_REDUCE_AVG)
         return 0;
     switch (p->dtype) {
     case LS_F64:

@@ -34,7 +34,7 @@ static ls_status say_hello(ls_group *group, uint64_t seed)
     for (uint64_t i = 0; i < COUNT; i++)
         data[i] = (int32_t)lsi_rng_below(key, 0, i, BOUND);
     LS_TRY(print(rank, "before", data));
-    LS_TRY(ls_all_reduce(group, data, data, COUNT, LS_I32, LS_SUM));
+    LS_TRY(ls_all_reduce(group, data, data, COUNT, LS_I32, LS_REDUCE_SUM));
     return print(rank, "after", data);
 }
 

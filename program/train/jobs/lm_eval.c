@@ -226,7 +226,7 @@ ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
         run(&e, ls_group_rank(group), ls_group_size(group));
     ls_tape_free(&e.tape);
     LS_TRY(lsi_share_outcome(group, status, agreed));
-    LS_TRY(ls_all_reduce(group, e.sums, e.sums, 2, LS_F64, LS_SUM));
+    LS_TRY(ls_all_reduce(group, e.sums, e.sums, 2, LS_F64, LS_REDUCE_SUM));
     *agreed = true; /* whatever is said from here on all ranks say */
     out->tokens = (int64_t)e.sums[1];
     out->loss = e.sums[0] / e.sums[1];

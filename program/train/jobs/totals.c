@@ -26,7 +26,7 @@ ls_status lsi_totals_add(lsi_totals *totals, const lsi_forward *forward)
 ls_status lsi_totals_reduce(lsi_totals *totals, ls_group *group)
 {
     double sums[3] = {totals->loss, totals->hits, totals->weight};
-    LS_TRY(ls_reduce(group, sums, sums, 3, LS_F64, LS_SUM, 0));
+    LS_TRY(ls_reduce(group, sums, sums, 3, LS_F64, LS_REDUCE_SUM, 0));
     if (ls_group_rank(group) == 0)
         *totals = (lsi_totals){sums[0], sums[1], sums[2]};
     return LS_OK;

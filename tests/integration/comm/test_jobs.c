@@ -21,7 +21,7 @@ static void reduce(ls_group *group, void *argument)
     CHECK(ls_group_size(group) == RANKS);
     for (int i = 0; i < 100; i++) {
         int64_t x = 1000 * job + i;
-        CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_I64, LS_SUM));
+        CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_I64, LS_REDUCE_SUM));
         CHECK(x == RANKS * (1000 * job + i));
     }
 }

@@ -100,7 +100,7 @@ static ls_status random_call(ls_group *group, uint64_t job, uint64_t i,
         sleep_us(count % 2000);
         return LS_OK;
     default:
-        return ls_all_reduce(group, data, data, count, LS_F32, LS_MAX);
+        return ls_all_reduce(group, data, data, count, LS_F32, LS_REDUCE_MAX);
     }
 }
 

@@ -81,7 +81,8 @@ static void all_reduce(const call *c)
 {
     int64_t *to = result(c);
     fill(c, c->count);
-    CHECK_OK(ls_all_reduce(c->group, c->send, to, c->count, LS_I64, LS_SUM));
+    CHECK_OK(
+        ls_all_reduce(c->group, c->send, to, c->count, LS_I64, LS_REDUCE_SUM));
     for (size_t i = 0; i < c->count; i++)
         CHECK(to[i] == sum(c, i));
 }
@@ -92,7 +93,8 @@ static void largest(const call *c)
     unsigned char *data = (unsigned char *)c->send;
     for (size_t i = 0; i < c->count; i++)
         data[i] = (unsigned char)value(c, c->rank, i);
-    CHECK_OK(ls_all_reduce(c->group, data, data, c->count, LS_U8, LS_MAX));
+    CHECK_OK(
+        ls_all_reduce(c->group, data, data, c->count, LS_U8, LS_REDUCE_MAX));
     for (size_t i = 0; i < c->count; i++) {
         unsigned char wanted = 0;
         for (int r = 0; r < c->size; r++)
@@ -106,8 +108,8 @@ static void reduce(const call *c)
 {
     int64_t *to = c->rank == c->root ? result(c) : NULL;
     fill(c, c->count);
-    CHECK_OK(
-        ls_reduce(c->group, c->send, to, c->count, LS_I64, LS_SUM, c->root));
+    CHECK_OK(ls_reduce(c->group, c->send, to, c->count, LS_I64, LS_REDUCE_SUM,
+                       c->root));
     for (size_t i = 0; i < c->count && to != NULL; i++)
         CHECK(to[i] == sum(c, i));
 }
@@ -167,8 +169,8 @@ static void reduce_scatter(const call *c)
 {
     int64_t *to = c->in_place ? block(c, c->send, c->rank) : c->recv;
     fill(c, c->count * (size_t)c->size);
-    CHECK_OK(
-        ls_reduce_scatter(c->group, c->send, to, c->count, LS_I64, LS_SUM));
+    CHECK_OK(ls_reduce_scatter(c->group, c->send, to, c->count, LS_I64,
+                               LS_REDUCE_SUM));
     for (size_t i = 0; i < c->count; i++)
         CHECK(to[i] == sum(c, (size_t)c->rank * c->count + i));
 }
@@ -245,11 +247,11 @@ static void reduce_scatterv(const call *c)
     ls_request *request = NULL;
     fill(c, c->count * (size_t)c->size);
     if (c->number % 2 == 0) {
-        CHECK_OK(
-            ls_reduce_scatterv(c->group, c->send, to, counts, LS_I64, LS_SUM));
+        CHECK_OK(ls_reduce_scatterv(c->group, c->send, to, counts, LS_I64,
+                                    LS_REDUCE_SUM));
     } else {
         CHECK_OK(ls_ireduce_scatterv(c->group, c->send, to, counts, LS_I64,
-                                     LS_SUM, &request));
+                                     LS_REDUCE_SUM, &request));
         finish(request);
     }
     for (size_t i = 0; i < counts[c->rank]; i++)
@@ -296,7 +298,7 @@ static void truths(const call *c)
     for (size_t i = 0; i < c->count; i++)
         data[i] = (unsigned char)(value(c, c->rank, i) % 3);
     CHECK_OK(ls_all_reduce(c->group, data, to, c->count, LS_BOOL,
-                           all ? LS_BAND : LS_SUM));
+                           all ? LS_REDUCE_BAND : LS_REDUCE_SUM));
     for (size_t i = 0; i < c->count; i++) {
         int n = 0;
         for (int r = 0; r < c->size; r++)
@@ -389,7 +391,7 @@ static void in_flight(const call *c)
     fill(c, c->count);
     for (size_t q = 0; q < IN_FLIGHT; q++) {
         CHECK_OK(ls_all_reduce_plan(c->group, c->send + q * each, to + q * each,
-                                    each, LS_I64, LS_SUM, &requests[q]));
+                                    each, LS_I64, LS_REDUCE_SUM, &requests[q]));
         CHECK_OK(ls_start(requests[q]));
     }
     CHECK_OK(ls_barrier(c->group));

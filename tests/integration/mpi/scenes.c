@@ -26,7 +26,8 @@ static ls_status say(const char *what)
 static ls_status fork_and_go_on(ls_group *group)
 {
     int ended = 0;
-    ls_status status = ls_all_reduce(group, data, data, LONG, LS_F32, LS_SUM);
+    ls_status status =
+        ls_all_reduce(group, data, data, LONG, LS_F32, LS_REDUCE_SUM);
     const time_t begin = time(NULL);
     if (status == LS_OK && ls_group_rank(group) == 0) {
         const pid_t child = fork();
@@ -38,7 +39,7 @@ static ls_status fork_and_go_on(ls_group *group)
             status = say("the child took long to exit");
     }
     for (int i = 0; i < 20 && status == LS_OK; i++)
-        status = ls_all_reduce(group, data, data, LONG, LS_F32, LS_SUM);
+        status = ls_all_reduce(group, data, data, LONG, LS_F32, LS_REDUCE_SUM);
     return status;
 }
 

@@ -110,9 +110,9 @@ static void nulls_of_messages(ls_group *g)
     REFUSES_AS("ls_irecv", ls_irecv_tag, "request", g, &x, 1, LS_F32, 0, 1,
                P(request, &request));
     REFUSES(ls_all_reduce_plan, "group request", P(group, g), &x, &y, 1, LS_F32,
-            LS_SUM, P(request, &request));
+            LS_REDUCE_SUM, P(request, &request));
     REFUSES_AS("ls_all_reduce", ls_all_reduce_plan, "send recv", g, P(send, &x),
-               P(recv, &y), 1, LS_F32, LS_SUM, &request);
+               P(recv, &y), 1, LS_F32, LS_REDUCE_SUM, &request);
     ls_request_free(&none);
     assert_null(request);
 }
@@ -128,19 +128,20 @@ static void nulls_of_requests(ls_group *g)
                P(data, &x), 1, LS_F32, 0, &r);
     REFUSES(ls_ibroadcast, "request", g, &x, 1, LS_F32, 0, P(request, &r));
     REFUSES_AS("all_reduce", ls_iall_reduce, "group send recv", P(group, g),
-               P(send, &x), P(recv, &y), 1, LS_F32, LS_SUM, &r);
-    REFUSES(ls_iall_reduce, "request", g, &x, &y, 1, LS_F32, LS_SUM,
+               P(send, &x), P(recv, &y), 1, LS_F32, LS_REDUCE_SUM, &r);
+    REFUSES(ls_iall_reduce, "request", g, &x, &y, 1, LS_F32, LS_REDUCE_SUM,
             P(request, &r));
     REFUSES_AS("reduce", ls_ireduce, "group send recv", P(group, g),
-               P(send, &x), P(recv, &y), 1, LS_F32, LS_SUM, 0, &r);
-    REFUSES(ls_ireduce, "request", g, &x, &y, 1, LS_F32, LS_SUM, 0,
+               P(send, &x), P(recv, &y), 1, LS_F32, LS_REDUCE_SUM, 0, &r);
+    REFUSES(ls_ireduce, "request", g, &x, &y, 1, LS_F32, LS_REDUCE_SUM, 0,
             P(request, &r));
     REFUSES_AS("all_gather", ls_iall_gather, "group send recv", P(group, g),
                P(send, &x), P(recv, &y), 1, LS_F32, &r);
     REFUSES(ls_iall_gather, "request", g, &x, &y, 1, LS_F32, P(request, &r));
     REFUSES_AS("reduce_scatter", ls_ireduce_scatter, "group send recv",
-               P(group, g), P(send, &x), P(recv, &y), 1, LS_F32, LS_SUM, &r);
-    REFUSES(ls_ireduce_scatter, "request", g, &x, &y, 1, LS_F32, LS_SUM,
+               P(group, g), P(send, &x), P(recv, &y), 1, LS_F32, LS_REDUCE_SUM,
+               &r);
+    REFUSES(ls_ireduce_scatter, "request", g, &x, &y, 1, LS_F32, LS_REDUCE_SUM,
             P(request, &r));
     REFUSES_AS("gather", ls_igather, "group send recv", P(group, g),
                P(send, &x), P(recv, &y), 1, LS_F32, 0, &r);
@@ -181,7 +182,7 @@ static void nulls_of_counted(ls_group *g)
     REFUSES(ls_all_gatherv, "group send recv counts", P(group, g), P(send, &x),
             1, P(recv, &y), P(counts, &one), LS_F32);
     REFUSES(ls_reduce_scatterv, "group send recv counts", P(group, g),
-            P(send, &x), P(recv, &y), P(counts, &one), LS_F32, LS_SUM);
+            P(send, &x), P(recv, &y), P(counts, &one), LS_F32, LS_REDUCE_SUM);
     REFUSES(ls_all_to_allv, "group send send_counts recv recv_counts",
             P(group, g), P(send, &x), P(send_counts, &one), P(recv, &y),
             P(recv_counts, &one), LS_F32);
@@ -192,9 +193,9 @@ static void nulls_of_counted(ls_group *g)
             P(request, &r));
     REFUSES_AS("reduce_scatterv", ls_ireduce_scatterv, "group send recv counts",
                P(group, g), P(send, &x), P(recv, &y), P(counts, &one), LS_F32,
-               LS_SUM, &r);
-    REFUSES(ls_ireduce_scatterv, "request", g, &x, &y, &one, LS_F32, LS_SUM,
-            P(request, &r));
+               LS_REDUCE_SUM, &r);
+    REFUSES(ls_ireduce_scatterv, "request", g, &x, &y, &one, LS_F32,
+            LS_REDUCE_SUM, P(request, &r));
     REFUSES_AS("all_to_allv", ls_iall_to_allv,
                "group send send_counts recv recv_counts", P(group, g),
                P(send, &x), P(send_counts, &one), P(recv, &y),
@@ -213,13 +214,13 @@ void nulls_of_collectives(void **state)
     (void)state;
     REFUSES(ls_broadcast, "group data", P(group, g), P(data, &x), 1, LS_F32, 0);
     REFUSES(ls_all_reduce, "group send recv", P(group, g), P(send, &x),
-            P(recv, &y), 1, LS_F32, LS_SUM);
+            P(recv, &y), 1, LS_F32, LS_REDUCE_SUM);
     REFUSES(ls_reduce, "group send recv", P(group, g), P(send, &x), P(recv, &y),
-            1, LS_F32, LS_SUM, 0);
+            1, LS_F32, LS_REDUCE_SUM, 0);
     REFUSES(ls_all_gather, "group send recv", P(group, g), P(send, &x),
             P(recv, &y), 1, LS_F32);
     REFUSES(ls_reduce_scatter, "group send recv", P(group, g), P(send, &x),
-            P(recv, &y), 1, LS_F32, LS_SUM);
+            P(recv, &y), 1, LS_F32, LS_REDUCE_SUM);
     REFUSES(ls_gather, "group send recv", P(group, g), P(send, &x), P(recv, &y),
             1, LS_F32, 0);
     REFUSES(ls_scatter, "group send recv", P(group, g), P(send, &x),

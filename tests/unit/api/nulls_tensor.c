@@ -34,7 +34,7 @@ void nulls_of_tensors(void **state)
     int64_t *integers = NULL;
     ls_tensor *x = NULL, *whole = NULL, *scalar = NULL, *out = NULL;
     ls_dtype dtype = LS_F32;
-    ls_reduce_op op = LS_SUM;
+    ls_reduce_op op = LS_REDUCE_SUM;
     ls_ddp_strategy strategy = LS_DDP_FLAT;
     (void)state;
     assert_ok(ls_tensor_zeros(&x, LS_F32, 2, shape));

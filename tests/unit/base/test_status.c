@@ -84,11 +84,11 @@ static void unknown_names(void **state)
     assert_error(ls_dtype_parse(NULL, &dtype), LS_ERR_ARGUMENT, "NULL");
     assert_error(ls_dtype_parse("f32", NULL), LS_ERR_ARGUMENT, "NULL");
     assert_int_equal(dtype, LS_BF16);
-    ls_reduce_op op = LS_MAX;
+    ls_reduce_op op = LS_REDUCE_MAX;
     assert_error(ls_reduce_op_parse("mean", &op), LS_ERR_ARGUMENT,
                  "\"mean\"; there are: sum avg min max prod");
     assert_error(ls_reduce_op_parse(NULL, &op), LS_ERR_ARGUMENT, "NULL");
-    assert_int_equal(op, LS_MAX);
+    assert_int_equal(op, LS_REDUCE_MAX);
 }
 
 static void version(void **state)

@@ -68,17 +68,17 @@ static void set_value(void *data, ls_dtype dtype, size_t i, double value)
 
 static double combined(ls_reduce_op op, double a, double b)
 {
-    if (op == LS_MIN)
+    if (op == LS_REDUCE_MIN)
         return b < a ? b : a;
-    if (op == LS_MAX)
+    if (op == LS_REDUCE_MAX)
         return b > a ? b : a;
-    if (op == LS_BAND)
+    if (op == LS_REDUCE_BAND)
         return (double)((int)a & (int)b);
-    if (op == LS_BOR)
+    if (op == LS_REDUCE_BOR)
         return (double)((int)a | (int)b);
-    if (op == LS_BXOR)
+    if (op == LS_REDUCE_BXOR)
         return (double)((int)a ^ (int)b);
-    return op == LS_PROD ? a * b : a + b;
+    return op == LS_REDUCE_PROD ? a * b : a + b;
 }
 
 /* The reduction of what the ranks are given is what is expected of it. */
@@ -97,10 +97,10 @@ static void check_reduction(int ranks, ls_dtype dtype, ls_reduce_op op)
         }
     }
     for (size_t i = 0; i < COUNT; i++) {
-        if (op == LS_AVG)
+        if (op == LS_REDUCE_AVG)
             reduced[i] /= ranks;
         set_value(data, dtype, i, reduced[i]);
-        if (op != LS_AVG && dtype != LS_BOOL) /* exact in the type */
+        if (op != LS_REDUCE_AVG && dtype != LS_BOOL) /* exact in the type */
             assert_true(value_at(data, dtype, i) == reduced[i]);
     }
     assert_int_equal(lsi_pattern_wrong_reduced(pattern, 7, data, COUNT), 0);
@@ -116,7 +116,7 @@ static void reductions(void **state)
         for (int dtype = 0; dtype < LS_DTYPE_COUNT; dtype++) {
             for (int op = 0; op < LS_REDUCE_OP_COUNT; op++) {
                 const bool real = dtype <= LS_BF16;
-                if (real ? op < LS_BAND : op != LS_AVG)
+                if (real ? op < LS_REDUCE_BAND : op != LS_REDUCE_AVG)
                     check_reduction(ranks[r], (ls_dtype)dtype,
                                     (ls_reduce_op)op);
             }
@@ -130,7 +130,7 @@ static void counts_wrong_elements(void **state)
     (void)state;
     static float data[COUNT];
     lsi_pattern *pattern;
-    assert_ok(lsi_pattern_new(&pattern, 4, LS_F32, LS_SUM));
+    assert_ok(lsi_pattern_new(&pattern, 4, LS_F32, LS_REDUCE_SUM));
     for (size_t i = 0; i < COUNT; i += 37) {
         lsi_pattern_fill(pattern, 2, 0, data, COUNT);
         data[i] += 1;
@@ -150,7 +150,7 @@ static void tells_mistakes_apart(void **state)
     (void)state;
     static int32_t data[COUNT];
     lsi_pattern *pattern;
-    assert_ok(lsi_pattern_new(&pattern, 3, LS_I32, LS_SUM));
+    assert_ok(lsi_pattern_new(&pattern, 3, LS_I32, LS_REDUCE_SUM));
     lsi_pattern_fill(pattern, 1, 0, data, COUNT);
     assert_true(lsi_pattern_wrong(pattern, 0, 0, data, COUNT) > COUNT / 2);
     assert_true(lsi_pattern_wrong(pattern, 1, 1, data, COUNT) > COUNT / 2);
@@ -166,7 +166,7 @@ static void averages_may_be_rounded(void **state)
     static float data[COUNT];
     static float other[COUNT];
     lsi_pattern *pattern;
-    assert_ok(lsi_pattern_new(&pattern, 3, LS_F32, LS_AVG));
+    assert_ok(lsi_pattern_new(&pattern, 3, LS_F32, LS_REDUCE_AVG));
     memset(other, 0, sizeof(other));
     for (int rank = 0; rank < 3; rank++) {
         lsi_pattern_fill(pattern, rank, 0, data, COUNT);

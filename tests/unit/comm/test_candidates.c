@@ -29,7 +29,7 @@ static void reduce(ls_group *group, float *data, size_t count)
     const float sum = (float)(size * (size + 1)) / 2;
     for (size_t i = 0; i < count; i++)
         data[i] = (float)(ls_group_rank(group) + 1);
-    CHECK_OK(ls_all_reduce(group, data, data, count, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, data, data, count, LS_F32, LS_REDUCE_SUM));
     for (size_t i = 0; i < count; i++)
         CHECK(data[i] == sum);
 }
@@ -78,7 +78,7 @@ static void limits(ls_group *group, void *unused)
     CHECK(data != NULL);
     CHECK_OK(ls_group_select(group, "all_reduce:0-inf:packed"));
     reduce(group, data, most < 8192 ? most : 8192);
-    CHECK(ls_all_reduce(group, data, data, 8193, LS_F32, LS_SUM) ==
+    CHECK(ls_all_reduce(group, data, data, 8193, LS_F32, LS_REDUCE_SUM) ==
           LS_ERR_UNSUPPORTED);
     CHECK(strstr(ls_last_error(), "packed needs little") != NULL);
     reduce(group, data, 10);
@@ -93,8 +93,8 @@ static void keep_reason(ls_group *group, void *unused)
     (void)unused;
     CHECK(data != NULL);
     CHECK_OK(ls_group_select(group, "all_reduce:0-inf:packed"));
-    CHECK_OK(
-        ls_all_reduce_plan(group, data, data, MOST, LS_F32, LS_SUM, &request));
+    CHECK_OK(ls_all_reduce_plan(group, data, data, MOST, LS_F32, LS_REDUCE_SUM,
+                                &request));
     CHECK_OK(ls_start(request));
     CHECK(ls_broadcast(group, data, 10, LS_F32, 99) == LS_ERR_ARGUMENT);
     CHECK(strstr(ls_last_error(), "99") != NULL);
@@ -116,7 +116,7 @@ static void reduce_much(ls_group *group, void *algorithm)
     for (size_t i = 0; i < count; i++)
         ((float *)send)[i] =
             (float)(i % 1000) + (float)ls_group_rank(group) * 1000;
-    CHECK_OK(ls_all_reduce(group, send, recv, count, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, send, recv, count, LS_F32, LS_REDUCE_SUM));
     for (size_t i = 0; i < count; i++)
         CHECK(((float *)recv)[i] == (float)(i % 1000) * (float)size +
                                         (float)(size * (size - 1)) / 2 * 1000);

@@ -68,11 +68,13 @@ static void check_all_reduce(ls_group *group, size_t count, buffers at)
 {
     const int size = ls_group_size(group), rank = ls_group_rank(group);
     fill(at.send, rank, count);
-    CHECK_OK(ls_all_reduce(group, at.send, at.recv, count, LS_F32, LS_SUM));
+    CHECK_OK(
+        ls_all_reduce(group, at.send, at.recv, count, LS_F32, LS_REDUCE_SUM));
     for (size_t i = 0; i < count; i++)
         CHECK(at.recv[i] == sum_of(size, i));
     fill(at.send, rank, count); /* in place */
-    CHECK_OK(ls_all_reduce(group, at.send, at.send, count, LS_F32, LS_SUM));
+    CHECK_OK(
+        ls_all_reduce(group, at.send, at.send, count, LS_F32, LS_REDUCE_SUM));
     for (size_t i = 0; i < count; i++)
         CHECK(at.send[i] == sum_of(size, i));
 }
@@ -83,7 +85,7 @@ static void check_reduce(ls_group *group, size_t count, buffers at)
     const int root = (int)(count % (size_t)size);
     fill(at.send, rank, count);
     CHECK_OK(ls_reduce(group, at.send, rank == root ? at.recv : NULL, count,
-                       LS_F32, LS_SUM, root));
+                       LS_F32, LS_REDUCE_SUM, root));
     for (size_t i = 0; i < count && rank == root; i++)
         CHECK(at.recv[i] == sum_of(size, i));
     for (size_t i = 0; i < count; i++)
@@ -128,11 +130,12 @@ static void check_scatters(ls_group *group, size_t count, buffers at)
     const int root = (int)(count % (size_t)size);
     const size_t n = count * (size_t)size, own = (size_t)rank * count;
     fill(at.send, rank, n);
-    CHECK_OK(ls_reduce_scatter(group, at.send, at.recv, count, LS_F32, LS_SUM));
+    CHECK_OK(ls_reduce_scatter(group, at.send, at.recv, count, LS_F32,
+                               LS_REDUCE_SUM));
     for (size_t i = 0; i < count; i++)
         CHECK(at.recv[i] == sum_of(size, own + i));
     CHECK_OK(ls_reduce_scatter(group, at.send, at.send + own, count, LS_F32,
-                               LS_SUM)); /* in place */
+                               LS_REDUCE_SUM)); /* in place */
     for (size_t i = 0; i < count; i++)
         CHECK(at.send[own + i] == sum_of(size, own + i));
     fill(at.send, rank, n);

@@ -121,8 +121,8 @@ static void start_in_one_meet_in_other(ls_group *group, void *argument)
     ls_request *request = NULL;
     pair p = open_pair(group);
     CHECK_OK(ls_group_select(p.g, algorithm));
-    CHECK_OK(
-        ls_all_reduce_plan(p.g, p.out, p.in, LONG, LS_F32, LS_SUM, &request));
+    CHECK_OK(ls_all_reduce_plan(p.g, p.out, p.in, LONG, LS_F32, LS_REDUCE_SUM,
+                                &request));
     for (int repeat = 0; repeat < 3; repeat++) {
         CHECK_OK(ls_start(request));
         if (rank == repeat % size)

@@ -88,8 +88,8 @@ static void scatter_in_flight(ls_group *group, ls_request **request,
         counts[r] = (size_t)r;
     for (size_t i = 0; i < 64; i++)
         send[i] = (double)(i * (size_t)(ls_group_rank(group) + 1));
-    CHECK_OK(ls_ireduce_scatterv(group, send, recv, counts, LS_F64, LS_SUM,
-                                 request));
+    CHECK_OK(ls_ireduce_scatterv(group, send, recv, counts, LS_F64,
+                                 LS_REDUCE_SUM, request));
 }
 
 static void several(ls_group *group, void *argument)
@@ -182,7 +182,7 @@ static void scatter_wrong(ls_group *group, void *argument)
     counts[1] -= rank == 2;
     all_are_there(group);
     CHECK(ls_reduce_scatterv(group, sent, received[rank], counts, LS_I32,
-                             LS_SUM) == LS_ERR_MISMATCH);
+                             LS_REDUCE_SUM) == LS_ERR_MISMATCH);
     CHECK(strstr(ls_last_error(), "the block of rank 1 has ") != NULL);
     CHECK(strstr(ls_last_error(), "999") != NULL);
 }
@@ -219,7 +219,7 @@ static void refuse(ls_group *group, void *argument)
     CHECK(strstr(ls_last_error(), "sends 3 elements, but its counts have 2") !=
           NULL);
     CHECK(ls_reduce_scatterv(group, sent, bad ? NULL : received[rank], counts,
-                             LS_I32, LS_SUM) == LS_ERR_ARGUMENT);
+                             LS_I32, LS_REDUCE_SUM) == LS_ERR_ARGUMENT);
     CHECK(strstr(ls_last_error(), "recv buffer is NULL") != NULL);
     /* In place, an exchange of other counts would overwrite what is to go. */
     wrong[0] = 1;

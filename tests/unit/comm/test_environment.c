@@ -302,7 +302,7 @@ static void add_ranks(ls_group *group, void *argument)
 {
     int64_t sum = ls_group_rank(group) + 1;
     (void)argument;
-    CHECK_OK(ls_all_reduce(group, &sum, &sum, 1, LS_I64, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &sum, &sum, 1, LS_I64, LS_REDUCE_SUM));
     CHECK(sum == 3);
 }
 

@@ -37,7 +37,7 @@ static void reduce_until_death(ls_group *group, void *argument)
     for (int i = 0; status == LS_OK; i++) {
         if (ls_group_rank(group) == VICTIM && i == 20)
             kill(getpid(), SIGKILL);
-        status = ls_all_reduce(group, data, data, count, LS_F32, LS_SUM);
+        status = ls_all_reduce(group, data, data, count, LS_F32, LS_REDUCE_SUM);
     }
     CHECK(status == LS_ERR_PEER_DEAD);
     CHECK(strstr(ls_last_error(), "rank 1 (host ") != NULL);
@@ -157,11 +157,13 @@ static void wait_for_late(ls_group *group, void *argument)
     ls_request *request = NULL;
     (void)argument;
     if (ls_group_rank(group) != VICTIM)
-        CHECK_OK(ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_SUM, &request));
+        CHECK_OK(
+            ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM, &request));
     let_victim_stop(group);
     const ls_status status =
-        request != NULL ? ls_wait(request)
-                        : ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM);
+        request != NULL
+            ? ls_wait(request)
+            : ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM);
     CHECK(status == LS_ERR_TIMEOUT);
     CHECK(strstr(ls_last_error(), "gave up waiting for rank 1 (host") != NULL);
     CHECK(strstr(ls_last_error(), "rank 1 (pid") != NULL);
@@ -247,27 +249,30 @@ typedef struct disagreement {
 static ls_status differ_operation(ls_group *group, bool odd, void *data)
 {
     return odd ? ls_barrier(group)
-               : ls_all_reduce(group, data, data, 1, LS_F32, LS_SUM);
+               : ls_all_reduce(group, data, data, 1, LS_F32, LS_REDUCE_SUM);
 }
 
 static ls_status differ_count(ls_group *group, bool odd, void *data)
 {
-    return ls_all_reduce(group, data, data, odd ? 2 : 1, LS_F32, LS_SUM);
+    return ls_all_reduce(group, data, data, odd ? 2 : 1, LS_F32, LS_REDUCE_SUM);
 }
 
 static ls_status differ_count_much(ls_group *group, bool odd, void *data)
 {
-    return ls_all_reduce(group, data, data, odd ? 50000 : 1, LS_F32, LS_SUM);
+    return ls_all_reduce(group, data, data, odd ? 50000 : 1, LS_F32,
+                         LS_REDUCE_SUM);
 }
 
 static ls_status differ_type(ls_group *group, bool odd, void *data)
 {
-    return ls_all_reduce(group, data, data, 1, odd ? LS_I32 : LS_F32, LS_SUM);
+    return ls_all_reduce(group, data, data, 1, odd ? LS_I32 : LS_F32,
+                         LS_REDUCE_SUM);
 }
 
 static ls_status differ_redop(ls_group *group, bool odd, void *data)
 {
-    return ls_all_reduce(group, data, data, 1, LS_F32, odd ? LS_MAX : LS_MIN);
+    return ls_all_reduce(group, data, data, 1, LS_F32,
+                         odd ? LS_REDUCE_MAX : LS_REDUCE_MIN);
 }
 
 static ls_status differ_root(ls_group *group, bool odd, void *data)
@@ -288,8 +293,8 @@ static ls_status differ_order(ls_group *group, bool odd, void *data)
 static ls_status differ_plan(ls_group *group, bool odd, void *data)
 {
     ls_request *request = NULL;
-    return ls_all_reduce_plan(group, data, data, odd ? 2 : 1, LS_F32, LS_SUM,
-                              &request);
+    return ls_all_reduce_plan(group, data, data, odd ? 2 : 1, LS_F32,
+                              LS_REDUCE_SUM, &request);
 }
 
 static ls_status differ_line(ls_group *group, bool odd, void *data)

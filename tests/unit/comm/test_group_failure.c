@@ -38,7 +38,7 @@ static void go_on(ls_group *group, void *unused)
     CHECK(!has_failed(group));
     CHECK_OK(ls_barrier(group));
     CHECK(!has_failed(group));
-    CHECK(ls_all_reduce(group, none, none, 1, LS_F32, LS_SUM) ==
+    CHECK(ls_all_reduce(group, none, none, 1, LS_F32, LS_REDUCE_SUM) ==
           LS_ERR_ARGUMENT);
     CHECK(!has_failed(group)); /* it stays usable */
     CHECK_OK(ls_barrier(group));
@@ -118,7 +118,8 @@ static void kill_one(ls_group *group, void *unused)
     (void)unused;
     if (ls_group_rank(group) == VICTIM)
         kill(getpid(), SIGKILL);
-    CHECK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM) == LS_ERR_PEER_DEAD);
+    CHECK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM) ==
+          LS_ERR_PEER_DEAD);
     const ls_failure why = failure_of(group, LS_ERR_PEER_DEAD);
     CHECK(why.rank == VICTIM && why.other_rank == -1 && why.pid == pid);
     CHECK(gethostname(host, sizeof(host) - 1) == 0);
@@ -198,7 +199,8 @@ static void stop_one(ls_group *group, void *unused)
     CHECK_OK(ls_group_set_timeout(group, 0.5));
     if (ls_group_rank(group) == VICTIM)
         kill(getpid(), SIGSTOP);
-    CHECK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM) == LS_ERR_TIMEOUT);
+    CHECK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM) ==
+          LS_ERR_TIMEOUT);
     check_late(group);
     CHECK(failure_of(group, LS_ERR_TIMEOUT).pid == pid);
 }
@@ -223,7 +225,8 @@ static void come_late(ls_group *group, void *gone)
     CHECK_OK(ls_barrier(group));
     while (ls_group_rank(group) == VICTIM && atomic_load(others) < 3)
         sched_yield();
-    CHECK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM) == LS_ERR_TIMEOUT);
+    CHECK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM) ==
+          LS_ERR_TIMEOUT);
     atomic_fetch_add(others, 1);
     check_late(group);
 }
@@ -243,7 +246,7 @@ static void disagree(ls_group *group, void *unused)
     const bool odd = ls_group_rank(group) == VICTIM;
     (void)unused;
     meet(group, LS_ERR_MISMATCH);
-    CHECK(ls_all_reduce(group, x, x, odd ? 2 : 1, LS_F32, LS_SUM) ==
+    CHECK(ls_all_reduce(group, x, x, odd ? 2 : 1, LS_F32, LS_REDUCE_SUM) ==
           LS_ERR_MISMATCH);
     const ls_failure why = failure_of(group, LS_ERR_MISMATCH);
     CHECK((why.rank == VICTIM) != (why.other_rank == VICTIM));

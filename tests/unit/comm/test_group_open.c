@@ -37,7 +37,7 @@ static void check_sum(ls_group *group, int rank, int size)
 {
     int64_t x = rank + 1, all = 0;
     CHECK(ls_group_rank(group) == rank && ls_group_size(group) == size);
-    CHECK_OK(ls_all_reduce(group, &x, &all, 1, LS_I64, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &x, &all, 1, LS_I64, LS_REDUCE_SUM));
     CHECK(all == (int64_t)size * (size + 1) / 2);
 }
 

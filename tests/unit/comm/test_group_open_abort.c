@@ -43,15 +43,15 @@ static ls_status call_fixed(int which, ls_group *g)
     case 1:
         return ls_broadcast(g, x, 9, LS_F32, 0);
     case 2:
-        return ls_all_reduce(g, x, x, 9, LS_F32, LS_SUM);
+        return ls_all_reduce(g, x, x, 9, LS_F32, LS_REDUCE_SUM);
     case 3:
-        return ls_all_reduce(g, x, x, BIG, LS_F32, LS_SUM);
+        return ls_all_reduce(g, x, x, BIG, LS_F32, LS_REDUCE_SUM);
     case 4:
-        return ls_reduce(g, x, y, 9, LS_F32, LS_SUM, 1);
+        return ls_reduce(g, x, y, 9, LS_F32, LS_REDUCE_SUM, 1);
     case 5:
         return ls_all_gather(g, x, y, 9, LS_F32);
     case 6:
-        return ls_reduce_scatter(g, y, x, 9, LS_F32, LS_SUM);
+        return ls_reduce_scatter(g, y, x, 9, LS_F32, LS_REDUCE_SUM);
     case 7:
         return ls_gather(g, x, y, 9, LS_F32, 1);
     case 8:
@@ -87,7 +87,7 @@ static ls_status call(int which, ls_group *g)
     case 11:
         return ls_all_gatherv(g, x, 5, y, counts, LS_F32);
     case 12:
-        return ls_reduce_scatterv(g, x, y, counts, LS_F32, LS_SUM);
+        return ls_reduce_scatterv(g, x, y, counts, LS_F32, LS_REDUCE_SUM);
     case 13:
         return ls_all_to_allv(g, x, counts, y, counts, LS_F32);
     case 14:
@@ -101,11 +101,11 @@ static ls_status call(int which, ls_group *g)
     case 18:
         return ls_group_select(g, "");
     case 19:
-        return ls_all_reduce_plan(g, x, x, 9, LS_F32, LS_SUM, &request);
+        return ls_all_reduce_plan(g, x, x, 9, LS_F32, LS_REDUCE_SUM, &request);
     default:
         if (which < 10)
             return call_fixed(which, g);
-        CHECK_OK(ls_iall_reduce(g, x, x, 9, LS_F32, LS_SUM, &request));
+        CHECK_OK(ls_iall_reduce(g, x, x, 9, LS_F32, LS_REDUCE_SUM, &request));
     }
     const ls_status status = call_request(which, request);
     ls_request_free(&request);

@@ -61,7 +61,7 @@ static void check_sum(ls_group *group)
 {
     const int size = ls_group_size(group);
     int32_t x = ls_group_rank(group) + 1, sum = 0;
-    CHECK_OK(ls_all_reduce(group, &x, &sum, 1, LS_I32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &x, &sum, 1, LS_I32, LS_REDUCE_SUM));
     CHECK(sum == size * (size + 1) / 2);
 }
 
@@ -89,11 +89,13 @@ static void be_child(ls_group *group, ls_request *request, float *shared)
     ls_group *made = NULL;
     ls_request *other = NULL;
     CHECK(is_refused(ls_barrier(group)));
-    CHECK(is_refused(ls_all_reduce(group, x, x, 1, LS_F32, LS_SUM)));
+    CHECK(is_refused(ls_all_reduce(group, x, x, 1, LS_F32, LS_REDUCE_SUM)));
     CHECK(is_refused(ls_all_gather(group, x, y, 1, LS_F32)));
     CHECK(is_refused(ls_all_gather_bytes(group, x, 4, sizes, &data)));
-    CHECK(is_refused(ls_iall_reduce(group, x, x, 1, LS_F32, LS_SUM, &other)));
-    CHECK(is_refused(ls_all_reduce(group, NULL, NULL, 1, LS_F32, LS_SUM)));
+    CHECK(is_refused(
+        ls_iall_reduce(group, x, x, 1, LS_F32, LS_REDUCE_SUM, &other)));
+    CHECK(
+        is_refused(ls_all_reduce(group, NULL, NULL, 1, LS_F32, LS_REDUCE_SUM)));
     CHECK(is_refused(ls_send(group, x, 1, LS_F32, 1)));
     CHECK(is_refused(ls_irecv(group, x, 1, LS_F32, 1, &other)));
     CHECK(is_refused(ls_group_split(group, 0, 0, &made)));
@@ -124,7 +126,8 @@ static void fork_children(int rank, int size)
     float *shared = data;
     shared[0] = 7;
     if (rank == 0)
-        CHECK_OK(ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_SUM, &request));
+        CHECK_OK(
+            ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM, &request));
     for (int i = 0; rank == 0 && i < 3; i++) {
         const pid_t child = fork();
         CHECK(child >= 0);
@@ -142,7 +145,8 @@ static void fork_children(int rank, int size)
     else
         CHECK_OK(ls_recv(group, &x, 1, LS_F32, 0));
     if (rank != 0)
-        CHECK_OK(ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_SUM, &request));
+        CHECK_OK(
+            ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM, &request));
     CHECK_OK(ls_wait(request));
     CHECK(x == (float)size);
     ls_request_free(&request);

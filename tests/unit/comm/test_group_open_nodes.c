@@ -80,7 +80,7 @@ static void check_sums(ls_group *group)
     for (size_t n = 1; n <= COUNT; n += COUNT - 1) {
         for (size_t i = 0; i < n; i++)
             x[i] = (int32_t)i * (rank + 1);
-        CHECK_OK(ls_all_reduce(group, x, sum, n, LS_I32, LS_SUM));
+        CHECK_OK(ls_all_reduce(group, x, sum, n, LS_I32, LS_REDUCE_SUM));
         for (size_t i = 0; i < n; i++)
             CHECK(sum[i] == (int32_t)i * size * (size + 1) / 2);
     }

@@ -27,7 +27,7 @@ static void many_in_flight(ls_group *group, void *argument)
     (void)argument;
     for (int p = 0; p < PLANS; p++)
         CHECK_OK(ls_all_reduce_plan(group, data + p * LENGTH, data + p * LENGTH,
-                                    (size_t)(p * 170), LS_F64, LS_SUM,
+                                    (size_t)(p * 170), LS_F64, LS_REDUCE_SUM,
                                     &plans[p]));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < PLANS * LENGTH; i++)
@@ -61,10 +61,11 @@ static void call_behind_request(ls_group *group, void *argument)
     ls_request *request = NULL;
     float a[3] = {1, 2, 3}, b = 5;
     (void)argument;
-    CHECK_OK(ls_all_reduce_plan(group, a, a, 3, LS_F32, LS_SUM, &request));
+    CHECK_OK(
+        ls_all_reduce_plan(group, a, a, 3, LS_F32, LS_REDUCE_SUM, &request));
     CHECK(ls_wait(request) == LS_ERR_STATE);
     CHECK_OK(ls_start(request));
-    CHECK_OK(ls_all_reduce(group, &b, &b, 1, LS_F32, LS_MAX));
+    CHECK_OK(ls_all_reduce(group, &b, &b, 1, LS_F32, LS_REDUCE_MAX));
     CHECK(b == 5);
     CHECK(ls_test(request) == LS_OK);
     CHECK(a[2] == 9);
@@ -93,9 +94,9 @@ static void split(ls_group *group, void *argument)
     int64_t sum = rank, all = rank, wanted = 0;
     for (int r = rank % 2; r < size; r += 2)
         wanted += r;
-    CHECK_OK(ls_all_reduce(part, &sum, &sum, 1, LS_I64, LS_SUM));
+    CHECK_OK(ls_all_reduce(part, &sum, &sum, 1, LS_I64, LS_REDUCE_SUM));
     CHECK(sum == wanted);
-    CHECK_OK(ls_all_reduce(group, &all, &all, 1, LS_I64, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &all, &all, 1, LS_I64, LS_REDUCE_SUM));
     CHECK(all == size * (size - 1) / 2);
     void *shared = NULL; /* its memory comes from the same job */
     CHECK_OK(ls_shared_alloc(part, 100, &shared));
@@ -306,11 +307,11 @@ static void forced_path(ls_group *group, void *argument)
     (void)argument;
     CHECK_OK(ls_group_select(group, "all_reduce:0-inf:direct"));
     /* Private memory of other processes cannot be reached like that. */
-    CHECK(ls_all_reduce(group, x, x, 100, LS_F32, LS_SUM) ==
+    CHECK(ls_all_reduce(group, x, x, 100, LS_F32, LS_REDUCE_SUM) ==
           LS_ERR_UNSUPPORTED);
     CHECK(strstr(ls_last_error(), "direct") != NULL);
     CHECK_OK(ls_group_select(group, ""));
-    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_REDUCE_SUM));
 }
 
 static void a_path_that_cannot_be_is_an_error_on_all(void **state)
@@ -327,7 +328,7 @@ static uint64_t bytes_of(ls_group *group, const char *line, size_t count)
     float *data = calloc(count, sizeof(float));
     CHECK_OK(ls_group_select(group, line));
     ls_group_get_counters(group, &before);
-    CHECK_OK(ls_all_reduce(group, data, data, count, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, data, data, count, LS_F32, LS_REDUCE_SUM));
     ls_group_get_counters(group, &after);
     CHECK(after.collectives == before.collectives + 1);
     free(data);
@@ -351,7 +352,7 @@ static void count_bytes(ls_group *group, void *argument)
     ls_group_get_counters(group, &before);
     CHECK_OK(ls_reduce_scatter(
         group, data, data + (size_t)ls_group_rank(group) * (COUNT / n),
-        COUNT / n, LS_F32, LS_SUM));
+        COUNT / n, LS_F32, LS_REDUCE_SUM));
     ls_group_get_counters(group, &after);
     CHECK(after.bytes_sent - before.bytes_sent == bytes / n * (n - 1));
     free(data);
@@ -414,8 +415,8 @@ static void use_dup(ls_group *group, void *unused)
     CHECK_OK(ls_shared_alloc(group, 4096, &data));
     CHECK_OK(lsi_group_dup(group, &duplicate));
     CHECK(ls_shared_peer(duplicate, data, 0) == ls_shared_peer(group, data, 0));
-    CHECK_OK(ls_all_reduce_plan(duplicate, data, data, 1024, LS_F32, LS_SUM,
-                                &request));
+    CHECK_OK(ls_all_reduce_plan(duplicate, data, data, 1024, LS_F32,
+                                LS_REDUCE_SUM, &request));
     ls_group_get_counters(group, &before);
     for (int i = 0; i < 1024; i++)
         ((float *)data)[i] = 1;
@@ -452,18 +453,19 @@ static void bad_arguments_are_errors(void **state)
     assert_int_equal(ls_group_open_threads(&group, 0), LS_ERR_ARGUMENT);
     assert_int_equal(ls_group_open_threads(&group, 1), LS_OK);
     assert_int_equal(ls_barrier(NULL), LS_ERR_ARGUMENT);
-    assert_int_equal(ls_all_reduce(group, NULL, x, 1, LS_F32, LS_SUM),
+    assert_int_equal(ls_all_reduce(group, NULL, x, 1, LS_F32, LS_REDUCE_SUM),
                      LS_ERR_ARGUMENT);
-    assert_int_equal(ls_all_reduce(group, x, x + 1, 4, LS_F32, LS_SUM),
+    assert_int_equal(ls_all_reduce(group, x, x + 1, 4, LS_F32, LS_REDUCE_SUM),
                      LS_ERR_ARGUMENT);
-    assert_int_equal(ls_all_reduce(group, x, x, 1, LS_I32, LS_AVG),
+    assert_int_equal(ls_all_reduce(group, x, x, 1, LS_I32, LS_REDUCE_AVG),
                      LS_ERR_UNSUPPORTED);
     assert_int_equal(ls_all_reduce(group, x, x, 1, LS_F32, (ls_reduce_op)9),
                      LS_ERR_ARGUMENT);
-    assert_int_equal(ls_all_reduce(group, x, x, 1, (ls_dtype)-1, LS_SUM),
+    assert_int_equal(ls_all_reduce(group, x, x, 1, (ls_dtype)-1, LS_REDUCE_SUM),
                      LS_ERR_DTYPE);
-    assert_int_equal(ls_all_reduce(group, x, x, SIZE_MAX / 2, LS_F32, LS_SUM),
-                     LS_ERR_ARGUMENT);
+    assert_int_equal(
+        ls_all_reduce(group, x, x, SIZE_MAX / 2, LS_F32, LS_REDUCE_SUM),
+        LS_ERR_ARGUMENT);
     assert_int_equal(ls_broadcast(group, x, 1, LS_F32, 2), LS_ERR_ARGUMENT);
     assert_int_equal(ls_broadcast(group, x, 1, LS_F32, -1), LS_ERR_ARGUMENT);
     assert_int_equal(ls_all_gather(group, x, x + 1, 2, LS_F32),

@@ -57,7 +57,8 @@ static void add_up(ls_group *group)
     for (size_t c = 0; c < TEST_COUNT(counts); c++) {
         for (size_t i = 0; i < counts[c]; i++)
             data[i] = (float)(i % 101) + (float)rank;
-        CHECK_OK(ls_all_reduce(group, data, data, counts[c], LS_F32, LS_SUM));
+        CHECK_OK(
+            ls_all_reduce(group, data, data, counts[c], LS_F32, LS_REDUCE_SUM));
         for (size_t i = 0; i < counts[c]; i++)
             CHECK(data[i] == (float)((i % 101) * (size_t)size) +
                                  (float)(size * (size - 1) / 2));
@@ -107,7 +108,7 @@ static void start_several(ls_group *group, void *unused)
     for (int i = 0; i < N; i++) {
         data[i] = malloc(COUNT * sizeof(float));
         CHECK_OK(ls_all_reduce_plan(group, data[i], data[i], COUNT, LS_F32,
-                                    LS_SUM, &requests[i]));
+                                    LS_REDUCE_SUM, &requests[i]));
     }
     for (int repeat = 0; repeat < 3; repeat++) {
         for (int i = 0; i < N; i++) {
@@ -224,7 +225,7 @@ static void refuse(ls_group *group, void *unused)
     float x = 1;
     float *data = ls_group_rank(group) == 4 ? NULL : &x;
     (void)unused;
-    CHECK(ls_all_reduce(group, data, data, 1, LS_F32, LS_SUM) ==
+    CHECK(ls_all_reduce(group, data, data, 1, LS_F32, LS_REDUCE_SUM) ==
           LS_ERR_ARGUMENT);
     CHECK(ls_group_rank(group) == 4 ||
           strstr(ls_last_error(), "rank 4 cannot take part") != NULL);
@@ -236,7 +237,8 @@ static void disagree(ls_group *group, void *unused)
     float x[2] = {1, 2};
     const size_t count = ls_group_rank(group) == 3 ? 2 : 1;
     (void)unused;
-    CHECK(ls_all_reduce(group, x, x, count, LS_F32, LS_SUM) == LS_ERR_MISMATCH);
+    CHECK(ls_all_reduce(group, x, x, count, LS_F32, LS_REDUCE_SUM) ==
+          LS_ERR_MISMATCH);
     CHECK(strstr(ls_last_error(), "count differs") != NULL);
 }
 

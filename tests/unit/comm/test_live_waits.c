@@ -25,7 +25,7 @@ typedef struct scene {
 static void in_all_reduce(ls_group *group)
 {
     float x[COUNT] = {0};
-    CHECK_OK(ls_all_reduce(group, x, x, COUNT, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, x, x, COUNT, LS_F32, LS_REDUCE_SUM));
 }
 
 static void in_a_message(ls_group *group)

@@ -111,7 +111,7 @@ static void behind_collectives(ls_group *group, void *argument)
     CHECK_OK(ls_group_select(group, "all_reduce:0-inf:ring"));
     if (rank == 0)
         CHECK_OK(ls_isend(group, out, LONGEST, LS_U8, 1, &request));
-    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM));
     CHECK(x == 2);
     /* Rank 1 sleeps in receive while rank 0 sleeps in the barrier. */
     if (rank == 1)

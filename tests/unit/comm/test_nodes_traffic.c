@@ -89,7 +89,7 @@ static void check_total(ls_group *group, const vector *v, size_t sent,
     size_t owned = 0;
     for (size_t i = 0; i < v->count; i++)
         owned += owner_of(v, i) < group->size;
-    CHECK_OK(ls_all_reduce(group, &total, &total, 1, LS_I64, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &total, &total, 1, LS_I64, LS_REDUCE_SUM));
     CHECK((size_t)total == owned * (size_t)(group->net->nodes - 1) * unit);
 }
 
@@ -140,7 +140,8 @@ static void reduce_blocks(ls_group *group, size_t count, kind k, void *send)
         for (size_t i = 0; i < v.count; i++)
             store(send, i, k.dtype, value(rank, i));
         const size_t before = sent_by_wire();
-        CHECK_OK(ls_reduce_scatter(group, send, recv, count, k.dtype, LS_SUM));
+        CHECK_OK(ls_reduce_scatter(group, send, recv, count, k.dtype,
+                                   LS_REDUCE_SUM));
         const size_t sent = sent_by_wire() - before;
         CHECK(count == 0 || sent == to_be_sent(group, &v, false) * k.unit);
         if (count != 0)
@@ -246,7 +247,7 @@ enum { LONG = 1700003 }; /* more chunks than are on the way at once */
 static size_t total_of(ls_group *group, size_t sent)
 {
     int64_t total = (int64_t)sent;
-    CHECK_OK(ls_all_reduce(group, &total, &total, 1, LS_I64, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &total, &total, 1, LS_I64, LS_REDUCE_SUM));
     return (size_t)total;
 }
 
@@ -279,7 +280,7 @@ static void reduce(ls_group *group, size_t count, kind k, void *data)
             store(data, i, k.dtype, value(group->rank, i));
         const size_t before = sent_by_wire();
         CHECK_OK(ls_reduce(group, data, group->rank == root ? recv : NULL,
-                           count, k.dtype, LS_SUM, root));
+                           count, k.dtype, LS_REDUCE_SUM, root));
         const size_t total = total_of(group, sent_by_wire() - before);
         CHECK(total >= (nodes - 1) * count * k.unit);
         CHECK(nodes > 8 ||

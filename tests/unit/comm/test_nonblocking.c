@@ -55,14 +55,14 @@ static void start_all(job *j)
     for (size_t i = 0; i < n; i++)
         j->recv[0][i] = j->rank == j->root ? value(j->root, 0, i) : -1;
     CHECK_OK(ls_ibroadcast(g, j->recv[0], n, LS_I32, j->root, &j->requests[0]));
-    CHECK_OK(ls_iall_reduce(g, j->send, j->recv[1], n, LS_I32, LS_SUM,
+    CHECK_OK(ls_iall_reduce(g, j->send, j->recv[1], n, LS_I32, LS_REDUCE_SUM,
                             &j->requests[1]));
-    CHECK_OK(ls_ireduce(g, j->send, j->recv[2], n, LS_I32, LS_MAX, j->root,
-                        &j->requests[2]));
+    CHECK_OK(ls_ireduce(g, j->send, j->recv[2], n, LS_I32, LS_REDUCE_MAX,
+                        j->root, &j->requests[2]));
     CHECK_OK(
         ls_iall_gather(g, j->send, j->recv[3], n, LS_I32, &j->requests[3]));
-    CHECK_OK(ls_ireduce_scatter(g, j->send, j->recv[4], n, LS_I32, LS_SUM,
-                                &j->requests[4]));
+    CHECK_OK(ls_ireduce_scatter(g, j->send, j->recv[4], n, LS_I32,
+                                LS_REDUCE_SUM, &j->requests[4]));
     CHECK_OK(ls_igather(g, j->send, j->rank == j->root ? j->recv[5] : NULL, n,
                         LS_I32, j->root, &j->requests[5]));
     CHECK_OK(ls_iscatter(g, j->rank == j->root ? j->send : NULL, j->recv[6], n,
@@ -100,7 +100,7 @@ static void finish_all(job *j, int how)
 {
     int32_t one = 1, all = 0;
     if (how == 2) /* what is called now comes after all that is in flight */
-        CHECK_OK(ls_all_reduce(j->group, &one, &all, 1, LS_I32, LS_SUM));
+        CHECK_OK(ls_all_reduce(j->group, &one, &all, 1, LS_I32, LS_REDUCE_SUM));
     for (int i = 0; i <= OPERATIONS; i++) {
         ls_request **request = &j->requests[how == 0 ? OPERATIONS - i : i];
         ls_status status = LS_IN_PROGRESS;
@@ -175,14 +175,14 @@ static void refuse_one(ls_group *group, void *argument)
     (void)argument;
     const bool to_blame = ls_group_rank(group) == 1;
     ls_status status = ls_iall_reduce(group, to_blame ? NULL : &x, &y, 1,
-                                      LS_F32, LS_SUM, &request);
+                                      LS_F32, LS_REDUCE_SUM, &request);
     if (status == LS_OK)
         status = ls_wait(request);
     CHECK(status == LS_ERR_ARGUMENT);
     CHECK(strstr(ls_last_error(), "send buffer is NULL") != NULL);
     CHECK(to_blame || strstr(ls_last_error(), "rank 1 ") != NULL);
     ls_request_free(&request);
-    CHECK_OK(ls_all_reduce(group, &x, &y, 1, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &x, &y, 1, LS_F32, LS_REDUCE_SUM));
     CHECK(y == (float)ls_group_size(group));
 }
 
@@ -201,7 +201,7 @@ static void come_late(ls_group *group)
     float x = 1;
     for (int r = 1; r < ls_group_size(group); r++)
         CHECK_OK(ls_recv(group, &(float){0}, 1, LS_F32, r));
-    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM));
 }
 
 /* Rank 0 comes when the others have waited a few times, or not at all. */
@@ -221,7 +221,7 @@ static void wait_in_parts(ls_group *group, void *argument)
             ;
         return;
     }
-    CHECK_OK(ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_SUM, &request));
+    CHECK_OK(ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM, &request));
     CHECK(ls_wait_for(request, -1) == LS_ERR_ARGUMENT);
     while ((status = ls_wait_for(request, 0.02)) == LS_IN_PROGRESS)
         if (++parts == PARTS && comes)
@@ -285,7 +285,7 @@ static void wait_for_nobody(ls_group *group, void *argument)
     const double then = seconds();
     ls_status status = LS_OK;
     if (rank != 0)
-        status = ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM);
+        status = ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM);
     else
         while ((status = ls_recv(group, &x, 1, LS_F32, ABORTS)) == LS_OK)
             ;
@@ -319,7 +319,7 @@ static void abort_requests(ls_group *group, void *argument)
         return;
     }
     const ls_status started =
-        ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_SUM, &request);
+        ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM, &request);
     CHECK(started == LS_OK || started == LS_ERR_ABORTED);
     CHECK(request == NULL || ls_wait(request) == LS_ERR_ABORTED);
     ls_request_free(&request);

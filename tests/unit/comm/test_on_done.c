@@ -52,7 +52,7 @@ static void called_once(ls_group *group, void *argument)
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 1000; k++)
             x[i][k] = (float)i;
-        CHECK_OK(ls_iall_reduce(group, x[i], x[i], 1000, LS_F32, LS_SUM,
+        CHECK_OK(ls_iall_reduce(group, x[i], x[i], 1000, LS_F32, LS_REDUCE_SUM,
                                 &requests[i]));
     }
     for (int i = 0; i < 2; i++)
@@ -89,7 +89,7 @@ static void go_on(void *context, ls_status status)
     chain *c = context;
     int32_t one = 1;
     CHECK(status == LS_OK);
-    CHECK_OK(ls_all_reduce(c->group, &one, &one, 1, LS_I32, LS_SUM));
+    CHECK_OK(ls_all_reduce(c->group, &one, &one, 1, LS_I32, LS_REDUCE_SUM));
     c->sum += one;
     ls_request_free(&c->request);
     if (--c->left == 0)
@@ -147,7 +147,8 @@ static void in_another_group(ls_group *group, void *argument)
     int32_t least = size == 1;
     for (useconds_t us = 30 * 1000; least == 0 && us < 3000 * 1000; us *= 4) {
         wait_in_turns(group, us);
-        CHECK_OK(ls_all_reduce(group, &done.times, &least, 1, LS_I32, LS_MIN));
+        CHECK_OK(ls_all_reduce(group, &done.times, &least, 1, LS_I32,
+                               LS_REDUCE_MIN));
     }
     CHECK(least == 1);
     CHECK_OK(ls_wait(send));
@@ -193,10 +194,10 @@ static void restarted(ls_group *group, void *argument)
     int32_t x[2] = {1, 2}, y[2] = {0, 0};
     int word = 0;
     (void)argument;
-    CHECK_OK(
-        ls_all_reduce_plan(group, &x[0], &y[0], 1, LS_I32, LS_SUM, &first));
-    CHECK_OK(
-        ls_all_reduce_plan(group, &x[1], &y[1], 1, LS_I32, LS_SUM, &r.again));
+    CHECK_OK(ls_all_reduce_plan(group, &x[0], &y[0], 1, LS_I32, LS_REDUCE_SUM,
+                                &first));
+    CHECK_OK(ls_all_reduce_plan(group, &x[1], &y[1], 1, LS_I32, LS_REDUCE_SUM,
+                                &r.again));
     if (rank != 0) /* not before rank 0 has named its functions */
         CHECK_OK(ls_recv(group, &word, 1, LS_I32, 0));
     CHECK_OK(ls_start(first));
@@ -279,7 +280,7 @@ static void be_slow(void *context, ls_status status)
     for (int i = 0; i < 50 && atomic_load(&s->waited) == 0; i++)
         usleep(1000);
     s->early = atomic_load(&s->waited) != 0;
-    CHECK_OK(ls_all_reduce(s->group, &one, &one, 1, LS_I32, LS_SUM));
+    CHECK_OK(ls_all_reduce(s->group, &one, &one, 1, LS_I32, LS_REDUCE_SUM));
 }
 
 static void *wait_and_free(void *context)
@@ -313,7 +314,7 @@ static void used_by_two_threads(ls_group *group, void *argument)
     } else {
         CHECK_OK(ls_barrier(group));
         CHECK_OK(ls_send(s.group, &x, 1, LS_I32, 0));
-        CHECK_OK(ls_all_reduce(s.group, &x, &x, 1, LS_I32, LS_SUM));
+        CHECK_OK(ls_all_reduce(s.group, &x, &x, 1, LS_I32, LS_REDUCE_SUM));
         CHECK(x == 2);
     }
     ls_group_close(&s.group);

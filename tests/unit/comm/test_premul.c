@@ -185,9 +185,10 @@ static void disagree(ls_group *group, void *argument)
     CHECK(ls_all_reduce(group, x, x, 1, LS_F32, (ls_reduce_op)16) ==
           LS_ERR_ARGUMENT);
     /* One plain sum of f32, one of bf16 that is computed in f32. */
-    status = rank == 0
-                 ? ls_iall_reduce(group, x, x, 2, LS_F32, LS_SUM, &request)
-                 : ls_iall_reduce_premul(group, x, x, 2, LS_BF16, 2, &request);
+    status =
+        rank == 0
+            ? ls_iall_reduce(group, x, x, 2, LS_F32, LS_REDUCE_SUM, &request)
+            : ls_iall_reduce_premul(group, x, x, 2, LS_BF16, 2, &request);
     if (status == LS_OK)
         status = ls_wait(request);
     CHECK(status == LS_ERR_MISMATCH);

@@ -88,7 +88,7 @@ static void disagree(ls_group *group, void *argument)
     float x[2] = {0};
     (void)argument;
     for (int i = 0; i < CALLS; i++)
-        CHECK_OK(ls_all_reduce(group, x, x, 1, LS_F32, LS_SUM));
+        CHECK_OK(ls_all_reduce(group, x, x, 1, LS_F32, LS_REDUCE_SUM));
     for (int i = 0; i < CALLS; i++)
         CHECK_OK(rank == 0 ? ls_send(group, x, 2, LS_F32, 1)
                            : ls_recv(group, x, 2, LS_F32, 0));
@@ -312,7 +312,7 @@ static void reduce_and_ask(ls_group *group, void *argument)
     float x = 0;
     (void)argument;
     for (int i = 0; i < 2000; i++) {
-        CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM));
+        CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM));
         if (i % 500 == 0)
             raise(SIGUSR1);
     }

@@ -139,7 +139,7 @@ static void no_reduction(arguments *a)
 static void integer_average(arguments *a)
 {
     a->dtype = LS_I32;
-    a->redop = LS_AVG;
+    a->redop = LS_REDUCE_AVG;
 }
 
 static void negative_root(arguments *a)
@@ -168,7 +168,7 @@ static void check_usable(ls_group *group)
 {
     int32_t x = ls_group_rank(group);
     const int size = ls_group_size(group);
-    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_I32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_I32, LS_REDUCE_SUM));
     CHECK(x == size * (size - 1) / 2);
 }
 
@@ -194,7 +194,7 @@ static void every_fault(ls_group *group, const operation *op)
             continue;
         /* The root last, so that it is the one who refuses once. */
         for (int refuser = 0; refuser < size; refuser++) {
-            arguments a = {send, recv, COUNT, LS_F32, LS_SUM, size - 1};
+            arguments a = {send, recv, COUNT, LS_F32, LS_REDUCE_SUM, size - 1};
             memcpy(send, zeros, sizeof(send));
             if (ls_group_rank(group) == refuser)
                 faults[f].spoil(&a);
@@ -250,7 +250,7 @@ static void without_memory(ls_group *group, void *argument)
     for (size_t i = 0; i < HUNGRY; i++) {
         char line[64];
         ls_memory_stats live;
-        const arguments a = {data, data, LEAST << i, LS_BF16, LS_SUM, 0};
+        const arguments a = {data, data, LEAST << i, LS_BF16, LS_REDUCE_SUM, 0};
         snprintf(line, sizeof(line), "all_reduce:0-inf:%s|staged", hungry[i]);
         CHECK_OK(ls_group_select(group, line));
         ls_memory_total(&live);
@@ -319,8 +319,9 @@ static void start_twice(ls_group *group, void *argument)
     float x[2] = {1, 2}, y = 1;
     ls_request *first = NULL, *second = NULL;
     (void)argument;
-    CHECK_OK(ls_all_reduce_plan(group, x, x, 2, LS_F32, LS_SUM, &first));
-    CHECK_OK(ls_all_reduce_plan(group, &y, &y, 1, LS_F32, LS_SUM, &second));
+    CHECK_OK(ls_all_reduce_plan(group, x, x, 2, LS_F32, LS_REDUCE_SUM, &first));
+    CHECK_OK(
+        ls_all_reduce_plan(group, &y, &y, 1, LS_F32, LS_REDUCE_SUM, &second));
     CHECK_OK(ls_start(first));
     const bool odd = ls_group_rank(group) == 1;
     ls_status status = ls_start(odd ? first : second);
@@ -350,9 +351,9 @@ static void disagree(ls_group *group, void *argument)
     const bool odd = ls_group_rank(group) == 1;
     const ls_status status =
         *(const bool *)argument
-            ? ls_all_reduce(group, x, x, odd ? 0 : 2, LS_F32, LS_SUM)
+            ? ls_all_reduce(group, x, x, odd ? 0 : 2, LS_F32, LS_REDUCE_SUM)
         : odd ? ls_broadcast(group, NULL, 2, LS_F32, 0)
-              : ls_all_reduce(group, x, x, 2, LS_F32, LS_SUM);
+              : ls_all_reduce(group, x, x, 2, LS_F32, LS_REDUCE_SUM);
     CHECK(status == LS_ERR_MISMATCH);
 }
 

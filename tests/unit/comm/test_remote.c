@@ -48,7 +48,8 @@ static void sum(ls_group *group)
     float *const data = malloc(2 * COUNT * sizeof(*data));
     for (int i = 0; i < COUNT; i++)
         data[i] = (float)(i % 11);
-    CHECK_OK(ls_all_reduce(group, data, data + COUNT, COUNT, LS_F32, LS_SUM));
+    CHECK_OK(
+        ls_all_reduce(group, data, data + COUNT, COUNT, LS_F32, LS_REDUCE_SUM));
     for (int i = 0; i < COUNT; i++)
         CHECK(data[COUNT + i] == (float)(ls_group_size(group) * (i % 11)));
     free(data);

@@ -184,7 +184,7 @@ static void use(ls_group *group, void *argument)
     (void)argument;
     snprintf(at, sizeof(at), "@%s", path);
     CHECK_OK(ls_group_select(group, at));
-    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_REDUCE_SUM));
     CHECK(x[0] == (float)ls_group_size(group));
     CHECK(strcmp(group->call.algorithm->name, "butterfly") == 0);
     /* One rank cannot read it: all go on with what they had. */
@@ -193,7 +193,7 @@ static void use(ls_group *group, void *argument)
         ls_group_select(group, odd ? "@/nowhere/at/all" : at);
     CHECK(status == LS_ERR_IO);
     CHECK((strstr(ls_last_error(), "rank 1") != NULL) == !odd);
-    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_REDUCE_SUM));
     /* What counts is what the file says. */
     CHECK_OK(ls_group_select(group, odd ? at : "all_reduce:0-1k:butterfly"));
     CHECK(ls_group_select(group, odd ? at : "all_reduce:0-1k:ring") ==
@@ -212,7 +212,7 @@ static void check_environment(ls_group *group, void *argument)
 {
     float x = 0;
     (void)argument;
-    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM));
     CHECK(strcmp(group->call.algorithm->name, "butterfly") == 0);
 }
 

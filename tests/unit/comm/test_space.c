@@ -26,7 +26,7 @@ static float data[LARGE];
 
 static void reduce(ls_group *group, size_t count)
 {
-    CHECK_OK(ls_all_reduce(group, data, data, count, LS_F32, LS_MAX));
+    CHECK_OK(ls_all_reduce(group, data, data, count, LS_F32, LS_REDUCE_MAX));
 }
 
 static void split_little(ls_group *group, int i)
@@ -95,8 +95,8 @@ static void plan(ls_group *group, int i)
 {
     ls_request *request = NULL;
     (void)i;
-    CHECK_OK(
-        ls_all_reduce_plan(group, data, data, SMALL, LS_F32, LS_MAX, &request));
+    CHECK_OK(ls_all_reduce_plan(group, data, data, SMALL, LS_F32, LS_REDUCE_MAX,
+                                &request));
     CHECK_OK(ls_start(request));
     CHECK_OK(ls_wait(request));
     ls_request_free(&request);
@@ -272,8 +272,8 @@ static void free_after_failure(ls_group *group, void *unused)
     (void)unused;
     CHECK_OK(ls_group_split(group, 0, 0, &part));
     fill(part, &buffer);
-    CHECK(ls_all_reduce(part, data, data, is_late ? 1 : 2, LS_F32, LS_SUM) ==
-          LS_ERR_MISMATCH);
+    CHECK(ls_all_reduce(part, data, data, is_late ? 1 : 2, LS_F32,
+                        LS_REDUCE_SUM) == LS_ERR_MISMATCH);
     const void *const own = buffer;
     if (!is_late) {
         CHECK(ls_shared_free(part, &buffer) == LS_ERR_MISMATCH);

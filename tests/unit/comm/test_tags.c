@@ -178,7 +178,7 @@ static void from_anybody(ls_group *group, void *argument)
     int32_t sent[FROM_EACH], sum = 1;
     ls_request *requests[FROM_EACH] = {NULL}, *all = NULL;
     (void)argument;
-    CHECK_OK(ls_iall_reduce(group, &sum, &sum, 1, LS_I32, LS_SUM, &all));
+    CHECK_OK(ls_iall_reduce(group, &sum, &sum, 1, LS_I32, LS_REDUCE_SUM, &all));
     for (int i = 0; i < FROM_EACH && rank != 0; i++) {
         sent[i] = rank * 1000 + i;
         CHECK_OK(ls_isend_tag(group, &sent[i], 1, LS_I32, 0, 5, &requests[i]));

@@ -122,7 +122,8 @@ static void wake_late(ls_group *group, void *unused)
         atomic_store(&clock_step_ns, 0);
         noticed = is_last(group) || (group->waiting.late >= backoff &&
                                      group->waiting.backoff > backoff);
-        CHECK_OK(ls_all_reduce(group, &noticed, &noticed, 1, LS_F32, LS_MIN));
+        CHECK_OK(
+            ls_all_reduce(group, &noticed, &noticed, 1, LS_F32, LS_REDUCE_MIN));
     }
 }
 
@@ -149,8 +150,8 @@ static ls_status test_until_told(ls_request *request)
 static ls_request *start_sum(ls_group *group, float *data)
 {
     ls_request *request = NULL;
-    CHECK_OK(
-        ls_all_reduce_plan(group, data, data, 1, LS_F32, LS_SUM, &request));
+    CHECK_OK(ls_all_reduce_plan(group, data, data, 1, LS_F32, LS_REDUCE_SUM,
+                                &request));
     return request;
 }
 

@@ -28,17 +28,17 @@ static long double expected(const reduce_case *c, void *const *srcs, size_t i,
     *size = fabsl(acc);
     for (int s = 1; s < c->n_srcs; s++) {
         const long double x = get_number(srcs[s], c->dtype, i);
-        if (c->op == LS_SUM) {
+        if (c->op == LS_REDUCE_SUM) {
             acc += x;
             *size += fabsl(x);
-        } else if (c->op == LS_PROD) {
+        } else if (c->op == LS_REDUCE_PROD) {
             acc *= x;
             *size *= fabsl(x);
-        } else if (isnan(x) || (c->op == LS_MIN ? x < acc : x > acc)) {
+        } else if (isnan(x) || (c->op == LS_REDUCE_MIN ? x < acc : x > acc)) {
             acc = x;
         }
     }
-    if (c->op != LS_SUM || !is_float(c->dtype))
+    if (c->op != LS_REDUCE_SUM || !is_float(c->dtype))
         return acc;
     *size *= fabsl((long double)c->factor);
     return acc * c->factor;
@@ -50,19 +50,19 @@ static int64_t expected_int(const reduce_case *c, void *const *srcs, size_t i)
     uint64_t acc = (uint64_t)(int64_t)get_number(srcs[0], c->dtype, i);
     for (int s = 1; s < c->n_srcs; s++) {
         const int64_t x = (int64_t)get_number(srcs[s], c->dtype, i);
-        if (c->op == LS_SUM && c->dtype == LS_BOOL)
+        if (c->op == LS_REDUCE_SUM && c->dtype == LS_BOOL)
             acc |= (uint64_t)x;
-        else if (c->op == LS_SUM)
+        else if (c->op == LS_REDUCE_SUM)
             acc += (uint64_t)x;
-        else if (c->op == LS_PROD)
+        else if (c->op == LS_REDUCE_PROD)
             acc *= (uint64_t)x;
-        else if (c->op == LS_BAND)
+        else if (c->op == LS_REDUCE_BAND)
             acc &= (uint64_t)x;
-        else if (c->op == LS_BOR)
+        else if (c->op == LS_REDUCE_BOR)
             acc |= (uint64_t)x;
-        else if (c->op == LS_BXOR)
+        else if (c->op == LS_REDUCE_BXOR)
             acc ^= (uint64_t)x;
-        else if (c->op == LS_MIN ? x < (int64_t)acc : x > (int64_t)acc)
+        else if (c->op == LS_REDUCE_MIN ? x < (int64_t)acc : x > (int64_t)acc)
             acc = (uint64_t)x;
     }
     return (int64_t)acc;
@@ -83,7 +83,7 @@ static void expect_result(const reduce_case *c, const void *got,
     const long double want = expected(c, srcs, i, &size);
     const bool half = bytes_each == 2;
     const int digits = half ? 24 : significand_bits(c->dtype);
-    const bool exact = c->op == LS_MIN || c->op == LS_MAX;
+    const bool exact = c->op == LS_REDUCE_MIN || c->op == LS_REDUCE_MAX;
     long double bound = exact ? 0 : (c->n_srcs + 1) * size * ldexpl(1, -digits);
     if (half) /* rounded once more; 2^-24 is the smallest f16, 2^-133 of bf16 */
         bound += fabsl(want) * ldexpl(1, -significand_bits(c->dtype)) +
@@ -103,7 +103,7 @@ static void *source(const reduce_case *c)
                 random_u64() % 2 ? (uint8_t)random_u64() : (uint8_t)0;
         else if (!is_float(c->dtype))
             put_wrapped(x, c->dtype, i, (int64_t)random_u64());
-        else if (c->op != LS_SUM && random_u64() % 50 == 0)
+        else if (c->op != LS_REDUCE_SUM && random_u64() % 50 == 0)
             put_number(x, c->dtype, i, NAN);
         else
             put_number(x, c->dtype, i, random_between(-3, 3));
@@ -174,7 +174,7 @@ static void check_large(const lsi_kernels *k)
     const void *const srcs[] = {a, b};
     for (size_t i = 0; i < n; i++)
         want[i] = (a[i] + b[i]) * 0.5F;
-    k->reduce(dst, srcs, 2, n, LS_F32, LS_SUM, 0.5);
+    k->reduce(dst, srcs, 2, n, LS_F32, LS_REDUCE_SUM, 0.5);
     expect_same(dst, want, n, "a large sum");
     release_all();
 }
@@ -182,11 +182,12 @@ static void check_large(const lsi_kernels *k)
 void check_reduce(const lsi_kernels *k)
 {
     check_large(k);
-    static const ls_reduce_op ops[] = {LS_SUM,  LS_MIN, LS_MAX, LS_PROD,
-                                       LS_BAND, LS_BOR, LS_BXOR};
+    static const ls_reduce_op ops[] = {
+        LS_REDUCE_SUM,  LS_REDUCE_MIN, LS_REDUCE_MAX, LS_REDUCE_PROD,
+        LS_REDUCE_BAND, LS_REDUCE_BOR, LS_REDUCE_BXOR};
     for (int dtype = 0; dtype < LS_DTYPE_COUNT; dtype++)
         for (size_t o = 0; o < TEST_COUNT(ops); o++) {
-            if (ops[o] >= LS_BAND && is_float((ls_dtype)dtype))
+            if (ops[o] >= LS_REDUCE_BAND && is_float((ls_dtype)dtype))
                 continue;
             check_lengths(k, (ls_dtype)dtype, ops[o]);
             check_sources(k, (ls_dtype)dtype, ops[o]);

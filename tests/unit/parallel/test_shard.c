@@ -108,7 +108,7 @@ static usage measure(ls_group *group, ls_ddp_strategy strategy)
     u.parameters = (double)stats.live_bytes;
     CHECK_OK(ls_barrier(group));
     u.node = proportional_bytes();
-    CHECK_OK(ls_all_reduce(group, &u.node, &u.node, 1, LS_F64, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &u.node, &u.node, 1, LS_F64, LS_REDUCE_SUM));
     ls_optimizer_free(&sgd);
     ls_ddp_free(&ddp);
     ls_params_free(&params);

@@ -283,7 +283,7 @@ static void play_twice(ls_group *group, void *kind)
     const float *const direct = tensor_data(z);
     for (int i = 0; i < 24; i++)
         sums[i % 6] += (double)dx[i] - (double)direct[i];
-    CHECK_OK(ls_all_reduce(group, sums, sums, 6, LS_F64, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, sums, sums, 6, LS_F64, LS_REDUCE_SUM));
     for (int c = 0; c < 6; c++)
         CHECK(fabs(sums[c]) < 1e-4);
     destroy(&f);

@@ -175,7 +175,8 @@ static void play(ls_group *group, void *opaque)
         float *sum = tensor_data(grad);
         if (o->slices > 1)
             lsi_params_fold(l.params, p);
-        CHECK_OK(ls_all_reduce(group, sum, sum, CHANNELS, LS_F32, LS_SUM));
+        CHECK_OK(
+            ls_all_reduce(group, sum, sum, CHANNELS, LS_F32, LS_REDUCE_SUM));
         compare("dparameter", grad, ls_grad(ls_params_get(l.params, p + 2)), 0,
                 large);
     }

@@ -297,7 +297,7 @@ static void play_unreadable(ls_group *group, void *opaque)
     CHECK(strstr(ls_last_error(), "be read") != NULL);
     CHECK(b.fails || strstr(ls_last_error(), "rank 2 ") != NULL);
     /* The group is as it was. */
-    CHECK_OK(ls_all_reduce(group, &well, &well, 1, LS_I32, LS_SUM));
+    CHECK_OK(ls_all_reduce(group, &well, &well, 1, LS_I32, LS_REDUCE_SUM));
     CHECK(well == RANKS);
     destroy(&s);
 }
