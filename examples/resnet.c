@@ -31,7 +31,8 @@ typedef struct training {
 
 static void step(training *t, const ls_batch *batch)
 {
-    ls_tensor *x = batch->fields[LS_IMAGES], *y = batch->fields[LS_LABELS];
+    ls_tensor *x = batch->fields[LS_FIELD_IMAGES],
+              *y = batch->fields[LS_FIELD_LABELS];
     ls_params_zero_grad(t->params);
     x = ls_image_net_forward(t->net, t->tape, x);
     ls_tensor *loss = ls_cross_entropy(t->tape, x, y);
@@ -104,7 +105,7 @@ int main(int argc, char **argv)
     if (argc != 5)
         return 2; /* resnet IMAGES CHECKPOINTS EPOCHS STRATEGY */
     check(ls_group_from_env(&t.group));
-    check(ls_dataset_new_images(&images, argv[1], LS_SPLIT_TRAIN, &moved));
+    check(ls_dataset_new_images(&images, argv[1], LS_SUBSET_TRAIN, &moved));
     make(&t, ls_dataset_classes(images), argv[4]);
     const ls_checkpoint_parts parts = {.params = t.params,
                                        .optimizer = t.adamw};

@@ -88,11 +88,11 @@ LS_API ls_status ls_dataset_read(const ls_dataset *dataset, uint64_t epoch,
 
 /* The fields of every set of images. */
 enum {
-    LS_IMAGES, /* (channels, height, width) f32 */
-    LS_LABELS  /* () i64 */
+    LS_FIELD_IMAGES, /* (channels, height, width) f32 */
+    LS_FIELD_LABELS  /* () i64 */
 };
 
-typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
+typedef enum ls_subset { LS_SUBSET_TRAIN, LS_SUBSET_TEST } ls_subset;
 
 /*
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
@@ -106,7 +106,7 @@ typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
  * LS_ERR_FORMAT with the file and the record. Local.
  */
 LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
-                                         ls_split split);
+                                         ls_subset subset);
 
 /*
  * A set of `count` images of the same shape, generated from `seed`: each of the
@@ -114,7 +114,7 @@ LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
  * network can learn it and generalise. Train and test differ.
  */
 LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
-                                          uint64_t seed, ls_split split);
+                                          uint64_t seed, ls_subset subset);
 
 /* How images of any kind are made ready; zeros are the usual. */
 typedef struct ls_image_options {
@@ -152,17 +152,17 @@ typedef struct ls_image_options {
  *     be packed by gzip.
  *
  * Where nothing is set aside for validation, a tenth of the images is, drawn by
- * the seed; LS_SPLIT_TEST is that. An image whose side is not `size` is resized
- * so that its shorter side is (bilinear, with antialiasing, as Pillow does it),
- * then cropped in the middle. With size 0 the side is the shorter one of the
- * first image. What is read is a function of (options, epoch, index).
+ * the seed; LS_SUBSET_TEST is that. An image whose side is not `size` is
+ * resized so that its shorter side is (bilinear, with antialiasing, as Pillow
+ * does it), then cropped in the middle. With size 0 the side is the shorter one
+ * of the first image. What is read is a function of (options, epoch, index).
  *
  * options may be NULL. What a file is, its first bytes say; one that cannot be
  * read is an error with its name, when it is opened or when its item is read.
  * Local.
  */
 LS_API ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
-                                       ls_split split,
+                                       ls_subset subset,
                                        const ls_image_options *options);
 
 /* ---- arrays and tables --------------------------------------------------- */

@@ -43,16 +43,16 @@ LS_API ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer,
 /* ---- training ------------------------------------------------------------ */
 
 /* The pattern by which text is split into words, which no token crosses. */
-typedef enum ls_split_pattern {
-    LS_SPLIT_GPT2,  /* words with the blank before them, all digits together */
-    LS_SPLIT_LLAMA3 /* up to three digits; ends of lines with marks before */
-} ls_split_pattern;
+typedef enum ls_pattern {
+    LS_PATTERN_GPT2, /* words with the blank before them, all digits together */
+    LS_PATTERN_LLAMA3 /* up to three digits; ends of lines with marks before */
+} ls_pattern;
 
 typedef struct ls_tokenizer_training {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     int64_t vocabulary; /* tokens altogether; 0: 32768 */
     int64_t least;      /* occurrences of a pair that becomes a token; 0: 2 */
-    ls_split_pattern pattern;
+    ls_pattern pattern;
     /* Tokens 0, 1, ..., the caller's; NULL: <|endoftext|>. */
     const char *const *special;
     size_t n_special; /* entries of `special` if it is not NULL; 0: none */
@@ -61,7 +61,7 @@ typedef struct ls_tokenizer_training {
 /* 32768 tokens, pairs that occur twice, GPT-2's pattern, <|endoftext|>. */
 #define LS_TOKENIZER_TRAINING_INIT                                             \
     {                                                                          \
-        sizeof(ls_tokenizer_training), 32768, 2, LS_SPLIT_GPT2, NULL, 0        \
+        sizeof(ls_tokenizer_training), 32768, 2, LS_PATTERN_GPT2, NULL, 0      \
     }
 
 /*

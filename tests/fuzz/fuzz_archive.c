@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_input in = {data, size};
     ls_dataset *dataset = NULL;
     const char *path = make_file(&in);
-    if (!fuzz_ok(ls_dataset_new_cifar100(&dataset, path, LS_SPLIT_TEST)))
+    if (!fuzz_ok(ls_dataset_new_cifar100(&dataset, path, LS_SUBSET_TEST)))
         return 0;
     const int64_t count = ls_dataset_count(dataset);
     fuzz_demand(count > 0);

@@ -82,7 +82,7 @@ static void read_datasets(const fuzz_input *in)
     if (fuzz_ok(ls_dataset_new_arrays(&set, path, NULL)))
         fuzz_demand(ls_dataset_fields(set) > 0);
     ls_dataset_free(&set);
-    if (fuzz_ok(ls_dataset_new_images(&set, path, LS_SPLIT_TEST, &images)))
+    if (fuzz_ok(ls_dataset_new_images(&set, path, LS_SUBSET_TEST, &images)))
         fuzz_demand(ls_dataset_classes(set) > 0);
     ls_dataset_free(&set);
 }

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     fuzz_write("test.bin", file, count * LSI_RECORD_BYTES + extra);
     if (!fuzz_ok(
-            ls_dataset_new_cifar100(&dataset, fuzz_folder(), LS_SPLIT_TEST)))
+            ls_dataset_new_cifar100(&dataset, fuzz_folder(), LS_SUBSET_TEST)))
         return 0;
     fuzz_demand(extra == 0);
     check(dataset, (int64_t)count);

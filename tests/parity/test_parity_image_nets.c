@@ -69,15 +69,15 @@ static fixture make(const char *name, lsi_image_config config, int64_t batch,
     assert_ok(ls_tape_new(&f.tape));
     const int64_t shape[] = {batch, config.channels, config.height,
                              config.width};
-    f.batch.fields[LS_IMAGES] = values(seed, 4, shape, 1.0F);
-    f.batch.fields[LS_LABELS] = labels(seed + 1, batch, CLASSES);
+    f.batch.fields[LS_FIELD_IMAGES] = values(seed, 4, shape, 1.0F);
+    f.batch.fields[LS_FIELD_LABELS] = labels(seed + 1, batch, CLASSES);
     return f;
 }
 
 static void destroy(fixture *f)
 {
-    ls_tensor_free(&f->batch.fields[LS_IMAGES]);
-    ls_tensor_free(&f->batch.fields[LS_LABELS]);
+    ls_tensor_free(&f->batch.fields[LS_FIELD_IMAGES]);
+    ls_tensor_free(&f->batch.fields[LS_FIELD_LABELS]);
     ls_tape_free(&f->tape);
     ls_image_net_free(&f->net);
     ls_group_close(&f->group);
@@ -134,7 +134,7 @@ static void finish_resnet(const fixture *f)
     ls_tape_reset(f->tape);
     ls_tape_set_training(f->tape, false);
     ls_tensor *logits =
-        ls_image_net_forward(f->net, f->tape, f->batch.fields[LS_IMAGES]);
+        ls_image_net_forward(f->net, f->tape, f->batch.fields[LS_FIELD_IMAGES]);
     assert_ok(ls_tape_status(f->tape));
     check_part(f, "eval", logits, resnet_length);
 }

@@ -31,14 +31,14 @@ typedef struct kind {
 
 static const kind kinds[] = {
     {"cifar-100-binary",
-     {[LS_SPLIT_TRAIN] = {"train.bin"}, [LS_SPLIT_TEST] = {"test.bin"}},
+     {[LS_SUBSET_TRAIN] = {"train.bin"}, [LS_SUBSET_TEST] = {"test.bin"}},
      2,
      {{"coarse label", LSI_COARSE_CLASSES}, {"fine label", LSI_FINE_CLASSES}}},
     {"cifar-10-batches-bin",
-     {[LS_SPLIT_TRAIN] = {"data_batch_1.bin", "data_batch_2.bin",
-                          "data_batch_3.bin", "data_batch_4.bin",
-                          "data_batch_5.bin"},
-      [LS_SPLIT_TEST] = {"test_batch.bin"}},
+     {[LS_SUBSET_TRAIN] = {"data_batch_1.bin", "data_batch_2.bin",
+                           "data_batch_3.bin", "data_batch_4.bin",
+                           "data_batch_5.bin"},
+      [LS_SUBSET_TEST] = {"test_batch.bin"}},
      1,
      {{"label", 10}}},
 };
@@ -139,11 +139,11 @@ static void release_files(lsi_records files[MOST_FILES])
         lsi_records_release(&files[f]);
 }
 
-/* The files of a split, from out[0] on; zeros follow the last one. */
+/* The files of a subset, from out[0] on; zeros follow the last one. */
 static ls_status open_files(const kind *k, lsi_records out[MOST_FILES],
-                            const char *path, bool is_folder, ls_split split)
+                            const char *path, bool is_folder, ls_subset subset)
 {
-    const char *const *const names = k->files[split];
+    const char *const *const names = k->files[subset];
     memset(out, 0, MOST_FILES * sizeof *out);
     const ls_status status = is_folder ? map_files(k, out, path, names)
                                        : read_files(k, out, path, names);
@@ -153,24 +153,24 @@ static ls_status open_files(const kind *k, lsi_records out[MOST_FILES],
 }
 
 ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
-                                  ls_split split)
+                                  ls_subset subset)
 {
     LS_NEED(out, path);
     LS_TRY(lsi_compute_check());
     if (path[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "cifar100: no path; expected a folder or an archive");
-    if (split != LS_SPLIT_TRAIN && split != LS_SPLIT_TEST)
+    if (subset != LS_SUBSET_TRAIN && subset != LS_SUBSET_TEST)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "cifar100: split %d is neither LS_SPLIT_TRAIN nor LS_SPLIT_TEST",
-            (int)split);
+            "cifar100: subset %d is neither LS_SUBSET_TRAIN nor LS_SUBSET_TEST",
+            (int)subset);
     struct stat info;
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
     const kind *const k = &kinds[CIFAR_100];
     lsi_records records[MOST_FILES];
-    LS_TRY(open_files(k, records, path, S_ISDIR(info.st_mode), split));
+    LS_TRY(open_files(k, records, path, S_ISDIR(info.st_mode), subset));
     const ls_status status = lsi_dataset_of_records(out, &records[0]);
     if (status != LS_OK)
         release_files(records);
@@ -222,8 +222,8 @@ static void free_cifar(void *context)
 static bool holds(const kind *k, const char *folder)
 {
     char file[PATH_MAX];
-    return find_file(k, file, folder, k->files[LS_SPLIT_TEST][0]) == LS_OK &&
-           find_file(k, file, folder, k->files[LS_SPLIT_TRAIN][0]) == LS_OK;
+    return find_file(k, file, folder, k->files[LS_SUBSET_TEST][0]) == LS_OK &&
+           find_file(k, file, folder, k->files[LS_SUBSET_TRAIN][0]) == LS_OK;
 }
 
 bool lsi_is_cifar(const char *folder)
@@ -232,12 +232,12 @@ bool lsi_is_cifar(const char *folder)
 }
 
 static ls_status open_kind(lsi_image_source *out, const kind *k,
-                           const char *path, bool is_folder, ls_split split)
+                           const char *path, bool is_folder, ls_subset subset)
 {
     cifar *c;
     LS_TRY(lsi_alloc_zeroed(&c, sizeof(cifar), LS_MEMORY_DATA, "CIFAR"));
     c->kind = k;
-    const ls_status status = open_files(k, c->files, path, is_folder, split);
+    const ls_status status = open_files(k, c->files, path, is_folder, subset);
     if (status != LS_OK) {
         lsi_free(c);
         return status;
@@ -258,7 +258,7 @@ static ls_status open_kind(lsi_image_source *out, const kind *k,
 
 /* An archive is of the kind whose first file it has. */
 ls_status lsi_image_source_cifar(lsi_image_source *out, const char *path,
-                                 ls_split split, bool skip_checksums)
+                                 ls_subset subset, bool skip_checksums)
 {
     (void)skip_checksums;
     struct stat info;
@@ -266,10 +266,10 @@ ls_status lsi_image_source_cifar(lsi_image_source *out, const char *path,
     if (is_folder)
         return open_kind(
             out, &kinds[holds(&kinds[CIFAR_100], path) ? CIFAR_100 : CIFAR_10],
-            path, true, split);
-    if (open_kind(out, &kinds[CIFAR_100], path, false, split) == LS_OK)
+            path, true, subset);
+    if (open_kind(out, &kinds[CIFAR_100], path, false, subset) == LS_OK)
         return LS_OK;
-    if (open_kind(out, &kinds[CIFAR_10], path, false, split) == LS_OK)
+    if (open_kind(out, &kinds[CIFAR_10], path, false, subset) == LS_OK)
         return LS_OK;
-    return open_kind(out, &kinds[CIFAR_100], path, false, split);
+    return open_kind(out, &kinds[CIFAR_100], path, false, subset);
 }

@@ -322,20 +322,20 @@ static ls_status is_all_in_train(const char *path, bool *out)
 static ls_status open_both(lsi_image_source sets[2], const char *train,
                            const char *validation)
 {
-    LS_TRY(open_classes(&sets[LS_SPLIT_TRAIN], train));
-    ls_status status = open_classes(&sets[LS_SPLIT_TEST], validation);
+    LS_TRY(open_classes(&sets[LS_SUBSET_TRAIN], train));
+    ls_status status = open_classes(&sets[LS_SUBSET_TEST], validation);
     if (status == LS_OK) {
         status = compare_classes(sets[0].context, sets[1].context);
         if (status != LS_OK)
-            free_folder(sets[LS_SPLIT_TEST].context);
+            free_folder(sets[LS_SUBSET_TEST].context);
     }
     if (status != LS_OK)
-        free_folder(sets[LS_SPLIT_TRAIN].context);
+        free_folder(sets[LS_SUBSET_TRAIN].context);
     return status;
 }
 
 ls_status lsi_image_source_folder(lsi_image_source *out, const char *path,
-                                  ls_split split, bool skip_checksums)
+                                  ls_subset subset, bool skip_checksums)
 {
     (void)skip_checksums;
     char train[PATH_MAX], validation[PATH_MAX];
@@ -348,8 +348,8 @@ ls_status lsi_image_source_folder(lsi_image_source *out, const char *path,
         return open_classes(out, all_in_train ? train : path);
     }
     LS_TRY(open_both(sets, train, validation));
-    free_folder(sets[1 - split].context);
-    *out = sets[split];
+    free_folder(sets[1 - subset].context);
+    *out = sets[subset];
     out->divided = true;
     return LS_OK;
 }

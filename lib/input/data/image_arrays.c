@@ -47,13 +47,13 @@ static bool find_pair(set *s, const pair *pairs, size_t n)
 
 #define FIND(s, pairs) find_pair(s, pairs, sizeof(pairs) / sizeof((pairs)[0]))
 
-static ls_status choose_arrays(set *s, const char *path, ls_split split,
+static ls_status choose_arrays(set *s, const char *path, ls_subset subset,
                                bool *divided)
 {
     const bool has_test = FIND(s, test_names);
     const bool has_train = FIND(s, train_names);
     *divided = has_test && has_train;
-    if (*divided && split == LS_SPLIT_TEST)
+    if (*divided && subset == LS_SUBSET_TEST)
         (void)FIND(s, test_names);
     if (has_train || FIND(s, all_names))
         return LS_OK;
@@ -214,7 +214,7 @@ static void free_set(void *context)
     lsi_free(s);
 }
 
-static ls_status open_set(set *s, const char *path, ls_split split,
+static ls_status open_set(set *s, const char *path, ls_subset subset,
                           bool skip_checksums, lsi_image_source *out)
 {
     struct stat info;
@@ -222,7 +222,7 @@ static ls_status open_set(set *s, const char *path, ls_split split,
     if (s->files[0]->n == 1 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
         LS_TRY(open_labels(s, path, skip_checksums));
     else
-        LS_TRY(choose_arrays(s, path, split, &out->divided));
+        LS_TRY(choose_arrays(s, path, subset, &out->divided));
     LS_TRY(look_at_images(s, path));
     LS_TRY(look_at_labels(s, path));
     s->count = s->images->shape[0];
@@ -230,13 +230,13 @@ static ls_status open_set(set *s, const char *path, ls_split split,
 }
 
 ls_status lsi_image_source_arrays(lsi_image_source *out, const char *path,
-                                  ls_split split, bool skip_checksums)
+                                  ls_subset subset, bool skip_checksums)
 {
     set *s;
     lsi_image_source made = {0};
     LS_TRY(
         lsi_alloc_zeroed(&s, sizeof(set), LS_MEMORY_DATA, "images of arrays"));
-    const ls_status status = open_set(s, path, split, skip_checksums, &made);
+    const ls_status status = open_set(s, path, subset, skip_checksums, &made);
     if (status != LS_OK) {
         free_set(s);
         return status;

@@ -16,7 +16,7 @@ typedef struct lsi_image_source {
     /* Of every image; zeros if they differ. */
     int64_t height, width;
     int channels;
-    bool divided; /* it is the split that was asked for, not all there is */
+    bool divided; /* it is the subset that was asked for, not all there is */
     ls_status (*read)(void *context, int64_t index, lsi_picture *out);
     int64_t (*label)(void *context, int64_t index);
     void *context;
@@ -29,7 +29,7 @@ typedef struct lsi_image_source {
  */
 #define SOURCE(name, ...)                                                      \
     ls_status lsi_image_source_##name(lsi_image_source *out, const char *path, \
-                                      ls_split split, bool skip_checksums);
+                                      ls_subset subset, bool skip_checksums);
 #include "input/data/image_sources.def"
 #undef SOURCE
 

@@ -150,11 +150,11 @@ static ls_status read_sample(void *context, int64_t index, uint64_t epoch,
     ls_status status = set->source.read(set->source.context, place, &picture);
     if (status == LS_OK) {
         status = make_sample(set, &picture, c, large != NULL ? large : small,
-                             fields[LS_IMAGES]);
+                             fields[LS_FIELD_IMAGES]);
         lsi_picture_free(&picture);
     }
     lsi_free(large);
-    *(int64_t *)fields[LS_LABELS] =
+    *(int64_t *)fields[LS_FIELD_LABELS] =
         set->source.label(set->source.context, place);
     return status;
 }
@@ -178,20 +178,20 @@ static void free_images(void *context)
 
 /* Marks every tenth of a random order, then takes what is marked, or not. */
 static void choose_samples(int64_t *order, int64_t *index, int64_t count,
-                           ls_split split)
+                           ls_subset subset)
 {
     const int64_t held_out = count / HELD_OUT;
     int64_t n = 0;
     for (int64_t i = 0; i < count; i++)
         index[order[i]] = i < held_out;
     for (int64_t i = 0; i < count; i++) {
-        if (index[i] == (split == LS_SPLIT_TEST))
+        if (index[i] == (subset == LS_SUBSET_TEST))
             order[n++] = i;
     }
     memcpy(index, order, (size_t)n * sizeof(int64_t));
 }
 
-static ls_status divide(images *set, const char *path, ls_split split,
+static ls_status divide(images *set, const char *path, ls_subset subset,
                         uint64_t seed)
 {
     const int64_t count = set->source.count;
@@ -207,9 +207,9 @@ static ls_status divide(images *set, const char *path, ls_split split,
     set->index = index;
     LS_TRY(lsi_alloc(&order, bytes, LS_MEMORY_DATA, "a part of the samples"));
     lsi_permutation((lsi_rng_key){seed, held_out_stream}, 0, count, order);
-    choose_samples(order, index, count, split);
+    choose_samples(order, index, count, subset);
     lsi_free(order);
-    set->count = split == LS_SPLIT_TEST ? held_out : count - held_out;
+    set->count = subset == LS_SUBSET_TEST ? held_out : count - held_out;
     return LS_OK;
 }
 
@@ -298,7 +298,7 @@ static const struct {
         lsi_magic magic;
         const char *extension;
     } files[MOST_KINDS]; /* NULL follows the last extension */
-    ls_status (*open)(lsi_image_source *out, const char *path, ls_split split,
+    ls_status (*open)(lsi_image_source *out, const char *path, ls_subset subset,
                       bool skip_checksums);
 } sources[] = {
 #define FILE(magic, extension) {LSI_MAGIC_##magic, extension},
@@ -332,7 +332,7 @@ static bool opens_file(int row, const char *path, lsi_magic magic)
 }
 
 static ls_status open_source(lsi_image_source *out, const char *path,
-                             ls_split split, bool skip_checksums)
+                             ls_subset subset, bool skip_checksums)
 {
     struct stat info;
     lsi_magic magic = LSI_MAGIC_NONE;
@@ -344,25 +344,25 @@ static ls_status open_source(lsi_image_source *out, const char *path,
     for (int i = 0; i < SOURCES; i++) {
         if (is_folder ? sources[i].holds != NULL && sources[i].holds(path)
                       : opens_file(i, path, magic))
-            return sources[i].open(out, path, split, skip_checksums);
+            return sources[i].open(out, path, subset, skip_checksums);
     }
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is %s; images are read from one of: %s", path,
                     lsi_magic_name(magic), &source_texts[2]);
 }
 
-static ls_status prepare(images *set, const char *path, ls_split split,
+static ls_status prepare(images *set, const char *path, ls_subset subset,
                          const ls_image_options *o)
 {
-    LS_TRY(open_source(&set->source, path, split, o->skip_checksums));
+    LS_TRY(open_source(&set->source, path, subset, o->skip_checksums));
     set->count = set->source.count;
     if (!set->source.divided)
-        LS_TRY(divide(set, path, split, o->seed));
+        LS_TRY(divide(set, path, subset, o->seed));
     LS_TRY(choose_shape(set, o));
     choose_scale(set, o);
     set->flip = o->flip;
     set->pad = o->pad;
-    set->augment = split == LS_SPLIT_TRAIN && (o->flip || o->pad > 0);
+    set->augment = subset == LS_SUBSET_TRAIN && (o->flip || o->pad > 0);
     set->key = (lsi_rng_key){o->seed, augment_stream};
     return LS_OK;
 }
@@ -370,11 +370,11 @@ static ls_status prepare(images *set, const char *path, ls_split split,
 static ls_status make_dataset(ls_dataset **out, images *set)
 {
     const ls_field fields[] = {
-        [LS_IMAGES] = {"image",
-                       LS_F32,
-                       3,
-                       {set->channels, set->height, set->width}},
-        [LS_LABELS] = {"label", LS_I64, 0, {0}},
+        [LS_FIELD_IMAGES] = {"image",
+                             LS_F32,
+                             3,
+                             {set->channels, set->height, set->width}},
+        [LS_FIELD_LABELS] = {"label", LS_I64, 0, {0}},
     };
     const ls_dataset_source source = {.count = set->count,
                                       .n_fields = 2,
@@ -389,7 +389,8 @@ static ls_status make_dataset(ls_dataset **out, images *set)
 }
 
 ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
-                                ls_split split, const ls_image_options *options)
+                                ls_subset subset,
+                                const ls_image_options *options)
 {
     static const ls_image_options usual = {0};
     ls_image_options read;
@@ -400,14 +401,14 @@ ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
     LS_TRY(LSI_STRUCT_READ(&read, options != NULL ? options : &usual,
                            ls_image_options, seed));
     LS_TRY(check_options(o));
-    if (split != LS_SPLIT_TRAIN && split != LS_SPLIT_TEST)
+    if (subset != LS_SUBSET_TRAIN && subset != LS_SUBSET_TEST)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "images: split %d is neither LS_SPLIT_TRAIN nor LS_SPLIT_TEST",
-            (int)split);
+            "images: subset %d is neither LS_SUBSET_TRAIN nor LS_SUBSET_TEST",
+            (int)subset);
     LS_TRY(lsi_alloc_zeroed(&set, sizeof(images), LS_MEMORY_DATA,
                             "a set of images"));
-    ls_status status = prepare(set, path, split, o);
+    ls_status status = prepare(set, path, subset, o);
     if (status == LS_OK)
         status = make_dataset(out, set);
     if (status != LS_OK)

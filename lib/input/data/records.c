@@ -14,11 +14,11 @@ static const double mean[LSI_IMAGE_CHANNELS] = {0.5071, 0.4867, 0.4408};
 static const double deviation[LSI_IMAGE_CHANNELS] = {0.2675, 0.2565, 0.2761};
 
 static const ls_field fields[] = {
-    [LS_IMAGES] = {"image",
-                   LS_F32,
-                   3,
-                   {LSI_IMAGE_CHANNELS, LSI_IMAGE_SIDE, LSI_IMAGE_SIDE}},
-    [LS_LABELS] = {"label", LS_I64, 0, {0}},
+    [LS_FIELD_IMAGES] = {"image",
+                         LS_F32,
+                         3,
+                         {LSI_IMAGE_CHANNELS, LSI_IMAGE_SIDE, LSI_IMAGE_SIDE}},
+    [LS_FIELD_LABELS] = {"label", LS_I64, 0, {0}},
 };
 
 static const uint8_t *record(const images *set, int64_t index)
@@ -37,8 +37,8 @@ static ls_status read_record(void *context, int64_t index, uint64_t epoch,
     const images *const set = context;
     const uint8_t *const r = record(set, index);
     (void)epoch;
-    *(int64_t *)out[LS_LABELS] = r[LSI_RECORD_FINE];
-    lsi_array_normalize_u8(out[LS_IMAGES], r + LSI_RECORD_IMAGE,
+    *(int64_t *)out[LS_FIELD_LABELS] = r[LSI_RECORD_FINE];
+    lsi_array_normalize_u8(out[LS_FIELD_IMAGES], r + LSI_RECORD_IMAGE,
                            LSI_IMAGE_PIXELS, set->scale, set->shift);
     return LS_OK;
 }

@@ -6,7 +6,7 @@
  * interpolated, somewhat larger than an image. A sample is a window into the
  * pattern of its class at a random place, with random contrast and brightness,
  * with a fainter pattern of another class over it and with noise on every
- * pixel. Everything is a pure function of (seed, split, sample), computed
+ * pixel. Everything is a pure function of (seed, subset, sample), computed
  * without functions of the C library, so that it is the same everywhere and for
  * any number of threads. Patterns depend on the seed only: train and test show
  * different samples of the same classes.
@@ -37,11 +37,11 @@ static const float noise_deviation = 60.0F;
 static const float brightness_range = 30.0F;
 static const float overlay = 0.8F; /* of the other class's pattern, at most */
 
-/* Streams of random numbers; that of a split is samples_stream + split. */
+/* Streams of random numbers; that of a subset is samples_stream + subset. */
 static const uint64_t patterns_stream = 0x7061747465726e00;
 static const uint64_t samples_stream = 0x73796e7468730000;
 
-/* Within the stream of a split. */
+/* Within the stream of a subset. */
 enum { SUB_LABELS, SUB_SAMPLE, SUB_NOISE };
 
 typedef struct job {
@@ -167,7 +167,7 @@ static void draw_range(void *context, size_t begin, size_t end)
 }
 
 /* Every class equally often (to within one), in a random order. */
-static ls_status draw_all(lsi_records *records, uint64_t seed, ls_split split,
+static ls_status draw_all(lsi_records *records, uint64_t seed, ls_subset subset,
                           float *patterns)
 {
     const size_t count = records->bytes / LSI_RECORD_BYTES;
@@ -175,7 +175,7 @@ static ls_status draw_all(lsi_records *records, uint64_t seed, ls_split split,
     LS_TRY(lsi_alloc(&order, count * sizeof(int64_t), LS_MEMORY_DATA,
                      "order of the synthetic samples"));
     job j = {
-        .key = {seed, samples_stream + (uint64_t)split},
+        .key = {seed, samples_stream + (uint64_t)subset},
         .patterns = patterns,
         .records = records->data,
         .order = order,
@@ -188,13 +188,13 @@ static ls_status draw_all(lsi_records *records, uint64_t seed, ls_split split,
 }
 
 static ls_status make(ls_dataset **out, lsi_records *records, uint64_t seed,
-                      ls_split split)
+                      ls_subset subset)
 {
     void *patterns = NULL;
     const size_t bytes =
         (size_t)LSI_FINE_CLASSES * CANVAS_FLOATS * sizeof(float);
     LS_TRY(lsi_alloc(&patterns, bytes, LS_MEMORY_DATA, "synthetic patterns"));
-    ls_status status = draw_all(records, seed, split, patterns);
+    ls_status status = draw_all(records, seed, subset, patterns);
     lsi_free(patterns);
     if (status == LS_OK)
         status = lsi_dataset_of_records(out, records);
@@ -202,7 +202,7 @@ static ls_status make(ls_dataset **out, lsi_records *records, uint64_t seed,
 }
 
 ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
-                                   uint64_t seed, ls_split split)
+                                   uint64_t seed, ls_subset subset)
 {
     LS_NEED(out);
     LS_TRY(lsi_compute_check());
@@ -210,14 +210,14 @@ ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "synthetic: %" PRId64 " images; expected at least 1",
                         count);
-    if (split != LS_SPLIT_TRAIN && split != LS_SPLIT_TEST)
+    if (subset != LS_SUBSET_TRAIN && subset != LS_SUBSET_TEST)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "synthetic: split %d is neither LS_SPLIT_TRAIN nor LS_SPLIT_TEST",
-            (int)split);
+            "synthetic: subset %d is neither LS_SUBSET_TRAIN nor LS_SUBSET_TEST",
+            (int)subset);
     lsi_records records;
     LS_TRY(lsi_records_alloc(&records, (size_t)count * LSI_RECORD_BYTES));
-    const ls_status status = make(out, &records, seed, split);
+    const ls_status status = make(out, &records, seed, subset);
     if (status != LS_OK)
         lsi_records_release(&records);
     return status;

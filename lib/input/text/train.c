@@ -50,7 +50,7 @@ static ls_status check(const ls_tokenizer_training *how)
                         ", the 256 bytes and %zu special tokens, and at most "
                         "%d",
                         how->vocabulary, least, how->n_special, LSI_MAX_TOKENS);
-    if (how->pattern != LS_SPLIT_GPT2 && how->pattern != LS_SPLIT_LLAMA3)
+    if (how->pattern != LS_PATTERN_GPT2 && how->pattern != LS_PATTERN_LLAMA3)
         return lsi_fail(LS_ERR_ARGUMENT, "there is no pattern %d",
                         (int)how->pattern);
     for (size_t i = 0; i < how->n_special; i++)
@@ -163,10 +163,10 @@ static ls_status make(ls_tokenizer **out, const learning *l)
     for (size_t i = 0; i < l->how->n_special; i++)
         json_array_append_new(
             added, lsi_read_special(l->how->special[i], (json_int_t)i));
-    LS_TRY(lsi_read_compose(vocab, json_incref(l->merges), added,
-                            l->how->pattern == LS_SPLIT_GPT2 ? LSI_SPLIT_GPT2
-                                                             : LSI_SPLIT_LLAMA3,
-                            &root));
+    LS_TRY(lsi_read_compose(
+        vocab, json_incref(l->merges), added,
+        l->how->pattern == LS_PATTERN_GPT2 ? LSI_SPLIT_GPT2 : LSI_SPLIT_LLAMA3,
+        &root));
     return lsi_tokenizer_of_json(out, "the trained tokenizer", root);
 }
 

@@ -72,8 +72,9 @@ static ls_tensor *loss_of(const ls_image_net *net, ls_tape *tape,
 
 static lsi_forward forward(void *self, ls_tape *tape, const ls_batch *batch)
 {
-    ls_tensor *const labels = batch->fields[LS_LABELS];
-    ls_tensor *x = ls_image_net_forward(self, tape, batch->fields[LS_IMAGES]);
+    ls_tensor *const labels = batch->fields[LS_FIELD_LABELS];
+    ls_tensor *x =
+        ls_image_net_forward(self, tape, batch->fields[LS_FIELD_IMAGES]);
     return (lsi_forward){.loss = loss_of(self, tape, x, labels),
                          .logits = x,
                          .labels = labels,

@@ -241,12 +241,12 @@ static ls_status open_set(state *b)
                                      .flip = b->augment,
                                      .pad = b->augment ? SHIFT : 0};
     if (b->data == NULL)
-        return ls_dataset_new_synthetic(&b->set, BUILT_IN, 0, LS_SPLIT_TRAIN);
+        return ls_dataset_new_synthetic(&b->set, BUILT_IN, 0, LS_SUBSET_TRAIN);
     if (strcmp(b->as, "arrays") == 0)
         return ls_dataset_new_arrays(&b->set, b->data, &arrays);
     if (strcmp(b->as, "table") == 0)
         return ls_dataset_new_csv(&b->set, b->data, NULL, NULL);
-    return ls_dataset_new_images(&b->set, b->data, LS_SPLIT_TRAIN, &images);
+    return ls_dataset_new_images(&b->set, b->data, LS_SUBSET_TRAIN, &images);
 }
 
 /* Shuffled, as training reads them. */

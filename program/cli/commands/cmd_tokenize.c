@@ -206,8 +206,8 @@ static ls_status train(const args *a, ls_group *group, const names *files)
             &(ls_tokenizer_training){
                 .vocabulary = a->vocabulary,
                 .least = a->least,
-                .pattern = strcmp(a->pattern, "gpt2") == 0 ? LS_SPLIT_GPT2
-                                                           : LS_SPLIT_LLAMA3,
+                .pattern = strcmp(a->pattern, "gpt2") == 0 ? LS_PATTERN_GPT2
+                                                           : LS_PATTERN_LLAMA3,
                 .special =
                     special.n > 0 ? (const char *const *)special.all : none,
                 .n_special = special.n});

@@ -11,15 +11,16 @@ static ls_status open_built_in(lsi_image_data *d,
                                const lsi_image_data_options *o)
 {
     const int64_t count = o->limit > 0 ? o->limit : BUILT_IN_TRAIN;
-    LS_TRY(ls_dataset_new_synthetic(&d->train, count, o->seed, LS_SPLIT_TRAIN));
+    LS_TRY(
+        ls_dataset_new_synthetic(&d->train, count, o->seed, LS_SUBSET_TRAIN));
     return ls_dataset_new_synthetic(&d->val, BUILT_IN_TEST, o->seed,
-                                    LS_SPLIT_TEST);
+                                    LS_SUBSET_TEST);
 }
 
 static ls_status open_cifar100(lsi_image_data *d, const char *path)
 {
-    LS_TRY(ls_dataset_new_cifar100(&d->train, path, LS_SPLIT_TRAIN));
-    return ls_dataset_new_cifar100(&d->val, path, LS_SPLIT_TEST);
+    LS_TRY(ls_dataset_new_cifar100(&d->train, path, LS_SUBSET_TRAIN));
+    return ls_dataset_new_cifar100(&d->val, path, LS_SUBSET_TEST);
 }
 
 /*
@@ -32,18 +33,19 @@ static ls_status open_any(lsi_image_data *d, const lsi_image_data_options *o)
                                .channels = o->channels,
                                .skip_checksums = o->skip_checksums,
                                .seed = o->seed};
-    LS_TRY(ls_dataset_new_images(&d->train, o->path, LS_SPLIT_TRAIN, &images));
-    const int64_t *const shape = ls_dataset_field(d->train, LS_IMAGES)->shape;
+    LS_TRY(ls_dataset_new_images(&d->train, o->path, LS_SUBSET_TRAIN, &images));
+    const int64_t *const shape =
+        ls_dataset_field(d->train, LS_FIELD_IMAGES)->shape;
     images.size = o->size > 0 ? o->size : shape[1];
     images.channels = (int)shape[0];
     images.skip_checksums = true;
-    LS_TRY(ls_dataset_new_images(&d->val, o->path, LS_SPLIT_TEST, &images));
+    LS_TRY(ls_dataset_new_images(&d->val, o->path, LS_SUBSET_TEST, &images));
     if (!o->augment)
         return LS_OK;
     images.flip = true;
     images.pad = d->pad = (int)(images.size / PAD_SHARE);
     ls_dataset_free(&d->train);
-    return ls_dataset_new_images(&d->train, o->path, LS_SPLIT_TRAIN, &images);
+    return ls_dataset_new_images(&d->train, o->path, LS_SUBSET_TRAIN, &images);
 }
 
 static ls_status open(lsi_image_data *d, const lsi_image_data_options *o)
@@ -76,7 +78,7 @@ lsi_image_config lsi_image_data_config(const lsi_image_data *data,
                                        const char *model)
 {
     const int64_t *const shape =
-        ls_dataset_field(data->train, LS_IMAGES)->shape;
+        ls_dataset_field(data->train, LS_FIELD_IMAGES)->shape;
     return (lsi_image_config){.name = model,
                               .classes = ls_dataset_classes(data->train),
                               .channels = shape[0],

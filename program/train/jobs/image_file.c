@@ -124,7 +124,7 @@ ls_status lsi_image_file_check(const lsi_image_file *file,
                                const ls_dataset *data, const char *data_path)
 {
     const lsi_image_config *const c = &file->config;
-    const int64_t *const shape = ls_dataset_field(data, LS_IMAGES)->shape;
+    const int64_t *const shape = ls_dataset_field(data, LS_FIELD_IMAGES)->shape;
     if (ls_dataset_classes(data) != c->classes)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' has %" PRId64 " classes, but the network of '%s' "

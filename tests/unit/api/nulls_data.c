@@ -75,7 +75,7 @@ void nulls_of_data(void **state)
     assert_true(fd >= 0);
     close(fd);
     REFUSES(ls_dataset_new_cifar100, "out path", P(out, &dataset),
-            P(path, path), LS_SPLIT_TRAIN);
+            P(path, path), LS_SUBSET_TRAIN);
     REFUSES(ls_dataset_new_arrays, "out path", P(out, &dataset), P(path, path),
             NULL);
     GIVES(LS_ERR_FORMAT, ls_dataset_new_arrays, "options", &dataset, path,
@@ -85,11 +85,11 @@ void nulls_of_data(void **state)
     GIVES(LS_ERR_FORMAT, ls_dataset_new_csv, "label options", &dataset, path,
           NULL, NULL);
     REFUSES(ls_dataset_new_images, "out path", P(out, &dataset), P(path, path),
-            LS_SPLIT_TRAIN, NULL);
+            LS_SUBSET_TRAIN, NULL);
     /* The file is empty: options may be NULL, and it is looked at. */
     GIVES(LS_ERR_FORMAT, ls_dataset_new_images, "options", &dataset, path,
-          LS_SPLIT_TRAIN, NULL);
-    assert_ok(ls_dataset_new_synthetic(&dataset, 2, 1, LS_SPLIT_TRAIN));
+          LS_SUBSET_TRAIN, NULL);
+    assert_ok(ls_dataset_new_synthetic(&dataset, 2, 1, LS_SUBSET_TRAIN));
     REFUSES(ls_dataset_read, "dataset indices fields", P(dataset, dataset), 0,
             P(indices, indices), 1, P(fields, fields));
     assert_int_equal(ls_dataset_label(NULL, 0), -1);

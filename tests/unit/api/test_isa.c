@@ -30,9 +30,9 @@ static void every_first_call_refuses(void **state)
                  message);
     assert_error(ls_params_new(&params), LS_ERR_ARGUMENT, message);
     assert_error(ls_tape_new(&tape), LS_ERR_ARGUMENT, message);
-    assert_error(ls_dataset_new_cifar100(&dataset, "/tmp", LS_SPLIT_TRAIN),
+    assert_error(ls_dataset_new_cifar100(&dataset, "/tmp", LS_SUBSET_TRAIN),
                  LS_ERR_ARGUMENT, message);
-    assert_error(ls_dataset_new_synthetic(&dataset, 1, 1, LS_SPLIT_TRAIN),
+    assert_error(ls_dataset_new_synthetic(&dataset, 1, 1, LS_SUBSET_TRAIN),
                  LS_ERR_ARGUMENT, message);
     assert_error(ls_attention_saved_bytes(&s, LS_ATTENTION_FLASH, &bytes),
                  LS_ERR_ARGUMENT, message);

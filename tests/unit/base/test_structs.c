@@ -172,7 +172,7 @@ static void test_public_functions_refuse_a_wrong_size(void **state)
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&params));
     assert_ok(ls_params_allocate(params, group, 1));
-    assert_ok(ls_dataset_new_synthetic(&set, 4, 1, LS_SPLIT_TRAIN));
+    assert_ok(ls_dataset_new_synthetic(&set, 4, 1, LS_SUBSET_TRAIN));
     assert_error(ls_group_open(&none, "structs", 0, 1,
                                &(ls_store){.struct_size = WRONG}, 1),
                  LS_ERR_ARGUMENT, "ls_store.struct_size is 3");
@@ -186,7 +186,7 @@ static void test_public_functions_refuse_a_wrong_size(void **state)
         ls_dataset_new(&no_set, &(ls_dataset_source){.struct_size = WRONG}),
         LS_ERR_ARGUMENT, "ls_dataset_source.struct_size is 3");
     assert_error(
-        ls_dataset_new_images(&no_set, "images", LS_SPLIT_TRAIN,
+        ls_dataset_new_images(&no_set, "images", LS_SUBSET_TRAIN,
                               &(ls_image_options){.struct_size = WRONG}),
         LS_ERR_ARGUMENT, "ls_image_options.struct_size is 3");
     assert_error(

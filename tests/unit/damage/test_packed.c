@@ -48,7 +48,8 @@ static ls_status read_images(const char *path, damage_seen *seen)
     int64_t label = 0;
     const int64_t first = 0;
     void *const fields[] = {image, &label};
-    const ls_status status = ls_dataset_new_cifar100(&set, path, LS_SPLIT_TEST);
+    const ls_status status =
+        ls_dataset_new_cifar100(&set, path, LS_SUBSET_TEST);
     if (status != LS_OK)
         return status;
     assert_ok(ls_dataset_read(set, 0, &first, 1, fields));

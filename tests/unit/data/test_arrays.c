@@ -70,7 +70,7 @@ static void test_wrong_npy(void **state)
 
 static const double unit = 1.0 / 255;
 
-static void check_images(const char *name, ls_split split, int64_t count,
+static void check_images(const char *name, ls_subset split, int64_t count,
                          int64_t first)
 {
     const ls_image_options plain = {.deviation = {unit, unit, unit}};
@@ -78,7 +78,7 @@ static void check_images(const char *name, ls_split split, int64_t count,
     assert_ok(ls_dataset_new_images(&set, in_root(name), split, &plain));
     assert_int_equal(ls_dataset_count(set), count);
     assert_int_equal(ls_dataset_classes(set), first < 0 ? 1 : 5);
-    const ls_field *field = ls_dataset_field(set, LS_IMAGES);
+    const ls_field *field = ls_dataset_field(set, LS_FIELD_IMAGES);
     assert_int_equal(field->shape[0], 3);
     assert_int_equal(field->shape[1], 3);
     assert_int_equal(field->shape[2], 4);
@@ -99,12 +99,12 @@ static void test_image_arrays(void **state)
 {
     (void)state;
     WRITE("two.npz", npz_deflated);
-    check_images("two.npz", LS_SPLIT_TRAIN, 12, 0);
-    check_images("two.npz", LS_SPLIT_TEST, 8, 12);
+    check_images("two.npz", LS_SUBSET_TRAIN, 12, 0);
+    check_images("two.npz", LS_SUBSET_TEST, 8, 12);
     WRITE("one.npz", npz_stored);
     ls_dataset *set = NULL;
     assert_ok(
-        ls_dataset_new_images(&set, in_root("one.npz"), LS_SPLIT_TEST, NULL));
+        ls_dataset_new_images(&set, in_root("one.npz"), LS_SUBSET_TEST, NULL));
     assert_int_equal(ls_dataset_count(set), 2);
     ls_dataset_free(&set);
 }
@@ -115,28 +115,28 @@ static void test_wrong_images(void **state)
     ls_dataset *set = NULL;
     WRITE("photos.npy", npy_floats);
     assert_error(ls_dataset_new_images(&set, in_root("photos.npy"),
-                                       LS_SPLIT_TRAIN, NULL),
+                                       LS_SUBSET_TRAIN, NULL),
                  LS_ERR_FORMAT, "photos.npy' is one array, and its name");
     WRITE("images.npy", npy_floats);
     assert_error(ls_dataset_new_images(&set, in_root("images.npy"),
-                                       LS_SPLIT_TRAIN, NULL),
+                                       LS_SUBSET_TRAIN, NULL),
                  LS_ERR_IO, "labels.npy");
     WRITE("labels.npy", npy_i1);
     assert_error(ls_dataset_new_images(&set, in_root("images.npy"),
-                                       LS_SPLIT_TRAIN, NULL),
+                                       LS_SUBSET_TRAIN, NULL),
                  LS_ERR_FORMAT, "is of type f4; images are read as unsigned");
     WRITE("fields.npz", npz_fields);
     assert_error(ls_dataset_new_images(&set, in_root("fields.npz"),
-                                       LS_SPLIT_TRAIN, NULL),
+                                       LS_SUBSET_TRAIN, NULL),
                  LS_ERR_FORMAT, "holds no arrays called images and labels");
     write_file("cut.npz", npz_stored, sizeof npz_stored - 30);
     assert_error(
-        ls_dataset_new_images(&set, in_root("cut.npz"), LS_SPLIT_TRAIN, NULL),
+        ls_dataset_new_images(&set, in_root("cut.npz"), LS_SUBSET_TRAIN, NULL),
         LS_ERR_FORMAT, "cut.npz' is damaged or cut off");
     write_file("x.parquet", "PAR1\x15\x04", 6);
-    assert_error(
-        ls_dataset_new_images(&set, in_root("x.parquet"), LS_SPLIT_TRAIN, NULL),
-        LS_ERR_FORMAT, "x.parquet' is a parquet file; images are");
+    assert_error(ls_dataset_new_images(&set, in_root("x.parquet"),
+                                       LS_SUBSET_TRAIN, NULL),
+                 LS_ERR_FORMAT, "x.parquet' is a parquet file; images are");
 }
 
 static void write_shape(const char *name, const char *shape, char type)
@@ -167,7 +167,7 @@ static void test_vast_images(void **state)
         ls_dataset *set = NULL;
         write_shape("images.npy", shapes[i], 'u');
         assert_error(ls_dataset_new_images(&set, in_root("images.npy"),
-                                           LS_SPLIT_TRAIN, NULL),
+                                           LS_SUBSET_TRAIN, NULL),
                      LS_ERR_FORMAT,
                      i == 2 ? "has 4 dimensions and no images"
                             : "has more than 268435456 pixels");
@@ -270,9 +270,9 @@ static void test_skipped_checksums(void **state)
     assert_error(ls_dataset_new_arrays(&set, in_root("pixel.npz"), NULL),
                  LS_ERR_FORMAT, "'images.npy' in the zip archive '");
     assert_error(
-        ls_dataset_new_images(&set, in_root("pixel.npz"), LS_SPLIT_TEST, NULL),
+        ls_dataset_new_images(&set, in_root("pixel.npz"), LS_SUBSET_TEST, NULL),
         LS_ERR_FORMAT, "by its contents; copy the archive again");
-    assert_ok(ls_dataset_new_images(&set, in_root("pixel.npz"), LS_SPLIT_TEST,
+    assert_ok(ls_dataset_new_images(&set, in_root("pixel.npz"), LS_SUBSET_TEST,
                                     &skip));
     ls_dataset_free(&set);
     assert_ok(
@@ -327,8 +327,8 @@ static void test_mnist(void **state)
     const ls_image_options plain = {.deviation = {unit, unit, unit}};
     for (int split = 0; split < 2; split++) {
         ls_dataset *set = NULL;
-        assert_ok(ls_dataset_new_images(&set, in_root("mnist"), (ls_split)split,
-                                        &plain));
+        assert_ok(ls_dataset_new_images(&set, in_root("mnist"),
+                                        (ls_subset)split, &plain));
         assert_int_equal(ls_dataset_count(set), split == 0 ? 20 : 10);
         assert_int_equal(ls_dataset_classes(set), 10);
         assert_int_equal(ls_dataset_field(set, 0)->shape[0], 1);
@@ -350,7 +350,7 @@ static void test_mnist(void **state)
     WRITE("mnist/train-images-idx3-ubyte.gz", cut);
     ls_dataset *set = NULL;
     assert_error(
-        ls_dataset_new_images(&set, in_root("mnist"), LS_SPLIT_TRAIN, NULL),
+        ls_dataset_new_images(&set, in_root("mnist"), LS_SUBSET_TRAIN, NULL),
         LS_ERR_FORMAT, "ubyte.gz' is damaged or cut off");
 }
 

@@ -46,12 +46,12 @@ static void check_sample(const ls_dataset *dataset, int64_t index)
 static void check_opens(const char *path)
 {
     static const int64_t counts[] = {
-        [LS_SPLIT_TRAIN] = N_TRAIN, [LS_SPLIT_TEST] = N_TEST};
+        [LS_SUBSET_TRAIN] = N_TRAIN, [LS_SUBSET_TEST] = N_TEST};
     const size_t before = live_data_bytes();
-    for (int split = LS_SPLIT_TRAIN; split <= LS_SPLIT_TEST; split++) {
+    for (int split = LS_SUBSET_TRAIN; split <= LS_SUBSET_TEST; split++) {
         ls_dataset *dataset = NULL;
         assert_int_equal(
-            ls_dataset_new_cifar100(&dataset, path, (ls_split)split), LS_OK);
+            ls_dataset_new_cifar100(&dataset, path, (ls_subset)split), LS_OK);
         assert_int_equal(ls_dataset_count(dataset), counts[split]);
         assert_int_equal(ls_dataset_classes(dataset), 100);
         for (int64_t i = 0; i < counts[split]; i++)
@@ -68,7 +68,7 @@ static void check_fails(const char *path, ls_status status, const char *part_a,
 {
     const size_t before = live_data_bytes();
     ls_dataset *dataset = NULL;
-    assert_int_equal(ls_dataset_new_cifar100(&dataset, path, LS_SPLIT_TRAIN),
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, path, LS_SUBSET_TRAIN),
                      status);
     assert_null(dataset);
     if (strstr(ls_last_error(), part_a) == NULL ||
@@ -143,22 +143,22 @@ static void test_memory_is_counted(void **state)
     const size_t before = live_data_bytes(), records = N_TRAIN * 3074;
     write_archive(in_folder("m.tar.gz"), ARCHIVE_FILTER_GZIP);
     assert_int_equal(ls_dataset_new_cifar100(&dataset, in_folder("m.tar.gz"),
-                                             LS_SPLIT_TRAIN),
+                                             LS_SUBSET_TRAIN),
                      LS_OK);
     assert_true(live_data_bytes() >= before + records);
     ls_dataset_free(&dataset);
 
     assert_int_equal(mkdir(in_folder("counted"), 0755), 0);
     write_both(in_folder("counted"));
-    assert_int_equal(
-        ls_dataset_new_cifar100(&dataset, in_folder("counted"), LS_SPLIT_TRAIN),
-        LS_OK);
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, in_folder("counted"),
+                                             LS_SUBSET_TRAIN),
+                     LS_OK);
     assert_true(live_data_bytes() < before + records);
     ls_dataset_free(&dataset);
 
     ls_memory_set_budget(records / 2);
     const ls_status status = ls_dataset_new_cifar100(
-        &dataset, in_folder("m.tar.gz"), LS_SPLIT_TRAIN);
+        &dataset, in_folder("m.tar.gz"), LS_SUBSET_TRAIN);
     ls_memory_set_budget(0);
     assert_int_equal(status, LS_ERR_BUDGET);
     assert_null(dataset);
@@ -185,7 +185,7 @@ static void test_no_such_split(void **state)
 {
     (void)state;
     ls_dataset *dataset = NULL;
-    assert_int_equal(ls_dataset_new_cifar100(&dataset, folder, (ls_split)2),
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, folder, (ls_subset)2),
                      LS_ERR_ARGUMENT);
     assert_null(dataset);
 }
@@ -359,7 +359,7 @@ static void test_pixel_in_gzip(void **state)
     change_byte(in_folder("p.tar.gz"), in_folder("q.tar.gz"), back, 0);
     ls_dataset *dataset = NULL;
     assert_int_equal(ls_dataset_new_cifar100(&dataset, in_folder("q.tar.gz"),
-                                             LS_SPLIT_TRAIN),
+                                             LS_SUBSET_TRAIN),
                      LS_OK);
     ls_dataset_free(&dataset);
 }
@@ -389,7 +389,7 @@ static void test_indices_are_checked(void **state)
     (void)state;
     ls_dataset *dataset = NULL;
     write_records(in_folder("test.bin"), N_TEST);
-    assert_int_equal(ls_dataset_new_cifar100(&dataset, folder, LS_SPLIT_TEST),
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, folder, LS_SUBSET_TEST),
                      LS_OK);
     static float images[2 * LSI_IMAGE_BYTES];
     int64_t labels[2] = {-1, -1};

@@ -53,9 +53,9 @@ static void test_real_set(void **state)
         skip();
     }
     ls_dataset *train = NULL, *test = NULL;
-    assert_int_equal(ls_dataset_new_cifar100(&train, path, LS_SPLIT_TRAIN),
+    assert_int_equal(ls_dataset_new_cifar100(&train, path, LS_SUBSET_TRAIN),
                      LS_OK);
-    assert_int_equal(ls_dataset_new_cifar100(&test, path, LS_SPLIT_TEST),
+    assert_int_equal(ls_dataset_new_cifar100(&test, path, LS_SUBSET_TEST),
                      LS_OK);
     assert_int_equal(ls_dataset_count(train), 50000);
     assert_int_equal(ls_dataset_count(test), 10000);

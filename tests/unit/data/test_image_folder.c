@@ -56,7 +56,7 @@ static void read_one(const ls_dataset *set, uint64_t epoch, int64_t index,
     assert_ok(ls_dataset_read(set, epoch, &index, 1, (void *[]){image, label}));
 }
 
-static ls_dataset *open_set(const char *name, ls_split split,
+static ls_dataset *open_set(const char *name, ls_subset split,
                             const ls_image_options *options)
 {
     ls_dataset *set = NULL;
@@ -88,13 +88,13 @@ static void test_classes_and_order(void **state)
     static const int64_t salts[] = {32, 33, 0, 1, 2, 3, 16, 17, 18};
     static const int64_t labels[] = {0, 0, 1, 1, 1, 1, 2, 2, 2};
     const ls_image_options options = plain();
-    ls_dataset *set = open_set("both", LS_SPLIT_TRAIN, &options);
+    ls_dataset *set = open_set("both", LS_SUBSET_TRAIN, &options);
     assert_int_equal(ls_dataset_count(set), 9);
     assert_int_equal(ls_dataset_classes(set), 3);
     assert_string_equal(ls_dataset_class_name(set, 0), "ant");
     assert_string_equal(ls_dataset_class_name(set, 2), "dog");
-    assert_int_equal(ls_dataset_field(set, LS_IMAGES)->shape[0], 3);
-    assert_int_equal(ls_dataset_field(set, LS_IMAGES)->shape[1], SIDE);
+    assert_int_equal(ls_dataset_field(set, LS_FIELD_IMAGES)->shape[0], 3);
+    assert_int_equal(ls_dataset_field(set, LS_FIELD_IMAGES)->shape[1], SIDE);
     for (int64_t i = 0; i < 9; i++) {
         float image[FLOATS];
         int64_t label;
@@ -104,7 +104,7 @@ static void test_classes_and_order(void **state)
         assert_true(is_image(image, salts[i], false, 0, 0));
     }
     ls_dataset_free(&set);
-    set = open_set("both", LS_SPLIT_TEST, &options);
+    set = open_set("both", LS_SUBSET_TEST, &options);
     assert_int_equal(ls_dataset_count(set), 4);
     float image[FLOATS];
     int64_t label;
@@ -114,12 +114,12 @@ static void test_classes_and_order(void **state)
 }
 
 /* Which salts a split of `one` has, as bits. */
-static uint32_t salts_of(ls_split split, uint64_t seed)
+static uint32_t salts_of(ls_subset split, uint64_t seed)
 {
     ls_image_options options = plain();
     options.seed = seed;
     ls_dataset *set = open_set("one", split, &options);
-    assert_int_equal(ls_dataset_count(set), split == LS_SPLIT_TRAIN ? 23 : 2);
+    assert_int_equal(ls_dataset_count(set), split == LS_SUBSET_TRAIN ? 23 : 2);
     uint32_t salts = 0;
     for (int64_t i = 0; i < ls_dataset_count(set); i++) {
         float image[FLOATS];
@@ -139,11 +139,11 @@ static void test_a_tenth_is_held_out(void **state)
     (void)state;
     uint32_t other = 0;
     for (uint64_t seed = 0; seed < 4; seed++) {
-        const uint32_t train = salts_of(LS_SPLIT_TRAIN, seed);
-        const uint32_t test = salts_of(LS_SPLIT_TEST, seed);
+        const uint32_t train = salts_of(LS_SUBSET_TRAIN, seed);
+        const uint32_t test = salts_of(LS_SUBSET_TEST, seed);
         assert_int_equal(train & test, 0);
         assert_int_equal(train | test, 0x0fff1fff);
-        assert_int_equal(salts_of(LS_SPLIT_TEST, seed), test);
+        assert_int_equal(salts_of(LS_SUBSET_TEST, seed), test);
         other |= test;
     }
     assert_true(__builtin_popcount(other) > 2);
@@ -168,8 +168,8 @@ static void test_augmentation(void **state)
     options.flip = true;
     options.pad = 2;
     options.seed = 5;
-    ls_dataset *set = open_set("both", LS_SPLIT_TRAIN, &options);
-    ls_dataset *again = open_set("both", LS_SPLIT_TRAIN, &options);
+    ls_dataset *set = open_set("both", LS_SUBSET_TRAIN, &options);
+    ls_dataset *again = open_set("both", LS_SUBSET_TRAIN, &options);
     int hits[50] = {0}, flips = 0, kinds = 0;
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
         for (int64_t i = 2; i < 9; i++) {
@@ -190,7 +190,7 @@ static void test_augmentation(void **state)
     ls_dataset_free(&again);
     ls_dataset_free(&set);
     /* What one validates with stays as it is. */
-    set = open_set("both", LS_SPLIT_TEST, &options);
+    set = open_set("both", LS_SUBSET_TEST, &options);
     float image[FLOATS];
     int64_t label;
     read_one(set, 3, 3, image, &label);
@@ -210,8 +210,8 @@ static void test_size_channels_and_scale(void **state)
         snprintf(name, sizeof name, "grey/x/c%02d.png", i);
         write_pattern(name, 9, 9, 1, i);
     }
-    ls_dataset *set = open_set("grey", LS_SPLIT_TRAIN, NULL);
-    const ls_field *field = ls_dataset_field(set, LS_IMAGES);
+    ls_dataset *set = open_set("grey", LS_SUBSET_TRAIN, NULL);
+    const ls_field *field = ls_dataset_field(set, LS_FIELD_IMAGES);
     assert_int_equal(ls_dataset_count(set), 18);
     assert_int_equal(field->shape[0], 1);
     assert_int_equal(field->shape[1], 9);
@@ -219,7 +219,7 @@ static void test_size_channels_and_scale(void **state)
     ls_dataset_free(&set);
     const ls_image_options options = {
         .size = 4, .channels = 3, .mean = {0.5}, .deviation = {0.5, 1, 1}};
-    set = open_set("grey", LS_SPLIT_TRAIN, &options);
+    set = open_set("grey", LS_SUBSET_TRAIN, &options);
     float image[3 * 4 * 4];
     int64_t label;
     read_one(set, 0, 17, image, &label);
@@ -235,7 +235,7 @@ static void refuse(const char *name, ls_status status, const char *part)
 {
     ls_dataset *set = NULL;
     assert_error(
-        ls_dataset_new_images(&set, in_root(name), LS_SPLIT_TRAIN, NULL),
+        ls_dataset_new_images(&set, in_root(name), LS_SUBSET_TRAIN, NULL),
         status, part);
     assert_null(set);
 }
@@ -278,7 +278,7 @@ static void test_bad_images(void **state)
     make_dir("cut");
     make_class("cut", "a", 0, 20);
     write_file("cut/a/07.png", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
-    ls_dataset *set = open_set("cut", LS_SPLIT_TRAIN, NULL);
+    ls_dataset *set = open_set("cut", LS_SUBSET_TRAIN, NULL);
     int failed = 0;
     for (int64_t i = 0; i < ls_dataset_count(set); i++) {
         float image[FLOATS];
@@ -310,11 +310,11 @@ static void test_bad_options(void **state)
     ls_dataset *set = NULL;
     for (size_t i = 0; i < TEST_COUNT(bad); i++)
         assert_error(ls_dataset_new_images(&set, in_root("both"),
-                                           LS_SPLIT_TRAIN, &bad[i].options),
+                                           LS_SUBSET_TRAIN, &bad[i].options),
                      LS_ERR_ARGUMENT, bad[i].part);
     assert_error(
-        ls_dataset_new_images(&set, in_root("both"), (ls_split)2, NULL),
-        LS_ERR_ARGUMENT, "split 2 is neither");
+        ls_dataset_new_images(&set, in_root("both"), (ls_subset)2, NULL),
+        LS_ERR_ARGUMENT, "subset 2 is neither");
 }
 
 static int make_all(void **state)

@@ -14,7 +14,7 @@ static ls_dataset *dataset;
 static int open_dataset(void **state)
 {
     (void)state;
-    return ls_dataset_new_synthetic(&dataset, COUNT, 5, LS_SPLIT_TRAIN);
+    return ls_dataset_new_synthetic(&dataset, COUNT, 5, LS_SUBSET_TRAIN);
 }
 
 static int close_dataset(void **state)
@@ -55,20 +55,21 @@ static void check_batch(const ls_batch *batch, const int64_t *indices,
     static float images[MAX_N * LSI_IMAGE_BYTES];
     int64_t labels[MAX_N];
     assert_int_equal(batch->count, n);
-    assert_int_equal(ls_tensor_ndim(batch->fields[LS_IMAGES]), 4);
+    assert_int_equal(ls_tensor_ndim(batch->fields[LS_FIELD_IMAGES]), 4);
     const int64_t shape[] = {n, 3, 32, 32};
-    assert_memory_equal(ls_tensor_shape(batch->fields[LS_IMAGES]), shape,
+    assert_memory_equal(ls_tensor_shape(batch->fields[LS_FIELD_IMAGES]), shape,
                         sizeof shape);
-    assert_int_equal(ls_tensor_ndim(batch->fields[LS_LABELS]), 1);
-    assert_int_equal(ls_tensor_shape(batch->fields[LS_LABELS])[0], n);
-    assert_int_equal(ls_tensor_dtype(batch->fields[LS_LABELS]), LS_I64);
-    assert_int_equal((uintptr_t)tensor_data(batch->fields[LS_IMAGES]) % 64, 0);
+    assert_int_equal(ls_tensor_ndim(batch->fields[LS_FIELD_LABELS]), 1);
+    assert_int_equal(ls_tensor_shape(batch->fields[LS_FIELD_LABELS])[0], n);
+    assert_int_equal(ls_tensor_dtype(batch->fields[LS_FIELD_LABELS]), LS_I64);
+    assert_int_equal(
+        (uintptr_t)tensor_data(batch->fields[LS_FIELD_IMAGES]) % 64, 0);
     assert_int_equal(
         ls_dataset_read(dataset, 0, indices, n, (void *[]){images, labels}),
         LS_OK);
-    assert_memory_equal(tensor_data(batch->fields[LS_IMAGES]), images,
+    assert_memory_equal(tensor_data(batch->fields[LS_FIELD_IMAGES]), images,
                         (size_t)n * LSI_IMAGE_BYTES * sizeof(float));
-    assert_memory_equal(tensor_data(batch->fields[LS_LABELS]), labels,
+    assert_memory_equal(tensor_data(batch->fields[LS_FIELD_LABELS]), labels,
                         (size_t)n * sizeof(int64_t));
 }
 
@@ -78,8 +79,8 @@ static void check_ended(ls_loader *loader)
         ls_batch batch = {.count = 99};
         assert_int_equal(ls_loader_next(loader, &batch), LS_OK);
         assert_int_equal(batch.count, 0);
-        assert_null(batch.fields[LS_IMAGES]);
-        assert_null(batch.fields[LS_LABELS]);
+        assert_null(batch.fields[LS_FIELD_IMAGES]);
+        assert_null(batch.fields[LS_FIELD_LABELS]);
     }
 }
 

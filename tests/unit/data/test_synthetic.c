@@ -28,7 +28,7 @@ static float *read_all(const ls_dataset *dataset, int64_t *labels)
     return images;
 }
 
-static ls_dataset *open_set(int64_t count, uint64_t seed, ls_split split)
+static ls_dataset *open_set(int64_t count, uint64_t seed, ls_subset split)
 {
     ls_dataset *dataset = NULL;
     assert_int_equal(ls_dataset_new_synthetic(&dataset, count, seed, split),
@@ -36,8 +36,8 @@ static ls_dataset *open_set(int64_t count, uint64_t seed, ls_split split)
     return dataset;
 }
 
-static bool same(int64_t count, uint64_t seed_a, ls_split split_a,
-                 uint64_t seed_b, ls_split split_b)
+static bool same(int64_t count, uint64_t seed_a, ls_subset split_a,
+                 uint64_t seed_b, ls_subset split_b)
 {
     int64_t labels[2][256];
     ls_dataset *a = open_set(count, seed_a, split_a);
@@ -57,9 +57,9 @@ static bool same(int64_t count, uint64_t seed_a, ls_split split_a,
 static void test_is_a_function_of_seed_and_split(void **state)
 {
     (void)state;
-    assert_true(same(250, 1, LS_SPLIT_TRAIN, 1, LS_SPLIT_TRAIN));
-    assert_false(same(250, 1, LS_SPLIT_TRAIN, 2, LS_SPLIT_TRAIN));
-    assert_false(same(250, 1, LS_SPLIT_TRAIN, 1, LS_SPLIT_TEST));
+    assert_true(same(250, 1, LS_SUBSET_TRAIN, 1, LS_SUBSET_TRAIN));
+    assert_false(same(250, 1, LS_SUBSET_TRAIN, 2, LS_SUBSET_TRAIN));
+    assert_false(same(250, 1, LS_SUBSET_TRAIN, 1, LS_SUBSET_TEST));
 }
 
 /* A hash of all pixels, for any number of threads and from run to run. */
@@ -85,7 +85,7 @@ static void test_does_not_depend_on_threads(void **state)
     uint64_t sums[5];
     for (int threads = 1; threads <= 5; threads++) {
         lsi_threads_set(threads);
-        ls_dataset *dataset = open_set(333, 7, LS_SPLIT_TRAIN);
+        ls_dataset *dataset = open_set(333, 7, LS_SUBSET_TRAIN);
         sums[threads - 1] = checksum(dataset);
         ls_dataset_free(&dataset);
         assert_true(sums[threads - 1] == sums[0]);
@@ -97,7 +97,7 @@ static void test_classes_are_balanced_and_mixed(void **state)
 {
     (void)state;
     enum { COUNT = 1050 };
-    ls_dataset *dataset = open_set(COUNT, 3, LS_SPLIT_TRAIN);
+    ls_dataset *dataset = open_set(COUNT, 3, LS_SUBSET_TRAIN);
     int hits[LSI_FINE_CLASSES] = {0}, in_order = 0;
     for (int64_t i = 0; i < COUNT; i++) {
         hits[ls_dataset_label(dataset, i)]++;
@@ -148,7 +148,7 @@ static void test_generalises(void **state)
     enum { TRAIN = 2000, TEST = 300 };
     static int64_t labels[TRAIN];
     static float centres[LSI_FINE_CLASSES * LSI_IMAGE_BYTES];
-    ls_dataset *set = open_set(TRAIN, 0, LS_SPLIT_TRAIN);
+    ls_dataset *set = open_set(TRAIN, 0, LS_SUBSET_TRAIN);
     float *images = read_all(set, labels);
     for (int i = 0; i < TRAIN; i++)
         add_to(centres + labels[i] * LSI_IMAGE_BYTES,
@@ -158,7 +158,7 @@ static void test_generalises(void **state)
     free(images);
     ls_dataset_free(&set);
 
-    set = open_set(TEST, 0, LS_SPLIT_TEST);
+    set = open_set(TEST, 0, LS_SUBSET_TEST);
     images = read_all(set, labels);
     int hits = 0;
     for (int i = 0; i < TEST; i++)
@@ -175,7 +175,7 @@ static void test_memory_is_counted(void **state)
     (void)state;
     ls_memory_stats before, during, after;
     ls_memory_of(LS_MEMORY_DATA, &before);
-    ls_dataset *dataset = open_set(100, 0, LS_SPLIT_TRAIN);
+    ls_dataset *dataset = open_set(100, 0, LS_SUBSET_TRAIN);
     ls_memory_of(LS_MEMORY_DATA, &during);
     ls_dataset_free(&dataset);
     ls_memory_of(LS_MEMORY_DATA, &after);
@@ -190,13 +190,13 @@ static void test_bad_arguments(void **state)
     static const int64_t bad[] = {0, -1, INT64_MIN, INT64_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(
-            ls_dataset_new_synthetic(&dataset, bad[i], 0, LS_SPLIT_TRAIN),
+            ls_dataset_new_synthetic(&dataset, bad[i], 0, LS_SUBSET_TRAIN),
             LS_ERR_ARGUMENT);
-    assert_int_equal(ls_dataset_new_synthetic(&dataset, 1, 0, (ls_split)-1),
+    assert_int_equal(ls_dataset_new_synthetic(&dataset, 1, 0, (ls_subset)-1),
                      LS_ERR_ARGUMENT);
     ls_memory_set_budget(300000);
     const ls_status status =
-        ls_dataset_new_synthetic(&dataset, 100, 0, LS_SPLIT_TRAIN);
+        ls_dataset_new_synthetic(&dataset, 100, 0, LS_SUBSET_TRAIN);
     ls_memory_set_budget(0);
     assert_int_equal(status, LS_ERR_BUDGET);
     assert_null(dataset);

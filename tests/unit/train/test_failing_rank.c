@@ -261,7 +261,7 @@ static void make(setup *s, ls_group *group, const plan *p)
     const lsi_image_net_setup net = {.config = LSI_IMAGE_CIFAR100,
                                      .norm = p->norm};
     const ls_ddp_options how = LS_DDP_OPTIONS_INIT;
-    CHECK_OK(ls_dataset_new_synthetic(&s->set, 24, 1, LS_SPLIT_TRAIN));
+    CHECK_OK(ls_dataset_new_synthetic(&s->set, 24, 1, LS_SUBSET_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     CHECK_OK(lsi_image_net_new(&s->net, group, &net));
     const lsi_model *const model = lsi_image_net_model(s->net);

@@ -43,12 +43,12 @@ static int64_t take_epoch(lsi_images *images, int64_t epoch, int64_t batch_size,
         ls_batch batch;
         assert_ok(source.next(source.self, &batch));
         assert_true(batch.count >= 0 && batch.count <= batch_size);
-        assert_int_equal(ls_tensor_shape(batch.fields[LS_IMAGES])[0],
+        assert_int_equal(ls_tensor_shape(batch.fields[LS_FIELD_IMAGES])[0],
                          batch.count);
-        assert_int_equal(ls_tensor_shape(batch.fields[LS_IMAGES])[1], 3);
-        assert_int_equal(ls_tensor_shape(batch.fields[LS_LABELS])[0],
+        assert_int_equal(ls_tensor_shape(batch.fields[LS_FIELD_IMAGES])[1], 3);
+        assert_int_equal(ls_tensor_shape(batch.fields[LS_FIELD_LABELS])[0],
                          batch.count);
-        const float *const pixels = tensor_data(batch.fields[LS_IMAGES]);
+        const float *const pixels = tensor_data(batch.fields[LS_FIELD_IMAGES]);
         for (int64_t i = 0; i < batch.count; i++)
             seen[find(pixels + i * 3072, all, MOST)]++;
     }
@@ -94,7 +94,7 @@ static void test_every_sample_once(void **state)
     static const int sizes[] = {1, 2, 3, 5, 8};
     static const int64_t counts[] = {64, 37, 3, 1};
     ls_dataset *set = NULL;
-    assert_ok(ls_dataset_new_synthetic(&set, MOST, 1, LS_SPLIT_TRAIN));
+    assert_ok(ls_dataset_new_synthetic(&set, MOST, 1, LS_SUBSET_TRAIN));
     float *const all = read_all(set);
     for (size_t s = 0; s < TEST_COUNT(sizes); s++)
         for (size_t c = 0; c < TEST_COUNT(counts); c++)
@@ -108,7 +108,7 @@ static void test_limit_above_the_set(void **state)
     (void)state;
     ls_dataset *set = NULL;
     int64_t steps;
-    assert_ok(ls_dataset_new_synthetic(&set, 10, 1, LS_SPLIT_TRAIN));
+    assert_ok(ls_dataset_new_synthetic(&set, 10, 1, LS_SUBSET_TRAIN));
     static const int64_t limits[] = {0, 10, 1000};
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
         lsi_images *images = make(set, 0, 1, limits[i], 3);

@@ -79,14 +79,15 @@ static lsi_forward smooth_forward(void *self, ls_tape *tape,
                                   const ls_batch *batch)
 {
     const smooth_net *const net = self;
-    ls_tensor *x =
-        ls_conv2d_layer_forward(&net->conv, tape, batch->fields[LS_IMAGES]);
+    ls_tensor *x = ls_conv2d_layer_forward(&net->conv, tape,
+                                           batch->fields[LS_FIELD_IMAGES]);
     x = ls_flatten(tape, square(tape, x));
     x = ls_linear_layer_forward(&net->fc1, tape, x);
     x = square(tape, ls_sync_bn_forward(net->bn, tape, x));
     x = ls_linear_layer_forward(&net->fc2, tape, x);
-    return (lsi_forward){ls_cross_entropy(tape, x, batch->fields[LS_LABELS]), x,
-                         batch->fields[LS_LABELS], (double)batch->count};
+    return (lsi_forward){
+        ls_cross_entropy(tape, x, batch->fields[LS_FIELD_LABELS]), x,
+        batch->fields[LS_FIELD_LABELS], (double)batch->count};
 }
 
 static void make_smooth(smooth_net *net, const plan *p, ls_group *group)
@@ -137,7 +138,7 @@ static void make(setup *s, const plan *p, ls_group *group)
                                        .rank = ls_group_rank(group),
                                        .size = ls_group_size(group),
                                        .slices = p->slices};
-    CHECK_OK(ls_dataset_new_synthetic(&s->set, p->samples, 1, LS_SPLIT_TRAIN));
+    CHECK_OK(ls_dataset_new_synthetic(&s->set, p->samples, 1, LS_SUBSET_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     const lsi_model *const model = make_model(s, p, group);
     ls_ddp_options options = LS_DDP_OPTIONS_INIT;

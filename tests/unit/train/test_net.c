@@ -92,12 +92,14 @@ static fixture make(lsi_net_norm norm, int64_t count)
     f.model = lsi_image_net_model(f.net);
     assert_ok(ls_tape_new(&f.tape));
     f.batch.count = count;
-    assert_ok(ls_tensor_new(&f.batch.fields[LS_IMAGES], LS_F32, 4,
+    assert_ok(ls_tensor_new(&f.batch.fields[LS_FIELD_IMAGES], LS_F32, 4,
                             (int64_t[]){count, 3, 32, 32}));
-    assert_ok(ls_tensor_new(&f.batch.fields[LS_LABELS], LS_I64, 1, &count));
-    float *const x = tensor_data(f.batch.fields[LS_IMAGES]);
-    int64_t *const labels = tensor_data(f.batch.fields[LS_LABELS]);
-    for (int64_t i = 0; i < ls_tensor_count(f.batch.fields[LS_IMAGES]); i++)
+    assert_ok(
+        ls_tensor_new(&f.batch.fields[LS_FIELD_LABELS], LS_I64, 1, &count));
+    float *const x = tensor_data(f.batch.fields[LS_FIELD_IMAGES]);
+    int64_t *const labels = tensor_data(f.batch.fields[LS_FIELD_LABELS]);
+    for (int64_t i = 0; i < ls_tensor_count(f.batch.fields[LS_FIELD_IMAGES]);
+         i++)
         x[i] = (float)((i * 2654435761U >> 7) % 1024) / 256.0F - 2.0F;
     for (int64_t i = 0; i < count; i++)
         labels[i] = i * 17 % 100;
@@ -106,8 +108,8 @@ static fixture make(lsi_net_norm norm, int64_t count)
 
 static void destroy(fixture *f)
 {
-    ls_tensor_free(&f->batch.fields[LS_IMAGES]);
-    ls_tensor_free(&f->batch.fields[LS_LABELS]);
+    ls_tensor_free(&f->batch.fields[LS_FIELD_IMAGES]);
+    ls_tensor_free(&f->batch.fields[LS_FIELD_LABELS]);
     ls_tape_free(&f->tape);
     ls_image_net_free(&f->net);
     ls_group_close(&f->group);

@@ -34,7 +34,7 @@ static void play_plain(ls_group *group, void *opaque)
     for (int64_t i = 0; i < p->count; i++)
         indices[i] = i;
     CHECK_OK(lsi_image_net_new(&net, group, &net_options));
-    CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
+    CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SUBSET_TEST));
     CHECK_OK(ls_loader_new(&loader, set,
                            &(ls_loader_options){.batch_size = p->count}));
     CHECK_OK(ls_loader_begin(loader, 0, indices, p->count));
@@ -45,7 +45,8 @@ static void play_plain(ls_group *group, void *opaque)
     const lsi_model *const model = lsi_image_net_model(net);
     const lsi_forward out = model->forward(model->self, tape, &batch);
     CHECK_OK(ls_tensor_item(out.loss, &loss));
-    CHECK_OK(ls_count_correct(out.logits, batch.fields[LS_LABELS], &hits));
+    CHECK_OK(
+        ls_count_correct(out.logits, batch.fields[LS_FIELD_LABELS], &hits));
     p->expected =
         (lsi_totals){loss * (double)p->count, (double)hits, (double)p->count};
     ls_tape_free(&tape);
@@ -77,7 +78,7 @@ static void play_distributed(ls_group *group, void *opaque)
     const lsi_images_options options = {
         .batch_size = 7, .prefetch = 1, .size = 1};
     CHECK_OK(lsi_image_net_new(&net, group, &net_options));
-    CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
+    CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SUBSET_TEST));
     CHECK_OK(lsi_images_new(&images, set, &options));
     CHECK_OK(ls_tape_new(&tape));
     for (int repeat = 0; repeat < 2; repeat++) {
