@@ -98,21 +98,27 @@ LS_API void ls_ddp_free(ls_ddp **ddp);
 
 /*
  * Backward from `loss`, the mean over this rank's `weight` samples (or
- * tokens; 0 is allowed, and then the loss may be NULL).
+ * tokens; 0 is allowed, and then the loss may be NULL). Afterwards every rank's
+ * gradients are the mean over all samples of all ranks, those of
+ * ls_ddp_accumulate since the last ls_ddp_backward among them, each sample
+ * weighing the same. Collective: a rank that fails tells the others why, and
+ * all of them return an error.
  *
- * sync = false: gradients are accumulated locally; nothing is communicated.
- * An optimizer refuses to take a step with them.
- * sync = true: afterwards every rank's gradients are the mean over all samples
- * of all ranks and all micro-steps since the last sync, each sample weighing
- * the same. Collective: a rank that fails tells the others why, and all of them
- * return an error.
- *
- * ls_params_zero_grad also forgets the samples of micro-steps without sync.
- * After an error in backward or in a sync the gradients are unusable until it
- * is called: further micro-steps and steps are LS_ERR_STATE.
+ * After an error in backward the gradients are unusable until
+ * ls_params_zero_grad: further micro-steps and steps are LS_ERR_STATE.
  */
 LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
-                                 double weight, bool sync);
+                                 double weight);
+
+/*
+ * Gradient accumulation: backward of a micro-step that is not the last of its
+ * step. Adds to this rank's gradients and communicates nothing. Until
+ * ls_ddp_backward has ended the step, an optimizer refuses to take it;
+ * ls_params_zero_grad forgets the micro-steps and their samples. Local, unless
+ * backward of an operation is collective (ls_sync_bn_forward).
+ */
+LS_API ls_status ls_ddp_accumulate(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+                                   double weight);
 
 /*
  * For scaled losses (see ls_loss_scale): from now on backward starts at `scale`
@@ -129,7 +135,7 @@ LS_API LS_EXPERIMENTAL ls_status ls_ddp_set_loss_scale(ls_ddp *ddp,
  *     while (have = next_batch(&batch),
  *            ls_ddp_join(ddp, have, &more) == LS_OK && more)
  *         ls_ddp_backward(ddp, tape, have ? loss_of(&batch) : NULL,
- *                         have ? batch.count : 0, true), ...
+ *                         have ? batch.count : 0), ...
  */
 LS_API ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any);
 

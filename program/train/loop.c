@@ -112,7 +112,8 @@ static lsi_forward forward(const lsi_loop *l, int64_t micro)
 static ls_status micro_step(lsi_loop *l, int64_t micro, bool last)
 {
     const lsi_forward out = forward(l, micro);
-    LS_TRY(ls_ddp_backward(l->ddp, l->tape, out.loss, out.weight, last));
+    LS_TRY(last ? ls_ddp_backward(l->ddp, l->tape, out.loss, out.weight)
+                : ls_ddp_accumulate(l->ddp, l->tape, out.loss, out.weight));
     if (!l->rehearses)
         LS_TRY(l->job->add(l->self, &out));
     ls_tape_reset(l->tape);
@@ -132,7 +133,7 @@ static ls_status micro_steps(lsi_loop *l, int64_t n)
         if (m + 1 == n)
             return status;
         lsi_tape_stop(l->tape, status);
-        return ls_ddp_backward(l->ddp, l->tape, NULL, 0, true);
+        return ls_ddp_backward(l->ddp, l->tape, NULL, 0);
     }
     return LS_OK;
 }

@@ -91,11 +91,11 @@ static ls_status before_step(void *context)
                           "the gradients are on their way: a step comes after "
                           "ls_ddp_finish");
     if (status == LS_OK && ddp->unsynced > 0)
-        status =
-            lsi_fail(LS_ERR_STATE,
-                     "the gradients of %zu micro-step%s are this rank's alone: "
-                     "the last ls_ddp_backward before a step needs sync = true",
-                     ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+        status = lsi_fail(
+            LS_ERR_STATE,
+            "the gradients of %zu micro-step%s are this rank's alone: "
+            "end them with ls_ddp_backward instead of ls_ddp_accumulate",
+            ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
     return status == LS_OK ? lsi_ddp_before_step(ddp)
                            : lsi_ddp_refuse_step(ddp, status);
 }
@@ -245,16 +245,17 @@ ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
 }
 
 static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
-                                const ls_tensor *loss, double weight)
+                                const ls_tensor *loss, double weight,
+                                const char *function)
 {
     if (tape->status != LS_OK) /* say again what went wrong first */
         return lsi_fail(tape->status, "%s", tape->message);
     LS_TRY(lsi_ddp_check_weight(weight));
     if (loss == NULL && weight > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_backward: loss is NULL for samples of weight "
-                        "%g; only a rank without samples may pass NULL",
-                        weight);
+                        "%s: loss is NULL for samples of weight %g; only a "
+                        "rank without samples may pass NULL",
+                        function, weight);
     return check_spoiled(ddp);
 }
 
@@ -278,14 +279,14 @@ static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
     return lsi_reducer_refuse(ddp->reducer, status);
 }
 
-ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+static ls_status backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                           double weight, bool sync)
 {
-    LS_NEED(ddp, tape);
+    const char *const function = sync ? "ls_ddp_backward" : "ls_ddp_accumulate";
     if (ddp->params == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_backward needs a ddp over parameters");
-    ls_status status = check_backward(ddp, tape, loss, weight);
+        return lsi_fail(LS_ERR_ARGUMENT, "%s needs a ddp over parameters",
+                        function);
+    ls_status status = check_backward(ddp, tape, loss, weight, function);
     const bool sound = status == LS_OK;
     if (sound) {
         lsi_live_add_samples(weight);
@@ -300,4 +301,18 @@ ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
         ddp->spoiled = true;
     }
     return status;
+}
+
+ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+                          double weight)
+{
+    LS_NEED(ddp, tape);
+    return backward(ddp, tape, loss, weight, true);
+}
+
+ls_status ls_ddp_accumulate(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+                            double weight)
+{
+    LS_NEED(ddp, tape);
+    return backward(ddp, tape, loss, weight, false);
 }

@@ -81,9 +81,9 @@ static ls_status check_begin(const ls_ddp *ddp, double weight)
     LS_TRY(lsi_ddp_check_weight(weight));
     if (ddp->unsynced > 0)
         return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_begin: %zu micro-step%s of ls_ddp_backward "
-                        "were not synchronised; end them with sync = true, or "
-                        "forget them with ls_params_zero_grad",
+                        "ls_ddp_begin: %zu micro-step%s of ls_ddp_accumulate "
+                        "were not synchronised; end them with ls_ddp_backward, "
+                        "or forget them with ls_params_zero_grad",
                         ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
     return LS_OK;
 }

@@ -55,7 +55,7 @@ static ls_status step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)
     ls_tensor *const loss = lsi_ddp_model_loss(&c->model);
     const double after_forward = lsi_clock_seconds();
     LS_TRY(ls_ddp_backward(c->ddp, c->model.tape, loss,
-                           lsi_ddp_model_weight(&c->model), true));
+                           lsi_ddp_model_weight(&c->model)));
     ls_tape_reset(c->model.tape);
     const double after_backward = lsi_clock_seconds();
     const double in_backward = lsi_ddp_waited(c->ddp) - waited;

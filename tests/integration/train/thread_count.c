@@ -117,7 +117,7 @@ static void train(ls_group *group)
         h = counted(ls_relu(tape, h), step);
         h = counted(ls_linear_layer_forward(&last, tape, h), step);
         ls_tensor *loss = ls_cross_entropy(tape, h, y);
-        check(ls_ddp_backward(ddp, tape, loss, ROWS, true));
+        check(ls_ddp_backward(ddp, tape, loss, ROWS));
         (void)counted(loss, step);
         check(ls_optimizer_step(sgd, 1.0));
         ls_tape_reset(tape);

@@ -82,14 +82,14 @@ static void nulls_of_ddp(ls_group *group, ls_params *params)
             P(params, params), &options);
     TAKES(ls_ddp_new, "options", &ddp, group, params, NULL);
     assert_ok(ls_tape_new(&tape));
-    REFUSES(ls_ddp_backward, "ddp tape", P(ddp, ddp), P(tape, tape), NULL, 0,
-            false);
-    REFUSES(ls_ddp_backward, "loss", ddp, tape, NULL, 1, false);
+    REFUSES(ls_ddp_backward, "ddp tape", P(ddp, ddp), P(tape, tape), NULL, 0);
+    REFUSES(ls_ddp_accumulate, "ddp tape", P(ddp, ddp), P(tape, tape), NULL, 0);
+    REFUSES(ls_ddp_accumulate, "loss", ddp, tape, NULL, 1);
+    REFUSES(ls_ddp_backward, "loss", ddp, tape, NULL, 1);
     REFUSES(ls_ddp_join, "ddp any", P(ddp, ddp), false, P(any, &any));
     ls_tape_fail(tape, LS_ERR_IO, "the first");
     assert_error(ls_tape_watch(tape, NULL), LS_ERR_IO, "the first");
-    assert_error(ls_ddp_backward(ddp, tape, NULL, 1, true), LS_ERR_IO,
-                 "the first");
+    assert_error(ls_ddp_backward(ddp, tape, NULL, 1), LS_ERR_IO, "the first");
     ls_tape_free(&tape);
     ls_ddp_free(&none);
     ls_ddp_free(&ddp);

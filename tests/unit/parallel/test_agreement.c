@@ -67,7 +67,8 @@ static ls_tensor *loss_of(const model *m, unsigned used)
 static ls_status backward(const model *m, unsigned used, bool sync)
 {
     const ls_status status =
-        ls_ddp_backward(m->ddp, m->tape, loss_of(m, used), 1, sync);
+        (sync ? ls_ddp_backward(m->ddp, m->tape, loss_of(m, used), 1)
+              : ls_ddp_accumulate(m->ddp, m->tape, loss_of(m, used), 1));
     ls_tape_reset(m->tape);
     return status;
 }
@@ -166,7 +167,7 @@ static void play_used_before(ls_group *group, void *unused)
     CHECK(gradient(&m, 0) == 0.5 && gradient(&m, 2) == 3);
     ls_params_zero_grad(m.params);
     if (ls_group_rank(group) == 1)
-        CHECK_OK(ls_ddp_backward(m.ddp, m.tape, NULL, 0, true));
+        CHECK_OK(ls_ddp_backward(m.ddp, m.tape, NULL, 0));
     else
         CHECK_OK(backward(&m, 15, true));
     CHECK(gradient(&m, 1) == 2);
@@ -206,7 +207,7 @@ static void play_between(ls_group *group, void *unused)
         ls_tensor *loss = ls_sum(m.tape, ls_mul(m.tape, x, x));
         if (ls_group_rank(group) != 1)
             loss = ls_add(m.tape, loss, ls_sum(m.tape, m.p[3]));
-        CHECK_OK(ls_ddp_backward(m.ddp, m.tape, loss, 1, true));
+        CHECK_OK(ls_ddp_backward(m.ddp, m.tape, loss, 1));
         ls_tape_reset(m.tape);
         CHECK(fabs(gradient(&m, 3) - 2.0 / 3) < 1e-6);
     }
@@ -240,7 +241,7 @@ static void play_forgotten_sync(ls_group *group, void *strategy)
     CHECK_OK(ls_optimizer_step(sgd, 1));
     /* What zero_grad forgets has no weight either. */
     ls_params_zero_grad(m.params);
-    CHECK_OK(ls_ddp_backward(m.ddp, m.tape, loss_of(&m, 15), 1000, false));
+    CHECK_OK(ls_ddp_accumulate(m.ddp, m.tape, loss_of(&m, 15), 1000));
     ls_tape_reset(m.tape);
     ls_params_zero_grad(m.params);
     CHECK_OK(backward(&m, 15, true));
@@ -301,7 +302,7 @@ static void expect_spoiled(const model *m, bool without_sync)
         return;
     /* The same for a micro-step of one's own. */
     ls_tensor *loss = broken_sum(m, m->p[1]);
-    CHECK(ls_ddp_backward(m->ddp, m->tape, loss, 1, false) == LS_ERR_SYSTEM);
+    CHECK(ls_ddp_accumulate(m->ddp, m->tape, loss, 1) == LS_ERR_SYSTEM);
     ls_tape_reset(m->tape);
     CHECK_OK(ls_ddp_set_loss_scale(m->ddp, 1));
     CHECK(backward(m, 15, false) == LS_ERR_STATE);
@@ -321,7 +322,7 @@ static void play_failure(ls_group *group, void *opaque)
         loss = ls_add(m.tape, broken_sum(&m, m.p[1]), loss_of(&m, 15));
     else if (fails)
         (void)ls_tape_fail(m.tape, LS_ERR_SYSTEM, "no more of this");
-    CHECK(ls_ddp_backward(m.ddp, m.tape, loss, 1, true) == LS_ERR_SYSTEM);
+    CHECK(ls_ddp_backward(m.ddp, m.tape, loss, 1) == LS_ERR_SYSTEM);
     CHECK(strstr(ls_last_error(), "no more of this") != NULL);
     CHECK(fails || strstr(ls_last_error(), "rank 1 ") != NULL);
     ls_tape_reset(m.tape);

@@ -144,7 +144,9 @@ static void step_all(const model *m, ls_ddp *ddp, ls_group *group,
         ls_tensor *const loss = loss_of(m, rank, step, keep);
         /* A rank without samples may do without a loss. */
         CHECK_OK(
-            ls_ddp_backward(ddp, m->tape, rows > 0 ? loss : NULL, rows, sync));
+            sync ? ls_ddp_backward(ddp, m->tape, rows > 0 ? loss : NULL, rows)
+                 : ls_ddp_accumulate(ddp, m->tape, rows > 0 ? loss : NULL,
+                                     rows));
         CHECK(collectives(group) - before == (sync ? for_sync : 0));
         ls_tape_reset(m->tape);
         ls_tensor_free(&keep[0]);
@@ -255,7 +257,7 @@ static void play_nothing(ls_group *group, void *strategy)
     model m = make(group, 1);
     ls_ddp *ddp = wrap(group, m.params, *(ls_ddp_strategy *)strategy);
     ls_params_zero_grad(m.params);
-    CHECK_OK(ls_ddp_backward(ddp, m.tape, NULL, 0, true));
+    CHECK_OK(ls_ddp_backward(ddp, m.tape, NULL, 0));
     const float *const dw = tensor_data(ls_grad(m.w));
     for (int i = 0; i < OUT * IN; i++)
         CHECK(dw[i] == 0);
@@ -361,14 +363,14 @@ static void test_bad_arguments(void **state)
     assert_error(ls_ddp_new(&second, group, m.params, NULL), LS_ERR_STATE,
                  "another ls_ddp");
     assert_null(second);
-    assert_error(ls_ddp_backward(ddp, m.tape, NULL, 2, true), LS_ERR_ARGUMENT,
+    assert_error(ls_ddp_backward(ddp, m.tape, NULL, 2), LS_ERR_ARGUMENT,
                  "loss is NULL");
-    assert_error(ls_ddp_backward(ddp, m.tape, NULL, -1, true), LS_ERR_ARGUMENT,
+    assert_error(ls_ddp_backward(ddp, m.tape, NULL, -1), LS_ERR_ARGUMENT,
                  "weight -1");
-    assert_error(ls_ddp_backward(ddp, m.tape, NULL, NAN, true), LS_ERR_ARGUMENT,
+    assert_error(ls_ddp_backward(ddp, m.tape, NULL, NAN), LS_ERR_ARGUMENT,
                  "weight");
     ls_tape_fail(m.tape, LS_ERR_SHAPE, "shapes %d", 1);
-    assert_error(ls_ddp_backward(ddp, m.tape, NULL, 0, true), LS_ERR_SHAPE, "");
+    assert_error(ls_ddp_backward(ddp, m.tape, NULL, 0), LS_ERR_SHAPE, "");
     ls_ddp_free(&ddp);
     ls_ddp_free(&ddp);
     destroy(&m);

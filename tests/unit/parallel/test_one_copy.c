@@ -162,7 +162,7 @@ static float value_in(net *n, ls_dtype dtype)
 static void step_in(net *n, ls_dtype dtype)
 {
     ls_params_zero_grad(n->params);
-    CHECK_OK(ls_ddp_backward(n->ddp, n->tape, loss_in(n, dtype), 1, true));
+    CHECK_OK(ls_ddp_backward(n->ddp, n->tape, loss_in(n, dtype), 1));
     CHECK_OK(ls_optimizer_step(n->sgd, 1));
     ls_tape_reset(n->tape);
 }
@@ -255,7 +255,7 @@ static void step(ls_params *params, ls_ddp *ddp, ls_optimizer *sgd)
     ls_tape *tape = NULL;
     CHECK_OK(ls_tape_new(&tape));
     ls_params_zero_grad(params);
-    CHECK_OK(ls_ddp_backward(ddp, tape, loss_of(params, tape), 1, true));
+    CHECK_OK(ls_ddp_backward(ddp, tape, loss_of(params, tape), 1));
     CHECK_OK(ls_optimizer_step(sgd, 1));
     ls_tape_free(&tape);
 }

@@ -178,7 +178,7 @@ static void test_bad_arguments(void **state)
     assert_ok(ls_ddp_finish(ddp));
     ls_tape *tape;
     assert_ok(ls_tape_new(&tape));
-    assert_error(ls_ddp_backward(ddp, tape, NULL, 0, true), LS_ERR_ARGUMENT,
+    assert_error(ls_ddp_backward(ddp, tape, NULL, 0), LS_ERR_ARGUMENT,
                  "parameters");
     ls_tape_free(&tape);
     ls_ddp_free(&ddp);

@@ -98,7 +98,7 @@ static usage measure(ls_group *group, ls_ddp_strategy strategy)
             .sgd = &(ls_sgd_options){.lr = 0.5, .momentum = 0.5}}));
     ls_params_zero_grad(params);
     CHECK_OK(ls_ddp_backward(
-        ddp, tape, ls_add(tape, ls_sum(tape, w), ls_sum(tape, v)), 1, true));
+        ddp, tape, ls_add(tape, ls_sum(tape, w), ls_sum(tape, v)), 1));
     CHECK_OK(ls_optimizer_step(sgd, 1));
     CHECK(((const float *)tensor_data(w))[LARGE - 1] == 0.5F);
     ls_tape_free(&tape);

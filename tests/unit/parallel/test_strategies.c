@@ -73,8 +73,8 @@ static void together_step(toy *t, ls_ddp *ddp, ls_optimizer *optimizer,
     const int rows = TOY_ROWS / ls_group_size(group);
     const int begin = ls_group_rank(group) * rows;
     ls_params_zero_grad(t->params);
-    CHECK_OK(ls_ddp_backward(
-        ddp, t->tape, toy_loss(t, step, begin, begin + rows), rows, true));
+    CHECK_OK(ls_ddp_backward(ddp, t->tape,
+                             toy_loss(t, step, begin, begin + rows), rows));
     CHECK_OK(ls_optimizer_step(optimizer, 1));
     ls_tape_reset(t->tape);
 }
@@ -159,7 +159,9 @@ static void uneven_step(toy *t, ls_ddp *ddp, const ls_group *group, int step)
         const int begin = bounds[rank], end = bounds[rank + 1];
         ls_tensor *const loss =
             end > begin ? toy_loss(t, step + micro, begin, end) : NULL;
-        CHECK_OK(ls_ddp_backward(ddp, t->tape, loss, end - begin, micro == 1));
+        CHECK_OK(micro == 1
+                     ? ls_ddp_backward(ddp, t->tape, loss, end - begin)
+                     : ls_ddp_accumulate(ddp, t->tape, loss, end - begin));
         ls_tape_reset(t->tape);
     }
 }

@@ -115,7 +115,9 @@ static ls_status backward(const model *m, const plan *p, ls_tensor *loss)
 {
     return p->call == PLAIN
                ? ls_backward(m->tape, loss, 1)
-               : ls_ddp_backward(m->ddp, m->tape, loss, 1, p->call == SYNC);
+               : (p->call == SYNC
+                      ? ls_ddp_backward(m->ddp, m->tape, loss, 1)
+                      : ls_ddp_accumulate(m->ddp, m->tape, loss, 1));
 }
 
 static void play(ls_group *group, void *opaque)
@@ -141,7 +143,7 @@ static void play(ls_group *group, void *opaque)
     ls_tape_reset(m.tape);
     ls_params_zero_grad(m.params);
     /* The next step is not the worse for it. */
-    CHECK_OK(ls_ddp_backward(m.ddp, m.tape, loss_of(&m, NOWHERE), 1, true));
+    CHECK_OK(ls_ddp_backward(m.ddp, m.tape, loss_of(&m, NOWHERE), 1));
     destroy(&m);
 }
 

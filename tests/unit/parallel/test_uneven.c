@@ -166,14 +166,17 @@ static void train_together(const model *m, ls_ddp *ddp, ls_group *group)
             break;
         const bool sync = (round + 1) % ACCUMULATE == 0;
         /* The model has collectives: an empty batch takes part in them. */
-        CHECK_OK(ls_ddp_backward(ddp, m->tape, loss_of(m, round, first, rows),
-                                 rows, sync));
+        CHECK_OK(sync
+                     ? ls_ddp_backward(ddp, m->tape,
+                                       loss_of(m, round, first, rows), rows)
+                     : ls_ddp_accumulate(ddp, m->tape,
+                                         loss_of(m, round, first, rows), rows));
         ls_tape_reset(m->tape);
         if (sync)
             step_together(m);
     }
     CHECK(round == ROUNDS);
-    CHECK_OK(ls_ddp_backward(ddp, m->tape, NULL, 0, true));
+    CHECK_OK(ls_ddp_backward(ddp, m->tape, NULL, 0));
     step_together(m);
 }
 

@@ -72,7 +72,7 @@ static void step(trained *t)
     ls_params_zero_grad(t->lm.params);
     const lsi_forward out =
         lsi_lm_forward(&t->lm, t->tape, t->tokens, t->targets);
-    CHECK_OK(ls_ddp_backward(t->ddp, t->tape, out.loss, out.weight, true));
+    CHECK_OK(ls_ddp_backward(t->ddp, t->tape, out.loss, out.weight));
     CHECK_OK(ls_optimizer_step(t->optimizer, 1.0));
     ls_tape_reset(t->tape);
 }

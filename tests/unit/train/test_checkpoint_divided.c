@@ -52,7 +52,7 @@ static void train(const plan *p, const ls_group *group, run *r)
         ls_params_zero_grad(m->params);
         CHECK_OK(ls_ddp_backward(r->ddp, m->tape,
                                  works ? toy_loss(m, step, 0, TOY_ROWS) : NULL,
-                                 works ? TOY_ROWS : 0, true));
+                                 works ? TOY_ROWS : 0));
         CHECK_OK(ls_optimizer_step(r->adamw, 1));
         ls_tape_reset(m->tape);
     }

@@ -124,7 +124,8 @@ static void micro_step(job *j, double factor, bool sync)
 {
     ls_tensor *y = ls_linear(j->tape, j->x, j->weight, NULL);
     ls_tensor *loss = ls_scale(j->tape, ls_sum(j->tape, y), factor);
-    CHECK_OK(ls_ddp_backward(j->ddp, j->tape, loss, 1.0, sync));
+    CHECK_OK(sync ? ls_ddp_backward(j->ddp, j->tape, loss, 1.0)
+                  : ls_ddp_accumulate(j->ddp, j->tape, loss, 1.0));
     ls_tape_reset(j->tape);
 }
 
