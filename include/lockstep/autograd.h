@@ -292,19 +292,24 @@ LS_API ls_tensor *ls_dropout(ls_tape *tape, ls_tensor *a, double p);
 LS_API ls_tensor *ls_sum(ls_tape *tape, ls_tensor *a);
 LS_API ls_tensor *ls_mean(ls_tape *tape, ls_tensor *a);
 
+/* What becomes of the axes that an operation reduces. */
+typedef enum ls_axes_kept {
+    LS_AXES_DROP, /* the result has no such axes */
+    LS_AXES_KEEP  /* they stay, with an extent of 1 */
+} ls_axes_kept;
+
 /*
  * Over n axes, each of 0..ndim-1 and at most once; another is LS_ERR_ARGUMENT.
- * With keep they stay, with an extent of 1, else they go. The sum of nothing,
- * and the mean, is 0; the largest of nothing is LS_ERR_SHAPE, and NaN where one
- * is NaN. The largest elements, if there are several equal ones, share the
- * gradient evenly (as PyTorch's amax).
+ * The sum of nothing, and the mean, is 0; the largest of nothing is
+ * LS_ERR_SHAPE, and NaN where one is NaN. The largest elements, if there are
+ * several equal ones, share the gradient evenly (as PyTorch's amax).
  */
-LS_API ls_tensor *ls_sum_axes(ls_tape *tape, ls_tensor *a, int n,
-                              const int *axes, bool keep);
-LS_API ls_tensor *ls_mean_axes(ls_tape *tape, ls_tensor *a, int n,
-                               const int *axes, bool keep);
-LS_API ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, int n,
-                              const int *axes, bool keep);
+LS_API ls_tensor *ls_sum_axes(ls_tape *tape, ls_tensor *a, const int *axes,
+                              size_t n, ls_axes_kept kept);
+LS_API ls_tensor *ls_mean_axes(ls_tape *tape, ls_tensor *a, const int *axes,
+                               size_t n, ls_axes_kept kept);
+LS_API ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, const int *axes,
+                              size_t n, ls_axes_kept kept);
 
 /*
  * Views that backward sees through; see the functions of ls_tensor. Unlike
@@ -326,7 +331,7 @@ LS_API ls_tensor *ls_slice(ls_tape *tape, ls_tensor *a, int dim, int64_t begin,
  * extents are equal. Of any one type, which the result has; in mixed precision
  * real types may differ, and the result is f32.
  */
-LS_API ls_tensor *ls_concat(ls_tape *tape, int n, ls_tensor *const *parts,
+LS_API ls_tensor *ls_concat(ls_tape *tape, ls_tensor *const *parts, size_t n,
                             int axis);
 
 /* Another type: f32, bf16, f16. The gradient comes back in a's type. */
@@ -374,13 +379,7 @@ typedef struct ls_conv2d_options {
 LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                             ls_tensor *bias, const ls_conv2d_options *options);
 
-/*
- * The mean or maximum of windows of size x size (1..15), `stride` apart, over x
- * (N, C, H, W) with `padding` on each side, at most half of size -> (N, C, OH,
- * OW) with OH = (H + 2 padding - size) / stride + 1 and OW alike; f32. The
- * padding counts as zeros in means, which are sums divided by size^2, and never
- * is a maximum. NULL for the options means the defaults.
- */
+/* Where the windows of a pooling are. */
 typedef struct ls_pool2d_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     int stride;         /* 0: size */
@@ -393,6 +392,13 @@ typedef struct ls_pool2d_options {
         sizeof(ls_pool2d_options), 0, 0                                        \
     }
 
+/*
+ * The maximum or mean of windows of size x size (1..15), `stride` apart, over x
+ * (N, C, H, W) with `padding` on each side, at most half of size -> (N, C, OH,
+ * OW) with OH = (H + 2 padding - size) / stride + 1 and OW alike; f32. The
+ * padding counts as zeros in means, which are sums divided by size^2, and never
+ * is a maximum. NULL for the options means the defaults.
+ */
 LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size,
                                 const ls_pool2d_options *options);
 LS_API ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, int size,
@@ -542,7 +548,7 @@ LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 typedef ls_tensor *(*ls_recompute_fn)(void *context, ls_tape *tape,
                                       ls_tensor *const *inputs);
 LS_API ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
-                               ls_tensor *const *inputs, int n_inputs);
+                               ls_tensor *const *inputs, size_t n_inputs);
 
 /* ---- operations of your own ---------------------------------------------- */
 /*

@@ -87,20 +87,23 @@ static void axes(void **state)
 {
     (void)state;
     operation op = one("sum_axes", SHAPE(3, 4, 5, 6), 1.0F);
-    finish_one(&op,
-               ls_sum_axes(op.tape, op.in[0], 2, (const int[]){0, 2}, false),
-               15, 1);
+    finish_one(
+        &op,
+        ls_sum_axes(op.tape, op.in[0], (const int[]){0, 2}, 2, LS_AXES_DROP),
+        15, 1);
     op = one("mean_axes", SHAPE(3, 4, 5, 6), 1.0F);
-    finish_one(&op,
-               ls_mean_axes(op.tape, op.in[0], 2, (const int[]){2, 3}, true),
-               30, 1);
+    finish_one(
+        &op,
+        ls_mean_axes(op.tape, op.in[0], (const int[]){2, 3}, 2, LS_AXES_KEEP),
+        30, 1);
     op = one("max_axes", SHAPE(3, 4, 5, 6), 1.0F);
     float *x = tensor_data(op.in[0]);
     for (int i = 0; i < 360; i++)
         x[i] = rintf(x[i] * 4.0F) / 4.0F;
-    finish_one(&op,
-               ls_max_axes(op.tape, op.in[0], 2, (const int[]){1, 3}, false), 1,
-               2);
+    finish_one(
+        &op,
+        ls_max_axes(op.tape, op.in[0], (const int[]){1, 3}, 2, LS_AXES_DROP), 1,
+        2);
     op = one("softmax", SHAPE(3, 4, 5, 6), 4.0F);
     finish_one(&op, ls_softmax(op.tape, op.in[0], 1), 10, 14);
     op = one("log_softmax", SHAPE(3, 4, 5, 6), 4.0F);
@@ -113,7 +116,7 @@ static void cuts(void **state)
     operation op = one("concat", SHAPE(2, 3, 5), 1.0F);
     add_input(&op, SHAPE(2, 4, 5), 1.0F);
     ls_tensor *const parts[] = {op.in[0], op.in[1], op.in[0]};
-    finish_two(&op, ls_concat(op.tape, 3, parts, 1), 1, 2, 1);
+    finish_two(&op, ls_concat(op.tape, parts, 3, 1), 1, 2, 1);
     op = one("slice", SHAPE(4, 11, 3), 1.0F);
     ls_tensor *view = ls_slice(op.tape, op.in[0], 1, 1, 10, 3);
     finish_one(&op, ls_scale(op.tape, view, 1.0), 1, 1);
@@ -290,7 +293,7 @@ static ls_tensor *run_mixer(ls_tape *tape, const mixer *m, ls_tensor *x)
         h = norm(tape, b->ln2, x);
         x = ls_add(tape, x, mlp(tape, b->channels1, b->channels2, h));
     }
-    x = ls_mean_axes(tape, norm(tape, m->ln, x), 1, &tokens, false);
+    x = ls_mean_axes(tape, norm(tape, m->ln, x), &tokens, 1, LS_AXES_DROP);
     return apply(tape, m->head, x);
 }
 

@@ -12,6 +12,7 @@
  * without all this.
  */
 #include <assert.h>
+#include <limits.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -190,7 +191,7 @@ static ls_status first_run(ls_tape *tape, const call *c,
 }
 
 ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
-                        ls_tensor *const *inputs, int n_inputs)
+                        ls_tensor *const *inputs, size_t n_inputs)
 {
     ls_tensor *result = NULL, **all;
     int n_all;
@@ -200,11 +201,14 @@ ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
         return ls_tape_fail(tape, LS_ERR_ARGUMENT, "ls_recompute: fn is NULL");
     if (n_inputs > 0 && !lsi_tape_has(tape, inputs, __func__, "inputs"))
         return NULL;
+    if (n_inputs > INT_MAX)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT, "ls_recompute: %zu inputs",
+                            n_inputs);
     if (!tape->training)
         return fn(context, tape, inputs);
     const call c = {fn,
                     context,
-                    n_inputs,
+                    (int)n_inputs,
                     tape->random_key,
                     tape->random_step,
                     tape->random_ops,

@@ -101,7 +101,7 @@ static ls_tensor *embed(const vit *net, ls_tape *tape, ls_tensor *images)
     x = ls_reshape(tape, x, 3, (const int64_t[]){n, WIDTH, net->tokens - 1});
     ls_tensor *token =
         ls_expand(tape, net->class_token, 3, (const int64_t[]){n, 1, WIDTH});
-    x = ls_concat(tape, 2, (ls_tensor *[]){token, ls_transpose(tape, x, 1, 2)},
+    x = ls_concat(tape, (ls_tensor *[]){token, ls_transpose(tape, x, 1, 2)}, 2,
                   1);
     return ls_add(tape, x, net->positions);
 }

@@ -201,16 +201,16 @@ static void nulls_of_axes(void)
 {
     const int axes[] = {0, 1};
     ls_tensor *const parts[] = {x, x};
-    STOPS(tape, ls_sum_axes, "tape a axes", P(tape, tape), P(a, x), 2,
-          P(axes, axes), false);
-    STOPS(tape, ls_mean_axes, "tape a axes", P(tape, tape), P(a, x), 2,
-          P(axes, axes), false);
-    STOPS(tape, ls_max_axes, "tape a axes", P(tape, tape), P(a, x), 2,
-          P(axes, axes), false);
+    STOPS(tape, ls_sum_axes, "tape a axes", P(tape, tape), P(a, x),
+          P(axes, axes), 2, LS_AXES_DROP);
+    STOPS(tape, ls_mean_axes, "tape a axes", P(tape, tape), P(a, x),
+          P(axes, axes), 2, LS_AXES_DROP);
+    STOPS(tape, ls_max_axes, "tape a axes", P(tape, tape), P(a, x),
+          P(axes, axes), 2, LS_AXES_DROP);
     STOPS(tape, ls_expand, "tape a shape", P(tape, tape), P(a, x), 2,
           P(shape, shape23));
     STOPS(tape, ls_slice, "tape a", P(tape, tape), P(a, x), 0, 0, 1, 1);
-    STOPS(tape, ls_concat, "tape parts", P(tape, tape), 2, P(parts, parts), 0);
+    STOPS(tape, ls_concat, "tape parts", P(tape, tape), P(parts, parts), 2, 0);
 }
 
 void nulls_of_operations(void **state)

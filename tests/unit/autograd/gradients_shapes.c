@@ -118,35 +118,36 @@ static void sum_over(double *y, const double *x, const int *kept, double factor)
         y[place_in(kept, i)] += factor * x[i];
 }
 
-RUN(sum_outer, ls_sum_axes(tape, in[0], 2, (const int[]){1, 0}, false))
+RUN(sum_outer, ls_sum_axes(tape, in[0], (const int[]){1, 0}, 2, LS_AXES_DROP))
 static void ref_sum_outer(double *y, const double *const *in, int use)
 {
     (void)use;
     sum_over(y, in[0], (const int[]){0, 0, 1, 1}, 1.0);
 }
 
-RUN(sum_apart, ls_sum_axes(tape, in[0], 2, (const int[]){0, 2}, true))
+RUN(sum_apart, ls_sum_axes(tape, in[0], (const int[]){0, 2}, 2, LS_AXES_KEEP))
 static void ref_sum_apart(double *y, const double *const *in, int use)
 {
     (void)use;
     sum_over(y, in[0], (const int[]){0, 1, 0, 1}, 1.0);
 }
 
-RUN(sum_none, ls_sum_axes(tape, in[0], 0, NULL, false))
+RUN(sum_none, ls_sum_axes(tape, in[0], NULL, 0, LS_AXES_DROP))
 static void ref_sum_none(double *y, const double *const *in, int use)
 {
     (void)use;
     sum_over(y, in[0], (const int[]){1, 1, 1, 1}, 1.0);
 }
 
-RUN(mean_apart, ls_mean_axes(tape, in[0], 2, (const int[]){3, 1}, false))
+RUN(mean_apart, ls_mean_axes(tape, in[0], (const int[]){3, 1}, 2, LS_AXES_DROP))
 static void ref_mean_apart(double *y, const double *const *in, int use)
 {
     (void)use;
     sum_over(y, in[0], (const int[]){1, 0, 1, 0}, 1.0 / 15);
 }
 
-RUN(mean_all, ls_mean_axes(tape, in[0], 4, (const int[]){0, 1, 2, 3}, true))
+RUN(mean_all,
+    ls_mean_axes(tape, in[0], (const int[]){0, 1, 2, 3}, 4, LS_AXES_KEEP))
 static void ref_mean_all(double *y, const double *const *in, int use)
 {
     (void)use;
@@ -164,14 +165,14 @@ static void max_over(double *y, const double *x, const int *kept)
     }
 }
 
-RUN(max_inner, ls_max_axes(tape, in[0], 2, (const int[]){1, 3}, true))
+RUN(max_inner, ls_max_axes(tape, in[0], (const int[]){1, 3}, 2, LS_AXES_KEEP))
 static void ref_max_inner(double *y, const double *const *in, int use)
 {
     (void)use;
     max_over(y, in[0], (const int[]){1, 0, 1, 0});
 }
 
-RUN(max_outer, ls_max_axes(tape, in[0], 2, (const int[]){0, 2}, false))
+RUN(max_outer, ls_max_axes(tape, in[0], (const int[]){0, 2}, 2, LS_AXES_DROP))
 static void ref_max_outer(double *y, const double *const *in, int use)
 {
     (void)use;
@@ -184,7 +185,7 @@ static void ref_max_outer(double *y, const double *const *in, int use)
 static ls_tensor *run_concat(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
-    return ls_concat(tape, 3, (ls_tensor *const[]){in[0], in[1], in[0]}, 1);
+    return ls_concat(tape, (ls_tensor *const[]){in[0], in[1], in[0]}, 3, 1);
 }
 
 static void ref_concat(double *y, const double *const *in, int use)

@@ -137,10 +137,10 @@ static void check_reductions(ls_tensor *x, int n, const int *axes)
     for (int i = 0; i < n; i++)
         over[axes[i]] = true;
     ls_tape_watch(tape, x);
-    const ls_tensor *sum = ls_sum_axes(tape, x, n, axes, true);
-    const ls_tensor *mean = ls_mean_axes(tape, x, n, axes, true);
-    ls_tensor *most = ls_max_axes(tape, x, n, axes, true);
-    const ls_tensor *flat = ls_sum_axes(tape, x, n, axes, false);
+    const ls_tensor *sum = ls_sum_axes(tape, x, axes, n, LS_AXES_KEEP);
+    const ls_tensor *mean = ls_mean_axes(tape, x, axes, n, LS_AXES_KEEP);
+    ls_tensor *most = ls_max_axes(tape, x, axes, n, LS_AXES_KEEP);
+    const ls_tensor *flat = ls_sum_axes(tape, x, axes, n, LS_AXES_DROP);
     assert_ok(ls_backward(tape, ls_sum(tape, most), 1.0));
     assert_int_equal(flat->ndim, x->ndim - n);
     assert_memory_equal(tensor_data(flat), tensor_data(sum),
@@ -204,10 +204,11 @@ static void large_sums(void **state)
         ls_tensor *x = random_tensor(4, shape, 5), *y[3];
         for (int t = 0; t < 3; t++) {
             lsi_threads_set(1 + t);
-            y[t] = ls_sum_axes(tape, x, counts[l], lists[l], false);
+            y[t] = ls_sum_axes(tape, x, lists[l], counts[l], LS_AXES_DROP);
             assert_memory_equal(tensor_data(y[0]), tensor_data(y[t]),
                                 (size_t)y[t]->count * sizeof(float));
-            assert_non_null(ls_max_axes(tape, x, counts[l], lists[l], false));
+            assert_non_null(
+                ls_max_axes(tape, x, lists[l], counts[l], LS_AXES_DROP));
         }
         double of_all = 0.0, of_parts = 0.0;
         assert_ok(ls_tensor_item(ls_sum(tape, x), &of_all));
@@ -224,7 +225,7 @@ static void largest_of_nan(void **state)
         ls_tensor *x = matrix(3, 3);
         assert_ok(ls_tape_watch(tape, x));
         ((float *)tensor_data(x))[4] = NAN;
-        ls_tensor *y = ls_max_axes(tape, x, 1, &axis, false);
+        ls_tensor *y = ls_max_axes(tape, x, &axis, 1, LS_AXES_DROP);
         const float *data = tensor_data(y);
         assert_true(!isnan(data[0]) && isnan(data[1]) && !isnan(data[2]));
         assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
@@ -239,13 +240,13 @@ static void axes_that_are_refused(void **state)
 {
     (void)state;
     const int twice[] = {1, 1}, none = 2, negative = -1, first = 0;
-    assert_fails(ls_sum_axes(tape, matrix(2, 3), 1, &none, false),
+    assert_fails(ls_sum_axes(tape, matrix(2, 3), &none, 1, LS_AXES_DROP),
                  LS_ERR_ARGUMENT, "sum_axes: the shape (2, 3) has no axis 2");
-    assert_fails(ls_mean_axes(tape, matrix(2, 3), 1, &negative, false),
+    assert_fails(ls_mean_axes(tape, matrix(2, 3), &negative, 1, LS_AXES_DROP),
                  LS_ERR_ARGUMENT, "mean_axes: the shape (2, 3) has no axis -1");
-    assert_fails(ls_max_axes(tape, matrix(2, 3), 2, twice, false),
+    assert_fails(ls_max_axes(tape, matrix(2, 3), twice, 2, LS_AXES_DROP),
                  LS_ERR_ARGUMENT, "max_axes: axis 1 is given twice");
-    assert_fails(ls_max_axes(tape, matrix(0, 3), 1, &first, false),
+    assert_fails(ls_max_axes(tape, matrix(0, 3), &first, 1, LS_AXES_DROP),
                  LS_ERR_SHAPE, "axis 0 of the shape (0, 3) is empty");
 }
 
@@ -260,8 +261,8 @@ static void nothing_at_all(void **state)
     assert_ok(ls_tape_watch(tape, b));
     ls_tensor *y = ls_div(tape, ls_mul(tape, ls_add(tape, x, b), b), b);
     assert_int_equal(y->count, 0);
-    ls_tensor *sums = ls_sum_axes(tape, y, 1, &axis, false);
-    ls_tensor *means = ls_mean_axes(tape, y, 2, both, false);
+    ls_tensor *sums = ls_sum_axes(tape, y, &axis, 1, LS_AXES_DROP);
+    ls_tensor *means = ls_mean_axes(tape, y, both, 2, LS_AXES_DROP);
     assert_int_equal(sums->count, 3);
     assert_true(*(const float *)tensor_data(means) == 0.0F);
     assert_true(at(sums, (const int64_t[]){2}) == 0.0F);
@@ -282,10 +283,10 @@ static void halves_are_widened(void **state)
         assert_ok(ls_tape_watch(tape, x));
         ls_tensor *y = ls_div(tape, ls_add(tape, x, vector(3)), matrix(4, 1));
         assert_type(y, LS_F32);
-        y = ls_add(tape, ls_max_axes(tape, x, 1, &axis, true), y);
+        y = ls_add(tape, ls_max_axes(tape, x, &axis, 1, LS_AXES_KEEP), y);
         y = ls_mean_axes(tape,
-                         ls_expand(tape, y, 3, (const int64_t[]){2, 4, 3}), 1,
-                         &axis, false);
+                         ls_expand(tape, y, 3, (const int64_t[]){2, 4, 3}),
+                         &axis, 1, LS_AXES_DROP);
         assert_type(y, LS_F32);
         assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
         assert_type(ls_tape_grad(tape, x), halves[h]);

@@ -18,13 +18,13 @@ typedef struct axes_state {
 /* ---- what is asked for --------------------------------------------------- */
 
 static bool mark_axes(ls_tape *tape, const ls_function *function,
-                      const ls_tensor *x, int n, const int *list,
+                      const ls_tensor *x, const int *list, size_t n,
                       lsi_axes *axes)
 {
     axes->ndim = x->ndim;
     for (int d = 0; d < x->ndim; d++)
         axes->shape[d] = x->shape[d];
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const int axis = list[i];
         if (axis < 0 || axis >= x->ndim) {
             ls_tape_fail(tape, LS_ERR_ARGUMENT,
@@ -43,12 +43,13 @@ static bool mark_axes(ls_tape *tape, const ls_function *function,
     return true;
 }
 
-static ls_tensor *new_output(ls_tape *tape, const lsi_axes *axes, bool keep)
+static ls_tensor *new_output(ls_tape *tape, const lsi_axes *axes,
+                             ls_axes_kept kept)
 {
     int ndim = 0;
     int64_t shape[LS_MAX_DIMS];
     for (int d = 0; d < axes->ndim; d++) {
-        if (axes->reduced[d] && !keep)
+        if (axes->reduced[d] && kept == LS_AXES_DROP)
             continue;
         shape[ndim++] = axes->reduced[d] ? 1 : axes->shape[d];
     }
@@ -64,13 +65,13 @@ static int64_t elements_of_each(const lsi_axes *axes)
 }
 
 static bool begin(ls_tape *tape, const ls_function *function, ls_tensor **x,
-                  int n, const int *axes, axes_state *state)
+                  const int *axes, size_t n, axes_state *state)
 {
     if (!lsi_op_begin_f32(tape, function, x, 1))
         return false;
     if (n > 0 && !lsi_tape_has(tape, axes, function->name, "axes"))
         return false;
-    return mark_axes(tape, function, *x, n, axes, &state->axes);
+    return mark_axes(tape, function, *x, axes, n, &state->axes);
 }
 
 /* ---- sum, mean ----------------------------------------------------------- */
@@ -93,10 +94,10 @@ const ls_function lsi_op_sum_axes = {"sum_axes", spread, sizeof(axes_state)};
 const ls_function lsi_op_mean_axes = {"mean_axes", spread, sizeof(axes_state)};
 
 static ls_tensor *sum(ls_tape *tape, const ls_function *function, ls_tensor *a,
-                      const axes_state *state, bool keep)
+                      const axes_state *state, ls_axes_kept kept)
 {
     const ls_tensor *x = lsi_op_plain(tape, a);
-    ls_tensor *y = new_output(tape, &state->axes, keep);
+    ls_tensor *y = new_output(tape, &state->axes, kept);
     if (y == NULL)
         return NULL;
     lsi_axes_sum(&state->axes, lsi_op_floats(y), lsi_op_floats(x),
@@ -104,24 +105,24 @@ static ls_tensor *sum(ls_tape *tape, const ls_function *function, ls_tensor *a,
     return ls_tape_record(tape, function, state, &a, 1, &y, 1, NULL, 0);
 }
 
-ls_tensor *ls_sum_axes(ls_tape *tape, ls_tensor *a, int n, const int *axes,
-                       bool keep)
+ls_tensor *ls_sum_axes(ls_tape *tape, ls_tensor *a, const int *axes, size_t n,
+                       ls_axes_kept kept)
 {
     axes_state state = {.factor = 1.0};
-    if (!begin(tape, &lsi_op_sum_axes, &a, n, axes, &state))
+    if (!begin(tape, &lsi_op_sum_axes, &a, axes, n, &state))
         return NULL;
-    return sum(tape, &lsi_op_sum_axes, a, &state, keep);
+    return sum(tape, &lsi_op_sum_axes, a, &state, kept);
 }
 
-ls_tensor *ls_mean_axes(ls_tape *tape, ls_tensor *a, int n, const int *axes,
-                        bool keep)
+ls_tensor *ls_mean_axes(ls_tape *tape, ls_tensor *a, const int *axes, size_t n,
+                        ls_axes_kept kept)
 {
     axes_state state = {0};
-    if (!begin(tape, &lsi_op_mean_axes, &a, n, axes, &state))
+    if (!begin(tape, &lsi_op_mean_axes, &a, axes, n, &state))
         return NULL;
     const int64_t each = elements_of_each(&state.axes);
     state.factor = each > 0 ? 1.0 / (double)each : 0.0;
-    return sum(tape, &lsi_op_mean_axes, a, &state, keep);
+    return sum(tape, &lsi_op_mean_axes, a, &state, kept);
 }
 
 /* ---- expand -------------------------------------------------------------- */
@@ -207,11 +208,11 @@ static ls_status max_backward(ls_tape *tape, ls_node *node)
 const ls_function lsi_op_max_axes = {"max_axes", max_backward,
                                      sizeof(axes_state)};
 
-ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, int n, const int *axes,
-                       bool keep)
+ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, const int *axes, size_t n,
+                       ls_axes_kept kept)
 {
     axes_state state = {.factor = 1.0};
-    if (!begin(tape, &lsi_op_max_axes, &a, n, axes, &state))
+    if (!begin(tape, &lsi_op_max_axes, &a, axes, n, &state))
         return NULL;
     for (int d = 0; d < a->ndim; d++) {
         if (state.axes.reduced[d] && a->shape[d] == 0)
@@ -221,7 +222,7 @@ ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, int n, const int *axes,
                                 d, lsi_shape_of(a).text);
     }
     ls_tensor *x = lsi_op_plain(tape, a);
-    ls_tensor *y = new_output(tape, &state.axes, keep);
+    ls_tensor *y = new_output(tape, &state.axes, kept);
     if (y == NULL)
         return NULL;
     lsi_axes_max(&state.axes, lsi_op_floats(y), lsi_op_floats(x));

@@ -5,6 +5,8 @@
  *
  * Of one type, any; in mixed precision halves beside others are widened to f32.
  */
+#include <limits.h>
+
 #include "array/compute/copy.h"
 #include "base/error.h"
 #include "model/autograd/ops/ops.h"
@@ -71,17 +73,17 @@ static bool check_part(ls_tape *tape, const ls_tensor *first,
 }
 
 /* The type of the result; false if there is none. */
-static bool find_type(ls_tape *tape, int n, ls_tensor *const *parts,
+static bool find_type(ls_tape *tape, ls_tensor *const *parts, size_t n,
                       ls_dtype *out)
 {
     *out = parts[0]->dtype;
-    for (int i = 1; i < n; i++) {
+    for (size_t i = 1; i < n; i++) {
         if (parts[i]->dtype == *out)
             continue;
         if (!lsi_tape_is_mixed(tape) || !lsi_dtype_is_real(*out) ||
             !lsi_dtype_is_real(parts[i]->dtype)) {
             ls_tape_fail(tape, LS_ERR_DTYPE,
-                         "concat: part 0 is %s and part %d is %s; they should "
+                         "concat: part 0 is %s and part %zu is %s; they should "
                          "be of one type",
                          ls_dtype_name(*out), i,
                          ls_dtype_name(parts[i]->dtype));
@@ -92,7 +94,7 @@ static bool find_type(ls_tape *tape, int n, ls_tensor *const *parts,
     return true;
 }
 
-static bool check(ls_tape *tape, int n, ls_tensor *const *parts, int axis,
+static bool check(ls_tape *tape, ls_tensor *const *parts, size_t n, int axis,
                   int64_t *extent)
 {
     if (axis < 0 || axis >= parts[0]->ndim) {
@@ -102,7 +104,7 @@ static bool check(ls_tape *tape, int n, ls_tensor *const *parts, int axis,
         return false;
     }
     *extent = 0;
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (!check_part(tape, parts[0], parts[i], axis))
             return false;
         *extent += parts[i]->shape[axis];
@@ -110,26 +112,27 @@ static bool check(ls_tape *tape, int n, ls_tensor *const *parts, int axis,
     return true;
 }
 
-ls_tensor *ls_concat(ls_tape *tape, int n, ls_tensor *const *parts, int axis)
+ls_tensor *ls_concat(ls_tape *tape, ls_tensor *const *parts, size_t n, int axis)
 {
     const concat_state state = {axis};
     int64_t shape[LS_MAX_DIMS], extent = 0, begin = 0;
     ls_dtype dtype = LS_F32;
     if (!lsi_tape_has(tape, parts, "concat", "parts"))
         return NULL;
-    if (n < 1)
+    if (n < 1 || n > INT_MAX)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "concat: %d parts; there must be at least 1", n);
-    if (!lsi_op_begin(tape, &lsi_op_concat, parts, n) ||
-        !check(tape, n, parts, axis, &extent) ||
-        !find_type(tape, n, parts, &dtype))
+                            "concat: %zu parts; there must be 1 to %d", n,
+                            INT_MAX);
+    if (!lsi_op_begin(tape, &lsi_op_concat, parts, (int)n) ||
+        !check(tape, parts, n, axis, &extent) ||
+        !find_type(tape, parts, n, &dtype))
         return NULL;
     for (int d = 0; d < parts[0]->ndim; d++)
         shape[d] = d == axis ? extent : parts[0]->shape[d];
     ls_tensor *y = ls_tape_output(tape, dtype, parts[0]->ndim, shape);
     if (y == NULL)
         return NULL;
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const ls_status status = lsi_tensor_plain(parts[i]);
         if (status != LS_OK)
             return lsi_tape_stop(tape, status);
@@ -139,6 +142,6 @@ ls_tensor *ls_concat(ls_tape *tape, int n, ls_tensor *const *parts, int axis)
             lsi_copy_strided(&to, &from, y->ndim, parts[i]->shape);
         begin += parts[i]->shape[axis];
     }
-    return ls_tape_record(tape, &lsi_op_concat, &state, parts, n, &y, 1, NULL,
-                          0);
+    return ls_tape_record(tape, &lsi_op_concat, &state, parts, (int)n, &y, 1,
+                          NULL, 0);
 }
