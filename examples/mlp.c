@@ -33,11 +33,12 @@ typedef struct model {
 static void build(model *m, ls_group *group)
 {
     check(ls_params_new(&m->params));
-    check(ls_linear_layer_init(&m->first, m->params, "first", 2, HIDDEN, true));
+    check(ls_linear_layer_init(&m->first, m->params, "first", 2, HIDDEN,
+                               LS_LAYER_DEFAULT));
     check(ls_linear_layer_init(&m->second, m->params, "second", HIDDEN, HIDDEN,
-                               true));
-    check(
-        ls_linear_layer_init(&m->last, m->params, "last", HIDDEN, RINGS, true));
+                               LS_LAYER_DEFAULT));
+    check(ls_linear_layer_init(&m->last, m->params, "last", HIDDEN, RINGS,
+                               LS_LAYER_DEFAULT));
     check(ls_params_allocate(m->params, group, 1));
 }
 

@@ -69,9 +69,10 @@ static void build(trainer *t, const ls_dataset *signals)
                                      .threads = 2};
     const ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     check(ls_params_new(&t->params));
-    check(
-        ls_linear_layer_init(&t->first, t->params, "first", LENGTH, 64, true));
-    check(ls_linear_layer_init(&t->last, t->params, "last", 64, SHAPES, true));
+    check(ls_linear_layer_init(&t->first, t->params, "first", LENGTH, 64,
+                               LS_LAYER_DEFAULT));
+    check(ls_linear_layer_init(&t->last, t->params, "last", 64, SHAPES,
+                               LS_LAYER_DEFAULT));
     check(ls_params_allocate(t->params, t->group, 1));
     check(ls_ddp_new(&t->ddp, t->group, t->params, &how));
     ls_adamw_options adamw = LS_ADAMW_OPTIONS_INIT;

@@ -15,6 +15,13 @@
 extern "C" {
 #endif
 
+/* What the parameters of a layer are; flags that can be added. */
+typedef enum ls_layer_flags {
+    LS_LAYER_DEFAULT = 0,
+    LS_LAYER_NO_BIAS = 1 << 0,  /* of a linear layer */
+    LS_LAYER_NO_AFFINE = 1 << 1 /* of a normalisation: no weight, no bias */
+} ls_layer_flags;
+
 /* y = x weight^T + bias; weight and bias uniform in +-1/sqrt(in). */
 typedef struct ls_linear_layer {
     ls_tensor *weight; /* (out, in) */
@@ -23,7 +30,7 @@ typedef struct ls_linear_layer {
 
 LS_API ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
                                       const char *name, int64_t in, int64_t out,
-                                      bool bias);
+                                      ls_layer_flags flags);
 LS_API ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
@@ -46,7 +53,7 @@ LS_API ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
 /*
- * Weight 1, bias 0 (if affine), running mean 0, running variance 1; for
+ * Weight 1, bias 0, running mean 0, running variance 1; for
  * (N, features) and (N, features, ...). args.relu may be set, and
  * ls_batch_norm called with a copy of args that has a residual.
  */
@@ -56,7 +63,8 @@ typedef struct ls_batch_norm_layer {
 
 LS_API ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
                                           ls_params *params, const char *name,
-                                          int64_t features, bool affine);
+                                          int64_t features,
+                                          ls_layer_flags flags);
 LS_API ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
@@ -72,7 +80,7 @@ LS_API ls_status ls_layer_norm_layer_init(ls_layer_norm_layer *layer,
 LS_API ls_tensor *ls_layer_norm_layer_forward(const ls_layer_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
-/* Weight 1, bias 0 (if affine); eps 1e-5. */
+/* Weight 1, bias 0; eps 1e-5. */
 typedef struct ls_group_norm_layer {
     ls_tensor *weight, *bias; /* (channels), or NULL */
     int groups;               /* divides channels */
@@ -82,7 +90,7 @@ typedef struct ls_group_norm_layer {
 LS_API ls_status ls_group_norm_layer_init(ls_group_norm_layer *layer,
                                           ls_params *params, const char *name,
                                           int64_t channels, int groups,
-                                          bool affine);
+                                          ls_layer_flags flags);
 LS_API ls_tensor *ls_group_norm_layer_forward(const ls_group_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 

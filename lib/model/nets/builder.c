@@ -22,8 +22,9 @@ void lsi_build_norm(lsi_net_builder *b, lsi_norm_part *part, const char *name,
                     int64_t features, bool affine)
 {
     if (b->norm == LSI_NORM_LOCAL) {
-        LSI_BUILD(b, ls_batch_norm_layer_init(&part->local, b->params, name,
-                                              features, affine));
+        LSI_BUILD(b, ls_batch_norm_layer_init(
+                         &part->local, b->params, name, features,
+                         affine ? LS_LAYER_DEFAULT : LS_LAYER_NO_AFFINE));
         return;
     }
     ls_sync_bn_options options = LS_SYNC_BN_OPTIONS_INIT;

@@ -71,10 +71,10 @@ static void build(void *parts, lsi_net_builder *b,
     LSI_BUILD(
         b, ls_linear_layer_init(&net->fc1, b->params, "fc1",
                                 CHANNELS * pooled(c->height) * pooled(c->width),
-                                HIDDEN, true));
+                                HIDDEN, LS_LAYER_DEFAULT));
     lsi_build_norm(b, &net->bn1, "bn1", HIDDEN, false);
     LSI_BUILD(b, ls_linear_layer_init(&net->fc2, b->params, "fc2", HIDDEN,
-                                      c->classes, true));
+                                      c->classes, LS_LAYER_DEFAULT));
 }
 
 static void release(void *parts)

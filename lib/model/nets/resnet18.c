@@ -142,7 +142,7 @@ static void build(void *parts, lsi_net_builder *b,
         }
     }
     LSI_BUILD(b, ls_linear_layer_init(&net->fc, b->params, "fc", in, c->classes,
-                                      true));
+                                      LS_LAYER_DEFAULT));
 }
 
 static void release(void *parts)

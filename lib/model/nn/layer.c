@@ -73,21 +73,32 @@ static ls_status add_affine(lsi_layer_site site, int64_t features,
     return lsi_layer_param(site, "bias", 1, &features, zeros, bias);
 }
 
+/* A flag that the layer does not have is an error. */
+static ls_status check_flags(lsi_layer_site site, ls_layer_flags flags,
+                             ls_layer_flags known)
+{
+    if (((unsigned)flags & ~(unsigned)known) == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT, "layer %s: it has no flags %#x", site.name,
+                    (unsigned)flags & ~(unsigned)known);
+}
+
 /* ---- products ------------------------------------------------------------ */
 
 ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
                                const char *name, int64_t in, int64_t out,
-                               bool bias)
+                               ls_layer_flags flags)
 {
     LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     LS_TRY(check_extent(site, "in", in));
     LS_TRY(check_extent(site, "out", out));
+    LS_TRY(check_flags(site, flags, LS_LAYER_NO_BIAS));
     const int64_t shape[] = {out, in};
     const ls_init init = uniform(in);
     ls_linear_layer made = {0};
     LS_TRY(lsi_layer_param(site, "weight", 2, shape, init, &made.weight));
-    if (bias)
+    if (!(flags & LS_LAYER_NO_BIAS))
         LS_TRY(lsi_layer_param(site, "bias", 1, shape, init, &made.bias));
     *layer = made;
     return LS_OK;
@@ -187,17 +198,19 @@ ls_tensor *ls_layer_norm_layer_forward(const ls_layer_norm_layer *layer,
 
 ls_status ls_group_norm_layer_init(ls_group_norm_layer *layer,
                                    ls_params *params, const char *name,
-                                   int64_t channels, int groups, bool affine)
+                                   int64_t channels, int groups,
+                                   ls_layer_flags flags)
 {
     LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     ls_group_norm_layer made = {.groups = groups, .eps = 1e-5};
     LS_TRY(check_extent(site, "channels", channels));
+    LS_TRY(check_flags(site, flags, LS_LAYER_NO_AFFINE));
     if (groups < 1 || channels % groups != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "layer %s: %d groups must divide the %lld channels",
                         name, groups, (long long)channels);
-    if (affine)
+    if (!(flags & LS_LAYER_NO_AFFINE))
         LS_TRY(add_affine(site, channels, &made.weight, &made.bias));
     *layer = made;
     return LS_OK;
@@ -215,13 +228,14 @@ ls_tensor *ls_group_norm_layer_forward(const ls_group_norm_layer *layer,
 /* Its statistics are of this rank alone. */
 ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
                                    ls_params *params, const char *name,
-                                   int64_t features, bool affine)
+                                   int64_t features, ls_layer_flags flags)
 {
     LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     LS_TRY(check_extent(site, "features", features));
+    LS_TRY(check_flags(site, flags, LS_LAYER_NO_AFFINE));
     ls_batch_norm_args args = LS_BATCH_NORM_ARGS_INIT;
-    if (affine)
+    if (!(flags & LS_LAYER_NO_AFFINE))
         LS_TRY(add_affine(site, features, &args.weight, &args.bias));
     LS_TRY(add_buffer(site, "running_mean", 1, &features, zeros,
                       &args.running_mean));

@@ -59,8 +59,9 @@ static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,
                       bool affine)
 {
     ls_batch_norm_layer layer;
-    LS_TRY(
-        ls_batch_norm_layer_init(&layer, params, name, bn->features, affine));
+    LS_TRY(ls_batch_norm_layer_init(&layer, params, name, bn->features,
+                                    affine ? LS_LAYER_DEFAULT
+                                           : LS_LAYER_NO_AFFINE));
     const double eps = bn->args.eps, momentum = bn->args.momentum;
     bn->args = layer.args;
     bn->args.eps = eps;

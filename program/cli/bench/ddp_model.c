@@ -58,7 +58,8 @@ static ls_status add_layers(lsi_ddp_model *m)
         char name[32];
         snprintf(name, sizeof(name), "layer%d", i);
         LS_TRY(ls_linear_layer_init(&m->layers[i], m->params, name,
-                                    m->spec.width, m->spec.width, true));
+                                    m->spec.width, m->spec.width,
+                                    LS_LAYER_DEFAULT));
     }
     return LS_OK;
 }

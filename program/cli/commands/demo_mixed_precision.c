@@ -102,12 +102,13 @@ static ls_status make_toy(toy *t)
     const ls_init one = {.kind = LS_INIT_CONSTANT, .a = 1};
     const ls_init zero = {.kind = LS_INIT_CONSTANT};
     LS_TRY(ls_params_new(&t->params));
-    LS_TRY(ls_linear_layer_init(&t->fc1, t->params, "fc1", IN, HIDDEN, false));
+    LS_TRY(ls_linear_layer_init(&t->fc1, t->params, "fc1", IN, HIDDEN,
+                                LS_LAYER_NO_BIAS));
     LS_TRY(
         ls_params_add(t->params, "ln.weight", 1, features, one, &t->ln_weight));
     LS_TRY(ls_params_add(t->params, "ln.bias", 1, features, zero, &t->ln_bias));
     LS_TRY(ls_linear_layer_init(&t->fc2, t->params, "fc2", HIDDEN, CLASSES,
-                                false));
+                                LS_LAYER_NO_BIAS));
     LS_TRY(ls_params_allocate(t->params, NULL, 0));
     return ls_tape_new(&t->tape);
 }

@@ -80,9 +80,9 @@ static void begin(run *r)
     check(ls_group_from_env(&r->group));
     check(ls_params_new(&r->params));
     check(ls_linear_layer_init(&r->first, r->params, "first", COLUMNS, COLUMNS,
-                               true));
+                               LS_LAYER_DEFAULT));
     check(ls_linear_layer_init(&r->last, r->params, "last", COLUMNS, CLASSES,
-                               true));
+                               LS_LAYER_DEFAULT));
     check(ls_params_allocate(r->params, r->group, 1));
     check(ls_ddp_new(&r->ddp, r->group, r->params, NULL));
     check(ls_optimizer_new(&r->sgd, r->params,

@@ -100,9 +100,10 @@ static void train(ls_group *group)
     ls_ddp *ddp;
     ls_optimizer *sgd;
     check(ls_params_new(&params));
-    check(
-        ls_linear_layer_init(&first, params, "first", COLUMNS, COLUMNS, true));
-    check(ls_linear_layer_init(&last, params, "last", COLUMNS, CLASSES, true));
+    check(ls_linear_layer_init(&first, params, "first", COLUMNS, COLUMNS,
+                               LS_LAYER_DEFAULT));
+    check(ls_linear_layer_init(&last, params, "last", COLUMNS, CLASSES,
+                               LS_LAYER_DEFAULT));
     check(ls_params_allocate(params, group, 1));
     check(ls_ddp_new(&ddp, group, params, NULL));
     check(ls_optimizer_new(

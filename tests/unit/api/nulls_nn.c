@@ -36,13 +36,13 @@ static void nulls_of_making(ls_params *params)
     ls_conv2d_layer conv;
     ls_batch_norm_layer norm;
     REFUSES(ls_linear_layer_init, "layer params name", P(layer, &linear),
-            P(params, params), P(name, "l"), 2, 2, true);
+            P(params, params), P(name, "l"), 2, 2, LS_LAYER_DEFAULT);
     REFUSES(ls_conv2d_layer_init, "layer params name", P(layer, &conv),
             P(params, params), P(name, "c"), 2, 2, 1, &options);
     TAKES(ls_conv2d_layer_init, "options", &conv, params, "no options", 2, 2, 1,
           P(options, &options));
     REFUSES(ls_batch_norm_layer_init, "layer params name", P(layer, &norm),
-            P(params, params), P(name, "n"), 2, true);
+            P(params, params), P(name, "n"), 2, LS_LAYER_DEFAULT);
     ls_layer_norm_layer rows;
     ls_group_norm_layer groups;
     REFUSES(ls_layer_norm_layer_init, "layer params name", P(layer, &rows),

@@ -45,7 +45,7 @@ static void make(net *n, int recompute, ls_dtype dtype)
         n->weights[i] = weight(n->params, name, WIDTH);
         snprintf(name, sizeof name, "bn%d", i);
         assert_ok(ls_batch_norm_layer_init(&n->norms[i], n->params, name, WIDTH,
-                                           true));
+                                           LS_LAYER_DEFAULT));
     }
     n->shared = weight(n->params, "shared", WIDTH);
     n->scale = weight(n->params, "scale", ROWS);

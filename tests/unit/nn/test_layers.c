@@ -64,8 +64,9 @@ static void test_linear_is_uniform_in_fan_in(void **state)
 {
     (void)state;
     ls_linear_layer layer;
-    assert_int_equal(ls_linear_layer_init(&layer, params, "fc", 250, 400, true),
-                     LS_OK);
+    assert_int_equal(
+        ls_linear_layer_init(&layer, params, "fc", 250, 400, LS_LAYER_DEFAULT),
+        LS_OK);
     assert_int_equal(ls_params_allocate(params, NULL, 5), LS_OK);
     check_shape(layer.weight, 2, 400, 250, 0, 0);
     check_shape(layer.bias, 1, 400, 0, 0, 0);
@@ -96,8 +97,9 @@ static void test_batch_norm_starts_as_the_identity(void **state)
 {
     (void)state;
     ls_batch_norm_layer layer;
-    assert_int_equal(ls_batch_norm_layer_init(&layer, params, "bn", 33, true),
-                     LS_OK);
+    assert_int_equal(
+        ls_batch_norm_layer_init(&layer, params, "bn", 33, LS_LAYER_DEFAULT),
+        LS_OK);
     assert_int_equal(ls_params_allocate(params, NULL, 5), LS_OK);
     check_shape(layer.args.weight, 1, 33, 0, 0, 0);
     check_constant(layer.args.weight, 1);
@@ -117,12 +119,15 @@ static void test_names(void **state)
     ls_batch_norm_layer norm, plain;
     assert_int_equal(ls_conv2d_layer_init(&conv, params, "a", 1, 1, 1, NULL),
                      LS_OK);
-    assert_int_equal(ls_linear_layer_init(&linear, params, "b", 1, 1, false),
-                     LS_OK);
-    assert_int_equal(ls_batch_norm_layer_init(&norm, params, "c", 1, true),
-                     LS_OK);
-    assert_int_equal(ls_batch_norm_layer_init(&plain, params, "d", 1, false),
-                     LS_OK);
+    assert_int_equal(
+        ls_linear_layer_init(&linear, params, "b", 1, 1, LS_LAYER_NO_BIAS),
+        LS_OK);
+    assert_int_equal(
+        ls_batch_norm_layer_init(&norm, params, "c", 1, LS_LAYER_DEFAULT),
+        LS_OK);
+    assert_int_equal(
+        ls_batch_norm_layer_init(&plain, params, "d", 1, LS_LAYER_NO_AFFINE),
+        LS_OK);
     assert_null(linear.bias);
     assert_null(plain.args.weight);
     assert_null(plain.args.bias);
@@ -145,9 +150,12 @@ static void test_counts_of_a_known_network(void **state)
     ls_status status =
         ls_conv2d_layer_init(&conv1, params, "conv1", 3, 32, 3, &plain);
     status |= ls_conv2d_layer_init(&conv2, params, "conv2", 32, 32, 3, &plain);
-    status |= ls_linear_layer_init(&fc1, params, "fc1", 6272, 128, true);
-    status |= ls_batch_norm_layer_init(&norm, params, "bn1", 128, false);
-    status |= ls_linear_layer_init(&fc2, params, "fc2", 128, 100, true);
+    status |=
+        ls_linear_layer_init(&fc1, params, "fc1", 6272, 128, LS_LAYER_DEFAULT);
+    status |=
+        ls_batch_norm_layer_init(&norm, params, "bn1", 128, LS_LAYER_NO_AFFINE);
+    status |=
+        ls_linear_layer_init(&fc2, params, "fc2", 128, 100, LS_LAYER_DEFAULT);
     assert_int_equal(status, LS_OK);
     assert_int_equal(ls_params_count(params), 8);
     assert_int_equal(ls_params_numel(params), 825988);
@@ -178,8 +186,9 @@ static void test_linear_forward(void **state)
     (void)state;
     enum { N = 4, IN = 7, OUT = 3 };
     ls_linear_layer layer;
-    assert_int_equal(ls_linear_layer_init(&layer, params, "fc", IN, OUT, true),
-                     LS_OK);
+    assert_int_equal(
+        ls_linear_layer_init(&layer, params, "fc", IN, OUT, LS_LAYER_DEFAULT),
+        LS_OK);
     assert_int_equal(ls_params_allocate(params, NULL, 5), LS_OK);
     ls_tensor *x = make_input(2, N, IN, 0, 0);
     const ls_tensor *y = ls_linear_layer_forward(&layer, tape, x);
@@ -231,8 +240,9 @@ static void test_batch_norm_forward(void **state)
     (void)state;
     enum { N = 6, C = 5 };
     ls_batch_norm_layer layer;
-    assert_int_equal(ls_batch_norm_layer_init(&layer, params, "bn", C, false),
-                     LS_OK);
+    assert_int_equal(
+        ls_batch_norm_layer_init(&layer, params, "bn", C, LS_LAYER_NO_AFFINE),
+        LS_OK);
     assert_int_equal(ls_params_allocate(params, NULL, 5), LS_OK);
     ls_tensor *x = make_input(2, N, C, 0, 0);
     const ls_tensor *y = ls_batch_norm_layer_forward(&layer, tape, x);
@@ -271,10 +281,11 @@ static void test_bad_extents(void **state)
     ls_linear_layer fc = {0};
     ls_conv2d_layer conv = {0};
     ls_batch_norm_layer bn = {0};
-    check_error(ls_linear_layer_init(&fc, params, "fc", 0, 3, true),
+    check_error(ls_linear_layer_init(&fc, params, "fc", 0, 3, LS_LAYER_DEFAULT),
                 "layer fc: in is 0");
-    check_error(ls_linear_layer_init(&fc, params, "fc", 3, -1, true),
-                "layer fc: out is -1");
+    check_error(
+        ls_linear_layer_init(&fc, params, "fc", 3, -1, LS_LAYER_DEFAULT),
+        "layer fc: out is -1");
     check_error(ls_conv2d_layer_init(&conv, params, "c", 0, 1, 3, &plain),
                 "layer c: in is 0");
     check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 0, 3, &plain),
@@ -285,8 +296,9 @@ static void test_bad_extents(void **state)
                 "layer c: stride -1");
     check_error(ls_conv2d_layer_init(&conv, params, "c", 1, 1, 3, &hole),
                 "padding -1");
-    check_error(ls_batch_norm_layer_init(&bn, params, "bn", 0, true),
-                "layer bn: features is 0");
+    check_error(
+        ls_batch_norm_layer_init(&bn, params, "bn", 0, LS_LAYER_DEFAULT),
+        "layer bn: features is 0");
     assert_int_equal(ls_params_count(params), 0);
     assert_null(fc.weight);
     assert_null(conv.weight);
@@ -325,11 +337,14 @@ static void test_norms_start_as_the_identity(void **state)
     ls_group_norm_layer groups = {0}, plain = {0};
     ls_tensor *x;
     assert_ok(ls_layer_norm_layer_init(&rows, params, "rows", 6));
-    assert_ok(ls_group_norm_layer_init(&groups, params, "g", 6, 1, true));
-    assert_ok(ls_group_norm_layer_init(&plain, params, "p", 6, 1, false));
+    assert_ok(
+        ls_group_norm_layer_init(&groups, params, "g", 6, 1, LS_LAYER_DEFAULT));
+    assert_ok(ls_group_norm_layer_init(&plain, params, "p", 6, 1,
+                                       LS_LAYER_NO_AFFINE));
     assert_null(plain.weight);
-    check_error(ls_group_norm_layer_init(&plain, params, "q", 6, 4, true),
-                "layer q: 4 groups must divide the 6 channels");
+    check_error(
+        ls_group_norm_layer_init(&plain, params, "q", 6, 4, LS_LAYER_DEFAULT),
+        "layer q: 4 groups must divide the 6 channels");
     assert_ok(ls_params_allocate(params, NULL, 1));
     assert_ok(ls_tensor_new(&x, LS_F32, 2, (int64_t[]){2, 6}));
     float *data = tensor_data(x);
@@ -350,16 +365,18 @@ static void test_bad_names(void **state)
     ls_linear_layer fc = {0};
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    check_error(ls_linear_layer_init(&fc, params, NULL, 1, 1, true),
+    check_error(ls_linear_layer_init(&fc, params, NULL, 1, 1, LS_LAYER_DEFAULT),
                 "name is NULL");
-    check_error(ls_linear_layer_init(&fc, params, "", 1, 1, true), "no name");
-    check_error(ls_linear_layer_init(&fc, params, name, 1, 1, true),
+    check_error(ls_linear_layer_init(&fc, params, "", 1, 1, LS_LAYER_DEFAULT),
+                "no name");
+    check_error(ls_linear_layer_init(&fc, params, name, 1, 1, LS_LAYER_DEFAULT),
                 "longer than");
-    assert_int_equal(ls_linear_layer_init(&fc, params, "fc", 1, 1, true),
-                     LS_OK);
+    assert_int_equal(
+        ls_linear_layer_init(&fc, params, "fc", 1, 1, LS_LAYER_DEFAULT), LS_OK);
     ls_linear_layer again = {0};
-    check_error(ls_linear_layer_init(&again, params, "fc", 1, 1, true),
-                "fc.weight");
+    check_error(
+        ls_linear_layer_init(&again, params, "fc", 1, 1, LS_LAYER_DEFAULT),
+        "fc.weight");
     assert_null(again.weight);
 }
 

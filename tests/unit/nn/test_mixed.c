@@ -27,13 +27,14 @@ static model open_toy(void)
     const int64_t features[] = {HIDDEN};
     model m = {0};
     assert_ok(ls_params_new(&m.params));
-    assert_ok(ls_linear_layer_init(&m.fc1, m.params, "fc1", IN, HIDDEN, false));
+    assert_ok(ls_linear_layer_init(&m.fc1, m.params, "fc1", IN, HIDDEN,
+                                   LS_LAYER_NO_BIAS));
     assert_ok(ls_params_add(m.params, "ln.weight", 1, features,
                             (ls_init){LS_INIT_CONSTANT, 1, 0}, &m.ln_weight));
     assert_ok(ls_params_add(m.params, "ln.bias", 1, features,
                             (ls_init){LS_INIT_CONSTANT, 0, 0}, &m.ln_bias));
-    assert_ok(
-        ls_linear_layer_init(&m.fc2, m.params, "fc2", HIDDEN, CLASSES, false));
+    assert_ok(ls_linear_layer_init(&m.fc2, m.params, "fc2", HIDDEN, CLASSES,
+                                   LS_LAYER_NO_BIAS));
     assert_ok(ls_params_allocate(m.params, NULL, 1));
     assert_ok(ls_tape_new(&m.tape));
     return m;

@@ -169,7 +169,8 @@ static void test_running_statistics_are_one_code(void **state)
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&params));
     assert_ok(ls_sync_bn_new(&bn, group, params, "all", COLS, &options));
-    assert_ok(ls_batch_norm_layer_init(&layer, params, "one", COLS, false));
+    assert_ok(ls_batch_norm_layer_init(&layer, params, "one", COLS,
+                                       LS_LAYER_NO_AFFINE));
     layer.args.momentum = options.momentum;
     assert_ok(ls_params_allocate(params, group, 0));
     assert_ok(ls_tape_new(&tape));

@@ -123,7 +123,8 @@ static layers make(ls_group *group, const options *o)
     CHECK_OK(ls_sync_bn_new(
         &l.all, group, l.params, "all", CHANNELS,
         &(ls_sync_bn_options){.kind = o->kind, .momentum = 0.1}));
-    CHECK_OK(ls_batch_norm_layer_init(&l.one, l.params, "one", CHANNELS, true));
+    CHECK_OK(ls_batch_norm_layer_init(&l.one, l.params, "one", CHANNELS,
+                                      LS_LAYER_DEFAULT));
     CHECK_OK(ls_params_allocate(l.params, NULL, 0));
     for (size_t p = 0; p < 4; p++) {
         float *data = tensor_data(ls_params_get(l.params, p));

@@ -56,14 +56,16 @@ static void add_layers(model *m, ls_group *group, ls_sync_bn_kind kind)
 {
     const ls_sync_bn_options options = {.kind = kind, .momentum = 0.1};
     CHECK_OK(ls_params_new(&m->params));
-    CHECK_OK(ls_linear_layer_init(&m->in, m->params, "in", IN, WIDE, true));
+    CHECK_OK(ls_linear_layer_init(&m->in, m->params, "in", IN, WIDE,
+                                  LS_LAYER_DEFAULT));
     if (group != NULL)
         CHECK_OK(ls_sync_bn_new(&m->together, group, m->params, "norm", WIDE,
                                 &options));
     else
-        CHECK_OK(
-            ls_batch_norm_layer_init(&m->alone, m->params, "norm", WIDE, true));
-    CHECK_OK(ls_linear_layer_init(&m->out, m->params, "out", WIDE, OUT, true));
+        CHECK_OK(ls_batch_norm_layer_init(&m->alone, m->params, "norm", WIDE,
+                                          LS_LAYER_DEFAULT));
+    CHECK_OK(ls_linear_layer_init(&m->out, m->params, "out", WIDE, OUT,
+                                  LS_LAYER_DEFAULT));
     CHECK_OK(ls_params_allocate(m->params, group, 1));
     CHECK_OK(ls_tape_new(&m->tape));
 }

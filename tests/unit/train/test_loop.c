@@ -100,9 +100,11 @@ static void make_smooth(smooth_net *net, const plan *p, ls_group *group)
     CHECK_OK(ls_params_new(&net->model.params));
     ls_params *const params = net->model.params;
     CHECK_OK(ls_conv2d_layer_init(&net->conv, params, "conv", 3, 4, 4, &conv));
-    CHECK_OK(ls_linear_layer_init(&net->fc1, params, "fc1", 256, 32, true));
+    CHECK_OK(ls_linear_layer_init(&net->fc1, params, "fc1", 256, 32,
+                                  LS_LAYER_DEFAULT));
     CHECK_OK(ls_sync_bn_new(&net->bn, group, params, "bn", 32, &bn));
-    CHECK_OK(ls_linear_layer_init(&net->fc2, params, "fc2", 32, 100, true));
+    CHECK_OK(ls_linear_layer_init(&net->fc2, params, "fc2", 32, 100,
+                                  LS_LAYER_DEFAULT));
     CHECK_OK(ls_params_allocate(params, group, 5));
     net->model.self = net;
     net->model.forward = smooth_forward;
