@@ -470,21 +470,21 @@ LS_API ls_tensor *ls_rms_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 LS_API ls_tensor *ls_layer_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                                 ls_tensor *bias, double eps);
 
-/*
- * Rotary positions. x (batch, rows, heads, d), cosine and sine (at least rows,
- * d/2), which have no gradient: pair k of row t, (x[2k], x[2k+1]), is rotated
- * by the angle whose cosine and sine the tables hold at (t, k). The rotated
- * pair is stored where it came from or, with halves, at k and d/2 + k.
+/* Which elements of a head of d are pair k, and where its rotation is stored.
  */
-LS_API ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
-                          ls_tensor *sine, bool halves);
+typedef enum ls_rope_layout {
+    LS_ROPE_PAIRS,           /* 2k and 2k + 1, in place */
+    LS_ROPE_PAIRS_TO_HALVES, /* 2k and 2k + 1; stored at k and d/2 + k */
+    LS_ROPE_HALVES           /* k and d/2 + k, in place, as Llama's weights */
+} ls_rope_layout;
 
 /*
- * As ls_rope for the pairs (x[k], x[d/2 + k]), which stay where they are: the
- * layout of Llama's published weights.
+ * Rotary positions. x (batch, rows, heads, d), cosine and sine (at least rows,
+ * d/2), which have no gradient: pair k of row t is rotated by the angle whose
+ * cosine and sine the tables hold at (t, k).
  */
-LS_API ls_tensor *ls_rotate_half(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
-                                 ls_tensor *sine);
+LS_API ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
+                          ls_tensor *sine, ls_rope_layout layout);
 
 /*
  * e^x over the sum of e^x along one axis, 0..ndim-1, of any size. NaN where the

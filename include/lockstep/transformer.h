@@ -80,7 +80,7 @@ typedef struct ls_transformer_config {
     int64_t layers;
     int64_t heads;     /* divides d_model, unless d_head says another size */
     double rope_theta; /* 0: 10000; not of GPT2 */
-    bool rope_halves;  /* of ROPE, as of ls_rope; LLAMA: ls_rotate_half */
+    bool rope_halves;  /* of ROPE: LS_ROPE_PAIRS_TO_HALVES */
     ls_attention_method attention;
     double norm_eps;  /* 0: 1e-5 */
     bool untied_head; /* of GPT2, LLAMA; the head of ROPE is always untied */

@@ -63,7 +63,9 @@ static void rotation(const char *name, bool halves)
     operation op = begin(name);
     ls_tensor *cosine = table(cos), *sine = table(sin);
     add_input(&op, 4, (const int64_t[]){2, ROWS, 3, D}, 1.0F);
-    finish(&op, ls_rope(op.tape, op.in[0], cosine, sine, halves),
+    finish(&op,
+           ls_rope(op.tape, op.in[0], cosine, sine,
+                   halves ? LS_ROPE_PAIRS_TO_HALVES : LS_ROPE_PAIRS),
            (const double[]){2, 2});
     ls_tensor_free(&cosine);
     ls_tensor_free(&sine);

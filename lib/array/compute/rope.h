@@ -9,16 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum lsi_rope_layout {
+typedef enum lsi_rope_pairing {
     LSI_ROPE_PAIRS,     /* x[2k], x[2k + 1], and so y */
     LSI_ROPE_TO_HALVES, /* x[2k], x[2k + 1] go to y[k], y[d/2 + k] */
     LSI_ROPE_HALVES     /* x[k], x[d/2 + k], and so y */
-} lsi_rope_layout;
+} lsi_rope_pairing;
 
 typedef struct lsi_rope {
     size_t length;   /* rows of a sequence; row i turns as i % length says */
     size_t heads, d; /* of a row */
-    lsi_rope_layout layout;
+    lsi_rope_pairing layout;
 } lsi_rope;
 
 /* The rows of `from`; backward is the inverse. Tables (length, d / 2). */

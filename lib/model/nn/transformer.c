@@ -138,10 +138,12 @@ static ls_tensor *split_heads(const pass *p, ls_tensor *x)
 
 static ls_tensor *rotate(const pass *p, ls_tensor *rows)
 {
-    return p->model->config.kind == LS_TRANSFORMER_LLAMA
-               ? ls_rotate_half(p->tape, rows, p->cosine, p->sine)
-               : ls_rope(p->tape, rows, p->cosine, p->sine,
-                         p->model->config.rope_halves);
+    const ls_transformer_config *const c = &p->model->config;
+    const ls_rope_layout layout = c->kind == LS_TRANSFORMER_LLAMA
+                                      ? LS_ROPE_HALVES
+                                  : c->rope_halves ? LS_ROPE_PAIRS_TO_HALVES
+                                                   : LS_ROPE_PAIRS;
+    return ls_rope(p->tape, rows, p->cosine, p->sine, layout);
 }
 
 /*

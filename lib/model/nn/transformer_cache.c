@@ -166,7 +166,7 @@ static void keep_first(const lsi_piece *p, int64_t layer, const ls_tensor *raw)
                    from + i * width, (size_t)width * sizeof *from);
 }
 
-static lsi_rope_layout layout_of(const ls_transformer_config *m)
+static lsi_rope_pairing layout_of(const ls_transformer_config *m)
 {
     if (m->kind == LS_TRANSFORMER_LLAMA)
         return LSI_ROPE_HALVES;

@@ -258,9 +258,7 @@ void nulls_of_operations(void **state)
     STOPS(tape, ls_bce_with_logits, "tape logits targets", P(tape, tape),
           P(logits, x), P(targets, x));
     STOPS(tape, ls_rope, "tape x cosine sine", P(tape, tape), P(x, picture),
-          P(cosine, x), P(sine, x), false);
-    STOPS(tape, ls_rotate_half, "tape x cosine sine", P(tape, tape),
-          P(x, picture), P(cosine, x), P(sine, x));
+          P(cosine, x), P(sine, x), LS_ROPE_PAIRS);
     STOPS(tape, ls_cross_entropy, "tape logits labels", P(tape, tape),
           P(logits, x), P(labels, labels));
     STOPS(tape, ls_cross_entropy_smooth, "tape logits labels", P(tape, tape),

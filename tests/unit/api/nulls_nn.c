@@ -39,8 +39,6 @@ static void nulls_of_making(ls_params *params)
             P(params, params), P(name, "l"), 2, 2, LS_LAYER_DEFAULT);
     REFUSES(ls_conv2d_layer_init, "layer params name", P(layer, &conv),
             P(params, params), P(name, "c"), 2, 2, 1, &options);
-    TAKES(ls_conv2d_layer_init, "options", &conv, params, "no options", 2, 2, 1,
-          P(options, &options));
     REFUSES(ls_batch_norm_layer_init, "layer params name", P(layer, &norm),
             P(params, params), P(name, "n"), 2, LS_LAYER_DEFAULT);
     ls_layer_norm_layer rows;
@@ -48,8 +46,10 @@ static void nulls_of_making(ls_params *params)
     REFUSES(ls_layer_norm_layer_init, "layer params name", P(layer, &rows),
             P(params, params), P(name, "r"), 2);
     REFUSES(ls_group_norm_layer_init, "layer params name", P(layer, &groups),
-            P(params, params), P(name, "g"), 2, 1, true);
+            P(params, params), P(name, "g"), 2, 1, LS_LAYER_DEFAULT);
     assert_int_equal(ls_params_count(params), 0);
+    TAKES(ls_conv2d_layer_init, "options", &conv, params, "no options", 2, 2, 1,
+          P(options, &options));
 }
 
 static void nulls_of_forwards(ls_tape *tape, ls_tensor *x)

@@ -174,9 +174,10 @@ static ls_tensor *rope(ls_tape *tape, ls_tensor *x, int layout)
         c[i] = (float)cos(angle(i / (D / 2), i % (D / 2)));
         s[i] = (float)sin(angle(i / (D / 2), i % (D / 2)));
     }
-    return layout == HALVES
-               ? ls_rotate_half(tape, x, cosine, sine)
-               : ls_rope(tape, x, cosine, sine, layout == TO_HALVES);
+    return ls_rope(tape, x, cosine, sine,
+                   layout == HALVES      ? LS_ROPE_HALVES
+                   : layout == TO_HALVES ? LS_ROPE_PAIRS_TO_HALVES
+                                         : LS_ROPE_PAIRS);
 }
 
 static void rotate(double *y, const double *x, int layout)

@@ -41,15 +41,15 @@ static void shapes_are_checked(void **state)
                  "rms_norm: x (2, 3) and weight (2)");
     assert_fails(ls_layer_norm(tape, matrix(2, 3), vector(3), vector(4), 1e-5),
                  LS_ERR_SHAPE, "layer_norm: x (2, 3) and bias (4)");
-    assert_fails(
-        ls_rope(tape, image(1, 4, 2, 6), matrix(3, 3), matrix(3, 3), false),
-        LS_ERR_SHAPE, "x (1, 4, 2, 6) and the tables (3, 3)");
-    assert_fails(
-        ls_rope(tape, image(1, 2, 2, 5), matrix(2, 2), matrix(2, 2), false),
-        LS_ERR_SHAPE, "d even");
-    assert_fails(
-        ls_rope(tape, image(1, 2, 2, 6), matrix(2, 3), matrix(3, 3), true),
-        LS_ERR_SHAPE, "should be equal");
+    assert_fails(ls_rope(tape, image(1, 4, 2, 6), matrix(3, 3), matrix(3, 3),
+                         LS_ROPE_PAIRS),
+                 LS_ERR_SHAPE, "x (1, 4, 2, 6) and the tables (3, 3)");
+    assert_fails(ls_rope(tape, image(1, 2, 2, 5), matrix(2, 2), matrix(2, 2),
+                         LS_ROPE_PAIRS),
+                 LS_ERR_SHAPE, "d even");
+    assert_fails(ls_rope(tape, image(1, 2, 2, 6), matrix(2, 3), matrix(3, 3),
+                         LS_ROPE_PAIRS_TO_HALVES),
+                 LS_ERR_SHAPE, "should be equal");
     assert_fails(ls_swiglu(tape, matrix(2, 3), matrix(3, 2)), LS_ERR_SHAPE,
                  "swiglu");
     assert_fails(ls_gelu(tape, NULL), LS_ERR_ARGUMENT, "gelu");
@@ -179,7 +179,7 @@ static void no_rows_at_all(void **state)
     x = ls_layer_norm(tape, x, vector(4), vector(4), 1e-5);
     x = ls_gelu(tape, ls_swiglu(tape, x, x));
     x = ls_reshape(tape, x, 4, (const int64_t[]){0, 3, 2, 2});
-    x = ls_rope(tape, x, matrix(3, 1), matrix(3, 1), false);
+    x = ls_rope(tape, x, matrix(3, 1), matrix(3, 1), LS_ROPE_PAIRS);
     assert_ok(ls_backward(tape, ls_sum(tape, x), 1.0));
     const float *grad = tensor_data(ls_tape_grad(tape, table));
     for (int i = 0; i < 20; i++)
@@ -206,7 +206,7 @@ static float *step(int threads, size_t *n)
     h = ls_reshape(tape, h, 4,
                    (const int64_t[]){3, ROWS / 3, HEADS, WIDTH / HEADS});
     h = ls_rope(tape, h, matrix(ROWS / 3, WIDTH / HEADS / 2),
-                matrix(ROWS / 3, WIDTH / HEADS / 2), true);
+                matrix(ROWS / 3, WIDTH / HEADS / 2), LS_ROPE_PAIRS_TO_HALVES);
     h = ls_mul(tape, h, ls_softmax(tape, h, 0));
     assert_ok(ls_backward(tape, ls_sum(tape, ls_mul(tape, h, h)), 1.0));
     *n = (VOCABULARY + 2) * WIDTH;

@@ -54,7 +54,7 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
     return false;
 }
 
-static ls_tensor *rotate(ls_tape *tape, ls_tensor **in, lsi_rope_layout layout)
+static ls_tensor *rotate(ls_tape *tape, ls_tensor **in, lsi_rope_pairing layout)
 {
     if (!lsi_op_begin_f32(tape, &lsi_op_rope, in, 3) || !check(tape, in))
         return NULL;
@@ -74,15 +74,15 @@ static ls_tensor *rotate(ls_tape *tape, ls_tensor **in, lsi_rope_layout layout)
 }
 
 ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
-                   ls_tensor *sine, bool halves)
+                   ls_tensor *sine, ls_rope_layout layout)
 {
+    static const lsi_rope_pairing layouts[] = {
+        [LS_ROPE_PAIRS] = LSI_ROPE_PAIRS,
+        [LS_ROPE_PAIRS_TO_HALVES] = LSI_ROPE_TO_HALVES,
+        [LS_ROPE_HALVES] = LSI_ROPE_HALVES};
     ls_tensor *in[] = {x, cosine, sine};
-    return rotate(tape, in, halves ? LSI_ROPE_TO_HALVES : LSI_ROPE_PAIRS);
-}
-
-ls_tensor *ls_rotate_half(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
-                          ls_tensor *sine)
-{
-    ls_tensor *in[] = {x, cosine, sine};
-    return rotate(tape, in, LSI_ROPE_HALVES);
+    if ((size_t)layout >= sizeof(layouts) / sizeof(layouts[0]))
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "rope: %d is not an ls_rope_layout", (int)layout);
+    return rotate(tape, in, layouts[layout]);
 }
