@@ -95,9 +95,9 @@ int main(int argc, char **argv)
     ls_transformer *model = open_model(argc > 2 ? argv[1] : NULL, params);
     if (argc > 2) {
         check(ls_tokenizer_open(&tokenizer, argv[1]));
-        check(ls_tokenizer_encode(tokenizer, argv[2], strlen(argv[2]), true, &n,
-                                  &ids));
-        check(ls_decoder_new(&decoder, tokenizer, false));
+        check(ls_tokenizer_encode(tokenizer, argv[2], strlen(argv[2]),
+                                  LS_TOKENIZER_SPECIAL, &n, &ids));
+        check(ls_decoder_new(&decoder, tokenizer, LS_TOKENIZER_PLAIN));
     }
     int64_t *prompt = argc > 2 ? ids : numbers;
     for (int64_t i = 0; i < n; i++)

@@ -104,40 +104,50 @@ LS_API bool ls_tokenizer_is_special(const ls_tokenizer *tokenizer, int64_t id);
  */
 LS_API int64_t ls_tokenizer_end(const ls_tokenizer *tokenizer);
 
+/* What becomes of special tokens; flags that can be added. */
+typedef enum ls_tokenizer_flags {
+    LS_TOKENIZER_PLAIN = 0,
+    /*
+     * Encoding adds those that tokenizer.json (post_processor) puts around a
+     * text; decoding writes them out instead of leaving them out.
+     */
+    LS_TOKENIZER_SPECIAL = 1 << 0
+} ls_tokenizer_flags;
+
 /* ---- text to tokens ------------------------------------------------------ */
 
 /*
  * Encodes `bytes` bytes of UTF-8 on the rank's threads. Special tokens that the
- * text spells out become those tokens. With `special` the tokens are added that
- * tokenizer.json (post_processor) puts around a text. *ids, *n of them, is
- * freed with ls_free. Text that is not UTF-8 is LS_ERR_FORMAT with the place.
+ * text spells out become those tokens. *ids, *n of them, is freed with ls_free.
+ * Text that is not UTF-8 is LS_ERR_FORMAT with the place.
  * Local.
  */
 LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer,
                                      const char *text, size_t bytes,
-                                     bool special, int64_t *n, int64_t **ids);
+                                     ls_tokenizer_flags flags, int64_t *n,
+                                     int64_t **ids);
 
 /* ---- tokens to text ------------------------------------------------------ */
 
 /*
  * The text of n tokens, *bytes of UTF-8 with a zero behind them, freed with
- * ls_free. Bytes of tokens that are no UTF-8 become U+FFFD. Special tokens are
- * written out if `special`, else left out. A token that the tokenizer does not
- * have is LS_ERR_ARGUMENT. Local.
+ * ls_free. Bytes of tokens that are no UTF-8 become U+FFFD. A token that the
+ * tokenizer does not have is LS_ERR_ARGUMENT. Local.
  */
 LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer,
                                      const int64_t *ids, int64_t n,
-                                     bool special, size_t *bytes, char **text);
+                                     ls_tokenizer_flags flags, size_t *bytes,
+                                     char **text);
 
 /* Decodes one token after another, and puts characters together of them. */
 typedef struct ls_decoder ls_decoder;
 
 /*
- * On success *out is the caller's; the tokenizer must outlive it. `special` is
- * that of ls_tokenizer_decode.
+ * On success *out is the caller's; the tokenizer must outlive it. Flags as for
+ * ls_tokenizer_decode.
  */
 LS_API ls_status ls_decoder_new(ls_decoder **out, const ls_tokenizer *tokenizer,
-                                bool special);
+                                ls_tokenizer_flags flags);
 
 /*
  * The characters that this token completes; *text is the decoder's and valid

@@ -43,9 +43,10 @@ static void decode(const ls_tokenizer *t, const int64_t *ids, int64_t n)
     const char *part;
     size_t bytes, at = 0, some;
     ls_decoder *decoder = NULL;
-    if (!fuzz_ok(ls_tokenizer_decode(t, ids, n, true, &bytes, &text)))
+    if (!fuzz_ok(ls_tokenizer_decode(t, ids, n, LS_TOKENIZER_SPECIAL, &bytes,
+                                     &text)))
         return;
-    fuzz_demand(ls_decoder_new(&decoder, t, true) == LS_OK);
+    fuzz_demand(ls_decoder_new(&decoder, t, LS_TOKENIZER_SPECIAL) == LS_OK);
     const bool whole = strstr(text, "\xef\xbf\xbd") == NULL;
     for (int64_t i = 0; i <= n; i++) {
         fuzz_demand((i < n
@@ -64,8 +65,8 @@ static void use(const ls_tokenizer *t, fuzz_input *in)
 {
     int64_t *ids = NULL, n = 0, drawn[16];
     const int64_t size = ls_tokenizer_vocabulary(t);
-    if (fuzz_ok(ls_tokenizer_encode(t, (const char *)in->data, in->size, true,
-                                    &n, &ids))) {
+    if (fuzz_ok(ls_tokenizer_encode(t, (const char *)in->data, in->size,
+                                    LS_TOKENIZER_SPECIAL, &n, &ids))) {
         for (int64_t i = 0; i < n; i++)
             fuzz_demand(ids[i] >= 0 && ids[i] < size);
         decode(t, ids, n);

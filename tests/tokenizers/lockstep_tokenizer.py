@@ -22,7 +22,7 @@ class Tokenizer:
         ids, n = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_int64()
         self.check(self.lib.ls_tokenizer_encode(
             self.handle, data, ctypes.c_size_t(len(data)),
-            ctypes.c_bool(special), ctypes.byref(n), ctypes.byref(ids)))
+            ctypes.c_int(special), ctypes.byref(n), ctypes.byref(ids)))
         out = ids[:n.value]
         self.lib.ls_free(ids)
         return out
@@ -31,7 +31,7 @@ class Tokenizer:
         text, n = ctypes.c_void_p(), ctypes.c_size_t()
         self.check(self.lib.ls_tokenizer_decode(
             self.handle, (ctypes.c_int64 * len(ids))(*ids),
-            ctypes.c_int64(len(ids)), ctypes.c_bool(special),
+            ctypes.c_int64(len(ids)), ctypes.c_int(special),
             ctypes.byref(n), ctypes.byref(text)))
         out = ctypes.string_at(text, n.value).decode()
         self.lib.ls_free(text)
@@ -42,7 +42,7 @@ class Tokenizer:
         decoder, out = ctypes.c_void_p(), b""
         text, n = ctypes.c_void_p(), ctypes.c_size_t()
         self.check(self.lib.ls_decoder_new(ctypes.byref(decoder), self.handle,
-                                           ctypes.c_bool(special)))
+                                           ctypes.c_int(special)))
         for i in ids:
             self.check(self.lib.ls_decoder_push(
                 decoder, ctypes.c_int64(i), ctypes.byref(text),

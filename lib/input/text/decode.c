@@ -130,13 +130,13 @@ static ls_status check_id(const struct ls_tokenizer *t, int64_t id)
 /* ---- one after another --------------------------------------------------- */
 
 ls_status ls_decoder_new(ls_decoder **out, const ls_tokenizer *tokenizer,
-                         bool special)
+                         ls_tokenizer_flags flags)
 {
     LS_NEED(out, tokenizer);
     LS_TRY(
         lsi_alloc_zeroed(out, sizeof(ls_decoder), LS_MEMORY_DATA, "a decoder"));
     (*out)->t = tokenizer;
-    (*out)->special = special;
+    (*out)->special = (flags & LS_TOKENIZER_SPECIAL) != 0;
     (*out)->strip = tokenizer->decoding.strip;
     return LS_OK;
 }
@@ -232,8 +232,8 @@ static ls_status decode_all(ls_decoder *d, const int64_t *ids, int64_t n)
 }
 
 ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int64_t *ids,
-                              int64_t n, bool special, size_t *bytes,
-                              char **text)
+                              int64_t n, ls_tokenizer_flags flags,
+                              size_t *bytes, char **text)
 {
     ls_decoder *d = NULL;
     const char *made;
@@ -241,7 +241,7 @@ ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int64_t *ids,
     if (n > 0)
         LS_NEED(ids);
     LS_NEED(bytes, text);
-    LS_TRY(ls_decoder_new(&d, tokenizer, special));
+    LS_TRY(ls_decoder_new(&d, tokenizer, flags));
     ls_status status = decode_all(d, ids, n);
     if (status == LS_OK)
         status = give(d, &made, bytes);

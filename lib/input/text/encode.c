@@ -508,8 +508,8 @@ static ls_status widen(const lsi_ids *ids, int64_t **out)
 }
 
 ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer, const char *text,
-                              size_t bytes, bool special, int64_t *n,
-                              int64_t **ids)
+                              size_t bytes, ls_tokenizer_flags flags,
+                              int64_t *n, int64_t **ids)
 {
     const lsi_text all = {(const uint8_t *)text, bytes};
     lsi_encoders encoders;
@@ -518,7 +518,8 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer, const char *text,
     LS_TRY(lsi_text_check(all, 0, "the text"));
     ls_status status = lsi_encoders_new(&encoders, tokenizer, bytes);
     if (status == LS_OK)
-        status = encode_all(&encoders, all, special, &found);
+        status = encode_all(&encoders, all, (flags & LS_TOKENIZER_SPECIAL) != 0,
+                            &found);
     if (status == LS_OK)
         status = widen(&found, ids);
     if (status == LS_OK)

@@ -57,8 +57,8 @@ static ls_status take_text(const lsi_lm_model *m, const char *text,
 {
     int64_t *ids = NULL, n = 0;
     void *block = NULL;
-    LS_TRY(
-        ls_tokenizer_encode(m->tokenizer, text, strlen(text), true, &n, &ids));
+    LS_TRY(ls_tokenizer_encode(m->tokenizer, text, strlen(text),
+                               LS_TOKENIZER_SPECIAL, &n, &ids));
     ls_status status = lsi_alloc(&block, (size_t)n * sizeof *ids,
                                  LS_MEMORY_DATA, "the prompt");
     if (status == LS_OK && n > 0)
@@ -210,7 +210,8 @@ ls_status lsi_continuations_begin(lsi_continuations *texts)
     for (int64_t i = 0; i < texts->n; i++) {
         lsi_continuation *t = &texts->items[i];
         if (m->tokenizer != NULL)
-            LS_TRY(ls_decoder_new(&t->decoder, m->tokenizer, false));
+            LS_TRY(
+                ls_decoder_new(&t->decoder, m->tokenizer, LS_TOKENIZER_PLAIN));
         for (int64_t k = 0;
              k < t->n_tokens && (m->bytes || m->tokenizer != NULL); k++)
             LS_TRY(put_token(texts, t, t->tokens[k]));

@@ -36,8 +36,8 @@ static ls_status encode(lsi_lm_text *text, const ls_tokenizer *tokenizer)
     LS_TRY(lsi_alloc(&bytes, n, LS_MEMORY_DATA, "a text"));
     ls_status status = copy_bytes(text->file, bytes);
     if (status == LS_OK)
-        status = ls_tokenizer_encode(tokenizer, bytes, n, true, &text->count,
-                                     &text->ids);
+        status = ls_tokenizer_encode(tokenizer, bytes, n, LS_TOKENIZER_SPECIAL,
+                                     &text->count, &text->ids);
     lsi_free(bytes);
     ls_tokens_free(&text->file);
     return status;

@@ -11,8 +11,8 @@ static void nulls_of_decoders(const ls_tokenizer *t)
     const char *text = NULL;
     size_t bytes = 0;
     REFUSES(ls_decoder_new, "out tokenizer", P(out, &decoder), P(tokenizer, t),
-            true);
-    assert_ok(ls_decoder_new(&decoder, t, true));
+            LS_TOKENIZER_SPECIAL);
+    assert_ok(ls_decoder_new(&decoder, t, LS_TOKENIZER_SPECIAL));
     REFUSES(ls_decoder_push, "decoder text bytes", P(decoder, decoder), 0,
             P(text, &text), P(bytes, &bytes));
     REFUSES(ls_decoder_finish, "decoder text bytes", P(decoder, decoder),
@@ -57,7 +57,7 @@ void nulls_of_tokenizers(void **state)
     GIVES(-1, ls_tokenizer_id, "tokenizer token", P(tokenizer, t),
           P(token, "a"));
     REFUSES(ls_tokenizer_encode, "tokenizer text n ids", P(tokenizer, t),
-            P(text, "a"), 1, false, P(n, &n), P(ids, &ids));
+            P(text, "a"), 1, LS_TOKENIZER_PLAIN, P(n, &n), P(ids, &ids));
     REFUSES(ls_tokenizer_decode, "tokenizer ids bytes text", P(tokenizer, t),
             P(ids, &id), 1, false, P(bytes, &bytes), P(text, &text));
     nulls_of_decoders(t);

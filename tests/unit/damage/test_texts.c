@@ -24,11 +24,13 @@ static void use(const ls_tokenizer *t, damage_seen *seen)
     int64_t n = 0, *ids = NULL;
     char *back = NULL;
     size_t bytes = 0;
-    if (ls_tokenizer_encode(t, text, sizeof text - 1, true, &n, &ids) != LS_OK)
+    if (ls_tokenizer_encode(t, text, sizeof text - 1, LS_TOKENIZER_SPECIAL, &n,
+                            &ids) != LS_OK)
         return; /* a character that is in the vocabulary no more */
     for (int64_t i = 0; i < n; i++)
         assert_in_range(ids[i], 0, ls_tokenizer_vocabulary(t) - 1);
-    assert_ok(ls_tokenizer_decode(t, ids, n, false, &bytes, &back));
+    assert_ok(
+        ls_tokenizer_decode(t, ids, n, LS_TOKENIZER_PLAIN, &bytes, &back));
     seen->values = damage_digest(LSI_HASH_START, back, bytes);
     ls_free(back);
     ls_free(ids);

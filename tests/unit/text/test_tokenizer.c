@@ -161,14 +161,17 @@ static void refuses_what_is_no_text(void **state)
     char *text = NULL;
     (void)state;
     assert_ok(ls_tokenizer_open(&t, TOKENIZERS "/gpt2.json"));
-    assert_error(ls_tokenizer_encode(t, "ab\xff", 3, false, &n, &ids),
-                 LS_ERR_FORMAT, "byte 2 is 0xff");
-    assert_error(ls_tokenizer_encode(t, "ab\xe2\x82", 4, false, &n, &ids),
-                 LS_ERR_FORMAT, "byte 2 is 0xe2");
     assert_error(
-        ls_tokenizer_decode(t, &(int64_t){500}, 1, true, &bytes, &text),
-        LS_ERR_ARGUMENT, "no token 500");
-    assert_error(ls_tokenizer_decode(t, &(int64_t){-1}, 1, true, &bytes, &text),
+        ls_tokenizer_encode(t, "ab\xff", 3, LS_TOKENIZER_PLAIN, &n, &ids),
+        LS_ERR_FORMAT, "byte 2 is 0xff");
+    assert_error(
+        ls_tokenizer_encode(t, "ab\xe2\x82", 4, LS_TOKENIZER_PLAIN, &n, &ids),
+        LS_ERR_FORMAT, "byte 2 is 0xe2");
+    assert_error(ls_tokenizer_decode(t, &(int64_t){500}, 1,
+                                     LS_TOKENIZER_SPECIAL, &bytes, &text),
+                 LS_ERR_ARGUMENT, "no token 500");
+    assert_error(ls_tokenizer_decode(t, &(int64_t){-1}, 1, LS_TOKENIZER_SPECIAL,
+                                     &bytes, &text),
                  LS_ERR_ARGUMENT, "no token -1");
     ls_tokenizer_free(&t);
 }
@@ -187,12 +190,14 @@ static void brings_text_into_normal_form(void **state)
                     "\"vocab\": {\"\xc3\xa9\": 0, \" \": 1, "
                     "\"\xc3\x85\": 2, \"\xea\xb0\x80\": 3, \"a\": 4},"
                     "\"merges\": []}}")));
-    assert_ok(ls_tokenizer_encode(t, both, sizeof both - 1, false, &n, &ids));
+    assert_ok(ls_tokenizer_encode(t, both, sizeof both - 1, LS_TOKENIZER_PLAIN,
+                                  &n, &ids));
     assert_int_equal(n, 4);
     for (int64_t i = 0; i < n; i++)
         assert_int_equal(ids[i], i);
     ls_free(ids);
-    assert_ok(ls_tokenizer_encode(t, "a\xc3\xa9", 3, false, &n, &ids));
+    assert_ok(
+        ls_tokenizer_encode(t, "a\xc3\xa9", 3, LS_TOKENIZER_PLAIN, &n, &ids));
     assert_int_equal(n, 2);
     assert_int_equal(ids[0], 4);
     assert_int_equal(ids[1], 0);
@@ -239,10 +244,12 @@ static void any_number_of_threads(void **state)
         snprintf(file, sizeof file, "%s%s", TOKENIZERS, names[i]);
         assert_ok(ls_tokenizer_open(&t, file));
         lsi_threads_set(1);
-        assert_ok(ls_tokenizer_encode(t, text, bytes, false, &n, &one));
+        assert_ok(
+            ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_PLAIN, &n, &one));
         for (int k = 2; k <= 5; k++) {
             lsi_threads_set(k);
-            assert_ok(ls_tokenizer_encode(t, text, bytes, false, &m, &more));
+            assert_ok(ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_PLAIN,
+                                          &m, &more));
             assert_int_equal(n, m);
             assert_memory_equal(one, more, (size_t)n * sizeof *one);
             ls_free(more);

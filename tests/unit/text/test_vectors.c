@@ -65,10 +65,16 @@ static void free_vector(vector *v)
     free(v->plain);
 }
 
+static ls_tokenizer_flags flags_of(bool special)
+{
+    return special ? LS_TOKENIZER_SPECIAL : LS_TOKENIZER_PLAIN;
+}
+
 static void check_encode(const ls_tokenizer *t, const vector *v)
 {
     int64_t *ids = NULL, n = -1;
-    assert_ok(ls_tokenizer_encode(t, v->text, v->bytes, v->special, &n, &ids));
+    assert_ok(ls_tokenizer_encode(t, v->text, v->bytes, flags_of(v->special),
+                                  &n, &ids));
     assert_int_equal(n, v->n);
     if (n > 0)
         assert_memory_equal(ids, v->ids, (size_t)n * sizeof *ids);
@@ -80,7 +86,8 @@ static void check_decode(const ls_tokenizer *t, const vector *v, bool special)
     char *text = NULL;
     size_t bytes;
     const char *expected = special ? v->decoded : v->plain;
-    assert_ok(ls_tokenizer_decode(t, v->ids, v->n, special, &bytes, &text));
+    assert_ok(
+        ls_tokenizer_decode(t, v->ids, v->n, flags_of(special), &bytes, &text));
     assert_int_equal(bytes, special ? v->decoded_bytes : v->plain_bytes);
     assert_int_equal(text[bytes], '\0');
     if (bytes > 0)
@@ -94,7 +101,7 @@ static void check_stream(const ls_tokenizer *t, const vector *v)
     ls_decoder *d = NULL;
     const char *part;
     size_t at = 0, bytes;
-    assert_ok(ls_decoder_new(&d, t, true));
+    assert_ok(ls_decoder_new(&d, t, LS_TOKENIZER_SPECIAL));
     for (int64_t i = 0; i <= v->n; i++) {
         if (i < v->n)
             assert_ok(ls_decoder_push(d, v->ids[i], &part, &bytes));
