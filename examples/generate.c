@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     ls_transformer_cache_free(&cache);
     ls_tape_free(&tape);
     ls_decoder_free(&decoder);
-    ls_tokenizer_free(&tokenizer);
+    ls_tokenizer_close(&tokenizer);
     ls_free(ids);
     ls_transformer_free(&model);
     ls_params_free(&params);

@@ -30,7 +30,7 @@ typedef struct ls_tokenizer ls_tokenizer;
 LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
 
 /* Frees it and sets *tokenizer to NULL. Accepts NULLs. */
-LS_API void ls_tokenizer_free(ls_tokenizer **tokenizer);
+LS_API void ls_tokenizer_close(ls_tokenizer **tokenizer);
 
 /*
  * Writes it as tokenizer.json, which `tokenizers` and ls_tokenizer_open read.

@@ -85,6 +85,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!fuzz_ok(ls_tokenizer_open(&t, write_files(&in, two))))
         return 0;
     use(t, &in);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
     return 0;
 }

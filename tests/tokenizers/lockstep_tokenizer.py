@@ -80,7 +80,7 @@ def train(path, size, llama3):
             lambda: lib.ls_tokenizer_save(tokenizer, out)):
         if status() != 0:
             raise ValueError(lib.ls_last_error().decode())
-    lib.ls_tokenizer_free(ctypes.byref(tokenizer))
+    lib.ls_tokenizer_close(ctypes.byref(tokenizer))
     lib.ls_group_close(ctypes.byref(group))
     with open(out, encoding="utf-8") as file:
         return file.read()

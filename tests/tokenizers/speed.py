@@ -51,7 +51,7 @@ def main():
     def encode():
         ours.check(ours.lib.ls_tokenizer_encode(
             ours.handle, data, ctypes.c_size_t(len(data)),
-            ctypes.c_bool(False), ctypes.byref(n), ctypes.byref(ids)))
+            ctypes.c_int(0), ctypes.byref(n), ctypes.byref(ids)))
         ours.lib.ls_free(ids)
 
     # Neither makes Python objects of the tokens; `tokenizers` does.

@@ -84,7 +84,7 @@ static ls_status make(struct ls_tokenizer **out, const char *path,
         t->end = end_by_name(t);
         *out = t;
     } else {
-        ls_tokenizer_free(&t);
+        ls_tokenizer_close(&t);
     }
     return status;
 }
@@ -302,7 +302,7 @@ ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
     return LS_OK;
 }
 
-void ls_tokenizer_free(ls_tokenizer **tokenizer)
+void ls_tokenizer_close(ls_tokenizer **tokenizer)
 {
     if (tokenizer == NULL || *tokenizer == NULL)
         return;

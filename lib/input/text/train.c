@@ -203,7 +203,7 @@ static ls_status train(learning *l, ls_group *group, const char *const *paths,
     if (status == LS_OK)
         status = lsi_word_counts_of(&words, group, first, &corpus);
     lsi_corpus_close(&corpus);
-    ls_tokenizer_free(&first);
+    ls_tokenizer_close(&first);
     if (status == LS_OK)
         status = lsi_share_outcome(group, finish(l, &words, out), &agreed);
     lsi_word_counts_free(&words);
@@ -233,6 +233,6 @@ ls_status ls_tokenizer_new_trained(ls_tokenizer **out, ls_group *group,
     if (status == LS_OK)
         *out = made;
     else
-        ls_tokenizer_free(&made);
+        ls_tokenizer_close(&made);
     return status;
 }

@@ -239,7 +239,7 @@ static ls_status open_kept(const lsi_safetensors_file *file, const char *json,
                                  end != NULL ? strtoll(end, NULL, 10) : -1));
     if (said != NULL && strcmp(said, lsi_lm_digest_of(*out).text) == 0)
         return LS_OK;
-    ls_tokenizer_free(out);
+    ls_tokenizer_close(out);
     return lsi_fail(LS_ERR_FORMAT,
                     "the tokenizer that '%s' keeps is damaged: its checksum is "
                     "not '%s'; name the one by which the model was trained by "

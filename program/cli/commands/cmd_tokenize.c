@@ -174,7 +174,7 @@ static ls_status encode(const args *a, ls_group *group, const names *files)
         lsi_progress_end(&bar);
     if (status == LS_OK && ls_group_rank(group) == 0)
         tell(a, files, &result, seconds_since(begun));
-    ls_tokenizer_free(&tokenizer);
+    ls_tokenizer_close(&tokenizer);
     return status;
 }
 
@@ -218,7 +218,7 @@ static ls_status train(const args *a, ls_group *group, const names *files)
             ls_group_rank(group) == 0 ? save(a, tokenizer, seconds_since(begun))
                                       : LS_OK,
             &agreed);
-    ls_tokenizer_free(&tokenizer);
+    ls_tokenizer_close(&tokenizer);
     return status;
 }
 

@@ -250,7 +250,7 @@ static int train(session *s, lsi_lm_options *job)
     if (status == LS_OK)
         status = lsi_lm_log_summary(&s->log);
     lsi_lm_log_close(&s->log);
-    ls_tokenizer_free(&s->tokenizer);
+    ls_tokenizer_close(&s->tokenizer);
     return lsi_cli_train_exit(status, agreed && !s->log.tells);
 }
 

@@ -86,5 +86,5 @@ ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
 void lsi_cli_lm_close(lsi_lm_model *m)
 {
     lsi_lm_free(&m->lm);
-    ls_tokenizer_free(&m->tokenizer);
+    ls_tokenizer_close(&m->tokenizer);
 }

@@ -32,7 +32,7 @@ static void nulls_of_training(const char *path)
             P(group, group), P(paths, paths), 1, &how);
     for (nulls_begin("ls_tokenizer_new_trained", "training"); nulls_next();) {
         nulls_check_taken(ls_tokenizer_new_trained(&t, group, paths, 1, NULL));
-        ls_tokenizer_free(&t);
+        ls_tokenizer_close(&t);
     }
     ls_group_close(&group);
 }
@@ -59,10 +59,11 @@ void nulls_of_tokenizers(void **state)
     REFUSES(ls_tokenizer_encode, "tokenizer text n ids", P(tokenizer, t),
             P(text, "a"), 1, LS_TOKENIZER_PLAIN, P(n, &n), P(ids, &ids));
     REFUSES(ls_tokenizer_decode, "tokenizer ids bytes text", P(tokenizer, t),
-            P(ids, &id), 1, false, P(bytes, &bytes), P(text, &text));
+            P(ids, &id), 1, LS_TOKENIZER_PLAIN, P(bytes, &bytes),
+            P(text, &text));
     nulls_of_decoders(t);
     nulls_of_training(path);
     unlink(path);
-    ls_tokenizer_free(&none);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&none);
+    ls_tokenizer_close(&t);
 }

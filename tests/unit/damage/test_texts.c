@@ -53,7 +53,7 @@ static ls_status read_tokenizer(const char *path, damage_seen *seen)
         return status;
     snprintf(seen->shape, sizeof seen->shape, "%zu tokens", count_tokens(t));
     use(t, seen);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
     return LS_OK;
 }
 

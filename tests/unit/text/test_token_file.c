@@ -102,7 +102,7 @@ static void any_number_of_ranks(void **state)
         free(data);
     }
     free(first);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
 }
 
 /* The last block is wrong, and on another rank than the one that writes. */
@@ -123,7 +123,7 @@ static void nothing_where_it_fails(void **state)
         assert_int_equal(c.status, LS_ERR_FORMAT);
         assert_int_not_equal(access(out_path, F_OK), 0);
     }
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
 }
 
 static void count_calls(void *context, size_t done, size_t all)
@@ -167,7 +167,7 @@ static void stops_at_the_limit(void **state)
     c.job.most--;
     run_threads(1, write_file, &c);
     assert_int_equal(c.status, LS_ERR_FORMAT);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
 }
 
 static int make(void **state)

@@ -132,7 +132,7 @@ static void knows_its_tokens(void **state)
     assert_false(ls_tokenizer_is_special(t, 2));
     assert_false(ls_tokenizer_is_special(t, 99));
     assert_int_equal(ls_tokenizer_end(t), -1);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
     assert_ok(ls_tokenizer_open(&t, TOKENIZERS "/gpt2.json"));
     assert_ok(ls_tokenizer_open(&same, TOKENIZERS "/gpt2/vocab.json"));
     assert_ok(ls_tokenizer_open(&other, TOKENIZERS "/llama3.json"));
@@ -140,8 +140,8 @@ static void knows_its_tokens(void **state)
     assert_int_equal(ls_tokenizer_end(other), 1);
     assert_true(ls_tokenizer_digest(t) == ls_tokenizer_digest(same));
     assert_true(ls_tokenizer_digest(t) != ls_tokenizer_digest(other));
-    ls_tokenizer_free(&other);
-    ls_tokenizer_free(&same);
+    ls_tokenizer_close(&other);
+    ls_tokenizer_close(&same);
     char made[sizeof path + 8], name[sizeof made + 8];
     snprintf(made, sizeof made, "%s.d", path);
     snprintf(name, sizeof name, "%s/t.json", made);
@@ -149,8 +149,8 @@ static void knows_its_tokens(void **state)
     assert_ok(ls_tokenizer_open(&same, name));
     assert_true(unlink(name) == 0 && rmdir(made) == 0);
     assert_true(ls_tokenizer_digest(t) == ls_tokenizer_digest(same));
-    ls_tokenizer_free(&same);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&same);
+    ls_tokenizer_close(&t);
 }
 
 static void refuses_what_is_no_text(void **state)
@@ -173,7 +173,7 @@ static void refuses_what_is_no_text(void **state)
     assert_error(ls_tokenizer_decode(t, &(int64_t){-1}, 1, LS_TOKENIZER_SPECIAL,
                                      &bytes, &text),
                  LS_ERR_ARGUMENT, "no token -1");
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
 }
 
 /* Characters and marks that are one in the normal form; quickly, and not. */
@@ -202,7 +202,7 @@ static void brings_text_into_normal_form(void **state)
     assert_int_equal(ids[0], 4);
     assert_int_equal(ids[1], 0);
     ls_free(ids);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
 }
 
 /* ---- long texts ---------------------------------------------------------- */
@@ -255,7 +255,7 @@ static void any_number_of_threads(void **state)
             ls_free(more);
         }
         ls_free(one);
-        ls_tokenizer_free(&t);
+        ls_tokenizer_close(&t);
     }
     lsi_threads_set(threads);
     free(text);

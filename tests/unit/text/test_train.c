@@ -156,10 +156,10 @@ static void any_number_of_ranks(void **state)
         for (int r = 0; r < sizes[i]; r++) {
             compare(each[r]);
             assert_true(ls_tokenizer_digest(each[r]) == digest);
-            ls_tokenizer_free(&each[r]);
+            ls_tokenizer_close(&each[r]);
         }
     }
-    ls_tokenizer_free(bytes);
+    ls_tokenizer_close(bytes);
 }
 
 /* Equal counts: the smaller left token wins, then the smaller right one. */
@@ -181,7 +181,7 @@ static void ties(void **state)
     assert_int_equal(ls_tokenizer_id(t, "ac"), 257);
     assert_int_equal(ls_tokenizer_id(t, "bc"), 258);
     assert_int_equal(ls_tokenizer_id(t, "bd"), 259);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
     ls_group_close(&group);
     unlink(path);
 }

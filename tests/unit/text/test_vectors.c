@@ -140,7 +140,7 @@ static void check_file(const char *path, const char *name)
     }
     fclose(file);
     assert_true(checked > 100);
-    ls_tokenizer_free(&t);
+    ls_tokenizer_close(&t);
 }
 
 static void gpt2(void **state)
