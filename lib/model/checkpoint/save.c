@@ -476,7 +476,7 @@ ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
 {
     LS_NEED(group, folder, parts);
     ls_checkpoint_parts own;
-    LS_TRY(LSI_STRUCT_READ(&own, parts, ls_checkpoint_parts, values));
+    LS_TRY(LSI_STRUCT_READ(&own, parts, ls_checkpoint_parts, metadata));
     parts = &own;
     LS_NEED(parts->params);
     if (folder[0] == '\0')
