@@ -134,6 +134,13 @@ typedef struct ls_image_options {
     uint64_t seed;       /* of these, and of which tenth is held out */
 } ls_image_options;
 
+/* Images as they are. */
+#define LS_IMAGE_OPTIONS_INIT                                                  \
+    {                                                                          \
+        sizeof(ls_image_options), 0, 0, {0, 0, 0}, {0, 0, 0}, false, 0, false, \
+            0                                                                  \
+    }
+
 /*
  * The images of a path, whatever it is:
  *
@@ -178,6 +185,12 @@ typedef struct ls_array_options {
     bool skip_checksums;
 } ls_array_options;
 
+/* Checksums are compared. */
+#define LS_ARRAY_OPTIONS_INIT                                                  \
+    {                                                                          \
+        sizeof(ls_array_options), false                                        \
+    }
+
 /*
  * Arrays of any type and shape: an .npy or .npz file, or a folder of .npy
  * files. Each array is a field, and their first dimension is that of the items;
@@ -200,6 +213,12 @@ typedef struct ls_csv_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_csv_header header;
 } ls_csv_options;
+
+/* LS_CSV_AUTO. */
+#define LS_CSV_OPTIONS_INIT                                                    \
+    {                                                                          \
+        sizeof(ls_csv_options), LS_CSV_AUTO                                    \
+    }
 
 /*
  * A table of numbers in text: rows are lines, columns are between commas,

@@ -17,10 +17,10 @@
  *
  * examples/mlp.c puts them together in a hundred lines.
  *
- * Naming: what ..._new makes, ..._free frees; groups, checkpoints and
- * tokenizers, which are of more than memory, are opened and closed. The object
- * that a function makes or works on is its first argument; other outputs are
- * its last. An array and the number of its items follow each other.
+ * Naming: ..._free frees what ..._new makes, and ..._close closes what
+ * ..._open opens. The object that a function makes or works on is its first
+ * argument; other outputs are its last. An array and the number of its items
+ * follow each other.
  *
  * Options: a pointer to a struct that begins with struct_size; NULL means the
  * defaults. A member of 0 means its default, or 0 where 0 is a setting, such as

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lockstep/lockstep.h"
-
 typedef struct first {
     size_t struct_size;
     int a;
@@ -156,62 +154,6 @@ static void test_filling_one_of_a_wrong_size(void **state)
     assert_int_equal(out.a, 1);
 }
 
-/* ---- every public struct that begins so ---------------------------------- */
-
-static const size_t WRONG = 3;
-
-static void test_public_functions_refuse_a_wrong_size(void **state)
-{
-    (void)state;
-    ls_group *group = NULL, *none = NULL;
-    ls_ddp *ddp = NULL;
-    ls_dataset *set = NULL, *no_set = NULL;
-    ls_loader *loader = NULL;
-    ls_image_net *net = NULL;
-    ls_params *params = NULL;
-    assert_ok(ls_group_open_threads(&group, 1));
-    assert_ok(ls_params_new(&params));
-    assert_ok(ls_params_allocate(params, group, 1));
-    assert_ok(ls_dataset_new_synthetic(&set, 4, 1, LS_SUBSET_TRAIN));
-    assert_error(ls_group_open(&none, "structs", 0, 1,
-                               &(ls_store){.struct_size = WRONG}, 1),
-                 LS_ERR_ARGUMENT, "ls_store.struct_size is 3");
-    assert_error(ls_ddp_new(&ddp, group, params,
-                            &(ls_ddp_options){.struct_size = WRONG}),
-                 LS_ERR_ARGUMENT, "ls_ddp_options.struct_size is 3");
-    assert_error(ls_ddp_new_ranges(&ddp, group, NULL, 0,
-                                   &(ls_ddp_options){.struct_size = WRONG}),
-                 LS_ERR_ARGUMENT, "ls_ddp_options.struct_size is 3");
-    assert_error(
-        ls_dataset_new(&no_set, &(ls_dataset_source){.struct_size = WRONG}),
-        LS_ERR_ARGUMENT, "ls_dataset_source.struct_size is 3");
-    assert_error(
-        ls_dataset_new_images(&no_set, "images", LS_SUBSET_TRAIN,
-                              &(ls_image_options){.struct_size = WRONG}),
-        LS_ERR_ARGUMENT, "ls_image_options.struct_size is 3");
-    assert_error(
-        ls_dataset_new_arrays(&no_set, "arrays",
-                              &(ls_array_options){.struct_size = WRONG}),
-        LS_ERR_ARGUMENT, "ls_array_options.struct_size is 3");
-    assert_error(ls_dataset_new_csv(&no_set, "table", NULL,
-                                    &(ls_csv_options){.struct_size = WRONG}),
-                 LS_ERR_ARGUMENT, "ls_csv_options.struct_size is 3");
-    assert_error(
-        ls_loader_new(&loader, set, &(ls_loader_options){.struct_size = WRONG}),
-        LS_ERR_ARGUMENT, "ls_loader_options.struct_size is 3");
-    assert_error(
-        ls_checkpoint_save(group, "nowhere", 1,
-                           &(ls_checkpoint_parts){.struct_size = WRONG}, 1),
-        LS_ERR_ARGUMENT, "ls_checkpoint_parts.struct_size is 3");
-    assert_error(
-        ls_image_net_new(&net, group,
-                         &(ls_image_net_options){.struct_size = WRONG}),
-        LS_ERR_ARGUMENT, "ls_image_net_options.struct_size is 3");
-    ls_dataset_free(&set);
-    ls_params_free(&params);
-    ls_group_close(&group);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,7 +166,6 @@ int main(void)
         cmocka_unit_test(test_filling_one_of_no_size),
         cmocka_unit_test(test_filling_a_newer_one),
         cmocka_unit_test(test_filling_one_of_a_wrong_size),
-        cmocka_unit_test(test_public_functions_refuse_a_wrong_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
