@@ -177,10 +177,14 @@ static ls_status read_dtype(const lsi_option *row, const char *shown,
     return LS_OK;
 }
 
+bool lsi_option_attaches(const lsi_option *row)
+{
+    return row->type == LSI_OPTION_MODE || row->type == LSI_OPTION_OUTPUT;
+}
+
 bool lsi_option_stands_alone(const lsi_option *row)
 {
-    return row->type == LSI_OPTION_BOOL || row->type == LSI_OPTION_MODE ||
-           row->type == LSI_OPTION_OUTPUT;
+    return row->type == LSI_OPTION_BOOL || lsi_option_attaches(row);
 }
 
 /* There is room: scan_flags has counted. */

@@ -99,6 +99,10 @@ typedef struct lsi_option_set {
 ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
                             void *out, int *rest, bool *help);
 
+/* Whether a flag's value, which may be left out, follows a "=": MODE, OUTPUT.
+ */
+bool lsi_option_attaches(const lsi_option *row);
+
 /* Whether the next word is never a flag's value: BOOL, MODE and OUTPUT. */
 bool lsi_option_stands_alone(const lsi_option *row);
 

@@ -14,7 +14,7 @@ static void print_left(FILE *stream, const lsi_option *row)
                    ? snprintf(left, sizeof(left), "  -%c, --%s", row->letter,
                               row->name)
                    : snprintf(left, sizeof(left), "      --%s", row->name);
-    if (row->type == LSI_OPTION_MODE || row->type == LSI_OPTION_OUTPUT)
+    if (lsi_option_attaches(row))
         used += snprintf(left + used, sizeof(left) - (size_t)used, "[=%s]",
                          row->value);
     else if (row->type != LSI_OPTION_BOOL && row->value != NULL)

@@ -134,23 +134,17 @@ void lsi_completion_bash(FILE *stream, const lsi_command *root)
         stream);
 }
 
-/* Whether a value stands after a '=', or nowhere. */
-static bool takes_attached(const lsi_option *row)
-{
-    return lsi_option_stands_alone(row) && row->type != LSI_OPTION_BOOL;
-}
-
 /* ---- zsh -------------------------------------------------------------- */
 
 static void zsh_option(FILE *stream, const lsi_option *row)
 {
     fprintf(stream, " \\\n            '%s--%s%s%s[",
             row->type == LSI_OPTION_TEXTS ? "*" : "", negation(row), row->name,
-            takes_attached(row) ? "=-" : "");
+            lsi_option_attaches(row) ? "=-" : "");
     print_quoted(stream, row->help, "[]:\\");
     fputs("]", stream);
     if (row->type != LSI_OPTION_BOOL) {
-        fputs(takes_attached(row) ? "::" : ":", stream);
+        fputs(lsi_option_attaches(row) ? "::" : ":", stream);
         print_quoted(stream, row->value != NULL ? row->value : "value",
                      "[]:\\");
         fputs(":", stream);

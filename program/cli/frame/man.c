@@ -43,7 +43,7 @@ static void print_option(FILE *page, const lsi_option *row)
     print_text(page, row->name);
     fputs("\\fR", page);
     if (row->type != LSI_OPTION_BOOL && row->value != NULL) {
-        const bool attached = lsi_option_stands_alone(row);
+        const bool attached = lsi_option_attaches(row);
         fputs(attached ? "[=\\fI" : " \\fI", page);
         print_text(page, row->value);
         print_text(page, row->type == LSI_OPTION_TEXTS ? " ..." : "");
