@@ -66,12 +66,12 @@ static bool continues(const word *typed, const char *name)
     return length >= SHORTEST_STEM && strncmp(typed->text, name, length) == 0;
 }
 
-/* Adds a name to those found. */
 typedef struct found {
     const char *names[MOST_NAMES];
     size_t n; /* may be more than there is room for */
 } found;
 
+/* Adds a name to those found. */
 static void add(found *f, const char *name)
 {
     if (f->n < MOST_NAMES)

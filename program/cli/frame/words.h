@@ -16,8 +16,9 @@ const lsi_option_word *lsi_cli_flag_words(size_t *n);
 typedef struct lsi_command_word {
     const char *parent; /* of the command: "", "train" */
     const char *typed;
-    const char *instead; /* behind "lockstep " */
-    bool retired;        /* an older name of the same */
+    const char
+        *instead; /* the command line without its first word, "lockstep" */
+    bool retired; /* an older name of the same */
 } lsi_command_word;
 
 /* The row of that word, or NULL. */
