@@ -5,16 +5,27 @@
  */
 #include "launch/job_name.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 
 enum { LEAST = 4, MOST_LISTED = 6 };
 
-bool lsi_is_all_digits(const char *name)
+static bool is_all_digits(const char *name)
 {
     return *name != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+bool lsi_parse_pid(const char *name, pid_t *out)
+{
+    const long pid = strtol(name, NULL, 10);
+    if (!is_all_digits(name) || name[0] == '0' || pid > INT_MAX)
+        return false;
+    *out = (pid_t)pid;
+    return true;
 }
 
 /* ---- what fits ---------------------------------------------------------- */
@@ -101,7 +112,7 @@ static ls_status refuse_unknown(const lsi_job_found *jobs, size_t n,
     const matches all = match(jobs, n, is_any, w);
     if (n > 0)
         list(&all, running);
-    if (lsi_is_all_digits(w->name))
+    if (is_all_digits(w->name))
         return lsi_fail(LS_ERR_NOT_FOUND,
                         "no job of yours has the id or the PID '%s'; digits "
                         "are a whole id, or the PID of a launcher or a rank. "
@@ -148,7 +159,7 @@ ls_status lsi_choose_job(const lsi_job_found *jobs, size_t n, const char *name,
                          const char *of_rank, lsi_job_found *out)
 {
     const word w = {name, of_rank};
-    const bool number = lsi_is_all_digits(name);
+    const bool number = is_all_digits(name);
     matches found = match(jobs, n, number ? has_id_or_pid : has_id, &w);
     if (found.n == 0 && !number)
         found = match(jobs, n, has_beginning, &w);

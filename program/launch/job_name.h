@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "launch/running_jobs.h"
 #include "lockstep/status.h"
@@ -15,8 +16,9 @@
     "JOB is a whole id of `lockstep jobs`; or at least 4 characters, not all " \
     "digits, that begin exactly one id; or the PID of a launcher or a rank. "
 
-/* Whether a name is digits only, and so a whole id or a PID. */
-bool lsi_is_all_digits(const char *name);
+/* The PID that a name spells: digits only, the first not 0. False: not a PID.
+ */
+bool lsi_parse_pid(const char *name, pid_t *out);
 
 /*
  * The one of these jobs that a name means. `of_rank` is the LOCKSTEP_JOB of the

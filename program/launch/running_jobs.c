@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,9 +235,8 @@ ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
 /* Whether the name is the PID of a rank; *out as that rank. */
 static bool is_rank(const char *name, lsi_job_found *out)
 {
-    const long pid = strtol(name, NULL, 10);
-    return lsi_is_all_digits(name) && name[0] != '0' && pid <= INT_MAX &&
-           read_rank((pid_t)pid, out);
+    pid_t pid;
+    return lsi_parse_pid(name, &pid) && read_rank(pid, out);
 }
 
 ls_status lsi_find_job(const char *name, lsi_job_found *out)

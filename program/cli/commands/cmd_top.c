@@ -2,7 +2,6 @@
  * lockstep top: what the ranks of a running job do now.
  */
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,10 +119,10 @@ static ls_status find(view *v, const char *name)
     const ls_status status = lsi_error_keep(&refusal, lsi_find_job(name, &job));
     if (status == LS_OK)
         return add_job(v, &job);
-    const long pid = strtol(name, NULL, 10);
-    return status == LS_ERR_NOT_FOUND && lsi_is_all_digits(name) &&
-                   pid <= INT_MAX && is_alive((pid_t)pid)
-               ? add_process(v, (pid_t)pid, &refusal)
+    pid_t pid;
+    return status == LS_ERR_NOT_FOUND && lsi_parse_pid(name, &pid) &&
+                   is_alive(pid)
+               ? add_process(v, pid, &refusal)
                : status;
 }
 

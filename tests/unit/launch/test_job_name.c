@@ -34,6 +34,25 @@ static const char *of_rank(const char *name)
     return NULL;
 }
 
+static void names_that_are_pids(void **state)
+{
+    static const struct {
+        const char *name;
+        pid_t pid; /* 0: not a PID */
+    } all[] = {
+        {"1", 1},          {"31", 31},   {"2147483647", 2147483647},
+        {"2147483648", 0}, {"0", 0},     {"031", 0},
+        {"", 0},           {"31x", 0},   {"-31", 0},
+        {" 31", 0},        {"night", 0}, {"99999999999999999999", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        pid_t pid = 0;
+        assert_int_equal(lsi_parse_pid(all[i].name, &pid), all[i].pid != 0);
+        assert_int_equal(pid, all[i].pid);
+    }
+}
+
 static void names_of_one_job(void **state)
 {
     static const struct {
@@ -132,6 +151,7 @@ static void without_jobs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_that_are_pids),
         cmocka_unit_test(names_of_one_job),
         cmocka_unit_test(names_of_no_job),
         cmocka_unit_test(names_of_several_jobs),
