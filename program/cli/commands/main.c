@@ -6,29 +6,8 @@
 #include <unistd.h>
 
 #include "base/program.h"
-#include "cli/bench/bench.h"
 #include "cli/frame/command.h"
 #include "observe/crash.h"
-
-#define X(id)     extern const lsi_command lsi_command_##id;
-#define BENCH(id) extern const lsi_bench lsi_bench_##id;
-#include "cli/commands/commands.def"
-#undef X
-#undef BENCH
-
-static const lsi_command *const commands[] = {
-#define X(id)     &lsi_command_##id,
-#define BENCH(id) &lsi_bench_##id.command,
-#include "cli/commands/commands.def"
-#undef X
-#undef BENCH
-};
-
-const lsi_command lsi_command_root = {
-    .name = "",
-    .summary = "Data-parallel training on the processors of this machine",
-    LSI_COMMAND_CHILDREN(commands),
-};
 
 /* So that no file we open becomes a standard stream of somebody. */
 static void open_standard_streams(void)

@@ -3,27 +3,9 @@
  */
 #include "base/error.h"
 #include "base/options.h"
-#include "cli/bench/bench.h"
 #include "cli/frame/command.h"
 #include "cli/frame/words.h"
 #include "testing.h"
-
-#define X(id)     extern const lsi_command lsi_command_##id;
-#define BENCH(id) extern const lsi_bench lsi_bench_##id;
-#include "cli/commands/commands.def"
-#undef X
-#undef BENCH
-
-static const lsi_command *const commands[] = {
-#define X(id)     &lsi_command_##id,
-#define BENCH(id) &lsi_bench_##id.command,
-#include "cli/commands/commands.def"
-#undef X
-#undef BENCH
-};
-
-const lsi_command lsi_command_root = {.name = "",
-                                      LSI_COMMAND_CHILDREN(commands)};
 
 enum { MAX_WORDS = 12 };
 
@@ -294,9 +276,10 @@ static void flags_are_not_called_as_commands(void **state)
     static use all[MOST_FLAGS];
     const size_t n = collect(&lsi_command_root, all, 0);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < TEST_COUNT(commands); k++)
-            if (strcmp(all[i].row->name, commands[k]->name) == 0 &&
-                !is_one_of(commands[k]->name, same, TEST_COUNT(same)))
+        for (size_t k = 0; k < lsi_command_root.n_children; k++)
+            if (strcmp(all[i].row->name, lsi_command_root.children[k]->name) ==
+                    0 &&
+                !is_one_of(all[i].row->name, same, TEST_COUNT(same)))
                 fail_msg("--%s of %s is a command", all[i].row->name,
                          all[i].command->name);
 }
