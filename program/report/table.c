@@ -1,10 +1,7 @@
 /*
- * Tables: recorded row by row, and written for people (Markdown), spreadsheets
- * (CSV) and programs (JSON with its origin).
+ * Tables: recorded row by row, and written for spreadsheets (CSV) and programs
+ * (JSON with its origin).
  */
-#include "report/table.h"
-
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,17 +10,7 @@
 #include "base/memory.h"
 #include "report/machine.h"
 #include "report/result.h"
-
-enum { CELL_BYTES = 512 };
-
-struct lsi_table {
-    const lsi_column *columns;
-    size_t n_columns;
-    json_t *rows; /* an array of flat objects, keyed by column name */
-    bool wide;
-    bool few_runs; /* so that a p99 is a maximum */
-    ls_status status;
-};
+#include "report/table_private.h"
 
 /* ---- recording -------------------------------------------------------- */
 
@@ -194,179 +181,16 @@ void lsi_table_load(lsi_table *table, const char *text, size_t bytes)
 
 /* ---- writing ---------------------------------------------------------- */
 
-/* The value of a column in a row, or NULL where it is empty. */
-static const json_t *cell_of(const lsi_table *table, size_t row, size_t column)
+const json_t *lsi_table_cell(const lsi_table *table, size_t row, size_t column)
 {
     const json_t *value = json_object_get(json_array_get(table->rows, row),
                                           table->columns[column].name);
     return json_is_null(value) ? NULL : value;
 }
 
-static ls_status fail_stream(void)
+ls_status lsi_table_fail_stream(void)
 {
     return lsi_fail_errno(LS_ERR_IO, "cannot write the table");
-}
-
-/* ---- Markdown --------------------------------------------------------- */
-
-static bool is_hidden(const lsi_table *table, const lsi_column *column)
-{
-    return (column->title != NULL && column->title[0] == '\0') ||
-           (column->wide && !table->wide);
-}
-
-static bool is_number(const lsi_column *column)
-{
-    return column->type == LSI_COLUMN_INT || column->type == LSI_COLUMN_REAL;
-}
-
-/* A bar would end the cell. */
-static void copy_escaped(char out[CELL_BYTES], const char *text)
-{
-    size_t used = 0;
-    for (; *text != '\0' && used + 3 < CELL_BYTES; text++) {
-        if (*text == '|')
-            out[used++] = '\\';
-        out[used++] = *text == '\n' ? ' ' : *text;
-    }
-    out[used] = '\0';
-}
-
-static void format_cell(const lsi_column *column, const json_t *value,
-                        char out[CELL_BYTES])
-{
-    out[0] = '\0';
-    if (json_is_string(value))
-        copy_escaped(out, json_string_value(value));
-    else if (json_is_integer(value))
-        snprintf(out, CELL_BYTES, "%" JSON_INTEGER_FORMAT,
-                 json_integer_value(value));
-    else if (json_is_real(value))
-        snprintf(out, CELL_BYTES, "%.*f", column->decimals,
-                 json_real_value(value));
-    else if (json_is_boolean(value))
-        snprintf(out, CELL_BYTES, "%s", json_is_true(value) ? "yes" : "no");
-}
-
-static bool is_p99(const lsi_column *column)
-{
-    const char *const dot = strrchr(column->name, '.');
-    return dot != NULL && strcmp(dot, ".p99") == 0;
-}
-
-static void format_title(const lsi_table *table, const lsi_column *column,
-                         char out[CELL_BYTES])
-{
-    const char *title = column->title ? column->title : column->name;
-    if (table->few_runs && is_p99(column))
-        title = "max";
-    if (column->unit != NULL)
-        snprintf(out, CELL_BYTES, "%s (%s)", title, column->unit);
-    else
-        snprintf(out, CELL_BYTES, "%s", title);
-}
-
-/* As its title and what the column says. */
-static int least_width(const lsi_table *table, size_t column)
-{
-    enum { LEAST = 3 }; /* a rule has at least three dashes */
-    char title[CELL_BYTES];
-    format_title(table, &table->columns[column], title);
-    const int width = (int)strlen(title) > LEAST ? (int)strlen(title) : LEAST;
-    const int wished = table->columns[column].width;
-    return wished > width ? wished : width;
-}
-
-/* As the widest thing in it. */
-static int full_width(const lsi_table *table, size_t column)
-{
-    char cell[CELL_BYTES];
-    int width = least_width(table, column);
-    for (size_t row = 0; row < lsi_table_row_count(table); row++) {
-        format_cell(&table->columns[column], cell_of(table, row, column), cell);
-        if ((int)strlen(cell) > width)
-            width = (int)strlen(cell);
-    }
-    return width;
-}
-
-static void print_cell(FILE *stream, const lsi_column *column, int width,
-                       const char *cell)
-{
-    if (is_number(column))
-        fprintf(stream, " %*s |", width, cell);
-    else
-        fprintf(stream, " %-*s |", width, cell);
-}
-
-static void print_rule(FILE *stream, const lsi_column *column, int width)
-{
-    fputc(' ', stream);
-    for (int i = 0; i < width - (is_number(column) ? 1 : 0); i++)
-        fputc('-', stream);
-    fputs(is_number(column) ? ": |" : " |", stream);
-}
-
-/* How wide a column is to be. */
-typedef int (*width_fn)(const lsi_table *table, size_t column);
-
-/* Lines 0 and 1 are the titles and the rule, then come the rows. */
-enum { TITLES = 2 };
-
-static void print_line(const lsi_table *table, FILE *stream, const int *widths,
-                       size_t line)
-{
-    char cell[CELL_BYTES];
-    fputc('|', stream);
-    for (size_t i = 0; i < table->n_columns; i++) {
-        const lsi_column *column = &table->columns[i];
-        if (is_hidden(table, column))
-            continue;
-        if (line == 1) {
-            print_rule(stream, column, widths[i]);
-            continue;
-        }
-        if (line == 0)
-            format_title(table, column, cell);
-        else
-            format_cell(column, cell_of(table, line - TITLES, i), cell);
-        print_cell(stream, column, widths[i], cell);
-    }
-    fputc('\n', stream);
-}
-
-static ls_status print_lines(const lsi_table *table, FILE *stream,
-                             width_fn width, size_t first, size_t end)
-{
-    LS_TRY(table->status);
-    void *block;
-    LS_TRY(lsi_alloc(&block, table->n_columns * sizeof(int), LS_MEMORY_OTHER,
-                     "column widths"));
-    int *widths = block;
-    for (size_t i = 0; i < table->n_columns; i++)
-        widths[i] = width(table, i);
-    for (size_t line = first; line < end; line++)
-        print_line(table, stream, widths, line);
-    lsi_free(block);
-    return fflush(stream) == 0 ? LS_OK : fail_stream();
-}
-
-ls_status lsi_table_markdown(const lsi_table *table, FILE *stream)
-{
-    return print_lines(table, stream, full_width, 0,
-                       TITLES + lsi_table_row_count(table));
-}
-
-ls_status lsi_table_markdown_titles(const lsi_table *table, FILE *stream)
-{
-    return print_lines(table, stream, least_width, 0, TITLES);
-}
-
-ls_status lsi_table_markdown_rows(const lsi_table *table, size_t first,
-                                  FILE *stream)
-{
-    return print_lines(table, stream, least_width, TITLES + first,
-                       TITLES + lsi_table_row_count(table));
 }
 
 /* ---- CSV -------------------------------------------------------------- */
@@ -409,11 +233,11 @@ ls_status lsi_table_csv(const lsi_table *table, FILE *stream)
     for (size_t row = 0; row < lsi_table_row_count(table); row++) {
         for (size_t i = 0; i < table->n_columns; i++) {
             fputs(i == 0 ? "" : ",", stream);
-            print_value(stream, cell_of(table, row, i));
+            print_value(stream, lsi_table_cell(table, row, i));
         }
         fputc('\n', stream);
     }
-    return fflush(stream) == 0 ? LS_OK : fail_stream();
+    return fflush(stream) == 0 ? LS_OK : lsi_table_fail_stream();
 }
 
 /* ---- JSON ------------------------------------------------------------- */
@@ -444,7 +268,7 @@ static json_t *nested(const lsi_table *table, size_t row)
     for (size_t i = 0; i < table->n_columns; i++) {
         const char *name;
         json_t *parent = parent_of(object, table->columns[i].name, &name);
-        const json_t *value = cell_of(table, row, i);
+        const json_t *value = lsi_table_cell(table, row, i);
         json_t *copy = value ? json_deep_copy(value) : json_null();
         if (parent == NULL || json_object_set_new(parent, name, copy) != 0) {
             json_decref(object);

@@ -9,7 +9,7 @@
  *     lsi_table_row(table);
  *     lsi_table_int(table, "ranks", 4);
  *     lsi_table_real(table, "time_us.min", 12.5);
- *     lsi_table_markdown(table, stdout);
+ *     lsi_table_print(table, stdout);
  *
  * Errors stick to the table: what records returns nothing, what prints returns
  * the first error.
@@ -98,15 +98,15 @@ void lsi_table_show_wide(lsi_table *table);
 void lsi_table_set_runs(lsi_table *table, int64_t runs);
 
 /* Aligned columns, numbers to the right. */
-ls_status lsi_table_markdown(const lsi_table *table, FILE *stream);
+ls_status lsi_table_print(const lsi_table *table, FILE *stream);
 
 /*
  * The same piece by piece, before all rows are there: the titles, and the rows
  * from `first` on. Columns are as wide as their titles and what they say.
  */
-ls_status lsi_table_markdown_titles(const lsi_table *table, FILE *stream);
-ls_status lsi_table_markdown_rows(const lsi_table *table, size_t first,
-                                  FILE *stream);
+ls_status lsi_table_print_titles(const lsi_table *table, FILE *stream);
+ls_status lsi_table_print_rows(const lsi_table *table, size_t first,
+                               FILE *stream);
 
 /* A line of names, then a line a row; quoted where needed (RFC 4180). */
 ls_status lsi_table_csv(const lsi_table *table, FILE *stream);

@@ -76,7 +76,7 @@ static ls_status report(const lsi_invocation *call,
     const lsi_bench *const bench = bench_of(call);
     LS_TRY(lsi_table_status(table));
     if (shows_table(flags) && bench->at_end)
-        LS_TRY(lsi_table_markdown(table, stdout));
+        LS_TRY(lsi_table_print(table, stdout));
     if (shows_table(flags) && bench->foot != NULL) {
         bench->foot(table, stdout);
         fflush(stdout);
@@ -125,8 +125,8 @@ static ls_status show(const lsi_bench *bench, lsi_bench_common *common)
         !shows_table(common))
         return LS_OK;
     if (common->shown == 0 && (rows == NULL || strchr(rows, ' ') != NULL))
-        LS_TRY(lsi_table_markdown_titles(common->table, stdout));
-    LS_TRY(lsi_table_markdown_rows(common->table, common->shown, stdout));
+        LS_TRY(lsi_table_print_titles(common->table, stdout));
+    LS_TRY(lsi_table_print_rows(common->table, common->shown, stdout));
     common->shown = lsi_table_row_count(common->table);
     return LS_OK;
 }

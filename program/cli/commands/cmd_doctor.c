@@ -220,7 +220,7 @@ static ls_status print(const lsi_diagnosis *d)
     LS_TRY(lsi_table_new(&table, rank_columns + hidden, RANK_COLUMNS - hidden));
     for (int r = 0; r < d->size; r++)
         add_rank(table, d, r);
-    const ls_status status = lsi_table_markdown(table, stdout);
+    const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     return status;
 }

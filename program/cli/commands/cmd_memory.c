@@ -221,7 +221,7 @@ static ls_status show(const work *w, size_t first)
 {
     if (lsi_result_is_stdout(w->a.json))
         return LS_OK;
-    LS_TRY(lsi_table_markdown_rows(w->table, first, stdout));
+    LS_TRY(lsi_table_print_rows(w->table, first, stdout));
     fflush(stdout);
     return LS_OK;
 }
@@ -276,7 +276,7 @@ static ls_status run_models(work *w)
     for (int i = 0; i < w->types.n; i++)
         lsi_cli_dtype_note(w->types.values[i]);
     if (!lsi_result_is_stdout(w->a.json))
-        LS_TRY(lsi_table_markdown_titles(w->table, stdout));
+        LS_TRY(lsi_table_print_titles(w->table, stdout));
     for (size_t i = 0; i < n; i++)
         LS_TRY(run_number(w, i));
     return LS_OK;
@@ -371,7 +371,7 @@ static ls_status read_path(work *w, const char *path)
     }
     if (w->only || lsi_result_is_stdout(w->a.json))
         return LS_OK;
-    return lsi_table_markdown(w->table, stdout);
+    return lsi_table_print(w->table, stdout);
 }
 
 /* ---- the command --------------------------------------------------------- */

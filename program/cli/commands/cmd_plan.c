@@ -197,7 +197,7 @@ static ls_status print_sharding(const lsi_state_plan *plan, const char *model)
     printf("%s: %" PRId64 " parameters, f32, AdamW, %d rank%s; bytes of a "
            "rank, without activations\n\n",
            model, plan->parameters, plan->ranks, plan->ranks == 1 ? "" : "s");
-    const ls_status status = lsi_table_markdown(table, stdout);
+    const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     LS_TRY(status);
     printf("\nNumbers that travel in a step, of each rank, in units of the "

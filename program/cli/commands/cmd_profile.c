@@ -240,7 +240,7 @@ static ls_status print(const args *a, const findings *f)
     ls_status status =
         make_table(p, (size_t)a->top, &f->rates.found.peaks, &table);
     if (status == LS_OK)
-        status = lsi_table_markdown(table, stdout);
+        status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     for (int i = 0; i < LSI_PROFILE_ANSWERS && status == LS_OK; i++)
         printf("\n%s: %s\n", f->answers[i].title, f->answers[i].text);

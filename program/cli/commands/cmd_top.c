@@ -333,7 +333,7 @@ static ls_status print_table(const view *v, const lsi_table *table)
 {
     if (lsi_terminal_redraws(stdout))
         fputs("\033[H\033[J", stdout);
-    LS_TRY(lsi_table_markdown(table, stdout));
+    LS_TRY(lsi_table_print(table, stdout));
     if (v->judged)
         printf("\nStep %" PRIu64 ": rank %d was the slowest, because of %s: "
                "%.1f ms longer than the other ranks\n",

@@ -237,7 +237,7 @@ static ls_status print_places(const view *v)
     else
         fill_plan(table, v);
     print_heading(v);
-    const ls_status status = lsi_table_markdown(table, stdout);
+    const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     return status;
 }

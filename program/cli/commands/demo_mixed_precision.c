@@ -81,7 +81,7 @@ static ls_status print_sums(void)
     LS_TRY(LSI_TABLE_NEW(&table, columns));
     add_sums(table);
     printf("0.01 added %d times\n\n", ADDITIONS);
-    const ls_status status = lsi_table_markdown(table, stdout);
+    const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     return status;
 }
@@ -179,7 +179,7 @@ static ls_status print_types(const toy *t, ls_dtype dtype)
     LS_TRY(LSI_TABLE_NEW(&table, columns));
     add_types(table, t);
     printf("\nA model whose products are %s\n\n", ls_dtype_name(dtype));
-    const ls_status status = lsi_table_markdown(table, stdout);
+    const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     return status;
 }

@@ -125,7 +125,7 @@ static ls_status fill(const lsi_lm_log *log, lsi_table *table)
         lsi_table_real(table, "tokens_per_second",
                        tokens_per_second(log, log->seconds, timed));
     lsi_table_real(table, "peak_megabytes", (double)memory.peak_bytes / 1e6);
-    return lsi_table_markdown(table, stdout);
+    return lsi_table_print(table, stdout);
 }
 
 /* What was trained, as it was configured, on stderr. */

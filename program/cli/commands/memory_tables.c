@@ -19,7 +19,7 @@ static const double mib = 1024.0 * 1024.0;
 static ls_status print_table(const lsi_table *table)
 {
     return lsi_table_row_count(table) == 0 ? lsi_table_status(table)
-                                           : lsi_table_markdown(table, stdout);
+                                           : lsi_table_print(table, stdout);
 }
 
 /* ---- rows by layer or operation ------------------------------------------ */

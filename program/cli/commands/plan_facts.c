@@ -45,7 +45,7 @@ ls_status lsi_plan_print_facts(const lsi_facts *facts)
         lsi_table_text(table, "unit", fact->unit);
         lsi_table_text(table, "formula", fact->formula);
     }
-    const ls_status status = lsi_table_markdown(table, stdout);
+    const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     return status;
 }

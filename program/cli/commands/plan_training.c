@@ -344,7 +344,7 @@ static ls_status print_sweep(const lsi_plan_flags *f, const sweep *s)
         print_rates(&s->measured.rates);
         putchar('\n');
     }
-    return lsi_table_markdown(s->table, stdout);
+    return lsi_table_print(s->table, stdout);
 }
 
 static ls_status plan_sweep(const lsi_invocation *call, const lsi_plan_flags *f,
@@ -449,7 +449,7 @@ static ls_status add_size(lsi_plan_flags f, const char *name, lsi_table *table,
 static ls_status print_sizes(const lsi_plan_flags *f, const lsi_table *table)
 {
     const double memory = memory_of(f);
-    LS_TRY(lsi_table_markdown(table, stdout));
+    LS_TRY(lsi_table_print(table, stdout));
     if (memory >= 0)
         printf("\nFits: within %.1f GB for all ranks of a node, %s.\n",
                memory / 1e9,

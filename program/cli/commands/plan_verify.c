@@ -79,8 +79,8 @@ static ls_status verify_model(lsi_plan_flags f, lsi_table *table, bool prints)
             LS_TRY(add(f, way, &measured, table));
             if (!prints)
                 continue;
-            LS_TRY(lsi_table_markdown_rows(
-                table, lsi_table_row_count(table) - 1, stdout));
+            LS_TRY(lsi_table_print_rows(table, lsi_table_row_count(table) - 1,
+                                        stdout));
             fflush(stdout);
         }
     }
@@ -123,8 +123,7 @@ ls_status lsi_plan_verify(const lsi_invocation *call, const lsi_plan_flags *f)
     const bool prints = !lsi_result_is_stdout(f->json);
     lsi_table *table;
     LS_TRY(LSI_TABLE_NEW(&table, columns));
-    ls_status status =
-        prints ? lsi_table_markdown_titles(table, stdout) : LS_OK;
+    ls_status status = prints ? lsi_table_print_titles(table, stdout) : LS_OK;
     if (status == LS_OK)
         status = verify_all(f, table, prints);
     if (status == LS_OK && prints)

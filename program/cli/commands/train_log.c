@@ -183,7 +183,7 @@ static ls_status fill(const lsi_train_log *log, lsi_table *table)
     lsi_table_real(table, "accuracy", log->done[log->n_done - 1].val_accuracy);
     lsi_table_real(table, "peak_megabytes", peak / megabyte);
     lsi_table_real(table, "epoch_seconds", seconds);
-    return lsi_table_markdown(table, stdout);
+    return lsi_table_print(table, stdout);
 }
 
 /* What was trained, as it was configured, on stderr. */

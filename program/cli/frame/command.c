@@ -44,7 +44,7 @@ ls_status lsi_cli_show_table(const lsi_invocation *call, const lsi_table *table,
                              const char *json)
 {
     if (!lsi_result_is_stdout(json))
-        LS_TRY(lsi_table_markdown(table, stdout));
+        LS_TRY(lsi_table_print(table, stdout));
     return lsi_cli_write_table(call, table, json);
 }
 

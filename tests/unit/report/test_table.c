@@ -60,7 +60,7 @@ static void markdown(void **state)
 {
     (void)state;
     lsi_table *table = filled_table();
-    char *text = text_of(lsi_table_markdown, table);
+    char *text = text_of(lsi_table_print, table);
     assert_string_equal(text,
                         "| op         | ranks | min (us) | in_place |\n"
                         "| ---------- | ----: | -------: | -------- |\n"
@@ -83,12 +83,12 @@ static void markdown_by_pieces(void **state)
     lsi_table *table;
     assert_ok(lsi_table_new(&table, pieces, TEST_COUNT(pieces)));
     lsi_table_set_runs(table, 99);
-    char *text = text_of(lsi_table_markdown_titles, table);
+    char *text = text_of(lsi_table_print_titles, table);
     assert_string_equal(text, "|      n | max |\n| -----: | --: |\n");
     free(text);
     lsi_table_set_runs(table, 100);
     lsi_table_show_wide(table);
-    text = text_of(lsi_table_markdown_titles, table);
+    text = text_of(lsi_table_print_titles, table);
     assert_string_equal(text, "|      n | p99 | more |\n"
                               "| -----: | --: | ---- |\n");
     free(text);
@@ -98,7 +98,7 @@ static void markdown_by_pieces(void **state)
     }
     char last[64] = "";
     FILE *stream = fmemopen(last, sizeof(last), "w");
-    assert_ok(lsi_table_markdown_rows(table, 2, stream));
+    assert_ok(lsi_table_print_rows(table, 2, stream));
     fclose(stream);
     assert_string_equal(last, "|      2 |     |      |\n");
     lsi_table_free(&table);
@@ -136,7 +136,7 @@ static void empty_table(void **state)
 {
     (void)state;
     lsi_table *table = new_table();
-    char *text = text_of(lsi_table_markdown, table);
+    char *text = text_of(lsi_table_print, table);
     assert_string_equal(text, "| op  | ranks | min (us) | in_place |\n"
                               "| --- | ----: | -------: | -------- |\n");
     free(text);
@@ -207,7 +207,7 @@ static void mistakes_stick(void **state)
     lsi_table *table = new_table();
     lsi_table_int(table, "ranks", 1); /* before any row */
     assert_error(lsi_table_status(table), LS_ERR_STATE, "\"ranks\"");
-    assert_int_equal(lsi_table_markdown(table, stdout), LS_ERR_STATE);
+    assert_int_equal(lsi_table_print(table, stdout), LS_ERR_STATE);
     lsi_table_free(&table);
     table = new_table();
     lsi_table_row(table);
