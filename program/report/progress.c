@@ -22,6 +22,13 @@ bool lsi_terminal_redraws(FILE *stream)
            term[0] != '\0' && strcmp(term, "dumb") != 0;
 }
 
+bool lsi_terminal_has_colour(FILE *stream)
+{
+    const char *const refused = getenv("NO_COLOR");
+    return lsi_terminal_redraws(stream) &&
+           (refused == NULL || refused[0] == '\0');
+}
+
 int lsi_terminal_width(FILE *stream)
 {
     struct winsize size;

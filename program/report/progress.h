@@ -17,6 +17,9 @@
  */
 bool lsi_terminal_redraws(FILE *stream);
 
+/* Whether bold and colours are welcome: it redraws, and NO_COLOR is not set. */
+bool lsi_terminal_has_colour(FILE *stream);
+
 /*
  * Columns of the terminal now: as it says itself, else COLUMNS, else 80. It is
  * asked each time, so that a window may change its size meanwhile.

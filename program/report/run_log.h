@@ -29,6 +29,7 @@ typedef struct lsi_run_about {
 /* Where it is told; a path may be NULL. */
 typedef struct lsi_run_outputs {
     bool quiet; /* no lines on stderr */
+    bool markdown;
     const char *metrics, *tensorboard, *prometheus, *trace, *memory;
     const char *trace_steps; /* FIRST:COUNT, or NULL for all */
 } lsi_run_outputs;

@@ -1,5 +1,6 @@
 /*
- * A table of results: recorded once, then printed as Markdown, CSV or JSON.
+ * A table of results: recorded once, then printed for people, as CSV or as
+ * JSON.
  *
  *     static const lsi_column columns[] = {
  *         LSI_COLUMN(INT, "ranks"),
@@ -35,12 +36,12 @@ typedef enum lsi_column_type {
 typedef struct lsi_column {
     /* In CSV, and in JSON, where "time_us.min" is "min" inside "time_us". */
     const char *name;
-    /* In Markdown: NULL stands for the name, "" hides the column. */
+    /* For people: NULL stands for the name, "" hides the column. */
     const char *title;
     lsi_column_type type;
-    const char *unit; /* shown in Markdown behind the title; or NULL */
-    int decimals;     /* of a REAL in Markdown */
-    bool wide;        /* in Markdown only of a table that shows all columns */
+    const char *unit; /* shown after the title; or NULL */
+    int decimals;     /* of a REAL, for people */
+    bool wide;        /* shown to people by lsi_table_show_wide only */
     /*
      * Room for what is in it, in characters, where rows are printed one by one.
      * What is wider moves the rest of its row.
@@ -88,16 +89,20 @@ bool lsi_table_number(const lsi_table *table, size_t row, const char *column,
 /* The first error of anything above, or LS_OK. */
 ls_status lsi_table_status(const lsi_table *table);
 
-/* From now on Markdown has the wide columns, too. */
+/* People see the wide columns, too. */
 void lsi_table_show_wide(lsi_table *table);
 
 /*
  * How many values a row sums up: a p99 of fewer than a hundred is their maximum
- * and is called so in Markdown.
+ * and is called so, except in CSV and JSON.
  */
 void lsi_table_set_runs(lsi_table *table, int64_t runs);
 
-/* Aligned columns, numbers to the right. */
+/*
+ * Aligned columns, numbers to the right: on a terminal as text that is at most
+ * as wide, with titles in bold (lsi_terminal_has_colour); elsewhere as
+ * Markdown.
+ */
 ls_status lsi_table_print(const lsi_table *table, FILE *stream);
 
 /*
@@ -107,6 +112,9 @@ ls_status lsi_table_print(const lsi_table *table, FILE *stream);
 ls_status lsi_table_print_titles(const lsi_table *table, FILE *stream);
 ls_status lsi_table_print_rows(const lsi_table *table, size_t first,
                                FILE *stream);
+
+/* Of the process: tables are Markdown on terminals, too. */
+void lsi_tables_use_markdown(bool always);
 
 /* A line of names, then a line a row; quoted where needed (RFC 4180). */
 ls_status lsi_table_csv(const lsi_table *table, FILE *stream);

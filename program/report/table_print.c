@@ -1,7 +1,9 @@
 /*
- * Tables for people: what stands in titles and cells.
+ * Tables for people: what stands in titles and cells, and in which form they
+ * are printed.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "report/table_private.h"
 
@@ -64,20 +66,35 @@ void lsi_table_cell_text(const lsi_table *table, size_t row, size_t column,
 
 /* ---- printing ----------------------------------------------------------- */
 
+static bool wants_markdown;
+
+void lsi_tables_use_markdown(bool always)
+{
+    wants_markdown = always;
+}
+
+static ls_status print(const lsi_table *table, lsi_table_piece piece,
+                       FILE *stream)
+{
+    const bool is_text = !wants_markdown && isatty(fileno(stream));
+    return is_text ? lsi_table_aligned(table, piece, stream)
+                   : lsi_table_markdown(table, piece, stream);
+}
+
 ls_status lsi_table_print(const lsi_table *table, FILE *stream)
 {
-    return lsi_table_markdown(
-        table, (lsi_table_piece){.titles = true, .whole = true}, stream);
+    return print(table, (lsi_table_piece){.titles = true, .whole = true},
+                 stream);
 }
 
 ls_status lsi_table_print_titles(const lsi_table *table, FILE *stream)
 {
-    return lsi_table_markdown(
-        table, (lsi_table_piece){.titles = true, .first = LSI_NO_ROWS}, stream);
+    return print(table, (lsi_table_piece){.titles = true, .first = LSI_NO_ROWS},
+                 stream);
 }
 
 ls_status lsi_table_print_rows(const lsi_table *table, size_t first,
                                FILE *stream)
 {
-    return lsi_table_markdown(table, (lsi_table_piece){.first = first}, stream);
+    return print(table, (lsi_table_piece){.first = first}, stream);
 }

@@ -48,4 +48,8 @@ typedef struct lsi_table_piece {
 ls_status lsi_table_markdown(const lsi_table *table, lsi_table_piece piece,
                              FILE *stream);
 
+/* For a terminal: no line is longer than it is wide. */
+ls_status lsi_table_aligned(const lsi_table *table, lsi_table_piece piece,
+                            FILE *stream);
+
 #endif

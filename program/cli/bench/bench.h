@@ -40,7 +40,7 @@ typedef struct lsi_bench_common {
     int64_t threads, warmup, iterations;
     bool deterministic;
     const char *json, *csv, *trace, *trace_steps, *memory;
-    bool wide;
+    bool wide, markdown;
     /* On a rank: */
     ls_group *group;
     lsi_table *table; /* rank 0's is the result, the others' are dropped */
@@ -62,12 +62,11 @@ typedef struct lsi_bench_common {
         ROW(common.memory, STRING, "record-memory", 0, "DIR", NULL,            \
             "write what takes each rank's memory, for `lockstep memory`, in "  \
             "folders as --trace does"),                                        \
-        LSI_JSON_ROW(common.json),                                             \
+        LSI_JSON_ROW(common.json), LSI_MARKDOWN_ROW(common.markdown),          \
         ROW(common.csv, OUTPUT, "csv", 0, "FILE", NULL,                        \
             "write the rows as CSV; without FILE, print them instead of the "  \
             "table"),                                                          \
-        ROW(common.wide, BOOL, "wide", 0, NULL, NULL,                          \
-            "show all columns, in lines of more than 100 characters")
+        ROW(common.wide, BOOL, "wide", 0, NULL, NULL, "show all columns")
 
 /* The rows of the common flags, to be used where ROW is defined. */
 #define LSI_BENCH_ROWS(ranks_, warmup_, iterations_)                           \

@@ -68,7 +68,8 @@ static const lsi_option options[] = {
 
 static const lsi_column columns[] = {
     LSI_COLUMN(TEXT, "strategy", "Strategy", .width = 8),
-    LSI_COLUMN(REAL, "bucket_mb", "Bucket MB", .decimals = 4),
+    LSI_COLUMN(REAL, "bucket_mb", "Bucket", .unit = "MB", .decimals = 3,
+               .width = 7),
     LSI_COLUMN(TEXT, "model", "Model", .wide = true, .width = 8),
     LSI_COLUMN(TEXT, "dtype", "Type"),
     LSI_COLUMN(INT, "ranks", "Ranks"),

@@ -1,6 +1,7 @@
 #include "cli/bench/doubt.h"
 
 #include "base/busy.h"
+#include "report/paragraph.h"
 
 bool lsi_bench_overlap(const lsi_table *table, lsi_bench_time time,
                        size_t rows[2])
@@ -31,15 +32,16 @@ void lsi_bench_doubt(const lsi_table *table, lsi_bench_time time, FILE *stream)
     double others = 0;
     int cpus = 0;
     if (lsi_bench_overlap(table, time, rows))
-        fprintf(stream,
-                "\nRows %zu and %zu are the fastest, and their interquartile "
-                "ranges overlap: this run does not tell which one is faster. "
-                "Repeat with more --iterations.\n",
-                rows[0] + 1, rows[1] + 1);
+        lsi_paragraph(
+            stream,
+            "\nRows %zu and %zu are the fastest, and their interquartile "
+            "ranges overlap: this run does not tell which one is faster. "
+            "Repeat with more --iterations.",
+            rows[0] + 1, rows[1] + 1);
     if (lsi_busy_now(&others, &cpus))
-        fprintf(stream,
-                "\nOther processes use %.1f of the %d CPUs here: times are too "
-                "long, and their order may change. Repeat on an idle "
-                "machine.\n",
-                others, cpus);
+        lsi_paragraph(
+            stream,
+            "\nOther processes use %.1f of the %d CPUs here: times are too "
+            "long, and their order may change. Repeat on an idle machine.",
+            others, cpus);
 }

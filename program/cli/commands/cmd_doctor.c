@@ -19,6 +19,7 @@
 typedef struct args {
     double late;
     const char *json;
+    bool markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -26,6 +27,7 @@ static const lsi_option options[] = {
     ROW(late, REAL, "late", 0, "SECONDS", "1",
         "a rank for which others wait this long is late", .min = 0, .max = 1e9),
     LSI_JSON_ROW(json),
+    LSI_MARKDOWN_ROW(markdown),
 };
 
 static const char text[] =

@@ -21,7 +21,7 @@ typedef struct args {
     lsi_rank_flags ranks;
     const char *model, *data, *split, *dtype, *json;
     int64_t batch_size;
-    bool verify;
+    bool verify, markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -41,6 +41,7 @@ static const lsi_option options[] = {
         "(docs/data.md)"),
     LSI_DTYPE_ROW(dtype),
     LSI_JSON_ROW(json),
+    LSI_MARKDOWN_ROW(markdown),
 };
 
 static const lsi_column columns[] = {

@@ -22,7 +22,7 @@ typedef struct args {
     lsi_lm_model_flags model;
     const char *data, *tokens, *json;
     int64_t context, stride;
-    bool deterministic;
+    bool deterministic, markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -43,6 +43,7 @@ static const lsi_option options[] = {
         "each token more to be predicted from, and take longer",
         .min = 1, .max = 1 << 20),
     LSI_JSON_ROW(json),
+    LSI_MARKDOWN_ROW(markdown),
 };
 
 static const lsi_column columns[] = {

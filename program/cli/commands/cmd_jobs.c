@@ -11,11 +11,13 @@
 
 typedef struct args {
     const char *json;
+    bool markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_JSON_ROW(json),
+    LSI_MARKDOWN_ROW(markdown),
 };
 
 static const lsi_column columns[] = {

@@ -25,7 +25,7 @@ enum { MAX_SIZES = 16, SIZE_BYTES = 16, MAX_MODES = 2 };
 typedef struct args {
     const char *sizes, *contexts, *batches, *dtypes, *modes, *json, *out;
     int64_t steps, budget, threads, top, attempt;
-    bool wide;
+    bool wide, markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -52,10 +52,10 @@ static const lsi_option options[] = {
     ROW(top, INT, "rows", 0, "N", "20", "rows of a table; JSON has all",
         .min = 1, .max = 1e6),
     LSI_JSON_ROW(json),
+    LSI_MARKDOWN_ROW(markdown),
     ROW(out, STRING, "out", 'o', "FILE.svg", NULL,
         "draw memory over time (needs gnuplot); of one case or one rank"),
-    ROW(wide, BOOL, "wide", 0, NULL, NULL,
-        "show all columns, in lines of more than 100 characters"),
+    ROW(wide, BOOL, "wide", 0, NULL, NULL, "show all columns"),
 };
 
 #define MIB(...) LSI_COLUMN(REAL, __VA_ARGS__, .decimals = 1, .width = 6)

@@ -13,6 +13,7 @@
 #include "model/nets/lm.h"
 #include "plan/communication.h"
 #include "plan/sharding.h"
+#include "report/paragraph.h"
 #include "report/result.h"
 #include "report/table.h"
 
@@ -106,6 +107,7 @@ static const lsi_option options[] = {
     COUNT(data_links, "data-links", "axes of links of the first (2)"),
     COUNT(tensor_links, "tensor-links", "of the second (1)"),
     LSI_JSON_ROW(run.json),
+    LSI_MARKDOWN_ROW(run.markdown),
 };
 
 /* ---- communication ------------------------------------------------------- */
@@ -150,7 +152,7 @@ static ls_status print_communication(const lsi_facts *facts)
     printf("\nA smaller batch does with (d):\n");
     const size_t n = sizeof(smaller_batches) / sizeof(smaller_batches[0]);
     for (size_t i = 0; i < n; i++)
-        printf("- %s\n", smaller_batches[i]);
+        lsi_paragraph(stdout, "- %s", smaller_batches[i]);
     return LS_OK;
 }
 
@@ -194,21 +196,27 @@ static ls_status print_sharding(const lsi_state_plan *plan, const char *model)
         lsi_table_int(table, "total", b->total);
         lsi_table_real(table, "gib", (double)b->total / 0x1p30);
     }
-    printf("%s: %" PRId64 " parameters, f32, AdamW, %d rank%s; bytes of a "
-           "rank, without activations\n\n",
-           model, plan->parameters, plan->ranks, plan->ranks == 1 ? "" : "s");
+    lsi_paragraph(
+        stdout,
+        "%s: %" PRId64 " parameters, f32, AdamW, %d rank%s; bytes of a "
+        "rank, without activations\n",
+        model, plan->parameters, plan->ranks, plan->ranks == 1 ? "" : "s");
     const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     LS_TRY(status);
-    printf("\nNumbers that travel in a step, of each rank, in units of the "
-           "model's, for many ranks:\n"
-           "- none: %d, an all-reduce of the gradients\n"
-           "- state: %d, and a broadcast of each weight from its owner\n"
-           "- zero1: %d, a reduce-scatter and an all-gather; parts are equal, "
-           "whatever the tensors' sizes\n",
+    lsi_paragraph(
+        stdout,
+        "\nNumbers that travel in a step, of each rank, in units of the "
+        "model's, for many ranks:");
+    printf("- none: %d, an all-reduce of the gradients\n"
+           "- state: %d, and a broadcast of each weight from its owner\n",
            plan->traffic[LSI_STATE_PLAN_NONE],
-           plan->traffic[LSI_STATE_PLAN_STATE],
-           plan->traffic[LSI_STATE_PLAN_ZERO1]);
+           plan->traffic[LSI_STATE_PLAN_STATE]);
+    lsi_paragraph(
+        stdout,
+        "- zero1: %d, a reduce-scatter and an all-gather; parts are equal, "
+        "whatever the tensors' sizes",
+        plan->traffic[LSI_STATE_PLAN_ZERO1]);
     return LS_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/commands/machine_peaks.h"
 #include "cli/frame/command.h"
 #include "report/folder.h"
+#include "report/paragraph.h"
 #include "report/profile.h"
 #include "report/result.h"
 #include "report/table.h"
@@ -17,7 +18,7 @@
 typedef struct args {
     const char *json, *range, *phase;
     int64_t rank, warmup, threads, top, attempt;
-    bool measure, force;
+    bool measure, force, markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -49,6 +50,7 @@ static const lsi_option options[] = {
         "measure it although other processes keep the machine busy; without it "
         "the column of the roofline is then empty"),
     LSI_JSON_ROW(json),
+    LSI_MARKDOWN_ROW(markdown),
 };
 
 static const lsi_column columns[] = {
@@ -208,8 +210,9 @@ static void print_part(const lsi_profile *p)
     if (p->only_range == NULL && p->only_phase == NULL)
         return;
     lsi_profile_part(p, part, sizeof(part));
-    printf("Only %s: %.3f ms a step. Totals and shares are of that.\n\n", part,
-           (double)p->time * 1e-6 / (double)p->steps);
+    lsi_paragraph(stdout,
+                  "Only %s: %.3f ms a step. Totals and shares are of that.\n",
+                  part, (double)p->time * 1e-6 / (double)p->steps);
 }
 
 static void print_rates(const findings *f)
@@ -217,13 +220,15 @@ static void print_rates(const findings *f)
     const lsi_profile_peaks *const peaks = &f->rates.found.peaks;
     char source[LSI_RATES_TEXT];
     if (f->refused.status != LS_OK) {
-        printf("No roofline: %s\n\n", f->refused.text);
+        lsi_paragraph(stdout, "No roofline: %s\n", f->refused.text);
         return;
     }
     lsi_machine_rates_text(&f->rates, source);
-    printf("This machine can do %.0f GFLOP/s in f32, %.0f in bf16, and %.1f "
-           "GB/s. Rates measured %s\n\n",
-           peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9, source);
+    lsi_paragraph(
+        stdout,
+        "This machine can do %.0f GFLOP/s in f32, %.0f in bf16, and %.1f "
+        "GB/s. Rates measured %s\n",
+        peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9, source);
 }
 
 static ls_status print(const args *a, const findings *f)
@@ -243,7 +248,8 @@ static ls_status print(const args *a, const findings *f)
         status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     for (int i = 0; i < LSI_PROFILE_ANSWERS && status == LS_OK; i++)
-        printf("\n%s: %s\n", f->answers[i].title, f->answers[i].text);
+        lsi_paragraph(stdout, "\n%s: %s", f->answers[i].title,
+                      f->answers[i].text);
     return status;
 }
 

@@ -25,6 +25,7 @@ typedef struct args {
     double interval;
     int64_t count;
     const char *json;
+    bool markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -36,6 +37,7 @@ static const lsi_option options[] = {
     ROW(json, OUTPUT, "json", 0, "FILE", NULL,
         "write a line of JSON for each look; without FILE, print them instead "
         "of tables"),
+    LSI_MARKDOWN_ROW(markdown),
 };
 
 static const lsi_column columns[] = {

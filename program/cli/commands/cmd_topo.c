@@ -21,7 +21,7 @@
 typedef struct args {
     lsi_rank_flags ranks;
     const char *cpus, *json;
-    bool ascii;
+    bool ascii, markdown;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -36,6 +36,7 @@ static const lsi_option options[] = {
     ROW(ascii, BOOL, "ascii", 0, NULL, NULL,
         "draw with ASCII (default if the locale is not UTF-8)"),
     LSI_JSON_ROW(json),
+    LSI_MARKDOWN_ROW(markdown),
 };
 
 /* What is shown. */

@@ -15,6 +15,7 @@
 #define LSI_OUTPUT_ROWS(metrics_lines)                                                  \
     ROW(outputs.quiet, BOOL, "quiet", 'q', NULL, NULL,                                 \
         "say nothing on stderr but warnings and errors"),                              \
+    LSI_MARKDOWN_ROW(outputs.markdown),                                                \
     ROW(outputs.metrics, STRING, "metrics", 0, "FILE", NULL,                           \
         "write a line of JSON for " metrics_lines),                                    \
     ROW(outputs.tensorboard, STRING, "tensorboard", 0, "DIR", NULL,                    \

@@ -16,6 +16,7 @@
 #include "lockstep/transformer.h"
 #include "plan/model.h"
 #include "plan/training.h"
+#include "report/paragraph.h"
 #include "report/result.h"
 #include "report/table.h"
 
@@ -182,15 +183,16 @@ static ls_status add_times(const lsi_plan_flags *f, lsi_trained_plan *plan,
 
 static void print_head(const lsi_plan_flags *f, const lsi_plan_run *run)
 {
-    printf("%s: %" PRId64 " parameters, %s, AdamW, strategy %s; bytes are of a "
-           "rank, times %s\n",
-           f->model, run->model->parameters, dtype_of(f),
-           ls_ddp_strategy_name(run->strategy->id),
-           f->calibrate ? "from what was measured here"
-           : f->tflops > 0
-               ? "from the rates that are given"
-               : "from the highest rates of this machine: --calibrate "
-                 "measures the model");
+    lsi_paragraph(
+        stdout,
+        "%s: %" PRId64 " parameters, %s, AdamW, strategy %s; bytes are of a "
+        "rank, times %s",
+        f->model, run->model->parameters, dtype_of(f),
+        ls_ddp_strategy_name(run->strategy->id),
+        f->calibrate    ? "from what was measured here"
+        : f->tflops > 0 ? "from the rates that are given"
+                        : "from the highest rates of this machine: --calibrate "
+                          "measures the model");
 }
 
 static void print_rates(const lsi_machine_rates *rates)
@@ -198,8 +200,10 @@ static void print_rates(const lsi_machine_rates *rates)
     const lsi_profile_peaks *const peaks = &rates->found.peaks;
     char source[LSI_RATES_TEXT];
     lsi_machine_rates_text(rates, source);
-    printf("Rates measured %s: %.1f GFLOP/s in f32, %.1f in bf16, %.1f GB/s\n",
-           source, peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9);
+    lsi_paragraph(
+        stdout,
+        "Rates measured %s: %.1f GFLOP/s in f32, %.1f in bf16, %.1f GB/s",
+        source, peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9);
 }
 
 static json_t *rates_json(const lsi_plan_flags *f, const lsi_plan_known *known)
@@ -254,7 +258,7 @@ static const lsi_column sweep_columns[] = {
     LSI_COLUMN(INT, "nodes", "Nodes"),
     LSI_COLUMN(REAL, "total_gb", "Memory", .unit = "GB", .decimals = 2),
     LSI_COLUMN(REAL, "step_seconds", "Step", .unit = "s", .decimals = 4),
-    LSI_COLUMN(REAL, "communication_seconds", "Communication", .decimals = 4),
+    LSI_COLUMN(REAL, "communication_seconds", "Comm", .decimals = 4),
     LSI_COLUMN(REAL, "exposed_seconds", "Exposed", .decimals = 4),
     LSI_COLUMN(REAL, "tokens_per_second", "Tokens/s", .decimals = 0),
     LSI_COLUMN(REAL, "efficiency", "Efficiency", .decimals = 3),
@@ -275,9 +279,8 @@ static void record_ranks(lsi_table *table, const lsi_plan_run *run,
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
         lsi_table_real(table, same[i], lsi_facts_get(facts, same[i]));
     lsi_table_text(table, "bound",
-                   lsi_facts_get(facts, "communication_bound") > 0
-                       ? "communication"
-                       : "computation");
+                   lsi_facts_get(facts, "communication_bound") > 0 ? "comm"
+                                                                   : "compute");
 }
 
 typedef struct sweep {
@@ -451,11 +454,12 @@ static ls_status print_sizes(const lsi_plan_flags *f, const lsi_table *table)
     const double memory = memory_of(f);
     LS_TRY(lsi_table_print(table, stdout));
     if (memory >= 0)
-        printf("\nFits: within %.1f GB for all ranks of a node, %s.\n",
-               memory / 1e9,
-               f->device_gb > 0 ? "as given"
-                                : "nine tenths of what this machine could give "
-                                  "now");
+        lsi_paragraph(
+            stdout, "\nFits: within %.1f GB for all ranks of a node, %s.",
+            memory / 1e9,
+            f->device_gb > 0 ? "as given"
+                             : "nine tenths of what this machine could give "
+                               "now");
     return LS_OK;
 }
 

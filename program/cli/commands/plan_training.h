@@ -14,7 +14,7 @@ typedef struct lsi_plan_flags {
     int64_t ranks, nodes, ranks_per_node, batch, context;
     int64_t layers, d_model, d_ff, heads, vocabulary;
     double bucket_mb, device_gb, tflops, device_gbps, link_gbps, link_us;
-    bool recompute, calibrate, verify, force;
+    bool recompute, calibrate, verify, force, markdown;
 } lsi_plan_flags;
 
 /* Prints the plan, and writes it as JSON. */

@@ -206,6 +206,19 @@ int lsi_cli_dispatch(int argc, char **argv)
     return run_command(command, name, used, argc, argv);
 }
 
+/* What LSI_MARKDOWN_ROW says, of flags that were parsed. */
+static void choose_tables(const lsi_command *command, const void *flags)
+{
+    for (size_t i = 0; i < command->n_options; i++) {
+        const lsi_option *const row = &command->options[i];
+        bool markdown;
+        if (row->type != LSI_OPTION_BOOL || strcmp(row->name, "markdown") != 0)
+            continue;
+        memcpy(&markdown, (const char *)flags + row->offset, sizeof(markdown));
+        lsi_tables_use_markdown(markdown);
+    }
+}
+
 bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
                    int *exit_status)
 {
@@ -223,6 +236,7 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
         *exit_status = 0;
         return false;
     }
+    choose_tables(command, out);
     return true;
 }
 

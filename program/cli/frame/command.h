@@ -81,6 +81,13 @@ void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
 #define LSI_JSON_ROW(field)                                                    \
     ROW(field, OUTPUT, "json", 0, "FILE", NULL, LSI_JSON_HELP)
 
+/* The row of --markdown, of every command that prints tables: lsi_cli_parse
+ * does what it says. */
+#define LSI_MARKDOWN_ROW(field)                                                \
+    ROW(field, BOOL, "markdown", 0, NULL, NULL,                                \
+        "print tables as Markdown on a terminal, too (default: aligned text "  \
+        "there, Markdown elsewhere)")
+
 /* Writes a table as JSON with the whole command line; nothing without a path.
  */
 ls_status lsi_cli_write_table(const lsi_invocation *call,

@@ -118,7 +118,7 @@ class Terminal(ProgramTest):
             self.assertNotRegex(text, r"\r[^\n]")
 
     def test_no_colour(self):
-        """There is none anyway: clearing a line is all that is sent."""
+        """stderr has none: clearing a line is all that is sent."""
         for changes in ({}, {"NO_COLOR": "1"}):
             _, text = on_terminal(LM, 80, **changes)
             self.assertEqual(set(re.findall(r"\033\[[\d;]*.", text)),

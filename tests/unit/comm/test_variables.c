@@ -78,6 +78,7 @@ static const row rows[] = {
     {{{"LOCKSTEP_SSH", "nonesuch"}}, LS_OK, NULL},
     /* Only the program reads its rates of this machine. */
     {{{"XDG_CACHE_HOME", "not/absolute"}}, LS_OK, NULL},
+    {{{"NO_COLOR", "no"}}, LS_OK, NULL},
     {{{"HWLOC_XMLFILE", "nonesuch"}}, LS_OK, NULL},
     {{{"HWLOC_SYNTHETIC", "nonsense"}}, LS_OK, NULL},
     {{{"OMP_NUM_THREADS", "many"}}, LS_OK, NULL},
