@@ -8,8 +8,8 @@
 #ifndef LS_CLI_COMMANDS_LM_MODEL_H
 #define LS_CLI_COMMANDS_LM_MODEL_H
 
-#include "cli/commands/lm_flags.h"
 #include "cli/frame/command.h"
+#include "cli/frame/lm_flags.h"
 #include "lockstep/tokenizer.h"
 #include "model/nets/lm.h"
 

@@ -5,8 +5,8 @@
  *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
  *     static const lsi_option options[] = {LSI_LM_SHAPE_ROWS(shape), ...};
  */
-#ifndef LS_CLI_COMMANDS_LM_FLAGS_H
-#define LS_CLI_COMMANDS_LM_FLAGS_H
+#ifndef LS_CLI_FRAME_LM_FLAGS_H
+#define LS_CLI_FRAME_LM_FLAGS_H
 
 #include "cli/frame/command.h"
 #include "lockstep/data.h"

@@ -1,4 +1,4 @@
-#include "cli/commands/lm_flags.h"
+#include "cli/frame/lm_flags.h"
 
 #include <inttypes.h>
 #include <string.h>
