@@ -50,7 +50,7 @@ static const lsi_option options[] = {
     ROW(context, INT, "context", 0, "N", "128",
         "tokens of a sequence; the mlp sees each as a row", .min = 1,
         .max = 1 << 20),
-    ROW(batch, INT, "batch-size", 'b', "N", "2", "sequences of a rank",
+    ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences of a rank",
         .min = 1, .max = 1 << 20),
     LSI_DTYPES_ROW(dtypes),
     LSI_DDP_BUDGET_ROW(budget),
@@ -69,11 +69,13 @@ static const lsi_option options[] = {
 static const lsi_column columns[] = {
     LSI_COLUMN(TEXT, "strategy", "Strategy", .width = 8),
     LSI_COLUMN(REAL, "bucket_mb", "Bucket", .unit = "MB", .decimals = 3,
-               .width = 7),
+               .width = 8),
     LSI_COLUMN(TEXT, "model", "Model", .wide = true, .width = 8),
     LSI_COLUMN(TEXT, "dtype", "Type"),
     LSI_COLUMN(INT, "ranks", "Ranks"),
-    LSI_COLUMN(INT, "global_batch_size", "Batch", .wide = true),
+    LSI_COLUMN(INT, "batch", "Batch"),
+    LSI_LM_SHAPE_COLUMNS,
+    HIDDEN("global_batch_size"),
     HIDDEN("warmup_steps"),
     HIDDEN("benchmark_steps"),
     TIME("step_time_avg_s", "Step", .unit = "s"),
@@ -236,7 +238,10 @@ static ls_status record(const state *b, const lsi_ddp_case *c)
     lsi_table_text(table, "model", b->spec.name);
     lsi_table_text(table, "dtype", ls_dtype_name(c->spec->dtype));
     lsi_table_int(table, "ranks", ranks);
+    lsi_table_int(table, "batch", b->batch);
     lsi_table_int(table, "global_batch_size", b->batch * ranks);
+    if (b->spec.is_lm)
+        lsi_cli_lm_record_shape(&b->spec.config, table);
     lsi_table_int(table, "warmup_steps", c->warmup);
     lsi_table_int(table, "benchmark_steps", c->steps);
     lsi_ddp_case_record_demand(c, table);

@@ -13,6 +13,7 @@
 #include "cli/bench/lm_case.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/list.h"
+#include "cli/frame/lm_flags.h"
 #include "lockstep/profile.h"
 #include "observe/span_file.h"
 #include "observe/spans.h"
@@ -22,6 +23,7 @@ enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
 typedef struct state {
     lsi_bench_common common;
     const char *sizes, *contexts, *batches, *dtypes, *passes, *warmups;
+    lsi_lm_shape_flags shape; /* of each size */
     int64_t budget;
     bool quick;
     char size_names[MAX_SIZES][SIZE_BYTES];
@@ -39,6 +41,7 @@ static const lsi_option options[] = {
         "(default small)"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences at once"),
+    LSI_LM_CHANGE_ROWS(shape),
     LSI_DTYPES_ROW(dtypes),
     ROW(passes, CHOICE, "passes", 0, "WHICH", "all",
         "of a step: all; forward and backward, without an optimizer; or "
@@ -68,8 +71,9 @@ static const lsi_option options[] = {
 
 static const lsi_column columns[] = {
     LSI_COLUMN(TEXT, "size", "Size", .width = 6),
+    LSI_LM_SHAPE_COLUMNS,
     LSI_COLUMN(INT, "context", "Context"),
-    LSI_COLUMN(INT, "batch", "Batch", .wide = true),
+    LSI_COLUMN(INT, "batch", "Batch"),
     LSI_COLUMN(TEXT, "dtype", "Type"),
     LSI_COLUMN(TEXT, "passes", "Passes", .wide = true, .width = 8),
     LSI_COLUMN(INT, "ranks", ""),
@@ -124,7 +128,7 @@ static ls_status parse(void *opaque)
 
 typedef struct lm_case {
     state *bench;
-    const char *size;
+    char size[LSI_LM_NAME_BYTES];
     int64_t warmup;
     lsi_lm_case lm;
 } lm_case;
@@ -160,6 +164,7 @@ static void record_case(const lm_case *c, const char *status)
     lsi_table *const table = c->bench->common.table;
     lsi_table_row(table);
     lsi_table_text(table, "size", c->size);
+    lsi_cli_lm_record_shape(&c->lm.config, table);
     lsi_table_int(table, "context", c->lm.config.context);
     lsi_table_int(table, "batch", c->lm.batch);
     lsi_table_text(table, "dtype", ls_dtype_name(c->lm.dtype));
@@ -210,6 +215,17 @@ static ls_status measure_case(lm_case *c)
     return LS_OK;
 }
 
+/* The shape of a size, with what the flags change of it. */
+static ls_status choose_shape(lm_case *c, const char *size, int64_t context)
+{
+    lsi_lm_shape_flags flags = c->bench->shape;
+    flags.size = size;
+    flags.context = context;
+    LS_TRY(lsi_cli_lm_shape(&flags, &c->lm.config));
+    lsi_cli_lm_name(size, &c->lm.config, c->size);
+    return LS_OK;
+}
+
 /* Warm-ups vary fastest, then the type, the batch, the context. */
 static ls_status measure(void *opaque, size_t i)
 {
@@ -223,9 +239,8 @@ static ls_status measure(void *opaque, size_t i)
     i /= (size_t)b->types.n;
     c.lm.batch = b->batch_list.values[i % b->batch_list.n];
     i /= b->batch_list.n;
-    c.size = b->size_names[i / b->context_list.n];
-    LS_TRY(ls_transformer_size(c.size, &c.lm.config));
-    c.lm.config.context = b->context_list.values[i % b->context_list.n];
+    LS_TRY(choose_shape(&c, b->size_names[i / b->context_list.n],
+                        b->context_list.values[i % b->context_list.n]));
     return measure_case(&c);
 }
 

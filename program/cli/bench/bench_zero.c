@@ -32,7 +32,7 @@ static const lsi_option options[] = {
     ROW(context, INT, "context", 0, "N", "128",
         "tokens of a sequence; the mlp sees each as a row", .min = 1,
         .max = 1 << 20),
-    ROW(batch, INT, "batch-size", 'b', "N", "2", "sequences of a rank",
+    ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences of a rank",
         .min = 1, .max = 1 << 20),
     LSI_DDP_BUDGET_ROW(budget),
 };
@@ -41,6 +41,8 @@ static const lsi_column columns[] = {
     LSI_COLUMN(TEXT, "strategy", "Strategy", .width = 8),
     LSI_COLUMN(TEXT, "model", "Model", .wide = true, .width = 8),
     LSI_COLUMN(INT, "ranks", "Ranks", .wide = true),
+    LSI_COLUMN(INT, "batch", "Batch"),
+    LSI_LM_SHAPE_COLUMNS,
     LSI_COLUMN(TEXT, "moment", "Moment", .width = 11),
     LSI_COLUMN(INT, "parameters.bytes", "Parameters", .width = 10),
     LSI_COLUMN(INT, "parameters.formula", "formula", .wide = true, .width = 10),
@@ -181,6 +183,9 @@ static void begin_row(const state *b, const lsi_ddp_case *c)
     lsi_table_text(table, "strategy", ls_ddp_strategy_name(c->strategy));
     lsi_table_text(table, "model", b->spec.name);
     lsi_table_int(table, "ranks", ls_group_size(c->group));
+    lsi_table_int(table, "batch", b->batch);
+    if (b->spec.is_lm)
+        lsi_cli_lm_record_shape(&b->spec.config, table);
     lsi_ddp_case_record_demand(c, table);
 }
 

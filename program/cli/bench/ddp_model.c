@@ -29,25 +29,36 @@ static ls_status parse_arch(const char *text, int64_t *width)
                     1 << 20);
 }
 
+static ls_status parse_lm(lsi_lm_shape_flags flags, lsi_ddp_model_spec *out)
+{
+    if (flags.size == NULL)
+        flags.size = "tiny";
+    out->is_lm = true;
+    LS_TRY(lsi_cli_lm_shape(&flags, &out->config));
+    lsi_cli_lm_name(flags.size, &out->config, out->name);
+    return LS_OK;
+}
+
 ls_status lsi_ddp_model_parse(const lsi_ddp_model_flags *flags,
                               lsi_ddp_model_spec *out)
 {
-    lsi_ddp_model_spec spec = {
-        .name = "mlp", .width = LSI_MLP_WIDTH, .dtype = LS_F32};
-    if (flags->arch != NULL && flags->size != NULL)
+    const lsi_lm_shape_flags *const shape = &flags->shape;
+    const char *const changes = lsi_cli_lm_changes(shape);
+    const char *const arch = flags->arch != NULL ? flags->arch : "mlp";
+    *out = (lsi_ddp_model_spec){.width = LSI_MLP_WIDTH, .dtype = LS_F32};
+    if (flags->arch != NULL && shape->size != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--arch %s and --size %s name two models; give one",
-                        flags->arch, flags->size);
-    if (flags->size != NULL) {
-        spec.is_lm = true;
-        spec.name = flags->size;
-        LS_TRY(ls_transformer_size(flags->size, &spec.config));
-    } else if (flags->arch != NULL) {
-        spec.name = flags->arch;
-        LS_TRY(parse_arch(flags->arch, &spec.width));
-    }
-    *out = spec;
-    return LS_OK;
+                        flags->arch, shape->size);
+    if (flags->arch != NULL && changes != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--arch %s has no --%s, which is of a language model: "
+                        "--size NAME",
+                        flags->arch, changes);
+    if (shape->size != NULL || changes != NULL)
+        return parse_lm(*shape, out);
+    snprintf(out->name, sizeof(out->name), "%s", arch);
+    return parse_arch(arch, &out->width);
 }
 
 /* ---- making -------------------------------------------------------------- */

@@ -5,13 +5,15 @@
 #ifndef LS_CLI_BENCH_DDP_MODEL_H
 #define LS_CLI_BENCH_DDP_MODEL_H
 
+#include "cli/frame/lm_flags.h"
 #include "lockstep/lockstep.h"
 
 /* Layers of the "mlp", and how wide they are if nothing is said. */
 enum { LSI_MLP_LAYERS = 8, LSI_MLP_WIDTH = 4096 };
 
 typedef struct lsi_ddp_model_spec {
-    const char *name; /* of the size or of the architecture, as given */
+    /* Of the size or of the architecture; of another shape "12x768". */
+    char name[LSI_LM_NAME_BYTES];
     bool is_lm;
     int64_t width;                /* of the mlp */
     ls_transformer_config config; /* of the lm */
@@ -20,7 +22,8 @@ typedef struct lsi_ddp_model_spec {
 } lsi_ddp_model_spec;
 
 typedef struct lsi_ddp_model_flags {
-    const char *arch, *size; /* or NULL */
+    const char *arch;         /* or NULL, as the size */
+    lsi_lm_shape_flags shape; /* of a language model */
 } lsi_ddp_model_flags;
 
 /* The rows for a field of that name, to be used where ROW is defined. */
@@ -28,12 +31,15 @@ typedef struct lsi_ddp_model_flags {
     ROW(field.arch, STRING, "arch", 0, "NAME", NULL,                           \
         "mlp (eight layers, 134 million parameters) or mlp:WIDTH (default "    \
         "mlp)"),                                                               \
-        ROW(field.size, STRING, "size", 0, "NAME", NULL,                       \
-            "a language model of that size instead: tiny, small, ...")
+        ROW(field.shape.size, STRING, "size", 0, "NAME", NULL,                 \
+            "a language model of that size instead: tiny, small, ... "         \
+            "(default "                                                        \
+            "with one of the next nine flags: tiny)"),                         \
+        LSI_LM_CHANGE_ROWS(field.shape)
 
 /*
- * The name, architecture and shape that the flags say. LS_ERR_ARGUMENT: both
- * are given, or one is not known.
+ * The name, architecture and shape that the flags say. LS_ERR_ARGUMENT: two
+ * models are given, or one is not known.
  */
 ls_status lsi_ddp_model_parse(const lsi_ddp_model_flags *flags,
                               lsi_ddp_model_spec *out);

@@ -345,8 +345,8 @@ static const char *contradiction(const lsi_plan_flags *r)
         return "--tflops and --device-gbps go together";
     if (r->tflops != 0 && (r->calibrate || r->verify))
         return "--tflops is of another machine than --calibrate measures";
-    if (changed && (r->calibrate || r->verify))
-        return "--calibrate measures named sizes, without --layers and others";
+    if (changed && r->verify)
+        return "--verify measures named sizes, without --layers and others";
     if (r->recompute && (r->calibrate || r->verify))
         return "--calibrate measures steps without --activation-checkpointing";
     if (r->force && (r->tflops != 0 || all))

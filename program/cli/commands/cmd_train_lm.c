@@ -263,10 +263,23 @@ static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,
     return false;
 }
 
+/* For the table of the result. */
+static const char *shown_size(const args *a, const ls_transformer_config *shape,
+                              char out[LSI_LM_NAME_BYTES])
+{
+    if (a->model != NULL)
+        return a->model;
+    if (lsi_cli_lm_changes(&a->shape) == NULL)
+        return a->shape.size;
+    lsi_cli_lm_name(a->shape.size, shape, out);
+    return out;
+}
+
 static int run(const lsi_invocation *call)
 {
     args a;
     int exit_status;
+    char size[LSI_LM_NAME_BYTES];
     lsi_lm_options job;
     session s = {.call = call, .args = &a};
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
@@ -294,7 +307,7 @@ static int run(const lsi_invocation *call)
         return lsi_cli_rank_error();
     s.log = (lsi_lm_log){
         .tells = ls_group_rank(s.group) == 0,
-        .size = a.model != NULL ? a.model : a.shape.size,
+        .size = shown_size(&a, &job.model, size),
         .about = {.job = "lm",
                   .unit = "tokens",
                   .resumes = a.resume.resume,

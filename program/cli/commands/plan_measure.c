@@ -13,7 +13,7 @@
 #include "cli/commands/report/report.h"
 #include "launch/launch.h"
 
-enum { MOST_WORDS = 32 };
+enum { MOST_WORDS = 40 };
 enum { LITTLE = 8192, LEAST_MUCH = 1 << 20, MOST_MUCH = 256 << 20 };
 
 static const double grace_seconds = 3;
@@ -118,33 +118,49 @@ ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
     return LS_OK;
 }
 
+/* The words of a command line. */
+typedef struct line {
+    const char *words[MOST_WORDS];
+    char texts[MOST_WORDS][24]; /* of numbers */
+    size_t n;
+} line;
+
+static void add_word(line *l, const char *flag, const char *value)
+{
+    l->words[l->n++] = flag;
+    l->words[l->n++] = value;
+}
+
+/* Nothing of a flag that is 0. */
+static void add_number(line *l, const char *flag, int64_t value)
+{
+    char *const text = l->texts[l->n];
+    if (value == 0)
+        return;
+    snprintf(text, sizeof(l->texts[0]), "%" PRId64, value);
+    add_word(l, flag, text);
+}
+
 /* The row of one strategy. */
 static ls_status run_steps(const lsi_plan_case *c, const char *strategy,
                            const char *bucket_mb, json_t **out)
 {
-    char batch[32], context[32];
-    snprintf(batch, sizeof(batch), "%" PRId64, c->batch);
-    snprintf(context, sizeof(context), "%" PRId64, c->context);
-    const char *const words[] = {"bench",
-                                 "ddp",
-                                 "--size",
-                                 c->model,
-                                 "--dtype",
-                                 c->dtype,
-                                 "--batch-size",
-                                 batch,
-                                 "--context",
-                                 context,
-                                 "--strategy",
-                                 strategy,
-                                 "--warmup",
-                                 "2",
-                                 "--iterations",
-                                 "12",
-                                 "--bucket-mb",
-                                 bucket_mb != NULL ? bucket_mb : "1",
-                                 NULL};
-    return run_bench(words, c->ranks, out);
+    line l = {.n = 0};
+    add_word(&l, "bench", "ddp");
+    add_word(&l, "--size", c->model);
+    add_number(&l, "--layers", c->layers);
+    add_number(&l, "--d-model", c->d_model);
+    add_number(&l, "--heads", c->heads);
+    add_number(&l, "--d-ff", c->d_ff);
+    add_number(&l, "--vocab-size", c->vocabulary);
+    add_word(&l, "--dtype", c->dtype);
+    add_number(&l, "--batch-size", c->batch);
+    add_number(&l, "--context", c->context);
+    add_word(&l, "--strategy", strategy);
+    add_word(&l, "--warmup", "2");
+    add_word(&l, "--iterations", "12");
+    add_word(&l, "--bucket-mb", bucket_mb != NULL ? bucket_mb : "1");
+    return run_bench(l.words, c->ranks, out);
 }
 
 /* The shortest step without its all-reduce, in parts as they are on average. */

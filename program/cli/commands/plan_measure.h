@@ -16,6 +16,7 @@ enum { LSI_PLAN_MOST_MEASURED = 64 };
 /* A model and what it is trained with, as flags of the benches say it. */
 typedef struct lsi_plan_case {
     const char *model, *dtype;
+    int64_t layers, d_model, heads, d_ff, vocabulary; /* 0: as the size */
     int64_t batch, context;
     int ranks;
 } lsi_plan_case;

@@ -13,6 +13,7 @@
 #include "cli/commands/plan_measure.h"
 #include "cli/commands/plan_verify.h"
 #include "cli/frame/list.h"
+#include "cli/frame/lm_flags.h"
 #include "lockstep/transformer.h"
 #include "plan/model.h"
 #include "plan/training.h"
@@ -20,28 +21,35 @@
 #include "report/result.h"
 #include "report/table.h"
 
-enum { USUAL_BATCH = 4, USUAL_CONTEXT = 128, MOST_RANKS = 1 << 20 };
+enum { USUAL_BATCH = 4, MOST_RANKS = 1 << 20 };
 
 /* ---- the run ------------------------------------------------------------- */
-
-static void replace(int64_t *value, int64_t flag)
-{
-    if (flag > 0)
-        *value = flag;
-}
 
 static ls_status shape_of(const lsi_plan_flags *f, const char *name,
                           ls_transformer_config *out)
 {
-    *out = (ls_transformer_config)LS_TRANSFORMER_CONFIG_INIT;
-    LS_TRY(ls_transformer_size(name, out));
-    replace(&out->layers, f->layers);
-    replace(&out->d_model, f->d_model);
-    replace(&out->d_ff, f->d_ff);
-    replace(&out->heads, f->heads);
-    replace(&out->vocabulary, f->vocabulary);
-    out->context = f->context > 0 ? f->context : USUAL_CONTEXT;
-    return LS_OK;
+    const lsi_lm_shape_flags flags = {.size = name,
+                                      .rope = "pairs",
+                                      .attention = "flash",
+                                      .norm_eps = 1e-5,
+                                      .layers = f->layers,
+                                      .d_model = f->d_model,
+                                      .heads = f->heads,
+                                      .d_ff = f->d_ff,
+                                      .vocabulary = f->vocabulary,
+                                      .context = f->context};
+    return lsi_cli_lm_shape(&flags, out);
+}
+
+/* What the plan's model is called. */
+static const char *name_of(const lsi_plan_flags *f, char out[LSI_LM_NAME_BYTES])
+{
+    ls_transformer_config config;
+    if (shape_of(f, f->model, &config) == LS_OK)
+        lsi_cli_lm_name(f->model, &config, out);
+    else
+        snprintf(out, LSI_LM_NAME_BYTES, "%s", f->model);
+    return out;
 }
 
 static ls_status how_of(const lsi_plan_flags *f, ls_ddp_options *out)
@@ -61,7 +69,7 @@ static ls_status run_of(const lsi_plan_flags *f, const lsi_plan_model *model,
     *out = (lsi_plan_run){
         .model = model,
         .batch = f->batch > 0 ? f->batch : USUAL_BATCH,
-        .context = f->context > 0 ? f->context : USUAL_CONTEXT,
+        .context = f->context > 0 ? f->context : LSI_LM_USUAL_CONTEXT,
         .half = f->dtype != NULL && strcmp(f->dtype, "f32") != 0,
         .recompute = f->recompute,
         .ranks = f->ranks > 0 ? f->ranks : 1,
@@ -95,6 +103,11 @@ static ls_status measure(const lsi_plan_flags *f, const lsi_plan_run *run,
 {
     const int64_t here = run->ranks / run->nodes;
     const lsi_plan_case c = {.model = f->model,
+                             .layers = f->layers,
+                             .d_model = f->d_model,
+                             .heads = f->heads,
+                             .d_ff = f->d_ff,
+                             .vocabulary = f->vocabulary,
                              .dtype = dtype_of(f),
                              .batch = run->batch,
                              .context = run->context,
@@ -183,11 +196,12 @@ static ls_status add_times(const lsi_plan_flags *f, lsi_trained_plan *plan,
 
 static void print_head(const lsi_plan_flags *f, const lsi_plan_run *run)
 {
+    char name[LSI_LM_NAME_BYTES];
     lsi_paragraph(
         stdout,
         "%s: %" PRId64 " parameters, %s, AdamW, strategy %s; bytes are of a "
         "rank, times %s",
-        f->model, run->model->parameters, dtype_of(f),
+        name_of(f, name), run->model->parameters, dtype_of(f),
         ls_ddp_strategy_name(run->strategy->id),
         f->calibrate    ? "from what was measured here"
         : f->tflops > 0 ? "from the rates that are given"
@@ -215,8 +229,9 @@ static json_t *plan_json(const lsi_plan_flags *f, const lsi_plan_run *run,
                          const lsi_facts *facts)
 {
     json_t *const json = lsi_plan_facts_json(facts);
+    char name[LSI_LM_NAME_BYTES];
     const double bucket = (double)run->bucket_bytes;
-    json_object_set_new(json, "model", json_string(f->model));
+    json_object_set_new(json, "model", json_string(name_of(f, name)));
     json_object_set_new(json, "strategy",
                         json_string(ls_ddp_strategy_name(run->strategy->id)));
     json_object_set_new(json, "dtype", json_string(dtype_of(f)));
@@ -415,8 +430,9 @@ static void record_size(lsi_table *table, const lsi_plan_flags *f,
 {
     static const char *const kinds[] = {"parameter", "gradient", "state",
                                         "activation", "total"};
+    char name[LSI_LM_NAME_BYTES];
     lsi_table_row(table);
-    lsi_table_text(table, "model", f->model);
+    lsi_table_text(table, "model", name_of(f, name));
     lsi_table_int(table, "parameters", plan->run.model->parameters);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         char from[64], to[64];

@@ -1,6 +1,7 @@
 #include "cli/frame/lm_flags.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -42,8 +43,7 @@ ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
     return LS_OK;
 }
 
-/* The first flag that a file of weights leaves no choice about, or NULL. */
-static const char *said_twice(const lsi_lm_shape_flags *f)
+const char *lsi_cli_lm_changes(const lsi_lm_shape_flags *f)
 {
     return f->layers > 0       ? "layers"
            : f->d_model > 0    ? "d-model"
@@ -58,7 +58,7 @@ ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
                               const char *weights, ls_transformer_config *out,
                               bool *bytes)
 {
-    const char *twice = said_twice(flags);
+    const char *const twice = lsi_cli_lm_changes(flags);
     if (twice != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--%s and --weights exclude each other: '%s' says it",
@@ -81,6 +81,36 @@ ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
     else if (out->context > LSI_LM_MOST_CONTEXT)
         out->context = LSI_LM_MOST_CONTEXT;
     return LS_OK;
+}
+
+static bool has_shape(const ls_transformer_config *a,
+                      const ls_transformer_config *b)
+{
+    return a->layers == b->layers && a->d_model == b->d_model &&
+           a->heads == b->heads && a->d_ff == b->d_ff &&
+           a->vocabulary == b->vocabulary && a->untied_head == b->untied_head;
+}
+
+void lsi_cli_lm_name(const char *size, const ls_transformer_config *config,
+                     char out[LSI_LM_NAME_BYTES])
+{
+    ls_transformer_config of_size = LS_TRANSFORMER_CONFIG_INIT;
+    if (ls_transformer_size(size, &of_size) == LS_OK &&
+        has_shape(config, &of_size))
+        snprintf(out, LSI_LM_NAME_BYTES, "%s", size);
+    else
+        snprintf(out, LSI_LM_NAME_BYTES, "%" PRId64 "x%" PRId64, config->layers,
+                 config->d_model);
+}
+
+void lsi_cli_lm_record_shape(const ls_transformer_config *config,
+                             lsi_table *table)
+{
+    lsi_table_int(table, "layers", config->layers);
+    lsi_table_int(table, "d_model", config->d_model);
+    lsi_table_int(table, "heads", config->heads);
+    lsi_table_int(table, "d_ff", config->d_ff);
+    lsi_table_int(table, "vocab_size", config->vocabulary);
 }
 
 ls_token_format lsi_cli_token_format(const char *name)

@@ -22,17 +22,11 @@ typedef struct lsi_lm_shape_flags {
 /* "|tiny|small|...": the bar before the first name is to be skipped. */
 extern const char lsi_lm_size_choices[];
 
-#define LSI_LM_SHAPE_ROWS(field)                                               \
-    ROW(field.size, CHOICE, "size", 0, "NAME", "tiny",                         \
-        "of the model; 2.7B is 3.4b, and 10B is 12.8b, by their parameters",   \
-        .choices = &lsi_lm_size_choices[1]),                                   \
-        ROW(field.context, INT, "context", 'c', "N", NULL,                     \
-            "tokens of a sequence (default: 128; with --weights its context, " \
-            "at most 1024)",                                                   \
-            .min = 1, .max = 1 << 20),                                         \
-        ROW(field.layers, INT, "layers", 0, "N", NULL,                         \
-            "blocks (default: those of the size; so the next four)", .min = 1, \
-            .max = 1 << 20),                                                   \
+/* What a model is, where flags say more than its size. */
+#define LSI_LM_CHANGE_ROWS(field)                                              \
+    ROW(field.layers, INT, "layers", 0, "N", NULL,                             \
+        "blocks (default: those of the size; so the next four)", .min = 1,     \
+        .max = 1 << 20),                                                       \
         ROW(field.d_model, INT, "d-model", 0, "N", NULL,                       \
             "dimension of the model (d_model)", .min = 1, .max = 1 << 20),     \
         ROW(field.heads, INT, "heads", 0, "N", NULL, "attention heads",        \
@@ -54,6 +48,16 @@ extern const char lsi_lm_size_choices[];
             "flash, or naive, which stores the scores",                        \
             .choices = "flash|naive")
 
+#define LSI_LM_SHAPE_ROWS(field)                                               \
+    ROW(field.size, CHOICE, "size", 0, "NAME", "tiny",                         \
+        "of the model; 2.7B is 3.4b, and 10B is 12.8b, by their parameters",   \
+        .choices = &lsi_lm_size_choices[1]),                                   \
+        ROW(field.context, INT, "context", 'c', "N", NULL,                     \
+            "tokens of a sequence (default: 128; with --weights its context, " \
+            "at most 1024)",                                                   \
+            .min = 1, .max = 1 << 20),                                         \
+        LSI_LM_CHANGE_ROWS(field)
+
 /* What a file of --data has. */
 #define LSI_LM_TOKENS_ROW(field)                                               \
     ROW(field, CHOICE, "format", 0, "FORMAT", "by-name",                       \
@@ -70,6 +74,25 @@ enum { LSI_LM_USUAL_CONTEXT = 128, LSI_LM_MOST_CONTEXT = 1024 };
 /* The configuration that the flags stand for; not checked. */
 ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
                            ls_transformer_config *out);
+
+/* The first flag that says what a size or a file of weights does; or NULL. */
+const char *lsi_cli_lm_changes(const lsi_lm_shape_flags *flags);
+
+/*
+ * What a configuration is called: its size, "tiny", or where flags have changed
+ * that "12x768", the layers and d_model.
+ */
+enum { LSI_LM_NAME_BYTES = 32 };
+void lsi_cli_lm_name(const char *size, const ls_transformer_config *config,
+                     char out[LSI_LM_NAME_BYTES]);
+
+/* What tells shapes of one name apart, as columns that JSON and CSV have. */
+#define LSI_LM_SHAPE_COLUMNS                                                   \
+    LSI_COLUMN(INT, "layers", ""), LSI_COLUMN(INT, "d_model", ""),             \
+        LSI_COLUMN(INT, "heads", ""), LSI_COLUMN(INT, "d_ff", ""),             \
+        LSI_COLUMN(INT, "vocab_size", "")
+void lsi_cli_lm_record_shape(const ls_transformer_config *config,
+                             lsi_table *table);
 
 /*
  * That of a file of weights (as of lsi_checkpoint_weights), of which the flags

@@ -7,9 +7,10 @@ import unittest
 
 from program import ProgramTest
 
-COLUMNS = ["size", "context", "batch", "dtype", "passes", "ranks", "threads",
-           "warmup", "iterations", "forward_ms", "backward_ms", "optimizer_ms",
-           "step_ms", "peak_bytes", "status"]
+COLUMNS = sorted(["size", "layers", "d_model", "heads", "d_ff", "vocab_size",
+                  "context", "batch", "dtype", "passes", "ranks", "threads",
+                  "warmup", "iterations", "forward_ms", "backward_ms",
+                  "optimizer_ms", "step_ms", "peak_bytes", "status"])
 
 
 class BenchLm(ProgramTest):
@@ -28,7 +29,7 @@ class BenchLm(ProgramTest):
         self.assertEqual([(r["context"], r["warmup"]) for r in rows],
                          [(8, 1), (8, 0)])
         for row in rows:
-            self.assertEqual(sorted(row), sorted(COLUMNS))
+            self.assertEqual(sorted(row), COLUMNS)
             self.assertEqual(row["status"], "ok")
             self.assertEqual((row["dtype"], row["ranks"], row["threads"],
                               row["iterations"]), ("f32", 1, 1, 2))
@@ -43,6 +44,25 @@ class BenchLm(ProgramTest):
             self.assertGreater(row["peak_bytes"], 16 * 9316608)
             self.assertLess(row["peak_bytes"], 17 * 9316608)
         self.assertEqual(done.stdout.count("| tiny "), 2)
+
+    def test_shapes(self):
+        shape = ("--layers", "1", "--d-model", "32", "--heads", "2", "--d-ff",
+                 "48", "--vocab-size", "64")
+        rows, done = self.rows("--context", "8", "--warmup", "0", "--size",
+                               "tiny,small", *shape)
+        for row in rows:
+            self.assertEqual(
+                (row["size"], row["layers"], row["d_model"], row["heads"],
+                 row["d_ff"], row["vocab_size"], row["status"]),
+                ("1x32", 1, 32, 2, 48, 64, "ok"))
+            self.assertLess(row["peak_bytes"], 2e6)
+        self.assertEqual(done.stdout.count("| 1x32 "), 2)
+        rows, _ = self.rows("--context", "8", "--warmup", "0", "--layers", "4")
+        self.assertEqual([row["size"] for row in rows], ["tiny"])
+        rows, _ = self.rows("--context", "8", "--warmup", "0", "--vocab-size",
+                            "512")
+        self.assertEqual([row["vocab_size"] for row in rows], [512])
+        self.assertNotEqual(rows[0]["size"], "tiny")
 
     def test_types_of_products(self):
         rows, done = self.rows("--context", "8", "--warmup", "0", "--dtype",

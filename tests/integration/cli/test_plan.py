@@ -208,11 +208,25 @@ class Plan(ProgramTest):
         plan = self.plan("--size", "tiny", "-n", "2", "--calibrate",
                          "--force", "--batch-size", "1", "--context", "8")
         self.assertTrue(plan["calibrated"])
+        self.assertEqual(plan["model"], "tiny")
         for name in ("forward", "backward", "optimizer", "communication"):
             self.assertGreater(plan[name + "_seconds"], 0)
         self.assertGreater(plan["step_seconds"], plan["forward_seconds"] +
                            plan["backward_seconds"] +
                            plan["optimizer_seconds"])
+
+    def test_calibrated_of_another_shape(self):
+        small = ("--layers", "1", "--d-model", "32", "--heads", "2", "--d-ff",
+                 "48", "--vocab-size", "64")
+        plan = self.plan("--size", "tiny", "-n", "2", "--calibrate",
+                         "--force", "--batch-size", "1", "--context", "8",
+                         *small)
+        self.assertEqual(plan["model"], "1x32")
+        whole = self.plan("--size", "tiny", "-n", "2", "--calibrate",
+                          "--force", "--batch-size", "1", "--context", "8")
+        # A hundredth of the parameters, of which AdamW reads and writes all.
+        self.assertLess(plan["optimizer_seconds"],
+                        whole["optimizer_seconds"] / 4)
         self.assertGreater(plan["best_bucket_mb"], 0)
 
     def test_sizes(self):
@@ -255,7 +269,7 @@ class Plan(ProgramTest):
                 ("go together", "tiny", "--tflops", "1"),
                 ("out of range", "tiny", "--link-gbps", "0"),
                 ("another machine", "tiny", "--calibrate", *DEVICE),
-                ("named sizes", "tiny", "--calibrate", "--layers", "2"),
+                ("named sizes", "tiny", "--verify", "--layers", "2"),
                 ("leave out", "tiny", "--force", *DEVICE),
                 ("leave out", "all", "--force"),
                 ("without --activation-checkpointing", "tiny", "--verify", "--activation-checkpointing"),

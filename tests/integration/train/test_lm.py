@@ -92,7 +92,7 @@ class Output(LmTest):
             else:
                 self.assertGreater(line["val_loss"], 0)
         self.assertRegex(done.stderr, r"step 4/4: loss \d")
-        self.assertRegex(done.stdout, r"\| tiny \| +\d+ \| +2 \| +4 \|")
+        self.assertRegex(done.stdout, r"\| 1x32 \| +\d+ \| +2 \| +4 \|")
 
     def test_missing_folders(self):
         """Every output makes them; what is only read does not."""
@@ -114,7 +114,7 @@ class Output(LmTest):
 
     def test_no_steps(self):
         done = self.train("--steps", "0", "--validate-every", "0")
-        self.assertIn("| tiny |", done.stdout)
+        self.assertIn("| 1x32 |", done.stdout)
 
 
 class Learning(LmTest):

@@ -103,6 +103,7 @@ static void write_sharding(lsi_study *r)
 {
     static const lsi_study_column columns[] = {
         {"Strategy", "strategy", 0, 0},
+        {"Batch", "batch", 0, 0},
         {"Moment", "moment", 0, 0},
         {"Parameters (MB)", "parameters.bytes", 1, 1e-6},
         {"Formula", "parameters.formula", 1, 1e-6},

@@ -12,6 +12,7 @@ static const lsi_study_column columns[] = {
     {"Bucket (MB)", "bucket_mb", 0, 0},
     {"Model", "model", 0, 0},
     {"Ranks", "ranks", 0, 0},
+    {"Batch", "batch", 0, 0},
     {"Step (ms)", "step_time_avg_s", 1, 1e3},
     {"±", "step_time_std_s", 1, 1e3},
     {"Exposed communication (ms)", "comm_time_avg_s", 2, 1e3},
