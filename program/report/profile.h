@@ -80,6 +80,18 @@ ls_status lsi_profile_of(const lsi_timeline *timeline,
                          const lsi_profile_filter *filter, lsi_profile **out);
 void lsi_profile_free(lsi_profile **profile);
 
+/*
+ * What steps are made of, as shares of their time that add up to 1. What ranks
+ * wait for each other, in any phase, and the phase "gradient sync" are exposed
+ * communication; the rest is in other phases or outside of any.
+ */
+typedef struct lsi_profile_split {
+    double forward, backward, optimizer, exposed, rest;
+} lsi_profile_split;
+
+/* False of a part of the steps, and where none of the phases occurs. */
+bool lsi_profile_split_of(const lsi_profile *profile, lsi_profile_split *out);
+
 /* In all phases. */
 lsi_profile_sum lsi_profile_total(const lsi_profile_kernel *kernel);
 

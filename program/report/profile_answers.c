@@ -260,6 +260,32 @@ static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
         say(a, "There is no attention in %s.", part);
 }
 
+/* In a phase itself, without waiting for others. */
+static double busy_share(const lsi_profile *p, const char *name)
+{
+    const int phase = lsi_profile_phase(p, name);
+    return phase < 0 ? 0
+                     : (double)(p->alone[phase] - p->waited[phase]) /
+                           (double)p->step_ns;
+}
+
+bool lsi_profile_split_of(const lsi_profile *profile, lsi_profile_split *out)
+{
+    if (is_part(profile) || profile->step_ns <= 0)
+        return false;
+    *out = (lsi_profile_split){
+        .forward = busy_share(profile, "forward"),
+        .backward = busy_share(profile, "backward"),
+        .optimizer = busy_share(profile, "optimizer"),
+        .exposed = busy_share(profile, "gradient sync"),
+    };
+    const double named = out->forward + out->backward + out->optimizer;
+    for (size_t i = 0; i < profile->n_phases; i++)
+        out->exposed += (double)profile->waited[i] / (double)profile->step_ns;
+    out->rest = 1 - named - out->exposed;
+    return named > 0;
+}
+
 double lsi_profile_overlap(const lsi_profile *profile)
 {
     return profile->under_way <= 0 || profile->size <= 1

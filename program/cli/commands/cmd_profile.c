@@ -158,6 +158,16 @@ static json_t *answers_json(const lsi_profile_answer *answers)
     return all;
 }
 
+static json_t *split_json(const lsi_profile *p)
+{
+    lsi_profile_split s;
+    if (!lsi_profile_split_of(p, &s))
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "forward", s.forward,
+                     "backward", s.backward, "optimizer", s.optimizer,
+                     "exposed_communication", s.exposed, "rest", s.rest);
+}
+
 typedef struct findings {
     const lsi_profile *profile;
     lsi_profile_answer answers[LSI_PROFILE_ANSWERS];
@@ -191,9 +201,10 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
     lsi_profile_part(p, part, sizeof(part));
     json_object_update_new(
         json,
-        json_pack("{s:s, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "part",
-                  part, "part_ms", (double)p->time * 1e-6 / (double)p->steps,
-                  "ranks", p->ranks, "steps", (json_int_t)p->steps, "step_ms",
+        json_pack("{s:s, s:o, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o}",
+                  "part", part, "split", split_json(p), "part_ms",
+                  (double)p->time * 1e-6 / (double)p->steps, "ranks", p->ranks,
+                  "steps", (json_int_t)p->steps, "step_ms",
                   (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
                   overlap < 0 ? json_null() : json_real(overlap), "peaks",
                   rates_json(f), "phases", phases_json(p), "slowest",
@@ -213,6 +224,31 @@ static void print_part(const lsi_profile *p)
     lsi_paragraph(stdout,
                   "Only %s: %.3f ms a step. Totals and shares are of that.\n",
                   part, (double)p->time * 1e-6 / (double)p->steps);
+}
+
+/* "31%", "7.5%" */
+typedef struct percent_text {
+    char text[16];
+} percent_text;
+
+static percent_text percent(double share)
+{
+    percent_text out;
+    snprintf(out.text, sizeof(out.text), "%.*f%%", share < 0.0995 ? 1 : 0,
+             100 * share);
+    return out;
+}
+
+static void print_split(const lsi_profile *p)
+{
+    lsi_profile_split s;
+    if (lsi_profile_split_of(p, &s))
+        lsi_paragraph(stdout,
+                      "Forward %s, backward %s, optimizer %s, exposed "
+                      "communication %s, rest %s",
+                      percent(s.forward).text, percent(s.backward).text,
+                      percent(s.optimizer).text, percent(s.exposed).text,
+                      percent(s.rest).text);
 }
 
 static void print_rates(const findings *f)
@@ -235,6 +271,7 @@ static ls_status print(const args *a, const findings *f)
 {
     const lsi_profile *const p = f->profile;
     lsi_table *table = NULL;
+    print_split(p);
     printf("%d rank%s, %llu step%s%s of %.3f ms%s\n", p->ranks,
            p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
            p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
@@ -355,7 +392,10 @@ const lsi_command lsi_command_profile = {
     .summary = "Tell what a traced run spends its time on",
     .arguments = "DIR",
     .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named when the "
-            "ranks ran. A row is a kernel, over all steps behind the warm-up "
+            "ranks ran. The first line has the shares of a step: forward, "
+            "backward, optimizer, exposed communication (waiting for ranks, "
+            "and gradient sync) and the rest. A row is a kernel, over all "
+            "steps behind the warm-up "
             "and all ranks, with its rates against what this machine can: the "
             "roofline, which is measured and kept. Below are answers: forward "
             "against the wall clock, the kernel with the most time, what else "

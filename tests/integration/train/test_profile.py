@@ -77,6 +77,38 @@ class Kernels(ProfileTest):
                       "The slowest rank"):
             self.assertIn(f"\n{title}", text.stdout)
 
+    def test_the_first_line_is_what_a_step_is_made_of(self):
+        self.train("t", "--steps", "6")
+        whole = self.profile("t")
+        split = whole["split"]
+        self.assertAlmostEqual(sum(split.values()), 1, delta=1e-9)
+        all_ms = whole["steps"] * whole["step_ms"]
+        phases = {p["phase"]: p for p in whole["phases"]}
+        for name in ("forward", "backward", "optimizer"):
+            busy = phases[name]["alone_ms"] - phases[name]["waited_ms"]
+            self.assertAlmostEqual(split[name], busy / all_ms, delta=1e-6)
+            self.assertGreater(split[name], 0)
+        sync = phases["gradient sync"]
+        waited = sum(p["waited_ms"] for p in phases.values())
+        self.assertAlmostEqual(
+            split["exposed_communication"],
+            (waited + sync["alone_ms"] - sync["waited_ms"]) / all_ms,
+            delta=1e-6)
+        text = self.succeeds("profile", self.traces("t"), "--force",
+                             env=self.env)
+        first = text.splitlines()[0]
+        self.assertRegex(first, r"^Forward [\d.]+%, backward [\d.]+%, optimizer "
+                         r"[\d.]+%, exposed communication [\d.]+%, rest "
+                         r"-?[\d.]+%$")
+        shown = [float(word.rstrip(",%")) for word in first.split()
+                 if "%" in word]
+        for number, share in zip(shown, split.values()):
+            self.assertAlmostEqual(number, 100 * share, delta=0.51)
+        part = self.succeeds("profile", self.traces("t"), "--force", "--phase",
+                             "backward", env=self.env)
+        self.assertNotIn("optimizer", part.splitlines()[0])
+        self.assertIsNone(self.profile("t", "--phase", "backward")["split"])
+
     def part_is_told(self, whole):
         """With --phase, every sentence and share is about that phase."""
         found = self.profile("t", "--phase", "backward")
