@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/append.h"
@@ -86,16 +87,57 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
     return LS_OK;
 }
 
+/* ---- measurements ------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void lsi_ddp_choice_add(lsi_ddp_candidate *c, double *seconds, size_t n)
+{
+    qsort(seconds, n, sizeof(*seconds), by_size);
+    const double spread = seconds[n / 2] - seconds[0];
+    const bool first = c->times++ == 0;
+    c->seconds = first ? seconds[0] : fmin(c->seconds, seconds[0]);
+    c->spread = first ? spread : fmin(c->spread, spread);
+}
+
+/* Puts the indices of the fastest two to out; how many there are. */
+static size_t fastest(const lsi_ddp_choice *choice, size_t out[2])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < choice->n; i++) {
+        const double seconds = choice->all[i].seconds;
+        if (!(seconds > 0))
+            continue;
+        const bool leads = n == 0 || seconds < choice->all[out[0]].seconds;
+        if (n > 0 && leads)
+            out[1] = out[0];
+        if (leads)
+            out[0] = i;
+        else if (n == 1 || seconds < choice->all[out[1]].seconds)
+            out[1] = i;
+        n++;
+    }
+    return n < 2 ? n : 2;
+}
+
+bool lsi_ddp_choice_is_close(const lsi_ddp_choice *choice, size_t out[2])
+{
+    if (fastest(choice, out) < 2)
+        return false;
+    const lsi_ddp_candidate *const a = &choice->all[out[0]];
+    const lsi_ddp_candidate *const b = &choice->all[out[1]];
+    return b->seconds - a->seconds <= fmax(a->spread, b->spread);
+}
+
 void lsi_ddp_choice_settle(lsi_ddp_choice *choice)
 {
-    const lsi_ddp_candidate *best = NULL;
-    for (size_t i = 0; i < choice->n; i++) {
-        const lsi_ddp_candidate *const c = &choice->all[i];
-        if (c->seconds > 0 && (best == NULL || c->seconds < best->seconds))
-            best = c;
-    }
-    if (best != NULL)
-        choice->options = best->options;
+    size_t best[2];
+    if (fastest(choice, best) > 0)
+        choice->options = choice->all[best[0]].options;
 }
 
 bool lsi_ddp_choice_is_new(const lsi_ddp_choice *choice)
@@ -138,6 +180,22 @@ bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
 
 #define add(text, ...) lsi_append(text, LSI_DDP_CHOICE_TEXT, __VA_ARGS__)
 
+/* How far apart the first two were, and whether that is worth anything. */
+static void add_distance(char *text, const lsi_ddp_choice *choice)
+{
+    size_t best[2];
+    if (fastest(choice, best) < 2)
+        return;
+    const lsi_ddp_candidate *const a = &choice->all[best[0]];
+    const lsi_ddp_candidate *const b = &choice->all[best[1]];
+    add(text, "; the first two are %.1f%% apart",
+        100 * (b->seconds - a->seconds) / a->seconds);
+    if (lsi_ddp_choice_is_close(choice, best))
+        add(text, ", within the spread of their steps");
+    if (a->times > 1)
+        add(text, ", measured twice");
+}
+
 static void add_measured(char *text, const lsi_ddp_choice *choice)
 {
     size_t measured = 0;
@@ -152,6 +210,7 @@ static void add_measured(char *text, const lsi_ddp_choice *choice)
                 ls_ddp_strategy_name(c->options.strategy),
                 c->seconds < 0.1 ? 2 : 0, c->seconds * 1e3);
     }
+    add_distance(text, choice);
     for (size_t i = 0; i < choice->n; i++) {
         if (choice->all[i].fits)
             continue;

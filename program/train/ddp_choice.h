@@ -22,7 +22,9 @@ typedef enum lsi_ddp_reason {
 typedef struct lsi_ddp_candidate {
     ls_ddp_options options;
     bool fits;      /* there is memory for it */
-    double seconds; /* that a step took; 0: not measured */
+    double seconds; /* that the shortest step took; 0: not measured */
+    double spread;  /* seconds: how much longer the median step took */
+    int times;      /* that it was measured */
 } lsi_ddp_candidate;
 
 enum { LSI_DDP_CANDIDATES = 5, LSI_DDP_CHOICE_TEXT = 400 };
@@ -56,6 +58,17 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
  */
 bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
                          const ls_checkpoint *checkpoint, int ranks);
+
+/* Measures a candidate by n steps, which it sorts, once more. */
+void lsi_ddp_choice_add(lsi_ddp_candidate *candidate, double *seconds,
+                        size_t n);
+
+/*
+ * Whether the fastest two are no further apart than the steps of either are
+ * spread, so that they may be as fast as each other: out[0] and out[1], the
+ * fastest first. False if fewer than two were measured.
+ */
+bool lsi_ddp_choice_is_close(const lsi_ddp_choice *choice, size_t out[2]);
 
 /* The fastest of those that were measured. */
 void lsi_ddp_choice_settle(lsi_ddp_choice *choice);

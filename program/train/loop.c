@@ -223,22 +223,23 @@ static ls_status time_step(lsi_loop *l, int64_t n, double *seconds)
  * The shortest of some steps behind the first, which also plans: what disturbs
  * them only adds. Of micro-steps two do, with and without a sync.
  */
-static ls_status time_steps(lsi_loop *l, double *out)
+static ls_status time_steps(lsi_loop *l, lsi_ddp_candidate *candidate)
 {
     const int64_t there = l->job->rehearse(l->self);
     const int64_t wish = l->training.accumulate < 2 ? 1 : 2;
     const int64_t each = wish < there ? wish : there;
-    double first, least = INFINITY;
+    double first, seconds[MOST_STEPS];
     LS_TRY(time_step(l, each, &first));
     const double wanted = fmax(LEAST_STEPS, ENOUGH_SECONDS / first);
     int64_t n = there / each - 1;
     n = wanted < (double)n ? (int64_t)wanted : n;
-    for (int64_t i = 0; i < n && i < MOST_STEPS; i++) {
-        double seconds;
-        LS_TRY(time_step(l, each, &seconds));
-        least = fmin(least, seconds);
-    }
-    *out = n > 0 ? least : first;
+    n = n < MOST_STEPS ? n : MOST_STEPS;
+    for (int64_t i = 0; i < n; i++)
+        LS_TRY(time_step(l, each, &seconds[i]));
+    if (n > 0)
+        lsi_ddp_choice_add(candidate, seconds, (size_t)n);
+    else
+        lsi_ddp_choice_add(candidate, &first, 1);
     return LS_OK;
 }
 
@@ -265,20 +266,30 @@ static ls_status make_for(lsi_loop *l, const lsi_ddp_candidate *candidate,
     return lsi_loop_share(l, l->job->make(l->self, &l->training.params));
 }
 
+static ls_status measure_one(lsi_loop *l, lsi_ddp_candidate *c, bool *one_copy)
+{
+    LS_TRY(make_for(l, c, one_copy));
+    l->choice.options = c->options;
+    LS_TRY(lsi_loop_share(l, equip(l)));
+    LS_TRY(lsi_loop_share(l, time_steps(l, c)));
+    unequip(l);
+    return LS_OK;
+}
+
+/* Two that are too close to be told apart are measured once more. */
 static ls_status measure(lsi_loop *l)
 {
     LSI_SPAN(PHASE, "strategy choice", 0, 0);
+    lsi_ddp_choice *const choice = &l->choice;
     bool one_copy = false;
-    for (size_t i = 0; i < l->choice.n; i++) {
-        lsi_ddp_candidate *const c = &l->choice.all[i];
-        if (!c->fits)
-            continue;
-        LS_TRY(make_for(l, c, &one_copy));
-        l->choice.options = c->options;
-        LS_TRY(lsi_loop_share(l, equip(l)));
-        LS_TRY(lsi_loop_share(l, time_steps(l, &c->seconds)));
-        unequip(l);
-    }
+    size_t close[2];
+    for (size_t i = 0; i < choice->n; i++)
+        if (choice->all[i].fits)
+            LS_TRY(measure_one(l, &choice->all[i], &one_copy));
+    if (!lsi_ddp_choice_is_close(choice, close))
+        return LS_OK;
+    for (size_t i = 0; i < 2; i++)
+        LS_TRY(measure_one(l, &choice->all[close[i]], &one_copy));
     return LS_OK;
 }
 

@@ -69,8 +69,8 @@ static void play_room(ls_group *group, void *unused)
     lsi_ddp_choice_describe(&c, text);
     CHECK(strcmp(text,
                  "strategy: shared --bucket-mb 0.51 (auto; 3 measured: "
-                 "zero1 250 ms, shared 12.50 ms, fsdp 500 ms; no memory for "
-                 "flat, bucketed)") == 0);
+                 "zero1 250 ms, shared 12.50 ms, fsdp 500 ms; the first two "
+                 "are 1900.0% apart; no memory for flat, bucketed)") == 0);
     CHECK(strcmp(lsi_ddp_choice_value_of(&c, 3).text, "shared 0.51 3") == 0);
     c = asked(group, 16 * P);
     CHECK(c.reason == LSI_DDP_ONLY && c.options.strategy == LS_DDP_FSDP);
@@ -84,6 +84,46 @@ static void play_room(ls_group *group, void *unused)
                                   "are available") != NULL);
 }
 
+/* The fastest two, of medians and shortest steps by hand. */
+static void how_close(void **state)
+{
+    (void)state;
+    char text[LSI_DDP_CHOICE_TEXT];
+    size_t best[2] = {9, 9};
+    double slow[] = {0.5}, flat[] = {0.13, 0.1, 0.12};
+    double zero1[] = {0.104, 0.107, 0.105, 0.106}, again[] = {0.101, 0.102};
+    lsi_ddp_choice c = of(true, INFINITY, 2);
+    for (size_t i = 0; i < c.n; i++)
+        c.all[i].fits = true;
+    assert_false(lsi_ddp_choice_is_close(&c, best));
+    lsi_ddp_choice_add(&c.all[2], zero1, 4);
+    assert_false(lsi_ddp_choice_is_close(&c, best));
+    assert_true(fabs(c.all[2].seconds - 0.104) < 1e-12);
+    assert_true(fabs(c.all[2].spread - 0.002) < 1e-12);
+    lsi_ddp_choice_add(&c.all[1], slow, 1);
+    assert_false(lsi_ddp_choice_is_close(&c, best));
+    assert_true(best[0] == 2 && best[1] == 1);
+    lsi_ddp_choice_add(&c.all[0], flat, 3);
+    assert_true(lsi_ddp_choice_is_close(&c, best));
+    assert_true(best[0] == 0 && best[1] == 2);
+    lsi_ddp_choice_settle(&c);
+    assert_int_equal(c.options.strategy, LS_DDP_FLAT);
+    lsi_ddp_choice_describe(&c, text);
+    assert_non_null(strstr(text, "; the first two are 4.0% apart, within the "
+                                 "spread of their steps)"));
+    /* Of a second time the shortest step and the smaller spread count. */
+    flat[0] = 0.0901;
+    flat[1] = 0.0902;
+    flat[2] = 0.09;
+    lsi_ddp_choice_add(&c.all[0], flat, 3);
+    lsi_ddp_choice_add(&c.all[2], again, 2);
+    assert_true(fabs(c.all[2].seconds - 0.101) < 1e-12);
+    assert_false(lsi_ddp_choice_is_close(&c, best));
+    lsi_ddp_choice_describe(&c, text);
+    assert_non_null(strstr(text, "; the first two are 12.2% apart, measured "
+                                 "twice)"));
+}
+
 static void room(void **state)
 {
     (void)state;
@@ -94,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(candidates),
+        cmocka_unit_test(how_close),
         cmocka_unit_test(room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
