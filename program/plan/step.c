@@ -4,6 +4,7 @@
 
 enum {
     F32 = sizeof(float),
+    PAGE = 4096,
     ADAMW_BYTES = 28 /* of a parameter: reads four numbers, writes three */
 };
 
@@ -98,6 +99,14 @@ static void alone(timeline *t, double bytes)
     t->out.communication += seconds;
 }
 
+/* Of a bucket whose sums are there a rank keeps the pages of its own part. */
+static void give_back(timeline *t, double bytes)
+{
+    const double ranks = (double)t->run->ranks;
+    if (t->run->strategy->share == LSI_SHARE_ALL)
+        t->out.pages += (ranks - 1) / ranks * bytes / PAGE;
+}
+
 static void backward(timeline *t, double seconds)
 {
     const lsi_plan_run *const run = t->run;
@@ -115,8 +124,10 @@ static void backward(timeline *t, double seconds)
             collective(t, gradients_move(run), bytes, start != LSI_START_READY);
         else
             alone(t, bytes);
+        give_back(t, bytes);
     }
-    t->now = fmax(t->now, t->arrive);
+    t->out.paging = t->out.pages * t->place.page;
+    t->now = fmax(t->now, t->arrive) + t->out.paging;
 }
 
 /* Weights that others have stepped. */
@@ -172,7 +183,7 @@ lsi_plan_step lsi_plan_step_of(const lsi_plan_run *run,
     t.out.optimizer = c.optimizer;
     t.out.step = t.now;
     const double computed = c.forward + c.backward + c.optimizer;
-    t.out.exposed = fmax(0, t.now - computed);
+    t.out.exposed = fmax(0, t.now - computed - t.out.paging);
     t.out.tokens_to_hide = tokens_of(run) * t.out.communication / c.backward;
     t.out.best_bucket = best_bucket(run, place);
     return t.out;

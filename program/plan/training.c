@@ -66,6 +66,17 @@ static void traffic(const lsi_plan_step *s, lsi_facts *out)
                     "of which leave the busiest node");
 }
 
+static void paging(const lsi_plan_place *place, const lsi_plan_step *s,
+                   lsi_facts *out)
+{
+    lsi_facts_whole(out, "time", "pages", s->pages, "",
+                    "4 P (N-1)/N / 4096: gradients that are given back");
+    lsi_facts_real(out, "time", "page_us", 1e6 * place->page, "us",
+                   "to give one back and write it anew");
+    lsi_facts_real(out, "time", "page_seconds", s->paging, "s",
+                   "pages page_us / 10^6");
+}
+
 static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
                   lsi_facts *out)
 {
@@ -81,6 +92,8 @@ static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
                    "all collectives, one by one");
     lsi_facts_real(out, "time", "exposed_seconds", s->exposed, "s",
                    "of that, not beside backward");
+    if (s->pages > 0)
+        paging(&plan->place, s, out);
     lsi_facts_real(out, "time", "step_seconds", s->step, "s",
                    "by the schedule of the strategy");
     lsi_facts_real(out, "time", "tokens_per_second", tokens / s->step, "",

@@ -1,10 +1,13 @@
 #include "cli/commands/plan_measure.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cpus.h"
@@ -115,6 +118,65 @@ ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
                         much, second, LITTLE, first);
     *meeting = first;
     *memory = 2.0 * (much - LITTLE) / (second - first);
+    return LS_OK;
+}
+
+enum { PAGE_BYTES = 4096, PAGES = 4096, ALL_BYTES = PAGES * PAGE_BYTES };
+enum { PAGES_TRIES = 5 };
+
+/* This thread's own time, which does not depend on what others do. */
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double time_pages(int fd, char *writer, const char *reader)
+{
+    unsigned sum = 0;
+    const double begin = cpu_seconds();
+    for (size_t i = 0; i < ALL_BYTES; i += PAGE_BYTES)
+        writer[i] = 1;
+    for (size_t i = 0; i < ALL_BYTES; i += PAGE_BYTES)
+        sum += (unsigned char)((const volatile char *)reader)[i];
+    const bool given_back =
+        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                  ALL_BYTES) == 0;
+    const double seconds = cpu_seconds() - begin;
+    return given_back && sum == PAGES ? seconds : INFINITY;
+}
+
+static double time_mapped(int fd)
+{
+    double least = INFINITY;
+    void *const writer =
+        mmap(NULL, ALL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *const reader = mmap(NULL, ALL_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    if (writer != MAP_FAILED && reader != MAP_FAILED)
+        for (int i = 0; i < PAGES_TRIES; i++)
+            least = fmin(least, time_pages(fd, writer, reader));
+    if (writer != MAP_FAILED)
+        munmap(writer, ALL_BYTES);
+    if (reader != MAP_FAILED)
+        munmap(reader, ALL_BYTES);
+    return least;
+}
+
+ls_status lsi_plan_measure_page(double *seconds)
+{
+    const int fd = memfd_create("lockstep-pages", MFD_CLOEXEC);
+    double all = INFINITY;
+    if (fd >= 0 && ftruncate(fd, ALL_BYTES) == 0)
+        all = time_mapped(fd);
+    if (fd >= 0)
+        close(fd);
+    if (isinf(all))
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot measure what a page of %d MiB of shared "
+                              "memory takes",
+                              ALL_BYTES >> 20);
+    *seconds = all / PAGES;
     return LS_OK;
 }
 

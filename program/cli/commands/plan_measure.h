@@ -27,6 +27,7 @@ typedef struct lsi_plan_known {
     int64_t here; /* 0: no ranks yet */
     lsi_plan_compute compute;
     double meeting, memory;
+    double page; /* 0: not yet */
 } lsi_plan_known;
 
 /*
@@ -43,6 +44,12 @@ ls_status lsi_plan_measure_compute(const lsi_plan_case *c, double gradients,
  */
 ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
                                    double *memory);
+
+/*
+ * What a page of shared memory takes that is given back, written anew and read
+ * through another mapping, by CPU time: also on a busy machine.
+ */
+ls_status lsi_plan_measure_page(double *seconds);
 
 /* A step under a strategy: seconds, and rank 0's peak of memory. */
 ls_status lsi_plan_measure_step(const lsi_plan_case *c, const char *strategy,

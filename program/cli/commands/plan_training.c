@@ -92,6 +92,7 @@ static double memory_of(const lsi_plan_flags *f)
 /* If nothing is said: a network of 10 Gbit/s, and what meetings take here. */
 static const double usual_link = 1.25e9, usual_latency = 20e-6;
 static const double usual_meeting = 5e-6, crowded_meeting = 50e-6;
+static const double usual_page = 3e-6; /* of virtual CPUs of an Intel Xeon */
 
 static const char *dtype_of(const lsi_plan_flags *f)
 {
@@ -163,6 +164,17 @@ static ls_status device_of(const lsi_plan_flags *f, const lsi_plan_run *run,
     return LS_OK;
 }
 
+/* Of a strategy that gives pages back; on a device that is given a usual one.
+ */
+static ls_status find_page(const lsi_plan_flags *f, lsi_plan_place *place,
+                           lsi_plan_known *measured)
+{
+    if (f->tflops == 0 && measured->page == 0)
+        LS_TRY(lsi_plan_measure_page(&measured->page));
+    place->page = f->tflops > 0 ? usual_page : measured->page;
+    return LS_OK;
+}
+
 static ls_status add_times(const lsi_plan_flags *f, lsi_trained_plan *plan,
                            lsi_plan_known *measured)
 {
@@ -178,6 +190,8 @@ static ls_status add_times(const lsi_plan_flags *f, lsi_trained_plan *plan,
         .meeting =
             here > lsi_cpus_available() ? crowded_meeting : usual_meeting,
         .rails = lsi_plan_steps_of((int)run->nodes)};
+    if (run->strategy->share == LSI_SHARE_ALL && run->ranks > 1)
+        LS_TRY(find_page(f, &plan->place, measured));
     if (f->calibrate) {
         LS_TRY(measure(f, run, measured));
         plan->compute = measured->compute;

@@ -203,6 +203,23 @@ class Plan(ProgramTest):
             self.fails(1, f"(those of {date} are over 30 days old)", *words,
                        env=env)
 
+    def test_pages(self):
+        words = ("--size", "tiny", "-n", "2", "--bucket-mb", "10")
+        shared = self.plan(*words, "--strategy", "shared", *DEVICE)
+        fsdp = self.plan(*words, "--strategy", "fsdp", *DEVICE)
+        self.assertNotIn("pages", shared)
+        self.assertEqual(fsdp["pages"], 9316608 * 4 // 2 // 4096)
+        self.assertAlmostEqual(fsdp["page_seconds"],
+                               9316608 * 2 / 4096 * 3e-6)
+        self.assertAlmostEqual(fsdp["step_seconds"], shared["step_seconds"] +
+                               fsdp["page_seconds"])
+        with tempfile.TemporaryDirectory() as cache:
+            here = json.loads(self.succeeds(
+                "plan", *words, "--strategy", "fsdp", "--force", "--json",
+                env=environment(XDG_CACHE_HOME=cache)))
+        self.assertGreater(here["page_us"], 0.05)
+        self.assertLess(here["page_us"], 100)
+
     def test_calibrated(self):
         """Real steps of two ranks; how long they take is not looked at."""
         plan = self.plan("--size", "tiny", "-n", "2", "--calibrate",

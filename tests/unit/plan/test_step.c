@@ -44,6 +44,7 @@ static lsi_plan_place place_of(const lsi_plan_run *run)
                             .link = {1e6, 0.5},
                             .meeting = 0.25,
                             .memory = 8000,
+                            .page = 2,
                             .rails = lsi_plan_steps_of((int)run->nodes)};
 }
 
@@ -96,6 +97,19 @@ static void one_node(void **state)
     const lsi_plan_step zero1 = step_of(LS_DDP_ZERO1, 2, 1);
     equal(zero1.step, shared.step + 0.25 + 0.25);
     equal(zero1.rank_bytes, 4000);
+    /*
+     * In two buckets, whose halves are written anew: 2000 bytes are 2000 / 4096
+     * of a page, of 2 s. A meeting more than shared in one bucket would have.
+     */
+    lsi_plan_run divided = run_of(LS_DDP_FSDP, 2, 1);
+    divided.bucket_bytes = 2400;
+    const lsi_plan_place place = place_of(&divided);
+    const lsi_plan_step fsdp = lsi_plan_step_of(&divided, &place, compute);
+    equal(fsdp.pages, 2000.0 / 4096);
+    equal(fsdp.paging, 2 * 2000.0 / 4096);
+    equal(fsdp.step, shared.step + 0.25 + fsdp.paging);
+    equal(fsdp.exposed, shared.exposed + 0.25);
+    assert_true(shared.pages == 0 && flat.pages == 0);
     equal(shared.best_bucket, sqrt(4000 * (4000 / 0.75) * 0.25));
 }
 
