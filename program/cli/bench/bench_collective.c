@@ -68,10 +68,13 @@ static const lsi_option options[] = {
         "runs; 0: never",
         .min = 0, .max = 1e6),
     ROW(threads, INT, "nthreads", 0, "N", NULL,
-        "ranks to start, as nccl-tests has it: so many times -g; instead of -n",
+        "threads of nccl-tests: starts N x G ranks, where G is --ngpus; "
+        "instead of --ranks",
         .min = 1, .max = 1024),
-    ROW(gpus, INT, "ngpus", 'g', "N", NULL,
-        "the same: so many times --nthreads", .min = 1, .max = 1024),
+    ROW(gpus, INT, "ngpus", 'g', "G", NULL,
+        "GPUs per thread of nccl-tests: starts N x G ranks, where N is "
+        "--nthreads",
+        .min = 1, .max = 1024),
     ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
         "memory of each rank alone, or from ls_shared_alloc",
         .choices = "private|shared"),
