@@ -32,15 +32,6 @@ static ls_status write_config(const ls_transformer_config *from,
     return LSI_STRUCT_WRITE(out, from, ls_transformer_config, rope_scaling);
 }
 
-ls_status ls_transformer_read_config(const char *path,
-                                     ls_transformer_config *out)
-{
-    ls_transformer_config config;
-    LS_NEED(path, out);
-    LS_TRY(lsi_transformer_read_config(path, 0, &config));
-    return write_config(&config, out);
-}
-
 ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
 {
     LS_NEED(name, out);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "model/autograd/params.h"
 #include "model/nn/transformer.h"
 #include "model/tensor/safetensors.h"
@@ -301,6 +302,15 @@ ls_status lsi_transformer_read_config(const char *path, int64_t heads,
     if (status == LS_OK)
         *out = config;
     return status;
+}
+
+ls_status ls_transformer_read_config(const char *path,
+                                     ls_transformer_config *out)
+{
+    ls_transformer_config config;
+    LS_NEED(path, out);
+    LS_TRY(lsi_transformer_read_config(path, 0, &config));
+    return LSI_STRUCT_WRITE(out, &config, ls_transformer_config, rope_scaling);
 }
 
 /* ---- loading ------------------------------------------------------------- */
