@@ -16,7 +16,7 @@
 #include "base/memory.h"
 #include "base/structs.h"
 #include "model/autograd/params.h"
-#include "model/nn/transformer.h"
+#include "model/nn/transformer_layout.h"
 #include "model/tensor/safetensors.h"
 
 #define LSI_MODEL_ONE   "model.safetensors"
@@ -24,46 +24,6 @@
 
 /* Before GPT2's names where the file is of a model with its head. */
 static const char gpt2_prefix[] = "transformer.";
-
-/* ---- tensors as the file has them ---------------------------------------- */
-
-typedef struct tensor_list {
-    ls_named_tensor *items;
-    size_t n;
-} tensor_list;
-
-static void free_list(tensor_list *list)
-{
-    for (size_t i = 0; i < list->n; i++)
-        ls_tensor_free(&list->items[i].tensor);
-    lsi_free(list->items);
-}
-
-static ls_status as_in_file(const ls_transformer *m, size_t index,
-                            bool published, ls_named_tensor *out)
-{
-    ls_tensor *tensor = ls_params_get(m->params, index);
-    *out = (ls_named_tensor){.name = ls_params_name(m->params, index)};
-    const bool transposed = published && ls_tensor_ndim(tensor) == 2 &&
-                            strncmp(out->name, "h.", 2) == 0;
-    if (transposed)
-        return ls_tensor_transpose(tensor, 0, 1, &out->tensor);
-    out->tensor = ls_tensor_retain(tensor);
-    return LS_OK;
-}
-
-/* Of GPT2's layout if `published`. Also after an error *out is to be freed. */
-static ls_status make_list(const ls_transformer *m, bool published,
-                           tensor_list *out)
-{
-    const size_t count = ls_params_count(m->params);
-    *out = (tensor_list){0};
-    LS_TRY(lsi_alloc(&out->items, count * sizeof(ls_named_tensor),
-                     LS_MEMORY_OTHER, "the tensors of a transformer"));
-    for (; out->n < count; out->n++)
-        LS_TRY(as_in_file(m, out->n, published, &out->items[out->n]));
-    return LS_OK;
-}
 
 /* ---- the configuration --------------------------------------------------- */
 
@@ -135,17 +95,21 @@ ls_status ls_transformer_save(const ls_transformer *model, const char *path,
                               const char *const *metadata)
 {
     LS_NEED(model, path);
-    tensor_list list = {0};
+    lsi_weights weights = {0};
     const char **all = NULL;
     char *text = NULL;
+    const lsi_weights_layout layout = model->config.kind == LS_TRANSFORMER_GPT2
+                                          ? LSI_WEIGHTS_TRANSPOSED
+                                          : LSI_WEIGHTS_IN_MEMORY;
     LS_TRY(lsi_transformer_describe(&model->config, &text));
     ls_status status = add_pairs(metadata, text, model->config.kind, &all);
     if (status == LS_OK)
-        status =
-            make_list(model, model->config.kind == LS_TRANSFORMER_GPT2, &list);
+        status = lsi_weights_list(model, layout, &weights);
     if (status == LS_OK)
-        status = ls_safetensors_save(path, list.items, list.n, all);
-    free_list(&list);
+        status = lsi_weights_view(&weights);
+    if (status == LS_OK)
+        status = ls_safetensors_save(path, weights.views, weights.n, all);
+    lsi_weights_free(&weights);
     lsi_free(all);
     free(text);
     return status;
@@ -437,17 +401,27 @@ static ls_status check_same(const lsi_safetensors_file *file,
     return json.found ? compare(file, &has, wanted) : LS_OK;
 }
 
+static lsi_weights_layout layout_of(const lsi_safetensors_file *file,
+                                    ls_transformer_kind kind)
+{
+    return kind == LS_TRANSFORMER_GPT2 && lsi_gpt2_is_published(file)
+               ? LSI_WEIGHTS_TRANSPOSED
+               : LSI_WEIGHTS_IN_MEMORY;
+}
+
 static ls_status fill(const ls_transformer *model,
                       const lsi_safetensors_file *file)
 {
-    tensor_list list = {0};
-    const bool gpt2 = model->config.kind == LS_TRANSFORMER_GPT2;
+    lsi_weights weights = {0};
     ls_status status = check_same(file, &model->config);
     if (status == LS_OK)
-        status = make_list(model, gpt2 && lsi_gpt2_is_published(file), &list);
+        status = lsi_weights_list(model, layout_of(file, model->config.kind),
+                                  &weights);
     if (status == LS_OK)
-        status = lsi_safetensors_fill(file, list.items, list.n);
-    free_list(&list);
+        status = lsi_weights_view(&weights);
+    if (status == LS_OK)
+        status = lsi_safetensors_fill(file, weights.views, weights.n);
+    lsi_weights_free(&weights);
     return status;
 }
 

@@ -1,0 +1,40 @@
+/*
+ * How a file has the parameters of a Transformer: by which names, and in which
+ * order of elements.
+ */
+#ifndef LS_MODEL_NN_TRANSFORMER_LAYOUT_H
+#define LS_MODEL_NN_TRANSFORMER_LAYOUT_H
+
+#include "model/nn/transformer.h"
+
+typedef enum lsi_weights_layout {
+    LSI_WEIGHTS_IN_MEMORY,  /* names and elements as the model has them */
+    LSI_WEIGHTS_TRANSPOSED, /* GPT2 as published: products are (in, out) */
+} lsi_weights_layout;
+
+/* One parameter of a file. */
+typedef struct lsi_weight {
+    ls_tensor *tensor; /* the model's */
+    char name[80];
+    bool transposed;
+} lsi_weight;
+
+/* All parameters of a file, in its order. */
+typedef struct lsi_weights {
+    lsi_weight *items;
+    ls_named_tensor *views; /* NULL before lsi_weights_view */
+    size_t n;
+} lsi_weights;
+
+/*
+ * Lists the parameters, which need no memory yet. *out is to be freed by
+ * lsi_weights_free, also after an error.
+ */
+ls_status lsi_weights_list(const ls_transformer *model,
+                           lsi_weights_layout layout, lsi_weights *out);
+void lsi_weights_free(lsi_weights *weights);
+
+/* Makes views of the allocated parameters whose elements the file has. */
+ls_status lsi_weights_view(lsi_weights *weights);
+
+#endif
