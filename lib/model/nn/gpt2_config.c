@@ -85,6 +85,29 @@ ls_status lsi_gpt2_read_json(const char *path, lsi_gpt2_json *out)
     return status;
 }
 
+bool lsi_gpt2_write_json(const ls_transformer_config *c, json_t *json)
+{
+    const lsi_gpt2_json said = {.layers = c->layers,
+                                .heads = c->heads,
+                                .d_model = c->d_model,
+                                .d_ff = c->d_ff,
+                                .context = c->context,
+                                .vocabulary = c->vocabulary};
+    json_t *const rest = json_pack(
+        "{s:[s], s:f, s:b, s:f, s:f, s:f}", "architectures", "GPT2LMHeadModel",
+        "layer_norm_epsilon", lsi_transformer_eps(c), "tie_word_embeddings",
+        !c->untied_head, "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop",
+        0.0);
+    const bool good =
+        rest != NULL && json_object_update(json, rest) == 0 &&
+        lsi_model_json_add_wanted(json, supported,
+                                  sizeof supported / sizeof supported[0]) &&
+        lsi_model_json_add_counts(json, counts,
+                                  sizeof counts / sizeof counts[0], &said);
+    json_decref(rest);
+    return good;
+}
+
 /* ---- the head ------------------------------------------------------------ */
 
 enum { PIECE = 1 << 14 };

@@ -139,6 +139,59 @@ ls_status lsi_llama_read_json(const char *path, ls_transformer_config *out,
     return status;
 }
 
+/* What transformers call the scaling, with its numbers. */
+static json_t *rope_json(const ls_transformer_config *c)
+{
+    const ls_rope_scaling *const s = &c->rope_scaling;
+    if (s->kind == LS_ROPE_SCALING_NONE)
+        return json_pack("{s:s}", "rope_type", "default");
+    if (s->kind == LS_ROPE_SCALING_LINEAR)
+        return json_pack("{s:s, s:f}", "rope_type",
+                         lsi_transformer_scaling_name(s->kind), "factor",
+                         s->factor);
+    return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type",
+                     lsi_transformer_scaling_name(s->kind), "factor", s->factor,
+                     "low_freq_factor", s->low_freq_factor, "high_freq_factor",
+                     s->high_freq_factor, "original_max_position_embeddings",
+                     (json_int_t)s->original_context);
+}
+
+/* As all releases read it: 4 has rope_scaling, 5 rope_parameters. */
+static bool write_rope(const ls_transformer_config *c, json_t *json)
+{
+    json_t *const theta = json_real(lsi_transformer_theta(c));
+    json_t *const rope = rope_json(c);
+    const bool scaled = c->rope_scaling.kind != LS_ROPE_SCALING_NONE;
+    const bool good = (!scaled || json_object_set_new(json, "rope_scaling",
+                                                      json_copy(rope)) == 0) &&
+                      json_object_set(rope, "rope_theta", theta) == 0 &&
+                      json_object_set(json, "rope_theta", theta) == 0 &&
+                      json_object_set(json, "rope_parameters", rope) == 0;
+    json_decref(theta);
+    json_decref(rope);
+    return good;
+}
+
+bool lsi_llama_write_json(const ls_transformer_config *c, json_t *json)
+{
+    ls_transformer_config full = *c;
+    full.kv_heads = lsi_transformer_kv_heads(c);
+    full.d_head = lsi_transformer_d_head(c);
+    json_t *const rest =
+        json_pack("{s:[s], s:f, s:b}", "architectures", "LlamaForCausalLM",
+                  "rms_norm_eps", lsi_transformer_eps(c), "tie_word_embeddings",
+                  !c->untied_head);
+    const bool good =
+        rest != NULL && json_object_update(json, rest) == 0 &&
+        lsi_model_json_add_wanted(json, supported,
+                                  sizeof supported / sizeof supported[0]) &&
+        lsi_model_json_add_counts(json, counts,
+                                  sizeof counts / sizeof counts[0], &full) &&
+        write_rope(c, json);
+    json_decref(rest);
+    return good;
+}
+
 /* ---- the tensors --------------------------------------------------------- */
 
 static int64_t count_layers(const lsi_safetensors_file *file)

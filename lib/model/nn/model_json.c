@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -18,11 +19,10 @@
 
 enum { PATH_BYTES = 4096, VALUE_BYTES = 64, MOST_BYTES = 1 << 20 };
 
-static const char name[] = "config.json";
-
 /* ---- the file ------------------------------------------------------------ */
 
-static ls_status place_of(const char *weights, char path[PATH_BYTES])
+static ls_status place_of(const char *weights, const char *name,
+                          char path[PATH_BYTES])
 {
     const char *slash = strrchr(weights, '/');
     const int folder = slash != NULL ? (int)(slash + 1 - weights) : 0;
@@ -91,7 +91,7 @@ static ls_status read_file(const char *path, json_t **out)
 ls_status lsi_model_json_open(lsi_model_json *file, const char *weights)
 {
     file->json = NULL;
-    LS_TRY(place_of(weights, file->path));
+    LS_TRY(place_of(weights, LSI_MODEL_CONFIG, file->path));
     return read_file(file->path, &file->json);
 }
 
@@ -212,4 +212,57 @@ ls_status lsi_model_json_untied(const lsi_model_json *file, bool *untied)
                                     "true or false");
     *untied = json_is_false(tied);
     return LS_OK;
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+bool lsi_model_json_add_wanted(json_t *json, const lsi_json_wanted *wanted,
+                               size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *const text = wanted[i].wanted;
+        json_t *const value = json_loads(text, JSON_DECODE_ANY, NULL);
+        const bool empty =
+            json_is_null(value) ||
+            (json_is_object(value) && json_object_size(value) == 0);
+        if (empty)
+            json_decref(value);
+        else if (json_object_set_new(json, wanted[i].key, value) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool lsi_model_json_add_counts(json_t *json, const lsi_json_count *counts,
+                               size_t n, const void *values)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int64_t value =
+            *(const int64_t *)(const void *)((const char *)values +
+                                             counts[i].place);
+        if (json_object_set_new(json, counts[i].key, json_integer(value)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static ls_status write_text(const char *weights, const char *name,
+                            const char *text)
+{
+    char path[PATH_BYTES];
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a %s", name);
+    LS_TRY(place_of(weights, name, path));
+    return lsi_atomic_file_put(path, text, strlen(text));
+}
+
+ls_status lsi_model_json_write(const char *weights, const char *name,
+                               json_t *json)
+{
+    char *const text =
+        json != NULL ? lsi_json_dumps(json, JSON_INDENT(2)) : NULL;
+    const ls_status status = write_text(weights, name, text);
+    free(text);
+    json_decref(json);
+    return status;
 }

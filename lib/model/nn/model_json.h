@@ -53,6 +53,24 @@ ls_status lsi_model_json_counts(const lsi_model_json *file,
                                 const lsi_json_count *counts, size_t n,
                                 void *out);
 
+/*
+ * Adds the keys of these lists with what they must say, and with the values at
+ * their places; false: no memory. A key that must be empty is left out.
+ */
+bool lsi_model_json_add_wanted(struct json_t *json,
+                               const lsi_json_wanted *wanted, size_t n);
+bool lsi_model_json_add_counts(struct json_t *json,
+                               const lsi_json_count *counts, size_t n,
+                               const void *values);
+
+/*
+ * Writes a file of this name in the folder of `weights`; takes over the
+ * reference. NULL is LS_ERR_MEMORY.
+ */
+#define LSI_MODEL_CONFIG "config.json"
+ls_status lsi_model_json_write(const char *weights, const char *name,
+                               struct json_t *json);
+
 /* A positive number of an object; *out stays as it is if there is none. */
 ls_status lsi_model_json_real(const lsi_model_json *file,
                               const struct json_t *object, const char *key,

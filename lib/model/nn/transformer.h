@@ -5,6 +5,7 @@
 #include "lockstep/nn.h"
 #include "lockstep/transformer.h"
 
+struct json_t;
 struct lsi_safetensors_file;
 
 typedef struct lsi_norm {
@@ -121,6 +122,17 @@ ls_status lsi_transformer_open_file(struct lsi_safetensors_file *file,
                                     const char *path, lsi_weights_path *place);
 
 /*
+ * Writes a GPT2 or LLAMA model to `path` by the names and in the layout of
+ * Hugging Face's transformers, and beside it their config.json: AutoModelForCausalLM
+ * opens the folder of a model.safetensors, and so do we, to the same bits.
+ * `end` is the token that ends a text, or -1; metadata as in
+ * ls_transformer_save.
+ */
+ls_status lsi_transformer_save_published(const ls_transformer *model,
+                                         const char *path, int64_t end,
+                                         const char *const *metadata);
+
+/*
  * Parameters of two dimensions, none of which is trained, get the types that
  * their tensors have in a file: halves are then read and multiplied as they
  * are. To be called before they are allocated.
@@ -157,6 +169,10 @@ bool lsi_llama_is_published(const struct lsi_safetensors_file *file);
 ls_status lsi_llama_read_json(const char *path, ls_transformer_config *out,
                               bool *found);
 
+/* Adds to a config.json what it says of such a model; false: no memory. */
+bool lsi_llama_write_json(const ls_transformer_config *config,
+                          struct json_t *json);
+
 /* The configuration of such a file, of which the tensors must be. */
 ls_status lsi_llama_infer(const struct lsi_safetensors_file *file,
                           ls_transformer_config *out);
@@ -174,6 +190,17 @@ typedef struct lsi_gpt2_json {
  * it is none of GPT-2, LS_ERR_UNSUPPORTED if it asks for what there is not.
  */
 ls_status lsi_gpt2_read_json(const char *path, lsi_gpt2_json *out);
+
+/* Adds to a config.json what it says of such a model; false: no memory. */
+bool lsi_gpt2_write_json(const ls_transformer_config *config,
+                         struct json_t *json);
+
+/*
+ * The config.json of a model, of which `end` ends a text (-1: none does); NULL:
+ * no memory.
+ */
+struct json_t *lsi_transformer_to_json(const ls_transformer_config *config,
+                                       int64_t end);
 
 /* Adds all parameters, in order. */
 ls_status lsi_transformer_add_params(ls_transformer *model);

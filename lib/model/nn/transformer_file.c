@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/structs.h"
 #include "model/autograd/params.h"
+#include "model/nn/model_json.h"
 #include "model/nn/transformer_layout.h"
 #include "model/tensor/safetensors.h"
 
@@ -70,7 +71,7 @@ ls_status lsi_transformer_describe(const ls_transformer_config *c, char **out)
 
 /* The caller's pairs and ours; *out is freed by lsi_free. */
 static ls_status add_pairs(const char *const *metadata, const char *text,
-                           ls_transformer_kind kind, const char ***out)
+                           bool published, const char ***out)
 {
     size_t n = 0;
     while (metadata != NULL && metadata[n] != NULL)
@@ -82,7 +83,7 @@ static ls_status add_pairs(const char *const *metadata, const char *text,
         all[i] = metadata[i];
     all[n++] = LSI_TRANSFORMER_KEY;
     all[n++] = text;
-    if (kind == LS_TRANSFORMER_LLAMA) { /* transformers want to be told */
+    if (published) { /* transformers want to be told */
         all[n++] = "format";
         all[n++] = "pt";
     }
@@ -91,28 +92,53 @@ static ls_status add_pairs(const char *const *metadata, const char *text,
     return LS_OK;
 }
 
-ls_status ls_transformer_save(const ls_transformer *model, const char *path,
+static ls_status save_weights(const char *path, lsi_weights *weights,
                               const char *const *metadata)
 {
-    LS_NEED(model, path);
+    LS_TRY(lsi_weights_view(weights));
+    return ls_safetensors_save(path, weights->views, weights->n, metadata);
+}
+
+/* By the names that transformers write, or by those of `--save`. */
+static ls_status save(const ls_transformer *model, const char *path,
+                      const char *const *metadata, bool published)
+{
+    const ls_transformer_kind kind = model->config.kind;
+    const bool gpt2 = kind == LS_TRANSFORMER_GPT2;
     lsi_weights weights = {0};
     const char **all = NULL;
     char *text = NULL;
-    const lsi_weights_layout layout = model->config.kind == LS_TRANSFORMER_GPT2
-                                          ? LSI_WEIGHTS_TRANSPOSED
-                                          : LSI_WEIGHTS_IN_MEMORY;
     LS_TRY(lsi_transformer_describe(&model->config, &text));
-    ls_status status = add_pairs(metadata, text, model->config.kind, &all);
+    ls_status status = add_pairs(
+        metadata, text, published || kind == LS_TRANSFORMER_LLAMA, &all);
     if (status == LS_OK)
-        status = lsi_weights_list(model, layout, &weights);
+        status = lsi_weights_list(
+            model, gpt2 ? LSI_WEIGHTS_TRANSPOSED : LSI_WEIGHTS_IN_MEMORY,
+            &weights);
+    if (published && gpt2)
+        lsi_weights_prefix(&weights, gpt2_prefix);
     if (status == LS_OK)
-        status = lsi_weights_view(&weights);
-    if (status == LS_OK)
-        status = ls_safetensors_save(path, weights.views, weights.n, all);
+        status = save_weights(path, &weights, all);
     lsi_weights_free(&weights);
     lsi_free(all);
     free(text);
     return status;
+}
+
+ls_status ls_transformer_save(const ls_transformer *model, const char *path,
+                              const char *const *metadata)
+{
+    LS_NEED(model, path);
+    return save(model, path, metadata, false);
+}
+
+ls_status lsi_transformer_save_published(const ls_transformer *model,
+                                         const char *path, int64_t end,
+                                         const char *const *metadata)
+{
+    LS_TRY(lsi_model_json_write(path, LSI_MODEL_CONFIG,
+                                lsi_transformer_to_json(&model->config, end)));
+    return save(model, path, metadata, true);
 }
 
 static bool parse_kind(const char *name, ls_transformer_kind *out)

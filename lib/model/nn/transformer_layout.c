@@ -36,6 +36,16 @@ ls_status lsi_weights_list(const ls_transformer *model,
     return LS_OK;
 }
 
+void lsi_weights_prefix(lsi_weights *weights, const char *prefix)
+{
+    for (size_t i = 0; i < weights->n; i++) {
+        char *const name = weights->items[i].name;
+        const lsi_weight old = weights->items[i];
+        if (strcmp(name, LSI_GPT2_HEAD) != 0)
+            snprintf(name, sizeof old.name, "%s%s", prefix, old.name);
+    }
+}
+
 static ls_status view(const lsi_weight *weight, ls_tensor **out)
 {
     if (weight->transposed)

@@ -34,6 +34,9 @@ ls_status lsi_weights_list(const ls_transformer *model,
                            lsi_weights_layout layout, lsi_weights *out);
 void lsi_weights_free(lsi_weights *weights);
 
+/* Puts a prefix before all names but that of a head. */
+void lsi_weights_prefix(lsi_weights *weights, const char *prefix);
+
 /* Makes views of the allocated parameters whose elements the file has. */
 ls_status lsi_weights_view(lsi_weights *weights);
 
