@@ -33,6 +33,7 @@ typedef struct lsi_safetensors_file {
     const char *prefix;  /* what the file puts before the names of tensors */
     const char *outside; /* the name before which it does not; or NULL */
     bool widens;         /* bf16 and f16 may fill tensors of f32 */
+    bool matrices;       /* as in lsi_safetensors_save_matrices */
     int fd;
     uint64_t data_begin, data_size;
     struct json_t *header;
@@ -84,6 +85,24 @@ const char *lsi_safetensors_text(const lsi_safetensors_file *file,
 ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
                                size_t n, const char *const *metadata,
                                lsi_file_sum *sum);
+
+/*
+ * As ls_safetensors_save; but a tensor of more than two dimensions is a matrix
+ * in the file, whose rows are all of its dimensions but the last. So the rows
+ * of a matrix can be written, and read, in another order through a view.
+ */
+ls_status lsi_safetensors_save_matrices(const char *path,
+                                        const ls_named_tensor *tensors,
+                                        size_t n, const char *const *metadata);
+
+/* The shape that a file has of a tensor, if so. */
+typedef struct lsi_safetensors_shape {
+    int ndim;
+    int64_t extents[LS_MAX_DIMS];
+} lsi_safetensors_shape;
+
+lsi_safetensors_shape lsi_safetensors_shape_of(const ls_tensor *tensor,
+                                               bool matrices);
 
 #define LSI_SAFETENSORS_METADATA "__metadata__"
 

@@ -310,10 +310,10 @@ static lsi_shape_text shape_of_entry(const entry *e)
     return e->ndim <= LS_MAX_DIMS ? lsi_shape_format(e->ndim, e->shape) : out;
 }
 
-static bool same_shape(const entry *e, const ls_tensor *tensor)
+static bool same_shape(const entry *e, const lsi_safetensors_shape *wanted)
 {
-    return e->ndim == tensor->ndim &&
-           memcmp(e->shape, tensor->shape,
+    return e->ndim == wanted->ndim &&
+           memcmp(e->shape, wanted->extents,
                   (size_t)e->ndim * sizeof e->shape[0]) == 0;
 }
 
@@ -344,11 +344,13 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
     if (e == NULL)
         return lsi_fail(LS_ERR_FORMAT, "'%s' has no tensor '%s%s'", f->path,
                         prefix_of(f, wanted->name), wanted->name);
-    if (!same_shape(e, tensor))
+    const lsi_safetensors_shape shape =
+        lsi_safetensors_shape_of(tensor, f->matrices);
+    if (!same_shape(e, &shape))
         return lsi_fail(LS_ERR_SHAPE,
                         "'%s': tensor '%s' has shape %s, expected %s",
                         holder_of(f, e)->path, e->name, shape_of_entry(e).text,
-                        lsi_shape_of(tensor).text);
+                        lsi_shape_format(shape.ndim, shape.extents).text);
     if (!can_fill(f, e, tensor->dtype))
         return lsi_fail(LS_ERR_DTYPE,
                         "'%s': tensor '%s' has type %s, expected %s",

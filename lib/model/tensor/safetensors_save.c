@@ -26,6 +26,7 @@ typedef struct place {
     const ls_named_tensor *named;
     size_t size; /* of an element */
     size_t index;
+    bool matrix; /* as lsi_safetensors_save_matrices has it */
 } place;
 
 static int compare_places(const void *a, const void *b)
@@ -53,15 +54,15 @@ static ls_status check_tensor(const char *path, const ls_named_tensor *named)
 }
 
 static ls_status sort_places(const char *path, const ls_named_tensor *tensors,
-                             size_t n, place **out)
+                             size_t n, bool matrices, place **out)
 {
     for (size_t i = 0; i < n; i++)
         LS_TRY(check_tensor(path, &tensors[i]));
     LS_TRY(lsi_alloc(out, n * sizeof(place), LS_MEMORY_OTHER,
                      "a safetensors header"));
     for (size_t i = 0; i < n; i++)
-        (*out)[i] =
-            (place){&tensors[i], ls_dtype_size(tensors[i].tensor->dtype), i};
+        (*out)[i] = (place){
+            &tensors[i], ls_dtype_size(tensors[i].tensor->dtype), i, matrices};
     if (n > 0)
         qsort(*out, n, sizeof(place), compare_places);
     return LS_OK;
@@ -69,11 +70,26 @@ static ls_status sort_places(const char *path, const ls_named_tensor *tensors,
 
 /* ---- header -------------------------------------------------------------- */
 
-static json_t *describe(const ls_tensor *tensor, uint64_t begin)
+lsi_safetensors_shape lsi_safetensors_shape_of(const ls_tensor *tensor,
+                                               bool matrices)
 {
+    const int joined = matrices && tensor->ndim > 2 ? tensor->ndim - 2 : 0;
+    lsi_safetensors_shape out = {.ndim = tensor->ndim - joined};
+    for (int d = 0; d < out.ndim; d++)
+        out.extents[d] = tensor->shape[joined + d];
+    for (int d = 0; d < joined; d++)
+        out.extents[0] *= tensor->shape[d];
+    return out;
+}
+
+static json_t *describe(const place *at, uint64_t begin)
+{
+    const ls_tensor *const tensor = at->named->tensor;
+    const lsi_safetensors_shape has =
+        lsi_safetensors_shape_of(tensor, at->matrix);
     json_t *shape = json_array();
-    for (int d = 0; d < tensor->ndim; d++) {
-        if (json_array_append_new(shape, json_integer(tensor->shape[d])) != 0) {
+    for (int d = 0; d < has.ndim; d++) {
+        if (json_array_append_new(shape, json_integer(has.extents[d])) != 0) {
             json_decref(shape);
             return NULL;
         }
@@ -114,7 +130,7 @@ static ls_status add_tensors(json_t *header, const char *path,
         if (json_object_get(header, name) != NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "'%s': two tensors are called '%s'", path, name);
-        json_t *entry = describe(tensor, begin);
+        json_t *entry = describe(&places[i], begin);
         if (entry == NULL)
             return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header",
                             path);
@@ -190,6 +206,34 @@ static ls_status write_file(const char *path, const json_t *header,
     return status;
 }
 
+static ls_status save_places(const char *path, const place *places, size_t n,
+                             const char *const *metadata, lsi_file_sum *sum)
+{
+    ls_status status = LS_OK;
+    json_t *header = json_object();
+    if (header == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header", path);
+    if (metadata != NULL)
+        status = add_metadata(header, path, metadata);
+    if (status == LS_OK)
+        status = add_tensors(header, path, places, n);
+    if (status == LS_OK)
+        status = write_file(path, header, places, n, sum);
+    json_decref(header);
+    return status;
+}
+
+ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
+                               size_t n, const char *const *metadata,
+                               lsi_file_sum *sum)
+{
+    place *places = NULL;
+    LS_TRY(sort_places(path, tensors, n, false, &places));
+    const ls_status status = save_places(path, places, n, metadata, sum);
+    lsi_free(places);
+    return status;
+}
+
 ls_status ls_safetensors_save(const char *path, const ls_named_tensor *tensors,
                               size_t n, const char *const *metadata)
 {
@@ -201,27 +245,15 @@ ls_status ls_safetensors_save(const char *path, const ls_named_tensor *tensors,
     return lsi_safetensors_save(path, tensors, n, metadata, &sum);
 }
 
-ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
-                               size_t n, const char *const *metadata,
-                               lsi_file_sum *sum)
+ls_status lsi_safetensors_save_matrices(const char *path,
+                                        const ls_named_tensor *tensors,
+                                        size_t n, const char *const *metadata)
 {
     place *places = NULL;
-    ls_status status = LS_OK;
-    LS_TRY(sort_places(path, tensors, n, &places));
-    json_t *header = json_object();
-    if (header == NULL) {
-        status =
-            lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header", path);
-        goto free_places;
-    }
-    if (metadata != NULL)
-        LS_TRY_GOTO(status, add_metadata(header, path, metadata), free_header);
-    LS_TRY_GOTO(status, add_tensors(header, path, places, n), free_header);
-    status = write_file(path, header, places, n, sum);
-
-free_header:
-    json_decref(header);
-free_places:
+    lsi_file_sum sum;
+    LS_TRY(lsi_make_parents(path));
+    LS_TRY(sort_places(path, tensors, n, true, &places));
+    const ls_status status = save_places(path, places, n, metadata, &sum);
     lsi_free(places);
     return status;
 }
