@@ -175,12 +175,12 @@ static bool write_rope(const ls_transformer_config *c, json_t *json)
 bool lsi_llama_write_json(const ls_transformer_config *c, json_t *json)
 {
     ls_transformer_config full = *c;
+    const bool tied = c->kind == LS_TRANSFORMER_LLAMA && !c->untied_head;
     full.kv_heads = lsi_transformer_kv_heads(c);
     full.d_head = lsi_transformer_d_head(c);
-    json_t *const rest =
-        json_pack("{s:[s], s:f, s:b}", "architectures", "LlamaForCausalLM",
-                  "rms_norm_eps", lsi_transformer_eps(c), "tie_word_embeddings",
-                  !c->untied_head);
+    json_t *const rest = json_pack(
+        "{s:[s], s:f, s:b}", "architectures", "LlamaForCausalLM",
+        "rms_norm_eps", lsi_transformer_eps(c), "tie_word_embeddings", tied);
     const bool good =
         rest != NULL && json_object_update(json, rest) == 0 &&
         lsi_model_json_add_wanted(json, supported,

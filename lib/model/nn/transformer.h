@@ -122,11 +122,11 @@ ls_status lsi_transformer_open_file(struct lsi_safetensors_file *file,
                                     const char *path, lsi_weights_path *place);
 
 /*
- * Writes a GPT2 or LLAMA model to `path` by the names and in the layout of
- * Hugging Face's transformers, and beside it their config.json: AutoModelForCausalLM
- * opens the folder of a model.safetensors, and so do we, to the same bits.
- * `end` is the token that ends a text, or -1; metadata as in
- * ls_transformer_save.
+ * Writes the parameters to `path` by the names and in the layout of Hugging
+ * Face's transformers, ROPE's as a Llama model, and beside it their
+ * config.json: AutoModelForCausalLM opens the folder of a model.safetensors,
+ * and so do we, to the same bits. `end` is the token that ends a text, or -1;
+ * metadata as in ls_transformer_save.
  */
 ls_status lsi_transformer_save_published(const ls_transformer *model,
                                          const char *path, int64_t end,

@@ -19,6 +19,7 @@
 #include "model/nn/model_json.h"
 #include "model/nn/transformer_layout.h"
 #include "model/tensor/safetensors.h"
+#include "model/tensor/tensor.h"
 
 #define LSI_MODEL_ONE   "model.safetensors"
 #define LSI_MODEL_INDEX LSI_MODEL_ONE LSI_SAFETENSORS_INDEX
@@ -96,7 +97,8 @@ static ls_status save_weights(const char *path, lsi_weights *weights,
                               const char *const *metadata)
 {
     LS_TRY(lsi_weights_view(weights));
-    return ls_safetensors_save(path, weights->views, weights->n, metadata);
+    return lsi_safetensors_save_matrices(path, weights->views, weights->n,
+                                         metadata);
 }
 
 /* By the names that transformers write, or by those of `--save`. */
@@ -105,6 +107,10 @@ static ls_status save(const ls_transformer *model, const char *path,
 {
     const ls_transformer_kind kind = model->config.kind;
     const bool gpt2 = kind == LS_TRANSFORMER_GPT2;
+    const lsi_weights_layout layout = gpt2 ? LSI_WEIGHTS_TRANSPOSED
+                                      : published && kind == LS_TRANSFORMER_ROPE
+                                          ? LSI_WEIGHTS_AS_LLAMA
+                                          : LSI_WEIGHTS_IN_MEMORY;
     lsi_weights weights = {0};
     const char **all = NULL;
     char *text = NULL;
@@ -112,9 +118,7 @@ static ls_status save(const ls_transformer *model, const char *path,
     ls_status status = add_pairs(
         metadata, text, published || kind == LS_TRANSFORMER_LLAMA, &all);
     if (status == LS_OK)
-        status = lsi_weights_list(
-            model, gpt2 ? LSI_WEIGHTS_TRANSPOSED : LSI_WEIGHTS_IN_MEMORY,
-            &weights);
+        status = lsi_weights_list(model, layout, &weights);
     if (published && gpt2)
         lsi_weights_prefix(&weights, gpt2_prefix);
     if (status == LS_OK)
@@ -254,6 +258,7 @@ ls_status lsi_transformer_open_file(lsi_safetensors_file *file,
     LS_TRY(place_of(path, place));
     LS_TRY(lsi_safetensors_open(file, place->text));
     file->widens = true;
+    file->matrices = true;
     file->outside = LSI_GPT2_HEAD;
     lsi_safetensors_try_prefix(file, gpt2_prefix, "wte.weight");
     return LS_OK;
@@ -414,11 +419,12 @@ static ls_status check_same(const lsi_safetensors_file *file,
     ls_transformer_config has;
     lsi_gpt2_json json = {0};
     LS_TRY(check_head(file, wanted));
-    if (read_metadata(file, &has))
-        return has.kind == wanted->kind ? compare(file, &has, wanted) : LS_OK;
+    const bool said = read_metadata(file, &has);
+    if (said && has.kind == wanted->kind)
+        return compare(file, &has, wanted);
     if (wanted->kind == LS_TRANSFORMER_LLAMA)
         return check_llama(file, wanted);
-    if (wanted->kind != LS_TRANSFORMER_GPT2)
+    if (said || wanted->kind != LS_TRANSFORMER_GPT2)
         return LS_OK;
     LS_TRY(lsi_gpt2_read_json(file->path, &json));
     has = *wanted;
@@ -427,11 +433,16 @@ static ls_status check_same(const lsi_safetensors_file *file,
     return json.found ? compare(file, &has, wanted) : LS_OK;
 }
 
+/* Tensors by Llama's names are those of a ROPE model if the file says so. */
 static lsi_weights_layout layout_of(const lsi_safetensors_file *file,
                                     ls_transformer_kind kind)
 {
-    return kind == LS_TRANSFORMER_GPT2 && lsi_gpt2_is_published(file)
-               ? LSI_WEIGHTS_TRANSPOSED
+    ls_transformer_config has;
+    if (kind == LS_TRANSFORMER_GPT2 && lsi_gpt2_is_published(file))
+        return LSI_WEIGHTS_TRANSPOSED;
+    return kind == LS_TRANSFORMER_ROPE && lsi_llama_is_published(file) &&
+                   read_metadata(file, &has) && has.kind == kind
+               ? LSI_WEIGHTS_AS_LLAMA
                : LSI_WEIGHTS_IN_MEMORY;
 }
 
@@ -480,13 +491,17 @@ ls_status lsi_transformer_keep_types(const ls_transformer *model,
     lsi_safetensors_file file;
     lsi_weights_path place;
     LS_TRY(lsi_transformer_open_file(&file, path, &place));
-    for (size_t i = 0; i < ls_params_count(model->params); i++) {
-        ls_tensor *p = ls_params_get(model->params, i);
-        const lsi_safetensors_entry *e =
-            lsi_safetensors_find(&file, ls_params_name(model->params, i));
-        if (e != NULL && ls_tensor_ndim(p) == 2)
-            lsi_params_set_dtype(model->params, i, type_of(e));
+    lsi_weights weights = {0};
+    const ls_status status =
+        lsi_weights_list(model, layout_of(&file, model->config.kind), &weights);
+    for (size_t i = 0; status == LS_OK && i < weights.n; i++) {
+        const lsi_weight *const w = &weights.items[i];
+        const lsi_safetensors_entry *e = lsi_safetensors_find(&file, w->name);
+        if (e != NULL && ls_tensor_ndim(w->tensor) == 2)
+            lsi_params_set_dtype(model->params, w->tensor->param->index,
+                                 type_of(e));
     }
+    lsi_weights_free(&weights);
     lsi_safetensors_close(&file);
-    return LS_OK;
+    return status;
 }

@@ -10,6 +10,9 @@
 typedef enum lsi_weights_layout {
     LSI_WEIGHTS_IN_MEMORY,  /* names and elements as the model has them */
     LSI_WEIGHTS_TRANSPOSED, /* GPT2 as published: products are (in, out) */
+    LSI_WEIGHTS_AS_LLAMA,   /* ROPE as a Llama model, which turns pairs of rows
+                               k and d_head / 2 + k of queries and keys, not of
+                               2k and 2k + 1 */
 } lsi_weights_layout;
 
 /* One parameter of a file. */
@@ -17,6 +20,7 @@ typedef struct lsi_weight {
     ls_tensor *tensor; /* the model's */
     char name[80];
     bool transposed;
+    int64_t heads; /* whose pairs of rows are apart; 0: none */
 } lsi_weight;
 
 /* All parameters of a file, in its order. */
@@ -37,7 +41,10 @@ void lsi_weights_free(lsi_weights *weights);
 /* Puts a prefix before all names but that of a head. */
 void lsi_weights_prefix(lsi_weights *weights, const char *prefix);
 
-/* Makes views of the allocated parameters whose elements the file has. */
+/*
+ * Makes views of the allocated parameters whose elements the file has, for a
+ * file of matrices (safetensors.h).
+ */
 ls_status lsi_weights_view(lsi_weights *weights);
 
 #endif

@@ -2,6 +2,7 @@
  * Folders as Hugging Face's transformers have them: what is written comes back
  * to the same bits, and config.json says the same as the metadata.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -120,6 +121,19 @@ static void llama_comes_back(void **state)
     }
 }
 
+/* Pairs of both kinds, fewer keys than queries, a head that is wider. */
+static void rope_comes_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        ls_transformer_config config = little;
+        config.rope_halves = i % 2 == 1;
+        config.kv_heads = i / 2;
+        config.d_head = i == 3 ? 6 : 0;
+        expect_comes_back(&config);
+    }
+}
+
 static void gpt2_configuration(void **state)
 {
     (void)state;
@@ -190,13 +204,103 @@ static void llama_configuration(void **state)
     remove_folder(&f);
 }
 
+/* ---- rope as a Llama model ----------------------------------------------- */
+
+enum { LENGTH = 6 };
+
+static ls_tensor *logits(const network *net, ls_tape *tape)
+{
+    ls_tensor *tokens = NULL;
+    assert_ok(ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){1, LENGTH}));
+    for (int t = 0; t < LENGTH; t++)
+        ((int64_t *)tensor_data(tokens))[t] = (5 * t + 2) % 11;
+    ls_tensor *const out = ls_transformer_forward(net->model, tape, tokens);
+    ls_tensor_free(&tokens);
+    assert_ok(ls_tape_status(tape));
+    return out;
+}
+
+/* About ten sums in a row of 12 terms at most, in another order. */
+static void expect_same_logits(const network *a, const network *b)
+{
+    ls_tape *tape = NULL;
+    double largest = 0;
+    assert_ok(ls_tape_new(&tape));
+    const float *const x = tensor_data(logits(a, tape));
+    const float *const y = tensor_data(logits(b, tape));
+    for (int i = 0; i < LENGTH * 11; i++)
+        largest = fmax(largest, fabs((double)x[i]));
+    assert_true(largest > 0.1);
+    for (int i = 0; i < LENGTH * 11; i++)
+        assert_true(fabs((double)x[i] - (double)y[i]) <=
+                    120 * 0x1p-24 * largest);
+    ls_tape_free(&tape);
+}
+
+static void rope_is_a_llama_model(void **state)
+{
+    (void)state;
+    const folder f = new_folder();
+    for (int i = 0; i < 4; i++) {
+        ls_transformer_config config = little, json;
+        bool found = false;
+        config.rope_halves = i % 2 == 1;
+        config.kv_heads = i / 2;
+        config.rope_theta = 50;
+        network net = open_network(&config, 4);
+        save(&f, &net);
+        config.untied_head = true;
+        expect_llama_json(&f, &config);
+        assert_ok(lsi_llama_read_json(f.weights, &json, &found));
+        network llama = open_network(&json, 5);
+        assert_ok(ls_transformer_load(llama.model, f.text));
+        expect_same_logits(&net, &llama);
+        close_network(&llama);
+        close_network(&net);
+    }
+    remove_folder(&f);
+}
+
+/* By Llama's names, and in its layout, but with other angles. */
+static void other_models_are_refused(void **state)
+{
+    (void)state;
+    const folder f = new_folder();
+    ls_transformer_config config = little;
+    network net = open_network(&config, 4);
+    save(&f, &net);
+    config.rope_theta = 50;
+    network other = open_network(&config, 5);
+    assert_error(ls_transformer_load(other.model, f.text), LS_ERR_FORMAT,
+                 "holds a model with rope_theta 10000, expected 50");
+    close_network(&other);
+    config.kind = LS_TRANSFORMER_LLAMA;
+    other = open_network(&config, 5);
+    assert_error(ls_transformer_load(other.model, f.text), LS_ERR_FORMAT,
+                 "holds a model with rope_theta 10000, expected 50");
+    close_network(&other);
+    config = little;
+    config.kind = LS_TRANSFORMER_LLAMA;
+    config.untied_head = true;
+    network llama = open_network(&config, 5);
+    save(&f, &llama);
+    assert_error(ls_transformer_load(net.model, f.text), LS_ERR_FORMAT,
+                 "has no tensor 'token_embeddings.weight'");
+    close_network(&llama);
+    close_network(&net);
+    remove_folder(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2_comes_back),
         cmocka_unit_test(llama_comes_back),
+        cmocka_unit_test(rope_comes_back),
         cmocka_unit_test(gpt2_configuration),
         cmocka_unit_test(llama_configuration),
+        cmocka_unit_test(rope_is_a_llama_model),
+        cmocka_unit_test(other_models_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
