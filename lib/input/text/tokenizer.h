@@ -90,4 +90,7 @@ struct ls_tokenizer {
 ls_status lsi_tokenizer_of_text(ls_tokenizer **out, const char *name,
                                 const char *text, int64_t end);
 
+/* Its tokens are the 256 bytes: the number of each is its value. */
+ls_status lsi_tokenizer_new_bytes(ls_tokenizer **out);
+
 #endif

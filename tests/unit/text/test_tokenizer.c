@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include "array/compute/threads.h"
+#include "input/text/byte_level.h"
 #include "input/text/merges.h"
 #include "input/text/normalize.h"
 #include "input/text/split.h"
+#include "input/text/tokenizer.h"
 #include "input/text/unicode.h"
 #include "lockstep/lockstep.h"
 #include "testing.h"
@@ -116,6 +118,35 @@ static void refuses_missing_files(void **state)
 }
 
 /* ---- properties ---------------------------------------------------------- */
+
+/* Also of a file, as which a model of bytes has it. */
+static void bytes_are_their_numbers(void **state)
+{
+    (void)state;
+    static const char text[] = "A dog's 12\r\n\t  \xc3\xbc \xe2\x82\xac\x01";
+    const size_t bytes = sizeof text - 1;
+    ls_tokenizer *made = NULL, *t = NULL;
+    int64_t n = 0, *ids = NULL;
+    assert_ok(lsi_tokenizer_new_bytes(&made));
+    assert_ok(ls_tokenizer_save(made, path));
+    assert_ok(ls_tokenizer_open(&t, path));
+    assert_true(ls_tokenizer_digest(t) == ls_tokenizer_digest(made));
+    assert_int_equal(ls_tokenizer_vocabulary(t), 256);
+    assert_int_equal(ls_tokenizer_end(t), -1);
+    assert_ok(
+        ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_SPECIAL, &n, &ids));
+    assert_int_equal(n, bytes);
+    for (int64_t i = 0; i < n; i++)
+        assert_int_equal(ids[i], (unsigned char)text[i]);
+    ls_free(ids);
+    for (int b = 0; b < 256; b++) {
+        char letter[8] = "";
+        (void)lsi_utf8_write(lsi_byte_char((uint8_t)b), (uint8_t *)letter);
+        assert_int_equal(ls_tokenizer_id(t, letter), b);
+    }
+    ls_tokenizer_close(&t);
+    ls_tokenizer_close(&made);
+}
 
 static void knows_its_tokens(void **state)
 {
@@ -321,6 +352,7 @@ int main(void)
         cmocka_unit_test(refuses_what_is_wrong),
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(refuses_missing_files),
+        cmocka_unit_test(bytes_are_their_numbers),
         cmocka_unit_test(knows_its_tokens),
         cmocka_unit_test(refuses_what_is_no_text),
         cmocka_unit_test(brings_text_into_normal_form),
