@@ -101,11 +101,13 @@ static bool holds(const char *folder, const char *name)
     return access(lsi_path_in(folder, name).text, F_OK) == 0;
 }
 
-/* A file of a result, or NULL. */
+/* A file of a result, or of a model of transformers; NULL: none. */
 static const char *first_file(const char *folder)
 {
-    static const char *const names[] = {LSI_MODEL_FILE, LSI_KEEP_CONFIG,
-                                        LSI_KEEP_METRICS};
+    static const char index[] = LSI_MODEL_FILE ".index.json";
+    const char *const names[] = {LSI_MODEL_FILE,  index,
+                                 "config.json",   "tokenizer.json",
+                                 LSI_KEEP_CONFIG, LSI_KEEP_METRICS};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (holds(folder, names[i]))
             return names[i];
@@ -251,7 +253,8 @@ static ls_status choose(lsi_keep *k, uint64_t needed, bool continues)
 
 ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues)
 {
-    const uint64_t needed = with_margin(bytes);
+    const uint64_t others = keep->file == NULL ? keep->others : 0;
+    const uint64_t needed = with_margin(bytes + others);
     LS_TRY(check_room(keep, needed));
     const ls_status status = choose(keep, needed, continues);
     if (status != LS_OK)
@@ -310,5 +313,7 @@ void lsi_keep_describe(const lsi_keep *keep, char out[LSI_KEEP_TEXT])
 {
     char size[LSI_SIZE_TEXT];
     lsi_size_text(size, keep->bytes);
-    snprintf(out, LSI_KEEP_TEXT, "saved '%s' (%s)", keep->model.text, size);
+    snprintf(out, LSI_KEEP_TEXT, "saved '%s' (%s)%s%s", keep->model.text, size,
+             keep->note != NULL ? ", " : "",
+             keep->note != NULL ? keep->note : "");
 }

@@ -22,11 +22,13 @@ typedef struct lsi_keep {
     const char *folder; /* its path; NULL: a new one in runs/ */
     const char *file;   /* path of the model; NULL: in the folder, if any */
     bool resumes;       /* --resume, whether there is a checkpoint or not */
+    uint64_t others;    /* bytes of what the folder has beside the model */
     /* Filled in by lsi_keep_open; "": none. */
     lsi_path place;               /* the folder */
     lsi_path model;               /* the model's file */
     bool made_parent, made_place; /* which folders this process has made */
-    uint64_t bytes; /* size of the model's file; 0: not written yet */
+    uint64_t bytes;   /* size of the model's file; 0: not written yet */
+    const char *note; /* of the job, on what is saved; or NULL */
 } lsi_keep;
 
 /* Whether there is anything to keep; false for NULL. */
@@ -59,7 +61,7 @@ void lsi_keep_written(lsi_keep *keep);
 
 enum { LSI_KEEP_TEXT = 4200 };
 
-/* "saved 'runs/lm-2026-11-26-1/model.safetensors' (3.4 MiB)". */
+/* "saved 'runs/lm-2026-11-26-1/model.safetensors' (3.4 MiB)", and the note. */
 void lsi_keep_describe(const lsi_keep *keep, char out[LSI_KEEP_TEXT]);
 
 #endif

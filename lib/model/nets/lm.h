@@ -78,6 +78,23 @@ ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out);
  */
 ls_status lsi_lm_has_bytes(const char *path, int64_t vocabulary, bool *out);
 
+/* How the tokens of a model are made of text. */
+typedef struct lsi_lm_tokens {
+    const ls_tokenizer *tokenizer; /* or NULL */
+    bool bytes;                    /* without one: they are bytes */
+} lsi_lm_tokens;
+
+/*
+ * Writes a model to a folder that Hugging Face's transformers open
+ * (lsi_transformer_save_published), with the files of its tokenizer if there is
+ * one. model.safetensors comes last.
+ */
+#define LSI_LM_TOKENIZER_FILE   "tokenizer.json"
+#define LSI_LM_TOKENIZER_CONFIG "tokenizer_config.json"
+ls_status lsi_lm_save_folder(const lsi_lm *lm, const char *folder,
+                             const lsi_lm_tokens *tokens,
+                             const char *const *metadata);
+
 /*
  * The loss of predicting targets i64 (batch * length) from tokens i64 (batch,
  * length): the mean over all targets, which are the weight.

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "comm/api/outcome.h"
 #include "input/text/encode.h"
+#include "input/text/tokenizer.h"
 #include "lockstep/version.h"
 #include "model/autograd/tape.h"
 #include "model/nets/lm.h"
@@ -436,6 +437,20 @@ static ls_status step(job *j)
 
 /* ---- the job ------------------------------------------------------------- */
 
+/* In a folder as other programs have it, too; or one file, our own way. */
+static ls_status write(const job *j, const char *path,
+                       const char *const *metadata)
+{
+    lsi_keep *const keep = j->options->keep;
+    const lsi_lm_tokens tokens = {.tokenizer = j->options->tokenizer,
+                                  .bytes = ls_tokens_are_bytes(j->tokens)};
+    if (keep->file != NULL)
+        return ls_transformer_save(j->lm.transformer, path, metadata);
+    if (tokens.tokenizer == NULL && !tokens.bytes)
+        keep->note = "without a tokenizer: the data were tokens";
+    return lsi_lm_save_folder(&j->lm, keep->place.text, &tokens, metadata);
+}
+
 static ls_status save(void *self, const char *path)
 {
     const job *const j = self;
@@ -446,7 +461,7 @@ static ls_status save(void *self, const char *path)
         "lockstep", ls_version_string(), "steps",       steps, "seed",
         seed,       LSI_LM_TOKENS_KEY,   tokens_name(j)};
     memcpy(metadata + 8, j->kept.pairs, sizeof(j->kept.pairs));
-    return ls_transformer_save(j->lm.transformer, path, metadata);
+    return write(j, path, metadata);
 }
 
 static ls_status steps(job *j)
@@ -501,6 +516,8 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
     j.loop.resume.metadata = j.kept.pairs;
     j.loop.keep = options->keep;
+    if (j.loop.keep != NULL && options->tokenizer != NULL)
+        j.loop.keep->others = options->tokenizer->source.n;
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;
     *agreed = false;

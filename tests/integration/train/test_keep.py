@@ -24,6 +24,9 @@ CIFAR = ("train", "cifar100", *FEW)
 IMAGES = ("train", "images", "--arch", "cifar-net", *FEW)
 
 RESULT = ["metrics.jsonl", "model.safetensors", "run.json"]
+# Those of transformers, too.
+LM_RESULT = sorted([*RESULT, "config.json", "tokenizer.json",
+                    "tokenizer_config.json"])
 
 
 def read(path):
@@ -69,6 +72,17 @@ class KeepTest(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr.splitlines()
 
+    def weights(self, model, job="file"):
+        """Its tensors, as --save has them."""
+        if job == "lm":
+            self.good("train", "lm", "--weights", model, "--steps", "0",
+                      "--validate-every", "0", "--threads", "1", "--save",
+                      "again")
+            model = "again"
+        elif job != "file":
+            model = os.path.join(model, "model.safetensors")
+        return files.read_safetensors(self.path(model))[1]
+
     def name(self, job, number):
         return f"{job}-{datetime.date.today():%Y-%m-%d}-{number}"
 
@@ -86,15 +100,14 @@ class Folder(KeepTest):
                 name = self.name(job, 1)
                 self.assertEqual(self.runs(), [name])
                 self.assertEqual(sorted(os.listdir(self.path("runs", name))),
-                                 RESULT)
+                                 LM_RESULT if job == "lm" else RESULT)
                 self.assertEqual(lines[0], f"results go to 'runs/{name}'")
                 self.assertRegex(lines[-1], f"^saved 'runs/{name}/model."
                                             r"safetensors' \([\d.]+ [KM]iB\)$")
                 self.good(*words, "--save", "model", "--metrics", "metrics")
                 self.assertEqual(self.runs(), [name])
-                self.assertEqual(
-                    read(self.path("model")),
-                    read(self.path("runs", name, "model.safetensors")))
+                self.assertEqual(self.weights("model"),
+                                 self.weights(f"runs/{name}", job))
                 self.assertEqual(
                     timeless(self.path("metrics")),
                     timeless(self.path("runs", name, "metrics.jsonl")))
@@ -111,7 +124,7 @@ class Folder(KeepTest):
                                          for n in range(1, 5))])
         for name in self.runs():
             self.assertEqual(sorted(os.listdir(self.path("runs", name))),
-                             RESULT)
+                             LM_RESULT if name[:2] == "lm" else RESULT)
 
     def test_configuration(self):
         """The flags in it repeat the run, also without what was chosen."""
@@ -143,7 +156,7 @@ class Folder(KeepTest):
         lines = self.good(*LM, "--output-dir", out)
         self.assertEqual(lines[0], f"results go to '{out}'")
         self.assertTrue(lines[-1].startswith(f"saved '{out}/model."), lines)
-        self.assertEqual(sorted(os.listdir(out)), RESULT)
+        self.assertEqual(sorted(os.listdir(out)), LM_RESULT)
         model = read(os.path.join(out, "model.safetensors"))
         done = self.call(*CIFAR, "--output-dir", out, cwd=self.folder)
         self.assertEqual(done.returncode, 1)
@@ -152,7 +165,7 @@ class Folder(KeepTest):
         self.assertEqual(read(os.path.join(out, "model.safetensors")), model)
         self.good(*LM, "--output-dir", "c", "--save", "m", "--metrics", "l")
         self.assertEqual(os.listdir(self.path("c")), ["run.json"])
-        self.assertEqual(read(self.path("m")), model)
+        self.assertEqual(self.weights("m"), self.weights(out, "lm"))
         self.assertEqual(len(files.read_lines(self.path("l"))), 23)
         self.assertEqual(self.runs(), [])
 
@@ -187,6 +200,51 @@ class Folder(KeepTest):
         self.good(*LM, *saving, "out")
         self.assertEqual([read(self.path("out", "model.safetensors")),
                           timeless(self.path("out", "metrics.jsonl"))], whole)
+
+
+class Elsewhere(KeepTest):
+    """What other programs find in the folder of a language model."""
+
+    def test_shapes(self):
+        """Names of transformers; ours, and the same bits, come back."""
+        for size, more, kind, name in (
+                ("tiny", (), "llama", "model.layers.0.self_attn.q_proj"),
+                ("tiny", ("--rope", "halves"), "llama", "lm_head"),
+                ("gpt2", (), "gpt2", "transformer.h.0.attn.c_attn"),
+                ("gpt2", ("--untied-head",), "gpt2", "lm_head")):
+            with self.subTest(size=size, more=more):
+                words = (*LM, "--size", size, *more)
+                self.good(*words, "--output-dir", "out")
+                self.good(*words, "--save", "m")
+                header, _ = files.read_safetensors(
+                    self.path("out", "model.safetensors"))
+                self.assertIn(f"{name}.weight", header)
+                self.assertEqual(header["__metadata__"]["format"], "pt")
+                with open(self.path("out", "config.json"),
+                          encoding="utf-8") as file:
+                    self.assertEqual(json.load(file)["model_type"], kind)
+                self.assertEqual(self.weights("m"), self.weights("out", "lm"))
+                self.assertEqual(self.loss("m"), self.loss("out"))
+                shutil.rmtree(self.path("out"))
+
+    def loss(self, model):
+        with open(self.path("text"), "w", encoding="ascii") as file:
+            file.write("all work and no play " * 20)
+        self.good("eval", "lm", "--weights", model, "--threads", "1", "--data",
+                  "text", "--json=rows")
+        with open(self.path("rows"), encoding="utf-8") as file:
+            return json.load(file)["rows"][0]["loss"]
+
+    def test_others_are_left_alone(self):
+        """Files of another model in the folder, such as its shards' index."""
+        for name in ("config.json", "tokenizer.json",
+                     "model.safetensors.index.json"):
+            os.mkdir(self.path("theirs"))
+            with open(self.path("theirs", name), "w", encoding="ascii"):
+                pass
+            self.fails(1, f"'theirs' holds '{name}' of another run", *LM,
+                       "--output-dir", "theirs", cwd=self.folder)
+            shutil.rmtree(self.path("theirs"))
 
 
 class Stopped(KeepTest):
@@ -227,7 +285,7 @@ class Stopped(KeepTest):
         name = self.name("lm", 1)
         self.assertEqual(self.runs(), [name])
         folder = self.path("runs", name)
-        self.assertEqual(sorted(os.listdir(folder)), RESULT)
+        self.assertEqual(sorted(os.listdir(folder)), LM_RESULT)
         found = re.search(rf"ended by {number.name} after step (\d+); saved "
                           rf"'runs/{name}/model.safetensors' \(.*\)", said)
         self.assertTrue(found, said)
@@ -257,9 +315,8 @@ class Stopped(KeepTest):
         said = self.ended(process)[2]
         step = re.search(r"after step (\d+)", said)[1]
         self.good(*LONG, "--ema", "0.9", "--steps", step, "--save", "m")
-        self.assertEqual(
-            read(self.path("m")),
-            read(self.path("runs", self.runs()[0], "model.safetensors")))
+        self.assertEqual(self.weights("m"),
+                         self.weights(f"runs/{self.runs()[0]}", "lm"))
 
     def test_file(self):
         """--save is written, too, unless there are checkpoints."""
