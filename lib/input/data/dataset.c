@@ -12,6 +12,7 @@ struct ls_dataset {
     ls_field fields[LS_MAX_FIELDS];
     size_t bytes[LS_MAX_FIELDS]; /* of a field of an item */
     bool built_in;               /* its read function records errors itself */
+    lsi_normalization normalization;
 };
 
 /* ---- making and freeing -------------------------------------------------- */
@@ -90,6 +91,17 @@ ls_status ls_dataset_new(ls_dataset **out, const ls_dataset_source *source)
     ls_dataset_source own;
     LS_TRY(LSI_STRUCT_READ(&own, source, ls_dataset_source, free));
     return lsi_dataset_new(out, &own, false);
+}
+
+void lsi_dataset_set_normalization(ls_dataset *dataset,
+                                   const lsi_normalization *how)
+{
+    dataset->normalization = *how;
+}
+
+const lsi_normalization *lsi_dataset_normalization(const ls_dataset *dataset)
+{
+    return &dataset->normalization;
 }
 
 void ls_dataset_free(ls_dataset **dataset)

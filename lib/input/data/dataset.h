@@ -30,6 +30,17 @@ enum {
 ls_status lsi_dataset_new(ls_dataset **out, const ls_dataset_source *source,
                           bool built_in);
 
+/*
+ * How pixels became numbers, by channel: (x / 255 - mean) / deviation. Zeros:
+ * they are not images.
+ */
+typedef struct lsi_normalization {
+    double mean[3], deviation[3];
+} lsi_normalization;
+void lsi_dataset_set_normalization(ls_dataset *dataset,
+                                   const lsi_normalization *how);
+const lsi_normalization *lsi_dataset_normalization(const ls_dataset *dataset);
+
 /* Of a field of one item. */
 size_t lsi_dataset_field_bytes(const ls_dataset *dataset, int field);
 

@@ -38,6 +38,7 @@ typedef struct images {
     bool augment, flip;
     int pad;
     lsi_rng_key key;
+    lsi_normalization normalization;
     float scale[3], shift[3];
 } images;
 
@@ -252,6 +253,8 @@ static void choose_scale(images *set, const ls_image_options *o)
             mean = usual_grey_mean;
             deviation = usual_grey_deviation;
         }
+        set->normalization.mean[c] = mean;
+        set->normalization.deviation[c] = deviation;
         set->scale[c] = (float)(1.0 / (255.0 * deviation));
         set->shift[c] = (float)(-mean / deviation);
     }
@@ -385,7 +388,9 @@ static ls_status make_dataset(ls_dataset **out, images *set)
                                       .class_names = set->source.class_names,
                                       .context = set,
                                       .free = free_images};
-    return lsi_dataset_new(out, &source, true);
+    LS_TRY(lsi_dataset_new(out, &source, true));
+    lsi_dataset_set_normalization(*out, &set->normalization);
+    return LS_OK;
 }
 
 ls_status ls_dataset_new_images(ls_dataset **out, const char *path,

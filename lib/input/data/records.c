@@ -10,8 +10,10 @@ typedef struct images {
 } images;
 
 /* Of the 50,000 training images, in units of 0..1, by channel. */
-static const double mean[LSI_IMAGE_CHANNELS] = {0.5071, 0.4867, 0.4408};
-static const double deviation[LSI_IMAGE_CHANNELS] = {0.2675, 0.2565, 0.2761};
+static const lsi_normalization usual = {
+    .mean = {0.5071, 0.4867, 0.4408},
+    .deviation = {0.2675, 0.2565, 0.2761},
+};
 
 static const ls_field fields[] = {
     [LS_FIELD_IMAGES] = {"image",
@@ -56,8 +58,8 @@ ls_status lsi_dataset_of_records(ls_dataset **out, const lsi_records *records)
     LS_TRY(lsi_alloc(&set, sizeof(images), LS_MEMORY_DATA, "dataset"));
     set->records = *records;
     for (int c = 0; c < LSI_IMAGE_CHANNELS; c++) {
-        set->scale[c] = (float)(1.0 / (255.0 * deviation[c]));
-        set->shift[c] = (float)(-mean[c] / deviation[c]);
+        set->scale[c] = (float)(1.0 / (255.0 * usual.deviation[c]));
+        set->shift[c] = (float)(-usual.mean[c] / usual.deviation[c]);
     }
     const ls_dataset_source source = {
         .count = (int64_t)(records->bytes / LSI_RECORD_BYTES),
@@ -69,7 +71,9 @@ ls_status lsi_dataset_of_records(ls_dataset **out, const lsi_records *records)
         .context = set,
         .free = free_records};
     const ls_status status = lsi_dataset_new(out, &source, true);
-    if (status != LS_OK)
+    if (status == LS_OK)
+        lsi_dataset_set_normalization(*out, &usual);
+    else
         lsi_free(set);
     return status;
 }
