@@ -1,0 +1,112 @@
+/* Lists of names; see file_names.h. */
+#include "input/data/file_names.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+static ls_status grow(void *block, size_t used, size_t bytes)
+{
+    return lsi_alloc_larger(block, used, bytes, LS_MEMORY_DATA,
+                            "names of images");
+}
+
+ls_status lsi_file_names_add(lsi_file_names *all, const char *name)
+{
+    const size_t bytes = strlen(name) + 1;
+    if (all->bytes + bytes > all->room) {
+        const size_t room = 2 * all->room + bytes + 1024;
+        LS_TRY(grow(&all->text, all->bytes, room));
+        all->room = room;
+    }
+    if (all->count == all->most) {
+        const size_t most = 2 * (size_t)all->most + 64;
+        LS_TRY(grow(&all->at, (size_t)all->count * sizeof(size_t),
+                    most * sizeof(size_t)));
+        all->most = (int64_t)most;
+    }
+    memcpy(all->text + all->bytes, name, bytes);
+    all->at[all->count++] = all->bytes;
+    all->bytes += bytes;
+    return LS_OK;
+}
+
+const char *lsi_file_names_at(const lsi_file_names *all, int64_t index)
+{
+    return all->text + all->at[index];
+}
+
+static int compare(const void *a, const void *b, void *text)
+{
+    return strcmp((const char *)text + *(const size_t *)a,
+                  (const char *)text + *(const size_t *)b);
+}
+
+void lsi_file_names_sort(lsi_file_names *all, int64_t begin)
+{
+    if (all->count > begin)
+        qsort_r(all->at + begin, (size_t)(all->count - begin), sizeof(size_t),
+                compare, all->text);
+}
+
+void lsi_file_names_free(lsi_file_names *all)
+{
+    lsi_free(all->text);
+    lsi_free(all->at);
+}
+
+/* ---- listing ------------------------------------------------------------- */
+
+ls_status lsi_file_names_list(const char *path, lsi_file_names *out,
+                              lsi_take_file_name take)
+{
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return lsi_fail_errno(LS_ERR_IO, "cannot list the folder '%s'", path);
+    ls_status status = LS_OK;
+    while (status == LS_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (entry == NULL && errno != 0)
+            status =
+                lsi_fail_errno(LS_ERR_IO, "cannot list the folder '%s'", path);
+        if (entry == NULL)
+            break;
+        if (entry->d_name[0] != '.')
+            status = take(out, path, entry->d_name);
+    }
+    closedir(dir);
+    return status;
+}
+
+static bool ends_in(const char *name, const char *const *endings)
+{
+    const char *dot = strrchr(name, '.');
+    for (; dot != NULL && *endings != NULL; endings++) {
+        if (strcasecmp(dot, *endings) == 0)
+            return true;
+    }
+    return false;
+}
+
+ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
+                                    const char *name)
+{
+    static const char *const ours[] = {".png", ".jpg", ".jpeg", NULL};
+    static const char *const others[] = {".webp", ".bmp",  ".gif", ".tif",
+                                         ".tiff", ".avif", NULL};
+    if (ends_in(name, ours))
+        return lsi_file_names_add(out, name);
+    if (!ends_in(name, others))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s/%s' is neither a PNG nor a JPEG; convert it, or take "
+                    "it out of the folder",
+                    path, name);
+}
