@@ -3,10 +3,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -95,18 +98,65 @@ static bool ends_in(const char *name, const char *const *endings)
     return false;
 }
 
-ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
-                                    const char *name)
+static ls_status is_image(const char *path, const char *name, bool *out)
 {
     static const char *const ours[] = {".png", ".jpg", ".jpeg", NULL};
     static const char *const others[] = {".webp", ".bmp",  ".gif", ".tif",
                                          ".tiff", ".avif", NULL};
-    if (ends_in(name, ours))
-        return lsi_file_names_add(out, name);
-    if (!ends_in(name, others))
+    *out = ends_in(name, ours);
+    if (*out || !ends_in(name, others))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s/%s' is neither a PNG nor a JPEG; convert it, or take "
                     "it out of the folder",
                     path, name);
+}
+
+ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
+                                    const char *name)
+{
+    bool image;
+    LS_TRY(is_image(path, name, &image));
+    return image ? lsi_file_names_add(out, name) : LS_OK;
+}
+
+/* ---- paths of images ----------------------------------------------------- */
+
+/* Links to folders are left alone: they may lead around in a circle. */
+static ls_status take_path(lsi_file_names *out, const char *path,
+                           const char *name)
+{
+    char inside[PATH_MAX];
+    struct stat info;
+    bool image;
+    const int length = snprintf(inside, sizeof inside, "%s/%s", path, name);
+    if (length < 0 || length >= PATH_MAX)
+        return lsi_fail(LS_ERR_IO, "the path of '%s' in '%s' is too long", name,
+                        path);
+    if (lstat(inside, &info) == 0 && S_ISDIR(info.st_mode))
+        return lsi_file_names_list(inside, out, take_path);
+    LS_TRY(is_image(path, name, &image));
+    return image ? lsi_file_names_add(out, inside) : LS_OK;
+}
+
+ls_status lsi_file_names_add_images(lsi_file_names *out, const char *path)
+{
+    struct stat info;
+    char folder[PATH_MAX];
+    const int64_t begin = out->count;
+    if (stat(path, &info) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
+    if (!S_ISDIR(info.st_mode))
+        return lsi_file_names_add(out, path);
+    snprintf(folder, sizeof folder, "%s", path);
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
+        folder[n - 1] = '\0';
+    LS_TRY(lsi_file_names_list(folder, out, take_path));
+    lsi_file_names_sort(out, begin);
+    if (out->count > begin)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the folder '%s' holds no images; expected files that end "
+                    "in .png, .jpg or .jpeg",
+                    path);
 }

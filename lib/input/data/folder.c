@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "input/data/file_names.h"
 #include "input/data/image_source.h"
 
 typedef struct folder {

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "input/data/dataset.h"
+#include "input/data/file_names.h"
 #include "input/data/picture.h"
 
 typedef struct lsi_image_source {
@@ -32,6 +33,20 @@ typedef struct lsi_image_source {
                                       ls_subset subset, bool skip_checksums);
 #include "input/data/image_sources.def"
 #undef SOURCE
+
+/* What images become, of whichever shape they are. */
+typedef struct lsi_image_shape {
+    int channels; /* 1 or 3 */
+    int64_t height, width;
+    lsi_normalization normalization;
+} lsi_image_shape;
+
+/*
+ * Image files of these paths, which must outlive the dataset, as samples
+ * without classes: their labels are 0.
+ */
+ls_status lsi_dataset_of_files(ls_dataset **out, lsi_file_names *paths,
+                               const lsi_image_shape *shape);
 
 /* Whether a folder holds the files of CIFAR-10 or CIFAR-100. */
 bool lsi_is_cifar(const char *folder);

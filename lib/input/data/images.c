@@ -243,6 +243,14 @@ static ls_status choose_shape(images *set, const ls_image_options *o)
     return LS_OK;
 }
 
+static void set_scale(images *set, int c, double mean, double deviation)
+{
+    set->normalization.mean[c] = mean;
+    set->normalization.deviation[c] = deviation;
+    set->scale[c] = (float)(1.0 / (255.0 * deviation));
+    set->shift[c] = (float)(-mean / deviation);
+}
+
 static void choose_scale(images *set, const ls_image_options *o)
 {
     const bool given = o->deviation[0] > 0;
@@ -253,10 +261,7 @@ static void choose_scale(images *set, const ls_image_options *o)
             mean = usual_grey_mean;
             deviation = usual_grey_deviation;
         }
-        set->normalization.mean[c] = mean;
-        set->normalization.deviation[c] = deviation;
-        set->scale[c] = (float)(1.0 / (255.0 * deviation));
-        set->shift[c] = (float)(-mean / deviation);
+        set_scale(set, c, mean, deviation);
     }
 }
 
@@ -416,6 +421,45 @@ ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
     ls_status status = prepare(set, path, subset, o);
     if (status == LS_OK)
         status = make_dataset(out, set);
+    if (status != LS_OK)
+        free_images(set);
+    return status;
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static ls_status read_file(void *context, int64_t index, lsi_picture *out)
+{
+    return lsi_picture_read(out, lsi_file_names_at(context, index));
+}
+
+static int64_t no_label(void *context, int64_t index)
+{
+    (void)context;
+    (void)index;
+    return 0;
+}
+
+ls_status lsi_dataset_of_files(ls_dataset **out, lsi_file_names *paths,
+                               const lsi_image_shape *shape)
+{
+    images *set;
+    LS_TRY(lsi_compute_check());
+    LS_TRY(lsi_alloc_zeroed(&set, sizeof(images), LS_MEMORY_DATA,
+                            "a set of images"));
+    set->source = (lsi_image_source){.count = paths->count,
+                                     .classes = 1,
+                                     .read = read_file,
+                                     .label = no_label,
+                                     .context = paths};
+    set->count = paths->count;
+    set->height = shape->height;
+    set->width = shape->width;
+    set->channels = shape->channels;
+    for (int c = 0; c < set->channels; c++)
+        set_scale(set, c, shape->normalization.mean[c],
+                  shape->normalization.deviation[c]);
+    const ls_status status = make_dataset(out, set);
     if (status != LS_OK)
         free_images(set);
     return status;
