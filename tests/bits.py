@@ -7,7 +7,7 @@
 
 It trains small models, `train cifar100` and `train lm`, under each strategy, on
 1, 2 and 4 ranks, and a few more runs with other types, optimizers and kinds of
-batch normalisation. A hash is of the file that --save writes, of the newest
+batch normalisation. A hash is of the tensors that --save writes, of the newest
 checkpoint and of the lines of --metrics without times and memory.
 """
 
@@ -104,6 +104,15 @@ def newest_checkpoint(folder):
         yield name.encode() + text.encode() + data
 
 
+def tensors(path):
+    """The tensors of a file, without what its metadata say."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header.pop("__metadata__", None)
+        return [json.dumps(header, sort_keys=True).encode(), file.read()]
+
+
 def digest(parts):
     total = hashlib.sha256()
     for part in parts:
@@ -151,10 +160,9 @@ class Program:
         if "--resume" in flags:
             self.train(ranks, words)
         self.train(ranks, words + flags.split())
-        with open(weights, "rb") as file:
-            return [digest([file.read()]),
-                    digest(newest_checkpoint(checkpoints)),
-                    digest([without_times(metrics)])]
+        return [digest(tensors(weights)),
+                digest(newest_checkpoint(checkpoints)),
+                digest([without_times(metrics)])]
 
 
 def compare(programs, folder, flags):
