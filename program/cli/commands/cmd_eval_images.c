@@ -10,6 +10,7 @@
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/ranks.h"
 #include "comm/api/outcome.h"
+#include "model/checkpoint/find.h"
 #include "model/checkpoint/params_file.h"
 #include "report/result.h"
 #include "report/table.h"
@@ -27,8 +28,8 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
-    ROW(model, STRING, "weights", 0, "FILE", NULL,
-        "what `lockstep train images --save` wrote"),
+    ROW(model, STRING, "weights", 0, "PATH", NULL,
+        "the folder of `lockstep train images`, or the file of its --save"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "images of the same classes, as for `lockstep train images`"),
     ROW(split, CHOICE, "split", 0, "NAME", "val",
@@ -58,6 +59,7 @@ typedef struct session {
     const args *args;
     const lsi_invocation *call;
     ls_group *group;
+    lsi_path weights; /* the file of --weights */
     lsi_image_file file;
     lsi_image_data data;
     ls_image_net *net;
@@ -74,13 +76,15 @@ static ls_status begin(session *s)
     if (ls_group_rank(s->group) == 0)
         LS_TRY(lsi_result_check(a->json));
     LS_TRY(LSI_TABLE_NEW(&s->table, columns));
-    LS_TRY(lsi_image_file_read(&s->file, a->model));
+    LS_TRY(lsi_checkpoint_weights(a->model, &s->weights));
+    LS_TRY(lsi_image_file_read(&s->file, s->weights.text));
     const lsi_image_config *const net = &s->file.config;
     const lsi_image_data_options data = {
         .path = a->data,
         .size = net->height == net->width ? net->height : 0,
         .channels = (int)net->channels,
         .seed = s->file.seed,
+        .normalization = s->file.normalization,
         .skip_checksums = !a->verify || ls_group_local_rank(s->group) != 0};
     LS_TRY(lsi_image_data_open(&s->data, &data));
     LS_TRY(lsi_image_file_check(&s->file, s->data.train, a->data));
@@ -94,7 +98,7 @@ static ls_status load(session *s)
         .config = s->file.config, .norm = LSI_NORM_LOCAL, .frozen = true};
     LS_TRY(lsi_image_net_new(&s->net, s->group, &setup));
     const ls_status own =
-        lsi_params_load(ls_image_net_params(s->net), s->args->model);
+        lsi_params_load(ls_image_net_params(s->net), s->weights.text);
     return lsi_share_outcome(s->group, own, &s->agreed);
 }
 
@@ -167,7 +171,7 @@ static int run(const lsi_invocation *call)
         return exit_status;
     if (a.model == NULL || a.data == NULL)
         return lsi_cli_usage("%s: --%s is missing", call->argv[0],
-                             a.model == NULL ? "weights FILE" : "data PATH");
+                             a.model == NULL ? "weights PATH" : "data PATH");
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)

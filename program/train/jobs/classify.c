@@ -462,14 +462,11 @@ static ls_status add(void *self, const lsi_forward *out)
     return lsi_epochs_add(&j->epochs, out);
 }
 
-/* What another program needs to make the network again; or NULL. */
+/* What another program needs to make the network again. */
 static ls_status describe(const job *j, char **out)
 {
     const lsi_classify_options *const o = j->options;
     const lsi_image_config net = lsi_image_data_config(&j->data, o->model);
-    *out = NULL;
-    if (o->cifar100)
-        return LS_OK;
     return lsi_image_file_describe(&net, j->data.train, o->seed, out);
 }
 
@@ -481,15 +478,9 @@ static ls_status save(void *self, const char *path)
     snprintf(epochs, sizeof(epochs), "%" PRId64, j->epochs.report.epoch);
     snprintf(seed, sizeof(seed), "%" PRIu64, j->options->seed);
     LS_TRY(describe(j, &net));
-    const char *const metadata[] = {"lockstep",
-                                    ls_version_string(),
-                                    "epochs",
-                                    epochs,
-                                    "seed",
-                                    seed,
-                                    net != NULL ? LSI_IMAGE_NET_KEY : NULL,
-                                    net,
-                                    NULL};
+    const char *const metadata[] = {
+        "lockstep", ls_version_string(), "epochs", epochs, "seed",
+        seed,       LSI_IMAGE_NET_KEY,   net,      NULL};
     lsi_file_sum sum;
     const ls_status status =
         lsi_params_save(j->loop.training.params, path, metadata, &sum);

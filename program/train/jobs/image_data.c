@@ -1,5 +1,7 @@
 #include "train/jobs/image_data.h"
 
+#include <string.h>
+
 #include "base/error.h"
 
 enum { BUILT_IN_TRAIN = 5000, BUILT_IN_TEST = 1000 };
@@ -33,6 +35,9 @@ static ls_status open_any(lsi_image_data *d, const lsi_image_data_options *o)
                                .channels = o->channels,
                                .skip_checksums = o->skip_checksums,
                                .seed = o->seed};
+    memcpy(images.mean, o->normalization.mean, sizeof(images.mean));
+    memcpy(images.deviation, o->normalization.deviation,
+           sizeof(images.deviation));
     LS_TRY(ls_dataset_new_images(&d->train, o->path, LS_SUBSET_TRAIN, &images));
     const int64_t *const shape =
         ls_dataset_field(d->train, LS_FIELD_IMAGES)->shape;

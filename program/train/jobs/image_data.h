@@ -4,6 +4,7 @@
 #ifndef LS_TRAIN_JOBS_IMAGE_DATA_H
 #define LS_TRAIN_JOBS_IMAGE_DATA_H
 
+#include "input/data/dataset.h"
 #include "model/nets/image_net.h"
 
 typedef struct lsi_image_data_options {
@@ -14,7 +15,8 @@ typedef struct lsi_image_data_options {
     bool augment;     /* those to train on: flipped and cropped */
     int64_t limit;    /* of the built-in set, images to train on; 0: 5,000 */
     uint64_t seed;
-    bool skip_checksums; /* of an .npz */
+    bool skip_checksums;             /* of an .npz */
+    lsi_normalization normalization; /* zeros: the usual one */
 } lsi_image_data_options;
 
 typedef struct lsi_image_data {

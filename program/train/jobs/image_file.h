@@ -1,10 +1,12 @@
 /*
  * What a file of a trained network for images says of it: the network, its
- * images and the names of its classes, as JSON in the metadata.
+ * images, how their pixels are normalised, and the names of its classes, as
+ * JSON in the metadata.
  */
 #ifndef LS_TRAIN_JOBS_IMAGE_FILE_H
 #define LS_TRAIN_JOBS_IMAGE_FILE_H
 
+#include "input/data/dataset.h"
 #include "model/nets/image_net.h"
 
 /* Under which the metadata have it. */
@@ -21,6 +23,7 @@ ls_status lsi_image_file_describe(const lsi_image_config *config,
 typedef struct lsi_image_file {
     const char *path;
     lsi_image_config config;
+    lsi_normalization normalization;
     uint64_t seed;
     struct json_t *json; /* in which the config's name is */
 } lsi_image_file;
@@ -28,6 +31,9 @@ typedef struct lsi_image_file {
 /* Reads it. On success to be freed by lsi_image_file_free; keeps the path. */
 ls_status lsi_image_file_read(lsi_image_file *out, const char *path);
 void lsi_image_file_free(lsi_image_file *file);
+
+/* NULL: its data had no name for the class. */
+const char *lsi_image_file_class(const lsi_image_file *file, int64_t index);
 
 /* LS_ERR_FORMAT unless the data are images of that shape and those classes. */
 ls_status lsi_image_file_check(const lsi_image_file *file,

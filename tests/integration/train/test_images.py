@@ -174,7 +174,9 @@ class Networks(ImagesTest):
                 about = json.loads(header["__metadata__"]["image_net"])
                 self.assertEqual(about, {
                     "model": model, "channels": 3, "height": 16, "width": 16,
-                    "seed": 3, "classes": list(CLASSES)})
+                    "seed": 3, "mean": [0.485, 0.456, 0.406],
+                    "deviation": [0.229, 0.224, 0.225],
+                    "classes": list(CLASSES)})
 
     def test_strategies_and_repetition(self):
         for model in ("resnet18", "vit"):
@@ -270,6 +272,8 @@ class Evaluation(ImagesTest):
         done = self.call("train", "cifar100", "--threads", "1", "--limit",
                          "16", "--epochs", "1", "--save", self.path("model"))
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.refuse(self.pets, "4 classes")
+        files.write_safetensors(self.path("model"), {})
         self.refuse(self.pets, "no metadata \"image_net\"")
 
 
