@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/suggest.h"
 #include "cli/frame/words.h"
 #include "report/result.h"
@@ -265,4 +266,53 @@ bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
     if (rest != flags.argc)
         *argument = NULL;
     return true;
+}
+
+/* How many words from `at` on are no flags. */
+static int count_arguments(const lsi_invocation *call, int at)
+{
+    if (at >= call->argc || strcmp(call->argv[at - 1], "--") == 0)
+        return call->argc - at;
+    int n = 1;
+    while (at + n < call->argc && call->argv[at + n][0] != '-')
+        n++;
+    return n;
+}
+
+/* Parses what is left, and takes the next arguments out of it. */
+static bool take_arguments(lsi_invocation *flags, void *out,
+                           lsi_arguments *arguments, int *exit_status)
+{
+    int rest, n;
+    do {
+        if (!lsi_cli_parse(flags, out, &rest, exit_status))
+            return false;
+        n = count_arguments(flags, rest);
+        memcpy(arguments->all + arguments->n, flags->argv + rest,
+               (size_t)n * sizeof(char *));
+        memmove(flags->argv + rest, flags->argv + rest + n,
+                (size_t)(flags->argc - rest - n) * sizeof(char *));
+        arguments->n += n;
+        flags->argc -= n;
+    } while (n > 0);
+    return true;
+}
+
+bool lsi_cli_parse_arguments(const lsi_invocation *call, void *out,
+                             lsi_arguments *arguments, int *exit_status)
+{
+    const size_t n = (size_t)call->argc;
+    lsi_invocation flags = *call;
+    *arguments = (lsi_arguments){0};
+    if (lsi_alloc(&arguments->all, 2 * n * sizeof(char *), LS_MEMORY_OTHER,
+                  "the arguments") != LS_OK) {
+        *exit_status = lsi_cli_error();
+        return false;
+    }
+    flags.argv = arguments->all + n;
+    memcpy(flags.argv, call->argv, n * sizeof(char *));
+    if (take_arguments(&flags, out, arguments, exit_status))
+        return true;
+    lsi_free(arguments->all);
+    return false;
 }

@@ -72,6 +72,18 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
 bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
                             const char **argument, int *exit_status);
 
+/*
+ * The same of a command with any number of arguments, which may stand before
+ * its flags, between them or behind them; all words behind "--" are arguments.
+ * If it returns true, `all` is to be freed (lsi_free).
+ */
+typedef struct lsi_arguments {
+    char **all;
+    int n;
+} lsi_arguments;
+bool lsi_cli_parse_arguments(const lsi_invocation *call, void *out,
+                             lsi_arguments *arguments, int *exit_status);
+
 /* The help text; `name` is the full name, "" for the program itself. */
 void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
 
