@@ -1,6 +1,7 @@
 """lockstep train images: users' images, networks, what is saved."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -299,6 +300,135 @@ class Wrong(ImagesTest):
                    "--epochs", "1", "--image-size", "72")
         self.refused(("--data", self.pets, "--arch", "cifar-net",
                       "--image-size", "5"), "5 x 5", "6 x 6")
+
+
+class Predictions(ImagesTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.others = pngs.folder(os.path.join(cls.folder, "others"), CLASSES, 5,
+                                 side=23, seed=9)
+
+    def rows(self, command, *words):
+        path = self.path("rows.json")
+        done = self.call(*command, "--threads", "1", f"--json={path}", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)["rows"]
+
+    def predicted(self, *words):
+        return self.rows(("predict",), *words)
+
+    def evaluated(self, model, data):
+        row, = self.rows(("eval", "images"), "--weights", model, "--data", data,
+                         "--split", "all")
+        return row
+
+    def agrees(self, model, data):
+        """Of images in folders of classes, some of them not square."""
+        rows = self.predicted("--weights", model, "--top-classes", "4", data)
+        of_eval = self.evaluated(model, data)
+        self.assertEqual(len(rows), 4 * of_eval["images"])
+        self.assertEqual([row["image"] for row in rows[::4]],
+                         sorted({row["image"] for row in rows}))
+        hits, losses = 0, []
+        for i in range(0, len(rows), 4):
+            four = rows[i:i + 4]
+            own = os.path.basename(os.path.dirname(four[0]["image"]))
+            shares = [row["probability"] for row in four]
+            self.assertEqual([row["place"] for row in four], [1, 2, 3, 4])
+            self.assertEqual({row["class"] for row in four}, set(CLASSES))
+            self.assertEqual(shares, sorted(shares, reverse=True))
+            self.assertAlmostEqual(sum(shares), 1, 5)
+            hits += four[0]["class"] == own
+            losses += [-math.log(row["probability"]) for row in four
+                       if row["class"] == own]
+            for row in four:
+                self.assertEqual(CLASSES[row["number"]], row["class"])
+        self.assertAlmostEqual(hits / of_eval["images"], of_eval["accuracy"], 9)
+        self.assertLess(abs(sum(losses) / len(losses) - of_eval["loss"]),
+                        1e-4 * (1 + of_eval["loss"]))
+
+    def test_classes_are_those_of_eval(self):
+        for arch in ("cifar-net", "resnet18", "vit"):
+            with self.subTest(arch=arch):
+                out = self.path("out-" + arch)
+                self.train("--arch", arch, "--data", self.pets, "--epochs", "2",
+                           "--batch-size", "10", "--output-dir", out)
+                self.agrees(out, self.pets)
+                self.agrees(os.path.join(out, "model.safetensors"), self.others)
+
+    def test_paths_and_texts(self):
+        out = self.path("out")
+        self.train("--arch", "cifar-net", "--data", self.pets, "--epochs", "1",
+                   "--output-dir", out)
+        one = os.path.join(self.pets, "dog", "003.png")
+        odd = shutil.copy(one, self.path("no-ending"))
+        rows = self.predicted(one, "--weights", out, odd, "--", one)
+        self.assertEqual([row["image"] for row in rows], [one, odd, one])
+        self.assertEqual(len({row["probability"] for row in rows}), 1)
+        done = self.call("predict", "--weights", out, one,
+                         "--top-classes", "9")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        head, _, *lines = done.stdout.splitlines()
+        self.assertRegex(head, r"^\| Image +\| Class +\| Probability \|$")
+        self.assertEqual(len(lines), len(CLASSES))
+        self.assertIn(f"| {one} | {rows[0]['class']} ", lines[0])
+        inside = shutil.copytree(self.pets, self.path("linked"))
+        os.symlink(".", os.path.join(inside, "again"))
+        self.assertEqual(len(self.predicted("--weights", out, inside + "/")), 60)
+
+    def test_cifar100(self):
+        """Its normalisation, and numbers instead of names."""
+        test = b"".join(files.records(1, 200 + k, label=k) for k in range(100))
+        data = files.write_folder(self.path("cifar"), test, test)
+        images = os.path.join(self.path("cifar-images"))
+        pngs.from_records(images, test)
+        out = self.path("cifar-out")
+        done = self.call("train", "cifar100", "--threads", "1", "--data", data,
+                         "--epochs", "2", "--output-dir", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        header, _ = files.read_safetensors(os.path.join(out, "model.safetensors"))
+        about = json.loads(header["__metadata__"]["image_net"])
+        self.assertEqual(about["mean"], [0.5071, 0.4867, 0.4408])
+        self.assertEqual(about["classes"], [None] * 100)
+        last = files.read_lines(os.path.join(out, "metrics.jsonl"))[-1]
+        self.assertAlmostEqual(self.evaluated(out, data)["loss"],
+                               last["val_loss"], 4)
+        rows = self.predicted("--weights", out, "--top-classes", "100",
+                              images)
+        loss = sum(-math.log(row["probability"]) for row in rows if row["class"] ==
+                   str(int(os.path.basename(os.path.dirname(row["image"])))))
+        self.assertAlmostEqual(loss / 100, last["val_loss"], 4)
+
+    def test_refused(self):
+        out, lm = self.path("refused-out"), self.path("refused-lm")
+        text, webp = self.path("a.png"), self.path("web")
+        self.train("--arch", "cifar-net", "--data", self.pets, "--epochs", "1",
+                   "--output-dir", out)
+        done = self.call("train", "lm", "--threads", "1", "--layers", "1",
+                         "--d-model", "8", "--heads", "2", "--d-ff", "8",
+                         "--context", "8", "--steps", "0", "--validate-every",
+                         "0", "--output-dir", lm)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        os.mkdir(webp)
+        for path in (text, os.path.join(webp, "b.webp")):
+            with open(path, "w", encoding="ascii") as file:
+                file.write("no image")
+        one = os.path.join(self.pets, "dog", "003.png")
+        for words, said in (
+                ((out, one, text), f"'{text}' is "),
+                ((out, self.path("none")), "cannot open '"),
+                ((out, webp), "b.webp' is neither a PNG nor a JPEG"),
+                ((out, lm), f"the folder '{lm}' holds no images"),
+                ((lm, one), "is a language model; it should be a network"),
+                ((one, one), f"'{one}' is ")):
+            with self.subTest(words=words):
+                self.fails(1, said, "predict", "--weights", *words)
+        self.fails(2, "--weights PATH is missing", "predict", one)
+        self.fails(2, "give an image", "predict", "--weights", out)
+        self.fails(2, "--top-classes", "predict", "--weights", out, one,
+                   "--top-classes", "0")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,200 @@
+/*
+ * lockstep predict: classes of images by a trained network.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/frame/ranks.h"
+#include "input/data/image_source.h"
+#include "model/checkpoint/find.h"
+#include "model/checkpoint/params_file.h"
+#include "report/result.h"
+#include "report/table.h"
+#include "train/jobs/image_file.h"
+#include "train/jobs/predict.h"
+
+typedef struct args {
+    const char *model, *json;
+    int64_t top, batch_size, threads;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(model, STRING, "weights", 0, "PATH", NULL,
+        "the folder of `lockstep train images` or `train cifar100`, or the "
+        "file of its --save"),
+    ROW(top, INT, "top-classes", 0, "K", "1",
+        "number of most likely classes to print for each image", .min = 1,
+        .max = 1e9),
+    ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images at a time",
+        .min = 1, .max = 1e6),
+    LSI_THREADS_ROW(threads),
+    LSI_JSON_ROW(json),
+};
+
+static const lsi_column columns[] = {
+    LSI_COLUMN(TEXT, "image", "Image"),
+    LSI_COLUMN(INT, "place", ""),
+    LSI_COLUMN(TEXT, "class", "Class"),
+    LSI_COLUMN(INT, "number", ""),
+    LSI_COLUMN(REAL, "probability", "Probability", .decimals = 4),
+};
+
+typedef struct session {
+    const args *args;
+    lsi_arguments arguments;
+    lsi_file_names paths; /* of the images */
+    lsi_path weights;
+    lsi_image_file file;
+    ls_image_net *net;
+    ls_dataset *set;
+    lsi_images *images;
+    ls_tape *tape;
+    lsi_table *table;
+} session;
+
+/* ---- results ------------------------------------------------------------- */
+
+/* A class without a name is called by its number. */
+static void add_row(const session *s, int64_t image, int64_t place,
+                    int64_t class, double probability)
+{
+    char number[24];
+    const char *const name = lsi_image_file_class(&s->file, class);
+    snprintf(number, sizeof(number), "%" PRId64, class);
+    lsi_table_row(s->table);
+    lsi_table_text(s->table, "image", lsi_file_names_at(&s->paths, image));
+    lsi_table_int(s->table, "place", place);
+    lsi_table_text(s->table, "class", name != NULL ? name : number);
+    lsi_table_int(s->table, "number", class);
+    lsi_table_real(s->table, "probability", probability);
+}
+
+/* Whether class a comes before class b: of equals the first one does. */
+static bool is_before(const float *values, int64_t a, int64_t b)
+{
+    return values[a] > values[b] || (values[a] == values[b] && a < b);
+}
+
+/* The likeliest class after the one that came last, which is -1 at first. */
+static int64_t next_class(const float *values, int64_t n, int64_t last)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < n; i++)
+        if ((last < 0 || is_before(values, last, i)) &&
+            (best < 0 || is_before(values, i, best)))
+            best = i;
+    return best;
+}
+
+static ls_status on_predicted(void *context, int64_t image,
+                              const float *probabilities, int64_t classes)
+{
+    const session *const s = context;
+    int64_t class = -1;
+    if (isnan(probabilities[0])) /* then all are */
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the network of '%s' gives '%s' no probabilities: its "
+                        "weights are infinite or NaN",
+                        s->weights.text, lsi_file_names_at(&s->paths, image));
+    for (int64_t k = 1; k <= s->args->top && k <= classes; k++) {
+        class = next_class(probabilities, classes, class);
+        add_row(s, image, k, class, (double)probabilities[class]);
+    }
+    return LS_OK;
+}
+
+/* ---- the run ------------------------------------------------------------- */
+
+static ls_status open_net(session *s)
+{
+    LS_TRY(lsi_checkpoint_weights(s->args->model, &s->weights));
+    LS_TRY(lsi_image_file_read(&s->file, s->weights.text));
+    const lsi_image_net_setup setup = {
+        .config = s->file.config, .norm = LSI_NORM_LOCAL, .frozen = true};
+    LS_TRY(lsi_image_net_new(&s->net, NULL, &setup));
+    return lsi_params_load(ls_image_net_params(s->net), s->weights.text);
+}
+
+static ls_status open_images(session *s)
+{
+    const lsi_image_config *const c = &s->file.config;
+    const lsi_image_shape shape = {.channels = (int)c->channels,
+                                   .height = c->height,
+                                   .width = c->width,
+                                   .normalization = s->file.normalization};
+    const lsi_images_options how = {.batch_size = s->args->batch_size,
+                                    .size = 1};
+    for (int i = 0; i < s->arguments.n; i++)
+        LS_TRY(lsi_file_names_add_images(&s->paths, s->arguments.all[i]));
+    LS_TRY(lsi_dataset_of_files(&s->set, &s->paths, &shape));
+    return lsi_images_new(&s->images, s->set, &how);
+}
+
+static ls_status run_all(session *s, const lsi_invocation *call)
+{
+    LS_TRY(lsi_result_check(s->args->json));
+    LS_TRY(LSI_TABLE_NEW(&s->table, columns));
+    LS_TRY(open_net(s));
+    LS_TRY(open_images(s));
+    LS_TRY(ls_tape_new(&s->tape));
+    LS_TRY(lsi_predict(lsi_image_net_model(s->net), s->tape, s->images,
+                       on_predicted, s));
+    return lsi_cli_show_table(call, s->table, s->args->json);
+}
+
+static void release(session *s)
+{
+    lsi_table_free(&s->table);
+    ls_tape_free(&s->tape);
+    lsi_images_free(&s->images);
+    ls_dataset_free(&s->set);
+    ls_image_net_free(&s->net);
+    lsi_image_file_free(&s->file);
+    lsi_file_names_free(&s->paths);
+}
+
+/* The exit status. */
+static int predict(session *s, const lsi_invocation *call)
+{
+    if (s->args->model == NULL)
+        return lsi_cli_usage("%s: --weights PATH is missing", call->argv[0]);
+    if (s->arguments.n == 0)
+        return lsi_cli_usage("%s: give an image, or a folder of images",
+                             call->argv[0]);
+    lsi_cli_set_threads(s->args->threads, lsi_cpus_available());
+    const ls_status status = run_all(s, call);
+    release(s);
+    return status == LS_OK ? 0 : lsi_cli_error();
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    session s = {.args = &a};
+    if (!lsi_cli_parse_arguments(call, &a, &s.arguments, &exit_status))
+        return exit_status;
+    exit_status = predict(&s, call);
+    lsi_free(s.arguments.all);
+    return exit_status;
+}
+
+const lsi_command lsi_command_predict = {
+    .name = "predict",
+    .summary = "Predict the classes of images with a trained network",
+    .arguments = "PATH ...",
+    .text =
+        "PATH is a PNG or JPEG file, or a folder: then all images in it and in "
+        "the folders inside it. Images are resized and normalised as by "
+        "`lockstep eval images`; the file of the network says how. A class "
+        "without a name in the training data is called by its number. A row of "
+        "--json has \"image\", \"place\" (1: the most likely class), "
+        "\"class\", \"number\" and \"probability\".",
+    LSI_COMMAND_OPTIONS(options),
+    .run = run,
+};
