@@ -267,6 +267,12 @@ LS_API ls_tensor *ls_div(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 LS_API ls_tensor *ls_expand(ls_tape *tape, ls_tensor *a, int ndim,
                             const int64_t *shape);
 
+/*
+ * -a, and |a|, element by element. The gradient of |a| is 0 where a is 0.
+ */
+LS_API ls_tensor *ls_neg(ls_tape *tape, ls_tensor *a);
+LS_API ls_tensor *ls_abs(ls_tape *tape, ls_tensor *a);
+
 /* a times a number; and max(a, 0). */
 LS_API ls_tensor *ls_scale(ls_tape *tape, ls_tensor *a, double factor);
 LS_API ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a);
@@ -498,8 +504,17 @@ LS_API ls_tensor *ls_log_softmax(ls_tape *tape, ls_tensor *x, int axis);
 /* a / (1 + e^-a) * b, equal shapes. */
 LS_API ls_tensor *ls_swiglu(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
-/* a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2 */
+/* a / (1 + e^-a), also known as swish; f32. */
+LS_API ls_tensor *ls_silu(ls_tape *tape, ls_tensor *a);
+
+/* GELU by tanh: a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2 */
 LS_API ls_tensor *ls_gelu(ls_tape *tape, ls_tensor *a);
+
+/*
+ * The exact GELU, a (1 + erf(a / sqrt(2))) / 2, which is PyTorch's default;
+ * f32. The two differ by at most 0.0005.
+ */
+LS_API ls_tensor *ls_gelu_erf(ls_tape *tape, ls_tensor *a);
 
 /* ---- losses -------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* Functions of each element; see functions.h. */
 #include "array/compute/functions.h"
 
+#include <math.h>
+
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "observe/spans.h"
@@ -11,6 +13,96 @@ enum {
 };
 
 /* ---- the functions ------------------------------------------------------- */
+
+static void forward_neg(const lsi_kernels *k, float *y, const float *a,
+                        size_t n)
+{
+    k->scale(y, a, -1.0F, n);
+}
+
+/* -dy */
+static void backward_neg(const lsi_kernels *k, float *dx, const float *dy,
+                         const float *y, size_t n)
+{
+    (void)y;
+    k->scale(dx, dy, -1.0F, n);
+}
+
+static void forward_abs(const lsi_kernels *k, float *y, const float *a,
+                        size_t n)
+{
+    (void)k;
+    for (size_t i = 0; i < n; i++)
+        y[i] = fabsf(a[i]);
+}
+
+/* dy, -dy where a < 0, and 0 where a is 0; NaN where a is NaN. */
+static void backward_abs(const lsi_kernels *k, float *dx, const float *dy,
+                         const float *a, size_t n)
+{
+    (void)k;
+    for (size_t i = 0; i < n; i++) {
+        const float sign = a[i] > 0.0F ? 1.0F : a[i] < 0.0F ? -1.0F : a[i];
+        dx[i] = dy[i] * sign;
+    }
+}
+
+/* a s, s = 1 / (1 + e^-a) */
+static void forward_silu(const lsi_kernels *k, float *y, const float *a,
+                         size_t n)
+{
+    float s[BLOCK];
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t m = n - i < BLOCK ? n - i : BLOCK;
+        k->sigmoid(s, a + i, m);
+        k->mul(y + i, a + i, s, m);
+    }
+}
+
+/* dy s (1 + a (1 - s)), where 1 - s is 1 / (1 + e^a): nothing cancels. */
+static void backward_silu(const lsi_kernels *k, float *dx, const float *dy,
+                          const float *a, size_t n)
+{
+    float s[BLOCK], rest[BLOCK];
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t m = n - i < BLOCK ? n - i : BLOCK;
+        k->sigmoid(s, a + i, m);
+        k->scale(rest, a + i, -1.0F, m);
+        k->sigmoid(rest, rest, m);
+        for (size_t j = 0; j < m; j++)
+            dx[i + j] = dy[i + j] * s[j] * (1.0F + a[i + j] * rest[j]);
+    }
+}
+
+/*
+ * The normal distribution's share below a, (1 + erf(a / sqrt(2))) / 2. The
+ * complement of erf does not cancel where a is far below 0.
+ */
+static float normal_share(float a)
+{
+    const float root_of_half = 0.70710678118654752440F;
+    return 0.5F * erfcf(-a * root_of_half);
+}
+
+static void forward_gelu_erf(const lsi_kernels *k, float *y, const float *a,
+                             size_t n)
+{
+    (void)k;
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] * normal_share(a[i]);
+}
+
+/* dy (share below a + a density at a) */
+static void backward_gelu_erf(const lsi_kernels *k, float *dx, const float *dy,
+                              const float *a, size_t n)
+{
+    const float peak = 0.39894228040143267794F; /* 1 / sqrt(2 pi) */
+    (void)k;
+    for (size_t i = 0; i < n; i++) {
+        const float density = peak * expf(-0.5F * a[i] * a[i]);
+        dx[i] = dy[i] * (normal_share(a[i]) + a[i] * density);
+    }
+}
 
 static void forward_exp(const lsi_kernels *k, float *y, const float *a,
                         size_t n)

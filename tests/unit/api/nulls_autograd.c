@@ -181,6 +181,10 @@ static void nulls_of_elements(void)
     STOPS(tape, ls_scale, "tape a", P(tape, tape), P(a, x), 2);
     STOPS(tape, ls_relu, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_gelu, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_neg, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_abs, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_silu, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_gelu_erf, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_exp, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_log, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_sqrt, "tape a", P(tape, tape), P(a, x));

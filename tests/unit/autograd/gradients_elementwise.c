@@ -86,6 +86,27 @@ static void ref_relu(double *y, const double *const *in, int use)
         y[i] = fmax(in[0][i], 0.0);
 }
 
+/* Arguments of both signs, none of them 0. */
+#define OF_BOTH_SIGNS(name, exact)                                             \
+    static ls_tensor *run_##name(ls_tape *tape, ls_tensor *const *in, int use) \
+    {                                                                          \
+        (void)use;                                                             \
+        return ls_##name(tape, in[0]);                                         \
+    }                                                                          \
+    static void ref_##name(double *y, const double *const *in, int use)        \
+    {                                                                          \
+        (void)use;                                                             \
+        for (int i = 0; i < EW; i++) {                                         \
+            const double x = in[0][i];                                         \
+            y[i] = (exact);                                                    \
+        }                                                                      \
+    }
+
+OF_BOTH_SIGNS(neg, -x)
+OF_BOTH_SIGNS(abs, fabs(x))
+OF_BOTH_SIGNS(silu, x / (1.0 + exp(-x)))
+OF_BOTH_SIGNS(gelu_erf, 0.5 * x * (1.0 + erf(x / sqrt(2.0))))
+
 /* An output that has two readers: its gradient is a sum. */
 static ls_tensor *run_relu_read_twice(ls_tape *tape, ls_tensor *const *in,
                                       int use)
@@ -368,6 +389,11 @@ const gradcheck_case gradcheck_elementwise[] = {
      .gain = 4.0 / 3.0},
     {"dropout", "p = 0", ONE(FILL_UNIFORM), .run = run_no_dropout,
      .reference = ref_identity, .terms = 1, .gain = 1},
+    {"neg", "one", ONE(FILL_UNIFORM), FUNCTIONS(neg), .terms = 1, .gain = 1},
+    {"abs", "one", ONE(FILL_DISTINCT), FUNCTIONS(abs), .terms = 1, .gain = 1},
+    {"silu", "one", ONE(FILL_DISTINCT), FUNCTIONS(silu), .terms = 2, .gain = 1},
+    {"gelu_erf", "one", ONE(FILL_DISTINCT), FUNCTIONS(gelu_erf), .terms = 2,
+     .gain = 1},
     {"exp", "one", ONE(FILL_UNIFORM), FUNCTIONS(exp), .terms = 3, .gain = 13},
     {"log", "one", ONE(FILL_UNIFORM), FUNCTIONS(log), .terms = 3, .gain = 2},
     {"sqrt", "one", ONE(FILL_UNIFORM), FUNCTIONS(sqrt), .terms = 2, .gain = 2},

@@ -169,6 +169,8 @@ static void types_that_come_out(void **state)
         assert_type(ls_add(tape, y, y), LS_F32);
         assert_type(ls_mul(tape, y, x), LS_F32);
         assert_type(ls_scale(tape, y, 2.0), LS_F32);
+        assert_type(ls_silu(tape, y), LS_F32);
+        assert_type(ls_gelu_erf(tape, y), LS_F32);
         assert_type(ls_rms_norm(tape, y, g, 1e-5), LS_F32);
         assert_type(ls_layer_norm(tape, y, g, g, 1e-5), LS_F32);
         assert_type(ls_softmax(tape, y, 0), LS_F32);
