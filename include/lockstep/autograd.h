@@ -278,6 +278,21 @@ LS_API ls_tensor *ls_scale(ls_tape *tape, ls_tensor *a, double factor);
 LS_API ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a);
 
 /*
+ * a to the power of a number, which is rounded to f32, as C's pow: NaN for a
+ * number that is not whole and a below 0, 1 for 0 whatever a is. The gradient
+ * is dy exponent a^(exponent - 1), infinite where that is, and 0 for an
+ * exponent of 0.
+ */
+LS_API ls_tensor *ls_pow(ls_tape *tape, ls_tensor *a, double exponent);
+
+/*
+ * a, but at least min and at most max; NaN stays. -INFINITY and INFINITY are no
+ * bounds; min > max, or NaN, is LS_ERR_ARGUMENT. The gradient is that of y
+ * where min <= a <= max, bounds included, and 0 elsewhere.
+ */
+LS_API ls_tensor *ls_clamp(ls_tape *tape, ls_tensor *a, double min, double max);
+
+/*
  * e^a, the natural logarithm, the square root, the hyperbolic tangent, and
  * 1 / (1 + e^-a), element by element. Where there is no real result it is NaN,
  * and infinite where f32 ends, as in C.

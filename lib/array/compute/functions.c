@@ -218,3 +218,90 @@ void lsi_array_unary_backward(const lsi_unary *function, float *dx,
     function_job job = {function, dx, dy, saved};
     lsi_parallel_for(n, GRAIN, backward_range, &job);
 }
+
+/* ---- functions with numbers as arguments --------------------------------- */
+
+typedef struct number_job {
+    float *out;
+    const float *dy, *a;
+    double exponent;
+    lsi_clamp bounds;
+} number_job;
+
+static void pow_range(void *context, size_t begin, size_t end)
+{
+    const number_job *j = context;
+    const float exponent = (float)j->exponent;
+    for (size_t i = begin; i < end; i++)
+        j->out[i] = powf(j->a[i], exponent);
+}
+
+static void square_range(void *context, size_t begin, size_t end)
+{
+    const number_job *j = context;
+    lsi_kernels_get()->mul(j->out + begin, j->a + begin, j->a + begin,
+                           end - begin);
+}
+
+void lsi_array_pow(float *y, const float *a, double exponent, size_t n)
+{
+    LSI_SPAN(KERNEL, "pow", 8 * n, n);
+    number_job job = {.out = y, .a = a, .exponent = exponent};
+    lsi_parallel_for(n, GRAIN, exponent == 2.0 ? square_range : pow_range,
+                     &job);
+}
+
+static void pow_backward_range(void *context, size_t begin, size_t end)
+{
+    const number_job *j = context;
+    const float factor = (float)j->exponent;
+    const float exponent = (float)(j->exponent - 1.0);
+    for (size_t i = begin; i < end; i++) {
+        const float slope =
+            exponent == 1.0F ? j->a[i] : powf(j->a[i], exponent);
+        j->out[i] = factor == 0.0F ? 0.0F : j->dy[i] * factor * slope;
+    }
+}
+
+void lsi_array_pow_backward(float *dx, const float *dy, const float *a,
+                            double exponent, size_t n)
+{
+    LSI_SPAN(KERNEL, "pow_backward", 12 * n, 3 * n);
+    number_job job = {.out = dx, .dy = dy, .a = a, .exponent = exponent};
+    lsi_parallel_for(n, GRAIN, pow_backward_range, &job);
+}
+
+static void clamp_range(void *context, size_t begin, size_t end)
+{
+    const number_job *j = context;
+    const lsi_clamp to = j->bounds;
+    for (size_t i = begin; i < end; i++) {
+        const float a = j->a[i];
+        j->out[i] = a < to.min ? to.min : a > to.max ? to.max : a;
+    }
+}
+
+void lsi_array_clamp(float *y, const float *a, lsi_clamp bounds, size_t n)
+{
+    LSI_SPAN(KERNEL, "clamp", 8 * n, n);
+    number_job job = {.out = y, .a = a, .bounds = bounds};
+    lsi_parallel_for(n, GRAIN, clamp_range, &job);
+}
+
+static void clamp_backward_range(void *context, size_t begin, size_t end)
+{
+    const number_job *j = context;
+    const lsi_clamp to = j->bounds;
+    for (size_t i = begin; i < end; i++) {
+        const bool inside = j->a[i] >= to.min && j->a[i] <= to.max;
+        j->out[i] = inside ? j->dy[i] : 0.0F;
+    }
+}
+
+void lsi_array_clamp_backward(float *dx, const float *dy, const float *a,
+                              lsi_clamp bounds, size_t n)
+{
+    LSI_SPAN(KERNEL, "clamp_backward", 12 * n, n);
+    number_job job = {.out = dx, .dy = dy, .a = a, .bounds = bounds};
+    lsi_parallel_for(n, GRAIN, clamp_backward_range, &job);
+}

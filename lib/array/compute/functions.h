@@ -3,6 +3,7 @@
  * from which come lsi_unary_<name>, the operation ls_<name> on the tape and its
  * demand for a gradient check. functions.c has forward_<name> and
  * backward_<name>. Plain C is enough for both; kernels can replace it later.
+ * Functions that have numbers as arguments, too, are at the end.
  */
 #ifndef LS_ARRAY_COMPUTE_FUNCTIONS_H
 #define LS_ARRAY_COMPUTE_FUNCTIONS_H
@@ -45,5 +46,25 @@ void lsi_array_unary(const lsi_unary *function, float *y, const float *a,
 /* `saved` is the function's output or input. dx may be dy. */
 void lsi_array_unary_backward(const lsi_unary *function, float *dx,
                               const float *dy, const float *saved, size_t n);
+
+/* ---- functions with numbers as arguments --------------------------------- */
+
+typedef struct lsi_clamp {
+    float min, max;
+} lsi_clamp;
+
+/* y = a to the power of the exponent, as C's pow. y may be a. */
+void lsi_array_pow(float *y, const float *a, double exponent, size_t n);
+
+/* dx = dy exponent a^(exponent - 1); 0 for an exponent of 0. dx may be dy. */
+void lsi_array_pow_backward(float *dx, const float *dy, const float *a,
+                            double exponent, size_t n);
+
+/* y = min where a is below, max where a is above, else a. y may be a. */
+void lsi_array_clamp(float *y, const float *a, lsi_clamp bounds, size_t n);
+
+/* dx = dy where min <= a <= max, else 0. dx may be dy. */
+void lsi_array_clamp_backward(float *dx, const float *dy, const float *a,
+                              lsi_clamp bounds, size_t n);
 
 #endif

@@ -181,6 +181,8 @@ static void nulls_of_elements(void)
     STOPS(tape, ls_scale, "tape a", P(tape, tape), P(a, x), 2);
     STOPS(tape, ls_relu, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_gelu, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_pow, "tape a", P(tape, tape), P(a, x), 3);
+    STOPS(tape, ls_clamp, "tape a", P(tape, tape), P(a, x), 0, 1);
     STOPS(tape, ls_neg, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_abs, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_silu, "tape a", P(tape, tape), P(a, x));

@@ -73,6 +73,54 @@ static void ref_scale(double *y, const double *const *in, int use)
         y[i] = -0.7 * in[0][i];
 }
 
+/* Powers of 0.5 to 2.5, and of both signs. */
+static ls_tensor *run_pow(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    ls_tensor *shift = ls_tape_output(tape, LS_F32, 0, NULL);
+    *(float *)tensor_data(shift) = 1.5F;
+    return ls_pow(tape, ls_add(tape, in[0], shift), -1.25);
+}
+
+static void ref_pow(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int i = 0; i < EW; i++)
+        y[i] = pow(in[0][i] + 1.5, -1.25);
+}
+
+static ls_tensor *run_pow_square(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_pow(tape, in[0], 2.0);
+}
+
+static ls_tensor *run_pow_cube(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_pow(tape, in[0], 3.0);
+}
+
+static void ref_pow_cube(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int i = 0; i < EW; i++)
+        y[i] = in[0][i] * in[0][i] * in[0][i];
+}
+
+static ls_tensor *run_clamp(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_clamp(tape, in[0], -0.405, 0.255);
+}
+
+static void ref_clamp(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int i = 0; i < EW; i++)
+        y[i] = fmin(fmax(in[0][i], -0.405), 0.255);
+}
+
 static ls_tensor *run_relu(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
@@ -389,6 +437,12 @@ const gradcheck_case gradcheck_elementwise[] = {
      .gain = 4.0 / 3.0},
     {"dropout", "p = 0", ONE(FILL_UNIFORM), .run = run_no_dropout,
      .reference = ref_identity, .terms = 1, .gain = 1},
+    {"pow", "-1.25", ONE(FILL_UNIFORM), FUNCTIONS(pow), .terms = 3, .gain = 6},
+    {"pow", "2", ONE(FILL_UNIFORM), .run = run_pow_square,
+     .reference = ref_square, .terms = 1, .gain = 2},
+    {"pow", "3", ONE(FILL_UNIFORM), FUNCTIONS(pow_cube), .terms = 2, .gain = 3},
+    {"clamp", "both bounds", ONE(FILL_DISTINCT), FUNCTIONS(clamp), .terms = 1,
+     .gain = 1},
     {"neg", "one", ONE(FILL_UNIFORM), FUNCTIONS(neg), .terms = 1, .gain = 1},
     {"abs", "one", ONE(FILL_DISTINCT), FUNCTIONS(abs), .terms = 1, .gain = 1},
     {"silu", "one", ONE(FILL_DISTINCT), FUNCTIONS(silu), .terms = 2, .gain = 1},

@@ -42,6 +42,66 @@ static void size_has_no_slope_at_zero(void **state)
     }
 }
 
+/* A bound itself passes the gradient on. */
+static void bounds_of_clamp(void **state)
+{
+    (void)state;
+    const float values[] = {-1.5F, -1, 0, 2, 2.5F, NAN, INFINITY};
+    const float want[] = {-1, -1, 0, 2, 2, NAN, 2};
+    const float slopes[] = {0, 1, 1, 1, 0, 0, 0};
+    ls_tensor *x = tensor_of(values, TEST_COUNT(values));
+    assert_ok(ls_tape_watch(tape, x));
+    ls_tensor *result = ls_clamp(tape, x, -1, 2);
+    const float *dx = gradient(x, result), *y = tensor_data(result);
+    for (size_t i = 0; i < TEST_COUNT(values); i++) {
+        assert_true(isnan(want[i]) ? isnan(y[i]) : y[i] == want[i]);
+        assert_true(dx[i] == slopes[i]);
+    }
+}
+
+static void one_bound_is_enough(void **state)
+{
+    (void)state;
+    const float values[] = {-3, 3};
+    const float *y =
+        tensor_data(ls_clamp(tape, tensor_of(values, 2), -INFINITY, INFINITY));
+    assert_true(y[0] == -3 && y[1] == 3);
+    y = tensor_data(ls_clamp(tape, tensor_of(values, 2), 0, INFINITY));
+    assert_true(y[0] == 0 && y[1] == 3);
+    assert_null(ls_clamp(tape, tensor_of(values, 2), 2, 1));
+    assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT,
+                 "clamp: the bounds are 2 and 1; the first must be at most");
+    ls_tape_reset(tape);
+    assert_null(ls_clamp(tape, tensor_of(values, 2), NAN, 1));
+    assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT, "nan and 1");
+}
+
+/* Values and slopes at places where a formula alone goes wrong. */
+static void check_power(double exponent, float at, float want, float slope)
+{
+    ls_tensor *x = tensor_of(&at, 1);
+    assert_ok(ls_tape_watch(tape, x));
+    ls_tensor *result = ls_pow(tape, x, exponent);
+    const float *dx = gradient(x, result), *y = tensor_data(result);
+    assert_true(isnan(want) ? isnan(y[0]) : y[0] == want);
+    assert_true(isnan(slope) ? isnan(dx[0]) : dx[0] == slope);
+    ls_tape_reset(tape);
+}
+
+static void powers_at_the_edge(void **state)
+{
+    (void)state;
+    check_power(0.0, 0, 1, 0);
+    check_power(0.0, INFINITY, 1, 0);
+    check_power(1.0, 0, 0, 1);
+    check_power(2.0, 0, 0, 0);
+    check_power(0.5, 0, 0, INFINITY);
+    check_power(-1.0, 0, INFINITY, -INFINITY);
+    check_power(-2.0, -4, 0x1p-4F, 0x1p-5F);
+    check_power(3.0, -2, -8, 12);
+    check_power(0.5, -1, NAN, NAN);
+}
+
 /* ---- activations --------------------------------------------------------- */
 
 typedef struct activation {
@@ -126,9 +186,9 @@ static void gelus_are_near_each_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(size_has_no_slope_at_zero),
-        CASE(activations_far_from_zero),
-        CASE(gelus_are_near_each_other),
+        CASE(size_has_no_slope_at_zero), CASE(bounds_of_clamp),
+        CASE(one_bound_is_enough),       CASE(powers_at_the_edge),
+        CASE(activations_far_from_zero), CASE(gelus_are_near_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
