@@ -2,15 +2,10 @@
 #ifndef LS_ARRAY_COMPUTE_SOFTMAX_H
 #define LS_ARRAY_COMPUTE_SOFTMAX_H
 
-#include <stddef.h>
+#include "array/compute/along.h"
 
 /* As the kernels of these names, where the axis is the last one. */
 typedef enum lsi_softmax_kind { LSI_SOFTMAX, LSI_LOG_SOFTMAX } lsi_softmax_kind;
-
-/* A dense array (outer, n, inner) whose axis is the one in the middle. */
-typedef struct lsi_along {
-    size_t outer, n, inner;
-} lsi_along;
 
 void lsi_softmax(lsi_softmax_kind kind, lsi_along shape, float *y,
                  const float *x);

@@ -15,7 +15,7 @@
 #include "array/compute/axes.h"
 #include "array/compute/broadcast.h"
 #include "base/error.h"
-#include "model/autograd/ops/ops.h"
+#include "model/autograd/ops/repeat.h"
 
 /* Two operands with contiguous memory; of equal shapes also in one layout. */
 typedef struct operands {
@@ -38,47 +38,12 @@ static bool prepare(ls_tape *tape, ls_tensor *const *in, operands *out)
 
 /* ---- broadcasting -------------------------------------------------------- */
 
-typedef struct shape {
-    int ndim;
-    int64_t extent[LS_MAX_DIMS];
-} shape;
-
-/* The extent of dimension d of ndim, if the tensor's are the last of them. */
-static int64_t extent_at(const ls_tensor *t, int ndim, int d)
-{
-    const int own = d - (ndim - t->ndim);
-    return own >= 0 ? t->shape[own] : 1;
-}
-
 static bool result_shape(ls_tape *tape, const ls_function *function,
-                         const ls_tensor *a, const ls_tensor *b, shape *out)
+                         const ls_tensor *a, const ls_tensor *b,
+                         lsi_op_shape *out)
 {
-    out->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int d = 0; d < out->ndim; d++) {
-        const int64_t x = extent_at(a, out->ndim, d);
-        const int64_t y = extent_at(b, out->ndim, d);
-        if (x != y && x != 1 && y != 1) {
-            ls_tape_fail(tape, LS_ERR_SHAPE,
-                         "%s: shapes %s and %s should be equal or broadcast: "
-                         "from the last dimension on, equal extents or 1",
-                         function->name, lsi_shape_of(a).text,
-                         lsi_shape_of(b).text);
-            return false;
-        }
-        out->extent[d] = x == 1 ? y : x;
-    }
-    return true;
-}
-
-/* The strides of a dense tensor in a larger shape: 0 where it is repeated. */
-static void repeated_strides(const ls_tensor *t, int ndim, int64_t *strides)
-{
-    int64_t step = 1;
-    for (int d = ndim - 1; d >= 0; d--) {
-        const int64_t extent = extent_at(t, ndim, d);
-        strides[d] = extent == 1 ? 0 : step;
-        step *= extent;
-    }
+    return lsi_op_broadcast(tape, function, a, out) &&
+           lsi_op_broadcast(tape, function, b, out);
 }
 
 /* y = a op b, y being of the shape that both broadcast to; all plain. */
@@ -87,20 +52,9 @@ static void compute(lsi_binary_op op, const ls_tensor *y, float *to,
 {
     lsi_repeated of_a = {.data = lsi_op_floats(a)};
     lsi_repeated of_b = {.data = lsi_op_floats(b)};
-    repeated_strides(a, y->ndim, of_a.strides);
-    repeated_strides(b, y->ndim, of_b.strides);
+    lsi_op_repeated_strides(a, y->ndim, of_a.strides);
+    lsi_op_repeated_strides(b, y->ndim, of_b.strides);
     lsi_broadcast_binary(op, to, y->ndim, y->shape, of_a, of_b);
-}
-
-/* Which dimensions of y an input was repeated along. */
-static lsi_axes repetitions(const ls_tensor *y, const ls_tensor *input)
-{
-    lsi_axes axes = {.ndim = y->ndim};
-    for (int d = 0; d < y->ndim; d++) {
-        axes.shape[d] = y->shape[d];
-        axes.reduced[d] = extent_at(input, y->ndim, d) != y->shape[d];
-    }
-    return axes;
 }
 
 /* ---- forward ------------------------------------------------------------- */
@@ -121,7 +75,7 @@ static ls_tensor *binary(ls_tape *tape, lsi_binary_op op, ls_tensor *a,
     const ls_function *const function = ops[op].function;
     ls_tensor *inputs[] = {a, b};
     operands in = {0};
-    shape to = {0};
+    lsi_op_shape to = {0};
     if (!lsi_op_begin_f32(tape, function, inputs, 2) ||
         !result_shape(tape, function, a, b, &to) || !prepare(tape, inputs, &in))
         return NULL;
@@ -161,7 +115,7 @@ static ls_status add_up(ls_tape *tape, ls_node *node, int index, const float *g,
     if (dx.grad == NULL)
         return LS_OK;
     const lsi_axes axes =
-        repetitions(ls_node_output(node, 0), ls_node_input(node, index));
+        lsi_op_repetitions(ls_node_output(node, 0), ls_node_input(node, index));
     if (h == NULL)
         lsi_axes_sum(&axes, lsi_op_floats(dx.out), g, factor);
     else

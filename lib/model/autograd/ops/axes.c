@@ -26,13 +26,8 @@ static bool mark_axes(ls_tape *tape, const ls_function *function,
         axes->shape[d] = x->shape[d];
     for (size_t i = 0; i < n; i++) {
         const int axis = list[i];
-        if (axis < 0 || axis >= x->ndim) {
-            ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                         "%s: the shape %s has no axis "
-                         "%d",
-                         function->name, lsi_shape_of(x).text, axis);
+        if (!lsi_op_check_axis(tape, function, x, axis))
             return false;
-        }
         if (axes->reduced[axis]) {
             ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: axis %d is given twice",
                          function->name, axis);

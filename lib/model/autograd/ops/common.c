@@ -96,6 +96,26 @@ bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
     return false;
 }
 
+bool lsi_op_check_axis(ls_tape *tape, const ls_function *function,
+                       const ls_tensor *tensor, int axis)
+{
+    if (axis >= 0 && axis < tensor->ndim)
+        return true;
+    ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: the shape %s has no axis %d",
+                 function->name, lsi_shape_of(tensor).text, axis);
+    return false;
+}
+
+lsi_along lsi_op_along(const ls_tensor *tensor, int axis)
+{
+    lsi_along shape = {1, (size_t)tensor->shape[axis], 1};
+    for (int d = 0; d < axis; d++)
+        shape.outer *= (size_t)tensor->shape[d];
+    for (int d = axis + 1; d < tensor->ndim; d++)
+        shape.inner *= (size_t)tensor->shape[d];
+    return shape;
+}
+
 /* ---- inputs -------------------------------------------------------------- */
 
 ls_tensor *lsi_op_temp(ls_tape *tape, ls_dtype dtype, int ndim,

@@ -97,12 +97,8 @@ static bool find_type(ls_tape *tape, ls_tensor *const *parts, size_t n,
 static bool check(ls_tape *tape, ls_tensor *const *parts, size_t n, int axis,
                   int64_t *extent)
 {
-    if (axis < 0 || axis >= parts[0]->ndim) {
-        ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                     "concat: the shape %s has no axis %d",
-                     lsi_shape_of(parts[0]).text, axis);
+    if (!lsi_op_check_axis(tape, &lsi_op_concat, parts[0], axis))
         return false;
-    }
     *extent = 0;
     for (size_t i = 0; i < n; i++) {
         if (!check_part(tape, parts[0], parts[i], axis))

@@ -8,6 +8,7 @@
 #ifndef LS_MODEL_AUTOGRAD_OPS_OPS_H
 #define LS_MODEL_AUTOGRAD_OPS_OPS_H
 
+#include "array/compute/along.h"
 #include "array/compute/functions.h"
 #include "array/compute/mixed.h"
 #include "model/autograd/autocast.h"
@@ -60,6 +61,13 @@ bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
  * "x should be (N, C)". */
 bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
                        const ls_tensor *tensor, int ndim, const char *wanted);
+
+/* The tensor has this axis, or LS_ERR_ARGUMENT. */
+bool lsi_op_check_axis(ls_tape *tape, const ls_function *function,
+                       const ls_tensor *tensor, int axis);
+
+/* A dense tensor along one of its axes. */
+lsi_along lsi_op_along(const ls_tensor *tensor, int axis);
 
 /*
  * The tensor itself if it is contiguous (in any layout), else a contiguous

@@ -11,16 +11,6 @@
 #include "base/error.h"
 #include "model/autograd/ops/ops.h"
 
-static lsi_along along(const ls_tensor *t, int axis)
-{
-    lsi_along shape = {1, (size_t)t->shape[axis], 1};
-    for (int d = 0; d < axis; d++)
-        shape.outer *= (size_t)t->shape[d];
-    for (int d = axis + 1; d < t->ndim; d++)
-        shape.inner *= (size_t)t->shape[d];
-    return shape;
-}
-
 static lsi_softmax_kind kind_of(const ls_function *function)
 {
     return function == &lsi_op_softmax ? LSI_SOFTMAX : LSI_LOG_SOFTMAX;
@@ -36,7 +26,7 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_softmax_backward(kind_of(node->function), along(y, *axis),
+    lsi_softmax_backward(kind_of(node->function), lsi_op_along(y, *axis),
                          lsi_op_floats(dx.out), lsi_op_floats(dy),
                          lsi_op_floats(y));
     return lsi_target_close(&dx);
@@ -48,17 +38,14 @@ const ls_function lsi_op_log_softmax = {"log_softmax", backward, sizeof(int)};
 static ls_tensor *softmax(ls_tape *tape, const ls_function *function,
                           ls_tensor *x, int axis)
 {
-    if (!lsi_op_begin_f32(tape, function, &x, 1))
+    if (!lsi_op_begin_f32(tape, function, &x, 1) ||
+        !lsi_op_check_axis(tape, function, x, axis))
         return NULL;
-    if (axis < 0 || axis >= x->ndim)
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "%s: the shape %s has no axis %d", function->name,
-                            lsi_shape_of(x).text, axis);
     const ls_tensor *plain = lsi_op_plain(tape, x);
     ls_tensor *y = ls_tape_output(tape, LS_F32, x->ndim, x->shape);
     if (y == NULL)
         return NULL;
-    lsi_softmax(kind_of(function), along(x, axis), lsi_op_floats(y),
+    lsi_softmax(kind_of(function), lsi_op_along(x, axis), lsi_op_floats(y),
                 lsi_op_floats(plain));
     return ls_tape_record(tape, function, &axis, &x, 1, &y, 1, &y, 1);
 }
