@@ -263,6 +263,14 @@ LS_API ls_tensor *ls_sub(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 LS_API ls_tensor *ls_mul(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 LS_API ls_tensor *ls_div(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
+/*
+ * a where the condition, u8, is not 0, else b. The three broadcast as above.
+ * The condition has no gradient, and an element that was not taken has gradient
+ * 0.
+ */
+LS_API ls_tensor *ls_where(ls_tape *tape, ls_tensor *condition, ls_tensor *a,
+                           ls_tensor *b);
+
 /* a repeated to a shape that it broadcasts to, as above. */
 LS_API ls_tensor *ls_expand(ls_tape *tape, ls_tensor *a, int ndim,
                             const int64_t *shape);

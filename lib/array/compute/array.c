@@ -24,6 +24,8 @@ typedef struct span {
     float factor;
     void (*binary)(float *y, const float *a, const float *b, size_t n);
     const lsi_dropout *dropout;
+    const uint8_t *condition;
+    bool when;
 } span;
 
 static void run(size_t n, lsi_range_fn fn, span *s)
@@ -146,6 +148,35 @@ void lsi_array_dropout(float *y, const float *x, size_t n,
 {
     LSI_SPAN(KERNEL, "dropout", 8 * n, n);
     run(n, dropout_range, &(span){.y = y, .a = x, .dropout = dropout});
+}
+
+static void where_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    for (size_t i = begin; i < end; i++)
+        s->y[i] = s->condition[i] != 0 ? s->a[i] : s->b[i];
+}
+
+void lsi_array_where(float *y, const uint8_t *condition, const float *a,
+                     const float *b, size_t n)
+{
+    LSI_SPAN(KERNEL, "where", 13 * n, 0);
+    run(n, where_range, &(span){y, a, b, .condition = condition});
+}
+
+static void keep_where_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    for (size_t i = begin; i < end; i++)
+        s->y[i] = (s->condition[i] != 0) == s->when ? s->a[i] : 0.0F;
+}
+
+void lsi_array_keep_where(float *y, const uint8_t *condition, bool when,
+                          const float *a, size_t n)
+{
+    LSI_SPAN(KERNEL, "keep_where", 9 * n, 0);
+    run(n, keep_where_range,
+        &(span){y, a, .condition = condition, .when = when});
 }
 
 typedef struct fold_job {

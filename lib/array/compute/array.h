@@ -29,6 +29,13 @@ void lsi_array_fill(float *y, float value, size_t n);
 /* y = *scalar * factor, rounded once, everywhere. */
 void lsi_array_spread(float *y, const float *scalar, double factor, size_t n);
 
+/* y = a where the condition is not 0, else b. y may be a or b. */
+void lsi_array_where(float *y, const uint8_t *condition, const float *a,
+                     const float *b, size_t n);
+/* y = a where (condition != 0) == when, else 0. y may be a. */
+void lsi_array_keep_where(float *y, const uint8_t *condition, bool when,
+                          const float *a, size_t n);
+
 typedef struct lsi_dropout {
     lsi_rng_key key;
     uint64_t sub;

@@ -206,6 +206,12 @@ static void nulls_of_elements(void)
 static void nulls_of_axes(void)
 {
     const int axes[] = {0, 1};
+    ls_tensor *mask = ls_tape_output(tape, LS_U8, 2, shape23);
+    assert_ok(ls_tensor_fill(mask, 1));
+    ls_tensor_retain(mask);
+    STOPS(tape, ls_where, "tape condition a b", P(tape, tape),
+          P(condition, mask), P(a, x), P(b, x));
+    ls_tensor_free(&mask);
     ls_tensor *const parts[] = {x, x};
     STOPS(tape, ls_sum_axes, "tape a axes", P(tape, tape), P(a, x),
           P(axes, axes), 2, LS_AXES_DROP);

@@ -57,6 +57,31 @@ static void ref_div_equal(double *y, const double *const *in, int use)
         y[i] = in[0][i] / (in[1][i] + 2.5);
 }
 
+/* By a condition (3, 5), which is repeated along the first dimension. */
+static const uint8_t chosen[MIDDLE * INNER] = {1, 0, 0, 7, 1, 0, 255, 0,
+                                               1, 1, 0, 0, 1, 0, 1};
+
+static ls_tensor *condition(ls_tape *tape)
+{
+    ls_tensor *mask =
+        ls_tape_output(tape, LS_U8, 2, (const int64_t[]){MIDDLE, INNER});
+    memcpy(tensor_data(mask), chosen, sizeof chosen);
+    return mask;
+}
+
+#define CHOICE(a, b) (chosen[i % (MIDDLE * INNER)] != 0 ? (a) : (b))
+RUN(where, ls_where(tape, condition(tape), in[0], in[1]))
+EACH(where, CHOICE(a, b))
+RUN(where_not, ls_where(tape, condition(tape), in[1], in[0]))
+EACH(where_not, CHOICE(b, a))
+RUN(where_equal, ls_where(tape, condition(tape), in[0], in[1]))
+static void ref_where_equal(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int i = 0; i < OUTER * MIDDLE * INNER; i++)
+        y[i] = CHOICE(in[0][i], in[1][i]);
+}
+
 /* (4, 1) and (1, 70): both are repeated, rows longer than a vector. */
 enum { ROWS = 4, COLS = 70 };
 RUN(outer, ls_mul(tape, in[0], in[1]))
@@ -325,6 +350,11 @@ const gradcheck_case gradcheck_shapes[] = {
     {"div", "b repeated", PAIR, FUNCTIONS(div), .terms = 10, .gain = 2},
     {"div", "a repeated", PAIR, FUNCTIONS(div_by_larger), .terms = 10,
      .gain = 2},
+    {"where", "equal", .n_inputs = 2,
+     .in = {{3, {2, 3, 5}, FILL_UNIFORM}, {3, {2, 3, 5}, FILL_UNIFORM}},
+     FUNCTIONS(where_equal), .terms = 1, .gain = 1},
+    {"where", "b repeated", PAIR, FUNCTIONS(where), .terms = 10, .gain = 1},
+    {"where", "a repeated", PAIR, FUNCTIONS(where_not), .terms = 10, .gain = 1},
     {"expand", "rows", .n_inputs = 1, .in = {{1, {COLS}, FILL_UNIFORM}},
      FUNCTIONS(expand), .terms = ROWS, .gain = 1},
     {"sum_axes", "the outer two", DEEP, FUNCTIONS(sum_outer), .terms = 6,

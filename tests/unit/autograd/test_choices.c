@@ -1,0 +1,152 @@
+/*
+ * Operations that choose elements, beside their gradients: any shapes against
+ * loops, views, empty tensors, types, and what is refused.
+ */
+#include <math.h>
+
+#include "ops_fixture.h"
+#include "shapes.h"
+#include "testing.h"
+
+/* ---- where --------------------------------------------------------------- */
+
+static ls_tensor *mask_of(int ndim, const int64_t *shape)
+{
+    ls_tensor *mask = ls_tape_output(tape, LS_U8, ndim, shape);
+    uint8_t *data = tensor_data(mask);
+    for (int64_t i = 0; i < ls_tensor_count(mask); i++)
+        data[i] = draw(2) == 0 ? 0 : (uint8_t)(1 + draw(255));
+    return mask;
+}
+
+/* Where element `index` of a shape is in a tensor that is repeated to it. */
+static int64_t offset_in(const ls_tensor *t, int ndim, const int64_t *index)
+{
+    int64_t offset = 0;
+    for (int d = 0; d < t->ndim; d++) {
+        const int64_t i = index[d + ndim - t->ndim];
+        offset += t->shape[d] == 1 ? 0 : i * t->strides[d];
+    }
+    return offset;
+}
+
+static float float_at(const ls_tensor *t, int ndim, const int64_t *index)
+{
+    return ((const float *)tensor_data(t))[offset_in(t, ndim, index)];
+}
+
+static void check_where(ls_tensor *mask, ls_tensor *a, ls_tensor *b)
+{
+    const ls_tensor *y = ls_where(tape, mask, a, b);
+    assert_ok(ls_tape_status(tape));
+    const uint8_t *chosen = tensor_data(mask);
+    const float *got = tensor_data(y);
+    int64_t index[LS_MAX_DIMS];
+    for (int64_t i = 0; i < y->count; i++) {
+        place_of(y->ndim, y->shape, i, index);
+        const bool first = chosen[offset_in(mask, y->ndim, index)] != 0;
+        assert_true(got[i] == float_at(first ? a : b, y->ndim, index));
+    }
+}
+
+/* The last dimensions of the shape, of which some become 1. */
+static int part_of(int ndim, const int64_t *shape, int64_t *part)
+{
+    const int own = (int)draw(ndim + 1);
+    for (int d = 0; d < own; d++)
+        part[d] = draw(3) == 0 ? 1 : shape[ndim - own + d];
+    return own;
+}
+
+static void any_shapes_are_chosen_from(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        const int ndim = 1 + (int)draw(LS_MAX_DIMS);
+        int64_t shape[LS_MAX_DIMS], part[3][LS_MAX_DIMS];
+        int n[3];
+        for (int d = 0; d < ndim; d++)
+            shape[d] = 1 + draw(ndim < 4 ? 40 : 5);
+        for (int i = 0; i < 3; i++)
+            n[i] = part_of(ndim, shape, part[i]);
+        lsi_threads_set(1 + round % 3);
+        check_where(mask_of(n[0], part[0]),
+                    perhaps_turned(random_tensor(n[1], part[1], 3 + drawn)),
+                    perhaps_turned(random_tensor(n[2], part[2], 4 + drawn)));
+        ls_tape_reset(tape);
+    }
+}
+
+static void views_and_empty_conditions(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {3, 4}, none[] = {0, 4};
+    ls_tensor *turned = ls_transpose(tape, mask_of(2, shape), 0, 1);
+    check_where(turned, matrix(4, 3), vector(3));
+    const ls_tensor *y =
+        ls_where(tape, mask_of(2, none), matrix(1, 4), vector(4));
+    assert_int_equal(ls_tensor_count(y), 0);
+    assert_int_equal(ls_tensor_ndim(y), 2);
+}
+
+/* What is not taken is not looked at: NaN neither forward nor backward. */
+static void what_is_not_taken_does_not_matter(void **state)
+{
+    (void)state;
+    const uint8_t taken[] = {1, 0};
+    const int64_t two = 2;
+    ls_tensor *mask = ls_tape_output(tape, LS_U8, 1, &two);
+    memcpy(tensor_data(mask), taken, sizeof taken);
+    ls_tensor *a = vector(2), *b = vector(2);
+    ((float *)tensor_data(a))[1] = NAN;
+    ((float *)tensor_data(b))[0] = INFINITY;
+    assert_ok(ls_tape_watch(tape, a));
+    assert_ok(ls_tape_watch(tape, b));
+    ls_tensor *y = ls_where(tape, mask, a, b);
+    assert_true(isfinite(((float *)tensor_data(y))[0]));
+    assert_ok(ls_backward(tape, ls_sum(tape, y), 2.0));
+    const float *da = tensor_data(ls_tape_grad(tape, a));
+    const float *db = tensor_data(ls_tape_grad(tape, b));
+    assert_true(da[0] == 2 && da[1] == 0 && db[0] == 0 && db[1] == 2);
+}
+
+static void conditions_that_are_refused(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {2, 3};
+    assert_fails(ls_where(tape, matrix(2, 3), matrix(2, 3), matrix(2, 3)),
+                 LS_ERR_DTYPE,
+                 "where: a tensor of shape (2, 3) is f32, not u8");
+    assert_fails(
+        ls_where(tape, mask_of(2, shape), mask_of(2, shape), matrix(2, 3)),
+        LS_ERR_DTYPE, "is u8, not f32");
+    assert_fails(ls_where(tape, mask_of(2, shape), matrix(2, 3), vector(2)),
+                 LS_ERR_SHAPE, "where: shapes (2, 3) and (2) should be equal");
+    assert_fails(ls_where(tape, mask_of(2, shape), vector(3), vector(2)),
+                 LS_ERR_SHAPE, "where: shapes (2, 3) and (2) should be equal");
+}
+
+/* In mixed precision halves are widened. */
+static void halves_are_chosen_from(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {2, 3};
+    ls_tensor *half = ls_cast(tape, matrix(2, 3), LS_BF16);
+    assert_fails(ls_where(tape, mask_of(2, shape), half, matrix(2, 3)),
+                 LS_ERR_DTYPE, "is bf16, not f32");
+    assert_ok(ls_tape_set_autocast(tape, LS_BF16));
+    half = ls_cast(tape, matrix(2, 3), LS_BF16);
+    assert_type(ls_where(tape, mask_of(2, shape), half, matrix(2, 3)), LS_F32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(any_shapes_are_chosen_from),
+        CASE(views_and_empty_conditions),
+        CASE(what_is_not_taken_does_not_matter),
+        CASE(conditions_that_are_refused),
+        CASE(halves_are_chosen_from),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
