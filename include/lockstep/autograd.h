@@ -341,6 +341,25 @@ LS_API ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, const int *axes,
                               size_t n, ls_axes_kept kept);
 
 /*
+ * The elements of a that indices, i64, name along an axis:
+ * y[i][j][k] = a[i][indices[i][j][k]][k] for axis 1 (NumPy's take_along_axis,
+ * PyTorch's gather). The extents of indices, and so of the result, are those of
+ * a in all dimensions but the axis. An index that is not in 0..extent-1 is
+ * LS_ERR_ARGUMENT. The gradient of an element that is named several times is
+ * the sum.
+ */
+LS_API ls_tensor *ls_take_along(ls_tape *tape, ls_tensor *a, ls_tensor *indices,
+                                int axis);
+
+/*
+ * Where the largest elements along an axis are, i64. The axis must not be empty
+ * (LS_ERR_SHAPE). The first of several equal ones; the first NaN if there is
+ * one. It has no gradient. With LS_AXES_KEEP the result suits ls_take_along.
+ */
+LS_API ls_tensor *ls_argmax(ls_tape *tape, ls_tensor *a, int axis,
+                            ls_axes_kept kept);
+
+/*
  * Views that backward sees through; see the functions of ls_tensor. Unlike
  * ls_tensor_view, ls_reshape copies what is not contiguous.
  */

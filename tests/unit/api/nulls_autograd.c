@@ -203,15 +203,23 @@ static void nulls_of_elements(void)
           P(shape, shape23));
 }
 
+static void nulls_of_choices(void)
+{
+    ls_tensor *mask = NULL, *columns = NULL;
+    assert_ok(ls_tensor_zeros(&mask, LS_U8, 2, shape23));
+    assert_ok(ls_tensor_zeros(&columns, LS_I64, 2, shape23));
+    STOPS(tape, ls_where, "tape condition a b", P(tape, tape),
+          P(condition, mask), P(a, x), P(b, x));
+    STOPS(tape, ls_take_along, "tape a indices", P(tape, tape), P(a, x),
+          P(indices, columns), 1);
+    STOPS(tape, ls_argmax, "tape a", P(tape, tape), P(a, x), 0, LS_AXES_DROP);
+    ls_tensor_free(&columns);
+    ls_tensor_free(&mask);
+}
+
 static void nulls_of_axes(void)
 {
     const int axes[] = {0, 1};
-    ls_tensor *mask = ls_tape_output(tape, LS_U8, 2, shape23);
-    assert_ok(ls_tensor_fill(mask, 1));
-    ls_tensor_retain(mask);
-    STOPS(tape, ls_where, "tape condition a b", P(tape, tape),
-          P(condition, mask), P(a, x), P(b, x));
-    ls_tensor_free(&mask);
     ls_tensor *const parts[] = {x, x};
     STOPS(tape, ls_sum_axes, "tape a axes", P(tape, tape), P(a, x),
           P(axes, axes), 2, LS_AXES_DROP);
@@ -223,6 +231,7 @@ static void nulls_of_axes(void)
           P(shape, shape23));
     STOPS(tape, ls_slice, "tape a", P(tape, tape), P(a, x), 0, 0, 1, 1);
     STOPS(tape, ls_concat, "tape parts", P(tape, tape), P(parts, parts), 2, 0);
+    nulls_of_choices();
 }
 
 void nulls_of_operations(void **state)

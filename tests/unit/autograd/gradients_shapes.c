@@ -82,6 +82,48 @@ static void ref_where_equal(double *y, const double *const *in, int use)
         y[i] = CHOICE(in[0][i], in[1][i]);
 }
 
+/* (2, 3, 5) by two indices along the middle, which one has twice. */
+static const int64_t along_middle[OUTER][2][INNER] = {
+    {{2, 0, 1, 1, 0}, {2, 1, 0, 1, 2}}, {{0, 0, 0, 2, 1}, {1, 2, 2, 2, 1}}};
+
+static ls_tensor *run_take_along(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    ls_tensor *indices =
+        ls_tape_output(tape, LS_I64, 3, (const int64_t[]){OUTER, 2, INNER});
+    memcpy(tensor_data(indices), along_middle, sizeof along_middle);
+    return ls_take_along(tape, in[0], indices, 1);
+}
+
+static void ref_take_along(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int o = 0; o < OUTER; o++)
+        for (int j = 0; j < 2; j++)
+            for (int i = 0; i < INNER; i++)
+                y[(o * 2 + j) * INNER + i] =
+                    in[0][(o * MIDDLE + along_middle[o][j][i]) * INNER + i];
+}
+
+/* (4, 3): one of each row, as the labels of a loss do. */
+static const int64_t one_of_each[4] = {2, 0, 1, 1};
+
+static ls_tensor *run_take_one(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    ls_tensor *indices =
+        ls_tape_output(tape, LS_I64, 2, (const int64_t[]){4, 1});
+    memcpy(tensor_data(indices), one_of_each, sizeof one_of_each);
+    return ls_take_along(tape, in[0], indices, 1);
+}
+
+static void ref_take_one(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int i = 0; i < 4; i++)
+        y[i] = in[0][i * 3 + one_of_each[i]];
+}
+
 /* (4, 1) and (1, 70): both are repeated, rows longer than a vector. */
 enum { ROWS = 4, COLS = 70 };
 RUN(outer, ls_mul(tape, in[0], in[1]))
@@ -355,6 +397,12 @@ const gradcheck_case gradcheck_shapes[] = {
      FUNCTIONS(where_equal), .terms = 1, .gain = 1},
     {"where", "b repeated", PAIR, FUNCTIONS(where), .terms = 10, .gain = 1},
     {"where", "a repeated", PAIR, FUNCTIONS(where_not), .terms = 10, .gain = 1},
+    {"take_along", "the middle", .n_inputs = 1,
+     .in = {{3, {OUTER, MIDDLE, INNER}, FILL_UNIFORM}}, FUNCTIONS(take_along),
+     .terms = 2, .gain = 1},
+    {"take_along", "one of each row", .n_inputs = 1,
+     .in = {{2, {4, 3}, FILL_UNIFORM}}, FUNCTIONS(take_one), .terms = 1,
+     .gain = 1},
     {"expand", "rows", .n_inputs = 1, .in = {{1, {COLS}, FILL_UNIFORM}},
      FUNCTIONS(expand), .terms = ROWS, .gain = 1},
     {"sum_axes", "the outer two", DEEP, FUNCTIONS(sum_outer), .terms = 6,

@@ -139,6 +139,137 @@ static void halves_are_chosen_from(void **state)
     assert_type(ls_where(tape, mask_of(2, shape), half, matrix(2, 3)), LS_F32);
 }
 
+/* ---- take_along, argmax -------------------------------------------------- */
+
+/* Extents that draw makes, of which the axis of `indices` has another. */
+static ls_tensor *indices_for(const ls_tensor *x, int axis)
+{
+    int64_t shape[LS_MAX_DIMS];
+    memcpy(shape, x->shape, sizeof shape);
+    shape[axis] = 1 + draw(7);
+    ls_tensor *indices = ls_tape_output(tape, LS_I64, x->ndim, shape);
+    int64_t *data = tensor_data(indices);
+    for (int64_t i = 0; i < ls_tensor_count(indices); i++)
+        data[i] = draw(x->shape[axis]);
+    return indices;
+}
+
+static void check_take_along(ls_tensor *x, int axis)
+{
+    ls_tensor *indices = indices_for(x, axis);
+    const ls_tensor *y = ls_take_along(tape, x, indices, axis);
+    assert_ok(ls_tape_status(tape));
+    assert_true(lsi_shape_equal(y, indices));
+    const int64_t *places = tensor_data(indices);
+    const float *got = tensor_data(y);
+    int64_t index[LS_MAX_DIMS];
+    for (int64_t i = 0; i < y->count; i++) {
+        place_of(y->ndim, y->shape, i, index);
+        index[axis] = places[i];
+        assert_true(got[i] == at(x, index));
+    }
+}
+
+static void check_argmax(ls_tensor *x, int axis)
+{
+    ls_tensor *y = ls_argmax(tape, x, axis, LS_AXES_DROP);
+    ls_tensor *kept = ls_argmax(tape, x, axis, LS_AXES_KEEP);
+    const ls_tensor *most = ls_max_axes(tape, x, &axis, 1, LS_AXES_KEEP);
+    const ls_tensor *taken = ls_take_along(tape, x, kept, axis);
+    assert_ok(ls_tape_status(tape));
+    assert_type(y, LS_I64);
+    assert_int_equal(y->ndim, x->ndim - 1);
+    const int64_t *places = tensor_data(y);
+    const float *largest = tensor_data(most);
+    const size_t bytes = (size_t)most->count * sizeof *largest;
+    assert_true(lsi_shape_equal(taken, most));
+    assert_memory_equal(tensor_data(taken), largest, bytes);
+    int64_t index[LS_MAX_DIMS];
+    for (int64_t i = 0; i < most->count; i++) {
+        place_of(most->ndim, most->shape, i, index);
+        index[axis] = places[i];
+        assert_true(at(x, index) == largest[i]);
+        while (index[axis]-- > 0)
+            assert_true(at(x, index) < largest[i]);
+    }
+}
+
+static void any_axis_of_any_shape(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        const int ndim = 1 + (int)draw(LS_MAX_DIMS);
+        int64_t shape[LS_MAX_DIMS];
+        for (int d = 0; d < ndim; d++)
+            shape[d] = 1 + draw(ndim < 4 ? 30 : 5);
+        ls_tensor *x = perhaps_turned(random_tensor(ndim, shape, 2 + drawn));
+        const int axis = (int)draw(ndim);
+        lsi_threads_set(1 + round % 3);
+        check_take_along(x, axis);
+        check_argmax(x, axis);
+        ls_tape_reset(tape);
+    }
+}
+
+/* The sum does not depend on the number of threads. */
+static void gradients_of_many_lanes(void **state)
+{
+    (void)state;
+    float first[2][9][900];
+    for (int threads = 1; threads < 4; threads++) {
+        lsi_threads_set(threads);
+        drawn = 1;
+        ls_tensor *x = random_tensor(3, (const int64_t[]){2, 9, 900}, 3);
+        assert_ok(ls_tape_watch(tape, x));
+        ls_tensor *y = ls_take_along(tape, x, indices_for(x, 1), 1);
+        ls_tensor *loss = ls_sum(tape, ls_mul(tape, y, y));
+        assert_ok(ls_backward(tape, loss, 1.0));
+        const float *dx = tensor_data(ls_tape_grad(tape, x));
+        if (threads == 1)
+            memcpy(first, dx, sizeof first);
+        assert_memory_equal(first, dx, sizeof first);
+        ls_tape_reset(tape);
+    }
+}
+
+static void ties_and_what_is_not_a_number(void **state)
+{
+    (void)state;
+    const float values[] = {1, 3, 3, NAN, 5, NAN, -INFINITY, -INFINITY, -2};
+    ls_tensor *x = matrix(3, 3);
+    memcpy(tensor_data(x), values, sizeof values);
+    const int64_t *y = tensor_data(ls_argmax(tape, x, 1, LS_AXES_DROP));
+    assert_int_equal(y[0], 1);
+    assert_int_equal(y[1], 0);
+    assert_int_equal(y[2], 2);
+}
+
+static void places_that_are_refused(void **state)
+{
+    (void)state;
+    const int64_t far[] = {0, 3}, below[] = {0, -1};
+    assert_fails(ls_take_along(tape, vector(3), labels_of(far, 2), 0),
+                 LS_ERR_ARGUMENT,
+                 "take_along: index 1 is 3; it must be at least 0 and below 3");
+    assert_fails(ls_take_along(tape, vector(3), labels_of(below, 2), 0),
+                 LS_ERR_ARGUMENT, "index 1 is -1");
+    assert_fails(ls_take_along(tape, vector(3), labels_of(far, 2), 1),
+                 LS_ERR_ARGUMENT, "take_along: the shape (3) has no axis 1");
+    assert_fails(ls_take_along(tape, matrix(2, 3), labels_of(far, 2), 0),
+                 LS_ERR_SHAPE,
+                 "the indices (2) should have the shape (2, 3), but for axis");
+    assert_fails(ls_take_along(tape, vector(3), vector(2), 0), LS_ERR_DTYPE,
+                 "is f32, not i64");
+    assert_fails(ls_argmax(tape, vector(3), -1, LS_AXES_DROP), LS_ERR_ARGUMENT,
+                 "argmax: the shape (3) has no axis -1");
+    assert_fails(ls_argmax(tape, matrix(3, 0), 1, LS_AXES_DROP), LS_ERR_SHAPE,
+                 "argmax: axis 1 of the shape (3, 0) is empty");
+    assert_int_equal(
+        ls_tensor_count(ls_argmax(tape, matrix(3, 0), 0, LS_AXES_DROP)), 0);
+    ls_tensor *none = ls_take_along(tape, vector(3), labels_of(far, 0), 0);
+    assert_int_equal(ls_tensor_count(none), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +278,10 @@ int main(void)
         CASE(what_is_not_taken_does_not_matter),
         CASE(conditions_that_are_refused),
         CASE(halves_are_chosen_from),
+        CASE(any_axis_of_any_shape),
+        CASE(gradients_of_many_lanes),
+        CASE(ties_and_what_is_not_a_number),
+        CASE(places_that_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
