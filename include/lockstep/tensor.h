@@ -134,6 +134,69 @@ LS_API ls_status ls_safetensors_save(const char *path,
 LS_API ls_status ls_safetensors_load(const char *path,
                                      const ls_named_tensor *tensors, size_t n);
 
+/*
+ * A safetensors file that is read without knowing the names in it:
+ *
+ *     ls_safetensors *file = NULL;
+ *     ls_status status = ls_safetensors_open(&file, "model.safetensors");
+ *     for (size_t i = 0; i < ls_safetensors_count(file); i++) {
+ *         ls_stored_tensor info = {.struct_size = sizeof(info)};
+ *         status = ls_safetensors_info(file, i, &info);
+ *         ...
+ *     }
+ *     ls_safetensors_close(&file);
+ *
+ * Several threads may read one open file.
+ */
+typedef struct ls_safetensors ls_safetensors;
+
+/*
+ * Opens a file, or the index of several (a name that ends with ".index.json",
+ * as Hugging Face's libraries write it), and checks its whole header.
+ * LS_ERR_FORMAT names the tensor where it is damaged, LS_ERR_IO is a file that
+ * cannot be read. On success *out is the caller's, closed by
+ * ls_safetensors_close.
+ */
+LS_API ls_status ls_safetensors_open(ls_safetensors **out, const char *path);
+
+/* Closes the file and sets *file to NULL. Accepts NULLs. */
+LS_API void ls_safetensors_close(ls_safetensors **file);
+
+/* The number of tensors. */
+LS_API size_t ls_safetensors_count(const ls_safetensors *file);
+
+/*
+ * Key, value, key, value, ..., NULL, as ls_safetensors_save takes them; the
+ * file's until it is closed. An index has none.
+ */
+LS_API const char *const *ls_safetensors_metadata(const ls_safetensors *file);
+
+/* A tensor of a file. Pointers are to memory of the file until it is closed. */
+typedef struct ls_stored_tensor {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    const char *name;
+    const char *type;     /* as files call it: "F32", "BF16", "I8", ... */
+    const int64_t *shape; /* ndim extents; NULL if ndim is above LS_MAX_DIMS */
+    uint64_t bytes;       /* of its elements in the file */
+    int ndim;
+    ls_dtype dtype; /* the same as `type`, if readable */
+    bool readable;  /* a tensor can have this type and number of dimensions */
+} ls_stored_tensor;
+
+/*
+ * Describes tensor 0..count-1, in the order of their bytes; those of an index
+ * in its order. Set out->struct_size before the call.
+ */
+LS_API ls_status ls_safetensors_info(const ls_safetensors *file, size_t index,
+                                     ls_stored_tensor *out);
+
+/*
+ * Reads a tensor into a new one of the file's type, which is the caller's.
+ * LS_ERR_DTYPE or LS_ERR_SHAPE if it is not readable.
+ */
+LS_API ls_status ls_safetensors_read(const ls_safetensors *file, size_t index,
+                                     ls_tensor **out);
+
 #ifdef __cplusplus
 }
 #endif

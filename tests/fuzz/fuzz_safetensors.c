@@ -50,9 +50,31 @@ static void check_entries(const lsi_safetensors_file *file)
     fuzz_demand(end == file->data_size);
 }
 
+/* By the functions that need no names. */
+static void list(const char *path)
+{
+    ls_safetensors *file = NULL;
+    if (!fuzz_ok(ls_safetensors_open(&file, path)))
+        return;
+    const char *const *metadata = ls_safetensors_metadata(file);
+    for (size_t i = 0; metadata[i] != NULL; i += 2)
+        fuzz_demand(metadata[i + 1] != NULL);
+    for (size_t i = 0; i < ls_safetensors_count(file); i++) {
+        ls_stored_tensor info = {.struct_size = sizeof(info)};
+        ls_tensor *tensor = NULL;
+        fuzz_demand(ls_safetensors_info(file, i, &info) == LS_OK);
+        fuzz_demand(info.shape != NULL || info.ndim > LS_MAX_DIMS);
+        if (fuzz_ok(ls_safetensors_read(file, i, &tensor)))
+            fuzz_demand(info.readable && ls_tensor_dtype(tensor) == info.dtype);
+        ls_tensor_free(&tensor);
+    }
+    ls_safetensors_close(&file);
+}
+
 static void load(const char *path, size_t n)
 {
     lsi_safetensors_file file;
+    list(path);
     if (!fuzz_ok(lsi_safetensors_open(&file, path)))
         return;
     check_entries(&file);

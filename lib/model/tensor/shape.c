@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "model/tensor/tensor.h"
 
-static bool dtype_is_of_tensors(ls_dtype dtype)
+bool lsi_dtype_is_of_tensors(ls_dtype dtype)
 {
     switch (dtype) {
     case LS_F32:
@@ -40,7 +40,7 @@ static ls_status check_bytes(ls_dtype dtype, int ndim, const int64_t *shape)
 ls_status lsi_shape_check(ls_dtype dtype, int ndim, const int64_t *shape,
                           int64_t *count)
 {
-    if (!dtype_is_of_tensors(dtype))
+    if (!lsi_dtype_is_of_tensors(dtype))
         return lsi_fail(LS_ERR_DTYPE,
                         "a tensor cannot be %s; it may be f32, bf16, f16, "
                         "i32, i64 or u8",

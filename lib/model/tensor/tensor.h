@@ -99,6 +99,13 @@ void lsi_storage_drop(const lsi_storage *storage, void *data);
 
 /* ---- shapes (shape.c) ---------------------------------------------------- */
 
+/* Whether a tensor may have this type; and whether such a type is integer. */
+bool lsi_dtype_is_of_tensors(ls_dtype dtype);
+static inline bool lsi_dtype_is_integer(ls_dtype dtype)
+{
+    return dtype == LS_U8 || dtype == LS_I32 || dtype == LS_I64;
+}
+
 /*
  * Checks 0 <= ndim <= LS_MAX_DIMS, extents >= 0, and that the bytes fit an
  * address space. *count gets the elements.

@@ -4,6 +4,21 @@
 
 #include "unit/api/nulls.h"
 
+static void nulls_of_open_files(const char *path)
+{
+    ls_safetensors *file = NULL, *other = NULL;
+    ls_stored_tensor info = {0};
+    ls_tensor *out = NULL;
+    REFUSES(ls_safetensors_open, "out path", P(out, &other), P(path, path));
+    assert_null(other);
+    assert_ok(ls_safetensors_open(&file, path));
+    REFUSES(ls_safetensors_info, "file out", P(file, file), 0, P(out, &info));
+    REFUSES(ls_safetensors_read, "file out", P(file, file), 0, P(out, &out));
+    assert_null(out);
+    ls_safetensors_close(&file);
+    ls_safetensors_close(&file);
+}
+
 static void nulls_of_files(ls_tensor *x)
 {
     char path[] = "/tmp/lockstep-nulls-XXXXXX";
@@ -16,6 +31,7 @@ static void nulls_of_files(ls_tensor *x)
     TAKES(ls_safetensors_save, "metadata", path, &named, 1, NULL);
     REFUSES(ls_safetensors_load, "path tensors", P(path, path),
             P(tensors, &named), 1);
+    nulls_of_open_files(path);
     assert_error(ls_safetensors_load(path, &(ls_named_tensor){"x", NULL}, 1),
                  LS_ERR_ARGUMENT, "NULL");
     assert_error(

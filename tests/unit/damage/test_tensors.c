@@ -59,12 +59,32 @@ static ls_status read_all(const lsi_safetensors_file *file, damage_seen *seen)
     return LS_OK;
 }
 
+/* The public functions see what the reader does. */
+static void list(const char *path, const lsi_safetensors_file *as)
+{
+    ls_safetensors *file = NULL;
+    assert_ok(ls_safetensors_open(&file, path));
+    assert_int_equal(ls_safetensors_count(file), as->n_entries);
+    for (size_t i = 0; i < as->n_entries; i++) {
+        ls_stored_tensor info = {.struct_size = sizeof info};
+        ls_tensor *tensor = NULL;
+        assert_ok(ls_safetensors_info(file, i, &info));
+        assert_string_equal(info.name, as->entries[i].name);
+        assert_string_equal(info.type, as->entries[i].dtype);
+        assert_int_equal(ls_safetensors_read(file, i, &tensor) == LS_OK,
+                         info.readable);
+        ls_tensor_free(&tensor);
+    }
+    ls_safetensors_close(&file);
+}
+
 static ls_status read_tensors(const char *path, damage_seen *seen)
 {
     lsi_safetensors_file file;
     ls_status status = lsi_safetensors_open(&file, path);
     if (status != LS_OK)
         return status;
+    list(path, &file);
     status = read_all(&file, seen);
     lsi_safetensors_close(&file);
     return status;

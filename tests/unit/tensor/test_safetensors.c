@@ -1,6 +1,7 @@
 /*
  * safetensors files: what is written reads back, files made by hand are read,
- * and malformed ones are errors that name the file and the tensor.
+ * and malformed ones are errors that name the file and the tensor. Files whose
+ * names are not known are listed.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -214,6 +215,119 @@ static void empty_files(void **state)
     assert_error(ls_safetensors_load(path, &(ls_named_tensor){"y", y}, 1),
                  LS_ERR_FORMAT, "no tensor 'y'");
     ls_tensor_free(&y);
+}
+
+/* ---- files whose names are not known ------------------------------------- */
+
+static ls_stored_tensor info_of(const ls_safetensors *file, size_t index)
+{
+    ls_stored_tensor info = {.struct_size = sizeof info};
+    assert_ok(ls_safetensors_info(file, index, &info));
+    assert_int_equal(info.struct_size, sizeof info);
+    return info;
+}
+
+/* Everything that was saved is found, and is the same. */
+static void files_are_listed(void **state)
+{
+    (void)state;
+    const char *const metadata[] = {"format", "pt", "made by", "a test", NULL};
+    ls_tensor *a = zeros(LS_F32, 2, (const int64_t[]){2, 3});
+    ls_tensor *b = zeros(LS_I64, 0, NULL), *read = NULL;
+    const ls_named_tensor named[] = {{"a", a}, {"b", b}};
+    ls_safetensors *file = NULL;
+    fill_counting(a, 1);
+    assert_ok(ls_tensor_fill(b, 77));
+    assert_ok(ls_safetensors_save(path, named, 2, metadata));
+    assert_ok(ls_safetensors_open(&file, path));
+    assert_int_equal(ls_safetensors_count(file), 2);
+    const char *const *found = ls_safetensors_metadata(file);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(found[i], metadata[i]);
+    assert_null(found[4]);
+    for (size_t i = 0; i < 2; i++) {
+        const ls_stored_tensor info = info_of(file, i);
+        const ls_tensor *saved = strcmp(info.name, "a") == 0 ? a : b;
+        assert_string_equal(info.type, saved == a ? "F32" : "I64");
+        assert_true(info.readable && info.dtype == saved->dtype);
+        assert_int_equal(info.bytes, saved == a ? 24 : 8);
+        assert_ok(ls_safetensors_read(file, i, &read));
+        assert_true(lsi_shape_equal(read, saved));
+        assert_memory_equal(tensor_data(read), tensor_data(saved), info.bytes);
+        ls_tensor_free(&read);
+    }
+    ls_safetensors_close(&file);
+    assert_null(file);
+    ls_tensor_free(&a);
+    ls_tensor_free(&b);
+}
+
+/* Types and dimensions that no tensor can have are listed, and not read. */
+static void what_cannot_be_read_is_listed(void **state)
+{
+    (void)state;
+    ls_safetensors *file = NULL;
+    ls_tensor *read = NULL;
+    write_file("{\"x\":{\"dtype\":\"F64\",\"shape\":[1],"
+               "\"data_offsets\":[0,8]},"
+               "\"new\":{\"dtype\":\"F4_NEW\",\"shape\":[3],"
+               "\"data_offsets\":[8,10]},"
+               "\"long\":{\"dtype\":\"U8\",\"shape\":[2,1,1,1,1,1,1],"
+               "\"data_offsets\":[10,12]}}",
+               12);
+    assert_ok(ls_safetensors_open(&file, path));
+    assert_int_equal(ls_safetensors_count(file), 3);
+    assert_null(ls_safetensors_metadata(file)[0]);
+    const char *const types[] = {"F64", "F4_NEW", "U8"};
+    for (size_t i = 0; i < 3; i++) {
+        const ls_stored_tensor info = info_of(file, i);
+        assert_string_equal(info.type, types[i]);
+        assert_false(info.readable);
+        assert_int_equal(info.shape == NULL, info.ndim == 7);
+    }
+    assert_error(ls_safetensors_read(file, 0, &read), LS_ERR_DTYPE,
+                 "tensor 'x' has type F64; a tensor may be F32");
+    assert_error(ls_safetensors_read(file, 1, &read), LS_ERR_DTYPE, "F4_NEW");
+    assert_error(ls_safetensors_read(file, 2, &read), LS_ERR_SHAPE,
+                 "'long' has 7 dimensions; a tensor has at most 6");
+    assert_error(ls_safetensors_read(file, 3, &read), LS_ERR_ARGUMENT,
+                 "has no tensor 3; it has 3");
+    assert_null(read);
+    ls_safetensors_close(&file);
+}
+
+/* The struct of an older or a newer program, and of one that set no size. */
+static void sizes_of_the_description(void **state)
+{
+    (void)state;
+    struct {
+        ls_stored_tensor known;
+        uint64_t newer[2];
+    } info = {.known.struct_size = sizeof info, .newer = {7, 7}};
+    ls_safetensors *file = NULL;
+    write_file("{\"y\":{\"dtype\":\"U8\",\"shape\":[2],"
+               "\"data_offsets\":[0,2]}}",
+               2);
+    assert_ok(ls_safetensors_open(&file, path));
+    assert_ok(ls_safetensors_info(file, 0, &info.known));
+    assert_int_equal(info.newer[0] + info.newer[1], 0);
+    info.known.struct_size = 3;
+    assert_error(ls_safetensors_info(file, 0, &info.known), LS_ERR_ARGUMENT,
+                 "ls_stored_tensor.struct_size is 3");
+    ls_safetensors_close(&file);
+}
+
+static void files_that_do_not_open(void **state)
+{
+    (void)state;
+    ls_safetensors *file = NULL;
+    write_file("{\"y\":{\"dtype\":\"U8\",\"shape\":[2],"
+               "\"data_offsets\":[0,3]}}",
+               3);
+    assert_error(ls_safetensors_open(&file, path), LS_ERR_FORMAT, "'y'");
+    assert_error(ls_safetensors_open(&file, "/nonexistent/a"), LS_ERR_IO,
+                 "'/nonexistent/a'");
+    assert_null(file);
 }
 
 /* ---- malformed files ----------------------------------------------------- */
@@ -458,6 +572,10 @@ int main(void)
         cmocka_unit_test(bytes_are_as_specified),
         cmocka_unit_test(others_are_ignored),
         cmocka_unit_test(empty_files),
+        cmocka_unit_test(files_are_listed),
+        cmocka_unit_test(what_cannot_be_read_is_listed),
+        cmocka_unit_test(sizes_of_the_description),
+        cmocka_unit_test(files_that_do_not_open),
         cmocka_unit_test(malformed_headers),
         cmocka_unit_test(bad_lengths),
         cmocka_unit_test(every_truncation_is_an_error),
