@@ -96,6 +96,24 @@ LS_API ls_status ls_tensor_transpose(const ls_tensor *tensor, int a, int b,
  */
 LS_API ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src);
 
+/* A new dense, row-major tensor with the same elements, the caller's. */
+LS_API ls_status ls_tensor_clone(const ls_tensor *tensor, ls_tensor **out);
+
+/*
+ * One more reference to the tensor if it is contiguous, else as
+ * ls_tensor_clone. The caller frees *out in either case.
+ */
+LS_API ls_status ls_tensor_contiguous(ls_tensor *tensor, ls_tensor **out);
+
+/*
+ * The tensor as text, to look at: type and shape, and on the next lines its
+ * elements, with six digits. Of more than 1000 elements the first and last 3 of
+ * each longer dimension are shown. Writes at most `size` bytes with the 0 at
+ * the end, and to *length, unless NULL, the length that the whole text has.
+ */
+LS_API ls_status ls_tensor_format(const ls_tensor *tensor, char *text,
+                                  size_t size, size_t *length);
+
 /*
  * Every element = value, rounded to the tensor's type; LS_ERR_ARGUMENT if that
  * is an integer type that cannot hold it.

@@ -81,6 +81,32 @@ ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src)
     return copy_in_place(dst, src);
 }
 
+ls_status ls_tensor_clone(const ls_tensor *tensor, ls_tensor **out)
+{
+    ls_tensor *clone = NULL;
+    LS_NEED_TENSOR(tensor);
+    LS_NEED(out);
+    LS_TRY(lsi_tensor_check_memory(tensor, "ls_tensor_clone"));
+    LS_TRY(ls_tensor_new(&clone, tensor->dtype, tensor->ndim, tensor->shape));
+    const ls_status status = ls_tensor_copy(clone, tensor);
+    if (status == LS_OK)
+        *out = clone;
+    else
+        ls_tensor_free(&clone);
+    return status;
+}
+
+ls_status ls_tensor_contiguous(ls_tensor *tensor, ls_tensor **out)
+{
+    LS_NEED_TENSOR(tensor);
+    LS_NEED(out);
+    LS_TRY(lsi_tensor_check_memory(tensor, "ls_tensor_contiguous"));
+    if (!ls_tensor_is_contiguous(tensor))
+        return ls_tensor_clone(tensor, out);
+    *out = ls_tensor_retain(tensor);
+    return LS_OK;
+}
+
 /* ---- fill and item ------------------------------------------------------- */
 
 /* Integers are rounded to the nearest; what does not fit them is an error. */
@@ -102,10 +128,8 @@ static ls_status integer_for(ls_dtype dtype, double value, int64_t *out)
 
 static ls_status element_for(ls_dtype dtype, double value, void *element)
 {
-    const bool is_integer =
-        dtype == LS_U8 || dtype == LS_I32 || dtype == LS_I64;
     int64_t integer = 0;
-    if (is_integer) {
+    if (lsi_dtype_is_integer(dtype)) {
         LS_TRY(integer_for(dtype, value, &integer));
         lsi_array_convert(element, dtype, &integer, LS_I64, 1);
     } else {

@@ -49,6 +49,8 @@ void nulls_of_tensors(void **state)
     float *floats = NULL;
     int64_t *integers = NULL;
     ls_tensor *x = NULL, *whole = NULL, *scalar = NULL, *out = NULL;
+    char text[100];
+    size_t length = 0;
     ls_dtype dtype = LS_F32;
     ls_reduce_op op = LS_REDUCE_SUM;
     ls_ddp_strategy strategy = LS_DDP_FLAT;
@@ -62,6 +64,11 @@ void nulls_of_tensors(void **state)
             P(shape, shape));
     REFUSES(ls_tensor_wrap, "out data shape", P(out, &out), P(data, data),
             LS_F32, 2, P(shape, shape));
+    REFUSES(ls_tensor_clone, "tensor out", P(tensor, x), P(out, &out));
+    REFUSES(ls_tensor_contiguous, "tensor out", P(tensor, x), P(out, &out));
+    REFUSES(ls_tensor_format, "tensor text", P(tensor, x), P(text, text),
+            sizeof text, NULL);
+    TAKES(ls_tensor_format, "length", x, text, sizeof text, P(length, &length));
     REFUSES(ls_tensor_view, "tensor shape out", P(tensor, x), 2,
             P(shape, shape), P(out, &out));
     REFUSES(ls_tensor_narrow, "tensor out", P(tensor, x), 0, 0, 1,

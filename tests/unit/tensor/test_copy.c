@@ -271,6 +271,45 @@ static void bad_copies(void **state)
     ls_tensor_free(&b);
 }
 
+/* Dense and of its own memory, whatever the strides are. */
+static void clones_are_dense(void **state)
+{
+    (void)state;
+    const float want[] = {0, 3, 1, 4, 2, 5};
+    ls_tensor *t = NULL, *turned = NULL, *clone = NULL;
+    assert_ok(ls_tensor_new(&t, LS_F32, 2, (const int64_t[]){2, 3}));
+    for (int i = 0; i < 6; i++)
+        ((float *)tensor_data(t))[i] = (float)i;
+    assert_ok(ls_tensor_transpose(t, 0, 1, &turned));
+    assert_ok(ls_tensor_clone(turned, &clone));
+    assert_true(ls_tensor_is_contiguous(clone));
+    assert_true(lsi_shape_equal(clone, turned));
+    assert_ok(ls_tensor_fill(t, 9));
+    assert_memory_equal(tensor_data(clone), want, sizeof want);
+    ls_tensor_free(&clone);
+    ls_tensor_free(&turned);
+    ls_tensor_free(&t);
+}
+
+static void contiguous_copies_only_what_is_not(void **state)
+{
+    (void)state;
+    ls_tensor *t = NULL, *turned = NULL, *dense = NULL;
+    assert_ok(ls_tensor_zeros(&t, LS_F32, 2, (const int64_t[]){2, 3}));
+    ((float *)tensor_data(t))[5] = 4;
+    assert_ok(ls_tensor_contiguous(t, &dense));
+    assert_ptr_equal(dense, t);
+    ls_tensor_free(&dense);
+    assert_ok(ls_tensor_transpose(t, 0, 1, &turned));
+    assert_ok(ls_tensor_contiguous(turned, &dense));
+    assert_ptr_not_equal(dense, turned);
+    assert_true(ls_tensor_is_contiguous(dense));
+    assert_true(((float *)tensor_data(dense))[5] == 4);
+    ls_tensor_free(&dense);
+    ls_tensor_free(&turned);
+    ls_tensor_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +322,8 @@ int main(void)
         cmocka_unit_test(fill_touches_nothing_else),
         cmocka_unit_test(fill_rounds_and_refuses),
         cmocka_unit_test(bad_copies),
+        cmocka_unit_test(clones_are_dense),
+        cmocka_unit_test(contiguous_copies_only_what_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
