@@ -108,7 +108,7 @@ int main(void)
     ls_tensor *x = NULL;
     ls_tape *tape = NULL;
     double worst = 0;
-    ls_status status = ls_tensor_wrap(&x, values, LS_F32, 1, &count);
+    ls_status status = ls_tensor_wrap(&x, values, LS_F32, 1, &count, NULL);
     if (status == LS_OK)
         status = ls_tape_new(&tape);
     if (status == LS_OK)

@@ -60,7 +60,8 @@ static int64_t next(const ls_transformer *model, ls_tape *tape,
                     ls_transformer_cache *cache, int64_t *ids, int64_t n)
 {
     ls_tensor *tokens = NULL;
-    check(ls_tensor_wrap(&tokens, ids, LS_I64, 2, (const int64_t[]){1, n}));
+    check(
+        ls_tensor_wrap(&tokens, ids, LS_I64, 2, (const int64_t[]){1, n}, NULL));
     ls_tensor *logits = ls_transformer_extend(model, tape, cache, 0, tokens);
     check(ls_tape_status(tape));
     const int64_t best = likeliest(logits);

@@ -37,12 +37,38 @@ LS_API ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
 LS_API ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
                                  const int64_t *shape);
 
+/* How memory of the caller's is wrapped. */
+typedef struct ls_wrap_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    /*
+     * ndim distances from one element to the next, in elements; NULL: dense and
+     * row-major. 0 repeats an element, which must not be written then; one
+     * below 0 is LS_ERR_ARGUMENT.
+     */
+    const int64_t *strides;
+    /*
+     * Called with context once, when the last tensor over the memory is freed,
+     * by the thread that frees it; or NULL.
+     */
+    void (*release)(void *context);
+    void *context;
+} ls_wrap_options;
+
+/* Row-major and without gaps; nobody is told of its end. */
+#define LS_WRAP_OPTIONS_INIT                                                   \
+    {                                                                          \
+        sizeof(ls_wrap_options), NULL, NULL, NULL                              \
+    }
+
 /*
- * A tensor over memory of the caller's, which must outlive it (and all its
- * views) and is not freed by it.
+ * A tensor over memory of the caller's, aligned to an element, which must
+ * outlive it and all its views: until options->release is called, if there is
+ * one. After an error it is not called. NULL for the options means the
+ * defaults.
  */
 LS_API ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype,
-                                int ndim, const int64_t *shape);
+                                int ndim, const int64_t *shape,
+                                const ls_wrap_options *options);
 
 /* One more reference to the same tensor; returns its argument. */
 LS_API ls_tensor *ls_tensor_retain(ls_tensor *tensor);

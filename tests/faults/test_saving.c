@@ -399,7 +399,7 @@ static int first_of(const char *path)
     unsigned char bytes[3] = {0};
     const int64_t n = 3;
     ls_tensor *tensor;
-    assert_ok(ls_tensor_wrap(&tensor, bytes, LS_U8, 1, &n));
+    assert_ok(ls_tensor_wrap(&tensor, bytes, LS_U8, 1, &n, NULL));
     const ls_named_tensor named = {"bytes", tensor};
     assert_ok(ls_safetensors_load(path, &named, 1));
     ls_tensor_free(&tensor);
@@ -412,7 +412,7 @@ static bool replace_once(const char *folder, const fault *what, int k)
     const int64_t n = 3;
     const lsi_path path = lsi_path_in(folder, "file");
     ls_tensor *tensor;
-    assert_ok(ls_tensor_wrap(&tensor, bytes, LS_U8, 1, &n));
+    assert_ok(ls_tensor_wrap(&tensor, bytes, LS_U8, 1, &n, NULL));
     const ls_named_tensor named = {"bytes", tensor};
     assert_ok(ls_safetensors_save(path.text, &named, 1, NULL));
     bytes[0] = 8;

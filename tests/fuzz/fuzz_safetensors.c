@@ -30,7 +30,7 @@ static void make_tensors(void)
     for (int i = 0; i < TENSORS; i++) {
         wanted[i].name = names[i];
         fuzz_demand(ls_tensor_wrap(&wanted[i].tensor, memory[i], dtypes[i], 2,
-                                   shapes[i]) == LS_OK);
+                                   shapes[i], NULL) == LS_OK);
     }
     atexit(free_tensors);
 }

@@ -215,7 +215,7 @@ static ls_status wrap_field(const ls_loader *loader, const slot *s, int f,
     for (int i = 0; i < field->ndim; i++)
         shape[i + 1] = field->shape[i];
     return ls_tensor_wrap(&batch->fields[f], s->fields[f], field->dtype,
-                          field->ndim + 1, shape);
+                          field->ndim + 1, shape, NULL);
 }
 
 static ls_status wrap(const ls_loader *loader, const slot *s, int64_t n,

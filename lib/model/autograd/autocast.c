@@ -46,7 +46,7 @@ static ls_status make_half(ls_tensor **out, ls_dtype dtype,
                                                   .ndim = like->ndim,
                                                   .shape = like->shape,
                                                   .tag = LS_MEMORY_PARAMETERS});
-    return ls_tensor_wrap(out, place, dtype, like->ndim, like->shape);
+    return ls_tensor_wrap(out, place, dtype, like->ndim, like->shape, NULL);
 }
 
 /*

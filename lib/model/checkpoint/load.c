@@ -244,7 +244,7 @@ static ls_status load_average(const char *path, const ls_params *params,
     snprintf(name, sizeof name, LSI_EMA_STATE "_buffer/%s",
              ls_params_buffer_name(params, index));
     LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),
-                          ls_tensor_shape(buffer)));
+                          ls_tensor_shape(buffer), NULL));
     const ls_named_tensor wanted = {name, tensor};
     const ls_status status = ls_safetensors_load(path, &wanted, 1);
     ls_tensor_free(&tensor);

@@ -152,7 +152,7 @@ static ls_status add_piece(void *context, const lsi_state_piece *piece)
     tensors *t = context;
     ls_tensor *tensor;
     const int64_t n = (int64_t)piece->n;
-    LS_TRY(ls_tensor_wrap(&tensor, piece->data, LS_F32, 1, &n));
+    LS_TRY(ls_tensor_wrap(&tensor, piece->data, LS_F32, 1, &n, NULL));
     return add_tensor(t, tensor, "%s/%s@%zu", piece->state,
                       ls_params_name(t->params, piece->param), piece->begin);
 }
@@ -163,7 +163,7 @@ static ls_status add_average(tensors *t, float *average, size_t index)
     const ls_tensor *const buffer = ls_params_buffer(t->params, index);
     ls_tensor *tensor;
     LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),
-                          ls_tensor_shape(buffer)));
+                          ls_tensor_shape(buffer), NULL));
     return add_tensor(t, tensor, LSI_EMA_STATE "_buffer/%s",
                       ls_params_buffer_name(t->params, index));
 }

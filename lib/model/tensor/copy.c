@@ -26,11 +26,8 @@ static void copy_elements(const ls_tensor *dst, const ls_tensor *src)
 /* From the first to one past the last byte that a tensor touches. */
 static void extent_of(const ls_tensor *tensor, uintptr_t *begin, uintptr_t *end)
 {
-    int64_t last = 0;
-    for (int d = 0; d < tensor->ndim; d++)
-        last += (tensor->shape[d] - 1) * tensor->strides[d];
     *begin = (uintptr_t)lsi_tensor_raw(tensor);
-    *end = *begin + (size_t)(last + 1) * ls_dtype_size(tensor->dtype);
+    *end = *begin + lsi_tensor_extent(tensor);
 }
 
 static bool overlap(const ls_tensor *a, const ls_tensor *b)

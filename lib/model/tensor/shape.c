@@ -81,6 +81,44 @@ bool lsi_shape_equal(const ls_tensor *a, const ls_tensor *b)
                0;
 }
 
+static ls_status strides_too_long(const ls_tensor *tensor)
+{
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "strides %s of a tensor of shape %s do not fit any memory",
+                    lsi_shape_format(tensor->ndim, tensor->strides).text,
+                    lsi_shape_of(tensor).text);
+}
+
+ls_status lsi_strides_check(const ls_tensor *tensor)
+{
+    int64_t last = 0, step = 0;
+    for (int d = 0; d < tensor->ndim; d++) {
+        const int64_t n = tensor->shape[d] > 0 ? tensor->shape[d] - 1 : 0;
+        if (n > 0 && tensor->strides[d] < 0)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "stride %lld of dimension %d is negative; it must "
+                            "be at least 0",
+                            (long long)tensor->strides[d], d);
+        if (__builtin_mul_overflow(n, tensor->strides[d], &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return strides_too_long(tensor);
+    }
+    const int64_t size = (int64_t)ls_dtype_size(tensor->dtype);
+    if (last > INT64_MAX / size - 1)
+        return strides_too_long(tensor);
+    return LS_OK;
+}
+
+size_t lsi_tensor_extent(const ls_tensor *tensor)
+{
+    int64_t last = 0;
+    if (tensor->count == 0)
+        return 0;
+    for (int d = 0; d < tensor->ndim; d++)
+        last += (tensor->shape[d] - 1) * tensor->strides[d];
+    return (size_t)(last + 1) * ls_dtype_size(tensor->dtype);
+}
+
 lsi_shape_text lsi_shape_format(int ndim, const int64_t *shape)
 {
     lsi_shape_text out = {"("};

@@ -71,6 +71,8 @@ void lsi_storage_release(lsi_storage *storage)
         atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) > 1)
         return;
     lsi_storage_drop(storage, storage->data);
+    if (storage->release != NULL)
+        storage->release(storage->context);
     lsi_pool_give_header(storage->pool, storage, sizeof *storage);
 }
 

@@ -98,28 +98,6 @@ ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
     return LS_OK;
 }
 
-ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype, int ndim,
-                         const int64_t *shape)
-{
-    LS_NEED(out);
-    if (ndim > 0)
-        LS_NEED(shape);
-    LS_TRY(lsi_compute_check());
-    ls_tensor *tensor = NULL;
-    LS_TRY(lsi_tensor_make_empty(&tensor, dtype, ndim, shape));
-    ls_status status = LS_OK;
-    if (data == NULL && tensor->count > 0)
-        status = lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_wrap: data is NULL");
-    if (status == LS_OK)
-        status = lsi_tensor_set_memory(tensor, data);
-    if (status != LS_OK) {
-        free_struct(tensor);
-        return status;
-    }
-    *out = tensor;
-    return LS_OK;
-}
-
 ls_tensor *ls_tensor_retain(ls_tensor *tensor)
 {
     if (tensor != NULL)

@@ -45,6 +45,9 @@ typedef struct lsi_storage {
     void *data;
     size_t bytes;
     lsi_pool *pool; /* or NULL */
+    /* Of wrapped memory that somebody waits to have back, or NULL. */
+    void (*release)(void *context);
+    void *context;
 } lsi_storage;
 
 struct lsi_param;
@@ -114,6 +117,15 @@ ls_status lsi_shape_check(ls_dtype dtype, int ndim, const int64_t *shape,
                           int64_t *count);
 void lsi_shape_strides(int ndim, const int64_t *shape, int64_t *strides);
 bool lsi_shape_equal(const ls_tensor *a, const ls_tensor *b);
+
+/*
+ * LS_ERR_ARGUMENT if a stride is below 0, or they reach further than an address
+ * space.
+ */
+ls_status lsi_strides_check(const ls_tensor *tensor);
+
+/* Bytes from the first element to one past the last; 0 if there are none. */
+size_t lsi_tensor_extent(const ls_tensor *tensor);
 
 /* "(32, 3, 32, 32)", for messages. */
 typedef struct lsi_shape_text {

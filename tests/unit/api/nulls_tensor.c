@@ -49,6 +49,7 @@ void nulls_of_tensors(void **state)
     float *floats = NULL;
     int64_t *integers = NULL;
     ls_tensor *x = NULL, *whole = NULL, *scalar = NULL, *out = NULL;
+    ls_tensor *wrapped = NULL;
     char text[100];
     size_t length = 0;
     ls_dtype dtype = LS_F32;
@@ -63,7 +64,11 @@ void nulls_of_tensors(void **state)
     REFUSES(ls_tensor_zeros, "out shape", P(out, &out), LS_F32, 2,
             P(shape, shape));
     REFUSES(ls_tensor_wrap, "out data shape", P(out, &out), P(data, data),
-            LS_F32, 2, P(shape, shape));
+            LS_F32, 2, P(shape, shape), NULL);
+    const ls_wrap_options options = {.strides = shape};
+    TAKES(ls_tensor_wrap, "options", &wrapped, data, LS_F32, 2, shape,
+          P(options, &options));
+    ls_tensor_free(&wrapped);
     REFUSES(ls_tensor_clone, "tensor out", P(tensor, x), P(out, &out));
     REFUSES(ls_tensor_contiguous, "tensor out", P(tensor, x), P(out, &out));
     REFUSES(ls_tensor_format, "tensor text", P(tensor, x), P(text, text),

@@ -40,6 +40,11 @@ AT(ls_attention_options, causal, 12)
 AT(ls_attention_options, scale, 16)
 AT(ls_attention_options, rows_outside, 24)
 
+AT(ls_wrap_options, struct_size, 0)
+AT(ls_wrap_options, strides, 8)
+AT(ls_wrap_options, release, 16)
+AT(ls_wrap_options, context, 24)
+
 AT(ls_param_memory, struct_size, 0)
 AT(ls_param_memory, data, 8)
 AT(ls_param_memory, dtype, 16)
@@ -227,6 +232,17 @@ static ls_status open_by_store(const void *store)
     ls_group *made = NULL;
     const ls_status status = ls_group_open(&made, "test-abi", 0, 1, store, 10);
     ls_group_close(&made);
+    return status;
+}
+
+static ls_status wrap_memory(const void *options)
+{
+    float data[4] = {0};
+    const int64_t n = 4;
+    ls_tensor *tensor = NULL;
+    const ls_status status =
+        ls_tensor_wrap(&tensor, data, LS_F32, 1, &n, options);
+    ls_tensor_free(&tensor);
     return status;
 }
 
@@ -485,6 +501,7 @@ static const struct row {
      call, &(const type){__VA_ARGS__}}
     /* clang-format on */
     ROW(ls_store, get, open_by_store, .set = set, .get = get),
+    ROW(ls_wrap_options, context, wrap_memory, .struct_size = 0),
     ROW(ls_param_memory, grad_dtype, adopt, .data = (float[4]){0}),
     ROW(ls_ddp_options, unused_as_zero, wrap_params, .struct_size = 0),
     ROW(ls_ddp_options, unused_as_zero, wrap_ranges, .struct_size = 0),

@@ -26,8 +26,8 @@ static void every_first_call_refuses(void **state)
                  message);
     assert_error(ls_tensor_zeros(&tensor, LS_F32, 1, shape), LS_ERR_ARGUMENT,
                  message);
-    assert_error(ls_tensor_wrap(&tensor, a, LS_F32, 1, shape), LS_ERR_ARGUMENT,
-                 message);
+    assert_error(ls_tensor_wrap(&tensor, a, LS_F32, 1, shape, NULL),
+                 LS_ERR_ARGUMENT, message);
     assert_error(ls_params_new(&params), LS_ERR_ARGUMENT, message);
     assert_error(ls_tape_new(&tape), LS_ERR_ARGUMENT, message);
     assert_error(ls_dataset_new_cifar100(&dataset, "/tmp", LS_SUBSET_TRAIN),

@@ -19,8 +19,8 @@ static ls_status count(float *logits, int64_t *labels, int64_t rows,
 {
     const int64_t shape[] = {rows, cols};
     ls_tensor *x = NULL, *y = NULL;
-    assert_int_equal(ls_tensor_wrap(&x, logits, LS_F32, 2, shape), LS_OK);
-    assert_int_equal(ls_tensor_wrap(&y, labels, LS_I64, 1, shape), LS_OK);
+    assert_int_equal(ls_tensor_wrap(&x, logits, LS_F32, 2, shape, NULL), LS_OK);
+    assert_int_equal(ls_tensor_wrap(&y, labels, LS_I64, 1, shape, NULL), LS_OK);
     const ls_status status = ls_count_correct(x, y, correct);
     ls_tensor_free(&x);
     ls_tensor_free(&y);
@@ -99,8 +99,8 @@ static void test_strided_logits(void **state)
     const int64_t shape[] = {3, 2}, two = 2;
     int64_t correct = -1;
     ls_tensor *x = NULL, *t = NULL, *y = NULL;
-    assert_int_equal(ls_tensor_wrap(&x, values, LS_F32, 2, shape), LS_OK);
-    assert_int_equal(ls_tensor_wrap(&y, labels, LS_I64, 1, &two), LS_OK);
+    assert_int_equal(ls_tensor_wrap(&x, values, LS_F32, 2, shape, NULL), LS_OK);
+    assert_int_equal(ls_tensor_wrap(&y, labels, LS_I64, 1, &two, NULL), LS_OK);
     assert_int_equal(ls_tensor_transpose(x, 0, 1, &t), LS_OK);
     assert_int_equal(ls_count_correct(t, y, &correct), LS_OK);
     assert_int_equal(correct, 2); /* rows 1 5 2 and 9 3 8 */
@@ -133,9 +133,9 @@ static void test_half_logits(void **state)
         for (int t = 0; t < 2; t++) {
             ls_tensor *x = NULL, *y = NULL;
             int64_t correct = -1;
-            assert_int_equal(ls_tensor_wrap(&x, bits[t], types[t], 2, shape),
-                             LS_OK);
-            assert_int_equal(ls_tensor_wrap(&y, &label, LS_I64, 1, shape),
+            assert_int_equal(
+                ls_tensor_wrap(&x, bits[t], types[t], 2, shape, NULL), LS_OK);
+            assert_int_equal(ls_tensor_wrap(&y, &label, LS_I64, 1, shape, NULL),
                              LS_OK);
             assert_int_equal(ls_count_correct(x, y, &correct), LS_OK);
             assert_int_equal(correct, label == 1);
@@ -178,7 +178,7 @@ static void test_logits_without_memory(void **state)
     assert_int_equal(ls_params_new(&params), LS_OK);
     assert_int_equal(ls_params_add(params, "x", 2, shape, (ls_init){0}, &x),
                      LS_OK);
-    assert_int_equal(ls_tensor_wrap(&y, labels, LS_I64, 1, shape), LS_OK);
+    assert_int_equal(ls_tensor_wrap(&y, labels, LS_I64, 1, shape, NULL), LS_OK);
     assert_int_equal(ls_count_correct(x, y, &correct), LS_ERR_STATE);
     assert_non_null(strstr(ls_last_error(), "has no memory yet"));
     assert_int_equal(correct, -1);

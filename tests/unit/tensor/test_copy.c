@@ -157,8 +157,10 @@ static void big_integers_stay_exact(void **state)
     int64_t from[2] = {INT64_C(9007199254740993), INT64_MIN};
     int64_t to[4] = {0};
     ls_tensor *src = NULL, *all = NULL, *dst = NULL;
-    assert_ok(ls_tensor_wrap(&src, from, LS_I64, 2, (const int64_t[]){2, 1}));
-    assert_ok(ls_tensor_wrap(&all, to, LS_I64, 2, (const int64_t[]){2, 2}));
+    assert_ok(
+        ls_tensor_wrap(&src, from, LS_I64, 2, (const int64_t[]){2, 1}, NULL));
+    assert_ok(
+        ls_tensor_wrap(&all, to, LS_I64, 2, (const int64_t[]){2, 2}, NULL));
     assert_ok(ls_tensor_narrow(all, 1, 1, 2, &dst));
     assert_ok(ls_tensor_copy(dst, src));
     assert_true(to[1] == from[0] && to[3] == from[1]);
@@ -174,7 +176,8 @@ static void overlapping(void **state)
     (void)state;
     float memory[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     ls_tensor *m = NULL, *t = NULL, *a = NULL, *b = NULL;
-    assert_ok(ls_tensor_wrap(&m, memory, LS_F32, 2, (const int64_t[]){3, 3}));
+    assert_ok(
+        ls_tensor_wrap(&m, memory, LS_F32, 2, (const int64_t[]){3, 3}, NULL));
     assert_ok(ls_tensor_transpose(m, 0, 1, &t));
     assert_ok(ls_tensor_copy(m, t));
     for (int i = 0; i < 9; i++)

@@ -85,8 +85,8 @@ static void bad_requests(void **state)
                  "does not fit");
     assert_error(ls_tensor_new(&t, LS_F32, 1, NULL), LS_ERR_ARGUMENT, "NULL");
     assert_error(ls_tensor_new(NULL, LS_F32, 0, NULL), LS_ERR_ARGUMENT, "out");
-    assert_error(ls_tensor_wrap(&t, NULL, LS_F32, 1, ones), LS_ERR_ARGUMENT,
-                 "NULL");
+    assert_error(ls_tensor_wrap(&t, NULL, LS_F32, 1, ones, NULL),
+                 LS_ERR_ARGUMENT, "NULL");
     assert_null(t);
 }
 
@@ -95,7 +95,8 @@ static void wrapped_memory(void **state)
     (void)state;
     float memory[6] = {0, 1, 2, 3, 4, 5};
     ls_tensor *t = NULL, *row = NULL;
-    assert_ok(ls_tensor_wrap(&t, memory, LS_F32, 2, (const int64_t[]){2, 3}));
+    assert_ok(
+        ls_tensor_wrap(&t, memory, LS_F32, 2, (const int64_t[]){2, 3}, NULL));
     assert_ptr_equal(tensor_data(t), memory);
     assert_ok(ls_tensor_narrow(t, 0, 1, 2, &row));
     assert_ptr_equal(tensor_data(row), memory + 3);
