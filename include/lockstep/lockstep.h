@@ -7,6 +7,7 @@
  *   status.h types.h version.h   errors, element types
  *   group.h                      process groups and collectives
  *   tensor.h autograd.h nn.h     tensors, the tape, layers
+ *   dlpack.h                     tensors of NumPy, PyTorch and others
  *   attention.h                  attention without the score matrix
  *   transformer.h                language models
  *   optim.h data.h               optimizers, datasets
@@ -33,6 +34,7 @@
 #include "lockstep/autograd.h"
 #include "lockstep/checkpoint.h"
 #include "lockstep/data.h"
+#include "lockstep/dlpack.h"
 #include "lockstep/group.h"
 #include "lockstep/nn.h"
 #include "lockstep/optim.h"

@@ -40,6 +40,19 @@ static void nulls_of_files(ls_tensor *x)
     unlink(path);
 }
 
+static void nulls_of_dlpack(ls_tensor *x)
+{
+    struct DLManagedTensorVersioned *managed = NULL;
+    ls_tensor *out = NULL;
+    REFUSES(ls_tensor_to_dlpack, "tensor out", P(tensor, x), P(out, &managed));
+    assert_null(managed);
+    assert_ok(ls_tensor_to_dlpack(x, &managed));
+    REFUSES(ls_tensor_from_dlpack, "out managed", P(out, &out),
+            P(managed, managed));
+    assert_null(out);
+    ((ls_dlpack *)managed)->deleter(managed);
+}
+
 void nulls_of_tensors(void **state)
 {
     const int64_t shape[] = {2, 3}, one[] = {1};
@@ -92,6 +105,7 @@ void nulls_of_tensors(void **state)
     REFUSES(ls_reduce_op_parse, "name out", P(name, "sum"), P(out, &op));
     assert_null(out);
     nulls_of_files(x);
+    nulls_of_dlpack(x);
 
     ls_tensor *none = NULL;
     ls_tensor_free(&none);
