@@ -32,7 +32,8 @@ JOBS = {
                 "--save-every 3",
     "lm": "--threads 1 --layers 2 --d-model 40 --heads 4 --d-ff 60 "
           "--context 24 --batch-size 3 --steps 4 --validate-every 2 "
-          "--save-every 2",
+          "--save-every 2 --schedule constant --warmup-steps 0 --clip-norm 0 "
+          "--beta2 0.999",  # what older programs do by default
 }
 # Beside the strategies.
 MORE = {

@@ -53,7 +53,7 @@ typedef struct lsi_option {
     size_t offset;             /* of the field */
     const char *value;         /* placeholder in help: "N", "PATH" */
     const char *default_value; /* as text; NULL: 0, false, NULL, no texts */
-    double unset;              /* of a REAL without a default: instead of 0 */
+    double unset; /* of an INT or REAL without a default: instead of 0 */
     const char *help;
     double min, max; /* INT, BYTES, REAL; both 0: unchecked */
     const char *choices;

@@ -87,6 +87,8 @@ static ls_status equip(lsi_loop *l)
     lsi_ddp_watch_news(l->ddp, lsi_stop_requests());
     LS_TRY(
         lsi_stepper_init(&l->stepper, t->params, &t->recipe, t->total_steps));
+    if (t->measures_norm)
+        LS_TRY(lsi_stepper_measure(&l->stepper, t->params));
     if (t->dtype == LS_F16)
         LS_TRY(
             lsi_stepper_scale_losses(&l->stepper, t->params, t->step_weight));

@@ -38,6 +38,7 @@ typedef struct lsi_training {
     int64_t accumulate;  /* micro-steps of most steps */
     ls_dtype dtype;      /* of products */
     double step_weight;  /* of all samples of a step, on all ranks */
+    bool measures_norm;  /* of the gradients, also if none is clipped */
 } lsi_training;
 
 /* The job's functions that the loop calls; they get `self`. */

@@ -9,6 +9,12 @@
 #include "base/error.h"
 
 static const char decay_name[] = "--weight-decay";
+static const char warmup_name[] = "--warmup-steps";
+
+/* A norm that no gradients have: they are measured and not clipped. */
+#define CLIP_NOTHING 1e30
+
+enum { WARMUP_SHARE = 20, MOST_WARMUP = 2000 };
 
 static double lr_of(const lsi_recipe *recipe, const lsi_optimizer_row *kind)
 {
@@ -36,6 +42,18 @@ static ls_lr_kind kind_of(const lsi_recipe *recipe)
         if (strcmp(names[i], recipe->schedule) == 0)
             return (ls_lr_kind)i;
     return LS_LR_CONSTANT;
+}
+
+/* Usual is a share of the steps of a schedule that ends with them. */
+static int64_t warmup_of(const lsi_recipe *recipe, int64_t total_steps)
+{
+    const ls_lr_kind kind = kind_of(recipe);
+    const int64_t share = total_steps / WARMUP_SHARE;
+    if (recipe->warmup_steps >= 0)
+        return recipe->warmup_steps;
+    if (kind != LS_LR_COSINE && kind != LS_LR_LINEAR && kind != LS_LR_WSD)
+        return 0;
+    return share < MOST_WARMUP ? share : MOST_WARMUP;
 }
 
 int lsi_recipe_moments(const lsi_recipe *recipe)
@@ -102,7 +120,9 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     lsi_run_config_before(config, "0");
     const size_t first = config->n;
     lsi_run_config_text(config, "--schedule", recipe->schedule);
-    lsi_run_config_int(config, "--warmup-steps", recipe->warmup_steps);
+    lsi_run_config_int(config, warmup_name, warmup_of(recipe, total_steps));
+    if (recipe->warmup_steps < 0)
+        lsi_run_config_usual(config, warmup_name);
     lsi_run_config_real(config, "--min-lr", recipe->min_lr);
     const ls_lr_kind schedule = kind_of(recipe);
     if (schedule == LS_LR_COSINE)
@@ -114,22 +134,34 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     lsi_run_config_schedule(config, first);
 }
 
+/* Of a setting that may be a checkpoint's. */
+static ls_status read_number(const lsi_run_config *config, const char *name,
+                             double *out)
+{
+    const char *const text = lsi_run_config_value(config, name);
+    char *end;
+    *out = strtod(text, &end);
+    if (end != text && *end == '\0' && *out >= 0 && isfinite(*out))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the checkpoint was made with %s %s; it should be a "
+                    "number that is not negative",
+                    name, text);
+}
+
 ls_status lsi_recipe_settle(lsi_recipe *recipe, const lsi_run_config *config)
 {
     const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
+    double decay = recipe->flags.weight_decay;
+    double warmup = (double)recipe->warmup_steps;
+    if (decay < 0)
+        LS_TRY(read_number(config, decay_name, &decay));
+    if (warmup < 0)
+        LS_TRY(read_number(config, warmup_name, &warmup));
     if (kind != NULL)
         recipe->lr = lr_of(recipe, kind);
-    if (recipe->flags.weight_decay >= 0)
-        return LS_OK;
-    const char *const text = lsi_run_config_value(config, decay_name);
-    char *end;
-    const double decay = strtod(text, &end);
-    if (end == text || *end != '\0' || !(decay >= 0) || !isfinite(decay))
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the checkpoint was made with %s %s; it should be a "
-                        "number that is not negative",
-                        decay_name, text);
     recipe->flags.weight_decay = decay;
+    recipe->warmup_steps = warmup < 1e15 ? (int64_t)warmup : (int64_t)1e15;
     return LS_OK;
 }
 
@@ -139,12 +171,13 @@ static ls_status fill(lsi_stepper *stepper, ls_params *params,
     LS_TRY(lsi_recipe_check(recipe));
     const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
     const double lr = lr_of(recipe, kind);
-    stepper->schedule = (ls_lr_schedule){.kind = kind_of(recipe),
-                                         .max_lr = lr,
-                                         .min_lr = recipe->min_lr,
-                                         .warmup_steps = recipe->warmup_steps,
-                                         .total_steps = total_steps,
-                                         .decay_steps = recipe->decay_steps};
+    stepper->schedule =
+        (ls_lr_schedule){.kind = kind_of(recipe),
+                         .max_lr = lr,
+                         .min_lr = recipe->min_lr,
+                         .warmup_steps = warmup_of(recipe, total_steps),
+                         .total_steps = total_steps,
+                         .decay_steps = recipe->decay_steps};
     LS_TRY(lsi_optimizer_from_flags(&stepper->optimizer, params, kind, lr,
                                     &recipe->flags));
     if (recipe->ema > 0)
@@ -170,14 +203,19 @@ void lsi_stepper_release(lsi_stepper *stepper)
     ls_optimizer_free(&stepper->optimizer);
 }
 
+ls_status lsi_stepper_measure(lsi_stepper *stepper, ls_params *params)
+{
+    return stepper->clip != NULL
+               ? LS_OK
+               : ls_clip_new(&stepper->clip, params, CLIP_NOTHING);
+}
+
 ls_status lsi_stepper_scale_losses(lsi_stepper *stepper, ls_params *params,
                                    double step_weight)
 {
     stepper->loss_scale = ls_loss_scale_defaults();
     stepper->step_weight = step_weight;
-    if (stepper->clip != NULL)
-        return LS_OK;
-    return ls_clip_new(&stepper->clip, params, LSI_CLIP_NOTHING);
+    return lsi_stepper_measure(stepper, params);
 }
 
 double lsi_stepper_loss_scale(const lsi_stepper *stepper)

@@ -13,15 +13,12 @@ typedef struct lsi_recipe {
     double lr;             /* 0: what is usual for the optimizer */
     lsi_optimizer_flags flags;
     const char *schedule; /* "constant", "cosine", ... as --schedule */
-    int64_t warmup_steps;
+    int64_t warmup_steps; /* below 0: what is usual for the schedule */
     double min_lr;
     int64_t decay_steps; /* of wsd; 0: a tenth of all */
     double clip_norm;    /* 0: gradients are not clipped */
     double ema;          /* decay of the averages of weights; 0: none */
 } lsi_recipe;
-
-/* As clip_norm: measures the norm of the gradients and limits nothing. */
-#define LSI_CLIP_NOTHING 1e30
 
 /* LS_ERR_ARGUMENT for what no stepper could follow. */
 ls_status lsi_recipe_check(const lsi_recipe *recipe);
@@ -59,6 +56,10 @@ typedef struct lsi_stepper {
 ls_status lsi_stepper_init(lsi_stepper *stepper, ls_params *params,
                            const lsi_recipe *recipe, int64_t total_steps);
 void lsi_stepper_release(lsi_stepper *stepper);
+
+/* From now on the norm of the gradients is measured, also if none is clipped.
+ */
+ls_status lsi_stepper_measure(lsi_stepper *stepper, ls_params *params);
 
 /*
  * From now on losses are scaled, and steps whose gradients overflow skipped on

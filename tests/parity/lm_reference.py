@@ -3,7 +3,7 @@
 
     lockstep train lm SHAPE --data TEXT --steps 0 --save init.safetensors
     lockstep train lm SHAPE --data TEXT -n 2 --batch-size 4 --steps 20 \\
-        --init init.safetensors --metrics ours.jsonl
+        --clip-norm 0 --beta2 0.999 --init init.safetensors --metrics ours.jsonl
     python3 lm_reference.py --data TEXT --batch-size 8 \\
         --init init.safetensors --metrics ours.jsonl
 

@@ -32,7 +32,8 @@ from job import LOCKSTEP, PATIENCE, Broken, Growth, Job, check, read, until
 RANKS = os.environ["SOAK_RANKS"]
 STEPS = 12
 MODEL = ["--d-model", "32", "--layers", "1", "--heads", "2", "--context", "16",
-         "--batch-size", "2", "--steps", str(STEPS), "--lr", "0.01"]
+         "--batch-size", "2", "--steps", str(STEPS), "--lr", "0.01",
+         "--schedule", "constant"]
 IMAGES = ["--threads", "1", "--limit", "64", "--epochs", "2", "--batch-size", "4"]
 STRATEGIES = ["bucketed", "flat", "zero1", "shared"]
 TIMEOUT = 2  # of a collective, in seconds, without patience

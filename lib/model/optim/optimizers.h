@@ -17,6 +17,14 @@
 #ifndef LS_MODEL_OPTIM_OPTIMIZERS_H
 #define LS_MODEL_OPTIM_OPTIMIZERS_H
 
+/*
+ * A default, and that of training a language model. A file that wants the
+ * latter defines this before it includes the header.
+ */
+#ifndef LSI_USUAL
+#    define LSI_USUAL(all, lm) all
+#endif
+
 /* clang-format off */
 #define LSI_OPTIMIZERS(OPTIMIZER, FLAG)                                               \
     OPTIMIZER(sgd, 0.01, 0)                                                           \
@@ -25,7 +33,7 @@
     OPTIMIZER(adamw, 0.001, 0.01)                                                     \
     FLAG(REAL, adamw, beta1, "beta1", "X", 0.9,                                       \
          "of adamw, for the mean of gradients", .min = 0, .max = 0.999999)            \
-    FLAG(REAL, adamw, beta2, "beta2", "X", 0.999,                                     \
+    FLAG(REAL, adamw, beta2, "beta2", "X", LSI_USUAL(0.999, 0.95),                    \
          "of adamw, for the mean of their squares", .min = 0, .max = 0.999999)        \
     FLAG(REAL, adamw, eps, "eps", "X", 1e-8, "of adamw", .min = 1e-30, .max = 1)      \
     FLAG(CHOICE, adamw, decay_order, "decay-order", "ORDER", "first",                 \

@@ -1,6 +1,8 @@
 /*
  * lockstep train lm: a Transformer language model on one or more ranks.
  */
+#define LSI_USUAL(all, lm) lm /* of model/optim/optimizers.h */
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -62,7 +64,7 @@ static const lsi_option options[] = {
         "tokens of all ranks for each step of the optimizer, from which its "
         "micro-steps follow; 0: as --accumulate says",
         .min = 0, .max = 1e15),
-    LSI_RECIPE_ROWS("adamw"),
+    LSI_RECIPE_ROWS("adamw", "cosine", LSI_SOME_WARMUP, "1"),
     LSI_DTYPE_ROW(dtype),
     ROW(recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
         "keep only what enters each block and compute the blocks again in "
@@ -211,7 +213,7 @@ static ls_status on_begin(void *context, const lsi_lm_start *start)
     lsi_cli_keep_metrics(&s->keep, &outputs, &s->metrics);
     LS_TRY(lsi_lm_log_open(&s->log, start, &outputs));
     if (s->log.tells && !a->outputs.quiet) {
-        lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
+        lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
     }
     return lsi_cli_keep_flags(s->call, &used, &s->keep);

@@ -67,7 +67,7 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
     lsi_cli_keep_metrics(&s->keep, &outputs, &s->metrics);
     LS_TRY(lsi_train_log_open(&s->log, start, &outputs));
     if (s->log.tells && !a->outputs.quiet) {
-        lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
+        lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
     }
     return lsi_cli_keep_flags(s->call, &used, &s->keep);

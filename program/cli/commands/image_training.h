@@ -56,7 +56,7 @@ typedef struct lsi_image_flags {
         "dropout, 1, 2, 4, ... ranks train the same weights (default one for each "    \
         "rank; with cifar-net 4 on 1, 2 and 4 ranks)",                                 \
         .min = 1, .max = 65536),                                                       \
-    LSI_RECIPE_ROWS("sgd"),                                                            \
+    LSI_RECIPE_ROWS("sgd", "constant", LSI_NO_WARMUP, "0"),                            \
     LSI_DTYPE_ROW(dtype),                                                              \
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",                                \
         "batch normalisation over all ranks in one collective each way, in the "       \

@@ -27,6 +27,7 @@ void lsi_cli_settle_flags(const ls_group *group, lsi_rank_flags *ranks,
     ranks->threads = lsi_threads();
     recipe->lr = settled->lr;
     recipe->flags.weight_decay = settled->flags.weight_decay;
+    recipe->warmup_steps = settled->warmup_steps;
     ddp->strategy = ls_ddp_strategy_name(choice->options.strategy);
     if (choice->reason != LSI_DDP_NAMED)
         ddp->bucket_mb = isfinite(bucket_mb) ? bucket_mb : 0;

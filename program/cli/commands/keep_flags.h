@@ -32,8 +32,8 @@ typedef struct lsi_keep_flags {
             "keep no result; checkpoints are still made")
 
 /*
- * Fills in what flags that were not given have become: ranks and threads, the
- * learning rate and the weight decay, and the strategy that was chosen.
+ * Fills in what flags that were not given have become: ranks and threads,
+ * learning rate, weight decay and warm-up, and the strategy that was chosen.
  */
 void lsi_cli_settle_flags(const ls_group *group, lsi_rank_flags *ranks,
                           const lsi_recipe *settled, lsi_recipe *recipe,

@@ -3,7 +3,8 @@
  *
  *     struct args { lsi_recipe recipe; ... };
  *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
- *     static const lsi_option options[] = {LSI_RECIPE_ROWS("sgd"), ...};
+ *     static const lsi_option options[] = {
+ *         LSI_RECIPE_ROWS("sgd", "constant", LSI_NO_WARMUP, "0"), ...};
  */
 #ifndef LS_CLI_COMMANDS_RECIPE_FLAGS_H
 #define LS_CLI_COMMANDS_RECIPE_FLAGS_H
@@ -38,19 +39,26 @@ static const char decay_help[] =
 #define LSI_DEFAULT_REAL(value)   #value
 #define LSI_DEFAULT_CHOICE(value) value
 
+/* Default and help of --warmup-steps: none, or some that fit the schedule. */
+#define LSI_NO_WARMUP "0", "steps in which the learning rate rises from 0"
+#define LSI_SOME_WARMUP                                                        \
+    NULL, "steps in which the learning rate rises from 0 (default: with "      \
+          "cosine, linear and wsd a twentieth of --steps, at most 2000; with " \
+          "others 0)"
+
 /* clang-format off */
 #define LSI_OPTIMIZER_FLAG_ROW(kind, owner, field, name, value, usual, help, ...)       \
     ROW(recipe.flags.field, kind, name, 0, value, LSI_DEFAULT_##kind(usual), help,      \
         __VA_ARGS__),
 
-#define LSI_RECIPE_ROWS(usual_optimizer)                                                \
+#define LSI_RECIPE_ROWS(usual_optimizer, usual_schedule, warmup, usual_clip)            \
     ROW(recipe.optimizer, CHOICE, "optimizer", 0, "NAME", usual_optimizer,              \
         "optimizer", .choices = optimizer_choices + 1),                                 \
     ROW(recipe.lr, REAL, "lr", 0, "X", NULL, lr_help, .min = 1e-12, .max = 1e6),        \
     LSI_OPTIMIZERS(LSI_OPTIMIZER_NOT, LSI_OPTIMIZER_FLAG_ROW)                           \
     ROW(recipe.flags.weight_decay, REAL, "weight-decay", 0, "X", NULL, decay_help,      \
         .unset = -1, .min = 0, .max = 1e6),                                             \
-    ROW(recipe.schedule, CHOICE, "schedule", 0, "NAME", "constant",                     \
+    ROW(recipe.schedule, CHOICE, "schedule", 0, "NAME", usual_schedule,                 \
         "learning rate after the warm-up (docs/training.md): constant; half a "         \
         "cosine, or a line, down until the last step; with 1 / sqrt(step); constant "   \
         "and a line at the end (wsd); or half a cosine up and one down",                \
@@ -58,11 +66,11 @@ static const char decay_help[] =
     ROW(recipe.decay_steps, INT, "decay-steps", 0, "N", "0",                            \
         "of wsd, the last steps, in which it falls; 0: a tenth of all", .min = 0,       \
         .max = 1e12),                                                                   \
-    ROW(recipe.warmup_steps, INT, "warmup-steps", 0, "N", "0",                          \
-        "steps in which the learning rate rises from 0", .min = 0, .max = 1e12),        \
+    ROW(recipe.warmup_steps, INT, "warmup-steps", 0, "N", warmup, .unset = -1,          \
+        .min = 0, .max = 1e12),                                                         \
     ROW(recipe.min_lr, REAL, "min-lr", 0, "X", "0", "where a schedule that falls ends", \
         .min = 0, .max = 1e6),                                                          \
-    ROW(recipe.clip_norm, REAL, "clip-norm", 0, "X", "0",                               \
+    ROW(recipe.clip_norm, REAL, "clip-norm", 0, "X", usual_clip,                        \
         "limit of the norm of all gradients together; 0: none", .min = 0,               \
         .max = 1e30),                                                                   \
     ROW(recipe.ema, REAL, "ema", 0, "DECAY", "0",                                       \

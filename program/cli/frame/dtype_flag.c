@@ -36,22 +36,40 @@ ls_status lsi_cli_dtypes(const char *text, lsi_dtype_list *out)
     return lsi_each_word("--dtype", text, read_dtype, out);
 }
 
+/* The instructions that multiply bf16 here; NULL: none that may be used. */
+static const char *bf16_unit(void)
+{
+    if (lsi_fold_get()->isa < LSI_ISA_AVX512_BF16)
+        return NULL;
+    return lsi_cpu_has_amx_bf16() ? "AMX, much faster than f32"
+                                  : "AVX-512 BF16, about twice as fast as f32";
+}
+
 static const char *note_of(ls_dtype dtype)
 {
     if (dtype == LS_F16)
         return "products are computed in f32 from rounded inputs, not faster; "
                "losses are scaled, and steps that overflow skipped";
-    if (lsi_fold_get()->isa < LSI_ISA_AVX512_BF16)
-        return "this processor has no instructions for it (AVX-512 BF16 or "
-               "AMX), or may not use them: products are not faster than in f32";
-    return lsi_cpu_has_amx_bf16()
-               ? "this processor multiplies it by AMX, much faster than f32"
-               : "this processor multiplies it by AVX-512 BF16, about twice as "
-                 "fast as f32";
+    return "this processor has no instructions for it (AVX-512 BF16 or "
+           "AMX), or may not use them: products are not faster than in f32";
 }
 
 void lsi_cli_dtype_note(ls_dtype dtype)
 {
-    if (dtype != LS_F32)
+    const char *const unit = bf16_unit();
+    if (dtype == LS_BF16 && unit != NULL)
+        fprintf(stderr, "bf16: this processor multiplies it by %s\n", unit);
+    else if (dtype != LS_F32)
         fprintf(stderr, "%s: %s\n", ls_dtype_name(dtype), note_of(dtype));
+}
+
+void lsi_cli_dtype_advise(ls_dtype dtype)
+{
+    const char *const unit = bf16_unit();
+    lsi_cli_dtype_note(dtype);
+    if (dtype == LS_F32 && unit != NULL)
+        fprintf(stderr,
+                "f32: with --dtype bf16 this processor multiplies matrices by "
+                "%s\n",
+                unit);
 }

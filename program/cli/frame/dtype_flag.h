@@ -35,4 +35,7 @@ ls_dtype lsi_cli_dtype(const char *name);
  */
 void lsi_cli_dtype_note(ls_dtype dtype);
 
+/* The same for training: with f32 says what bf16 would gain, if anything. */
+void lsi_cli_dtype_advise(ls_dtype dtype);
+
 #endif

@@ -9,7 +9,8 @@ static json_t *integer(const lsi_option *row, const void *field)
 {
     int64_t value;
     memcpy(&value, field, sizeof(value));
-    const bool given = row->default_value != NULL || value != 0;
+    const bool given =
+        row->default_value != NULL || value != (int64_t)row->unset;
     return given ? json_integer(value) : json_null();
 }
 

@@ -222,9 +222,8 @@ static ls_status plan(job *j)
                         .total_steps = o->steps,
                         .accumulate = j->loop.training.accumulate,
                         .dtype = o->dtype,
-                        .step_weight = (double)step_tokens(j)};
-    if (t->recipe.clip_norm <= 0)
-        t->recipe.clip_norm = LSI_CLIP_NOTHING;
+                        .step_weight = (double)step_tokens(j),
+                        .measures_norm = true};
     return lsi_lm_parameters(&j->config, &t->parameters);
 }
 

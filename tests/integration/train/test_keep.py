@@ -16,7 +16,8 @@ from program import LOCKSTEP, SCRATCH, ProgramTest, children, wait_until
 SHAPE = ("--threads", "1", "--layers", "1", "--d-model", "16", "--heads", "2",
          "--d-ff", "16", "--context", "8", "--batch-size", "2")
 LM = ("train", "lm", *SHAPE, "--steps", "20", "--validate-every", "10")
-LONG = ("train", "lm", *SHAPE, "--steps", "1000000", "--validate-every", "0")
+LONG = ("train", "lm", *SHAPE, "--steps", "1000000", "--validate-every", "0",
+        "--schedule", "constant")
 DATA = files.write_folder(os.path.join(SCRATCH.name, "data"),
                           files.records(16, 1), files.records(4, 2))
 FEW = ("--threads", "1", "--data", DATA, "--batch-size", "4", "--epochs", "2")

@@ -14,7 +14,8 @@ from program import LOCKSTEP, ProgramTest, environment
 SHAPE = ["--layers", "1", "--d-model", "32", "--heads", "2", "--d-ff", "64",
          "--context", "16"]
 # What PyTorch gets from the same weights and pieces of LICENSE; made by
-# tests/parity/lm_reference.py with SHAPE, --lr 0.01 and eight sequences a step.
+# tests/parity/lm_reference.py with SHAPE, --lr 0.01 and eight sequences a step,
+# with neither schedule nor clipping, and AdamW's betas of PyTorch.
 PYTORCH_LOSSES = [
     5.613886, 5.410278, 5.097751, 4.799024, 4.483185, 4.132912, 3.803277,
     3.892725, 3.640552, 3.376392, 3.236479, 2.873014, 2.968365, 2.955706,
@@ -94,6 +95,28 @@ class Output(LmTest):
         self.assertRegex(done.stderr, r"step 4/4: loss \d")
         self.assertRegex(done.stdout, r"\| 1x32 \| +\d+ \| +2 \| +4 \|")
 
+    def test_defaults(self):
+        """A warm-up, a cosine, clipping; the recipe has them as flags."""
+        path = self.path("metrics.jsonl")
+        words = ("--steps", "40", "--validate-every", "0")
+        done = self.train(*words, "--metrics", path)
+        rates = [line["lr"] for line in files.read_lines(path)]
+        self.assertEqual(rates[:3], [0, 0.0005, 0.001])
+        self.assertEqual(rates[2:], sorted(rates[2:], reverse=True))
+        self.assertLess(rates[-1], 1e-5)
+        self.assertIn("--beta1 0.9 --beta2 0.95 ", done.stderr)
+        self.assertIn("--clip-norm 1 --ema 0 --schedule cosine "
+                      "--warmup-steps 2 --min-lr 0 --seed 0\n", done.stderr)
+        done = self.train(*words, "--clip-norm", "0")
+        self.assertIn("--clip-norm 0 --ema 0", done.stderr)
+
+    def test_what_bf16_would_gain(self):
+        said = {name: self.train("--steps", "0", "--dtype", name).stderr
+                for name in ("f32", "bf16")}
+        gain = "multiplies matrices by A"
+        self.assertEqual("it by A" in said["bf16"], gain in said["f32"])
+        self.assertNotIn(gain, said["bf16"])
+
     def test_missing_folders(self):
         """Every output makes them; what is only read does not."""
         folder = self.path("runs/a")
@@ -154,7 +177,8 @@ class Learning(LmTest):
 
     def test_two_ranks_are_pytorch(self):
         words = ["-n", "2", "--data", LICENSE, "--steps", "20", "--lr", "0.01",
-                 "--validate-every", "0"]
+                 "--validate-every", "0", "--schedule", "constant",
+                 "--warmup-steps", "0", "--clip-norm", "0", "--beta2", "0.999"]
         exact = self.losses(*words)
         rounded = self.losses(*words, "--dtype", "bf16")
         self.assertEqual(len(exact), len(PYTORCH_LOSSES))

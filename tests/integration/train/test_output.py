@@ -70,6 +70,11 @@ def on_screen(text):
     return [re.sub(r".*\r", "", line).replace("\033[K", "") for line in lines]
 
 
+def without_advice(lines):
+    """Some processors could multiply bf16 faster, and the run says so."""
+    return [line for line in lines if not line.startswith("f32: with ")]
+
+
 class Terminal(ProgramTest):
     def test_widths(self):
         for words, unit, widths in ((CIFAR, "images", (200,)),
@@ -96,14 +101,14 @@ class Terminal(ProgramTest):
 
     def test_what_stays(self):
         _, text = on_terminal(CIFAR, 120)
-        lines = on_screen(text)
+        lines = without_advice(on_screen(text))
         self.assertRegex(lines[0], "^results go to 'runs/cifar100-.*'$")
         self.assertRegex(lines[1], "^cifar100: 300 images")
         self.assertRegex(lines[2], r"^epoch 1/2: loss \d")
         self.assertRegex(lines[3], r"^epoch 2/2: loss \d")
         self.assertNotIn("elapsed", "".join(lines))
         _, text = on_terminal(LM, 120)
-        lines = on_screen(text)
+        lines = without_advice(on_screen(text))
         self.assertEqual([line.split(":")[0] for line in lines[2:6]],
                          [f"step {n}/600" for n in (0, 200, 400, 600)])
         self.assertIn("perplexity", lines[2])
@@ -156,7 +161,7 @@ class Plain(FolderTest):
         done = self.run_well(*LM)
         self.assertNotIn("\r", done.stderr)
         self.assertNotIn("\033", done.stderr)
-        steps = re.findall(r"^step (\d+)/600: loss [\d.]+, lr [\d.]+, gradient "
+        steps = re.findall(r"^step (\d+)/600: loss [\d.]+, lr [\d.e-]+, gradient "
                            r"norm [\d.]+, \d+ tokens/s, perplexity [\d.]+$",
                            done.stderr, re.M)
         self.assertEqual([int(step) for step in steps],

@@ -157,6 +157,57 @@ static void decays_of_checkpoints(void **state)
     }
 }
 
+/* A share of the steps of a schedule that ends with them; or the checkpoint's.
+ */
+static void usual_warmups(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule, *text;
+        int64_t steps;
+    } rows[] = {{"cosine", "0", 19},       {"cosine", "1", 20},
+                {"linear", "10", 200},     {"wsd", "2000", 1000000},
+                {"constant", "0", 200},    {"one-cycle", "0", 200},
+                {"inverse-sqrt", "0", 200}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        lsi_recipe recipe = base;
+        lsi_run_config config = {.n = 0};
+        recipe.schedule = rows[i].schedule;
+        recipe.warmup_steps = -1;
+        lsi_recipe_describe(&recipe, rows[i].steps, &config);
+        assert_string_equal(lsi_run_config_value(&config, "--warmup-steps"),
+                            rows[i].text);
+        assert_ok(lsi_recipe_settle(&recipe, &config));
+        assert_true(recipe.warmup_steps == strtol(rows[i].text, NULL, 10));
+    }
+    lsi_recipe recipe = base;
+    lsi_run_config config = {.n = 0};
+    recipe.warmup_steps = -1;
+    lsi_run_config_int(&config, "--warmup-steps", 7);
+    assert_ok(lsi_recipe_settle(&recipe, &config));
+    assert_int_equal(recipe.warmup_steps, 7);
+}
+
+/* Gradients that nothing clips have a norm, and the recipe says 0. */
+static void measured_norms(void **state)
+{
+    (void)state;
+    ls_params *params = make_set();
+    lsi_stepper stepper;
+    lsi_recipe recipe = base;
+    lsi_run_config config = {.n = 0};
+    recipe.clip_norm = 0;
+    assert_ok(lsi_stepper_init(&stepper, params, &recipe, STEPS));
+    assert_ok(lsi_stepper_measure(&stepper, params));
+    set_gradients(params, 0);
+    assert_ok(lsi_stepper_step(&stepper, 1));
+    assert_true(stepper.norm > 1 && isfinite(stepper.norm));
+    lsi_recipe_describe(&recipe, STEPS, &config);
+    assert_string_equal(lsi_run_config_value(&config, "--clip-norm"), "0");
+    lsi_stepper_release(&stepper);
+    ls_params_free(&params);
+}
+
 static void what_is_refused(void **state)
 {
     (void)state;
@@ -180,6 +231,8 @@ int main(void)
         cmocka_unit_test(adamw_with_everything),
         cmocka_unit_test(usual_learning_rates),
         cmocka_unit_test(usual_decays),
+        cmocka_unit_test(usual_warmups),
+        cmocka_unit_test(measured_norms),
         cmocka_unit_test(decays_of_checkpoints),
         cmocka_unit_test(what_is_refused),
     };
