@@ -156,10 +156,57 @@ ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n)
     return compute(loop, n);
 }
 
+/* What is left of a run that has diverged; "" where nothing was wanted. */
+static void describe_left(const lsi_loop *l, char *out, size_t bytes)
+{
+    const bool wanted = lsi_keep_is_wanted(l->keep);
+    int used = 0;
+    out[0] = '\0';
+    if (wanted)
+        used =
+            snprintf(out, bytes, ". '%s' was not written", l->keep->model.text);
+    if (l->saved > 0 && (size_t)used < bytes)
+        snprintf(out + used, bytes - (size_t)used,
+                 ". '%s' has the checkpoint of step %" PRId64
+                 "; --resume --new-schedule goes on from it with another --lr",
+                 l->resume.options->folder, l->saved);
+}
+
+/* All ranks have that error; rank 0, which tells it, knows what is left. */
+static ls_status end_diverged(lsi_loop *l, ls_status status)
+{
+    char left[2 * LSI_KEEP_TEXT];
+    describe_left(l, left, sizeof(left));
+    return lsi_fail(status, "%s%s", ls_last_error(), left);
+}
+
+static ls_status take_step(lsi_loop *l)
+{
+    const double loss = lsi_ddp_loss(l->ddp);
+    if (!isfinite(loss))
+        return lsi_stepper_fail(&l->stepper, l->stepper.steps + 1, "loss", loss,
+                                LSI_NOT_FINITE);
+    return lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp));
+}
+
+ls_status lsi_loop_check_validation(lsi_loop *loop, double loss)
+{
+    if (isfinite(loss))
+        return LS_OK;
+    return end_diverged(
+        loop, lsi_stepper_fail(&loop->stepper, loop->stepper.steps,
+                               "validation loss", loss, LSI_NOT_FINITE));
+}
+
 ls_status lsi_loop_update(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_GRADIENTS, LSI_LOOP_UPDATED);
-    LS_TRY(lsi_stepper_step(&loop->stepper, lsi_ddp_grad_scale(loop->ddp)));
+    const ls_status status = take_step(loop);
+    if (status != LS_OK && loop->stepper.diverged) {
+        *loop->agreed = true;
+        return end_diverged(loop, status);
+    }
+    LS_TRY(status);
     /* All ranks hear of it in the same step. */
     loop->stopped_by = lsi_stop_signal(lsi_ddp_news(loop->ddp));
     return LS_OK;
@@ -201,6 +248,7 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
     all[n] = NULL;
     LS_TRY(lsi_resume_save(&loop->resume, loop->training.params, &loop->stepper,
                            all));
+    loop->saved = loop->stepper.steps;
     /* A run that ends here says so itself, and where to go on. */
     if (loop->on_saved != NULL && loop->stopped_by == 0)
         loop->on_saved(loop->context, loop->stepper.steps,
@@ -346,6 +394,7 @@ ls_status lsi_loop_open(lsi_loop *loop)
                                     : lsi_resume_load(loop->found,
                                                       loop->training.params,
                                                       &loop->stepper)));
+    loop->saved = loop->stepper.steps;
     lsi_stop_listen();
     return LS_OK;
 }

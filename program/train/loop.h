@@ -97,6 +97,7 @@ typedef struct lsi_loop {
     ls_tape *tape;
     uint64_t began; /* the current step, for its span */
     int stopped_by; /* a signal (stop.h), on all ranks after the same step */
+    int64_t saved;  /* step of the newest checkpoint of this job; 0: none */
 } lsi_loop;
 
 /* A new loop. The options must outlive it. */
@@ -128,8 +129,18 @@ ls_status lsi_loop_open(lsi_loop *loop);
 /* Gradients of n micro-steps, summed over the ranks. Collective. */
 ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n);
 
-/* Takes the optimizer's step with them. Collective. */
+/*
+ * Takes the optimizer's step with them. A loss that is infinite or NaN is an
+ * error of all ranks, as is such a norm of gradients unless losses are scaled.
+ * Collective.
+ */
 ls_status lsi_loop_update(lsi_loop *loop);
+
+/*
+ * After a validation: LS_OK for a loss that is finite. Else an error that says
+ * what to try and what is kept. Local; ranks with other losses pass 0.
+ */
+ls_status lsi_loop_check_validation(lsi_loop *loop, double loss);
 
 /* Whether to save after this step. */
 bool lsi_loop_is_due(const lsi_loop *loop);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +183,7 @@ static ls_status fill(lsi_stepper *stepper, ls_params *params,
                                     &recipe->flags));
     if (recipe->ema > 0)
         LS_TRY(ls_ema_start(stepper->optimizer, recipe->ema));
+    stepper->clip_norm = recipe->clip_norm;
     if (recipe->clip_norm > 0)
         LS_TRY(ls_clip_new(&stepper->clip, params, recipe->clip_norm));
     return LS_OK;
@@ -224,19 +226,26 @@ double lsi_stepper_loss_scale(const lsi_stepper *stepper)
     return scale > 0 ? scale / stepper->step_weight : 1;
 }
 
-/* Half steps that overflow are skipped; in f32 nothing brings a run back. */
-static ls_status diverged(const lsi_stepper *s)
+ls_status lsi_stepper_fail(lsi_stepper *stepper, int64_t step, const char *what,
+                           double value, const char *why)
 {
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "step %" PRId64 ": the norm of the gradients is %g. The "
-                    "run has diverged, or its data or weights are such "
-                    "numbers; a learning rate below %g, more --warmup-steps or "
-                    "--clip-norm may keep it from that",
-                    s->steps + 1, fabs(s->norm),
-                    ls_lr_at(&s->schedule, s->steps));
+    const double clip = stepper->clip_norm;
+    char clipping[64] = "--clip-norm 1";
+    if (clip > 0)
+        snprintf(clipping, sizeof(clipping), "a --clip-norm below %g", clip);
+    stepper->diverged = true;
+    return lsi_fail(LS_ERR_STATE,
+                    "step %" PRId64 ": %s is %g: %s. Try a lower --lr than %g, "
+                    "more --warmup-steps than %" PRId64 ", or %s",
+                    step, what, isnan(value) ? fabs(value) : value, why,
+                    stepper->schedule.max_lr, stepper->schedule.warmup_steps,
+                    clipping);
 }
 
-/* Clips, and tells whether there is something to step with. */
+/*
+ * Clips, and tells whether there is something to step with. Half steps that
+ * overflow are skipped; in f32 nothing brings a run back.
+ */
 static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,
                                    bool *finite)
 {
@@ -246,7 +255,9 @@ static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,
     LS_TRY(ls_clip_grad_scaled(s->clip, grad_scale, &s->norm, finite));
     if (s->loss_scale.scale > 0)
         return ls_loss_scale_update(&s->loss_scale, *finite);
-    return *finite ? LS_OK : diverged(s);
+    return *finite ? LS_OK
+                   : lsi_stepper_fail(s, s->steps + 1, "gradient norm", s->norm,
+                                      LSI_NOT_FINITE);
 }
 
 ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale)

@@ -43,10 +43,12 @@ typedef struct lsi_stepper {
     ls_clip *clip;            /* or NULL */
     ls_loss_scale loss_scale; /* scale 0: losses are not scaled */
     double step_weight;       /* of all samples of a step; then losses are */
+    double clip_norm;         /* 0: gradients are not clipped */
     ls_lr_schedule schedule;
     int64_t steps;   /* taken or skipped */
     double lr, norm; /* of the last one; norm only if gradients are measured,
                       * and infinite or NaN if it was skipped */
+    bool diverged;   /* the last error is of all ranks, and says what to try */
 } lsi_stepper;
 
 /*
@@ -72,7 +74,23 @@ ls_status lsi_stepper_scale_losses(lsi_stepper *stepper, ls_params *params,
 /* For ls_ddp_set_loss_scale, until the next step. */
 double lsi_stepper_loss_scale(const lsi_stepper *stepper);
 
-/* One step with the gradients, each multiplied by grad_scale first. */
+/*
+ * The error of a run that goes wrong in that step: `what`, which is the same on
+ * all ranks, has that value, and `why` says what it means. It ends with what to
+ * try.
+ */
+ls_status lsi_stepper_fail(lsi_stepper *stepper, int64_t step, const char *what,
+                           double value, const char *why);
+
+/* As `why`, for infinities and NaN. */
+#define LSI_NOT_FINITE                                                         \
+    "the run has diverged, or its data or weights are not finite"
+
+/*
+ * One step with the gradients, each multiplied by grad_scale first. Gradients
+ * whose norm is infinite or NaN are skipped if losses are scaled, and else an
+ * error.
+ */
 ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale);
 
 /*

@@ -202,6 +202,11 @@ double lsi_ddp_waited(const ls_ddp *ddp)
     return ddp->waited + lsi_reducer_waited(ddp->reducer);
 }
 
+double lsi_ddp_loss(const ls_ddp *ddp)
+{
+    return ddp->mean;
+}
+
 /* ---- backward ------------------------------------------------------------ */
 
 /* Zeros are a gradient, too. */
@@ -279,6 +284,15 @@ static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
     return lsi_reducer_refuse(ddp->reducer, status);
 }
 
+/* One that is no number is refused by ls_backward. */
+static double sum_of(const ls_tensor *loss, double weight)
+{
+    double mean = 0;
+    if (weight <= 0 || ls_tensor_item(loss, &mean) != LS_OK)
+        return 0;
+    return mean * weight;
+}
+
 static ls_status backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                           double weight, bool sync)
 {
@@ -291,6 +305,7 @@ static ls_status backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
     if (sound) {
         lsi_live_add_samples(weight);
         ddp->weight += weight;
+        ddp->loss += sum_of(loss, weight);
         ddp->unsynced++;
         ddp->has_loss |= loss != NULL;
     }

@@ -26,6 +26,14 @@ enum { LSI_DDP_NEWS = 3 };
 void lsi_ddp_watch_news(ls_ddp *ddp, const atomic_uint *news);
 unsigned lsi_ddp_news(const ls_ddp *ddp);
 
+/*
+ * Mean of the losses that ls_ddp_accumulate and ls_ddp_backward were given for
+ * the last sync, over the samples of all ranks: the same on all ranks, to seven
+ * digits, and infinite or NaN if one of them is. It travels with the gradients.
+ * 0 without samples.
+ */
+double lsi_ddp_loss(const ls_ddp *ddp);
+
 /* What the gradients of the last sync are still to be multiplied by. */
 double lsi_ddp_grad_scale(const ls_ddp *ddp);
 

@@ -195,6 +195,7 @@ ls_status lsi_ddp_begin(ls_ddp *ddp)
     LS_TRY(lsi_reducer_begin(ddp->reducer));
     ddp->extra.data[LSI_EXTRA_WEIGHT] = (float)ddp->weight;
     ddp->extra.data[LSI_EXTRA_UNUSED] = 0;
+    ddp->extra.data[LSI_EXTRA_LOSS] = (float)(ddp->loss / LSI_DDP_LOSS_UNIT);
     lsi_ddp_tell_news(ddp);
     memset(ddp->unused, 0, ddp->n * sizeof(bool));
     ddp->syncing = true;
@@ -330,6 +331,9 @@ ls_status lsi_ddp_finish(ls_ddp *ddp)
     /* No sample anywhere: the gradients are zero and stay so. */
     const double weight = (double)extra[LSI_EXTRA_WEIGHT];
     ddp->scale = weight > 0 ? 1.0 / (weight * ddp->loss_scale) : 1.0;
+    ddp->mean = weight > 0
+                    ? LSI_DDP_LOSS_UNIT * (double)extra[LSI_EXTRA_LOSS] / weight
+                    : 0;
     ddp->heard = hear(extra);
     ls_status status = LS_OK;
     if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
@@ -341,6 +345,7 @@ ls_status lsi_ddp_finish(ls_ddp *ddp)
 void lsi_ddp_forget(ls_ddp *ddp)
 {
     ddp->weight = 0;
+    ddp->loss = 0;
     ddp->unsynced = 0;
     ddp->has_loss = false;
     ddp->spoiled = false;

@@ -16,8 +16,13 @@
 enum {
     LSI_EXTRA_WEIGHT, /* of the rank's samples */
     LSI_EXTRA_UNUSED, /* spans that no loss has used */
+    LSI_EXTRA_LOSS,   /* sum over the samples, in LSI_DDP_LOSS_UNIT */
     LSI_EXTRA_NEWS    /* LSI_DDP_NEWS of them: ranks on which each is set */
 };
+
+/* So large that no sum of finite losses of less than 2^40 samples is infinite.
+ */
+#define LSI_DDP_LOSS_UNIT 0x1p40
 
 struct ls_ddp {
     ls_group *group, *channel;
@@ -42,6 +47,8 @@ struct ls_ddp {
     bool has_loss;   /* there was one since the last sync */
     size_t unsynced; /* micro-steps since then */
     double weight;   /* of their samples */
+    double loss;     /* sum over these */
+    double mean;     /* of the losses of all ranks, in the last sync */
     double loss_scale;
     double scale;            /* that makes the gradients means; 1 if they are */
     bool deferred;           /* the scale is left to the optimizer */

@@ -416,6 +416,14 @@ static void begin_epoch(job *j)
     lsi_epochs_begin(&j->epochs);
 }
 
+/* The validation's loss is known on rank 0 only. */
+static ls_status tell_epoch(job *j, const lsi_epoch *epoch)
+{
+    const bool first = ls_group_rank(j->loop.group) == 0;
+    LS_TRY(lsi_loop_check_validation(&j->loop, first ? epoch->val_loss : 0));
+    return j->events->epoch(j->events->context, epoch);
+}
+
 static ls_status end_epoch(job *j)
 {
     lsi_epoch result = {.epoch = j->epochs.report.epoch};
@@ -424,8 +432,7 @@ static ls_status end_epoch(job *j)
     LS_TRY(validate(j, &result, &own));
     LS_TRY(compare_ranks(j, own, &result));
     result.collectives = (uint64_t)epoch_collectives(j);
-    LS_TRY(lsi_loop_share(&j->loop,
-                          j->events->epoch(j->events->context, &result)));
+    LS_TRY(lsi_loop_share(&j->loop, tell_epoch(j, &result)));
     j->epochs.report = (lsi_progress_report){.epoch = result.epoch + 1};
     j->clock = (clocks){0};
     return LS_OK;

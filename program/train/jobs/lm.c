@@ -414,8 +414,11 @@ static ls_status validate(job *j, int64_t steps)
     ls_tape_set_training(l->tape, true);
     LS_TRY(lsi_share_mean(l->group, own, &loss, l->agreed));
     LS_TRY(lsi_stepper_swap_averages(&l->stepper));
+    const ls_status status = lsi_loop_check_validation(l, loss);
     return lsi_loop_share(
-        l, j->events->validation(j->events->context, steps, loss));
+        l, status != LS_OK
+               ? status
+               : j->events->validation(j->events->context, steps, loss));
 }
 
 static ls_status step(job *j)

@@ -376,6 +376,27 @@ class Stopped(KeepTest):
             self.assertIn(f"saved 'runs/{name}/model.safetensors'", said)
 
 
+class Diverged(KeepTest):
+    def test_no_model(self):
+        """All ranks end, one says why, and what was trained is not kept."""
+        for job, words in (
+                ("lm", (*LM, "--clip-norm", "0", "--warmup-steps", "0")),
+                ("cifar100", (*CIFAR, "--weight-decay", "1e6"))):
+            for ranks in "1", "2", "3":
+                done = self.call(*words, "--lr", "1e6", "-n", ranks,
+                                 cwd=self.folder)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                name = f"runs/{self.name(job, 1)}"
+                self.assertRegex(
+                    done.stderr, r"\nlockstep: (rank 0: )?step \d+: (loss|"
+                    r"gradient norm|validation loss) is (nan|inf): .*\. "
+                    f"'{name}/model.safetensors' was not written\n$")
+                self.assertEqual(done.stderr.count("lockstep: "), 1)
+                self.assertEqual(sorted(os.listdir(self.path(name))),
+                                 ["metrics.jsonl", "run.json"])
+                shutil.rmtree(self.path("runs"))
+
+
 MOUNT = ("unshare", "--mount", "sh", "-c",
          'mount -t tmpfs -o "$1" none "$0" && cd "$0" && shift && "$@"; '
          'status=$?; ls -A; exit $status')

@@ -478,6 +478,7 @@ class Refused(LmTest):
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertIn(text, done.stderr)
         self.assertEqual(done.stderr.count("lockstep"), 1, done.stderr)
+        return done.stderr
 
     def test_data(self):
         short = self.write("a.txt", b"x" * 170)
@@ -498,9 +499,35 @@ class Refused(LmTest):
                     "expected (256, 256)", "-n", "2", "--init", path)
 
     def test_divergence(self):
-        self.refuse(1, "step 2: the norm of the gradients is nan. The run has "
-                    "diverged", *SHAPE, "-n", "2", "--lr", "1e6",
-                    "--log-every", "100", "--validate-every", "0")
+        """A loss, or a norm of gradients, that is not finite ends the run."""
+        for ranks in "1", "3":
+            for words, part in (
+                    (("--clip-norm", "0"), "or --clip-norm 1. '"),
+                    ((), "or a --clip-norm below 1. '")):
+                said = self.refuse(
+                    1, part, *SHAPE, "-n", ranks, *words, "--lr", "1e6",
+                    "--warmup-steps", "0", "--validate-every", "0", "--save",
+                    self.path("model"))
+                self.assertRegex(
+                    said, r"step \d+: (loss|gradient norm) is (nan|inf): the "
+                    "run has diverged, or its data or weights are not finite. "
+                    r"Try a lower --lr than 1e\+06, more --warmup-steps than "
+                    "0, or")
+                self.assertEqual(said.count("has diverged"), 1, said)
+                self.assertIn("/model' was not written", said)
+                self.assertFalse(os.path.exists(self.path("model")))
+
+    def test_divergence_after_a_checkpoint(self):
+        folder = self.path("steps")
+        said = self.refuse(1, f". '{folder}' has the checkpoint of step 1; "
+                           "--resume --new-schedule goes on from it",
+                           *SHAPE, "-n", "2", "--lr", "1e6", "--clip-norm",
+                           "0", "--warmup-steps", "0", "--validate-every", "0",
+                           "--checkpoint-dir", folder, "--save-every", "1")
+        self.assertNotIn("was not written", said)
+        self.train("--checkpoint-dir", folder, "--resume", "--new-schedule",
+                   "--lr", "0.001", "--steps", "1", "--clip-norm", "0",
+                   "--validate-every", "0", "-n", "2")
 
     def test_outputs(self):
         nowhere = "/proc/no/where"

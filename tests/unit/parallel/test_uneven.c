@@ -12,6 +12,7 @@
 #include "lockstep/nn.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
+#include "model/parallel/ddp.h"
 #include "model/parallel/strategy.h"
 #include "unit/comm/ranks.h"
 #include "weights.h"
@@ -151,11 +152,36 @@ static void step_together(const model *m)
     ls_params_zero_grad(m->params);
 }
 
+/* Sums over the samples of a step, of a rank. */
+typedef struct sums {
+    double loss, weight;
+} sums;
+
+static void add_loss(sums *s, const ls_tensor *loss, int rows)
+{
+    double mean = 0;
+    if (rows == 0)
+        return;
+    CHECK_OK(ls_tensor_item(loss, &mean));
+    s->loss += mean * rows;
+    s->weight += rows;
+}
+
+/* The loss that came with the gradients is that of all ranks' samples. */
+static void check_loss(const ls_ddp *ddp, ls_group *group, sums *s)
+{
+    CHECK_OK(ls_all_reduce(group, s, s, 2, LS_F64, LS_REDUCE_SUM));
+    const double mean = s->loss / s->weight;
+    CHECK(fabs(lsi_ddp_loss(ddp) - mean) <= 1e-6 * mean);
+    *s = (sums){0};
+}
+
 /* As long as anybody has a batch; micro-steps that are left make a step. */
 static void train_together(const model *m, ls_ddp *ddp, ls_group *group)
 {
     const int rank = ls_group_rank(group), size = ls_group_size(group);
     int round = 0;
+    sums s = {0};
     ls_params_zero_grad(m->params);
     for (;; round++) {
         int first = 0;
@@ -168,17 +194,19 @@ static void train_together(const model *m, ls_ddp *ddp, ls_group *group)
             break;
         const bool sync = (round + 1) % ACCUMULATE == 0;
         /* The model has collectives: an empty batch takes part in them. */
-        CHECK_OK(sync
-                     ? ls_ddp_backward(ddp, m->tape,
-                                       loss_of(m, round, first, rows), rows)
-                     : ls_ddp_accumulate(ddp, m->tape,
-                                         loss_of(m, round, first, rows), rows));
+        ls_tensor *const loss = loss_of(m, round, first, rows);
+        add_loss(&s, loss, rows);
+        CHECK_OK(sync ? ls_ddp_backward(ddp, m->tape, loss, rows)
+                      : ls_ddp_accumulate(ddp, m->tape, loss, rows));
         ls_tape_reset(m->tape);
-        if (sync)
+        if (sync) {
+            check_loss(ddp, group, &s);
             step_together(m);
+        }
     }
     CHECK(round == ROUNDS);
     CHECK_OK(ls_ddp_backward(ddp, m->tape, NULL, 0));
+    check_loss(ddp, group, &s);
     step_together(m);
 }
 
