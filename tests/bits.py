@@ -50,6 +50,9 @@ MORE = {
 }
 # What a program from before a flag was renamed calls it.
 OLDER_NAMES = {"--vocab-size": "--vocab", "--arch": "--model"}
+# In what a checkpoint says: times, the id of the run, and what a program from
+# before does not say.
+CHANGING = ("ranks", "launcher_run", "first_loss", "steps_above")
 TIMES = ("seconds", "per_second", "peak_bytes")  # how such fields end
 TIME_LIMIT = 120
 
@@ -82,8 +85,8 @@ def without_times(path):
 
 
 def newest_checkpoint(folder):
-    """The bytes of its files. Left out are times (the value "ranks"), the id of the
-    run (the value "launcher_run"), and lengths and sums of files."""
+    """The bytes of its files. Left out are the values of CHANGING, and lengths and
+    sums of files."""
     steps = [name for name in os.listdir(folder) if name.startswith("step-")]
     newest = os.path.join(folder, max(steps, key=lambda s: int(s[5:])))
     for name in sorted(os.listdir(newest)):
@@ -97,7 +100,7 @@ def newest_checkpoint(folder):
             begin = 8 + int.from_bytes(data[:8], "little")
             header, data = json.loads(data[8:begin]), data[begin:]
             part = header.get("__metadata__", {})
-        for changing in ("ranks", "launcher_run"):
+        for changing in CHANGING:
             part.pop(changing, None)
         text = json.dumps(header)
         for new, old in OLDER_NAMES.items():

@@ -20,6 +20,10 @@
 /* How many choices of a strategy a checkpoint's run has told of. */
 #define CHOICES_KEY "strategy_choices"
 
+/* Of lsi_divergence, in a checkpoint. */
+#define FIRST_LOSS_KEY  "first_loss"
+#define STEPS_ABOVE_KEY "steps_above"
+
 /* Steps with which a strategy is measured: as many as take so long. */
 enum { LEAST_STEPS = 3, MOST_STEPS = 15 };
 #define ENOUGH_SECONDS 0.25
@@ -180,12 +184,35 @@ static ls_status end_diverged(lsi_loop *l, ls_status status)
     return lsi_fail(status, "%s%s", ls_last_error(), left);
 }
 
-static ls_status take_step(lsi_loop *l)
+static ls_status fail_high(lsi_loop *l, double loss)
+{
+    char why[200];
+    snprintf(why, sizeof(why),
+             "for %" PRId64 " steps it was above %g, %g times the larger of "
+             "the first loss, %g, and that of guessing, %g",
+             l->divergence.above, lsi_divergence_limit(&l->divergence),
+             LSI_DIVERGENCE_FACTOR, l->divergence.first, l->divergence.guess);
+    const ls_status status =
+        lsi_stepper_fail(&l->stepper, l->stepper.steps + 1, "loss", loss, why);
+    return lsi_fail(status, "%s; --no-divergence-check goes on",
+                    ls_last_error());
+}
+
+static ls_status check_loss(lsi_loop *l)
 {
     const double loss = lsi_ddp_loss(l->ddp);
     if (!isfinite(loss))
         return lsi_stepper_fail(&l->stepper, l->stepper.steps + 1, "loss", loss,
                                 LSI_NOT_FINITE);
+    return lsi_divergence_add(&l->divergence, loss) &&
+                   l->training.recipe.divergence_check
+               ? fail_high(l, loss)
+               : LS_OK;
+}
+
+static ls_status take_step(lsi_loop *l)
+{
+    LS_TRY(check_loss(l));
     return lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp));
 }
 
@@ -228,14 +255,20 @@ void lsi_loop_end_step(lsi_loop *loop)
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 {
     const char *all[2 * LSI_JOB_VALUES + 1];
-    char choices[24];
+    char choices[24], first[32], above[24];
     const lsi_ddp_choice_value chosen =
         lsi_ddp_choice_value_of(&loop->choice, ls_group_size(loop->group));
     size_t n = 0;
     assert(loop->phase == LSI_LOOP_UPDATED);
-    while (*values != NULL && n < 2 * LSI_JOB_VALUES - 4)
+    while (*values != NULL && n < 2 * LSI_JOB_VALUES - 8)
         all[n++] = *values++;
     assert(*values == NULL);
+    snprintf(first, sizeof(first), "%.17g", loop->divergence.first);
+    snprintf(above, sizeof(above), "%" PRId64, loop->divergence.above);
+    all[n++] = FIRST_LOSS_KEY;
+    all[n++] = first;
+    all[n++] = STEPS_ABOVE_KEY;
+    all[n++] = above;
     if (loop->choice.reason != LSI_DDP_NAMED) {
         all[n++] = LSI_DDP_CHOICE_KEY;
         all[n++] = chosen.text;
@@ -385,15 +418,24 @@ ls_status lsi_loop_make(lsi_loop *loop)
     return lsi_loop_share(loop, loop->job->make(loop->self, &t->params));
 }
 
+/* What the checkpoint has for the loop, if there is one. */
+static ls_status go_on(lsi_loop *l)
+{
+    lsi_divergence *const d = &l->divergence;
+    *d = (lsi_divergence){.guess = l->training.guess};
+    if (l->found == NULL)
+        return LS_OK;
+    d->begun = true;
+    LS_TRY(lsi_resume_real(l->found, FIRST_LOSS_KEY, &d->first));
+    LS_TRY(lsi_resume_number(l->found, STEPS_ABOVE_KEY, &d->above));
+    return lsi_resume_load(l->found, l->training.params, &l->stepper);
+}
+
 ls_status lsi_loop_open(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_MADE, LSI_LOOP_OPEN);
     LS_TRY(lsi_loop_share(loop, equip(loop)));
-    LS_TRY(lsi_loop_share(loop, loop->found == NULL
-                                    ? LS_OK
-                                    : lsi_resume_load(loop->found,
-                                                      loop->training.params,
-                                                      &loop->stepper)));
+    LS_TRY(lsi_loop_share(loop, go_on(loop)));
     loop->saved = loop->stepper.steps;
     lsi_stop_listen();
     return LS_OK;

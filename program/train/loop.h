@@ -23,6 +23,7 @@
 #include "lockstep/parallel.h"
 #include "model/nets/model.h"
 #include "train/ddp_choice.h"
+#include "train/divergence.h"
 #include "train/keep.h"
 #include "train/recipe.h"
 #include "train/resume.h"
@@ -39,6 +40,7 @@ typedef struct lsi_training {
     ls_dtype dtype;      /* of products */
     double step_weight;  /* of all samples of a step, on all ranks */
     bool measures_norm;  /* of the gradients, also if none is clipped */
+    double guess;        /* loss of equal probabilities: ln of the classes */
 } lsi_training;
 
 /* The job's functions that the loop calls; they get `self`. */
@@ -96,6 +98,7 @@ typedef struct lsi_loop {
     lsi_stepper stepper;
     ls_tape *tape;
     uint64_t began; /* the current step, for its span */
+    lsi_divergence divergence;
     int stopped_by; /* a signal (stop.h), on all ranks after the same step */
     int64_t saved;  /* step of the newest checkpoint of this job; 0: none */
 } lsi_loop;
@@ -131,7 +134,8 @@ ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n);
 
 /*
  * Takes the optimizer's step with them. A loss that is infinite or NaN is an
- * error of all ranks, as is such a norm of gradients unless losses are scaled.
+ * error of all ranks, as is such a norm of gradients unless losses are scaled;
+ * and, if the recipe says so, a loss that has stayed high (divergence.h).
  * Collective.
  */
 ls_status lsi_loop_update(lsi_loop *loop);

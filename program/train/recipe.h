@@ -15,9 +15,10 @@ typedef struct lsi_recipe {
     const char *schedule; /* "constant", "cosine", ... as --schedule */
     int64_t warmup_steps; /* below 0: what is usual for the schedule */
     double min_lr;
-    int64_t decay_steps; /* of wsd; 0: a tenth of all */
-    double clip_norm;    /* 0: gradients are not clipped */
-    double ema;          /* decay of the averages of weights; 0: none */
+    int64_t decay_steps;   /* of wsd; 0: a tenth of all */
+    double clip_norm;      /* 0: gradients are not clipped */
+    double ema;            /* decay of the averages of weights; 0: none */
+    bool divergence_check; /* a run whose loss stays high ends */
 } lsi_recipe;
 
 /* LS_ERR_ARGUMENT for what no stepper could follow. */

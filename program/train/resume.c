@@ -104,19 +104,28 @@ ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
                     ls_checkpoint_step(checkpoint), key);
 }
 
+ls_status lsi_resume_real(const ls_checkpoint *checkpoint, const char *key,
+                          double *out)
+{
+    const char *const text = ls_checkpoint_value(checkpoint, key);
+    char *end = NULL;
+    *out = text != NULL ? strtod(text, &end) : 0;
+    if (end != NULL && end != text && *end == '\0' && *out >= 0 &&
+        isfinite(*out))
+        return LS_OK;
+    return lsi_fail(
+        LS_ERR_FORMAT, "the checkpoint of step %" PRId64 " has a %s of '%s'",
+        ls_checkpoint_step(checkpoint), key, text != NULL ? text : "");
+}
+
 /* 0 if losses were not scaled. */
 static ls_status read_scale(const ls_checkpoint *checkpoint, double *out)
 {
-    const char *const text = ls_checkpoint_value(checkpoint, "loss_scale");
-    char *end = NULL;
-    *out = text != NULL ? strtod(text, &end) : 0;
-    const bool whole = text == NULL || (end != text && *end == '\0');
-    if (whole && *out >= 0 && isfinite(*out))
-        return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the checkpoint of step %" PRId64 " has a loss_scale of "
-                    "'%s'",
-                    ls_checkpoint_step(checkpoint), text);
+    static const char key[] = "loss_scale";
+    *out = 0;
+    return ls_checkpoint_value(checkpoint, key) == NULL
+               ? LS_OK
+               : lsi_resume_real(checkpoint, key, out);
 }
 
 ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,

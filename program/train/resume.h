@@ -64,4 +64,8 @@ ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,
 ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
                             int64_t *out);
 
+/* The same of a finite number. */
+ls_status lsi_resume_real(const ls_checkpoint *checkpoint, const char *key,
+                          double *out);
+
 #endif

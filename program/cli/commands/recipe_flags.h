@@ -75,7 +75,9 @@ static const char decay_help[] =
         .max = 1e30),                                                                   \
     ROW(recipe.ema, REAL, "ema", 0, "DECAY", "0",                                       \
         "validate and save an exponential moving average of the weights, 0.999 say "    \
-        "(docs/training.md); 0: the weights", .min = 0, .max = 0.9999999)
+        "(docs/training.md); 0: the weights", .min = 0, .max = 0.9999999),                   \
+    ROW(recipe.divergence_check, BOOL, "divergence-check", 0, NULL, "true",             \
+        "end when the loss has stayed high for 50 steps (docs/training.md)")
 /* clang-format on */
 
 #endif

@@ -317,7 +317,8 @@ static ls_status plan(job *j)
                         .accumulate = o->accumulate,
                         .dtype = o->dtype,
                         .step_weight = (double)(o->batch_size * o->accumulate *
-                                                ls_group_size(j->loop.group))};
+                                                ls_group_size(j->loop.group)),
+                        .guess = log((double)net.config.classes)};
     return lsi_image_net_count(j->loop.group, &net, &t->parameters);
 }
 

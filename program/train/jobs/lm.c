@@ -1,6 +1,7 @@
 #include "train/jobs/lm.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,7 +224,8 @@ static ls_status plan(job *j)
                         .accumulate = j->loop.training.accumulate,
                         .dtype = o->dtype,
                         .step_weight = (double)step_tokens(j),
-                        .measures_norm = true};
+                        .measures_norm = true,
+                        .guess = log((double)j->config.vocabulary)};
     return lsi_lm_parameters(&j->config, &t->parameters);
 }
 

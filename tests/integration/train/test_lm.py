@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -516,6 +517,24 @@ class Refused(LmTest):
                 self.assertEqual(said.count("has diverged"), 1, said)
                 self.assertIn("/model' was not written", said)
                 self.assertFalse(os.path.exists(self.path("model")))
+
+    def test_losses_that_stay_high(self):
+        """After 50 steps, at the same step if the run is resumed before."""
+        words = (*SHAPE, "-n", "2", "--lr", "3", "--schedule", "constant",
+                 "--validate-every", "0")
+        said = self.refuse(1, "--no-divergence-check goes on", *words)
+        self.assertRegex(
+            said, r"step \d+: loss is [\d.]+: for 50 steps it was above "
+            r"8\.\d+, 1\.5 times the larger of the first loss, 5\.\d+, and "
+            r"that of guessing, 5\.54518\. Try a lower --lr than 3")
+        step = re.search(r"step (\d+): loss is", said)[0]
+        saving = (*words, "--checkpoint-dir", self.path("steps"),
+                  "--save-every", "10", "--resume")
+        done = self.run_lm(*saving, "--steps", "30")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(step, self.refuse(1, "resumed after step 30", *saving))
+        done = self.run_lm(*saving, "--no-divergence-check")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_divergence_after_a_checkpoint(self):
         folder = self.path("steps")
