@@ -56,6 +56,12 @@ void lsi_run_config_before(lsi_run_config *config, const char *value)
     config->all[config->n - 1].before = value;
 }
 
+void lsi_run_config_end(lsi_run_config *config)
+{
+    assert(config->n > 0);
+    config->all[config->n - 1].end = true;
+}
+
 void lsi_run_config_schedule(lsi_run_config *config, size_t first)
 {
     for (size_t i = first; i < config->n; i++)
@@ -81,6 +87,25 @@ const char *lsi_run_config_value(const lsi_run_config *config, const char *name)
     return config->all[index_of(config, name)].value;
 }
 
+static ls_status differs(const lsi_run_setting *setting, const char *saved,
+                         int64_t step)
+{
+    const char *const more =
+        setting->of_schedule ? " (--new-schedule goes on with that)" : "";
+    if (setting->end && saved != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "cannot resume from the checkpoint of step %" PRId64
+                        ": its learning rate follows a schedule that ends with "
+                        "step %s, this run has %s steps. Add --new-schedule to "
+                        "follow this run's schedule from here on",
+                        step, saved, setting->value);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "cannot resume from the checkpoint of step %" PRId64
+                    ": it was made with %s %s, this run has %s%s",
+                    step, setting->name, saved != NULL ? saved : "unknown",
+                    setting->value, more);
+}
+
 ls_status lsi_run_config_check(lsi_run_config *config, bool new_schedule,
                                const ls_checkpoint *checkpoint)
 {
@@ -95,14 +120,7 @@ ls_status lsi_run_config_check(lsi_run_config *config, bool new_schedule,
             strlen(saved) < sizeof setting->value)
             memcpy(setting->value, saved, strlen(saved) + 1);
         if (saved == NULL || strcmp(saved, setting->value) != 0)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "cannot resume from the checkpoint of step %" PRId64
-                            ": it was made with %s %s, this run has %s%s",
-                            ls_checkpoint_step(checkpoint), setting->name,
-                            saved != NULL ? saved : "unknown", setting->value,
-                            setting->of_schedule
-                                ? " (--new-schedule goes on with that)"
-                                : "");
+            return differs(setting, saved, ls_checkpoint_step(checkpoint));
     }
     return LS_OK;
 }

@@ -19,6 +19,7 @@ typedef struct lsi_run_setting {
     const char *before; /* its value in checkpoints without it, or NULL */
     bool of_schedule;   /* of the learning rate over the steps */
     bool usual;         /* nobody has asked for it */
+    bool end;           /* the step with which the schedule ends */
 } lsi_run_setting;
 
 typedef struct lsi_run_config {
@@ -43,6 +44,9 @@ void lsi_run_config_before(lsi_run_config *config, const char *value);
 /* For all settings from the one of index `first` on: they are the schedule's.
  */
 void lsi_run_config_schedule(lsi_run_config *config, size_t first);
+
+/* For the last setting: with this step the schedule ends. */
+void lsi_run_config_end(lsi_run_config *config);
 
 /*
  * For the setting of that name: it is what is usual, and nobody has asked for

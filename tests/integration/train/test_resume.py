@@ -409,7 +409,8 @@ class LanguageModel(ResumeTest):
                 ("--dtype f32, this run has bf16", ("--dtype", "bf16")),
                 ("--validate-every 3, this run has 2",
                  ("--validate-every", "2")),
-                ("steps: 14, this run has 15", ("--steps", "15"))):
+                ("schedule that ends with step 14, this run has 15 steps. Add "
+                 "--new-schedule", ("--steps", "15"))):
             with self.subTest(words=words):
                 self.fails(1, message, *self.words(
                     "model", "--batch-size", "2", *self.saving(), *words))
@@ -433,6 +434,24 @@ class LanguageModel(ResumeTest):
             "model", *words, *self.saving(), "--steps", "8"))
         self.train("longer", *words, *self.saving())
         self.same("whole", "longer")
+
+    def test_beyond_the_end_of_a_schedule(self):
+        """By default there is one, with a warm-up of its own."""
+        words = ("--batch-size", "2", "--schedule", "cosine")
+        end = self.command.index("--schedule")  # the warm-up is behind it
+        self.command = self.command[:end]
+        self.train("first", *words, "--steps", "18", *self.saving())
+        self.fails(1, "cannot resume from the checkpoint of step 18: its "
+                   "learning rate follows a schedule that ends with step 18, "
+                   "this run has 36 steps. Add --new-schedule", *self.words(
+                       "second", *words, "--steps", "36", *self.saving()))
+        self.train("second", *words, "--steps", "36", "--new-schedule",
+                   *self.saving())
+        rates = [line["lr"] for line in files.read_lines(
+            self.path("second.jsonl")) if line["event"] == "step"]
+        self.assertEqual(len(rates), 18)
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.assertGreater(rates[0], 0.0005)
 
     def test_another_schedule_if_told_so(self):
         """Steps are counted from the beginning of the run."""

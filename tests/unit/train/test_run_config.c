@@ -31,6 +31,20 @@ static ls_params *make_params(void)
     return params;
 }
 
+/* The "--lr" of the checkpoint stands for its last step. */
+static void check_longer_schedule(const ls_checkpoint *checkpoint)
+{
+    lsi_run_config config = {.n = 0};
+    lsi_run_config_int(&config, "--lr", 2);
+    lsi_run_config_end(&config);
+    lsi_run_config_schedule(&config, 0);
+    assert_error(lsi_run_config_check(&config, false, checkpoint),
+                 LS_ERR_ARGUMENT,
+                 "ends with step 0.1, this run has 2 steps. Add "
+                 "--new-schedule");
+    assert_ok(lsi_run_config_check(&config, true, checkpoint));
+}
+
 static void what_a_run_depends_on(void **state)
 {
     (void)state;
@@ -72,6 +86,7 @@ static void what_a_run_depends_on(void **state)
     lsi_run_config_usual(&config, "--lr");
     assert_ok(lsi_run_config_check(&config, false, checkpoint));
     assert_string_equal(lsi_run_config_value(&config, "--lr"), "0.1");
+    check_longer_schedule(checkpoint);
     config = (lsi_run_config){.n = 0};
     lsi_run_config_text(&config, "--size", "small");
     lsi_run_config_before(&config, "small"); /* what is said counts */
