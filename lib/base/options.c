@@ -362,6 +362,14 @@ static ls_status fail_unknown(const scan *s, const char *argument,
     return LS_ERR_ARGUMENT;
 }
 
+ls_status lsi_options_unknown(const lsi_option_set *set, const char *command,
+                              const char *argument)
+{
+    char *argv[] = {(char *)(uintptr_t)command};
+    const scan s = {.set = set, .argc = 1, .argv = argv};
+    return fail_unknown(&s, argument, strlen(argument));
+}
+
 /* --name, --name=VALUE, --no-name */
 static ls_status read_long(const scan *s, const char *argument, flag *out)
 {

@@ -103,6 +103,13 @@ ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
  */
 bool lsi_option_attaches(const lsi_option *row);
 
+/*
+ * The error that lsi_options_parse makes of `argument`, "--name", if no row has
+ * it; `command` is what would be argv[0].
+ */
+ls_status lsi_options_unknown(const lsi_option_set *set, const char *command,
+                              const char *argument);
+
 /* Whether the next word is never a flag's value: BOOL, MODE and OUTPUT. */
 bool lsi_option_stands_alone(const lsi_option *row);
 

@@ -192,6 +192,18 @@ def select():
     yield b"\x08# a comment\nmachine: x, 2 cpus\nall_reduce:0-inf:staged\n"
 
 
+def config():
+    """Flags in JSON, as run.json has them and alone."""
+    flags = {"flag": False, "integer": 7, "bytes": "10m", "real": 0.25,
+             "string": "text", "choice": "two", "list": "a,b"}
+    for name in ("flags", "other"):
+        yield json.dumps({"lockstep": "0.1.0", "command": "fuzz",
+                          name: flags}).encode()
+    yield json.dumps(flags).encode()
+    for value in (None, True, [], {}, 1e300, -1, "x", ""):
+        yield json.dumps({"real": value, "unknown": value}).encode()
+
+
 def options():
     yield b"\x00-i\n7\n--bytes=4k\n-r1.5\n--no-flag\n-c\ntwo\n--\nmore"
     yield b"\x02--integer\n3\n--string=x\n-l\na,b\n--help"
@@ -607,8 +619,8 @@ def timeline():
     yield b"LSTRACE2" + recorded_timeline()
 
 
-TARGETS = (agents, archive, arrays, checkpoint, cifar100, crash, csv, environment,
-           events, gpt2, jsonl, lists, llama, machine, meeting, memory, options, python,
+TARGETS = (agents, archive, arrays, checkpoint, cifar100, config, crash, csv,
+           environment, events, gpt2, jsonl, lists, llama, machine, meeting, memory, options, python,
            records, rendezvous, safetensors, select, ssh, store, timeline,
            tokenizer, tokens)
 

@@ -15,6 +15,7 @@
 #include "cli/commands/output_flags.h"
 #include "cli/commands/recipe_flags.h"
 #include "cli/commands/resume_flags.h"
+#include "cli/frame/config_file.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/lm_flags.h"
 #include "cli/frame/ranks.h"
@@ -24,6 +25,7 @@
 #include "observe/span_file.h"
 
 typedef struct args {
+    const char *config;
     lsi_rank_flags ranks;
     const char *data, *tokens, *tokenizer;
     lsi_lm_shape_flags shape;
@@ -42,6 +44,7 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
+    LSI_CONFIG_ROW(config),
     LSI_RANK_ROWS(ranks, "1"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(data, STRING, "data", 0, "PATH", NULL,
@@ -216,7 +219,7 @@ static ls_status on_begin(void *context, const lsi_lm_start *start)
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
     }
-    return lsi_cli_keep_flags(s->call, &used, &s->keep);
+    return lsi_cli_keep_flags(s->call, &used, &used.recipe, &s->keep);
 }
 
 static ls_status on_step(void *context, const lsi_lm_step *step)
@@ -284,7 +287,7 @@ static int run(const lsi_invocation *call)
     char size[LSI_LM_NAME_BYTES];
     lsi_lm_options job;
     session s = {.call = call, .args = &a};
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
+    if (!lsi_cli_parse_config(call, &a, &exit_status) ||
         !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
         !lsi_cli_check_keep(call, &a.keep, &exit_status))
         return exit_status;

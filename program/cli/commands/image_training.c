@@ -70,7 +70,7 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
     }
-    return lsi_cli_keep_flags(s->call, &used, &s->keep);
+    return lsi_cli_keep_flags(s->call, &used, &used.recipe, &s->keep);
 }
 
 static void on_step(void *context, const lsi_progress_report *report)
@@ -114,7 +114,7 @@ int lsi_cli_train_images(const lsi_invocation *call,
     lsi_image_flags a = *usual;
     session s = {.call = call, .args = &a};
     int exit_status;
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
+    if (!lsi_cli_parse_config(call, &a, &exit_status) ||
         !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &s.choose_ddp,
                              &exit_status) ||
         !lsi_cli_check_resume(call, &a.resume, &exit_status) ||

@@ -10,6 +10,7 @@
 #include "cli/commands/recipe_flags.h"
 #include "cli/commands/resume_flags.h"
 #include "cli/frame/command.h"
+#include "cli/frame/config_file.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/ranks.h"
 
@@ -21,6 +22,7 @@ typedef struct lsi_image_flags {
     int64_t image_size;
     bool augment, verify;
     double label_smoothing;
+    const char *config;
     lsi_rank_flags ranks;
     const char *data;
     int64_t epochs, batch_size, accumulate, slices, limit, prefetch;
@@ -41,6 +43,7 @@ typedef struct lsi_image_flags {
  */
 /* clang-format off */
 #define LSI_IMAGE_ROWS(data_help, usual_prefetch)                                       \
+    LSI_CONFIG_ROW(config),                                                            \
     LSI_RANK_ROWS(ranks, "1"),                                                         \
     LSI_DETERMINISTIC_ROW(deterministic),                                              \
     ROW(data, STRING, "data", 0, "PATH", NULL, data_help),                             \

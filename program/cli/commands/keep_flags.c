@@ -1,8 +1,10 @@
 #include "cli/commands/keep_flags.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "array/compute/threads.h"
+#include "cli/frame/config_file.h"
 #include "cli/frame/flags_json.h"
 
 bool lsi_cli_check_keep(const lsi_invocation *call, const lsi_keep_flags *flags,
@@ -60,11 +62,23 @@ void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep)
         lsi_run_log_say(log, "results go to '%s'", keep->place.text);
 }
 
+/* Of optimizers that are not in use. */
+static void drop_others(json_t *flags, const char *optimizer)
+{
+#define DROP(kind, owner, field, name, ...)                                    \
+    if (strcmp(#owner, optimizer) != 0)                                        \
+        (void)json_object_del(flags, name);
+    LSI_OPTIMIZERS(LSI_OPTIMIZER_NOT, DROP)
+#undef DROP
+}
+
 ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *values,
-                             const lsi_keep *keep)
+                             const lsi_recipe *recipe, const lsi_keep *keep)
 {
     if (keep->place.text[0] == '\0')
         return LS_OK;
-    return lsi_keep_write_config(keep, call->argv[0],
-                                 lsi_cli_flags_json(call->command, values));
+    json_t *const flags = lsi_cli_flags_json(call->command, values);
+    (void)json_object_del(flags, LSI_CONFIG_NAME);
+    drop_others(flags, recipe->optimizer);
+    return lsi_keep_write_config(keep, call->argv[0], flags);
 }

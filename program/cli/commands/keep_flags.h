@@ -59,9 +59,10 @@ void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep);
 
 /*
  * When nothing can be refused any more: writes the flags to the folder;
- * `values` are those of the call's command as the run uses them.
+ * `values` are those of the call's command as the run uses them. Flags of
+ * optimizers that the recipe does not use are left out, as is --config.
  */
 ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *values,
-                             const lsi_keep *keep);
+                             const lsi_recipe *recipe, const lsi_keep *keep);
 
 #endif

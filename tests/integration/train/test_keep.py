@@ -151,6 +151,44 @@ class Folder(KeepTest):
             for name in ("one", "two"):
                 shutil.rmtree(self.path(name))
 
+    def test_config(self):
+        """--config of a result repeats the run, bit for bit, in a new folder."""
+        for job, words, other in (("lm", (*LM, "-n", "2", "--strategy", "auto"),
+                                   "momentum"),
+                                  ("cifar100", (*CIFAR, "-n", "2"), "beta2")):
+            self.good(*words)
+            first, second, third = (
+                os.path.join("runs", self.name(job, n)) for n in (1, 2, 3))
+            config = os.path.join(first, "run.json")
+            self.good("train", job, "--config", config)
+            self.assertEqual(read(self.path(first, "model.safetensors")),
+                             read(self.path(second, "model.safetensors")))
+            flags_of = json.loads(read(self.path(config)))["flags"]
+            self.assertEqual(flags_of, json.loads(
+                read(self.path(second, "run.json")))["flags"])
+            self.assertNotIn(other, flags_of)
+            self.assertNotIn("config", flags_of)
+            # What the command line says counts more.
+            self.good("train", job, "--config", config, "--seed", "5", "-n",
+                      "1")
+            self.assertNotEqual(read(self.path(first, "model.safetensors")),
+                                read(self.path(third, "model.safetensors")))
+            flags_of.update({"seed": 5, "ranks": 1})
+            self.assertEqual(
+                json.loads(read(self.path(third, "run.json")))["flags"],
+                flags_of)
+        with open(self.path("c.json"), "w", encoding="ascii") as file:
+            json.dump({"learning-rate": 1, "steps": 3}, file)
+        self.fails(2, "train lm: --config 'c.json': unknown flag "
+                   "--learning-rate; did you mean --lr?", "train", "lm",
+                   "--config", "c.json", cwd=self.folder)
+        self.fails(2, "its flags are those of 'lockstep train lm'", "train",
+                   "images", "--config", os.path.join(
+                       "runs", self.name("lm", 1), "run.json"),
+                   cwd=self.folder)
+        self.fails(2, "cannot open 'none'", "train", "lm", "--config", "none",
+                   cwd=self.folder)
+
     def test_places(self):
         """--output-dir, --save and --metrics say where each file goes."""
         out = self.path("a", "b")

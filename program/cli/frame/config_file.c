@@ -1,0 +1,217 @@
+/* The flags of a file become words of a command line, before those given. */
+#include "cli/frame/config_file.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "cli/frame/words.h"
+
+enum { MOST_BYTES = 1 << 20, MOST_WORDS = 512 };
+
+/* Of a file: argv[0] is nobody's name. Texts of flags point to them. */
+typedef struct word_list {
+    int n;
+    char *all[MOST_WORDS];
+} word_list;
+
+static word_list kept = {.n = 1};
+
+static void clear(word_list *list)
+{
+    while (list->n > 1)
+        free(list->all[--list->n]);
+}
+
+static ls_status add(word_list *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static ls_status add(word_list *list, const char *format, ...)
+{
+    va_list args;
+    if (list->n == MOST_WORDS)
+        return lsi_fail(LS_ERR_FORMAT, "more than %d flags", MOST_WORDS - 1);
+    va_start(args, format);
+    const int length = vasprintf(&list->all[list->n], format, args);
+    va_end(args);
+    if (length < 0)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for flags");
+    list->n++;
+    return LS_OK;
+}
+
+/* ---- one flag ------------------------------------------------------------ */
+
+static const lsi_option *find_row(const lsi_command *command, const char *name)
+{
+    for (size_t i = 0; i < command->n_options; i++)
+        if (strcmp(command->options[i].name, name) == 0)
+            return &command->options[i];
+    return NULL;
+}
+
+static lsi_option_set set_of(const lsi_command *command)
+{
+    lsi_option_set set = {.rows = command->options, .n = command->n_options};
+    set.words = lsi_cli_flag_words(&set.n_words);
+    return set;
+}
+
+static ls_status fail_unknown(const lsi_invocation *call, const char *name)
+{
+    const lsi_option_set set = set_of(call->command);
+    char argument[256];
+    snprintf(argument, sizeof(argument), "--%s", name);
+    return lsi_options_unknown(&set, call->argv[0], argument);
+}
+
+static ls_status add_bool(word_list *list, const char *name,
+                          const json_t *value)
+{
+    if (!json_is_boolean(value))
+        return lsi_fail(LS_ERR_FORMAT, "\"%s\" must be true or false", name);
+    return add(list, "--%s%s", json_is_true(value) ? "" : "no-", name);
+}
+
+static ls_status add_value(word_list *list, const char *name,
+                           const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        return add(list, "--%s=%s", name, json_string_value(value));
+    case JSON_INTEGER:
+        return add(list, "--%s=%" JSON_INTEGER_FORMAT, name,
+                   json_integer_value(value));
+    case JSON_REAL:
+        return add(list, "--%s=%.17g", name, json_real_value(value));
+    default:
+        return lsi_fail(LS_ERR_FORMAT, "\"%s\" must be a number or a text",
+                        name);
+    }
+}
+
+static ls_status add_flag(const lsi_invocation *call, word_list *list,
+                          const char *name, const json_t *value)
+{
+    const lsi_option *const row = find_row(call->command, name);
+    if (row == NULL)
+        return fail_unknown(call, name);
+    if (strcmp(name, LSI_CONFIG_NAME) == 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "\"%s\" may only be given on the "
+                        "command line",
+                        name);
+    if (json_is_null(value))
+        return LS_OK;
+    return row->type == LSI_OPTION_BOOL ? add_bool(list, name, value)
+                                        : add_value(list, name, value);
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+/* Its flags: all of it, or what a result keeps of the same command. */
+static ls_status find_flags(const lsi_invocation *call, json_t *file,
+                            json_t **out)
+{
+    json_t *const flags = json_object_get(file, "flags");
+    const char *const command =
+        json_string_value(json_object_get(file, "command"));
+    *out = flags != NULL ? flags : file;
+    if (!json_is_object(*out))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s must be an object, such as {\"steps\": 200}",
+                        flags != NULL ? "\"flags\"" : "the file");
+    if (flags != NULL && command != NULL && strcmp(command, call->argv[0]) != 0)
+        return lsi_fail(LS_ERR_FORMAT, "its flags are those of 'lockstep %s'",
+                        command);
+    return LS_OK;
+}
+
+static ls_status add_flags(const lsi_invocation *call, json_t *file,
+                           word_list *list)
+{
+    json_t *flags, *value;
+    const char *name;
+    LS_TRY(find_flags(call, file, &flags));
+    json_object_foreach(flags, name, value)
+        LS_TRY(add_flag(call, list, name, value));
+    return LS_OK;
+}
+
+static ls_status read_json(const char *path, json_t **out)
+{
+    char *text;
+    size_t bytes;
+    json_error_t error;
+    LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
+    const ls_status status =
+        lsi_json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out, &error);
+    lsi_free(text);
+    if (status == LS_ERR_FORMAT)
+        return lsi_fail(status, "line %d is not JSON: %s", error.line,
+                        error.text);
+    return status;
+}
+
+static ls_status read_words(const lsi_invocation *call, const char *path,
+                            word_list *list)
+{
+    json_t *file = NULL;
+    LS_TRY(read_json(path, &file));
+    const ls_status status = add_flags(call, file, list);
+    json_decref(file);
+    return status;
+}
+
+/* ---- parsing ------------------------------------------------------------- */
+
+ls_status lsi_cli_read_config(const lsi_invocation *call, const char *path,
+                              void *out)
+{
+    const lsi_option_set set = set_of(call->command);
+    bool help;
+    clear(&kept);
+    LS_TRY(read_words(call, path, &kept));
+    return lsi_options_parse(&set, kept.n, kept.all, out, NULL, &help);
+}
+
+/* The file's words and then the call's. */
+static bool parse_both(const lsi_invocation *call, void *out, int *exit_status)
+{
+    lsi_invocation both = *call;
+    both.argc = kept.n + call->argc - 1;
+    both.argv = calloc((size_t)both.argc + 1, sizeof(char *));
+    if (both.argv == NULL) {
+        *exit_status = lsi_cli_usage("no memory");
+        return false;
+    }
+    memcpy(both.argv, kept.all, (size_t)kept.n * sizeof(char *));
+    memcpy(both.argv + kept.n, call->argv + 1,
+           (size_t)(call->argc - 1) * sizeof(char *));
+    both.argv[0] = call->argv[0];
+    const bool good = lsi_cli_parse(&both, out, NULL, exit_status);
+    free(both.argv);
+    return good;
+}
+
+bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
+                          int *exit_status)
+{
+    const char *path;
+    const lsi_option *const row = find_row(call->command, LSI_CONFIG_NAME);
+    if (!lsi_cli_parse(call, out, NULL, exit_status))
+        return false;
+    memcpy((void *)&path, (const char *)out + row->offset, sizeof(path));
+    if (path == NULL)
+        return true;
+    if (lsi_cli_read_config(call, path, out) == LS_OK)
+        return parse_both(call, out, exit_status);
+    *exit_status = lsi_cli_usage("%s: --config '%s': %s", call->argv[0], path,
+                                 ls_last_error());
+    return false;
+}

@@ -1,0 +1,35 @@
+/*
+ * --config FILE: flags that a file of JSON has by their names. The run.json of
+ * a result is one, whose flags are in its member "flags":
+ *
+ *     {"steps": 2000, "lr": 3e-4, "schedule": "cosine", "untied-head": true}
+ *
+ * Flags on the command line count more than those of the file.
+ */
+#ifndef LS_CLI_FRAME_CONFIG_FILE_H
+#define LS_CLI_FRAME_CONFIG_FILE_H
+
+#include "cli/frame/command.h"
+
+#define LSI_CONFIG_NAME "config"
+#define LSI_CONFIG_ROW(field)                                                  \
+    ROW(field, STRING, LSI_CONFIG_NAME, 0, "FILE", NULL,                       \
+        "take flags from this file of JSON, such as the run.json of a "        \
+        "result; those on the command line count more (docs/training.md)")
+
+/*
+ * Fills `out` with defaults and then with the flags of the file, whatever the
+ * call has. The error says what is wrong in the file. Texts of the file are
+ * valid until the next call of either function.
+ */
+ls_status lsi_cli_read_config(const lsi_invocation *call, const char *path,
+                              void *out);
+
+/*
+ * As lsi_cli_parse without a rest, of a command with that row, which is a
+ * string.
+ */
+bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
+                          int *exit_status);
+
+#endif
