@@ -78,7 +78,7 @@ static double train_step(const model *m, ls_ddp *ddp, ls_optimizer *sgd,
         rings[i] = point(indices[i], points + 2 * i);
 
     ls_params_zero_grad(m->params);
-    ls_tensor *loss = ls_cross_entropy(tape, forward(m, tape, x), y);
+    ls_tensor *loss = ls_cross_entropy(tape, forward(m, tape, x), y, NULL);
     check(ls_ddp_backward(ddp, tape, loss, (double)n));
     check(ls_optimizer_step(sgd, 1.0));
     check(ls_tensor_item(loss, &value));

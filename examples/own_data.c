@@ -92,7 +92,7 @@ static double step(trainer *t, const ls_batch *batch)
     ls_tensor *hidden =
         ls_relu(t->tape, ls_linear_layer_forward(&t->first, t->tape, x));
     ls_tensor *logits = ls_linear_layer_forward(&t->last, t->tape, hidden);
-    ls_tensor *loss = ls_cross_entropy(t->tape, logits, y);
+    ls_tensor *loss = ls_cross_entropy(t->tape, logits, y, NULL);
     check(ls_ddp_backward(t->ddp, t->tape, loss, (double)batch->count));
     check(ls_optimizer_step(t->adamw, 1.0));
     check(ls_count_correct(logits, y, &correct));

@@ -35,7 +35,7 @@ static void step(training *t, const ls_batch *batch)
               *y = batch->fields[LS_FIELD_LABELS];
     ls_params_zero_grad(t->params);
     x = ls_image_net_forward(t->net, t->tape, x);
-    ls_tensor *loss = ls_cross_entropy(t->tape, x, y);
+    ls_tensor *loss = ls_cross_entropy(t->tape, x, y, NULL);
     check(ls_ddp_backward(t->ddp, t->tape, loss, (double)batch->count));
     check(ls_optimizer_step(t->adamw, 1.0));
     ls_tape_reset(t->tape);

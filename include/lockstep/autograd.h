@@ -12,7 +12,8 @@
  * as plain expressions and checked once:
  *
  *     ls_tensor *h = ls_relu(tape, ls_linear(tape, x, w1, b1));
- *     ls_tensor *loss = ls_cross_entropy(tape, ls_linear(tape, h, w2, b2), y);
+ *     h = ls_linear(tape, h, w2, b2);
+ *     ls_tensor *loss = ls_cross_entropy(tape, h, y, NULL);
  *     ls_status status = ls_backward(tape, loss, 1.0);
  *     ...
  *     ls_tape_reset(tape);
@@ -560,19 +561,28 @@ LS_API ls_tensor *ls_gelu_erf(ls_tape *tape, ls_tensor *a);
 
 /* ---- losses -------------------------------------------------------------- */
 
-/*
- * Mean over rows of -log softmax(logits)[label]. logits (N, C), labels i64
- * (N), each in [0, C). N = 0 gives 0.
- */
-LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
-                                   ls_tensor *labels);
+typedef struct ls_cross_entropy_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    /*
+     * Label smoothing: the share of the 1 of a row's label that all C classes
+     * get evenly, the label's own among them; 0..1.
+     */
+    double smoothing;
+} ls_cross_entropy_options;
+
+/* No label smoothing. */
+#define LS_CROSS_ENTROPY_OPTIONS_INIT                                          \
+    {                                                                          \
+        sizeof(ls_cross_entropy_options), 0                                    \
+    }
 
 /*
- * The same with label smoothing: of the 1 that a row's label has, the share
- * `smoothing`, 0..1, is given to all C classes evenly, its own among them.
+ * Mean over rows of -log softmax(logits)[label]. logits (N, C), labels i64
+ * (N), each in [0, C). N = 0 gives 0. NULL for the options means the defaults.
  */
-LS_API ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
-                                          ls_tensor *labels, double smoothing);
+LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
+                                   ls_tensor *labels,
+                                   const ls_cross_entropy_options *options);
 
 /*
  * Binary cross-entropy: the mean over all elements of -t log s - (1 - t)

@@ -94,7 +94,7 @@ static void cross_entropy(void **state)
     operation op = begin("cross_entropy");
     add_input(&op, 2, (const int64_t[]){12, 10}, 4.0F);
     ls_tensor *classes = labels(2, 12, 10);
-    ls_tensor *loss = ls_cross_entropy(op.tape, op.in[0], classes);
+    ls_tensor *loss = ls_cross_entropy(op.tape, op.in[0], classes, NULL);
     assert_ok(ls_backward(op.tape, loss, 1.0));
     check("cross_entropy.y", loss, 22);
     check("cross_entropy.dx", ls_tape_grad(op.tape, op.in[0]), 22);
@@ -185,7 +185,7 @@ static void cifar_network(void **state)
     ls_tensor *y = labels(seed + 51, BATCH, 100);
     assert_ok(ls_tape_watch(tape, x));
     ls_tensor *logits = forward(&net, tape, x);
-    ls_tensor *loss = ls_cross_entropy(tape, logits, y);
+    ls_tensor *loss = ls_cross_entropy(tape, logits, y, NULL);
     assert_ok(ls_backward(tape, loss, 1.0));
     const double deep = 27 + 288 + 6272 + 4 + 128;
     const double back = deep + 100 + 128 + 4 + 128 + 288;

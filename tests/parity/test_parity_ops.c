@@ -154,7 +154,9 @@ static void losses(void **state)
     (void)state;
     operation op = one("smooth", SHAPE(12, 10), 4.0F);
     ls_tensor *classes = labels(2, 12, 10);
-    ls_tensor *y = ls_cross_entropy_smooth(op.tape, op.in[0], classes, 0.1);
+    ls_tensor *y =
+        ls_cross_entropy(op.tape, op.in[0], classes,
+                         &(ls_cross_entropy_options){.smoothing = 0.1});
     assert_ok(ls_backward(op.tape, y, 1.0));
     check("smooth.y", y, 22);
     check("smooth.dx", ls_tape_grad(op.tape, op.in[0]), 22);
@@ -308,7 +310,8 @@ static void mlp_mixer(void **state)
     ls_tensor *x = values(50, SHAPE(BATCH, 3, SIDE, SIDE), 1.0F);
     ls_tensor *classes = labels(51, BATCH, CLASSES);
     ls_tensor *logits = run_mixer(tape, &m, x);
-    ls_tensor *loss = ls_cross_entropy_smooth(tape, logits, classes, 0.1);
+    ls_tensor *loss = ls_cross_entropy(
+        tape, logits, classes, &(ls_cross_entropy_options){.smoothing = 0.1});
     assert_ok(ls_backward(tape, loss, 1.0));
     const double forward = 3 * PATCH * PATCH + 3.0 * D + TOKENS +
                            BLOCKS * (TOKENS + TOKENS_FF + D_FF + 5.0 * D);

@@ -70,7 +70,7 @@ static ls_tensor *check_model(const char *name,
     ls_tensor *targets = labels(51, BATCH * LENGTH, v);
     ls_tensor *logits = ls_transformer_forward(model, tape, ids);
     ls_tensor *rows = ls_reshape(tape, logits, 2, (int64_t[]){-1, v});
-    ls_tensor *loss = ls_cross_entropy(tape, rows, targets);
+    ls_tensor *loss = ls_cross_entropy(tape, rows, targets, NULL);
     assert_ok(ls_backward(tape, loss, 1.0));
     snprintf(line, sizeof line, "%s.logits", name);
     check(line, logits, deep);

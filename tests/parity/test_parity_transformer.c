@@ -163,7 +163,7 @@ static void check_network(const char *name, const ls_transformer_config *config)
     ls_tensor *ids = ls_reshape(tape, tokens, 2, (int64_t[]){BATCH, LENGTH});
     ls_tensor *logits = ls_transformer_forward(net.model, tape, ids);
     ls_tensor *rows = ls_reshape(tape, logits, 2, (int64_t[]){-1, VOCABULARY});
-    ls_tensor *loss = ls_cross_entropy(tape, rows, targets);
+    ls_tensor *loss = ls_cross_entropy(tape, rows, targets, NULL);
     assert_ok(ls_backward(tape, loss, 1.0));
     snprintf(line, sizeof line, "%s.logits", name);
     check(line, logits, deep);

@@ -64,10 +64,10 @@ ls_params *ls_image_net_params(const ls_image_net *net)
 static ls_tensor *loss_of(const ls_image_net *net, ls_tape *tape,
                           ls_tensor *logits, ls_tensor *labels)
 {
-    return net->label_smoothing > 0 && ls_tape_is_training(tape)
-               ? ls_cross_entropy_smooth(tape, logits, labels,
-                                         net->label_smoothing)
-               : ls_cross_entropy(tape, logits, labels);
+    const ls_cross_entropy_options smoothed = {.smoothing =
+                                                   net->label_smoothing};
+    return ls_cross_entropy(tape, logits, labels,
+                            ls_tape_is_training(tape) ? &smoothed : NULL);
 }
 
 static lsi_forward forward(void *self, ls_tape *tape, const ls_batch *batch)

@@ -145,7 +145,7 @@ lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
     ls_tensor *logits = ls_transformer_forward(lm->transformer, tape, tokens);
     ls_range_push("loss");
     logits = ls_reshape(tape, logits, 2, (const int64_t[]){rows, vocabulary});
-    ls_tensor *loss = ls_cross_entropy(tape, logits, targets);
+    ls_tensor *loss = ls_cross_entropy(tape, logits, targets, NULL);
     ls_range_pop();
     return (lsi_forward){.loss = loss,
                          .logits = logits,

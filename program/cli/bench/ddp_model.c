@@ -170,7 +170,7 @@ static ls_tensor *lm_loss(lsi_ddp_model *m)
     const int64_t rows[2] = {tokens, m->spec.config.vocabulary};
     ls_tensor *const labels = ls_reshape(m->tape, m->y, 1, &tokens);
     return ls_cross_entropy(m->tape, ls_reshape(m->tape, logits, 2, rows),
-                            labels);
+                            labels, NULL);
 }
 
 ls_tensor *lsi_ddp_model_loss(lsi_ddp_model *model)

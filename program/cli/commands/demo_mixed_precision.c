@@ -141,7 +141,7 @@ static ls_status run_toy(toy *t, ls_dtype dtype)
     t->normalised =
         ls_layer_norm(t->tape, t->activated, t->ln_weight, t->ln_bias, 1e-5);
     t->logits = ls_linear_layer_forward(&t->fc2, t->tape, t->normalised);
-    t->loss = ls_cross_entropy(t->tape, t->logits, labels);
+    t->loss = ls_cross_entropy(t->tape, t->logits, labels, NULL);
     return ls_backward(t->tape, t->loss, 1.0);
 }
 

@@ -175,7 +175,7 @@ static ls_status run_batch(evaluation *e, const batch *b)
         ls_transformer_forward(e->lm->transformer, e->tape, tokens);
     logits = ls_narrow(e->tape, logits, 1, b->length - b->counted, b->length);
     logits = ls_reshape(e->tape, logits, 2, (const int64_t[]){n, vocabulary});
-    ls_tensor *loss = ls_cross_entropy(e->tape, logits, targets);
+    ls_tensor *loss = ls_cross_entropy(e->tape, logits, targets, NULL);
     double mean = 0.0;
     LS_TRY(ls_tape_status(e->tape));
     LS_TRY(ls_tensor_item(loss, &mean));

@@ -98,8 +98,8 @@ static void step(run *r)
     ls_tensor *h = ls_linear_layer_forward(&r->first, r->tape, r->x);
     h = stumble(r->tape, ls_relu(r->tape, h));
     h = ls_linear_layer_forward(&r->last, r->tape, h);
-    check(ls_ddp_backward(r->ddp, r->tape, ls_cross_entropy(r->tape, h, r->y),
-                          ROWS));
+    check(ls_ddp_backward(r->ddp, r->tape,
+                          ls_cross_entropy(r->tape, h, r->y, NULL), ROWS));
     check(ls_optimizer_step(r->sgd, 1.0));
     ls_tape_reset(r->tape);
 }

@@ -117,7 +117,7 @@ static void train(ls_group *group)
         ls_tensor *h = counted(ls_linear_layer_forward(&first, tape, x), step);
         h = counted(ls_relu(tape, h), step);
         h = counted(ls_linear_layer_forward(&last, tape, h), step);
-        ls_tensor *loss = ls_cross_entropy(tape, h, y);
+        ls_tensor *loss = ls_cross_entropy(tape, h, y, NULL);
         check(ls_ddp_backward(ddp, tape, loss, ROWS));
         (void)counted(loss, step);
         check(ls_optimizer_step(sgd, 1.0));

@@ -281,9 +281,8 @@ void nulls_of_operations(void **state)
     STOPS(tape, ls_rope, "tape x cosine sine", P(tape, tape), P(x, picture),
           P(cosine, x), P(sine, x), LS_ROPE_PAIRS);
     STOPS(tape, ls_cross_entropy, "tape logits labels", P(tape, tape),
-          P(logits, x), P(labels, labels));
-    STOPS(tape, ls_cross_entropy_smooth, "tape logits labels", P(tape, tape),
-          P(logits, x), P(labels, labels), 0.1);
+          P(logits, x), P(labels, labels), NULL);
+    MAKES(ls_cross_entropy, "options", tape, x, labels, NULL);
     STOPS(tape, ls_attention, "tape q k v", P(tape, tape), P(q, picture),
           P(k, picture), P(v, picture), NULL);
     MAKES(ls_attention, "options", tape, picture, picture, picture, NULL);

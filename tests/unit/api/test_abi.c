@@ -33,24 +33,20 @@ AT(ls_attention_shape, key_counts, 72)
 AT(ls_attention_shape, q_strides, 80)
 AT(ls_attention_shape, kv_strides, 104)
 AT(ls_attention_shape, o_strides, 128)
-
 AT(ls_attention_options, struct_size, 0)
 AT(ls_attention_options, method, 8)
 AT(ls_attention_options, causal, 12)
 AT(ls_attention_options, scale, 16)
 AT(ls_attention_options, rows_outside, 24)
-
 AT(ls_wrap_options, struct_size, 0)
 AT(ls_wrap_options, strides, 8)
 AT(ls_wrap_options, release, 16)
 AT(ls_wrap_options, context, 24)
-
 AT(ls_param_memory, struct_size, 0)
 AT(ls_param_memory, data, 8)
 AT(ls_param_memory, dtype, 16)
 AT(ls_param_memory, grad, 24)
 AT(ls_param_memory, grad_dtype, 32)
-
 AT(ls_conv2d_options, struct_size, 0)
 AT(ls_conv2d_options, stride, 8)
 AT(ls_conv2d_options, padding, 12)
@@ -58,11 +54,11 @@ AT(ls_conv2d_options, dilation, 16)
 AT(ls_conv2d_options, groups, 20)
 AT(ls_conv2d_options, relu, 24)
 AT(ls_conv2d_options, no_bias, 25)
-
 AT(ls_pool2d_options, struct_size, 0)
 AT(ls_pool2d_options, stride, 8)
 AT(ls_pool2d_options, padding, 12)
-
+AT(ls_cross_entropy_options, struct_size, 0)
+AT(ls_cross_entropy_options, smoothing, 8)
 AT(ls_batch_norm_args, struct_size, 0)
 AT(ls_batch_norm_args, weight, 8)
 AT(ls_batch_norm_args, bias, 16)
@@ -72,13 +68,11 @@ AT(ls_batch_norm_args, eps, 40)
 AT(ls_batch_norm_args, momentum, 48)
 AT(ls_batch_norm_args, relu, 56)
 AT(ls_batch_norm_args, residual, 64)
-
 AT(ls_checkpoint_parts, struct_size, 0)
 AT(ls_checkpoint_parts, params, 8)
 AT(ls_checkpoint_parts, optimizer, 16)
 AT(ls_checkpoint_parts, values, 24)
 AT(ls_checkpoint_parts, metadata, 32)
-
 AT(ls_dataset_source, struct_size, 0)
 AT(ls_dataset_source, count, 8)
 AT(ls_dataset_source, n_fields, 16)
@@ -89,7 +83,6 @@ AT(ls_dataset_source, label, 48)
 AT(ls_dataset_source, class_names, 56)
 AT(ls_dataset_source, context, 64)
 AT(ls_dataset_source, free, 72)
-
 AT(ls_image_options, struct_size, 0)
 AT(ls_image_options, size, 8)
 AT(ls_image_options, channels, 16)
@@ -99,23 +92,18 @@ AT(ls_image_options, flip, 72)
 AT(ls_image_options, pad, 76)
 AT(ls_image_options, skip_checksums, 80)
 AT(ls_image_options, seed, 88)
-
 AT(ls_array_options, struct_size, 0)
 AT(ls_array_options, skip_checksums, 8)
-
 AT(ls_csv_options, struct_size, 0)
 AT(ls_csv_options, header, 8)
-
 AT(ls_loader_options, struct_size, 0)
 AT(ls_loader_options, batch_size, 8)
 AT(ls_loader_options, prefetch, 16)
 AT(ls_loader_options, threads, 20)
-
 AT(ls_store, struct_size, 0)
 AT(ls_store, context, 8)
 AT(ls_store, set, 16)
 AT(ls_store, get, 24)
-
 AT(ls_failure, struct_size, 0)
 AT(ls_failure, status, 8)
 AT(ls_failure, rank, 12)
@@ -124,7 +112,6 @@ AT(ls_failure, pid, 20)
 AT(ls_failure, sequence, 24)
 AT(ls_failure, operation, 32)
 AT(ls_failure, host, 40)
-
 AT(ls_stored_tensor, struct_size, 0)
 AT(ls_stored_tensor, name, 8)
 AT(ls_stored_tensor, type, 16)
@@ -133,12 +120,10 @@ AT(ls_stored_tensor, bytes, 32)
 AT(ls_stored_tensor, ndim, 40)
 AT(ls_stored_tensor, dtype, 44)
 AT(ls_stored_tensor, readable, 48)
-
 AT(ls_sgd_options, struct_size, 0)
 AT(ls_sgd_options, lr, 8)
 AT(ls_sgd_options, momentum, 16)
 AT(ls_sgd_options, weight_decay, 24)
-
 AT(ls_adamw_options, struct_size, 0)
 AT(ls_adamw_options, lr, 8)
 AT(ls_adamw_options, beta1, 16)
@@ -146,13 +131,11 @@ AT(ls_adamw_options, beta2, 24)
 AT(ls_adamw_options, eps, 32)
 AT(ls_adamw_options, weight_decay, 40)
 AT(ls_adamw_options, order, 48)
-
 AT(ls_lion_options, struct_size, 0)
 AT(ls_lion_options, lr, 8)
 AT(ls_lion_options, beta1, 16)
 AT(ls_lion_options, beta2, 24)
 AT(ls_lion_options, weight_decay, 32)
-
 AT(ls_optimizer_spec, struct_size, 0)
 AT(ls_optimizer_spec, kind, 8)
 AT(ls_optimizer_spec, sgd, 16)
@@ -160,25 +143,21 @@ AT(ls_optimizer_spec, adamw, 24)
 AT(ls_optimizer_spec, lion, 32)
 AT(ls_optimizer_spec, tensors, 40)
 AT(ls_optimizer_spec, n, 48)
-
 AT(ls_ddp_options, struct_size, 0)
 AT(ls_ddp_options, strategy, 8)
 AT(ls_ddp_options, bucket_bytes, 16)
 AT(ls_ddp_options, unused_as_zero, 24)
-
 AT(ls_sync_bn_options, struct_size, 0)
 AT(ls_sync_bn_options, kind, 8)
 AT(ls_sync_bn_options, no_affine, 12)
 AT(ls_sync_bn_options, eps, 16)
 AT(ls_sync_bn_options, momentum, 24)
-
 AT(ls_tokenizer_training, struct_size, 0)
 AT(ls_tokenizer_training, vocabulary, 8)
 AT(ls_tokenizer_training, least, 16)
 AT(ls_tokenizer_training, pattern, 24)
 AT(ls_tokenizer_training, special, 32)
 AT(ls_tokenizer_training, n_special, 40)
-
 AT(ls_transformer_config, struct_size, 0)
 AT(ls_transformer_config, kind, 8)
 AT(ls_transformer_config, vocabulary, 16)
@@ -195,7 +174,6 @@ AT(ls_transformer_config, untied_head, 88)
 AT(ls_transformer_config, kv_heads, 96)
 AT(ls_transformer_config, d_head, 104)
 AT(ls_transformer_config, rope_scaling, 112)
-
 AT(ls_image_net_options, struct_size, 0)
 AT(ls_image_net_options, name, 8)
 AT(ls_image_net_options, classes, 16)
@@ -451,6 +429,15 @@ static ls_tensor *avg_pool2d(ls_tape *tape, ls_tensor *x, const void *options)
     return ls_avg_pool2d(tape, x, 1, options);
 }
 
+static ls_tensor *cross_entropy(ls_tape *tape, ls_tensor *x,
+                                const void *options)
+{
+    const int64_t one = 1;
+    ls_tensor *labels = ls_tape_output(tape, LS_I64, 1, &one);
+    assert_ok(ls_tensor_fill(labels, 0));
+    return ls_cross_entropy(tape, ls_flatten(tape, x), labels, options);
+}
+
 static ls_tensor *attention(ls_tape *tape, ls_tensor *x, const void *options)
 {
     return ls_attention(tape, x, x, x, options);
@@ -469,6 +456,11 @@ static ls_status run_max_pool2d(const void *options)
 static ls_status run_avg_pool2d(const void *options)
 {
     return operate(avg_pool2d, options);
+}
+
+static ls_status run_cross_entropy(const void *options)
+{
+    return operate(cross_entropy, options);
 }
 
 static ls_status run_attention(const void *options)
@@ -525,6 +517,8 @@ static const struct row {
     ROW(ls_conv2d_options, no_bias, run_conv2d, .struct_size = 0),
     ROW(ls_pool2d_options, padding, run_max_pool2d, .struct_size = 0),
     ROW(ls_pool2d_options, padding, run_avg_pool2d, .struct_size = 0),
+    ROW(ls_cross_entropy_options, smoothing, run_cross_entropy,
+        .struct_size = 0),
     ROW(ls_attention_options, rows_outside, run_attention, .struct_size = 0),
     ROW(ls_attention_shape, o_strides, count_saved, .d = 1),
 #undef ROW

@@ -263,6 +263,20 @@ static size_t run_pool2d(const void *options, float *out)
     return n;
 }
 
+static size_t run_cross_entropy(const void *options, float *out)
+{
+    const int64_t two = 2;
+    ls_tape *tape = NULL;
+    ls_tensor *x = make(2, (const int64_t[]){2, 3}), *labels = NULL;
+    assert_ok(ls_tensor_zeros(&labels, LS_I64, 1, &two));
+    assert_ok(ls_tape_new(&tape));
+    const size_t n = copy_out(ls_cross_entropy(tape, x, labels, options), out);
+    ls_tape_free(&tape);
+    ls_tensor_free(&labels);
+    ls_tensor_free(&x);
+    return n;
+}
+
 static size_t run_attention(const void *options, float *out)
 {
     ls_tape *tape = NULL;
@@ -425,6 +439,7 @@ static char stands_for_one;
 #define OF(type, ...) (&(const type){__VA_ARGS__})
 #define CONV(...)     OF(ls_conv2d_options, __VA_ARGS__)
 #define POOL(...)     OF(ls_pool2d_options, __VA_ARGS__)
+#define ENTROPY(...)  OF(ls_cross_entropy_options, __VA_ARGS__)
 #define ATTEND(...)   OF(ls_attention_options, __VA_ARGS__)
 #define NORM(...)     OF(ls_batch_norm_args, __VA_ARGS__)
 #define SYNC(...)     OF(ls_sync_bn_options, __VA_ARGS__)
@@ -467,6 +482,8 @@ static const struct row {
      POOL(.stride = 2, .padding = 1), POOL(.stride = 1, .padding = 1)},
     {"pool2d: padding", run_pool2d, POOL(.stride = 1), POOL(.stride = 1),
      POOL(.stride = 1, .padding = 1)},
+    {"cross_entropy: smoothing", run_cross_entropy, ENTROPY(.struct_size = 0),
+     NULL, ENTROPY(.smoothing = 0.5)},
     {"attention: none", run_attention, NULL,
      ATTEND(.method = LS_ATTENTION_FLASH, .scale = 0.5), ATTEND(.scale = 1)},
     {"attention: method", run_attention, ATTEND(.scale = 1),
@@ -548,9 +565,9 @@ static const struct row {
     {"transformer: d_head", run_transformer, MODEL(.norm_eps = 0.5),
      MODEL(.norm_eps = 0.5, .d_head = 4), MODEL(.norm_eps = 0.5, .d_head = 2)},
     {"transformer: rope_scaling", run_transformer, MODEL(.norm_eps = 0.5),
-     MODEL(.norm_eps = 0.5, .rope_scaling = {LS_ROPE_SCALING_NONE}),
+     MODEL(.norm_eps = 0.5, .rope_scaling = {.kind = LS_ROPE_SCALING_NONE}),
      MODEL(.norm_eps = 0.5,
-           .rope_scaling = {LS_ROPE_SCALING_LINEAR, .factor = 4})},
+           .rope_scaling = {.kind = LS_ROPE_SCALING_LINEAR, .factor = 4})},
     {"training: none", run_tokenizer, NULL,
      TRAIN(.vocabulary = 32768, .least = 2, .special = end_of_text,
            .n_special = 1),
@@ -572,6 +589,8 @@ static const struct row {
 /* LS_..._INIT does what NULL does. */
 static const ls_conv2d_options of_conv2d = LS_CONV2D_OPTIONS_INIT;
 static const ls_pool2d_options of_pool2d = LS_POOL2D_OPTIONS_INIT;
+static const ls_cross_entropy_options of_entropy =
+    LS_CROSS_ENTROPY_OPTIONS_INIT;
 static const ls_attention_options of_attention = LS_ATTENTION_OPTIONS_INIT;
 static const ls_sync_bn_options of_sync_bn = LS_SYNC_BN_OPTIONS_INIT;
 static const ls_ddp_options of_ddp = LS_DDP_OPTIONS_INIT;
@@ -583,11 +602,9 @@ static void inits_of_options(void **state)
         run_fn *run;
         const void *init;
     } inits[] = {
-        {run_conv2d, &of_conv2d},
-        {run_pool2d, &of_pool2d},
-        {run_attention, &of_attention},
-        {run_sync_bn, &of_sync_bn},
-        {run_ddp, &of_ddp},
+        {run_conv2d, &of_conv2d},         {run_pool2d, &of_pool2d},
+        {run_cross_entropy, &of_entropy}, {run_attention, &of_attention},
+        {run_sync_bn, &of_sync_bn},       {run_ddp, &of_ddp},
         {run_tokenizer, &of_training},
     };
     static float init[MOST], null[MOST];

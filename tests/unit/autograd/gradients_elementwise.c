@@ -295,7 +295,7 @@ static ls_tensor *run_cross_entropy(ls_tape *tape, ls_tensor *const *in,
     const int64_t rows = CE_ROWS;
     ls_tensor *labels = ls_tape_output(tape, LS_I64, 1, &rows);
     memcpy(tensor_data(labels), ce_labels, sizeof ce_labels);
-    return ls_cross_entropy(tape, in[0], labels);
+    return ls_cross_entropy(tape, in[0], labels, NULL);
 }
 
 static void ref_cross_entropy(double *y, const double *const *in, int use)

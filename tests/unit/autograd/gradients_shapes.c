@@ -344,7 +344,8 @@ static ls_tensor *run_smooth(ls_tape *tape, ls_tensor *const *in, int use)
     ls_tensor *labels = ls_tape_output(tape, LS_I64, 1, &rows);
     (void)use;
     memcpy(tensor_data(labels), classes, sizeof classes);
-    return ls_cross_entropy_smooth(tape, in[0], labels, 0.2);
+    return ls_cross_entropy(tape, in[0], labels,
+                            &(ls_cross_entropy_options){.smoothing = 0.2});
 }
 
 static void ref_smooth(double *y, const double *const *in, int use)

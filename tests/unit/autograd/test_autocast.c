@@ -176,9 +176,9 @@ static void types_that_come_out(void **state)
         assert_type(ls_softmax(tape, y, 0), LS_F32);
         assert_type(ls_dropout(tape, y, 0.5), LS_F32);
         assert_type(ls_mse_loss(tape, y, x), LS_F32);
-        assert_type(
-            ls_cross_entropy(tape, y, labels_of((int64_t[]){0, 1, 2, 3}, 4)),
-            LS_F32);
+        assert_type(ls_cross_entropy(
+                        tape, y, labels_of((int64_t[]){0, 1, 2, 3}, 4), NULL),
+                    LS_F32);
         assert_type(batch_norm(y, new_statistics(6)), LS_F32);
         assert_type(ls_mean(tape, y), LS_F32);
         assert_ok(ls_tape_status(tape));

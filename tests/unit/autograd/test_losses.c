@@ -20,7 +20,8 @@ static void large_logits(void **state)
     ls_tensor *x = random_tensor(2, (const int64_t[]){2, 2}, 1);
     memcpy(tensor_data(x), (const float[]){1e4F, 0, -1e4F, 1e4F}, 16);
     const int64_t labels[] = {0, 0};
-    const double loss = item(ls_cross_entropy(tape, x, labels_of(labels, 2)));
+    const double loss =
+        item(ls_cross_entropy(tape, x, labels_of(labels, 2), NULL));
     assert_true(fabs(loss - 1e4) <= 1e-2);
 }
 
@@ -33,10 +34,9 @@ static void gradients_at(double offset, double smoothing, float got[10])
     for (int i = 0; i < 10; i++)
         logits[i] = (float)(offset + i * i % 11);
     assert_ok(ls_tape_watch(tape, x));
-    ls_tensor *y =
-        smoothing > 0
-            ? ls_cross_entropy_smooth(tape, x, labels_of(labels, 2), smoothing)
-            : ls_cross_entropy(tape, x, labels_of(labels, 2));
+    const ls_cross_entropy_options options = {.smoothing = smoothing};
+    ls_tensor *y = ls_cross_entropy(tape, x, labels_of(labels, 2),
+                                    smoothing > 0 ? &options : NULL);
     assert_ok(ls_backward(tape, y, 1.0));
     memcpy(got, tensor_data(ls_tape_grad(tape, x)), 10 * sizeof(float));
     ls_tape_reset(tape);
@@ -85,8 +85,9 @@ static void smoothing_is_checked(void **state)
     const int64_t classes[] = {0, 2};
     static const double bad[] = {-0.1, 1.1, NAN};
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-        assert_null(ls_cross_entropy_smooth(tape, matrix(2, 3),
-                                            labels_of(classes, 2), bad[i]));
+        assert_null(
+            ls_cross_entropy(tape, matrix(2, 3), labels_of(classes, 2),
+                             &(ls_cross_entropy_options){.smoothing = bad[i]}));
         assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT,
                      "smoothing");
         ls_tape_reset(tape);

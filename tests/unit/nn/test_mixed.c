@@ -84,7 +84,7 @@ static ls_tensor *transformer_loss(model *m, int64_t shift)
     ls_tensor *logits = ls_transformer_forward(m->transformer, m->tape, x);
     logits =
         ls_reshape(m->tape, logits, 2, (const int64_t[]){BATCH * LENGTH, 29});
-    return ls_cross_entropy(m->tape, logits, y);
+    return ls_cross_entropy(m->tape, logits, y, NULL);
 }
 
 static ls_tensor *toy_loss(model *m, int64_t shift)
@@ -100,8 +100,8 @@ static ls_tensor *toy_loss(model *m, int64_t shift)
     ls_tensor *h = ls_linear_layer_forward(&m->fc1, m->tape, x);
     h = ls_layer_norm(m->tape, ls_relu(m->tape, h), m->ln_weight, m->ln_bias,
                       1e-5);
-    return ls_cross_entropy(m->tape,
-                            ls_linear_layer_forward(&m->fc2, m->tape, h), y);
+    return ls_cross_entropy(
+        m->tape, ls_linear_layer_forward(&m->fc2, m->tape, h), y, NULL);
 }
 
 /* Forward and backward; the loss. */

@@ -86,7 +86,7 @@ static lsi_forward smooth_forward(void *self, ls_tape *tape,
     x = square(tape, ls_sync_bn_forward(net->bn, tape, x));
     x = ls_linear_layer_forward(&net->fc2, tape, x);
     return (lsi_forward){
-        ls_cross_entropy(tape, x, batch->fields[LS_FIELD_LABELS]), x,
+        ls_cross_entropy(tape, x, batch->fields[LS_FIELD_LABELS], NULL), x,
         batch->fields[LS_FIELD_LABELS], (double)batch->count};
 }
 

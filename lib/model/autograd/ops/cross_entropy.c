@@ -7,6 +7,7 @@
  */
 #include "array/compute/losses.h"
 #include "base/error.h"
+#include "base/structs.h"
 #include "model/autograd/ops/ops.h"
 
 enum { LOGITS, LABELS, ROWS };
@@ -63,8 +64,8 @@ static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
     return false;
 }
 
-ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
-                                   ls_tensor *labels, double smoothing)
+static ls_tensor *smoothed(ls_tape *tape, ls_tensor *logits, ls_tensor *labels,
+                           double smoothing)
 {
     if (!lsi_op_begin_f32(tape, &lsi_op_cross_entropy, &logits, 1) ||
         !lsi_op_begin(tape, &lsi_op_cross_entropy, &labels, 1) ||
@@ -94,7 +95,14 @@ ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
                           &y, 1, saved, 3);
 }
 
-ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits, ls_tensor *labels)
+ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits, ls_tensor *labels,
+                            const ls_cross_entropy_options *options)
 {
-    return ls_cross_entropy_smooth(tape, logits, labels, 0.0);
+    static const ls_cross_entropy_options usual = LS_CROSS_ENTROPY_OPTIONS_INIT;
+    ls_cross_entropy_options o;
+    const ls_status status =
+        LSI_STRUCT_READ(&o, options != NULL ? options : &usual,
+                        ls_cross_entropy_options, smoothing);
+    return status == LS_OK ? smoothed(tape, logits, labels, o.smoothing)
+                           : lsi_tape_stop(tape, status);
 }
