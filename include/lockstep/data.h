@@ -81,7 +81,7 @@ LS_API const char *ls_dataset_class_name(const ls_dataset *dataset,
  * cannot be read the error says which and why.
  */
 LS_API ls_status ls_dataset_read(const ls_dataset *dataset, uint64_t epoch,
-                                 const int64_t *indices, int64_t n,
+                                 const int64_t *indices, size_t n,
                                  void *const *fields);
 
 /* ---- images -------------------------------------------------------------- */
@@ -288,7 +288,7 @@ LS_API ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
  * was begun before has not ended.
  */
 LS_API ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
-                                 const int64_t *indices, int64_t n);
+                                 const int64_t *indices, size_t n);
 
 /*
  * The next batch. Its tensors belong to the loader and are overwritten after

@@ -135,7 +135,7 @@ LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer,
  * tokenizer does not have is LS_ERR_ARGUMENT. Local.
  */
 LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer,
-                                     const int64_t *ids, int64_t n,
+                                     const int64_t *ids, size_t n,
                                      ls_tokenizer_flags flags, size_t *bytes,
                                      char **text);
 

@@ -31,7 +31,7 @@ class Tokenizer:
         text, n = ctypes.c_void_p(), ctypes.c_size_t()
         self.check(self.lib.ls_tokenizer_decode(
             self.handle, (ctypes.c_int64 * len(ids))(*ids),
-            ctypes.c_int64(len(ids)), ctypes.c_int(special),
+            ctypes.c_size_t(len(ids)), ctypes.c_int(special),
             ctypes.byref(n), ctypes.byref(text)))
         out = ctypes.string_at(text, n.value).decode()
         self.lib.ls_free(text)

@@ -164,15 +164,12 @@ size_t lsi_dataset_field_bytes(const ls_dataset *dataset, int field)
 /* ---- reading ------------------------------------------------------------- */
 
 static ls_status check_indices(const ls_dataset *dataset,
-                               const int64_t *indices, int64_t n)
+                               const int64_t *indices, size_t n)
 {
-    if (n < 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_dataset_read: n is %" PRId64 ", must be >= 0", n);
-    for (int64_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (indices[i] < 0 || indices[i] >= dataset->source.count)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "ls_dataset_read: indices[%" PRId64 "] is %" PRId64
+                            "ls_dataset_read: indices[%zu] is %" PRId64
                             ", but the dataset has the items 0 to %" PRId64,
                             i, indices[i], dataset->source.count - 1);
     }
@@ -192,18 +189,17 @@ static ls_status read_item(const ls_dataset *dataset, uint64_t epoch,
 }
 
 ls_status ls_dataset_read(const ls_dataset *dataset, uint64_t epoch,
-                          const int64_t *indices, int64_t n,
-                          void *const *fields)
+                          const int64_t *indices, size_t n, void *const *fields)
 {
     LS_NEED(dataset);
     if (n > 0) {
         LS_NEED(indices, fields);
     }
     LS_TRY(check_indices(dataset, indices, n));
-    for (int64_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         void *at[LS_MAX_FIELDS];
         for (int f = 0; f < dataset->source.n_fields; f++)
-            at[f] = (uint8_t *)fields[f] + (size_t)i * dataset->bytes[f];
+            at[f] = (uint8_t *)fields[f] + i * dataset->bytes[f];
         LS_TRY(read_item(dataset, epoch, indices[i], at));
     }
     return LS_OK;

@@ -353,16 +353,16 @@ void ls_loader_free(ls_loader **loader)
 /* ---- the consumer -------------------------------------------------------- */
 
 ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
-                          const int64_t *indices, int64_t n)
+                          const int64_t *indices, size_t n)
 {
+    size_t bytes;
+    void *copy = NULL;
     LS_NEED(loader);
     if (n > 0)
         LS_NEED(indices);
-    if (n < 0)
+    if (__builtin_mul_overflow(n, sizeof(int64_t), &bytes))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "loader: n is %" PRId64 ", must be >= 0", n);
-    void *copy = NULL;
-    const size_t bytes = (size_t)n * sizeof(int64_t);
+                        "loader: %zu indices are more than memory can hold", n);
     LS_TRY(lsi_alloc(&copy, bytes, LS_MEMORY_DATA, "indices of an epoch"));
     if (n > 0)
         memcpy(copy, indices, bytes);
@@ -372,8 +372,9 @@ ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
     lsi_free(loader->indices);
     loader->indices = copy;
     loader->epoch = epoch;
-    loader->n = n;
-    loader->batches = n / loader->batch_size + (n % loader->batch_size != 0);
+    loader->n = (int64_t)n;
+    loader->batches =
+        loader->n / loader->batch_size + (loader->n % loader->batch_size != 0);
     loader->begun = true;
     loader->next = loader->taken = loader->released = 0;
     loader->wait_seconds = 0;

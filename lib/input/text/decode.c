@@ -193,8 +193,8 @@ void ls_decoder_free(ls_decoder **decoder)
  * How many tokens of single bytes follow one another, and whether they are
  * UTF-8: `tokenizers` takes each of them for U+FFFD if one is not.
  */
-static ls_status byte_run(ls_decoder *d, const int64_t *ids, int64_t n,
-                          int64_t *length, bool *valid)
+static ls_status byte_run(ls_decoder *d, const int64_t *ids, size_t n,
+                          size_t *length, bool *valid)
 {
     const struct ls_tokenizer *const t = d->t;
     d->waiting.n = 0;
@@ -212,10 +212,10 @@ static ls_status byte_run(ls_decoder *d, const int64_t *ids, int64_t n,
     return LS_OK;
 }
 
-static ls_status decode_all(ls_decoder *d, const int64_t *ids, int64_t n)
+static ls_status decode_all(ls_decoder *d, const int64_t *ids, size_t n)
 {
-    for (int64_t i = 0; i < n;) {
-        int64_t length = 0;
+    for (size_t i = 0; i < n;) {
+        size_t length = 0;
         bool valid = true;
         LS_TRY(check_id(d->t, ids[i]));
         if ((d->t->vocabulary.tokens[ids[i]].flags & LSI_TOKEN_BYTE) != 0) {
@@ -232,8 +232,8 @@ static ls_status decode_all(ls_decoder *d, const int64_t *ids, int64_t n)
 }
 
 ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int64_t *ids,
-                              int64_t n, ls_tokenizer_flags flags,
-                              size_t *bytes, char **text)
+                              size_t n, ls_tokenizer_flags flags, size_t *bytes,
+                              char **text)
 {
     ls_decoder *d = NULL;
     const char *made;

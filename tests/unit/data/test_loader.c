@@ -258,7 +258,8 @@ static void test_bad_arguments(void **state)
     ls_loader_free(&loader);
     ls_loader_free(NULL);
     loader = make_loader(4, 1);
-    assert_int_equal(ls_loader_begin(loader, 0, NULL, -1), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_loader_begin(loader, 0, &(int64_t){0}, SIZE_MAX),
+                     LS_ERR_ARGUMENT);
     ls_loader_free(&loader);
 }
 
