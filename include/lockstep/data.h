@@ -65,7 +65,7 @@ LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
 LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
 
 /* The number of fields; and one of them, NULL unless 0 <= field < that. */
-LS_API int ls_dataset_fields(const ls_dataset *dataset);
+LS_API int ls_dataset_field_count(const ls_dataset *dataset);
 LS_API const ls_field *ls_dataset_field(const ls_dataset *dataset, int field);
 
 /* The label of an item; -1 unless 0 <= index < count, or if not known. */

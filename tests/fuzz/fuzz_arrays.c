@@ -80,7 +80,7 @@ static void read_datasets(const fuzz_input *in)
     ls_dataset *set = NULL;
     const char *path = fuzz_file(in->data, in->size);
     if (fuzz_ok(ls_dataset_new_arrays(&set, path, NULL)))
-        fuzz_demand(ls_dataset_fields(set) > 0);
+        fuzz_demand(ls_dataset_field_count(set) > 0);
     ls_dataset_free(&set);
     if (fuzz_ok(ls_dataset_new_images(&set, path, LS_SUBSET_TEST, &images)))
         fuzz_demand(ls_dataset_classes(set) > 0);

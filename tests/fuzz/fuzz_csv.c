@@ -13,7 +13,7 @@ static void use(const ls_dataset *set)
     fuzz_demand(last >= 0);
     fuzz_demand(ls_dataset_field(set, 0)->shape[0] <= 1 << 16);
     fuzz_demand(ls_dataset_read(set, 0, &last, 1, fields) == LS_OK);
-    if (ls_dataset_fields(set) == 2) {
+    if (ls_dataset_field_count(set) == 2) {
         fuzz_demand(label == ls_dataset_label(set, last));
         fuzz_demand(label < ls_dataset_classes(set));
     }

@@ -127,14 +127,14 @@ int64_t ls_dataset_classes(const ls_dataset *dataset)
     return dataset != NULL ? dataset->source.classes : 0;
 }
 
-int ls_dataset_fields(const ls_dataset *dataset)
+int ls_dataset_field_count(const ls_dataset *dataset)
 {
     return dataset != NULL ? dataset->source.n_fields : 0;
 }
 
 const ls_field *ls_dataset_field(const ls_dataset *dataset, int field)
 {
-    if (field < 0 || field >= ls_dataset_fields(dataset))
+    if (field < 0 || field >= ls_dataset_field_count(dataset))
         return NULL;
     return &dataset->fields[field];
 }

@@ -268,7 +268,7 @@ static ls_status check_options(const ls_dataset *dataset,
                                const ls_loader_options *o)
 {
     int64_t most = INT64_MAX;
-    for (int f = 0; f < ls_dataset_fields(dataset); f++) {
+    for (int f = 0; f < ls_dataset_field_count(dataset); f++) {
         const size_t bytes = lsi_dataset_field_bytes(dataset, f);
         if (INT64_MAX / (int64_t)bytes < most)
             most = INT64_MAX / (int64_t)bytes;
@@ -307,7 +307,7 @@ ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
         lsi_alloc_zeroed(&loader, sizeof(ls_loader), LS_MEMORY_DATA, "loader"));
     loader->dataset = dataset;
     loader->batch_size = options->batch_size;
-    loader->n_fields = ls_dataset_fields(dataset);
+    loader->n_fields = ls_dataset_field_count(dataset);
     loader->piece = (options->batch_size - 1) / threads + 1;
     loader->n_slots = options->prefetch + 1;
     pthread_mutex_init(&loader->lock, NULL);

@@ -197,7 +197,7 @@ static ls_status read_table(const char *path, damage_seen *seen)
                                      (size_t)columns * sizeof *features);
     }
     snprintf(seen->shape, sizeof seen->shape, "%lld columns, %d fields, %lld",
-             (long long)columns, ls_dataset_fields(set),
+             (long long)columns, ls_dataset_field_count(set),
              options.header == LS_CSV_AUTO ? 0 : (long long)rows);
     ls_dataset_free(&set);
     return LS_OK;

@@ -365,7 +365,7 @@ static void test_any_arrays(void **state)
     WRITE("any.npz", npz_fields);
     assert_ok(ls_dataset_new_arrays(&set, in_root("any.npz"), NULL));
     assert_int_equal(ls_dataset_count(set), 2);
-    assert_int_equal(ls_dataset_fields(set), 6);
+    assert_int_equal(ls_dataset_field_count(set), 6);
     assert_int_equal(ls_dataset_classes(set), 8);
     assert_int_equal(ls_dataset_label(set, 0), 7);
     for (int f = 0; f < 6; f++)

@@ -76,7 +76,7 @@ static void test_says_what_it_is(void **state)
     frees = 0;
     assert_int_equal(ls_dataset_count(set), COUNT);
     assert_int_equal(ls_dataset_classes(set), 2);
-    assert_int_equal(ls_dataset_fields(set), 3);
+    assert_int_equal(ls_dataset_field_count(set), 3);
     assert_string_equal(ls_dataset_field(set, 2)->name, "block");
     assert_int_equal(ls_dataset_field(set, 2)->ndim, 5);
     assert_null(ls_dataset_field(set, 3));

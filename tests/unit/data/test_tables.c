@@ -177,7 +177,7 @@ static void test_tables(void **state)
         ls_dataset_free(&set);
     }
     ls_dataset *set = table("1,2,3", NULL);
-    assert_int_equal(ls_dataset_fields(set), 1);
+    assert_int_equal(ls_dataset_field_count(set), 1);
     assert_int_equal(ls_dataset_field(set, 0)->shape[0], 3);
     ls_dataset_free(&set);
     set = table("\xef\xbb\xbf"
