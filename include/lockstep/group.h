@@ -526,8 +526,8 @@ LS_API ls_status ls_wait_for(ls_request *request, double seconds);
  * waited for, but not close the group. If a call on another group calls it, a
  * thread that uses this one meanwhile waits until it has returned.
  */
-typedef void ls_done_fn(void *context, ls_status status);
-LS_API ls_status ls_request_on_done(ls_request *request, ls_done_fn *function,
+typedef void (*ls_done_fn)(void *context, ls_status status);
+LS_API ls_status ls_request_on_done(ls_request *request, ls_done_fn function,
                                     void *context);
 
 /*

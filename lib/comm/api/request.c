@@ -254,7 +254,7 @@ static void call(lsi_on_done *completion, ls_status status)
     request->on_done(request->context, status);
 }
 
-ls_status ls_request_on_done(ls_request *request, ls_done_fn *function,
+ls_status ls_request_on_done(ls_request *request, ls_done_fn function,
                              void *context)
 {
     LS_NEED(request, function);

@@ -48,7 +48,7 @@ struct ls_request {
     lsi_message message;
     lsi_collective op;
     const void *send; /* as planned; the op may come to read from recv */
-    ls_done_fn *on_done;
+    ls_done_fn on_done;
     void *context;
     lsi_widened widened;
     char reason[LSI_REQUEST_REASON_BYTES];

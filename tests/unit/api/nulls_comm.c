@@ -80,8 +80,10 @@ static void nulls_of_received(ls_group *g)
     REFUSES(ls_request_source, "request rank", P(request, receive),
             P(rank, &source));
     REFUSES(ls_request_tag, "request tag", P(request, receive), P(tag, &tag));
-    REFUSES(ls_request_on_done, "request function", P(request, send),
-            P(function, nothing_done), NULL);
+    REFUSES(ls_request_on_done, "request", P(request, send), nothing_done,
+            NULL);
+    assert_error(ls_request_on_done(send, NULL, NULL), LS_ERR_ARGUMENT,
+                 "function");
     TAKES(ls_request_on_done, "context", send, nothing_done, P(context, &x));
     ls_request_free(&receive);
     ls_request_free(&send);
