@@ -158,7 +158,7 @@ LS_API size_t ls_params_offset(const ls_params *params, size_t index);
  * The gradient of a parameter of some set (a view of the flat buffer); NULL for
  * any other tensor, and for a parameter that is not trained.
  */
-LS_API ls_tensor *ls_grad(const ls_tensor *param);
+LS_API ls_tensor *ls_grad(ls_tensor *param);
 
 /*
  * Forgets all gradients: the next backward overwrites instead of adding. This

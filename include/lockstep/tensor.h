@@ -103,15 +103,15 @@ LS_API ls_status ls_tensor_map_i64(ls_tensor *tensor, int64_t **out);
 /* ---- views: no bytes move, the storage is shared ------------------------- */
 
 /* The same elements in another shape; one extent may be -1. Contiguous only. */
-LS_API ls_status ls_tensor_view(const ls_tensor *tensor, int ndim,
+LS_API ls_status ls_tensor_view(ls_tensor *tensor, int ndim,
                                 const int64_t *shape, ls_tensor **out);
 
 /* Elements begin..end-1 of one dimension. */
-LS_API ls_status ls_tensor_narrow(const ls_tensor *tensor, int dim,
-                                  int64_t begin, int64_t end, ls_tensor **out);
+LS_API ls_status ls_tensor_narrow(ls_tensor *tensor, int dim, int64_t begin,
+                                  int64_t end, ls_tensor **out);
 
 /* Two dimensions exchanged. */
-LS_API ls_status ls_tensor_transpose(const ls_tensor *tensor, int a, int b,
+LS_API ls_status ls_tensor_transpose(ls_tensor *tensor, int a, int b,
                                      ls_tensor **out);
 
 /* ---- contents ------------------------------------------------------------ */

@@ -311,7 +311,7 @@ void lsi_params_stepped(ls_params *params)
 
 /* ---- gradients ----------------------------------------------------------- */
 
-ls_tensor *ls_grad(const ls_tensor *param)
+ls_tensor *ls_grad(ls_tensor *param)
 {
     return param != NULL && param->param != NULL ? param->param->grad : NULL;
 }

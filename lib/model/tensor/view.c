@@ -147,8 +147,8 @@ static ls_status finish(ls_status status, ls_tensor *alias, ls_tensor **out)
     return status;
 }
 
-ls_status ls_tensor_view(const ls_tensor *tensor, int ndim,
-                         const int64_t *shape, ls_tensor **out)
+ls_status ls_tensor_view(ls_tensor *tensor, int ndim, const int64_t *shape,
+                         ls_tensor **out)
 {
     LS_NEED_TENSOR(tensor);
     if (ndim > 0)
@@ -159,7 +159,7 @@ ls_status ls_tensor_view(const ls_tensor *tensor, int ndim,
     return finish(lsi_view_reshape(alias, ndim, shape), alias, out);
 }
 
-ls_status ls_tensor_narrow(const ls_tensor *tensor, int dim, int64_t begin,
+ls_status ls_tensor_narrow(ls_tensor *tensor, int dim, int64_t begin,
                            int64_t end, ls_tensor **out)
 {
     LS_NEED_TENSOR(tensor);
@@ -169,8 +169,7 @@ ls_status ls_tensor_narrow(const ls_tensor *tensor, int dim, int64_t begin,
     return finish(lsi_view_narrow(alias, dim, begin, end), alias, out);
 }
 
-ls_status ls_tensor_transpose(const ls_tensor *tensor, int a, int b,
-                              ls_tensor **out)
+ls_status ls_tensor_transpose(ls_tensor *tensor, int a, int b, ls_tensor **out)
 {
     LS_NEED_TENSOR(tensor);
     LS_NEED(out);
