@@ -79,8 +79,9 @@ static ls_status check_flags(lsi_layer_site site, ls_layer_flags flags,
 {
     if (((unsigned)flags & ~(unsigned)known) == 0)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT, "layer %s: it has no flags %#x", site.name,
-                    (unsigned)flags & ~(unsigned)known);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "layer %s: flags %#x are not for this kind of layer",
+                    site.name, (unsigned)flags & ~(unsigned)known);
 }
 
 /* ---- products ------------------------------------------------------------ */

@@ -50,6 +50,9 @@ static void shapes_are_checked(void **state)
     assert_fails(ls_rope(tape, image(1, 2, 2, 6), matrix(2, 3), matrix(3, 3),
                          LS_ROPE_PAIRS_TO_HALVES),
                  LS_ERR_SHAPE, "should be equal");
+    assert_fails(ls_rope(tape, image(1, 2, 2, 6), matrix(2, 3), matrix(2, 3),
+                         (ls_rope_layout)3),
+                 LS_ERR_ARGUMENT, "3 is not an ls_rope_layout");
     assert_fails(ls_swiglu(tape, matrix(2, 3), matrix(3, 2)), LS_ERR_SHAPE,
                  "swiglu");
     assert_fails(ls_gelu(tape, NULL), LS_ERR_ARGUMENT, "gelu");

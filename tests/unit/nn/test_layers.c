@@ -358,6 +358,19 @@ static void test_norms_start_as_the_identity(void **state)
     ls_tensor_free(&x);
 }
 
+static void test_flags_of_other_layers(void **state)
+{
+    (void)state;
+    ls_linear_layer fc;
+    ls_batch_norm_layer bn;
+    check_error(
+        ls_linear_layer_init(&fc, params, "fc", 1, 1, LS_LAYER_NO_AFFINE),
+        "layer fc: flags 0x2 are not for this kind");
+    check_error(
+        ls_batch_norm_layer_init(&bn, params, "bn", 1, LS_LAYER_NO_BIAS),
+        "layer bn: flags 0x1 are not for this kind");
+}
+
 static void test_bad_names(void **state)
 {
     (void)state;
@@ -395,6 +408,7 @@ int main(void)
         TEST(test_norms_start_as_the_identity),
         TEST(test_batch_norm_forward),
         TEST(test_bad_extents),
+        TEST(test_flags_of_other_layers),
         TEST(test_bad_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
