@@ -21,7 +21,7 @@
  * Naming: ..._free frees what ..._new makes, and ..._close closes what
  * ..._open opens. The object that a function makes or works on is its first
  * argument; other outputs are its last. An array and the number of its items
- * follow each other.
+ * follow each other. ..._get_... is in a name whose short form is a type.
  *
  * Options: a pointer to a struct that begins with struct_size; NULL means the
  * defaults. A member of 0 means its default, or 0 where 0 is a setting, such as

@@ -1,6 +1,6 @@
 /*
- * The optimizers that there are, and what a program uses unless told otherwise:
- * the only place that has these numbers. A row declares lsi_optimizer_<name>
+ * The optimizers that there are, and the defaults of the command line; those of
+ * C programs are LS_..._OPTIONS_INIT. A row declares lsi_optimizer_<name>
  * (model/optim/optimizer.h).
  *
  *     OPTIMIZER(name, lr, weight_decay)

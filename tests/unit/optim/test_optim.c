@@ -388,6 +388,28 @@ static void test_bad_options(void **state)
     ls_params_free(&params);
 }
 
+/* The defaults of the command line are those of C programs. */
+static void test_defaults_of_flags(void **state)
+{
+    (void)state;
+    const ls_sgd_options sgd = LS_SGD_OPTIONS_INIT;
+    const ls_adamw_options adamw = LS_ADAMW_OPTIONS_INIT;
+    const ls_lion_options lion = LS_LION_OPTIONS_INIT;
+    ls_sgd_options a;
+    ls_adamw_options b;
+    ls_lion_options c;
+    lsi_optimizer_usual_options(&lsi_optimizer_sgd, &a);
+    lsi_optimizer_usual_options(&lsi_optimizer_adamw, &b);
+    lsi_optimizer_usual_options(&lsi_optimizer_lion, &c);
+    assert_true(a.lr == sgd.lr && a.momentum == sgd.momentum &&
+                a.weight_decay == sgd.weight_decay);
+    assert_true(b.lr == adamw.lr && b.beta1 == adamw.beta1 &&
+                b.beta2 == adamw.beta2 && b.eps == adamw.eps &&
+                b.weight_decay == adamw.weight_decay && b.order == adamw.order);
+    assert_true(c.lr == lion.lr && c.beta1 == lion.beta1 &&
+                c.beta2 == lion.beta2 && c.weight_decay == lion.weight_decay);
+}
+
 /* Each row by its own name, whatever its own check looks at. */
 static void test_every_row_refuses_bad_rates(void **state)
 {
@@ -452,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_a_range_is_kept_to),
         cmocka_unit_test(test_state_is_counted),
         cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_defaults_of_flags),
         cmocka_unit_test(test_every_row_refuses_bad_rates),
         cmocka_unit_test(test_bad_calls),
     };
