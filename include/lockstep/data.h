@@ -245,6 +245,7 @@ LS_API ls_status ls_dataset_new_csv(ls_dataset **out, const char *path,
  * differ by one.
  */
 typedef struct ls_sampler {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     int64_t count;
     uint64_t seed;
     uint64_t epoch;
@@ -253,7 +254,7 @@ typedef struct ls_sampler {
     bool pad;
 } ls_sampler;
 
-/* How many samples the rank gets. */
+/* How many samples the rank gets; 0 if the sampler is not valid. */
 LS_API int64_t ls_sampler_count(const ls_sampler *sampler);
 
 /* Writes them: indices has room for ls_sampler_count elements. */
@@ -375,6 +376,7 @@ LS_API ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin,
  * rank * rows + r), so that two ranks with 4 rows see what one with 8 does.
  */
 typedef struct ls_token_batch {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     int64_t begin, end; /* of the tokens to draw from */
     int64_t rows, length;
     uint64_t seed, step;

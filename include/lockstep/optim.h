@@ -307,6 +307,7 @@ typedef enum ls_lr_kind {
  * at total_steps, which include those, and stays at min_lr.
  */
 typedef struct ls_lr_schedule {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_lr_kind kind;
     double max_lr, min_lr;
     int64_t warmup_steps, total_steps;
@@ -325,6 +326,8 @@ typedef struct ls_lr_schedule {
  *     one_cycle     as torch.optim.lr_scheduler.OneCycleLR: half a cosine from
  *                   max_lr / 25 at step 0 to max_lr at U - 1, U being W or, if
  *                   that is 0, 0.3 T; then one to min_lr at T - 1
+ *
+ * 0 if the schedule is NULL or its struct_size is wrong.
  */
 LS_API double ls_lr_at(const ls_lr_schedule *schedule, int64_t step);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "input/data/dataset.h"
 
 /* Sets the sampler's random numbers apart from others with the same seed. */
@@ -29,14 +30,25 @@ static bool is_valid(const ls_sampler *s)
     return s->count >= 0 && s->size >= 1 && s->rank >= 0 && s->rank < s->size;
 }
 
+static ls_status read_sampler(const ls_sampler *given, ls_sampler *out)
+{
+    return LSI_STRUCT_READ(out, given, ls_sampler, pad);
+}
+
+static int64_t count_share(const ls_sampler *s)
+{
+    const int64_t whole = s->count / s->size, rest = s->count % s->size;
+    const bool one_more = s->pad ? rest > 0 : s->rank < rest;
+    return whole + (one_more ? 1 : 0);
+}
+
 int64_t ls_sampler_count(const ls_sampler *sampler)
 {
-    if (sampler == NULL || !is_valid(sampler))
+    ls_sampler own;
+    if (sampler == NULL || read_sampler(sampler, &own) != LS_OK ||
+        !is_valid(&own))
         return 0;
-    const int64_t whole = sampler->count / sampler->size;
-    const int64_t rest = sampler->count % sampler->size;
-    const bool one_more = sampler->pad ? rest > 0 : sampler->rank < rest;
-    return whole + (one_more ? 1 : 0);
+    return count_share(&own);
 }
 
 static ls_status check(const ls_sampler *s)
@@ -53,7 +65,7 @@ static ls_status check(const ls_sampler *s)
 static void take_share(const ls_sampler *s, const int64_t *all,
                        int64_t *indices)
 {
-    const int64_t n = ls_sampler_count(s);
+    const int64_t n = count_share(s);
     for (int64_t i = 0; i < n; i++) {
         const int64_t place = (s->rank + i * s->size) % s->count;
         indices[i] = all == NULL ? place : all[place];
@@ -62,20 +74,22 @@ static void take_share(const ls_sampler *s, const int64_t *all,
 
 ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices)
 {
+    ls_sampler s;
     LS_NEED(sampler);
-    LS_TRY(check(sampler));
-    if (sampler->count > 0)
+    LS_TRY(read_sampler(sampler, &s));
+    LS_TRY(check(&s));
+    if (s.count > 0)
         LS_NEED(indices);
-    if (!sampler->shuffle) {
-        take_share(sampler, NULL, indices);
+    if (!s.shuffle) {
+        take_share(&s, NULL, indices);
         return LS_OK;
     }
     int64_t *all = NULL;
-    LS_TRY(lsi_alloc(&all, (size_t)sampler->count * sizeof(int64_t),
-                     LS_MEMORY_DATA, "order of an epoch"));
-    const lsi_rng_key key = {sampler->seed, sampler_stream};
-    lsi_permutation(key, sampler->epoch, sampler->count, all);
-    take_share(sampler, all, indices);
+    LS_TRY(lsi_alloc(&all, (size_t)s.count * sizeof(int64_t), LS_MEMORY_DATA,
+                     "order of an epoch"));
+    const lsi_rng_key key = {s.seed, sampler_stream};
+    lsi_permutation(key, s.epoch, s.count, all);
+    take_share(&s, all, indices);
     lsi_free(all);
     return LS_OK;
 }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/structs.h"
 #include "input/data/arrays.h"
 #include "input/data/unpack.h"
 #include "input/data/utf8.h"
@@ -324,11 +325,13 @@ static ls_status check_batch(const ls_tokens *tokens, const ls_token_batch *b)
 ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
                           int64_t *inputs, int64_t *targets)
 {
+    ls_token_batch own;
+    const ls_token_batch *const b = &own;
     LS_NEED(tokens, batch);
-    if (batch->rows > 0) {
+    LS_TRY(LSI_STRUCT_READ(&own, batch, ls_token_batch, rank));
+    if (b->rows > 0) {
         LS_NEED(inputs, targets);
     }
-    const ls_token_batch *b = batch;
     const lsi_rng_key key = {.seed = b->seed, .stream = batch_stream};
     LS_TRY(check_batch(tokens, b));
     const uint64_t places = (uint64_t)(b->end - b->begin - b->length);

@@ -1,6 +1,7 @@
 /* Learning rates as functions of the step. */
 #include <math.h>
 
+#include "base/structs.h"
 #include "lockstep/optim.h"
 
 static const double pi = 3.14159265358979323846;
@@ -69,10 +70,8 @@ static double one_cycle(const ls_lr_schedule *s, int64_t step)
                        part_of((double)step - top, total - 1 - top));
 }
 
-double ls_lr_at(const ls_lr_schedule *schedule, int64_t step)
+static double lr_at(const ls_lr_schedule *schedule, int64_t step)
 {
-    if (schedule == NULL)
-        return 0;
     if (schedule->kind == LS_LR_ONE_CYCLE)
         return one_cycle(schedule, step);
     if (step < schedule->warmup_steps)
@@ -89,4 +88,13 @@ double ls_lr_at(const ls_lr_schedule *schedule, int64_t step)
     default:
         return schedule->max_lr;
     }
+}
+
+double ls_lr_at(const ls_lr_schedule *schedule, int64_t step)
+{
+    ls_lr_schedule own;
+    if (schedule == NULL ||
+        LSI_STRUCT_READ(&own, schedule, ls_lr_schedule, decay_steps) != LS_OK)
+        return 0;
+    return lr_at(&own, step);
 }

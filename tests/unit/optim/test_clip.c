@@ -175,7 +175,11 @@ static bool near(double a, double b)
 static void cosine(void **state)
 {
     (void)state;
-    const ls_lr_schedule s = {LS_LR_COSINE, 0.5, 0.1, 10, 110, 0};
+    const ls_lr_schedule s = {.kind = LS_LR_COSINE,
+                              .max_lr = 0.5,
+                              .min_lr = 0.1,
+                              .warmup_steps = 10,
+                              .total_steps = 110};
     assert_true(ls_lr_at(&s, 0) == 0);
     assert_true(near(ls_lr_at(&s, 3), 0.15));
     assert_true(ls_lr_at(&s, 10) == 0.5);
@@ -187,23 +191,38 @@ static void cosine(void **state)
     for (int64_t step = 11; step < 112; step++)
         assert_true(ls_lr_at(&s, step) <= ls_lr_at(&s, step - 1));
     /* Nothing but warm-up, or less than it. */
-    const ls_lr_schedule all = {LS_LR_COSINE, 0.5, 0.1, 10, 10, 0};
+    const ls_lr_schedule all = {.kind = LS_LR_COSINE,
+                                .max_lr = 0.5,
+                                .min_lr = 0.1,
+                                .warmup_steps = 10,
+                                .total_steps = 10};
     assert_true(ls_lr_at(&all, 9) == 0.45 && ls_lr_at(&all, 10) == 0.5);
     assert_true(ls_lr_at(&all, 11) == 0.1);
-    const ls_lr_schedule cut = {LS_LR_COSINE, 0.5, 0.1, 10, 5, 0};
+    const ls_lr_schedule cut = {.kind = LS_LR_COSINE,
+                                .max_lr = 0.5,
+                                .min_lr = 0.1,
+                                .warmup_steps = 10,
+                                .total_steps = 5};
     assert_true(ls_lr_at(&cut, 9) == 0.45 && ls_lr_at(&cut, 10) == 0.1);
 }
 
 static void other_falls(void **state)
 {
     (void)state;
-    const ls_lr_schedule line = {LS_LR_LINEAR, 0.5, 0.1, 10, 110, 0};
+    const ls_lr_schedule line = {.kind = LS_LR_LINEAR,
+                                 .max_lr = 0.5,
+                                 .min_lr = 0.1,
+                                 .warmup_steps = 10,
+                                 .total_steps = 110};
     assert_true(near(ls_lr_at(&line, 3), 0.15));
     assert_true(ls_lr_at(&line, 10) == 0.5);
     assert_true(near(ls_lr_at(&line, 35), 0.4));
     assert_true(near(ls_lr_at(&line, 110), 0.1));
     assert_true(near(ls_lr_at(&line, INT64_MAX), 0.1));
-    ls_lr_schedule root = {LS_LR_INVERSE_SQRT, 0.5, 0.1, 16, 0, 0};
+    ls_lr_schedule root = {.kind = LS_LR_INVERSE_SQRT,
+                           .max_lr = 0.5,
+                           .min_lr = 0.1,
+                           .warmup_steps = 16};
     assert_true(ls_lr_at(&root, 8) == 0.25 && ls_lr_at(&root, 16) == 0.5);
     assert_true(near(ls_lr_at(&root, 64), 0.25));
     assert_true(near(ls_lr_at(&root, 100), 0.2));
@@ -211,7 +230,12 @@ static void other_falls(void **state)
     root.warmup_steps = 0;
     assert_true(ls_lr_at(&root, 0) == 0.5 && ls_lr_at(&root, 1) == 0.5);
     assert_true(near(ls_lr_at(&root, 4), 0.25));
-    ls_lr_schedule wsd = {LS_LR_WSD, 0.5, 0.1, 10, 110, 40};
+    ls_lr_schedule wsd = {.kind = LS_LR_WSD,
+                          .max_lr = 0.5,
+                          .min_lr = 0.1,
+                          .warmup_steps = 10,
+                          .total_steps = 110,
+                          .decay_steps = 40};
     assert_true(ls_lr_at(&wsd, 5) == 0.25 && ls_lr_at(&wsd, 70) == 0.5);
     assert_true(near(ls_lr_at(&wsd, 90), 0.3));
     assert_true(near(ls_lr_at(&wsd, 110), 0.1));
@@ -234,7 +258,10 @@ static void one_cycle(void **state)
                  {64, 0.250001},
                  {98, 0.00025373235773789394},
                  {99, 2e-06}};
-    const ls_lr_schedule s = {LS_LR_ONE_CYCLE, 0.5, 0.5 / 25 / 1e4, 0, 100, 0};
+    const ls_lr_schedule s = {.kind = LS_LR_ONE_CYCLE,
+                              .max_lr = 0.5,
+                              .min_lr = 0.5 / 25 / 1e4,
+                              .total_steps = 100};
     for (size_t i = 0; i < TEST_COUNT(torch); i++)
         assert_true(fabs(ls_lr_at(&s, torch[i].step) - torch[i].lr) <= 1e-15);
     ls_lr_schedule own = s;
@@ -246,7 +273,11 @@ static void one_cycle(void **state)
 static void constant(void **state)
 {
     (void)state;
-    const ls_lr_schedule s = {LS_LR_CONSTANT, 0.5, 0.1, 4, 20, 0};
+    const ls_lr_schedule s = {.kind = LS_LR_CONSTANT,
+                              .max_lr = 0.5,
+                              .min_lr = 0.1,
+                              .warmup_steps = 4,
+                              .total_steps = 20};
     assert_true(ls_lr_at(&s, 0) == 0 && ls_lr_at(&s, 1) == 0.125);
     assert_true(ls_lr_at(&s, 4) == 0.5 && ls_lr_at(&s, 1000) == 0.5);
     const ls_lr_schedule plain = {.max_lr = 0.25};

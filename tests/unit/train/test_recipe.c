@@ -59,7 +59,11 @@ static void check_adamw(const char *name, ls_adamw_order order)
     assert_ok(lsi_stepper_init(&stepper, a, &recipe, STEPS));
     assert_ok(ls_optimizer_new(&optimizer, b,
                                &(ls_optimizer_spec){.adamw = &options}));
-    const ls_lr_schedule schedule = {LS_LR_COSINE, 0.1, 0.01, 2, STEPS, 0};
+    const ls_lr_schedule schedule = {.kind = LS_LR_COSINE,
+                                     .max_lr = 0.1,
+                                     .min_lr = 0.01,
+                                     .warmup_steps = 2,
+                                     .total_steps = STEPS};
     ls_clip *clip = NULL;
     assert_ok(ls_clip_new(&clip, b, 3));
     for (int step = 0; step < STEPS; step++) {
