@@ -78,11 +78,12 @@ static ls_tensor *swish(ls_tape *tape, ls_tensor *x, float beta)
 static ls_status compare(ls_tape *tape, ls_tensor *x, double *worst)
 {
     const float beta = 1.5F;
-    ls_tape_watch(tape, x);
+    ls_status status = ls_tape_watch(tape, x);
     ls_tensor *y = swish(tape, x, beta);
     ls_tensor *loss = ls_sum(tape, ls_mul(tape, y, y));
     float *at, *gradient;
-    ls_status status = ls_backward(tape, loss, 1.0);
+    if (status == LS_OK)
+        status = ls_backward(tape, loss, 1.0);
     if (status == LS_OK)
         status = ls_tensor_map_f32(x, &at);
     if (status == LS_OK)

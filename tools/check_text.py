@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails on what compilers and formatters do not see in text.
 
-  - Markdown: a link or a path in backticks that leads nowhere
+  - Markdown: a link or a path in backticks that leads nowhere; C that ignores a
+    status
   - public headers: a function without a comment
   - docs/experimental.md: a function too many, or too few, by the marks of the
     public headers
@@ -30,6 +31,8 @@ TICKS = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:lib|program|include|tests|tools|examples|docs|cmake|bench)/"
                   r"[\w./-]+")
 NAME = re.compile(r"(?<![\w.$\"])(?:ls|LS)_\w*\w(?![\w*<])")
+C_BLOCK = re.compile(r"^```c\n(.*?)^```", re.S | re.M)
+MUST_CHECK = re.compile(r"\bLS_MUST_CHECK\s+ls_status\s+(\w+)\(")
 EXPERIMENTAL = re.compile(r"\bLS_API\s+LS_EXPERIMENTAL\b[^;(#]*?(\w+)\(")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")  # unfinished: the marks
@@ -68,6 +71,9 @@ class Checker:
         self.errors = []
         self.files = 0
         self.names = self.public_names()
+        self.must_check = {
+            name for path in files(root) if path.startswith("include" + os.sep)
+            for name in MUST_CHECK.findall(self.read(path))}
 
     def public_names(self):
         """Every word of the public headers outside comments, with the
@@ -125,7 +131,19 @@ class Checker:
                 fragment not in anchors(self.read(full)):
             self.error(path, line, f"link to {target}: no such heading")
 
+    def check_statuses(self, path, text):
+        """C that can be pasted gives no warning."""
+        for block in C_BLOCK.finditer(text):
+            first = text.count("\n", 0, block.start(1)) + 1
+            for number, line in enumerate(block.group(1).split("\n"), first):
+                call = re.match(r"\s*(ls_\w+)\(", line)
+                if call and call.group(1) in self.must_check and \
+                        line.rstrip().endswith((";", "*/")):
+                    self.error(path, number, f"{call.group(1)} in check(), as its "
+                               "status must be used")
+
     def check_markdown(self, path, text):
+        self.check_statuses(path, text)
         text = FENCE.sub(lambda m: "\n" * m.group().count("\n"), text)
         for number, line in enumerate(text.split("\n"), 1):
             for match in LINK.finditer(line):

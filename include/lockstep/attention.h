@@ -72,7 +72,7 @@ typedef struct ls_attention_shape {
  * which together are more precise than L. NAIVE adds the probabilities (batch,
  * heads, queries, keys).
  */
-LS_API LS_EXPERIMENTAL ls_status ls_attention_saved_bytes(
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_attention_saved_bytes(
     const ls_attention_shape *shape, ls_attention_method method, size_t *bytes);
 
 /*
@@ -80,12 +80,12 @@ LS_API LS_EXPERIMENTAL ls_status ls_attention_saved_bytes(
  * the sum 1.
  * o must not overlap the inputs.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_attention_forward(
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_attention_forward(
     const ls_attention_shape *shape, ls_attention_method method, void *o,
     float *saved, const void *q, const void *k, const void *v);
 
 /* The gradients of q, k and v from that of o. Overwrites. */
-LS_API LS_EXPERIMENTAL ls_status ls_attention_backward(
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_attention_backward(
     const ls_attention_shape *shape, ls_attention_method method, void *dq,
     void *dk, void *dv, const void *dout, const void *q, const void *k,
     const void *v, const void *o, const float *saved);

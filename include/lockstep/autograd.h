@@ -56,7 +56,7 @@ typedef struct ls_init {
 } ls_init;
 
 /* An empty set. On success *out is the caller's, freed by ls_params_free. */
-LS_API ls_status ls_params_new(ls_params **out);
+LS_API LS_MUST_CHECK ls_status ls_params_new(ls_params **out);
 
 /*
  * Frees the set, its tensors and gradients. Sets *params to NULL; accepts
@@ -69,9 +69,10 @@ LS_API void ls_params_free(ls_params **params);
  * Adds an f32 parameter. *out is owned by the set; its shape is known at once,
  * its data after ls_params_allocate. The name is copied and must be new.
  */
-LS_API ls_status ls_params_add(ls_params *params, const char *name, int ndim,
-                               const int64_t *shape, ls_init init,
-                               ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_params_add(ls_params *params,
+                                             const char *name, int ndim,
+                                             const int64_t *shape, ls_init init,
+                                             ls_tensor **out);
 
 /* Memory of a program's that holds a parameter. */
 typedef struct ls_param_memory {
@@ -101,23 +102,24 @@ typedef struct ls_param_memory {
  * all of it. With NULL that backward writes to ls_grad's memory, which saves
  * both copies. ls_backward does not write to `grad`.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_params_adopt(ls_params *params,
-                                                 const char *name, int ndim,
-                                                 const int64_t *shape,
-                                                 const ls_param_memory *memory,
-                                                 ls_tensor **out);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_params_adopt(
+    ls_params *params, const char *name, int ndim, const int64_t *shape,
+    const ls_param_memory *memory, ls_tensor **out);
 
 /* As ls_params_add for a buffer: saved with the model, never trained. */
-LS_API ls_status ls_params_add_buffer(ls_params *params, const char *name,
-                                      int ndim, const int64_t *shape,
-                                      ls_init init, ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_params_add_buffer(ls_params *params,
+                                                    const char *name, int ndim,
+                                                    const int64_t *shape,
+                                                    ls_init init,
+                                                    ls_tensor **out);
 
 /*
  * Marks a parameter as not trained (false) or trained (true, the default).
  * Call it before ls_params_allocate.
  */
-LS_API ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
-                                         bool trainable);
+LS_API LS_MUST_CHECK ls_status ls_params_set_trainable(ls_params *params,
+                                                       ls_tensor *param,
+                                                       bool trainable);
 
 /*
  * Lays out and fills everything. With a group the gradients live in memory
@@ -126,8 +128,9 @@ LS_API ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
  * The values depend on (seed, index of the parameter, index of the
  * element) only, so equal seeds give equal models on any number of ranks.
  */
-LS_API ls_status ls_params_allocate(ls_params *params, ls_group *group,
-                                    uint64_t seed);
+LS_API LS_MUST_CHECK ls_status ls_params_allocate(ls_params *params,
+                                                  ls_group *group,
+                                                  uint64_t seed);
 
 /* The parameters in order of definition, and their names. */
 LS_API size_t ls_params_count(const ls_params *params);
@@ -189,7 +192,7 @@ LS_API void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
 /* ---- the tape ------------------------------------------------------------ */
 
 /* An empty tape that records. On success *out is the caller's. */
-LS_API ls_status ls_tape_new(ls_tape **out);
+LS_API LS_MUST_CHECK ls_status ls_tape_new(ls_tape **out);
 LS_API void ls_tape_free(ls_tape **tape);
 
 /*
@@ -224,18 +227,20 @@ LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
  * f32. Parameters and their gradients stay f32. LS_F32, as at first, ends it.
  * Outlives resets.
  */
-LS_API ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype);
+LS_API LS_MUST_CHECK ls_status ls_tape_set_autocast(ls_tape *tape,
+                                                    ls_dtype dtype);
 LS_API ls_dtype ls_tape_autocast(const ls_tape *tape);
 
 /* The first error since the last reset, with its message, or LS_OK. */
-LS_API ls_status ls_tape_status(const ls_tape *tape);
+LS_API LS_MUST_CHECK ls_status ls_tape_status(const ls_tape *tape);
 
 /*
  * Walks the tape once, in reverse, from `loss` (one element), whose gradient is
  * taken to be `scale`. Gradients of parameters are added to their buffers
  * (see ls_params_zero_grad). A tape can be walked once; then reset it.
  */
-LS_API ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale);
+LS_API LS_MUST_CHECK ls_status ls_backward(ls_tape *tape, ls_tensor *loss,
+                                           double scale);
 
 /*
  * Asks for the gradient of a tensor that is not a parameter, such as an input;
@@ -243,7 +248,7 @@ LS_API ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale);
  * returns the gradient (owned by the tape), or NULL if the loss did not depend
  * on the tensor.
  */
-LS_API ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor);
+LS_API LS_MUST_CHECK ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor);
 LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
 
 /* ---- operations ---------------------------------------------------------- */

@@ -80,9 +80,9 @@ typedef struct ls_checkpoint_parts {
  * LS_ERR_STATE; so it is if another process saves to the folder: the message
  * names that process and its host.
  */
-LS_API ls_status ls_checkpoint_save(ls_group *group, const char *folder,
-                                    int64_t step,
-                                    const ls_checkpoint_parts *parts, int keep);
+LS_API LS_MUST_CHECK ls_status
+ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
+                   const ls_checkpoint_parts *parts, int keep);
 
 typedef struct ls_checkpoint ls_checkpoint;
 
@@ -96,8 +96,9 @@ typedef struct ls_checkpoint ls_checkpoint;
  *                        message says what is wrong with the newest
  *     LS_ERR_IO          not a folder, or not readable
  */
-LS_API ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
-                                    const char *folder);
+LS_API LS_MUST_CHECK ls_status ls_checkpoint_open(ls_checkpoint **out,
+                                                  ls_group *group,
+                                                  const char *folder);
 
 /* Its step, and a value that was saved with it; NULL if there is none. */
 LS_API int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint);
@@ -112,8 +113,9 @@ LS_API const char *ls_checkpoint_value(const ls_checkpoint *checkpoint,
  * saved. Learning rates and other options are not touched. After an error the
  * contents are undefined.
  */
-LS_API ls_status ls_checkpoint_load(const ls_checkpoint *checkpoint,
-                                    ls_params *params, ls_optimizer *optimizer);
+LS_API LS_MUST_CHECK ls_status
+ls_checkpoint_load(const ls_checkpoint *checkpoint, ls_params *params,
+                   ls_optimizer *optimizer);
 
 /* Local. Frees it and sets *checkpoint to NULL. Accepts NULLs. */
 LS_API void ls_checkpoint_close(ls_checkpoint **checkpoint);

@@ -54,8 +54,8 @@ typedef struct ls_dataset_source {
  * A dataset of the caller's own. On success *out is the caller's and owns the
  * context. LS_ERR_ARGUMENT says what is wrong with the source. Local.
  */
-LS_API ls_status ls_dataset_new(ls_dataset **out,
-                                const ls_dataset_source *source);
+LS_API LS_MUST_CHECK ls_status ls_dataset_new(ls_dataset **out,
+                                              const ls_dataset_source *source);
 
 /* Frees it and sets *dataset to NULL. Accepts NULLs. */
 LS_API void ls_dataset_free(ls_dataset **dataset);
@@ -80,9 +80,10 @@ LS_API const char *ls_dataset_class_name(const ls_dataset *dataset,
  * fields[f], (n, shape of the field), row-major memory of the caller's. If one
  * cannot be read the error says which and why.
  */
-LS_API ls_status ls_dataset_read(const ls_dataset *dataset, uint64_t epoch,
-                                 const int64_t *indices, size_t n,
-                                 void *const *fields);
+LS_API LS_MUST_CHECK ls_status ls_dataset_read(const ls_dataset *dataset,
+                                               uint64_t epoch,
+                                               const int64_t *indices, size_t n,
+                                               void *const *fields);
 
 /* ---- images -------------------------------------------------------------- */
 
@@ -105,16 +106,19 @@ typedef enum ls_subset { LS_SUBSET_TRAIN, LS_SUBSET_TEST } ls_subset;
  * that is not a multiple of the record size, or a label above 99, is
  * LS_ERR_FORMAT with the file and the record. Local.
  */
-LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
-                                         ls_subset subset);
+LS_API LS_MUST_CHECK ls_status ls_dataset_new_cifar100(ls_dataset **out,
+                                                       const char *path,
+                                                       ls_subset subset);
 
 /*
  * A set of `count` images of the same shape, generated from `seed`: each of the
  * 100 classes is a pattern with random noise, shifts and brightness, so that a
  * network can learn it and generalise. Train and test differ.
  */
-LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
-                                          uint64_t seed, ls_subset subset);
+LS_API LS_MUST_CHECK ls_status ls_dataset_new_synthetic(ls_dataset **out,
+                                                        int64_t count,
+                                                        uint64_t seed,
+                                                        ls_subset subset);
 
 /* How images of any kind are made ready; zeros are the usual. */
 typedef struct ls_image_options {
@@ -168,9 +172,9 @@ typedef struct ls_image_options {
  * read is an error with its name, when it is opened or when its item is read.
  * Local.
  */
-LS_API ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
-                                       ls_subset subset,
-                                       const ls_image_options *options);
+LS_API LS_MUST_CHECK ls_status
+ls_dataset_new_images(ls_dataset **out, const char *path, ls_subset subset,
+                      const ls_image_options *options);
 
 /* ---- arrays and tables --------------------------------------------------- */
 
@@ -199,8 +203,8 @@ typedef struct ls_array_options {
  * larger than memory, but for what is packed. An array of an .npz whose CRC-32
  * is wrong is LS_ERR_FORMAT. options may be NULL. Local.
  */
-LS_API ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path,
-                                       const ls_array_options *options);
+LS_API LS_MUST_CHECK ls_status ls_dataset_new_arrays(
+    ls_dataset **out, const char *path, const ls_array_options *options);
 
 typedef enum ls_csv_header {
     LS_CSV_AUTO,     /* decide by the first two rows */
@@ -230,9 +234,9 @@ typedef struct ls_csv_options {
  * was assumed, if a cell of that row is neither clearly a name nor a number.
  * options may be NULL. Local.
  */
-LS_API ls_status ls_dataset_new_csv(ls_dataset **out, const char *path,
-                                    const char *label,
-                                    const ls_csv_options *options);
+LS_API LS_MUST_CHECK ls_status
+ls_dataset_new_csv(ls_dataset **out, const char *path, const char *label,
+                   const ls_csv_options *options);
 
 /* ---- samplers ------------------------------------------------------------ */
 
@@ -258,7 +262,8 @@ typedef struct ls_sampler {
 LS_API int64_t ls_sampler_count(const ls_sampler *sampler);
 
 /* Writes them: indices has room for ls_sampler_count elements. */
-LS_API ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices);
+LS_API LS_MUST_CHECK ls_status ls_sampler_fill(const ls_sampler *sampler,
+                                               int64_t *indices);
 
 /* ---- loaders ------------------------------------------------------------- */
 
@@ -281,15 +286,18 @@ typedef struct ls_batch {
 } ls_batch;
 
 /* The dataset must outlive the loader. */
-LS_API ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
-                               const ls_loader_options *options);
+LS_API LS_MUST_CHECK ls_status ls_loader_new(ls_loader **out,
+                                             const ls_dataset *dataset,
+                                             const ls_loader_options *options);
 
 /*
  * Begins to read these items (copied), as they are in that epoch, even if what
  * was begun before has not ended.
  */
-LS_API ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
-                                 const int64_t *indices, size_t n);
+LS_API LS_MUST_CHECK ls_status ls_loader_begin(ls_loader *loader,
+                                               uint64_t epoch,
+                                               const int64_t *indices,
+                                               size_t n);
 
 /*
  * The next batch. Its tensors belong to the loader and are overwritten after
@@ -297,7 +305,8 @@ LS_API ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
  * after the last. If a batch cannot be read, the call that would return it
  * fails, as do all others until the next ls_loader_begin.
  */
-LS_API ls_status ls_loader_next(ls_loader *loader, ls_batch *batch);
+LS_API LS_MUST_CHECK ls_status ls_loader_next(ls_loader *loader,
+                                              ls_batch *batch);
 
 /* Since ls_loader_begin. */
 typedef struct ls_loader_stats {
@@ -342,15 +351,16 @@ typedef enum ls_token_format {
  * MiB of each file are looked at) are LS_ERR_FORMAT. On success *out is the
  * caller's. Local.
  */
-LS_API ls_status ls_tokens_new(ls_tokens **out, const char *path,
-                               ls_token_format format);
+LS_API LS_MUST_CHECK ls_status ls_tokens_new(ls_tokens **out, const char *path,
+                                             ls_token_format format);
 
 /*
  * Text of `count` bytes, generated from `seed`: sentences of a small language
  * whose words, grammar and few facts a model can learn.
  */
-LS_API ls_status ls_tokens_new_builtin(ls_tokens **out, int64_t count,
-                                       uint64_t seed);
+LS_API LS_MUST_CHECK ls_status ls_tokens_new_builtin(ls_tokens **out,
+                                                     int64_t count,
+                                                     uint64_t seed);
 
 /* Frees them and sets *tokens to NULL. Accepts NULLs. */
 LS_API void ls_tokens_free(ls_tokens **tokens);
@@ -364,11 +374,13 @@ LS_API bool ls_tokens_are_bytes(const ls_tokens *tokens);
 /*
  * LS_ERR_FORMAT unless all are below `vocabulary`; names the first that is not.
  */
-LS_API ls_status ls_tokens_check(const ls_tokens *tokens, int64_t vocabulary);
+LS_API LS_MUST_CHECK ls_status ls_tokens_check(const ls_tokens *tokens,
+                                               int64_t vocabulary);
 
 /* Copies tokens begin..begin+n-1. */
-LS_API ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin,
-                                int64_t n, int64_t *out);
+LS_API LS_MUST_CHECK ls_status ls_tokens_read(const ls_tokens *tokens,
+                                              int64_t begin, int64_t n,
+                                              int64_t *out);
 
 /*
  * Which pieces a rank sees in a step: a pure function of these numbers. Row r
@@ -388,9 +400,10 @@ typedef struct ls_token_batch {
  * `targets`. LS_ERR_ARGUMENT unless 0 <= begin <= end <= the number of tokens,
  * and end - begin exceeds the length.
  */
-LS_API ls_status ls_tokens_batch(const ls_tokens *tokens,
-                                 const ls_token_batch *batch, int64_t *inputs,
-                                 int64_t *targets);
+LS_API LS_MUST_CHECK ls_status ls_tokens_batch(const ls_tokens *tokens,
+                                               const ls_token_batch *batch,
+                                               int64_t *inputs,
+                                               int64_t *targets);
 
 #ifdef __cplusplus
 }

@@ -28,7 +28,7 @@ struct DLManagedTensorVersioned;
  *     LS_ERR_ARGUMENT      too many dimensions, a stride below 0, or elements
  *                          that are not aligned to their size
  */
-LS_API ls_status ls_tensor_from_dlpack(
+LS_API LS_MUST_CHECK ls_status ls_tensor_from_dlpack(
     ls_tensor **out, struct DLManagedTensorVersioned *managed);
 
 /*
@@ -36,8 +36,8 @@ LS_API ls_status ls_tensor_from_dlpack(
  * needs it no more. The memory stays until then, even if the tensor is freed
  * first. Parameters must not be moved while it has them (see ls_tensor_map).
  */
-LS_API ls_status ls_tensor_to_dlpack(ls_tensor *tensor,
-                                     struct DLManagedTensorVersioned **out);
+LS_API LS_MUST_CHECK ls_status
+ls_tensor_to_dlpack(ls_tensor *tensor, struct DLManagedTensorVersioned **out);
 
 /*
  * DLPack's structs under names of our own, for programs without its header: a

@@ -31,7 +31,7 @@
  *     ls_group *group = NULL;
  *     if (ls_group_from_env(&group) != LS_OK) { puts(ls_last_error()); ... }
  *     float x[3] = {1, 2, 3};
- *     ls_all_reduce(group, x, x, 3, LS_F32, LS_REDUCE_SUM);
+ *     check(ls_all_reduce(group, x, x, 3, LS_F32, LS_REDUCE_SUM));
  *     ls_group_close(&group);
  */
 #ifndef LOCKSTEP_GROUP_H
@@ -68,7 +68,7 @@ typedef struct ls_request ls_request;
  *
  * On success *group is owned by the caller; on failure it is not written.
  */
-LS_API ls_status ls_group_from_env(ls_group **group);
+LS_API LS_MUST_CHECK ls_status ls_group_from_env(ls_group **group);
 
 /*
  * Where processes leave words for each other before they have a group: a store
@@ -108,17 +108,17 @@ typedef struct ls_store {
  * those of its machine get LS_ERR_PEER_DEAD. Collective; *group is owned by the
  * caller, and not written on failure.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_group_open(ls_group **group,
-                                               const char *name, int rank,
-                                               int size, const ls_store *store,
-                                               double seconds);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_group_open(ls_group **group, const char *name, int rank, int size,
+              const ls_store *store, double seconds);
 
 /*
  * Makes a group of `size` ranks inside this process: groups[r] is to be used
  * by the thread that plays rank r. Local. Each is closed by its own thread
  * with ls_group_close.
  */
-LS_API ls_status ls_group_open_threads(ls_group **groups, int size);
+LS_API LS_MUST_CHECK ls_status ls_group_open_threads(ls_group **groups,
+                                                     int size);
 
 /*
  * Divides a group: ranks that pass the same color >= 0 form a new group,
@@ -127,8 +127,8 @@ LS_API ls_status ls_group_open_threads(ls_group **groups, int size);
  * new group selects algorithms according to LOCKSTEP_SELECT or by default; an
  * ls_group_select on the old one has no effect on it.
  */
-LS_API ls_status ls_group_split(ls_group *group, int color, int key,
-                                ls_group **part);
+LS_API LS_MUST_CHECK ls_status ls_group_split(ls_group *group, int color,
+                                              int key, ls_group **part);
 
 /*
  * Leaves the group, frees it and sets *group to NULL. Accepts NULL and a
@@ -150,7 +150,8 @@ LS_API int ls_group_local_size(const ls_group *group);
  * Time during which this process was stopped, as by Ctrl-Z or a freezer, does
  * not count. The default is LOCKSTEP_TIMEOUT, or 300. Local.
  */
-LS_API ls_status ls_group_set_timeout(ls_group *group, double seconds);
+LS_API LS_MUST_CHECK ls_status ls_group_set_timeout(ls_group *group,
+                                                    double seconds);
 
 /*
  * Ends all waiting in the group, now and later: every call on it, on all ranks,
@@ -220,7 +221,8 @@ LS_API void ls_group_get_counters(const ls_group *group,
  * another machine, or malformed, the error names the file and the line. The
  * environment variable LOCKSTEP_SELECT sets the same when a group is made.
  */
-LS_API ls_status ls_group_select(ls_group *group, const char *line);
+LS_API LS_MUST_CHECK ls_status ls_group_select(ls_group *group,
+                                               const char *line);
 
 /*
  * Writes to `path`, as JSON, the last 1,024 collectives and messages of this
@@ -230,7 +232,7 @@ LS_API ls_status ls_group_select(ls_group *group, const char *line);
  * there when it fails, and all groups of a process when it gets SIGUSR1, unless
  * the program handles that signal itself (ignoring it does not count).
  */
-LS_API ls_status ls_group_dump(ls_group *group, const char *path);
+LS_API LS_MUST_CHECK ls_status ls_group_dump(ls_group *group, const char *path);
 
 /* ---- shared buffers ------------------------------------------------------ */
 
@@ -243,7 +245,8 @@ LS_API ls_status ls_group_dump(ls_group *group, const char *path);
  * all. Collective; every rank passes the same size. *data is released by
  * ls_shared_free.
  */
-LS_API ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data);
+LS_API LS_MUST_CHECK ls_status ls_shared_alloc(ls_group *group, size_t bytes,
+                                               void **data);
 
 /*
  * The address in this process at which rank `rank`'s part of the same
@@ -260,14 +263,16 @@ LS_API LS_EXPERIMENTAL void *ls_shared_peer(const ls_group *group,
  * right before ls_group_close. The caller owns *mapping (all ranks' parts, in
  * *bytes bytes), for munmap. LS_ERR_UNSUPPORTED if ranks are threads.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_shared_keep(ls_group *group, void *data,
-                                                size_t *bytes, void **mapping);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_shared_keep(ls_group *group,
+                                                              void *data,
+                                                              size_t *bytes,
+                                                              void **mapping);
 
 /*
  * Releases a shared buffer and sets *data to NULL. Collective; a rank whose
  * *data is NULL already does nothing and does not tell the others.
  */
-LS_API ls_status ls_shared_free(ls_group *group, void **data);
+LS_API LS_MUST_CHECK ls_status ls_shared_free(ls_group *group, void **data);
 
 /* ---- collectives --------------------------------------------------------- */
 /*
@@ -277,55 +282,65 @@ LS_API ls_status ls_shared_free(ls_group *group, void **data);
  */
 
 /* Returns when every rank has called it. */
-LS_API ls_status ls_barrier(ls_group *group);
+LS_API LS_MUST_CHECK ls_status ls_barrier(ls_group *group);
 
 /* Copies root's count elements of `data` to every rank. */
-LS_API ls_status ls_broadcast(ls_group *group, void *data, size_t count,
-                              ls_dtype dtype, int root);
+LS_API LS_MUST_CHECK ls_status ls_broadcast(ls_group *group, void *data,
+                                            size_t count, ls_dtype dtype,
+                                            int root);
 
 /* recv[i] = reduction over ranks of send[i]; the same bits on every rank. */
-LS_API ls_status ls_all_reduce(ls_group *group, const void *send, void *recv,
-                               size_t count, ls_dtype dtype, ls_reduce_op op);
+LS_API LS_MUST_CHECK ls_status ls_all_reduce(ls_group *group, const void *send,
+                                             void *recv, size_t count,
+                                             ls_dtype dtype, ls_reduce_op op);
 
 /* As all-reduce, but only root's recv is written; others may pass NULL. */
-LS_API ls_status ls_reduce(ls_group *group, const void *send, void *recv,
-                           size_t count, ls_dtype dtype, ls_reduce_op op,
-                           int root);
+LS_API LS_MUST_CHECK ls_status ls_reduce(ls_group *group, const void *send,
+                                         void *recv, size_t count,
+                                         ls_dtype dtype, ls_reduce_op op,
+                                         int root);
 
 /*
  * recv is size * count elements: rank r's send at r * count. In place: send ==
  * recv + rank * count.
  */
-LS_API ls_status ls_all_gather(ls_group *group, const void *send, void *recv,
-                               size_t count, ls_dtype dtype);
+LS_API LS_MUST_CHECK ls_status ls_all_gather(ls_group *group, const void *send,
+                                             void *recv, size_t count,
+                                             ls_dtype dtype);
 
 /*
  * send is size * count elements; rank r's recv gets the reduction of block r.
  * In place: recv == send + rank * count.
  */
-LS_API ls_status ls_reduce_scatter(ls_group *group, const void *send,
-                                   void *recv, size_t count, ls_dtype dtype,
-                                   ls_reduce_op op);
+LS_API LS_MUST_CHECK ls_status ls_reduce_scatter(ls_group *group,
+                                                 const void *send, void *recv,
+                                                 size_t count, ls_dtype dtype,
+                                                 ls_reduce_op op);
 
 /* root's recv is size * count elements; others may pass recv = NULL. */
-LS_API ls_status ls_gather(ls_group *group, const void *send, void *recv,
-                           size_t count, ls_dtype dtype, int root);
+LS_API LS_MUST_CHECK ls_status ls_gather(ls_group *group, const void *send,
+                                         void *recv, size_t count,
+                                         ls_dtype dtype, int root);
 
 /* root's send is size * count elements; others may pass send = NULL. */
-LS_API ls_status ls_scatter(ls_group *group, const void *send, void *recv,
-                            size_t count, ls_dtype dtype, int root);
+LS_API LS_MUST_CHECK ls_status ls_scatter(ls_group *group, const void *send,
+                                          void *recv, size_t count,
+                                          ls_dtype dtype, int root);
 
 /* Block r of send goes to rank r; block r of recv came from rank r. */
-LS_API ls_status ls_all_to_all(ls_group *group, const void *send, void *recv,
-                               size_t count, ls_dtype dtype);
+LS_API LS_MUST_CHECK ls_status ls_all_to_all(ls_group *group, const void *send,
+                                             void *recv, size_t count,
+                                             ls_dtype dtype);
 
 /*
  * Gathers byte strings whose sizes differ between ranks. sizes[r] (size
  * entries, owned by the caller) receives rank r's length; *all, allocated by
  * the library, holds them back to back and is freed with ls_free.
  */
-LS_API ls_status ls_all_gather_bytes(ls_group *group, const void *send,
-                                     size_t bytes, size_t *sizes, void **all);
+LS_API LS_MUST_CHECK ls_status ls_all_gather_bytes(ls_group *group,
+                                                   const void *send,
+                                                   size_t bytes, size_t *sizes,
+                                                   void **all);
 
 /*
  * The same with a count of its own for each rank: counts has as many entries as
@@ -342,26 +357,31 @@ LS_API ls_status ls_all_gather_bytes(ls_group *group, const void *send,
  * equals its entry of counts. In place: send is where this rank's block begins
  * in recv.
  */
-LS_API ls_status ls_all_gatherv(ls_group *group, const void *send, size_t count,
-                                void *recv, const size_t *counts,
-                                ls_dtype dtype);
+LS_API LS_MUST_CHECK ls_status ls_all_gatherv(ls_group *group, const void *send,
+                                              size_t count, void *recv,
+                                              const size_t *counts,
+                                              ls_dtype dtype);
 
 /*
  * send has the sum of all counts; rank r's recv gets the reduction of its
  * counts[r] elements. In place: recv is where this rank's block begins in send.
  */
-LS_API ls_status ls_reduce_scatterv(ls_group *group, const void *send,
-                                    void *recv, const size_t *counts,
-                                    ls_dtype dtype, ls_reduce_op op);
+LS_API LS_MUST_CHECK ls_status ls_reduce_scatterv(ls_group *group,
+                                                  const void *send, void *recv,
+                                                  const size_t *counts,
+                                                  ls_dtype dtype,
+                                                  ls_reduce_op op);
 
 /*
  * send_counts[r] elements of send go to rank r, and recv_counts[r] elements of
  * recv come from there: as many as that rank sends. In place (recv == send),
  * both must be the same.
  */
-LS_API ls_status ls_all_to_allv(ls_group *group, const void *send,
-                                const size_t *send_counts, void *recv,
-                                const size_t *recv_counts, ls_dtype dtype);
+LS_API LS_MUST_CHECK ls_status ls_all_to_allv(ls_group *group, const void *send,
+                                              const size_t *send_counts,
+                                              void *recv,
+                                              const size_t *recv_counts,
+                                              ls_dtype dtype);
 
 /* ---- the same without waiting -------------------------------------------- */
 /*
@@ -373,41 +393,51 @@ LS_API ls_status ls_all_to_allv(ls_group *group, const void *send,
  * above, and makes no request; the rank that is to blame waits until all have
  * called it. Collective.
  */
-LS_API ls_status ls_ibarrier(ls_group *group, ls_request **request);
-LS_API ls_status ls_ibroadcast(ls_group *group, void *data, size_t count,
-                               ls_dtype dtype, int root, ls_request **request);
-LS_API ls_status ls_iall_reduce(ls_group *group, const void *send, void *recv,
-                                size_t count, ls_dtype dtype, ls_reduce_op op,
-                                ls_request **request);
-LS_API ls_status ls_ireduce(ls_group *group, const void *send, void *recv,
-                            size_t count, ls_dtype dtype, ls_reduce_op op,
-                            int root, ls_request **request);
-LS_API ls_status ls_iall_gather(ls_group *group, const void *send, void *recv,
-                                size_t count, ls_dtype dtype,
-                                ls_request **request);
-LS_API ls_status ls_ireduce_scatter(ls_group *group, const void *send,
-                                    void *recv, size_t count, ls_dtype dtype,
-                                    ls_reduce_op op, ls_request **request);
-LS_API ls_status ls_igather(ls_group *group, const void *send, void *recv,
-                            size_t count, ls_dtype dtype, int root,
-                            ls_request **request);
-LS_API ls_status ls_iscatter(ls_group *group, const void *send, void *recv,
-                             size_t count, ls_dtype dtype, int root,
-                             ls_request **request);
-LS_API ls_status ls_iall_to_all(ls_group *group, const void *send, void *recv,
-                                size_t count, ls_dtype dtype,
-                                ls_request **request);
-LS_API ls_status ls_iall_gatherv(ls_group *group, const void *send,
-                                 size_t count, void *recv, const size_t *counts,
-                                 ls_dtype dtype, ls_request **request);
-LS_API ls_status ls_ireduce_scatterv(ls_group *group, const void *send,
-                                     void *recv, const size_t *counts,
-                                     ls_dtype dtype, ls_reduce_op op,
-                                     ls_request **request);
-LS_API ls_status ls_iall_to_allv(ls_group *group, const void *send,
-                                 const size_t *send_counts, void *recv,
-                                 const size_t *recv_counts, ls_dtype dtype,
-                                 ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_ibarrier(ls_group *group,
+                                           ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_ibroadcast(ls_group *group, void *data,
+                                             size_t count, ls_dtype dtype,
+                                             int root, ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_iall_reduce(ls_group *group, const void *send,
+                                              void *recv, size_t count,
+                                              ls_dtype dtype, ls_reduce_op op,
+                                              ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_ireduce(ls_group *group, const void *send,
+                                          void *recv, size_t count,
+                                          ls_dtype dtype, ls_reduce_op op,
+                                          int root, ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_iall_gather(ls_group *group, const void *send,
+                                              void *recv, size_t count,
+                                              ls_dtype dtype,
+                                              ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_ireduce_scatter(ls_group *group,
+                                                  const void *send, void *recv,
+                                                  size_t count, ls_dtype dtype,
+                                                  ls_reduce_op op,
+                                                  ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_igather(ls_group *group, const void *send,
+                                          void *recv, size_t count,
+                                          ls_dtype dtype, int root,
+                                          ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_iscatter(ls_group *group, const void *send,
+                                           void *recv, size_t count,
+                                           ls_dtype dtype, int root,
+                                           ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_iall_to_all(ls_group *group, const void *send,
+                                              void *recv, size_t count,
+                                              ls_dtype dtype,
+                                              ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_iall_gatherv(ls_group *group,
+                                               const void *send, size_t count,
+                                               void *recv, const size_t *counts,
+                                               ls_dtype dtype,
+                                               ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_ireduce_scatterv(
+    ls_group *group, const void *send, void *recv, const size_t *counts,
+    ls_dtype dtype, ls_reduce_op op, ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_iall_to_allv(
+    ls_group *group, const void *send, const size_t *send_counts, void *recv,
+    const size_t *recv_counts, ls_dtype dtype, ls_request **request);
 
 /*
  * recv[i] = sum over ranks of factor * send[i], of floating types; each rank
@@ -416,13 +446,12 @@ LS_API ls_status ls_iall_to_allv(ls_group *group, const void *send,
  * ls_iall_reduce and ls_ireduce_scatter; `send` is not needed any more when the
  * call returns.
  */
-LS_API ls_status ls_iall_reduce_premul(ls_group *group, const void *send,
-                                       void *recv, size_t count, ls_dtype dtype,
-                                       double factor, ls_request **request);
-LS_API ls_status ls_ireduce_scatter_premul(ls_group *group, const void *send,
-                                           void *recv, size_t count,
-                                           ls_dtype dtype, double factor,
-                                           ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_iall_reduce_premul(
+    ls_group *group, const void *send, void *recv, size_t count, ls_dtype dtype,
+    double factor, ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_ireduce_scatter_premul(
+    ls_group *group, const void *send, void *recv, size_t count, ls_dtype dtype,
+    double factor, ls_request **request);
 
 /* ---- point to point ------------------------------------------------------ */
 /*
@@ -444,31 +473,37 @@ LS_API ls_status ls_ireduce_scatter_premul(ls_group *group, const void *send,
 #define LS_ANY_TAG  (-1)
 
 /* Return when `data` may be reused, and when `data` has been filled. Tag 0. */
-LS_API ls_status ls_send(ls_group *group, const void *data, size_t count,
-                         ls_dtype dtype, int peer);
-LS_API ls_status ls_recv(ls_group *group, void *data, size_t count,
-                         ls_dtype dtype, int peer);
+LS_API LS_MUST_CHECK ls_status ls_send(ls_group *group, const void *data,
+                                       size_t count, ls_dtype dtype, int peer);
+LS_API LS_MUST_CHECK ls_status ls_recv(ls_group *group, void *data,
+                                       size_t count, ls_dtype dtype, int peer);
 
 /* As send and recv, but return at once with a request to wait for. */
-LS_API ls_status ls_isend(ls_group *group, const void *data, size_t count,
-                          ls_dtype dtype, int peer, ls_request **request);
-LS_API ls_status ls_irecv(ls_group *group, void *data, size_t count,
-                          ls_dtype dtype, int peer, ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_isend(ls_group *group, const void *data,
+                                        size_t count, ls_dtype dtype, int peer,
+                                        ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_irecv(ls_group *group, void *data,
+                                        size_t count, ls_dtype dtype, int peer,
+                                        ls_request **request);
 
 /* The same with a tag, 0 or more. Those above have the tag 0. */
-LS_API ls_status ls_isend_tag(ls_group *group, const void *data, size_t count,
-                              ls_dtype dtype, int peer, int tag,
-                              ls_request **request);
-LS_API ls_status ls_irecv_tag(ls_group *group, void *data, size_t count,
-                              ls_dtype dtype, int peer, int tag,
-                              ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_isend_tag(ls_group *group, const void *data,
+                                            size_t count, ls_dtype dtype,
+                                            int peer, int tag,
+                                            ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_irecv_tag(ls_group *group, void *data,
+                                            size_t count, ls_dtype dtype,
+                                            int peer, int tag,
+                                            ls_request **request);
 
 /*
  * What a receive that is done has got: the rank that sent it, and its tag.
  * LS_ERR_STATE before that. Local.
  */
-LS_API ls_status ls_request_source(const ls_request *request, int *rank);
-LS_API ls_status ls_request_tag(const ls_request *request, int *tag);
+LS_API LS_MUST_CHECK ls_status ls_request_source(const ls_request *request,
+                                                 int *rank);
+LS_API LS_MUST_CHECK ls_status ls_request_tag(const ls_request *request,
+                                              int *tag);
 
 /*
  * Looks for a message from a rank (or LS_ANY_RANK) with a tag (or LS_ANY_TAG)
@@ -477,10 +512,11 @@ LS_API ls_status ls_request_tag(const ls_request *request, int *tag);
  * gets it. ls_probe waits until there is one; ls_iprobe returns LS_IN_PROGRESS
  * if there is none yet. Any of source, found and bytes may be NULL.
  */
-LS_API ls_status ls_probe(ls_group *group, int peer, int tag, int *source,
-                          int *found, size_t *bytes);
-LS_API ls_status ls_iprobe(ls_group *group, int peer, int tag, int *source,
-                           int *found, size_t *bytes);
+LS_API LS_MUST_CHECK ls_status ls_probe(ls_group *group, int peer, int tag,
+                                        int *source, int *found, size_t *bytes);
+LS_API LS_MUST_CHECK ls_status ls_iprobe(ls_group *group, int peer, int tag,
+                                         int *source, int *found,
+                                         size_t *bytes);
 
 /* ---- requests ------------------------------------------------------------ */
 /*
@@ -491,12 +527,14 @@ LS_API ls_status ls_iprobe(ls_group *group, int peer, int tag, int *source,
  */
 
 /* Plans recv[i] = reduction of send[i]. Collective. Does not start it. */
-LS_API ls_status ls_all_reduce_plan(ls_group *group, const void *send,
-                                    void *recv, size_t count, ls_dtype dtype,
-                                    ls_reduce_op op, ls_request **request);
+LS_API LS_MUST_CHECK ls_status ls_all_reduce_plan(ls_group *group,
+                                                  const void *send, void *recv,
+                                                  size_t count, ls_dtype dtype,
+                                                  ls_reduce_op op,
+                                                  ls_request **request);
 
 /* Starts a planned request that is not in flight. Collective, returns soon. */
-LS_API ls_status ls_start(ls_request *request);
+LS_API LS_MUST_CHECK ls_status ls_start(ls_request *request);
 
 /*
  * Makes progress; LS_OK when finished, LS_IN_PROGRESS when not. Fails as a wait
@@ -504,17 +542,17 @@ LS_API ls_status ls_start(ls_request *request);
  * first test that makes no progress, with at most 0.2 s between two tests.
  * Local.
  */
-LS_API ls_status ls_test(ls_request *request);
+LS_API LS_MUST_CHECK ls_status ls_test(ls_request *request);
 
 /* Returns when the request has finished or failed. */
-LS_API ls_status ls_wait(ls_request *request);
+LS_API LS_MUST_CHECK ls_status ls_wait(ls_request *request);
 
 /*
  * The same, but returns LS_IN_PROGRESS if it is not done after so many seconds,
  * give or take a tenth, and may be called again. Together these waits fail when
  * a peer is late, as one would.
  */
-LS_API ls_status ls_wait_for(ls_request *request, double seconds);
+LS_API LS_MUST_CHECK ls_status ls_wait_for(ls_request *request, double seconds);
 
 /*
  * Calls `function` with that context, once, when a request that is in flight is
@@ -527,8 +565,9 @@ LS_API ls_status ls_wait_for(ls_request *request, double seconds);
  * thread that uses this one meanwhile waits until it has returned.
  */
 typedef void (*ls_done_fn)(void *context, ls_status status);
-LS_API ls_status ls_request_on_done(ls_request *request, ls_done_fn function,
-                                    void *context);
+LS_API LS_MUST_CHECK ls_status ls_request_on_done(ls_request *request,
+                                                  ls_done_fn function,
+                                                  void *context);
 
 /*
  * Frees a request and sets *request to NULL. Accepts NULL and a pointer to

@@ -28,9 +28,11 @@ typedef struct ls_linear_layer {
     ls_tensor *bias;   /* (out), or NULL */
 } ls_linear_layer;
 
-LS_API ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
-                                      const char *name, int64_t in, int64_t out,
-                                      ls_layer_flags flags);
+LS_API LS_MUST_CHECK ls_status ls_linear_layer_init(ls_linear_layer *layer,
+                                                    ls_params *params,
+                                                    const char *name,
+                                                    int64_t in, int64_t out,
+                                                    ls_layer_flags flags);
 LS_API ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
@@ -45,10 +47,9 @@ typedef struct ls_conv2d_layer {
     ls_conv2d_options options; /* last, as it may grow */
 } ls_conv2d_layer;
 
-LS_API ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
-                                      const char *name, int64_t in, int64_t out,
-                                      int kernel,
-                                      const ls_conv2d_options *options);
+LS_API LS_MUST_CHECK ls_status ls_conv2d_layer_init(
+    ls_conv2d_layer *layer, ls_params *params, const char *name, int64_t in,
+    int64_t out, int kernel, const ls_conv2d_options *options);
 LS_API ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
@@ -61,10 +62,9 @@ typedef struct ls_batch_norm_layer {
     ls_batch_norm_args args; /* eps 1e-5, momentum 0.1; last, it may grow */
 } ls_batch_norm_layer;
 
-LS_API ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
-                                          ls_params *params, const char *name,
-                                          int64_t features,
-                                          ls_layer_flags flags);
+LS_API LS_MUST_CHECK ls_status ls_batch_norm_layer_init(
+    ls_batch_norm_layer *layer, ls_params *params, const char *name,
+    int64_t features, ls_layer_flags flags);
 LS_API ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
@@ -74,9 +74,9 @@ typedef struct ls_layer_norm_layer {
     double eps;
 } ls_layer_norm_layer;
 
-LS_API ls_status ls_layer_norm_layer_init(ls_layer_norm_layer *layer,
-                                          ls_params *params, const char *name,
-                                          int64_t features);
+LS_API LS_MUST_CHECK ls_status
+ls_layer_norm_layer_init(ls_layer_norm_layer *layer, ls_params *params,
+                         const char *name, int64_t features);
 LS_API ls_tensor *ls_layer_norm_layer_forward(const ls_layer_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
@@ -87,16 +87,16 @@ typedef struct ls_group_norm_layer {
     double eps;
 } ls_group_norm_layer;
 
-LS_API ls_status ls_group_norm_layer_init(ls_group_norm_layer *layer,
-                                          ls_params *params, const char *name,
-                                          int64_t channels, int groups,
-                                          ls_layer_flags flags);
+LS_API LS_MUST_CHECK ls_status ls_group_norm_layer_init(
+    ls_group_norm_layer *layer, ls_params *params, const char *name,
+    int64_t channels, int groups, ls_layer_flags flags);
 LS_API ls_tensor *ls_group_norm_layer_forward(const ls_group_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
 /* How many rows have their largest logit at the label. Any real type. */
-LS_API ls_status ls_count_correct(const ls_tensor *logits,
-                                  const ls_tensor *labels, int64_t *correct);
+LS_API LS_MUST_CHECK ls_status ls_count_correct(const ls_tensor *logits,
+                                                const ls_tensor *labels,
+                                                int64_t *correct);
 
 #ifdef __cplusplus
 }

@@ -143,10 +143,12 @@ typedef struct ls_optimizer_spec {
  * caller's.
  *
  *     const ls_sgd_options sgd = {.lr = 0.1, .momentum = 0.9};
- *     ls_optimizer_new(&optimizer, params, &(ls_optimizer_spec){.sgd = &sgd});
+ *     const ls_optimizer_spec spec = {.sgd = &sgd};
+ *     check(ls_optimizer_new(&optimizer, params, &spec));
  */
-LS_API ls_status ls_optimizer_new(ls_optimizer **out, ls_params *params,
-                                  const ls_optimizer_spec *spec);
+LS_API LS_MUST_CHECK ls_status ls_optimizer_new(ls_optimizer **out,
+                                                ls_params *params,
+                                                const ls_optimizer_spec *spec);
 
 /*
  * Adds a group with its own options, at any time between steps. Its state and
@@ -154,8 +156,8 @@ LS_API ls_status ls_optimizer_new(ls_optimizer **out, ls_params *params,
  * LS_ERR_ARGUMENT and named, as is a spec of another kind than the
  * optimizer's. After an error the optimizer is unchanged.
  */
-LS_API ls_status ls_optimizer_add_group(ls_optimizer *optimizer,
-                                        const ls_optimizer_spec *spec);
+LS_API LS_MUST_CHECK ls_status
+ls_optimizer_add_group(ls_optimizer *optimizer, const ls_optimizer_spec *spec);
 
 /* How many groups there are; they are numbered from 0. */
 LS_API size_t ls_optimizer_groups(const ls_optimizer *optimizer);
@@ -170,15 +172,17 @@ LS_API size_t ls_optimizer_groups(const ls_optimizer *optimizer);
  * inputs give equal bits on every rank, for any number of threads. Collective
  * if ls_ddp_new has divided the parameters among ranks.
  */
-LS_API ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale);
+LS_API LS_MUST_CHECK ls_status ls_optimizer_step(ls_optimizer *optimizer,
+                                                 double grad_scale);
 
 /*
  * Sets the learning rate of all groups, or of one, from the next step on; with
  * 0 a step moves nothing.
  */
-LS_API ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr);
-LS_API ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer,
-                                           size_t group, double lr);
+LS_API LS_MUST_CHECK ls_status ls_optimizer_set_lr(ls_optimizer *optimizer,
+                                                   double lr);
+LS_API LS_MUST_CHECK ls_status
+ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group, double lr);
 
 /* The learning rate of a group (0 if there is no such group); of group 0. */
 LS_API double ls_optimizer_group_lr(const ls_optimizer *optimizer,
@@ -204,7 +208,8 @@ LS_API void ls_optimizer_free(ls_optimizer **optimizer);
  * Checkpoints save them with that state, and load them into an optimizer that
  * averages. 0 < decay < 1; 0.999 is usual. Local.
  */
-LS_API ls_status ls_ema_start(ls_optimizer *optimizer, double decay);
+LS_API LS_MUST_CHECK ls_status ls_ema_start(ls_optimizer *optimizer,
+                                            double decay);
 
 /* The decay; 0 if nothing is averaged. */
 LS_API double ls_ema_decay(const ls_optimizer *optimizer);
@@ -215,7 +220,7 @@ LS_API double ls_ema_decay(const ls_optimizer *optimizer);
  * and checkpoints are LS_ERR_STATE. Collective if ls_ddp_new has divided the
  * parameters among ranks; without gradients that are not synchronised yet.
  */
-LS_API ls_status ls_ema_swap(ls_optimizer *optimizer);
+LS_API LS_MUST_CHECK ls_status ls_ema_swap(ls_optimizer *optimizer);
 
 /* ---- clipping ------------------------------------------------------------ */
 
@@ -223,7 +228,8 @@ LS_API ls_status ls_ema_swap(ls_optimizer *optimizer);
 typedef struct ls_clip ls_clip;
 
 /* For an allocated set, which must outlive it; max_norm > 0. Local. */
-LS_API ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm);
+LS_API LS_MUST_CHECK ls_status ls_clip_new(ls_clip **out, ls_params *params,
+                                           double max_norm);
 
 /*
  * Multiplies *grad_scale, which goes to ls_optimizer_step, by
@@ -234,16 +240,15 @@ LS_API ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm);
  * "zero1", "shared" and "fsdp"). The same bits for any number of threads. An
  * infinite norm, or NaN, is LS_ERR_ARGUMENT.
  */
-LS_API ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm);
+LS_API LS_MUST_CHECK ls_status ls_clip_grad(ls_clip *clip, double *grad_scale,
+                                            double *norm);
 
 /*
  * The same for scaled losses, whose gradients may overflow: an infinite norm,
  * or NaN, sets *finite to false on all ranks and leaves *grad_scale unchanged.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_clip_grad_scaled(ls_clip *clip,
-                                                     double *grad_scale,
-                                                     double *norm,
-                                                     bool *finite);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_clip_grad_scaled(
+    ls_clip *clip, double *grad_scale, double *norm, bool *finite);
 
 /* Frees it and sets *clip to NULL. Accepts NULLs. */
 LS_API void ls_clip_free(ls_clip **clip);
@@ -259,12 +264,12 @@ LS_API void ls_clip_free(ls_clip **clip);
  * ls_ddp_set_loss_scale and ls_ddp_backward replace ls_backward, and grad_scale
  * is 1, as the gradients are divided already.
  *
- *     ls_backward(tape, loss, s.scale);
+ *     check(ls_backward(tape, loss, s.scale));
  *     double grad_scale = 1 / s.scale;
- *     ls_clip_grad_scaled(clip, &grad_scale, &norm, &finite);
- *     ls_loss_scale_update(&s, finite);
+ *     check(ls_clip_grad_scaled(clip, &grad_scale, &norm, &finite));
+ *     check(ls_loss_scale_update(&s, finite));
  *     if (finite)
- *         ls_optimizer_step(optimizer, grad_scale);
+ *         check(ls_optimizer_step(optimizer, grad_scale));
  */
 typedef struct ls_loss_scale {
     /* The state, which a checkpoint must save and restore. */
@@ -281,15 +286,15 @@ typedef struct ls_loss_scale {
 LS_API LS_EXPERIMENTAL ls_loss_scale ls_loss_scale_defaults(void);
 
 /* LS_ERR_ARGUMENT for values out of range. */
-LS_API LS_EXPERIMENTAL ls_status
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_loss_scale_check(const ls_loss_scale *scale);
 
 /*
  * Call it after each step, whether taken (`finite`) or skipped. LS_ERR_ARGUMENT
  * if gradients overflow even with a scale of 2^-24.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_loss_scale_update(ls_loss_scale *scale,
-                                                      bool finite);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_loss_scale_update(ls_loss_scale *scale, bool finite);
 
 /* ---- learning rates ------------------------------------------------------ */
 

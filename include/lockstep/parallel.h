@@ -54,7 +54,8 @@ typedef enum ls_ddp_strategy {
 LS_API const char *ls_ddp_strategy_name(ls_ddp_strategy strategy);
 
 /* The strategy with that name. LS_ERR_ARGUMENT lists the valid names. */
-LS_API ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out);
+LS_API LS_MUST_CHECK ls_status ls_ddp_strategy_parse(const char *name,
+                                                     ls_ddp_strategy *out);
 
 typedef struct ls_ddp_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
@@ -86,8 +87,9 @@ typedef struct ls_ddp_options {
  * that differ between ranks, are an error on all ranks. On success *out is the
  * caller's. A set can be wrapped by one ls_ddp at a time.
  */
-LS_API ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
-                            const ls_ddp_options *options);
+LS_API LS_MUST_CHECK ls_status ls_ddp_new(ls_ddp **out, ls_group *group,
+                                          ls_params *params,
+                                          const ls_ddp_options *options);
 
 /*
  * All ranks should call it, as with ls_group_close. Between ls_ddp_begin and
@@ -107,8 +109,8 @@ LS_API void ls_ddp_free(ls_ddp **ddp);
  * After an error in backward the gradients are unusable until
  * ls_params_zero_grad: further micro-steps and steps are LS_ERR_STATE.
  */
-LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
-                                 double weight);
+LS_API LS_MUST_CHECK ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape,
+                                               ls_tensor *loss, double weight);
 
 /*
  * Gradient accumulation: backward of a micro-step that is not the last of its
@@ -117,16 +119,17 @@ LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
  * ls_params_zero_grad forgets the micro-steps and their samples. Local, unless
  * backward of an operation is collective (ls_sync_bn_forward).
  */
-LS_API ls_status ls_ddp_accumulate(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
-                                   double weight);
+LS_API LS_MUST_CHECK ls_status ls_ddp_accumulate(ls_ddp *ddp, ls_tape *tape,
+                                                 ls_tensor *loss,
+                                                 double weight);
 
 /*
  * For scaled losses (see ls_loss_scale): from now on backward starts at `scale`
  * times the weight and the mean is divided by it. 1 at first; positive, the
  * same on all ranks. Between micro-steps of one sync it is LS_ERR_STATE. Local.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_ddp_set_loss_scale(ls_ddp *ddp,
-                                                       double scale);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_ddp_set_loss_scale(ls_ddp *ddp, double scale);
 
 /*
  * For loops in which ranks have different numbers of batches: says whether any
@@ -134,10 +137,11 @@ LS_API LS_EXPERIMENTAL ls_status ls_ddp_set_loss_scale(ls_ddp *ddp,
  *
  *     while (have = next_batch(&batch),
  *            ls_ddp_join(ddp, have, &more) == LS_OK && more)
- *         ls_ddp_backward(ddp, tape, have ? loss_of(&batch) : NULL,
- *                         have ? batch.count : 0), ...
+ *         check(ls_ddp_backward(ddp, tape, have ? loss_of(&batch) : NULL,
+ *                               have ? batch.count : 0)), ...
  */
-LS_API ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any);
+LS_API LS_MUST_CHECK ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch,
+                                           bool *any);
 
 /* ---- gradients of a program of your own ---------------------------------- */
 /*
@@ -145,12 +149,12 @@ LS_API ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any);
  * of another framework. The program reports when each is final and finds the
  * means over all ranks in the same place.
  *
- *     ls_ddp_begin(ddp, samples);
+ *     check(ls_ddp_begin(ddp, samples));
  *     for each layer, last to first:
  *         ... compute its gradient: the sum over this rank's samples ...
- *         ls_ddp_ready(ddp, index of the parameter);
- *     ls_ddp_finish(ddp);
- *     ls_optimizer_step(optimizer, 1);
+ *         check(ls_ddp_ready(ddp, index of the parameter));
+ *     check(ls_ddp_finish(ddp));
+ *     check(ls_optimizer_step(optimizer, 1));
  *
  * With an ls_ddp over a parameter set (ls_ddp_new) every strategy can be used.
  * Gradient `index`, of as many elements as the parameter, is then written to
@@ -172,7 +176,7 @@ typedef struct ls_ddp_range {
  * ls_shared_alloc are reduced in place; adjacent ranges can share a bucket.
  * NULL for the options means the defaults. Collective; freed by ls_ddp_free.
  */
-LS_API LS_EXPERIMENTAL ls_status
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_ddp_new_ranges(ls_ddp **out, ls_group *group, const ls_ddp_range *ranges,
                   size_t n, const ls_ddp_options *options);
 
@@ -188,7 +192,8 @@ ls_ddp_new_ranges(ls_ddp **out, ls_group *group, const ls_ddp_range *ranges,
  * ls_ddp_ready before that. The next reduction can go on. A rank that cannot
  * call ls_ddp_finish any more calls ls_ddp_free, which tells the others, too.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_ddp_begin(ls_ddp *ddp, double weight);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_ddp_begin(ls_ddp *ddp,
+                                                            double weight);
 
 /*
  * The gradient of parameter, or range, `index` is final: the program does not
@@ -197,7 +202,8 @@ LS_API LS_EXPERIMENTAL ls_status ls_ddp_begin(ls_ddp *ddp, double weight);
  * LS_ERR_STATE names one that is ready twice, or while no reduction has begun.
  * Does not wait, but with "fsdp" up to a second for ranks that are behind.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_ddp_ready(ls_ddp *ddp, size_t index);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_ddp_ready(ls_ddp *ddp,
+                                                            size_t index);
 
 /*
  * Returns when gradients are the means over the samples of all ranks, as after
@@ -206,7 +212,7 @@ LS_API LS_EXPERIMENTAL ls_status ls_ddp_ready(ls_ddp *ddp, size_t index);
  * it is. A gradient that was not ready is an error on all ranks that names it
  * and the rank, or counts as zero (ls_ddp_options). Collective.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_ddp_finish(ls_ddp *ddp);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_ddp_finish(ls_ddp *ddp);
 
 /* ---- synchronised batch normalisation ----------------------------------- */
 
@@ -248,10 +254,9 @@ typedef struct ls_sync_bn_options {
  * NULL for the options means LS_SYNC_BN_OPTIONS_INIT. Collective. On success
  * *out is the caller's; it must be freed before the group.
  */
-LS_API ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group,
-                                ls_params *params, const char *name,
-                                int64_t features,
-                                const ls_sync_bn_options *options);
+LS_API LS_MUST_CHECK ls_status ls_sync_bn_new(
+    ls_sync_bn **out, ls_group *group, ls_params *params, const char *name,
+    int64_t features, const ls_sync_bn_options *options);
 LS_API void ls_sync_bn_free(ls_sync_bn **bn);
 
 /*

@@ -87,19 +87,21 @@ LS_API void ls_memory_set_budget(size_t bytes);
  *
  * LS_ERR_STATE if it is on, LS_ERR_IO if the file cannot be made.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_memory_record_start(const char *path);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_memory_record_start(const char *path);
 
 /*
  * Ends it, which also happens at the exit of the process. LS_ERR_STATE if it is
  * off, LS_ERR_IO if the file could not be written.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_memory_record_stop(void);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_memory_record_stop(void);
 
 /*
  * Writes what is live now, and who took it, to a file of the same form.
  * LS_ERR_STATE if nothing is recorded, LS_ERR_IO if it cannot be written.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_memory_snapshot(const char *path);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_memory_snapshot(const char *path);
 
 /*
  * Such a snapshot, once: as soon as more than `bytes` are live (0: never), or
@@ -107,8 +109,8 @@ LS_API LS_EXPERIMENTAL ls_status ls_memory_snapshot(const char *path);
  * takes that back. One that cannot be written is a warning. LS_ERR_STATE if
  * nothing is recorded, LS_ERR_ARGUMENT if the path is too long.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_memory_snapshot_above(size_t bytes,
-                                                          const char *path);
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_memory_snapshot_above(size_t bytes, const char *path);
 
 /* ---- ranges -------------------------------------------------------------- */
 

@@ -19,6 +19,13 @@
  *     for a rank, a label or a step, and SIZE_MAX for an offset, as 0 is valid.
  *   - A setter without a status does nothing.
  *   - Functions that free or close accept NULL and a pointer to NULL.
+ *
+ * Compilers warn about a call whose status is not used (LS_MUST_CHECK). Where
+ * the status does not matter, write ls_ignore(call).
+ *
+ * In the examples of these headers and of docs/, check() is a function of the
+ * program that ends it, with ls_last_error(), unless the status is LS_OK
+ * (examples/mlp.c).
  */
 #ifndef LOCKSTEP_STATUS_H
 #define LOCKSTEP_STATUS_H
@@ -42,6 +49,16 @@ extern "C" {
 #    define LS_EXPERIMENTAL __attribute__((deprecated("is experimental")))
 #else
 #    define LS_EXPERIMENTAL
+#endif
+
+/*
+ * Marks functions that return a status: gcc and clang warn where a program does
+ * not use the result. A cast to void does not silence gcc; ls_ignore does.
+ */
+#if defined(__GNUC__)
+#    define LS_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#    define LS_MUST_CHECK
 #endif
 
 /* X(name, value, text). Values are part of the binary interface. */
@@ -69,6 +86,15 @@ typedef enum ls_status {
     LS_STATUS_LIST(X)
 #undef X
 } ls_status;
+
+/*
+ * For a call whose failure changes nothing, such as a record written on the way
+ * out: ls_ignore(ls_group_dump(group, path));
+ */
+static inline void ls_ignore(ls_status status)
+{
+    (void)status;
+}
 
 /* "LS_ERR_SHAPE" for LS_ERR_SHAPE; "LS_UNKNOWN" for anything else. Static. */
 LS_API const char *ls_status_name(ls_status status);

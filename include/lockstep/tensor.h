@@ -30,12 +30,12 @@ typedef struct ls_tensor ls_tensor;
  * A new, dense, row-major tensor with undefined contents. ndim may be 0 (one
  * element) and any extent may be 0. On success *out is the caller's.
  */
-LS_API ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
-                               const int64_t *shape);
+LS_API LS_MUST_CHECK ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype,
+                                             int ndim, const int64_t *shape);
 
 /* As ls_tensor_new, filled with zeros. */
-LS_API ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
-                                 const int64_t *shape);
+LS_API LS_MUST_CHECK ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype,
+                                               int ndim, const int64_t *shape);
 
 /* How memory of the caller's is wrapped. */
 typedef struct ls_wrap_options {
@@ -66,9 +66,10 @@ typedef struct ls_wrap_options {
  * one. After an error it is not called. NULL for the options means the
  * defaults.
  */
-LS_API ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype,
-                                int ndim, const int64_t *shape,
-                                const ls_wrap_options *options);
+LS_API LS_MUST_CHECK ls_status ls_tensor_wrap(ls_tensor **out, void *data,
+                                              ls_dtype dtype, int ndim,
+                                              const int64_t *shape,
+                                              const ls_wrap_options *options);
 
 /* One more reference to the same tensor; returns its argument. */
 LS_API ls_tensor *ls_tensor_retain(ls_tensor *tensor);
@@ -94,25 +95,29 @@ LS_API bool ls_tensor_is_contiguous(const ls_tensor *tensor);
  * ls_params_allocate. *out stays valid as long as the tensor, or until
  * ls_ddp_new moves parameters (parallel.h).
  */
-LS_API ls_status ls_tensor_map(ls_tensor *tensor, void **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_map(ls_tensor *tensor, void **out);
 
 /* The same of a tensor of that type; LS_ERR_DTYPE for any other. */
-LS_API ls_status ls_tensor_map_f32(ls_tensor *tensor, float **out);
-LS_API ls_status ls_tensor_map_i64(ls_tensor *tensor, int64_t **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_map_f32(ls_tensor *tensor,
+                                                 float **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_map_i64(ls_tensor *tensor,
+                                                 int64_t **out);
 
 /* ---- views: no bytes move, the storage is shared ------------------------- */
 
 /* The same elements in another shape; one extent may be -1. Contiguous only. */
-LS_API ls_status ls_tensor_view(ls_tensor *tensor, int ndim,
-                                const int64_t *shape, ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_view(ls_tensor *tensor, int ndim,
+                                              const int64_t *shape,
+                                              ls_tensor **out);
 
 /* Elements begin..end-1 of one dimension. */
-LS_API ls_status ls_tensor_narrow(ls_tensor *tensor, int dim, int64_t begin,
-                                  int64_t end, ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_narrow(ls_tensor *tensor, int dim,
+                                                int64_t begin, int64_t end,
+                                                ls_tensor **out);
 
 /* Two dimensions exchanged. */
-LS_API ls_status ls_tensor_transpose(ls_tensor *tensor, int a, int b,
-                                     ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_transpose(ls_tensor *tensor, int a,
+                                                   int b, ls_tensor **out);
 
 /* ---- contents ------------------------------------------------------------ */
 
@@ -120,16 +125,19 @@ LS_API ls_status ls_tensor_transpose(ls_tensor *tensor, int a, int b,
  * dst = src, converting the type; same shape, any strides. If they overlap, as
  * if src had been read first.
  */
-LS_API ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src);
+LS_API LS_MUST_CHECK ls_status ls_tensor_copy(ls_tensor *dst,
+                                              const ls_tensor *src);
 
 /* A new dense, row-major tensor with the same elements, the caller's. */
-LS_API ls_status ls_tensor_clone(const ls_tensor *tensor, ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_clone(const ls_tensor *tensor,
+                                               ls_tensor **out);
 
 /*
  * One more reference to the tensor if it is contiguous, else as
  * ls_tensor_clone. The caller frees *out in either case.
  */
-LS_API ls_status ls_tensor_contiguous(ls_tensor *tensor, ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_contiguous(ls_tensor *tensor,
+                                                    ls_tensor **out);
 
 /*
  * The tensor as text, to look at: type and shape, and on the next lines its
@@ -137,17 +145,19 @@ LS_API ls_status ls_tensor_contiguous(ls_tensor *tensor, ls_tensor **out);
  * each longer dimension are shown. Writes at most `size` bytes with the 0 at
  * the end, and to *length, unless NULL, the length that the whole text has.
  */
-LS_API ls_status ls_tensor_format(const ls_tensor *tensor, char *text,
-                                  size_t size, size_t *length);
+LS_API LS_MUST_CHECK ls_status ls_tensor_format(const ls_tensor *tensor,
+                                                char *text, size_t size,
+                                                size_t *length);
 
 /*
  * Every element = value, rounded to the tensor's type; LS_ERR_ARGUMENT if that
  * is an integer type that cannot hold it.
  */
-LS_API ls_status ls_tensor_fill(ls_tensor *tensor, double value);
+LS_API LS_MUST_CHECK ls_status ls_tensor_fill(ls_tensor *tensor, double value);
 
 /* The one element of a tensor with one element, as a double. */
-LS_API ls_status ls_tensor_item(const ls_tensor *tensor, double *out);
+LS_API LS_MUST_CHECK ls_status ls_tensor_item(const ls_tensor *tensor,
+                                              double *out);
 
 /* ---- safetensors --------------------------------------------------------- */
 
@@ -165,9 +175,9 @@ typedef struct ls_named_tensor {
  * killed saves are removed. Missing folders above `path` are created. metadata
  * is NULL or a NULL-terminated array of key, value, key, value, ...
  */
-LS_API ls_status ls_safetensors_save(const char *path,
-                                     const ls_named_tensor *tensors, size_t n,
-                                     const char *const *metadata);
+LS_API LS_MUST_CHECK ls_status
+ls_safetensors_save(const char *path, const ls_named_tensor *tensors, size_t n,
+                    const char *const *metadata);
 
 /*
  * Fills existing tensors from a file by name. Every one must be there with the
@@ -175,8 +185,8 @@ LS_API ls_status ls_safetensors_save(const char *path,
  * is written unless all fit. Tensors of the file that were not asked for are
  * ignored.
  */
-LS_API ls_status ls_safetensors_load(const char *path,
-                                     const ls_named_tensor *tensors, size_t n);
+LS_API LS_MUST_CHECK ls_status
+ls_safetensors_load(const char *path, const ls_named_tensor *tensors, size_t n);
 
 /*
  * A safetensors file that is read without knowing the names in it:
@@ -201,7 +211,8 @@ typedef struct ls_safetensors ls_safetensors;
  * cannot be read. On success *out is the caller's, closed by
  * ls_safetensors_close.
  */
-LS_API ls_status ls_safetensors_open(ls_safetensors **out, const char *path);
+LS_API LS_MUST_CHECK ls_status ls_safetensors_open(ls_safetensors **out,
+                                                   const char *path);
 
 /* Closes the file and sets *file to NULL. Accepts NULLs. */
 LS_API void ls_safetensors_close(ls_safetensors **file);
@@ -231,15 +242,17 @@ typedef struct ls_stored_tensor {
  * Describes tensor 0..count-1, in the order of their bytes; those of an index
  * in its order. Set out->struct_size before the call.
  */
-LS_API ls_status ls_safetensors_info(const ls_safetensors *file, size_t index,
-                                     ls_stored_tensor *out);
+LS_API LS_MUST_CHECK ls_status ls_safetensors_info(const ls_safetensors *file,
+                                                   size_t index,
+                                                   ls_stored_tensor *out);
 
 /*
  * Reads a tensor into a new one of the file's type, which is the caller's.
  * LS_ERR_DTYPE or LS_ERR_SHAPE if it is not readable.
  */
-LS_API ls_status ls_safetensors_read(const ls_safetensors *file, size_t index,
-                                     ls_tensor **out);
+LS_API LS_MUST_CHECK ls_status ls_safetensors_read(const ls_safetensors *file,
+                                                   size_t index,
+                                                   ls_tensor **out);
 
 #ifdef __cplusplus
 }

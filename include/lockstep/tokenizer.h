@@ -27,7 +27,8 @@ typedef struct ls_tokenizer ls_tokenizer;
  * tokenizer.json asks for that is not known here is LS_ERR_FORMAT with its
  * name. On success *out is the caller's. Local.
  */
-LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
+LS_API LS_MUST_CHECK ls_status ls_tokenizer_open(ls_tokenizer **out,
+                                                 const char *path);
 
 /* Frees it and sets *tokenizer to NULL. Accepts NULLs. */
 LS_API void ls_tokenizer_close(ls_tokenizer **tokenizer);
@@ -37,8 +38,8 @@ LS_API void ls_tokenizer_close(ls_tokenizer **tokenizer);
  * The file appears whole or not at all; missing folders above it are created.
  * Local.
  */
-LS_API ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer,
-                                   const char *path);
+LS_API LS_MUST_CHECK ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer,
+                                                 const char *path);
 
 /* ---- training ------------------------------------------------------------ */
 
@@ -75,7 +76,7 @@ typedef struct ls_tokenizer_training {
  * Fewer tokens come of it if no pair is left. NULL for `training` means
  * the defaults. Collective; on success *out is each rank's own.
  */
-LS_API ls_status ls_tokenizer_new_trained(
+LS_API LS_MUST_CHECK ls_status ls_tokenizer_new_trained(
     ls_tokenizer **out, ls_group *group, const char *const *paths, size_t n,
     const ls_tokenizer_training *training);
 
@@ -122,10 +123,9 @@ typedef enum ls_tokenizer_flags {
  * Text that is not UTF-8 is LS_ERR_FORMAT with the place.
  * Local.
  */
-LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer,
-                                     const char *text, size_t bytes,
-                                     ls_tokenizer_flags flags, int64_t *n,
-                                     int64_t **ids);
+LS_API LS_MUST_CHECK ls_status ls_tokenizer_encode(
+    const ls_tokenizer *tokenizer, const char *text, size_t bytes,
+    ls_tokenizer_flags flags, int64_t *n, int64_t **ids);
 
 /* ---- tokens to text ------------------------------------------------------ */
 
@@ -134,10 +134,9 @@ LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer,
  * ls_free. Bytes of tokens that are no UTF-8 become U+FFFD. A token that the
  * tokenizer does not have is LS_ERR_ARGUMENT. Local.
  */
-LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer,
-                                     const int64_t *ids, size_t n,
-                                     ls_tokenizer_flags flags, size_t *bytes,
-                                     char **text);
+LS_API LS_MUST_CHECK ls_status
+ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int64_t *ids, size_t n,
+                    ls_tokenizer_flags flags, size_t *bytes, char **text);
 
 /* Decodes one token after another, and puts characters together of them. */
 typedef struct ls_decoder ls_decoder;
@@ -146,20 +145,23 @@ typedef struct ls_decoder ls_decoder;
  * On success *out is the caller's; the tokenizer must outlive it. Flags as for
  * ls_tokenizer_decode.
  */
-LS_API ls_status ls_decoder_new(ls_decoder **out, const ls_tokenizer *tokenizer,
-                                ls_tokenizer_flags flags);
+LS_API LS_MUST_CHECK ls_status ls_decoder_new(ls_decoder **out,
+                                              const ls_tokenizer *tokenizer,
+                                              ls_tokenizer_flags flags);
 
 /*
  * The characters that this token completes; *text is the decoder's and valid
  * until the next call, *bytes may be 0. To continue a prompt, push its tokens
  * first.
  */
-LS_API ls_status ls_decoder_push(ls_decoder *decoder, int64_t id,
-                                 const char **text, size_t *bytes);
+LS_API LS_MUST_CHECK ls_status ls_decoder_push(ls_decoder *decoder, int64_t id,
+                                               const char **text,
+                                               size_t *bytes);
 
 /* What is left at the end: U+FFFD for a character that was never completed. */
-LS_API ls_status ls_decoder_finish(ls_decoder *decoder, const char **text,
-                                   size_t *bytes);
+LS_API LS_MUST_CHECK ls_status ls_decoder_finish(ls_decoder *decoder,
+                                                 const char **text,
+                                                 size_t *bytes);
 
 /* Frees it and sets *decoder to NULL. Accepts NULLs. */
 LS_API void ls_decoder_free(ls_decoder **decoder);

@@ -10,10 +10,10 @@
  * A model adds its parameters to a set of the caller's, who allocates it:
  *
  *     ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
- *     ls_transformer_size("small", &config);
- *     ls_params_new(&params);
- *     ls_transformer_new(&model, params, &config);
- *     ls_params_allocate(params, group, seed);
+ *     check(ls_transformer_size("small", &config));
+ *     check(ls_params_new(&params));
+ *     check(ls_transformer_new(&model, params, &config));
+ *     check(ls_params_allocate(params, group, seed));
  *     logits = ls_transformer_forward(model, tape, tokens);
  *
  * Everything here is local (not collective).
@@ -120,11 +120,12 @@ typedef struct ls_transformer_config {
  * The configuration of that name with a context of 1024 and flash attention.
  * Set out->struct_size before the call. LS_ERR_ARGUMENT lists the valid names.
  */
-LS_API ls_status ls_transformer_size(const char *name,
-                                     ls_transformer_config *out);
+LS_API LS_MUST_CHECK ls_status ls_transformer_size(const char *name,
+                                                   ls_transformer_config *out);
 
 /* Checks a configuration; LS_ERR_ARGUMENT says what is inconsistent. */
-LS_API ls_status ls_transformer_check(const ls_transformer_config *config);
+LS_API LS_MUST_CHECK ls_status
+ls_transformer_check(const ls_transformer_config *config);
 
 typedef struct ls_transformer ls_transformer;
 
@@ -135,8 +136,9 @@ typedef struct ls_transformer ls_transformer;
  * ffn.w1, w2, w3, ln1, ln2, then ln_final, lm_head. GPT2 and LLAMA have the
  * published names, in the order of a forward pass.
  */
-LS_API ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
-                                    const ls_transformer_config *config);
+LS_API LS_MUST_CHECK ls_status
+ls_transformer_new(ls_transformer **out, ls_params *params,
+                   const ls_transformer_config *config);
 
 /* Frees it and sets *model to NULL. Accepts NULLs. */
 LS_API void ls_transformer_free(ls_transformer **model);
@@ -181,7 +183,7 @@ typedef struct ls_transformer_cache ls_transformer_cache;
  * context; 0 means the context. Memory: 8 capacity kv_heads d_head layers bytes
  * a sequence. On success *out is the caller's; the model must outlive it.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_transformer_cache_new(
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_transformer_cache_new(
     ls_transformer_cache **out, const ls_transformer *model, int64_t sequences,
     int64_t capacity);
 
@@ -214,9 +216,9 @@ ls_transformer_extend(const ls_transformer *model, ls_tape *tape,
  * (as for ls_safetensors_save) in its metadata. GPT2 and LLAMA write the names
  * and layouts of the published files.
  */
-LS_API ls_status ls_transformer_save(const ls_transformer *model,
-                                     const char *path,
-                                     const char *const *metadata);
+LS_API LS_MUST_CHECK ls_status ls_transformer_save(const ls_transformer *model,
+                                                   const char *path,
+                                                   const char *const *metadata);
 
 /*
  * Fills the allocated parameters from a file: every one must be there with the
@@ -228,7 +230,8 @@ LS_API ls_status ls_transformer_save(const ls_transformer *model,
  * norm_eps, rotary positions, an untied head) must be those of the model, too:
  * LS_ERR_FORMAT names what differs.
  */
-LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
+LS_API LS_MUST_CHECK ls_status ls_transformer_load(ls_transformer *model,
+                                                   const char *path);
 
 /*
  * The configuration that ls_transformer_save wrote into the file; or, for
@@ -238,8 +241,8 @@ LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
  * sizes the number of heads is known. `path` as of ls_transformer_load. Set
  * out->struct_size before the call.
  */
-LS_API ls_status ls_transformer_read_config(const char *path,
-                                            ls_transformer_config *out);
+LS_API LS_MUST_CHECK ls_status
+ls_transformer_read_config(const char *path, ls_transformer_config *out);
 
 #ifdef __cplusplus
 }

@@ -74,10 +74,11 @@ LS_API const char *ls_reduce_op_name(ls_reduce_op op);
  * "float32", "fp32", "float", "bfloat16", "half", "int8", ... LS_ERR_ARGUMENT
  * lists the names of ls_dtype_name.
  */
-LS_API ls_status ls_dtype_parse(const char *name, ls_dtype *out);
+LS_API LS_MUST_CHECK ls_status ls_dtype_parse(const char *name, ls_dtype *out);
 
 /* The reduction with that name. LS_ERR_ARGUMENT lists the valid names. */
-LS_API ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out);
+LS_API LS_MUST_CHECK ls_status ls_reduce_op_parse(const char *name,
+                                                  ls_reduce_op *out);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
  *
  *     ls_image_net_options options = {.name = "resnet18", .classes = 10,
  *         .channels = 3, .height = 32, .width = 32};
- *     ls_image_net_new(&net, group, &options);
+ *     check(ls_image_net_new(&net, group, &options));
  *     logits = ls_image_net_forward(net, tape, images);
  */
 #ifndef LOCKSTEP_VISION_H
@@ -40,7 +40,7 @@ typedef struct ls_image_net_options {
  * takes. Collective. On success *out is the caller's; it must be freed before
  * the group.
  */
-LS_API LS_EXPERIMENTAL ls_status ls_image_net_new(
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_image_net_new(
     ls_image_net **out, ls_group *group, const ls_image_net_options *options);
 
 /* Frees it with its parameters and sets *net to NULL. Accepts NULLs. */

@@ -82,7 +82,7 @@ void Engine::set_timeout(const Work &work)
     if (wanted == timeout_)
         return;
     timeout_ = wanted;
-    (void)ls_group_set_timeout(group_, wanted);
+    ls_ignore(ls_group_set_timeout(group_, wanted));
 }
 
 /* What is late says so in gloo's words, too, which programs look for. */
@@ -129,7 +129,7 @@ bool Engine::move(Work &work, double seconds)
             if (status != LS_OK && !work.failure_)
                 work.failure_ = failure_of(status);
             if (status == LS_OK && receives(work))
-                (void)ls_request_source(*request, &work.source_);
+                ls_ignore(ls_request_source(*request, &work.source_));
             ls_request_free(request);
             work.next_request_++;
         }
@@ -385,7 +385,7 @@ void Engine::keep_shared()
     for (void *memory : shared_) {
         size_t bytes = 0;
         void *mapping = nullptr;
-        (void)ls_shared_keep(group_, memory, &bytes, &mapping);
+        ls_ignore(ls_shared_keep(group_, memory, &bytes, &mapping));
     }
 }
 

@@ -352,7 +352,7 @@ void ls_request_free(ls_request **request)
         return;
     ls_request *const freed = *request;
     if (freed->in_flight)
-        (void)ls_wait(freed);
+        ls_ignore(ls_wait(freed));
     assert(!freed->in_flight || freed->group->failed ||
            lsi_is_inherited(freed->group));
     if (freed->on_done != NULL)

@@ -93,7 +93,7 @@ static ls_status alloc_on_nodes(ls_group *group, const lsi_call *call,
     if (agreed == LS_OK)
         *data = made;
     else
-        (void)ls_shared_free(group->channels.local, &made);
+        ls_ignore(ls_shared_free(group->channels.local, &made));
     return agreed;
 }
 

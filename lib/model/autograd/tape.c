@@ -140,7 +140,8 @@ ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status)
         snprintf(tape->message, sizeof tape->message, "%s", ls_last_error());
         lsi_tensor_blame(tape, status, tape->message);
     } else {
-        (void)ls_tape_status(tape); /* the first error is the one to show */
+        ls_ignore(
+            ls_tape_status(tape)); /* the first error is the one to show */
     }
     if (tape->phase == LSI_TAPE_RECORDING)
         lsi_tape_free_temps(tape);

@@ -73,7 +73,7 @@ void ls_ddp_free(ls_ddp **out)
     ls_group_close(&ddp->channel);
     if (ddp->own_extra) {
         void *shared = ddp->extra.data;
-        (void)ls_shared_free(ddp->group, &shared);
+        ls_ignore(ls_shared_free(ddp->group, &shared));
     }
     lsi_free(ddp->span_of);
     lsi_free(ddp->index_of);

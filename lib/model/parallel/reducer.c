@@ -280,7 +280,7 @@ ls_status lsi_reducer_refuse(lsi_reducer *r, ls_status status)
     (void)lsi_error_keep(&error, status);
     r->open = false;
     while (r->done < r->started)
-        (void)ls_wait(r->bucket[r->done++].request);
+        ls_ignore(ls_wait(r->bucket[r->done++].request));
     (void)lsi_error_again(&error);
     for (; r->started < r->buckets; r->done = ++r->started)
         (void)lsi_refuse_planned(r->bucket[r->started].request, status);

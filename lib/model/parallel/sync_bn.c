@@ -152,7 +152,7 @@ static void release_shared(ls_group *group, float *data)
 {
     void *block = data;
     if (block != NULL)
-        ls_shared_free(group, &block);
+        ls_ignore(ls_shared_free(group, &block));
 }
 
 void ls_sync_bn_free(ls_sync_bn **bn)

@@ -366,7 +366,8 @@ static void close_buffers(void *opaque)
     for (int i = 0; i < 2; i++) {
         void *block = b->data[i];
         if (block != NULL && shared)
-            (void)ls_shared_free(b->x.group, &block); /* a group that failed */
+            ls_ignore(
+                ls_shared_free(b->x.group, &block)); /* a group that failed */
         else
             lsi_free(block);
     }

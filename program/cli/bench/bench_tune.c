@@ -283,7 +283,7 @@ static void close_buffers(void *opaque)
         void *block = b->buffers[LSI_TUNE_SHARED][i];
         lsi_free(b->buffers[LSI_TUNE_PRIVATE][i]);
         if (block != NULL)
-            (void)ls_shared_free(b->x.group, &block);
+            ls_ignore(ls_shared_free(b->x.group, &block));
     }
     lsi_pattern_free(&b->x.pattern);
 }

@@ -56,7 +56,7 @@ static ls_status run_recorded(const lsi_memory_case *c, const char *path,
              status == LS_OK ? "" : ls_last_error());
     lsi_lm_case_free(&lm);
     if (status != LS_OK) {
-        (void)ls_memory_record_stop();
+        ls_ignore(ls_memory_record_stop());
         return status;
     }
     return ls_memory_record_stop();

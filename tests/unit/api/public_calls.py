@@ -53,7 +53,8 @@ def write_function(out, returns, name, params):
 
 
 def functions(path):
-    """(what it returns, its name, its parameters) of each."""
+    """(what it returns, its name, its parameters) of each. LS_MUST_CHECK marks
+    those that return a status, and no others."""
     with open(path, encoding="utf-8") as file:
         text = strip_comments(file.read())
     declared = len(re.findall(r"^LS_API\b", text, re.M))
@@ -61,9 +62,15 @@ def functions(path):
     if declared != len(found):
         sys.exit(f"{path}: LS_API {declared} times, but {len(found)} functions "
                  "are understood")
-    return [(" ".join(w for w in returns.split() if w != "LS_EXPERIMENTAL"),
-             name, parameters(params))
-            for returns, name, params in found]
+    functions = []
+    for returns, name, params in found:
+        words = [w for w in returns.split() if w != "LS_EXPERIMENTAL"]
+        if (words[-1] == "ls_status") != (words[0] == "LS_MUST_CHECK"):
+            sys.exit(f"{path}: {name}: LS_MUST_CHECK is for functions that return "
+                     "ls_status, and for all of them")
+        returns = " ".join(w for w in words if w != "LS_MUST_CHECK")
+        functions.append((returns, name, parameters(params)))
+    return functions
 
 
 def check_order(path, name, params):

@@ -136,7 +136,7 @@ static void check_reductions(ls_tensor *x, int n, const int *axes)
     int64_t index[LS_MAX_DIMS];
     for (int i = 0; i < n; i++)
         over[axes[i]] = true;
-    ls_tape_watch(tape, x);
+    assert_ok(ls_tape_watch(tape, x));
     const ls_tensor *sum = ls_sum_axes(tape, x, axes, n, LS_AXES_KEEP);
     const ls_tensor *mean = ls_mean_axes(tape, x, axes, n, LS_AXES_KEEP);
     ls_tensor *most = ls_max_axes(tape, x, axes, n, LS_AXES_KEEP);

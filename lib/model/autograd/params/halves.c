@@ -53,7 +53,7 @@ void lsi_params_leave_halves(ls_params *params)
     lsi_memory_discharge(h->counted, LS_MEMORY_PARAMETERS);
     if (h->home != NULL) {
         lsi_memory_undo_discharge(h->bytes, LS_MEMORY_COMM);
-        (void)ls_shared_free(params->sharing.home_group, &h->home);
+        ls_ignore(ls_shared_free(params->sharing.home_group, &h->home));
     }
     *h = (lsi_halves){0};
 }

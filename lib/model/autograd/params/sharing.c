@@ -106,7 +106,7 @@ void lsi_params_leave_grads(ls_params *params)
 {
     void *shared = params->storage.flat_grad;
     move_charge(params, LS_MEMORY_GRADIENTS, LS_MEMORY_COMM);
-    (void)ls_shared_free(params->sharing.group, &shared);
+    ls_ignore(ls_shared_free(params->sharing.group, &shared));
     params->sharing.group = NULL;
 }
 
@@ -191,5 +191,6 @@ void lsi_params_leave_home(ls_params *params)
     lsi_memory_move(counted, LS_MEMORY_PARAMETERS, LS_MEMORY_COMM);
     lsi_memory_undo_discharge(params->sharing.home_bytes - counted,
                               LS_MEMORY_COMM);
-    (void)ls_shared_free(params->sharing.home_group, &params->sharing.home);
+    ls_ignore(
+        ls_shared_free(params->sharing.home_group, &params->sharing.home));
 }
