@@ -4,8 +4,11 @@
  * N processes hold the same model, each sees its own slice of the data, and
  * after every backward pass they agree on one gradient. Read in this order:
  *
+ *   comm.h                       what communicates, which is:
  *   status.h types.h version.h   errors, element types
  *   group.h                      process groups and collectives
+ *   profile.h                    memory use
+ *
  *   tensor.h autograd.h nn.h     tensors, the tape, layers
  *   dlpack.h                     tensors of NumPy, PyTorch and others
  *   attention.h                  attention without the score matrix
@@ -14,7 +17,6 @@
  *   parallel.h                   gradients and batch norm over all ranks
  *   checkpoint.h                 saving a run and resuming it
  *   tokenizer.h                  text to tokens and back
- *   profile.h                    memory use
  *
  * examples/mlp.c puts them together in a hundred lines.
  *
@@ -33,19 +35,15 @@
 #include "lockstep/attention.h"
 #include "lockstep/autograd.h"
 #include "lockstep/checkpoint.h"
+#include "lockstep/comm.h"
 #include "lockstep/data.h"
 #include "lockstep/dlpack.h"
-#include "lockstep/group.h"
 #include "lockstep/nn.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
-#include "lockstep/profile.h"
-#include "lockstep/status.h"
 #include "lockstep/tensor.h"
 #include "lockstep/tokenizer.h"
 #include "lockstep/transformer.h"
-#include "lockstep/types.h"
-#include "lockstep/version.h"
 #include "lockstep/vision.h"
 
 #endif

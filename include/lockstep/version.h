@@ -21,6 +21,14 @@ extern "C" {
 #define LS_VERSION_NUMBER                                                      \
     (LS_VERSION_MAJOR * 10000 + LS_VERSION_MINOR * 100 + LS_VERSION_PATCH)
 
+/*
+ * Whether the headers are of this version or a later one, also for #if. Of the
+ * library that runs: ls_version_number() >= 10000 * major + 100 * minor +
+ * patch.
+ */
+#define LS_VERSION_AT_LEAST(major, minor, patch)                               \
+    (LS_VERSION_NUMBER >= (major)*10000 + (minor)*100 + (patch))
+
 /* LS_VERSION_NUMBER of the library that is running. */
 LS_API int ls_version_number(void);
 

@@ -1,7 +1,7 @@
 /* Ranks that add up their numbers, with the library of communication alone. */
 #include <stdio.h>
 
-#include <lockstep/group.h>
+#include <lockstep/comm.h>
 
 int main(void)
 {

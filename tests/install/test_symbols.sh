@@ -1,9 +1,9 @@
 #!/bin/bash
 # test_symbols.sh LIBRARY COMM-LIBRARY HEADERS MODULES: together the shared
 # libraries export what the public headers declare, and nothing else but what one
-# of them needs of the other, under a version of its own. What opens groups calls
-# nothing that changes the environment under other threads; launchers, which are
-# programs, may.
+# of them needs of the other, under a version of its own. comm.h declares what the
+# library of communication exports. What opens groups calls nothing that changes
+# the environment under other threads; launchers, which are programs, may.
 set -euo pipefail
 library=$1 comm_library=$2 headers=$3 modules=$4
 
@@ -24,10 +24,14 @@ if exported "$comm_library" | grep -vE '^ls_.*@@LOCKSTEP_[0-9.]+$' |
 fi
 
 # A declaration begins with LS_API; the name is what stands before "(".
+declared_in() {
+    grep -hv '^ *#' "$@" | tr '\n' ' ' | grep -oE 'LS_API [^;{]*;' |
+        sed -E 's/\(.*//; s/.*[ *]//' | sort -u
+}
+
 public=$({ exported "$library"; exported "$comm_library" | grep '^ls_'; } |
     sed 's/@.*//' | sort -u)
-declared=$(grep -hv '^ *#' "$headers"/*.h | tr '\n' ' ' |
-    grep -oE 'LS_API [^;{]*;' | sed -E 's/\(.*//; s/.*[ *]//' | sort -u)
+declared=$(declared_in "$headers"/*.h)
 missing=$(comm -23 <(echo "$declared") <(echo "$public"))
 if [ -n "$missing" ]; then
     echo "$missing"
@@ -38,6 +42,14 @@ extra=$(comm -13 <(echo "$declared") <(echo "$public"))
 if [ -n "$extra" ]; then
     echo "$extra"
     echo "^ exported, but not declared in the public headers"
+    failed=1
+fi
+# comm.h includes what the library of communication offers, and no other header.
+mapfile -t comm_headers < <(
+    sed -nE 's:^#include "lockstep/(.*)"$:'"$headers"'/\1:p' "$headers/comm.h")
+if ! diff <(declared_in "${comm_headers[@]}") \
+    <(exported "$comm_library" | grep '^ls_' | sed 's/@.*//' | sort -u); then
+    echo "^ < declared by what comm.h includes, > exported by $comm_library"
     failed=1
 fi
 for file in "$comm_library" "$modules"/*.so; do

@@ -103,6 +103,22 @@ static void version(void **state)
     assert_string_equal(PROJECT_VERSION_TEXT, text);
 }
 
+#if !LS_VERSION_AT_LEAST(0, 1, 0)
+#    error "the headers are of no version before 0.1.0"
+#endif
+
+static void version_at_least(void **state)
+{
+    const int major = LS_VERSION_MAJOR, minor = LS_VERSION_MINOR,
+              patch = LS_VERSION_PATCH;
+    (void)state;
+    assert_true(LS_VERSION_AT_LEAST(major, minor, patch));
+    assert_true(LS_VERSION_AT_LEAST(major, minor - 1, 99));
+    assert_false(LS_VERSION_AT_LEAST(major, minor, patch + 1));
+    assert_false(LS_VERSION_AT_LEAST(major, minor + 1, 0));
+    assert_false(LS_VERSION_AT_LEAST(major + 1, 0, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +128,7 @@ int main(void)
         cmocka_unit_test(reductions),
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(version),
+        cmocka_unit_test(version_at_least),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
