@@ -11,7 +11,8 @@
     may leave that to the header of its name), a header whose guard is missing
     or not named after it (kernels aside: there a header can be a template),
     code that is switched off, marks of unfinished work; in lib/ and program/, a call of
-    open_memstream, which reports no loss
+    open_memstream, which reports no loss; in lib/, what writes to stderr and is not
+    lib/base/log.c
   - everywhere: trailing blanks, carriage returns, no newline at the end
 """
 
@@ -35,6 +36,7 @@ C_BLOCK = re.compile(r"^```c\n(.*?)^```", re.S | re.M)
 MUST_CHECK = re.compile(r"\bLS_MUST_CHECK\s+ls_status\s+(\w+)\(")
 EXPERIMENTAL = re.compile(r"\bLS_API\s+LS_EXPERIMENTAL\b[^;(#]*?(\w+)\(")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
+TO_STDERR = re.compile(r"\bSTDERR_FILENO\b|\bperror\(|[(,]\s*stderr\s*[,)]")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")  # unfinished: the marks
 SWITCHED_OFF = re.compile(r"^\s*#\s*if\s+(0|1)\b")
 
@@ -112,6 +114,10 @@ class Checker:
                 if path.startswith(("lib/", "program/")) and "open_memstream(" in line:
                     self.error(path, number, "open_memstream loses what does "
                                "not fit; use report/text_stream.h")
+                if path.startswith("lib/") and path != "lib/base/log.c" and \
+                        TO_STDERR.search(line):
+                    self.error(path, number, "the library writes to stderr by "
+                               "lsi_log only, which ls_set_log redirects")
 
     def check_names(self, path, text):
         for number, line in enumerate(text.split("\n"), 1):

@@ -9,6 +9,7 @@
 #define LOCKSTEP_COMM_H
 
 #include "lockstep/group.h"
+#include "lockstep/log.h"
 #include "lockstep/profile.h"
 #include "lockstep/status.h"
 #include "lockstep/types.h"

@@ -7,7 +7,7 @@
  *   comm.h                       what communicates, which is:
  *   status.h types.h version.h   errors, element types
  *   group.h                      process groups and collectives
- *   profile.h                    memory use
+ *   profile.h log.h              memory use, log lines
  *
  *   tensor.h autograd.h nn.h     tensors, the tape, layers
  *   dlpack.h                     tensors of NumPy, PyTorch and others

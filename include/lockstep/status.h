@@ -4,9 +4,9 @@
  * Every function of the library that can fail returns an ls_status. 0 is
  * success, positive values mean "not finished yet", negative values are
  * errors. The library never exits, never aborts on bad input and prints nothing
- * but warnings, to stderr (LOCKSTEP_LOG=error silences them): the function that
- * detects an error records one sentence that says what is wrong, where, and
- * what would be right; ls_last_error() returns it.
+ * but warnings, to stderr unless ls_set_log (log.h) gives them to a function.
+ * The function that detects an error records one sentence that says what is
+ * wrong, where, and what would be right; ls_last_error() returns it.
  *
  * NULL where something is required is such an error, too:
  *

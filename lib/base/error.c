@@ -75,7 +75,7 @@ ls_status lsi_error_of_peer(int number)
 ls_status lsi_vfail(ls_status status, const char *format, va_list args)
 {
     record(0, format, args);
-    lsi_log(LSI_LOG_DEBUG, "%s: %s", ls_status_name(status), last_error);
+    lsi_log(LS_LOG_DEBUG, "%s: %s", ls_status_name(status), last_error);
     return status;
 }
 
@@ -101,6 +101,6 @@ ls_status lsi_fail_errno(ls_status status, const char *format, ...)
     va_start(args, format);
     record(error_number, format, args);
     va_end(args);
-    lsi_log(LSI_LOG_DEBUG, "%s: %s", ls_status_name(status), last_error);
+    lsi_log(LS_LOG_DEBUG, "%s: %s", ls_status_name(status), last_error);
     return status;
 }

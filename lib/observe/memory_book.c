@@ -225,7 +225,7 @@ void lsi_memory_book_look(bool refused)
         return;
     const int error = lsi_memory_book_snapshot(book->snapshot_path);
     if (error != 0)
-        lsi_log(LSI_LOG_WARN, "cannot write the snapshot of memory %s: %s",
+        lsi_log(LS_LOG_WARN, "cannot write the snapshot of memory %s: %s",
                 book->snapshot_path, strerror(error));
     book->snapshot_path[0] = '\0';
 }

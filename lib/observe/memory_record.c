@@ -360,7 +360,7 @@ static void end_with_process(void)
     const int error = lsi_memory_is_recorded() ? end() : 0;
     lsi_observe_unlock();
     if (error != 0)
-        lsi_log(LSI_LOG_WARN, "the recording of memory is not whole: %s",
+        lsi_log(LS_LOG_WARN, "the recording of memory is not whole: %s",
                 strerror(error));
 }
 
@@ -520,7 +520,7 @@ __attribute__((constructor)) static void begin_by_environment(void)
 {
     const char *const name = getenv("LOCKSTEP_MEMORY");
     if (name != NULL && name[0] != '\0' && lsi_memory_record_in(name) != LS_OK)
-        lsi_log(LSI_LOG_WARN, "LOCKSTEP_MEMORY: %s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "LOCKSTEP_MEMORY: %s", ls_last_error());
 }
 
 void lsi_memory_record_set_rank(int rank)

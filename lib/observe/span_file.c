@@ -153,7 +153,7 @@ static bool open_file(void)
     name_file(current, path);
     /* A new file: what somebody has linked here is not written to. */
     if (!lsi_chunks_open(&file, path, true)) {
-        lsi_log(LSI_LOG_WARN, "cannot write the trace %s: %s", path,
+        lsi_log(LS_LOG_WARN, "cannot write the trace %s: %s", path,
                 strerror(errno));
         return false;
     }
@@ -266,7 +266,7 @@ bool lsi_span_write(uint32_t thread, const char *thread_name,
     if (write_all(thread, thread_name, spans, n))
         return true;
     if (is_open())
-        lsi_log(LSI_LOG_WARN, "the trace in %s ends here: %s", folder,
+        lsi_log(LS_LOG_WARN, "the trace in %s ends here: %s", folder,
                 strerror(errno));
     (void)close_file();
     open_for_spans = false;
@@ -425,7 +425,7 @@ __attribute__((constructor)) static void begin_by_environment(void)
     if (status == LS_OK)
         status = lsi_span_start(name);
     if (status != LS_OK)
-        lsi_log(LSI_LOG_WARN, "LOCKSTEP_TRACE: %s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "LOCKSTEP_TRACE: %s", ls_last_error());
 }
 
 /* Under the lock. A process that has recorded nothing leaves no file. */
@@ -442,7 +442,7 @@ static void stop(void)
     bool good = is_open() || open_file();
     good = good && lsi_chunks_end(&file, written, 0);
     if (!close_file() || !good)
-        lsi_log(LSI_LOG_WARN, "the trace in %s lacks its end: %s", folder,
+        lsi_log(LS_LOG_WARN, "the trace in %s lacks its end: %s", folder,
                 strerror(errno));
 }
 

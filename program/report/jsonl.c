@@ -59,7 +59,7 @@ static ls_status cut(int fd, const char *path, int64_t keep)
     if (end < 0) /* what cannot be read is not dropped for it */
         return lsi_fail_errno(LS_ERR_IO, "cannot read %s", path);
     if (n < keep)
-        lsi_log(LSI_LOG_WARN,
+        lsi_log(LS_LOG_WARN,
                 "%s has %" PRId64 " of the %" PRId64 " lines that were "
                 "written before the checkpoint; it goes on without the others",
                 path, n, keep);

@@ -58,7 +58,7 @@ static int limited(int cpus)
         return cpus;
     if (limit < atomic_load_explicit(&said, memory_order_relaxed) &&
         limit < atomic_exchange(&said, limit))
-        lsi_log(LSI_LOG_INFO,
+        lsi_log(LS_LOG_INFO,
                 "computing with %d thread%s: this rank's share of %d CPUs that "
                 "other ranks use, too; OMP_NUM_THREADS sets another number",
                 limit, limit == 1 ? "" : "s", cpus);

@@ -46,7 +46,7 @@ static ls_status start(const lsi_wire *wire, const lsi_world *world,
         return lsi_fail(LS_ERR_SYSTEM, "UCX over %s: %s", devices,
                         wire->error());
     if (!opened)
-        lsi_log(LSI_LOG_INFO,
+        lsi_log(LS_LOG_INFO,
                 "other machines are reached by %s over %s (%s, %s)",
                 wire->library, devices, interface.why, interface.address);
     opened = true;

@@ -32,7 +32,7 @@ static int say_that_we_wait(const lsi_world *world)
     snprintf(name, sizeof(name), "%s-waits", world->name);
     const int herald = lsi_listen(name, 0);
     if (herald >= 0)
-        lsi_log(LSI_LOG_WARN, "rank 0 of %d has not come yet; this is rank %d",
+        lsi_log(LS_LOG_WARN, "rank 0 of %d has not come yet; this is rank %d",
                 world->size, world->rank);
     return herald;
 }

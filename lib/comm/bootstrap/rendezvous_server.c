@@ -89,7 +89,7 @@ static ls_status look_for_missing(server_state *server)
     if (lsi_deadline_poll(server->say_at) == 0) {
         server->say_at = lsi_deadline_in(0);
         count_ranks(server, count);
-        lsi_log(LSI_LOG_WARN, "%s", count);
+        lsi_log(LS_LOG_WARN, "%s", count);
     }
     return LS_OK;
 }

@@ -74,9 +74,9 @@ static void write_to_folder(const ls_group *group, const char *reason)
                  group->recording.folder, group->identity.job,
                  group->identity.number, group->rank);
     if (length >= PATH_BYTES)
-        lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD is too long a name");
+        lsi_log(LS_LOG_WARN, "LOCKSTEP_RECORD is too long a name");
     else if (write_group(group, path, reason) != LS_OK)
-        lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "%s", ls_last_error());
 }
 
 /* ---- all groups of this process ------------------------------------------ */
@@ -156,7 +156,7 @@ static void listen_to_signal(void)
         (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))
         return;
     if (sem_init(&asked, 0, 0) != 0 || !lsi_thread_watch(watch, NULL)) {
-        lsi_log(LSI_LOG_WARN, "SIGUSR1 is not served: there is no thread");
+        lsi_log(LS_LOG_WARN, "SIGUSR1 is not served: there is no thread");
         return;
     }
     memset(&action, 0, sizeof(action));
@@ -176,10 +176,10 @@ void lsi_dump_join(ls_group *group)
         return;
     group->recording.folder = folder;
     if (!lsi_make_folders(folder))
-        lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s: %s",
+        lsi_log(LS_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s: %s",
                 folder, strerror(errno));
     else if (access(folder, W_OK | X_OK) != 0)
-        lsi_log(LSI_LOG_WARN,
+        lsi_log(LS_LOG_WARN,
                 "LOCKSTEP_RECORD: cannot write to the folder %s: %s", folder,
                 strerror(errno));
     lsi_guard_forks(&fork_guard);

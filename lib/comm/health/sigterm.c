@@ -69,7 +69,7 @@ static void say_who_has_died(const ls_group *group)
              "the launcher ended it",
              rank, member->host, (int)member->pid, group->rank);
     lsi_log_set_rank(group->rank);
-    lsi_log(LSI_LOG_ERROR, "%s", text);
+    lsi_log(LS_LOG_ERROR, "%s", text);
     lsi_dump_failure(group, text);
 }
 

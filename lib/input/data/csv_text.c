@@ -288,7 +288,7 @@ static bool is_a_guess(const row_kinds *first, bool names)
 static void warn(const lsi_csv_text *t, const row_kinds *r, bool names)
 {
     if (!names) {
-        lsi_log(LSI_LOG_WARN,
+        lsi_log(LS_LOG_WARN,
                 "'%s': the first row (0, 1, ...) is read as data, although it "
                 "could number the columns; if it does, set header to "
                 "LS_CSV_HEADER in ls_csv_options",
@@ -297,7 +297,7 @@ static void warn(const lsi_csv_text *t, const row_kinds *r, bool names)
     }
     const lsi_csv_cell *const c = &r->odd_cell;
     const int64_t n = c->end - c->at < SHOWN ? c->end - c->at : SHOWN;
-    lsi_log(LSI_LOG_WARN,
+    lsi_log(LS_LOG_WARN,
             "'%s': the first row is read as names of columns, although column "
             "%" PRId64 ", '%.*s', is %s; if it is data, set header to "
             "LS_CSV_NO_HEADER in ls_csv_options",

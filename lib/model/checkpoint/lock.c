@@ -59,7 +59,7 @@ static void write_holder(int fd)
     const int length = snprintf(text, sizeof text, "process %ld on host %s",
                                 (long)getpid(), host);
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)length, 0) < 0)
-        lsi_log(LSI_LOG_DEBUG, "the lock of a folder says no name");
+        lsi_log(LS_LOG_DEBUG, "the lock of a folder says no name");
 }
 
 static void read_holder(int fd, char text[NAME_BYTES])
@@ -116,7 +116,7 @@ static void warn_of_no_locks(const char *folder)
     char kind[sizeof(lsi_path) + 16];
     snprintf(kind, sizeof kind, "no locks: %s", folder);
     if (lsi_checkpoint_cache_is_first(kind))
-        lsi_log(LSI_LOG_WARN,
+        lsi_log(LS_LOG_WARN,
                 "the file system of '%s' does not support locks: make sure "
                 "that no other run saves "
                 "there",
@@ -188,7 +188,7 @@ void lsi_folder_lock_drop(lsi_folder_lock *lock)
         return;
     strike_off(lock);
     if (ftruncate(lock->fd, 0) != 0)
-        lsi_log(LSI_LOG_DEBUG, "the lock of a folder keeps its name");
+        lsi_log(LS_LOG_DEBUG, "the lock of a folder keeps its name");
     (void)flock(lock->fd, LOCK_UN); /* whoever else has the open file */
     close(lock->fd);
     *lock = (lsi_folder_lock){0};

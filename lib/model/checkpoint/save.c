@@ -49,7 +49,7 @@ static ls_status set_aside(const saving *s)
     lsi_path to;
     LS_TRY(lsi_step_set_aside(s->folder, s->step, &to));
     lsi_checkpoint_cache_set_passed(s->folder, s->step, false);
-    lsi_log(LSI_LOG_WARN,
+    lsi_log(LS_LOG_WARN,
             "'%s' could not be read when this run looked for a checkpoint; it "
             "is kept as '%s', and step %" PRId64 " is saved again",
             s->step_folder.text, to.text, s->step);
@@ -92,7 +92,7 @@ static ls_status clear_place(const saving *s, ls_status status)
     lsi_error error = {.status = LS_OK};
     (void)lsi_error_keep(&error, status);
     if (lsi_step_remove(s->folder, s->step) != LS_OK)
-        lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "%s", ls_last_error());
     return lsi_error_again(&error);
 }
 
@@ -313,12 +313,12 @@ static void tell_newer(const pruning *p, size_t newest, size_t count)
     if (!lsi_checkpoint_cache_is_first(kind))
         return;
     if (lsi_checkpoint_verify_once(path.text) != LS_OK)
-        lsi_log(LSI_LOG_WARN,
+        lsi_log(LS_LOG_WARN,
                 "'%s' is newer than step %" PRId64 ", which was just saved, "
                 "but not whole: it is neither counted nor removed; %s",
                 path.text, p->saved, ls_last_error());
     else
-        lsi_log(LSI_LOG_WARN,
+        lsi_log(LS_LOG_WARN,
                 "'%s' holds %zu checkpoints that are newer than step %" PRId64
                 ", which was just saved, up to step %" PRId64 ": they are "
                 "neither counted nor removed, and opened first; another run "
@@ -345,7 +345,7 @@ static void remove_step(const pruning *p, size_t i)
 {
     if (lsi_step_remove(p->folder, p->steps[i]) != LS_OK &&
         lsi_checkpoint_cache_is_first(ls_last_error()))
-        lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "%s", ls_last_error());
 }
 
 static bool is_whole(const pruning *p, size_t i)
@@ -353,7 +353,7 @@ static bool is_whole(const pruning *p, size_t i)
     if (lsi_checkpoint_verify_once(path_of(p, i).text) == LS_OK)
         return true;
     if (lsi_checkpoint_cache_is_first(ls_last_error()))
-        lsi_log(LSI_LOG_WARN, "not counted: %s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "not counted: %s", ls_last_error());
     return false;
 }
 

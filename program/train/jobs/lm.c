@@ -513,7 +513,7 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
     lsi_lm_keep(&j.kept, options->tokenizer);
     if (j.kept.pairs[0] != NULL && j.kept.pairs[2] == NULL &&
         ls_group_rank(group) == 0)
-        lsi_log(LSI_LOG_WARN,
+        lsi_log(LS_LOG_WARN,
                 "the tokenizer.json has more than 40 MB, too many for the "
                 "model's file to keep; `generate` and `eval lm` will need "
                 "--tokenizer");

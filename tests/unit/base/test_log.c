@@ -1,6 +1,10 @@
 /*
- * Log lines, as a child process writes them: the level is read once a process.
+ * Log lines, as a child process writes them, or a function in it gets them: the
+ * level is read once a process.
  */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -49,10 +53,10 @@ static void capture(const char *level, void (*body)(void),
 
 static void one_line_a_level(void)
 {
-    lsi_log(LSI_LOG_ERROR, "e %d", 1);
-    lsi_log(LSI_LOG_WARN, "w");
-    lsi_log(LSI_LOG_INFO, "i");
-    lsi_log(LSI_LOG_DEBUG, "d");
+    lsi_log(LS_LOG_ERROR, "e %d", 1);
+    lsi_log(LS_LOG_WARN, "w");
+    lsi_log(LS_LOG_INFO, "i");
+    lsi_log(LS_LOG_DEBUG, "d");
 }
 
 static void levels(void **state)
@@ -83,9 +87,9 @@ static void levels(void **state)
 static void with_ranks(void)
 {
     lsi_log_set_rank(3);
-    lsi_log(LSI_LOG_WARN, "three");
+    lsi_log(LS_LOG_WARN, "three");
     lsi_log_set_rank(-1);
-    lsi_log(LSI_LOG_WARN, "none");
+    lsi_log(LS_LOG_WARN, "none");
 }
 
 static void lines_show_the_rank(void **state)
@@ -101,7 +105,7 @@ static void long_line(void)
     char text[4000];
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    lsi_log(LSI_LOG_WARN, "%s", text);
+    lsi_log(LS_LOG_WARN, "%s", text);
 }
 
 static void long_lines_are_cut(void **state)
@@ -132,7 +136,7 @@ static void failures_are_logged_for_debugging(void **state)
 static void enabled_levels(void)
 {
     const bool right =
-        lsi_log_enabled(LSI_LOG_INFO) && !lsi_log_enabled(LSI_LOG_DEBUG);
+        lsi_log_enabled(LS_LOG_INFO) && !lsi_log_enabled(LS_LOG_DEBUG);
     _exit(right ? 0 : 1);
 }
 
@@ -144,6 +148,148 @@ static void tells_what_is_enabled(void **state)
     assert_string_equal(got, "");
 }
 
+/* ---- a function of the program ------------------------------------------- */
+
+typedef struct heard {
+    int lines, level, rank;
+    char text[OUTPUT_BYTES];
+} heard;
+
+static void hear(void *context, ls_log_level level, int rank, const char *text)
+{
+    heard *const to = context;
+    errno = ENOSYS; /* which who logs must not notice */
+    to->lines++;
+    to->level = (int)level;
+    to->rank = rank;
+    snprintf(to->text, sizeof(to->text), "%s", text);
+}
+
+static bool has_heard(const heard *h, int lines, ls_log_level level, int rank,
+                      const char *text)
+{
+    return h->lines == lines && h->level == (int)level && h->rank == rank &&
+           strcmp(h->text, text) == 0;
+}
+
+static void log_to_functions(void)
+{
+    heard first = {0}, second = {0};
+    errno = 0;
+    ls_set_log(hear, &first);
+    lsi_log_set_rank(3);
+    lsi_log(LS_LOG_WARN, "w %d", 1);
+    bool right = has_heard(&first, 1, LS_LOG_WARN, 3, "w 1") && errno == 0;
+    lsi_log_set_rank(-1);
+    lsi_log(LS_LOG_INFO, "not enabled");
+    right = right && first.lines == 1;
+    ls_set_log(hear, &second);
+    lsi_log(LS_LOG_ERROR, "e");
+    right = right && first.lines == 1 &&
+            has_heard(&second, 1, LS_LOG_ERROR, -1, "e");
+    long_line();
+    right = right && second.lines == 2 && strlen(second.text) > 1000 &&
+            strcmp(second.text + strlen(second.text) - 4, "x...") == 0;
+    ls_set_log(NULL, &second);
+    lsi_log(LS_LOG_WARN, right ? "right" : "wrong");
+    if (second.lines != 2)
+        lsi_log(LS_LOG_WARN, "a function that was taken back was called");
+}
+
+static void a_function_gets_the_lines(void **state)
+{
+    (void)state;
+    char got[OUTPUT_BYTES];
+    capture(NULL, log_to_functions, got);
+    assert_string_equal(got, "lockstep warn: right\n");
+}
+
+static void fail_with_a_function(void)
+{
+    heard all = {0};
+    ls_set_log(hear, &all);
+    one_failure();
+    ls_set_log(NULL, NULL);
+    if (has_heard(&all, 1, LS_LOG_DEBUG, -1, "LS_ERR_SHAPE: bad shape"))
+        lsi_log(LS_LOG_INFO, "right");
+}
+
+static void a_function_gets_failures(void **state)
+{
+    (void)state;
+    char got[OUTPUT_BYTES];
+    capture("debug", fail_with_a_function, got);
+    assert_string_equal(got, "lockstep info: right\n");
+}
+
+/* The warning about the level itself is one of the lines. */
+static void warn_of_the_level(void)
+{
+    heard all = {0};
+    ls_set_log(hear, &all);
+    lsi_log(LS_LOG_DEBUG, "not enabled");
+    _exit(all.lines == 1 && strstr(all.text, "=loud is not a level") ? 0 : 1);
+}
+
+static void a_function_gets_what_is_wrong_with_the_level(void **state)
+{
+    (void)state;
+    char got[OUTPUT_BYTES];
+    capture("loud", warn_of_the_level, got);
+    assert_string_equal(got, "");
+}
+
+enum { THREADS = 4, LINES = 2000 };
+
+static void count(void *context, ls_log_level level, int rank, const char *text)
+{
+    (void)rank;
+    if (level == LS_LOG_WARN && strcmp(text, "a line") == 0)
+        atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static void *log_lines(void *unused)
+{
+    for (int i = 0; i < LINES; i++)
+        lsi_log(LS_LOG_WARN, "a line");
+    return unused;
+}
+
+/* The function is exchanged meanwhile, and each line comes once. */
+static void log_from_threads(void)
+{
+    atomic_int counted[2] = {0, 0};
+    pthread_t threads[THREADS];
+    ls_set_log(count, &counted[0]);
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, log_lines, NULL) != 0)
+            _exit(2);
+    for (int i = 0; i < LINES; i++)
+        ls_set_log(count, &counted[i % 2]);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    _exit(counted[0] + counted[1] == THREADS * LINES ? 0 : 1);
+}
+
+static void threads_log_at_once(void **state)
+{
+    (void)state;
+    char got[OUTPUT_BYTES];
+    capture("warn", log_from_threads, got);
+    assert_string_equal(got, "");
+}
+
+static void names_of_levels(void **state)
+{
+    (void)state;
+    assert_string_equal(ls_log_level_name(LS_LOG_ERROR), "error");
+    assert_string_equal(ls_log_level_name(LS_LOG_WARN), "warn");
+    assert_string_equal(ls_log_level_name(LS_LOG_INFO), "info");
+    assert_string_equal(ls_log_level_name(LS_LOG_DEBUG), "debug");
+    assert_string_equal(ls_log_level_name((ls_log_level)4), "unknown");
+    assert_string_equal(ls_log_level_name((ls_log_level)-1), "unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +298,11 @@ int main(void)
         cmocka_unit_test(long_lines_are_cut),
         cmocka_unit_test(failures_are_logged_for_debugging),
         cmocka_unit_test(tells_what_is_enabled),
+        cmocka_unit_test(a_function_gets_the_lines),
+        cmocka_unit_test(a_function_gets_failures),
+        cmocka_unit_test(a_function_gets_what_is_wrong_with_the_level),
+        cmocka_unit_test(threads_log_at_once),
+        cmocka_unit_test(names_of_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

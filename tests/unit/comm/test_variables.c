@@ -164,7 +164,7 @@ static _Noreturn void play(const row *r, int out)
     const ls_status status = ls_group_from_env(&group);
     if (status != LS_OK)
         dprintf(out, "%s\n", ls_last_error());
-    lsi_log(LSI_LOG_DEBUG, "this is heard only if LOCKSTEP_LOG says so");
+    lsi_log(LS_LOG_DEBUG, "this is heard only if LOCKSTEP_LOG says so");
     if (lsi_threads() < 1)
         dprintf(out, "no threads");
     ls_group_close(&group);
