@@ -472,29 +472,24 @@ LS_API LS_MUST_CHECK ls_status ls_ireduce_scatter_premul(
 #define LS_ANY_RANK (-1)
 #define LS_ANY_TAG  (-1)
 
-/* Return when `data` may be reused, and when `data` has been filled. Tag 0. */
+/*
+ * Return when `data` may be reused, and when `data` has been filled. A tag is 0
+ * or more. LS_ERR_ARGUMENT if the peer is this rank.
+ */
 LS_API LS_MUST_CHECK ls_status ls_send(ls_group *group, const void *data,
-                                       size_t count, ls_dtype dtype, int peer);
+                                       size_t count, ls_dtype dtype, int peer,
+                                       int tag);
 LS_API LS_MUST_CHECK ls_status ls_recv(ls_group *group, void *data,
-                                       size_t count, ls_dtype dtype, int peer);
+                                       size_t count, ls_dtype dtype, int peer,
+                                       int tag);
 
 /* As send and recv, but return at once with a request to wait for. */
 LS_API LS_MUST_CHECK ls_status ls_isend(ls_group *group, const void *data,
                                         size_t count, ls_dtype dtype, int peer,
-                                        ls_request **request);
+                                        int tag, ls_request **request);
 LS_API LS_MUST_CHECK ls_status ls_irecv(ls_group *group, void *data,
                                         size_t count, ls_dtype dtype, int peer,
-                                        ls_request **request);
-
-/* The same with a tag, 0 or more. Those above have the tag 0. */
-LS_API LS_MUST_CHECK ls_status ls_isend_tag(ls_group *group, const void *data,
-                                            size_t count, ls_dtype dtype,
-                                            int peer, int tag,
-                                            ls_request **request);
-LS_API LS_MUST_CHECK ls_status ls_irecv_tag(ls_group *group, void *data,
-                                            size_t count, ls_dtype dtype,
-                                            int peer, int tag,
-                                            ls_request **request);
+                                        int tag, ls_request **request);
 
 /*
  * What a receive that is done has got: the rank that sent it, and its tag.

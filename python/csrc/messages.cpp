@@ -22,8 +22,8 @@ WorkPtr Backend::send(Tensors &tensors, int peer, int tag)
     const Elements elements = moved(data);
     operation.result = tensors;
     operation.steps = {[=](ls_group *group, Work &work) {
-        return ls_isend_tag(group, data.const_data_ptr(), elements.count,
-                            elements.dtype, peer, tag, work.request());
+        return ls_isend(group, data.const_data_ptr(), elements.count,
+                        elements.dtype, peer, tag, work.request());
     }};
     return launch(std::move(operation));
 }
@@ -51,8 +51,8 @@ WorkPtr Backend::receive(Operation &&operation, Tensors &tensors, int peer,
     operation.inputs = tensors;
     operation.result = tensors;
     operation.steps = {[=](ls_group *group, Work &work) {
-        return ls_irecv_tag(group, data.data_ptr(), elements.count,
-                            elements.dtype, peer, tag, work.request());
+        return ls_irecv(group, data.data_ptr(), elements.count, elements.dtype,
+                        peer, tag, work.request());
     }};
     return launch(std::move(operation));
 }

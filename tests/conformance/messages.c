@@ -33,8 +33,7 @@ static void receive(ls_group *group, int32_t *data, int source, int tag)
     const int rank = ls_group_rank(group);
     ls_request *request = NULL;
     int found_source = -1, found_tag = -1;
-    CHECK_OK(
-        ls_irecv_tag(group, data, length(tag), LS_I32, source, tag, &request));
+    CHECK_OK(ls_irecv(group, data, length(tag), LS_I32, source, tag, &request));
     CHECK_OK(ls_wait(request));
     CHECK_OK(ls_request_source(request, &found_source));
     CHECK_OK(ls_request_tag(request, &found_tag));
@@ -61,8 +60,8 @@ static void send_around(ls_group *group, int away)
         CHECK(data[t] != NULL);
         for (size_t i = 0; i < length(t); i++)
             data[t][i] = value(rank, to, t, i);
-        CHECK_OK(ls_isend_tag(group, data[t], length(t), LS_I32, to, t,
-                              &requests[t]));
+        CHECK_OK(
+            ls_isend(group, data[t], length(t), LS_I32, to, t, &requests[t]));
     }
     CHECK_OK(ls_probe(group, LS_ANY_RANK, 3, &source, NULL, &bytes));
     CHECK(source == from && bytes == length(3) * sizeof(*room));
@@ -93,14 +92,13 @@ static void send_to_first(ls_group *group)
     CHECK_OK(ls_iall_reduce(group, &sum, &sum, 1, LS_I32, LS_REDUCE_SUM, &all));
     for (int i = 0; i < EACH && rank != 0; i++) {
         sent[i] = rank * EACH + i;
-        CHECK_OK(ls_isend_tag(group, &sent[i], 1, LS_I32, 0, 7, &requests[i]));
+        CHECK_OK(ls_isend(group, &sent[i], 1, LS_I32, 0, 7, &requests[i]));
     }
     for (int i = 0; i < EACH * (size - 1) && rank == 0; i++) {
         int32_t got = -1;
         int source = -1;
         ls_request *request = NULL;
-        CHECK_OK(
-            ls_irecv_tag(group, &got, 1, LS_I32, LS_ANY_RANK, 7, &request));
+        CHECK_OK(ls_irecv(group, &got, 1, LS_I32, LS_ANY_RANK, 7, &request));
         CHECK_OK(ls_wait(request));
         CHECK_OK(ls_request_source(request, &source));
         ls_request_free(&request);

@@ -79,9 +79,9 @@ static ls_status pass_on(ls_group *group, uint64_t call, size_t n)
 {
     const int left = (rank + size - 1) % size, right = (rank + 1) % size;
     ls_request *out = NULL, *in = NULL;
-    ls_status status = ls_isend(group, send, n, LS_I64, right, &out);
+    ls_status status = ls_isend(group, send, n, LS_I64, right, 0, &out);
     if (status == LS_OK)
-        status = ls_irecv(group, recv, n, LS_I64, left, &in);
+        status = ls_irecv(group, recv, n, LS_I64, left, 0, &in);
     if (status == LS_OK)
         status = ls_wait(in);
     if (status == LS_OK)

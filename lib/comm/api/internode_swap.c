@@ -21,7 +21,7 @@ static ls_status take_from(ls_group *group, unsigned char *vector, size_t block,
         const int peer = net->rank[net->first[node] + i];
         if (taker(net, peer, net->node) == group->rank)
             LS_TRY(ls_recv(group, vector + (size_t)peer * block, block, LS_U8,
-                           peer));
+                           peer, 0));
     }
     return LS_OK;
 }
@@ -36,7 +36,7 @@ ls_status lsi_internode_swap(ls_group *group, void *vector, size_t block)
         const int from = (net->node - turn + net->nodes) % net->nodes;
         ls_request *request = NULL;
         LS_TRY(ls_isend(group, bytes + (size_t)group->rank * block, block,
-                        LS_U8, taker(net, group->rank, to), &request));
+                        LS_U8, taker(net, group->rank, to), 0, &request));
         ls_status status = take_from(group, bytes, block, from);
         if (status == LS_OK)
             status = ls_wait(request);

@@ -50,12 +50,11 @@ static void post(ls_group *group, lsi_message *message, lsi_operation operation,
 }
 
 static ls_status move_now(ls_group *group, lsi_operation operation,
-                          lsi_buffer buffer, int peer)
+                          lsi_buffer buffer, lsi_peer_tag at)
 {
     lsi_message message;
-    const lsi_peer_tag at = {peer, 0};
     LS_TRY(check_message(group, operation, buffer, at));
-    if (peer == group->rank)
+    if (at.peer == group->rank)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s to oneself would wait for itself: use ls_isend "
                         "and ls_irecv",
@@ -99,39 +98,29 @@ static lsi_buffer to_send(const void *data, size_t count, ls_dtype dtype)
 }
 
 ls_status ls_send(ls_group *group, const void *data, size_t count,
-                  ls_dtype dtype, int peer)
+                  ls_dtype dtype, int peer, int tag)
 {
-    return move_now(group, LSI_OP_SEND, to_send(data, count, dtype), peer);
+    return move_now(group, LSI_OP_SEND, to_send(data, count, dtype),
+                    (lsi_peer_tag){peer, tag});
 }
 
 ls_status ls_recv(ls_group *group, void *data, size_t count, ls_dtype dtype,
-                  int peer)
+                  int peer, int tag)
 {
-    return move_now(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype}, peer);
+    return move_now(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype},
+                    (lsi_peer_tag){peer, tag});
 }
 
 ls_status ls_isend(ls_group *group, const void *data, size_t count,
-                   ls_dtype dtype, int peer, ls_request **request)
-{
-    return ls_isend_tag(group, data, count, dtype, peer, 0, request);
-}
-
-ls_status ls_irecv(ls_group *group, void *data, size_t count, ls_dtype dtype,
-                   int peer, ls_request **request)
-{
-    return ls_irecv_tag(group, data, count, dtype, peer, 0, request);
-}
-
-ls_status ls_isend_tag(ls_group *group, const void *data, size_t count,
-                       ls_dtype dtype, int peer, int tag, ls_request **request)
+                   ls_dtype dtype, int peer, int tag, ls_request **request)
 {
     LS_NEED(group);
     return move_later(group, LSI_OP_SEND, to_send(data, count, dtype),
                       (lsi_peer_tag){peer, tag}, request);
 }
 
-ls_status ls_irecv_tag(ls_group *group, void *data, size_t count,
-                       ls_dtype dtype, int peer, int tag, ls_request **request)
+ls_status ls_irecv(ls_group *group, void *data, size_t count, ls_dtype dtype,
+                   int peer, int tag, ls_request **request)
 {
     LS_NEED(group);
     return move_later(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype},

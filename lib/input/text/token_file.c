@@ -104,8 +104,8 @@ static ls_status encode_block(work *w, size_t index)
 static ls_status pass_on(work *w)
 {
     const int64_t n = (int64_t)w->ids.n;
-    LS_TRY(ls_send(w->group, &n, 1, LS_I64, 0));
-    return ls_send(w->group, w->ids.at, w->ids.n, LS_I32, 0);
+    LS_TRY(ls_send(w->group, &n, 1, LS_I64, 0, 0));
+    return ls_send(w->group, w->ids.at, w->ids.n, LS_I32, 0, 0);
 }
 
 /* Writes what all have, in the order of the ranks; `status` of writing. */
@@ -114,10 +114,10 @@ static ls_status collect(work *w, ls_status *status)
     *status = write_ids(w, w->ids.at, w->ids.n);
     for (int r = 1; r < ls_group_size(w->group); r++) {
         int64_t n = 0;
-        LS_TRY(ls_recv(w->group, &n, 1, LS_I64, r));
+        LS_TRY(ls_recv(w->group, &n, 1, LS_I64, r, 0));
         w->others.n = 0;
         LS_TRY(lsi_ids_reserve(&w->others, (size_t)n));
-        LS_TRY(ls_recv(w->group, w->others.at, (size_t)n, LS_I32, r));
+        LS_TRY(ls_recv(w->group, w->others.at, (size_t)n, LS_I32, r, 0));
         if (*status == LS_OK)
             *status = write_ids(w, w->others.at, (size_t)n);
     }

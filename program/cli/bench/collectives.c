@@ -76,10 +76,10 @@ static ls_status run_send_recv(const lsi_exercise *x)
     ls_request *send = NULL;
     ls_request *recv = NULL;
     const int next = (rank_of(x) + 1) % ls_group_size(x->group);
-    LS_TRY(
-        ls_irecv(x->group, x->recv, x->count, x->dtype, source_of(x), &recv));
+    LS_TRY(ls_irecv(x->group, x->recv, x->count, x->dtype, source_of(x), 0,
+                    &recv));
     ls_status status =
-        ls_isend(x->group, x->send, x->count, x->dtype, next, &send);
+        ls_isend(x->group, x->send, x->count, x->dtype, next, 0, &send);
     if (status == LS_OK)
         status = ls_wait(send);
     if (status == LS_OK)

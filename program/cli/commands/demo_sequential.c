@@ -48,15 +48,15 @@ static ls_status count_up_and_down(ls_group *group)
     const bool last = rank == ls_group_size(group) - 1;
     int32_t token = 0;
     if (!first)
-        LS_TRY(ls_recv(group, &token, 1, LS_I32, rank - 1));
+        LS_TRY(ls_recv(group, &token, 1, LS_I32, rank - 1, 0));
     LS_TRY(print_rank(group));
     if (!last) {
-        LS_TRY(ls_send(group, &token, 1, LS_I32, rank + 1));
-        LS_TRY(ls_recv(group, &token, 1, LS_I32, rank + 1));
+        LS_TRY(ls_send(group, &token, 1, LS_I32, rank + 1, 0));
+        LS_TRY(ls_recv(group, &token, 1, LS_I32, rank + 1, 0));
     }
     LS_TRY(print_rank(group));
     if (!first)
-        LS_TRY(ls_send(group, &token, 1, LS_I32, rank - 1));
+        LS_TRY(ls_send(group, &token, 1, LS_I32, rank - 1, 0));
     return LS_OK;
 }
 

@@ -251,8 +251,8 @@ def started(group):
     for i, (name, start) in enumerate((
             ("ls_iall_reduce", lambda x, y: group.allreduce(x, out=y)),
             ("ls_iall_gather", lambda x, y: group.iallgather(x)),
-            ("ls_isend_tag", lambda x, y: group.send(x, ahead, 5)),
-            ("ls_irecv_tag", lambda x, y: group.recv(y, behind, 5)))):
+            ("ls_isend", lambda x, y: group.send(x, ahead, 5)),
+            ("ls_irecv", lambda x, y: group.recv(y, behind, 5)))):
         x, y = np.full(1 << 20, rank + 1.0), np.zeros(1 << 20)
         interrupted_after(name)
         raises(Interrupt, "", lambda: start(x, y))

@@ -69,10 +69,10 @@ static ls_status neighbours(ls_group *group, float *data, size_t count)
     const int rank = ls_group_rank(group), size = ls_group_size(group);
     ls_request *send = NULL, *receive = NULL;
     ls_status status =
-        ls_isend(group, data, count, LS_F32, (rank + 1) % size, &send);
+        ls_isend(group, data, count, LS_F32, (rank + 1) % size, 0, &send);
     if (status == LS_OK)
         status = ls_irecv(group, data + LONGEST, count, LS_F32,
-                          (rank + size - 1) % size, &receive);
+                          (rank + size - 1) % size, 0, &receive);
     if (status == LS_OK)
         status = ls_wait(receive);
     if (status == LS_OK)

@@ -197,8 +197,8 @@ static void around(const call *c)
     ls_request *send = NULL, *receive = NULL;
     fill(c, c->count);
     CHECK_OK(ls_isend(c->group, c->send, c->count, LS_I64,
-                      (c->rank + 1) % c->size, &send));
-    CHECK_OK(ls_irecv(c->group, c->recv, c->count, LS_I64, left, &receive));
+                      (c->rank + 1) % c->size, 0, &send));
+    CHECK_OK(ls_irecv(c->group, c->recv, c->count, LS_I64, left, 0, &receive));
     finish(send);
     finish(receive);
     for (size_t i = 0; i < c->count; i++)
@@ -343,12 +343,11 @@ static void tagged(const call *c)
     ls_request *sends[TAGS], *receive = NULL;
     fill(c, c->count * TAGS);
     for (int t = 0; t < TAGS; t++)
-        CHECK_OK(ls_isend_tag(c->group, c->send + (size_t)t * c->count,
-                              c->count, LS_I64, (c->rank + 1) % c->size, t,
-                              &sends[t]));
+        CHECK_OK(ls_isend(c->group, c->send + (size_t)t * c->count, c->count,
+                          LS_I64, (c->rank + 1) % c->size, t, &sends[t]));
     for (int t = TAGS - 1; t >= 0; t--) {
-        CHECK_OK(ls_irecv_tag(c->group, c->recv, c->count, LS_I64, left, t,
-                              &receive));
+        CHECK_OK(
+            ls_irecv(c->group, c->recv, c->count, LS_I64, left, t, &receive));
         finish(receive);
         for (size_t i = 0; i < c->count; i++)
             CHECK(c->recv[i] == value(c, left, (size_t)t * c->count + i));
@@ -364,8 +363,8 @@ static void letters(const call *c)
     const int tag = (int)c->number;
     ls_request *request = NULL;
     fill(c, c->count);
-    CHECK_OK(ls_isend_tag(c->group, c->send, part(c, c->rank, c->root), LS_I64,
-                          c->root, tag, &request));
+    CHECK_OK(ls_isend(c->group, c->send, part(c, c->rank, c->root), LS_I64,
+                      c->root, tag, &request));
     for (int n = 0; n < c->size && c->rank == c->root; n++) {
         ls_request *receive = NULL;
         int source = -1, found = -1;
@@ -373,8 +372,8 @@ static void letters(const call *c)
         CHECK_OK(ls_probe(c->group, LS_ANY_RANK, tag, &source, &found, &bytes));
         const size_t count = part(c, source, c->root);
         CHECK(found == tag && bytes == count * sizeof(int64_t));
-        CHECK_OK(ls_irecv_tag(c->group, c->recv, count, LS_I64, source,
-                              LS_ANY_TAG, &receive));
+        CHECK_OK(ls_irecv(c->group, c->recv, count, LS_I64, source, LS_ANY_TAG,
+                          &receive));
         finish(receive);
         for (size_t i = 0; i < count; i++)
             CHECK(c->recv[i] == value(c, source, i));

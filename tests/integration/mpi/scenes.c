@@ -48,9 +48,9 @@ static ls_status cross_from_first(ls_group *group, ls_group *other)
     float word = 0;
     ls_request *request = NULL;
     const int last = ls_group_size(group) - 1;
-    ls_status status = ls_isend(group, data, LONG, LS_F32, last, &request);
+    ls_status status = ls_isend(group, data, LONG, LS_F32, last, 0, &request);
     if (status == LS_OK)
-        status = ls_recv(other, &word, 1, LS_F32, last);
+        status = ls_recv(other, &word, 1, LS_F32, last, 0);
     if (status == LS_OK)
         status = ls_wait(request);
     if (status == LS_OK)
@@ -61,9 +61,9 @@ static ls_status cross_from_first(ls_group *group, ls_group *other)
 static ls_status cross_from_last(ls_group *group, ls_group *other)
 {
     float word = 0;
-    ls_status status = ls_recv(group, data, LONG, LS_F32, 0);
+    ls_status status = ls_recv(group, data, LONG, LS_F32, 0, 0);
     if (status == LS_OK)
-        status = ls_send(other, &word, 1, LS_F32, 0);
+        status = ls_send(other, &word, 1, LS_F32, 0, 0);
     return status;
 }
 

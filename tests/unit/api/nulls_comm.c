@@ -83,14 +83,14 @@ static void nulls_of_received(ls_group *g)
     float x = 0, y = 0;
     int source = 0, tag = 0;
     size_t bytes = 0;
-    assert_ok(ls_isend_tag(g, &x, 1, LS_F32, 0, 2, &send));
+    assert_ok(ls_isend(g, &x, 1, LS_F32, 0, 2, &send));
     REFUSES(ls_probe, "group", P(group, g), 0, 2, &source, &tag, &bytes);
     TAKES(ls_probe, "source found bytes", g, 0, 2, P(source, &source),
           P(found, &tag), P(bytes, &bytes));
     REFUSES(ls_iprobe, "group", P(group, g), 0, 2, &source, &tag, &bytes);
     TAKES(ls_iprobe, "source found bytes", g, 0, 2, P(source, &source),
           P(found, &tag), P(bytes, &bytes));
-    assert_ok(ls_irecv_tag(g, &y, 1, LS_F32, 0, 2, &receive));
+    assert_ok(ls_irecv(g, &y, 1, LS_F32, 0, 2, &receive));
     assert_ok(ls_wait(receive));
     REFUSES(ls_request_source, "request rank", P(request, receive),
             P(rank, &source));
@@ -108,24 +108,14 @@ static void nulls_of_messages(ls_group *g)
 {
     ls_request *request = NULL, *none = NULL;
     float x = 0, y = 0;
-    REFUSES(ls_send, "group data", P(group, g), P(data, &x), 1, LS_F32, 0);
-    REFUSES(ls_recv, "group data", P(group, g), P(data, &x), 1, LS_F32, 0);
+    REFUSES(ls_send, "group data", P(group, g), P(data, &x), 1, LS_F32, 0, 1);
+    REFUSES(ls_recv, "group data", P(group, g), P(data, &x), 1, LS_F32, 0, 1);
     REFUSES_AS("ls_send", ls_isend, "group data", P(group, g), P(data, &x), 1,
-               LS_F32, 0, &request);
-    REFUSES(ls_isend, "request", g, &x, 1, LS_F32, 0, P(request, &request));
+               LS_F32, 0, 1, &request);
+    REFUSES(ls_isend, "request", g, &x, 1, LS_F32, 0, 1, P(request, &request));
     REFUSES_AS("ls_recv", ls_irecv, "group data", P(group, g), P(data, &x), 1,
-               LS_F32, 0, &request);
-    REFUSES(ls_irecv, "request", g, &x, 1, LS_F32, 0, P(request, &request));
-    REFUSES(ls_isend_tag, "group", P(group, g), &x, 1, LS_F32, 0, 1, &request);
-    REFUSES_AS("ls_send", ls_isend_tag, "data", g, P(data, &x), 1, LS_F32, 0, 1,
-               &request);
-    REFUSES_AS("ls_isend", ls_isend_tag, "request", g, &x, 1, LS_F32, 0, 1,
-               P(request, &request));
-    REFUSES(ls_irecv_tag, "group", P(group, g), &x, 1, LS_F32, 0, 1, &request);
-    REFUSES_AS("ls_recv", ls_irecv_tag, "data", g, P(data, &x), 1, LS_F32, 0, 1,
-               &request);
-    REFUSES_AS("ls_irecv", ls_irecv_tag, "request", g, &x, 1, LS_F32, 0, 1,
-               P(request, &request));
+               LS_F32, 0, 1, &request);
+    REFUSES(ls_irecv, "request", g, &x, 1, LS_F32, 0, 1, P(request, &request));
     REFUSES(ls_all_reduce_plan, "group request", P(group, g), &x, &y, 1, LS_F32,
             LS_REDUCE_SUM, P(request, &request));
     REFUSES_AS("ls_all_reduce", ls_all_reduce_plan, "send recv", g, P(send, &x),

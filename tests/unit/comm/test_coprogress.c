@@ -96,16 +96,16 @@ static void send_in_one_receive_in_other(ls_group *group, void *argument)
     pair p = open_pair(group);
     int word = 0;
     (void)argument;
-    CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, right, &request));
+    CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, right, 0, &request));
     if (rank == 0)
-        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, left));
-    CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, left));
+        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, left, 0));
+    CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, left, 0));
     check_long(p.in, left);
     if (rank != 0 && rank != 1)
-        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, left));
+        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, left, 0));
     if (rank != 0) {
         word++;
-        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, right));
+        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, right, 0));
     }
     CHECK(word == (rank == 0 ? size - 1 : rank));
     CHECK_OK(ls_wait(request));
@@ -147,15 +147,15 @@ static void send_in_one_test_in_other(ls_group *group, void *argument)
     int word = 0;
     (void)argument;
     if (rank == 0) {
-        CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, 1, &sends));
-        CHECK_OK(ls_irecv(p.h, &word, 1, LS_I32, 1, &receives));
+        CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, 1, 0, &sends));
+        CHECK_OK(ls_irecv(p.h, &word, 1, LS_I32, 1, 0, &receives));
         while (status == LS_IN_PROGRESS)
             status = ls_test(receives);
         CHECK_OK(status);
         CHECK_OK(ls_wait(sends));
     } else {
-        CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, 0));
-        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0));
+        CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, 0, 0));
+        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0, 0));
     }
     ls_request_free(&sends);
     ls_request_free(&receives);
@@ -219,15 +219,15 @@ static void be_needed_while_asleep(ls_group *group, void *argument)
     for (int i = 0; i < TURNS; i++) {
         const uint64_t begin = lsi_clock_ns();
         if (rank == 0) {
-            CHECK_OK(ls_isend(p.g, p.out, LONG / 4, LS_F32, 1, &request));
-            CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 1));
+            CHECK_OK(ls_isend(p.g, p.out, LONG / 4, LS_F32, 1, 0, &request));
+            CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 1, 0));
             CHECK_OK(ls_wait(request));
             ls_request_free(&request);
         } else if (rank == 1) {
             while (atomic_load(&lsi_member_of(p.g, 0)->asleep) == 0)
                 sched_yield();
-            CHECK_OK(ls_recv(p.g, p.in, LONG / 4, LS_F32, 0));
-            CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0));
+            CHECK_OK(ls_recv(p.g, p.in, LONG / 4, LS_F32, 0, 0));
+            CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0, 0));
         }
         quick += lsi_clock_ns() - begin < LSI_SLICE_NS / 2;
     }
@@ -252,18 +252,18 @@ static void disagree_in_one(ls_group *group, void *argument)
     int word = 0;
     (void)argument;
     if (rank == 0) {
-        CHECK_OK(ls_irecv(p.g, p.in, LONG, LS_F32, 1, &request));
-        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 1));
-        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 1));
+        CHECK_OK(ls_irecv(p.g, p.in, LONG, LS_F32, 1, 0, &request));
+        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 1, 0));
+        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 1, 0));
         CHECK(ls_wait(request) == LS_ERR_MISMATCH);
         CHECK(strstr(ls_last_error(), "disagree about a message") != NULL);
     } else {
-        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 0));
-        CHECK_OK(ls_isend(p.g, p.out, 1, LS_F32, 0, &request));
+        CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 0, 0));
+        CHECK_OK(ls_isend(p.g, p.out, 1, LS_F32, 0, 0, &request));
         /* Until rank 0 has seen it, from where it waits. */
         while (!lsi_has_failed(p.g))
             sched_yield();
-        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0));
+        CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0, 0));
     }
     CHECK_OK(ls_barrier(p.h));
     ls_request_free(&request);
@@ -282,15 +282,15 @@ static void fail_and_keep_what_was_said(ls_group *group, void *argument)
     pair p = open_pair(group);
     (void)argument;
     if (ls_group_rank(group) == 0) {
-        CHECK_OK(ls_irecv(p.g, p.in, LONG, LS_F32, 1, &request));
+        CHECK_OK(ls_irecv(p.g, p.in, LONG, LS_F32, 1, 0, &request));
         CHECK_OK(ls_barrier(p.h));
-        CHECK(ls_send(p.h, NULL, 1, LS_I32, 99) == LS_ERR_ARGUMENT);
+        CHECK(ls_send(p.h, NULL, 1, LS_I32, 99, 0) == LS_ERR_ARGUMENT);
         while (!lsi_has_failed(p.g))
             (void)lsi_coprogress_move(p.h);
         CHECK(strstr(ls_last_error(), "no rank 99") != NULL);
     } else {
         CHECK_OK(ls_barrier(p.h));
-        CHECK_OK(ls_isend(p.g, p.out, 1, LS_F32, 0, &request));
+        CHECK_OK(ls_isend(p.g, p.out, 1, LS_F32, 0, 0, &request));
     }
     CHECK_OK(ls_barrier(p.h));
     ls_request_free(&request);
@@ -326,17 +326,17 @@ static void hand_over(ls_group *group, void *argument)
     (void)argument;
     for (int i = 0; i < 20; i++) {
         if (rank == 0) {
-            CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, 1, &request));
+            CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, 1, 0, &request));
             CHECK(pthread_create(&thread, NULL, wait_elsewhere, request) == 0);
-            CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 1));
+            CHECK_OK(ls_recv(p.h, &word, 1, LS_I32, 1, 0));
             pthread_join(thread, NULL);
             ls_request_free(&request);
         } else {
             while (i % 2 == 1 &&
                    atomic_load(&p.h->memory.header->sleepers) == 0)
                 sched_yield();
-            CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, 0));
-            CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0));
+            CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, 0, 0));
+            CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0, 0));
         }
     }
     check_long(rank == 0 ? p.out : p.in, 0);
@@ -366,21 +366,21 @@ static void close_while_moved(ls_group *group, void *argument)
     int word = 0;
     (void)argument;
     if (rank == 0) {
-        CHECK_OK(ls_isend(p.h, p.out, LONG, LS_F32, 1, &request));
+        CHECK_OK(ls_isend(p.h, p.out, LONG, LS_F32, 1, 0, &request));
         CHECK_OK(ls_wait(request));
         ls_request_free(&request);
         CHECK(lsi_coprogress_due(p.g));
         CHECK(pthread_create(&thread, NULL, close_elsewhere, p.h) == 0);
         p.h = NULL;
-        CHECK_OK(ls_recv(p.g, &word, 1, LS_I32, 1));
+        CHECK_OK(ls_recv(p.g, &word, 1, LS_I32, 1, 0));
         pthread_join(thread, NULL);
         (void)lsi_coprogress_move(p.g); /* finds out who is gone */
         CHECK(!lsi_coprogress_due(p.g));
     } else {
-        CHECK_OK(ls_recv(p.h, p.in, LONG, LS_F32, 0));
+        CHECK_OK(ls_recv(p.h, p.in, LONG, LS_F32, 0, 0));
         while (atomic_load(&lsi_member_of(p.h, 0)->presence) != LSI_LEFT)
             sched_yield();
-        CHECK_OK(ls_send(p.g, &word, 1, LS_I32, 0));
+        CHECK_OK(ls_send(p.g, &word, 1, LS_I32, 0, 0));
     }
     close_pair(&p);
 }
@@ -400,7 +400,7 @@ static void wait_in_a_child(ls_group *group, void *argument)
     ls_request *request = NULL;
     (void)argument;
     if (ls_group_rank(group) == 0) {
-        CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, 1, &request));
+        CHECK_OK(ls_isend(p.g, p.out, LONG, LS_F32, 1, 0, &request));
         CHECK(lsi_coprogress_due(p.h));
         const pid_t child = fork();
         if (child == 0)
@@ -410,7 +410,7 @@ static void wait_in_a_child(ls_group *group, void *argument)
         CHECK_OK(ls_wait(request));
         ls_request_free(&request);
     } else {
-        CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, 0));
+        CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, 0, 0));
     }
     close_pair(&p);
 }

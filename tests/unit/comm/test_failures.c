@@ -83,7 +83,7 @@ static void wait_for_message(ls_group *group, void *argument)
     (void)argument;
     if (ls_group_rank(group) == VICTIM)
         kill(getpid(), SIGKILL);
-    CHECK(ls_recv(group, &value, 1, LS_I32, VICTIM) == LS_ERR_PEER_DEAD);
+    CHECK(ls_recv(group, &value, 1, LS_I32, VICTIM, 0) == LS_ERR_PEER_DEAD);
     CHECK(strstr(ls_last_error(), "rank 1 ") != NULL);
 }
 
@@ -139,14 +139,14 @@ static void let_victim_stop(ls_group *group)
     if (ls_group_rank(group) == VICTIM) {
         for (int r = 0; r < size; r++)
             if (r != VICTIM)
-                CHECK_OK(ls_recv(group, &word, 1, LS_I32, r));
+                CHECK_OK(ls_recv(group, &word, 1, LS_I32, r, 0));
         for (int r = 0; r < size; r++)
             if (r != VICTIM)
-                CHECK_OK(ls_send(group, &word, 1, LS_I32, r));
+                CHECK_OK(ls_send(group, &word, 1, LS_I32, r, 0));
         kill(getpid(), SIGSTOP);
     } else {
-        CHECK_OK(ls_send(group, &word, 1, LS_I32, VICTIM));
-        CHECK_OK(ls_recv(group, &word, 1, LS_I32, VICTIM));
+        CHECK_OK(ls_send(group, &word, 1, LS_I32, VICTIM, 0));
+        CHECK_OK(ls_recv(group, &word, 1, LS_I32, VICTIM, 0));
     }
     CHECK_OK(ls_group_set_timeout(group, 0.5));
 }
@@ -314,8 +314,8 @@ static ls_status differ_buffer(ls_group *group, bool odd, void *data)
 
 static ls_status differ_message(ls_group *group, bool odd, void *data)
 {
-    return odd ? ls_send(group, data, 3, LS_F32, 0)
-               : ls_recv(group, data, 4, LS_F32, 1);
+    return odd ? ls_send(group, data, 3, LS_F32, 0, 0)
+               : ls_recv(group, data, 4, LS_F32, 1, 0);
 }
 
 static const disagreement disagreements[] = {

@@ -143,7 +143,7 @@ static void receive_from_the_dead(ls_group *group, void *unused)
     (void)unused;
     if (ls_group_rank(group) == VICTIM)
         kill(getpid(), SIGKILL);
-    CHECK(ls_recv(group, &x, 1, LS_I32, VICTIM) == LS_ERR_PEER_DEAD);
+    CHECK(ls_recv(group, &x, 1, LS_I32, VICTIM, 0) == LS_ERR_PEER_DEAD);
     const ls_failure why = failure_of(group, LS_ERR_PEER_DEAD);
     check_named(&why, "", " has died");
     CHECK(strcmp(why.operation, "") == 0 && why.sequence == 0);
@@ -265,9 +265,9 @@ static void disagree_about_a_message(ls_group *group, void *unused)
     float x[4] = {0};
     (void)unused;
     if (ls_group_rank(group) == VICTIM)
-        ls_ignore(ls_send(group, x, 3, LS_F32, 0)); /* may be over before */
+        ls_ignore(ls_send(group, x, 3, LS_F32, 0, 0)); /* may be over before */
     else
-        CHECK(ls_recv(group, x, 4, LS_F32, VICTIM) == LS_ERR_MISMATCH);
+        CHECK(ls_recv(group, x, 4, LS_F32, VICTIM, 0) == LS_ERR_MISMATCH);
     CHECK(ls_barrier(group) == LS_ERR_MISMATCH);
     const ls_failure why = failure_of(group, LS_ERR_MISMATCH);
     CHECK(why.rank == VICTIM && why.other_rank == 0 && why.sequence == 0);

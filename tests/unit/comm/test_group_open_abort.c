@@ -91,9 +91,9 @@ static ls_status call(int which, ls_group *g)
     case 13:
         return ls_all_to_allv(g, x, counts, y, counts, LS_F32);
     case 14:
-        return ls_send(g, x, BIG, LS_F32, 0);
+        return ls_send(g, x, BIG, LS_F32, 0, 0);
     case 15:
-        return ls_recv(g, x, 9, LS_F32, 0);
+        return ls_recv(g, x, 9, LS_F32, 0, 0);
     case 16:
         return ls_group_split(g, 0, 0, &made);
     case 17:

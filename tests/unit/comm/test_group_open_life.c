@@ -96,8 +96,8 @@ static void be_child(ls_group *group, ls_request *request, float *shared)
         ls_iall_reduce(group, x, x, 1, LS_F32, LS_REDUCE_SUM, &other)));
     CHECK(
         is_refused(ls_all_reduce(group, NULL, NULL, 1, LS_F32, LS_REDUCE_SUM)));
-    CHECK(is_refused(ls_send(group, x, 1, LS_F32, 1)));
-    CHECK(is_refused(ls_irecv(group, x, 1, LS_F32, 1, &other)));
+    CHECK(is_refused(ls_send(group, x, 1, LS_F32, 1, 0)));
+    CHECK(is_refused(ls_irecv(group, x, 1, LS_F32, 1, 0, &other)));
     CHECK(is_refused(ls_group_split(group, 0, 0, &made)));
     CHECK(is_refused(ls_group_select(group, "")));
     CHECK(is_refused(ls_shared_alloc(group, 64, &data)));
@@ -141,9 +141,9 @@ static void fork_children(int rank, int size)
         (void)wait_process(child);
     }
     if (rank == 0) /* which is what the other waits for */
-        CHECK_OK(ls_send(group, &x, 1, LS_F32, 1));
+        CHECK_OK(ls_send(group, &x, 1, LS_F32, 1, 0));
     else
-        CHECK_OK(ls_recv(group, &x, 1, LS_F32, 0));
+        CHECK_OK(ls_recv(group, &x, 1, LS_F32, 0, 0));
     if (rank != 0)
         CHECK_OK(
             ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM, &request));

@@ -145,8 +145,8 @@ static void talk(ls_group *group, void *unused)
         const int to = (rank + hop) % size, from = (rank - hop + size) % size;
         for (int i = 0; i < COUNT; i++)
             out[i] = rank * COUNT + i;
-        CHECK_OK(ls_isend(group, out, COUNT, LS_I32, to, &request));
-        CHECK_OK(ls_recv(group, in, COUNT, LS_I32, from));
+        CHECK_OK(ls_isend(group, out, COUNT, LS_I32, to, 0, &request));
+        CHECK_OK(ls_recv(group, in, COUNT, LS_I32, from, 0));
         CHECK_OK(ls_wait(request));
         ls_request_free(&request);
         for (int i = 0; i < COUNT; i++)
@@ -184,15 +184,15 @@ static void send_ahead(ls_group *group, size_t bytes, size_t messages)
     memset(data, rank == 0 ? 7 : 0, messages * bytes);
     CHECK_OK(ls_barrier(group));
     for (size_t i = 0; i < mine; i++)
-        CHECK_OK(
-            ls_isend(group, data + i * bytes, bytes, LS_U8, 2, &requests[i]));
+        CHECK_OK(ls_isend(group, data + i * bytes, bytes, LS_U8, 2, 0,
+                          &requests[i]));
     for (int i = 0; rank == 0 && i < LOOKS; i++)
         CHECK(ls_test(requests[messages - 1]) == LS_IN_PROGRESS);
     if (rank == 0)
         check_ahead(wire_holds(0, 2), bytes);
     CHECK_OK(ls_barrier(group));
     for (size_t i = 0; i < theirs; i++)
-        CHECK_OK(ls_recv(group, data + i * bytes, bytes, LS_U8, 0));
+        CHECK_OK(ls_recv(group, data + i * bytes, bytes, LS_U8, 0, 0));
     for (size_t i = 0; i < mine; i++) {
         CHECK_OK(ls_wait(requests[i]));
         ls_request_free(&requests[i]);
@@ -323,10 +323,10 @@ static void wait_and_disagree(ls_group *group, void *unused)
     (void)unused;
     let_wait(group);
     if (ls_group_rank(group) == 1) {
-        CHECK(ls_recv(group, x, 2, LS_I32, 0) == LS_ERR_MISMATCH);
+        CHECK(ls_recv(group, x, 2, LS_I32, 0, 0) == LS_ERR_MISMATCH);
         return;
     }
-    CHECK_OK(ls_isend(group, x, 1, LS_I32, 1, &request));
+    CHECK_OK(ls_isend(group, x, 1, LS_I32, 1, 0, &request));
     expect_told(group, LS_ERR_MISMATCH, "disagree about a message");
     ls_request_free(&request);
 }
@@ -349,7 +349,7 @@ typedef struct absence {
 static ls_status wait_in_turn(ls_group *group)
 {
     int x = 0;
-    return ls_recv(group, &x, 1, LS_I32, ls_group_rank(group) + 1);
+    return ls_recv(group, &x, 1, LS_I32, ls_group_rank(group) + 1, 0);
 }
 
 static void miss_the_last(ls_group *group, absence *a, const char *reason)

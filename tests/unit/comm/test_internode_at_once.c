@@ -59,9 +59,9 @@ static void open_two_at_once(ls_group *group, void *unused)
         CHECK_OK(lsi_group_settle(two[i]));
     /* Sent in one order, and received in the other. */
     for (int i = 0; rank == 0 && i < 2; i++)
-        CHECK_OK(ls_isend(two[i], &word[i], 1, LS_I32, last, &requests[i]));
+        CHECK_OK(ls_isend(two[i], &word[i], 1, LS_I32, last, 0, &requests[i]));
     for (int i = 2; rank == last && i-- > 0;) {
-        CHECK_OK(ls_recv(two[i], &word[0], 1, LS_I32, 0));
+        CHECK_OK(ls_recv(two[i], &word[0], 1, LS_I32, 0, 0));
         CHECK(word[0] == i + 1);
     }
     for (int i = 0; i < 2; i++) {

@@ -32,9 +32,9 @@ static void in_a_message(ls_group *group)
 {
     double x[COUNT] = {0};
     if (ls_group_rank(group) == 0)
-        CHECK_OK(ls_recv(group, x, COUNT, LS_F64, 1));
+        CHECK_OK(ls_recv(group, x, COUNT, LS_F64, 1, 0));
     else
-        CHECK_OK(ls_send(group, x, COUNT, LS_F64, 0));
+        CHECK_OK(ls_send(group, x, COUNT, LS_F64, 0, 0));
 }
 
 /* By testing, as programs do that have other work as well. */
@@ -44,10 +44,10 @@ static void in_tests(ls_group *group)
     ls_request *request = NULL;
     ls_status status = LS_IN_PROGRESS;
     if (ls_group_rank(group) != 0) {
-        CHECK_OK(ls_send(group, x, COUNT, LS_F64, 0));
+        CHECK_OK(ls_send(group, x, COUNT, LS_F64, 0, 0));
         return;
     }
-    CHECK_OK(ls_irecv(group, x, COUNT, LS_F64, 1, &request));
+    CHECK_OK(ls_irecv(group, x, COUNT, LS_F64, 1, 0, &request));
     while (status == LS_IN_PROGRESS)
         status = ls_test(request);
     CHECK_OK(status);

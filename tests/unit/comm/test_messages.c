@@ -46,8 +46,9 @@ static void shift(ls_group *group, void *argument)
     for (int c = 0; c < COUNTS; c++) {
         ls_request *requests[2] = {NULL, NULL};
         memset(in, 0, LONGEST);
-        CHECK_OK(ls_isend(group, out, counts[c], LS_U8, right, &requests[0]));
-        CHECK_OK(ls_irecv(group, in, counts[c], LS_U8, left, &requests[1]));
+        CHECK_OK(
+            ls_isend(group, out, counts[c], LS_U8, right, 0, &requests[0]));
+        CHECK_OK(ls_irecv(group, in, counts[c], LS_U8, left, 0, &requests[1]));
         CHECK_OK(ls_wait(requests[1]));
         CHECK_OK(ls_wait(requests[0]));
         check_bytes(in, left, counts[c]);
@@ -78,9 +79,11 @@ static void many(ls_group *group, void *argument)
     for (int i = 0; i < MESSAGES; i++) {
         values[i] = rank == 0 ? i * i : -1;
         if (rank == 0)
-            CHECK_OK(ls_isend(group, &values[i], 1, LS_I32, 1, &requests[i]));
+            CHECK_OK(
+                ls_isend(group, &values[i], 1, LS_I32, 1, 0, &requests[i]));
         else
-            CHECK_OK(ls_irecv(group, &values[i], 1, LS_I32, 0, &requests[i]));
+            CHECK_OK(
+                ls_irecv(group, &values[i], 1, LS_I32, 0, 0, &requests[i]));
     }
     for (int i = MESSAGES - 1; i >= 0; i--) {
         ls_status status = LS_IN_PROGRESS;
@@ -110,12 +113,12 @@ static void behind_collectives(ls_group *group, void *argument)
     (void)argument;
     CHECK_OK(ls_group_select(group, "all_reduce:0-inf:ring"));
     if (rank == 0)
-        CHECK_OK(ls_isend(group, out, LONGEST, LS_U8, 1, &request));
+        CHECK_OK(ls_isend(group, out, LONGEST, LS_U8, 1, 0, &request));
     CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM));
     CHECK(x == 2);
     /* Rank 1 sleeps in receive while rank 0 sleeps in the barrier. */
     if (rank == 1)
-        CHECK_OK(ls_recv(group, in, LONGEST, LS_U8, 0));
+        CHECK_OK(ls_recv(group, in, LONGEST, LS_U8, 0, 0));
     CHECK_OK(ls_barrier(group));
     if (rank == 0)
         CHECK_OK(ls_wait(request));
@@ -139,13 +142,14 @@ static void arguments_are_checked(void **state)
     float x = 0;
     (void)state;
     assert_int_equal(ls_group_open_threads(&group, 1), LS_OK);
-    assert_int_equal(ls_send(group, &x, 1, LS_F32, 0), LS_ERR_ARGUMENT);
-    assert_int_equal(ls_send(group, &x, 1, LS_F32, 1), LS_ERR_ARGUMENT);
-    assert_int_equal(ls_recv(group, &x, 1, LS_F32, -2), LS_ERR_ARGUMENT);
-    assert_int_equal(ls_recv(group, NULL, 1, LS_F32, 0), LS_ERR_ARGUMENT);
-    assert_int_equal(ls_recv(group, &x, 1, (ls_dtype)99, 0), LS_ERR_DTYPE);
-    assert_int_equal(ls_isend(group, &x, 1, LS_F32, 0, NULL), LS_ERR_ARGUMENT);
-    assert_int_equal(ls_send(NULL, &x, 1, LS_F32, 0), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_send(group, &x, 1, LS_F32, 0, 0), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_send(group, &x, 1, LS_F32, 1, 0), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_recv(group, &x, 1, LS_F32, -2, 0), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_recv(group, NULL, 1, LS_F32, 0, 0), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_recv(group, &x, 1, (ls_dtype)99, 0, 0), LS_ERR_DTYPE);
+    assert_int_equal(ls_isend(group, &x, 1, LS_F32, 0, 0, NULL),
+                     LS_ERR_ARGUMENT);
+    assert_int_equal(ls_send(NULL, &x, 1, LS_F32, 0, 0), LS_ERR_ARGUMENT);
     assert_int_equal(ls_wait(NULL), LS_ERR_ARGUMENT);
     ls_group_close(&group);
     assert_null(group);
@@ -157,9 +161,9 @@ static void count_messages(ls_group *group, void *argument)
     uint8_t data[1000] = {0};
     (void)argument;
     if (ls_group_rank(group) == 0)
-        CHECK_OK(ls_send(group, data, 1000, LS_U8, 1));
+        CHECK_OK(ls_send(group, data, 1000, LS_U8, 1, 0));
     else
-        CHECK_OK(ls_recv(group, data, 1000, LS_U8, 0));
+        CHECK_OK(ls_recv(group, data, 1000, LS_U8, 0, 0));
     ls_group_get_counters(group, &counters);
     CHECK(counters.messages == (ls_group_rank(group) == 0 ? 1u : 0u));
     CHECK(counters.bytes_sent == (ls_group_rank(group) == 0 ? 1000u : 0u));

@@ -42,25 +42,26 @@ static void fail_and_free(ls_group *group, void *argument)
     unsigned char byte;
     (void)argument;
     if (ls_group_rank(group) == 0) {
-        CHECK_OK(ls_isend(group, sent, LONG, LS_U8, 1, &requests[0]));
+        CHECK_OK(ls_isend(group, sent, LONG, LS_U8, 1, 0, &requests[0]));
         atomic_store(&stage, 1);
         await(&stage, 2);
         CHECK(ls_wait(requests[0]) == LS_ERR_ABORTED);
-        CHECK(ls_send(group, sent, LONG, LS_U8, 1) == LS_ERR_ABORTED);
+        CHECK(ls_send(group, sent, LONG, LS_U8, 1, 0) == LS_ERR_ABORTED);
         overwrite_stack();
         ls_request_free(&requests[0]);
         return;
     }
     await(&stage, 1);
-    CHECK_OK(ls_irecv(group, received, LONG, LS_U8, 0, &requests[0]));
+    CHECK_OK(ls_irecv(group, received, LONG, LS_U8, 0, 0, &requests[0]));
     for (int i = 1; i < 4; i++)
-        CHECK_OK(ls_irecv_tag(group, &byte, 1, LS_U8, i == 1 ? 0 : LS_ANY_RANK,
-                              i, &requests[i]));
+        CHECK_OK(ls_irecv(group, &byte, 1, LS_U8, i == 1 ? 0 : LS_ANY_RANK, i,
+                          &requests[i]));
     ls_group_abort(group);
     if (*(const int *)argument == 0)
-        CHECK(ls_recv(group, &byte, 1, LS_U8, 0) == LS_ERR_ABORTED);
+        CHECK(ls_recv(group, &byte, 1, LS_U8, 0, 0) == LS_ERR_ABORTED);
     else
-        CHECK(ls_irecv(group, &byte, 1, LS_U8, 0, &unused) == LS_ERR_ABORTED);
+        CHECK(ls_irecv(group, &byte, 1, LS_U8, 0, 0, &unused) ==
+              LS_ERR_ABORTED);
     overwrite_stack();
     for (int i = 0; i < 4; i++)
         ls_request_free(&requests[i]);
@@ -83,8 +84,8 @@ static void keep_too_much(ls_group *group, void *argument)
     unsigned char byte = 0;
     (void)argument;
     if (ls_group_rank(group) == 0) {
-        CHECK_OK(ls_isend_tag(group, sent, LONG, LS_U8, 1, 1, &send));
-        CHECK(ls_send(group, &byte, 1, LS_U8, 1) == LS_ERR_BUDGET);
+        CHECK_OK(ls_isend(group, sent, LONG, LS_U8, 1, 1, &send));
+        CHECK(ls_send(group, &byte, 1, LS_U8, 1, 0) == LS_ERR_BUDGET);
         CHECK(strstr(ls_last_error(), "rank 1 (") != NULL);
         CHECK(strstr(ls_last_error(), "4194304 bytes from rank 0") != NULL);
         overwrite_stack();
@@ -95,7 +96,7 @@ static void keep_too_much(ls_group *group, void *argument)
     ls_memory_stats now;
     ls_memory_total(&now);
     ls_memory_set_budget(now.live_bytes + LONG / 2);
-    CHECK(ls_recv(group, &byte, 1, LS_U8, 0) == LS_ERR_BUDGET);
+    CHECK(ls_recv(group, &byte, 1, LS_U8, 0, 0) == LS_ERR_BUDGET);
     overwrite_stack();
     ls_memory_set_budget(0);
     CHECK(ls_barrier(group) == LS_ERR_BUDGET);

@@ -200,7 +200,7 @@ static void come_late(ls_group *group)
 {
     float x = 1;
     for (int r = 1; r < ls_group_size(group); r++)
-        CHECK_OK(ls_recv(group, &(float){0}, 1, LS_F32, r));
+        CHECK_OK(ls_recv(group, &(float){0}, 1, LS_F32, r, 0));
     CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM));
 }
 
@@ -217,7 +217,7 @@ static void wait_in_parts(ls_group *group, void *argument)
     if (rank == 0) {
         if (comes)
             come_late(group);
-        while (!comes && ls_recv(group, &x, 1, LS_F32, 1) == LS_OK)
+        while (!comes && ls_recv(group, &x, 1, LS_F32, 1, 0) == LS_OK)
             ;
         return;
     }
@@ -225,7 +225,7 @@ static void wait_in_parts(ls_group *group, void *argument)
     CHECK(ls_wait_for(request, -1) == LS_ERR_ARGUMENT);
     while ((status = ls_wait_for(request, 0.02)) == LS_IN_PROGRESS)
         if (++parts == PARTS && comes)
-            CHECK_OK(ls_send(group, &word, 1, LS_F32, 0));
+            CHECK_OK(ls_send(group, &word, 1, LS_F32, 0, 0));
     CHECK(status == (comes ? LS_OK : LS_ERR_TIMEOUT));
     CHECK(parts > 0 && (!comes || x == (float)ls_group_size(group)));
     ls_request_free(&request);
@@ -287,7 +287,7 @@ static void wait_for_nobody(ls_group *group, void *argument)
     if (rank != 0)
         status = ls_all_reduce(group, &x, &x, 1, LS_F32, LS_REDUCE_SUM);
     else
-        while ((status = ls_recv(group, &x, 1, LS_F32, ABORTS)) == LS_OK)
+        while ((status = ls_recv(group, &x, 1, LS_F32, ABORTS, 0)) == LS_OK)
             ;
     CHECK(status == LS_ERR_ABORTED);
     CHECK(strstr(ls_last_error(), rank == ABORTS ? "this rank, 1, has aborted"

@@ -139,11 +139,10 @@ static void in_another_group(ls_group *group, void *argument)
     int32_t x = -1;
     (void)argument;
     CHECK_OK(ls_group_split(group, 0, rank, &other));
-    CHECK_OK(ls_irecv_tag(other, &x, 1, LS_I32, LS_ANY_RANK, 3, &request));
+    CHECK_OK(ls_irecv(other, &x, 1, LS_I32, LS_ANY_RANK, 3, &request));
     CHECK_OK(ls_request_on_done(request, note, &done));
     ls_request *send = NULL;
-    CHECK_OK(
-        ls_isend_tag(other, &rank, 1, LS_I32, (rank + 1) % size, 3, &send));
+    CHECK_OK(ls_isend(other, &rank, 1, LS_I32, (rank + 1) % size, 3, &send));
     int32_t least = size == 1;
     for (useconds_t us = 30 * 1000; least == 0 && us < 3000 * 1000; us *= 4) {
         wait_in_turns(group, us);
@@ -199,14 +198,14 @@ static void restarted(ls_group *group, void *argument)
     CHECK_OK(ls_all_reduce_plan(group, &x[1], &y[1], 1, LS_I32, LS_REDUCE_SUM,
                                 &r.again));
     if (rank != 0) /* not before rank 0 has named its functions */
-        CHECK_OK(ls_recv(group, &word, 1, LS_I32, 0));
+        CHECK_OK(ls_recv(group, &word, 1, LS_I32, 0, 0));
     CHECK_OK(ls_start(first));
     CHECK_OK(ls_start(r.again));
     if (rank == 0) {
         CHECK_OK(ls_request_on_done(first, start_again, &r));
         CHECK_OK(ls_request_on_done(r.again, count, &r));
         for (int peer = 1; peer < size; peer++)
-            CHECK_OK(ls_send(group, &word, 1, LS_I32, peer));
+            CHECK_OK(ls_send(group, &word, 1, LS_I32, peer, 0));
     }
     CHECK_OK(ls_wait(r.again)); /* and so for the first */
     if (rank != 0)
@@ -235,7 +234,7 @@ static void failing(ls_group *group, void *argument)
     int32_t x = 0;
     (void)argument;
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(ls_irecv_tag(group, &x, 1, LS_I32, rank, i, &requests[i]));
+        CHECK_OK(ls_irecv(group, &x, 1, LS_I32, rank, i, &requests[i]));
         CHECK_OK(ls_request_on_done(requests[i], note, &calls[i]));
     }
     CHECK_OK(ls_barrier(group));
@@ -303,7 +302,7 @@ static void used_by_two_threads(ls_group *group, void *argument)
     (void)argument;
     CHECK_OK(ls_group_split(group, 0, rank, &s.group));
     if (rank == 0) {
-        CHECK_OK(ls_irecv(s.group, &x, 1, LS_I32, 1, &s.request));
+        CHECK_OK(ls_irecv(s.group, &x, 1, LS_I32, 1, 0, &s.request));
         CHECK_OK(ls_request_on_done(s.request, be_slow, &s));
         CHECK(pthread_create(&thread, NULL, wait_and_free, &s) == 0);
         CHECK_OK(ls_barrier(group)); /* then the message is sent */
@@ -313,7 +312,7 @@ static void used_by_two_threads(ls_group *group, void *argument)
         CHECK(atomic_load(&s.began) == 1 && !s.early);
     } else {
         CHECK_OK(ls_barrier(group));
-        CHECK_OK(ls_send(s.group, &x, 1, LS_I32, 0));
+        CHECK_OK(ls_send(s.group, &x, 1, LS_I32, 0, 0));
         CHECK_OK(ls_all_reduce(s.group, &x, &x, 1, LS_I32, LS_REDUCE_SUM));
         CHECK(x == 2);
     }

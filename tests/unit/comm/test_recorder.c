@@ -90,8 +90,8 @@ static void disagree(ls_group *group, void *argument)
     for (int i = 0; i < CALLS; i++)
         CHECK_OK(ls_all_reduce(group, x, x, 1, LS_F32, LS_REDUCE_SUM));
     for (int i = 0; i < CALLS; i++)
-        CHECK_OK(rank == 0 ? ls_send(group, x, 2, LS_F32, 1)
-                           : ls_recv(group, x, 2, LS_F32, 0));
+        CHECK_OK(rank == 0 ? ls_send(group, x, 2, LS_F32, 1, 0)
+                           : ls_recv(group, x, 2, LS_F32, 0, 0));
     CHECK(ls_broadcast(group, x, 1, LS_F32, rank) == LS_ERR_MISMATCH);
 }
 

@@ -84,13 +84,13 @@ static void any_order(ls_group *group, void *argument)
     open_letters(&in);
     for (int t = 0; t < TAGS; t++) {
         fill(out.data[t], rank, t);
-        CHECK_OK(ls_isend_tag(group, out.data[t], length(t), LS_I32, right, t,
-                              &out.requests[t]));
+        CHECK_OK(ls_isend(group, out.data[t], length(t), LS_I32, right, t,
+                          &out.requests[t]));
     }
     for (int i = 0; i < TAGS; i++) {
         const int t = order[i];
-        CHECK_OK(ls_irecv_tag(group, in.data[t], length(t), LS_I32, left, t,
-                              &in.requests[t]));
+        CHECK_OK(ls_irecv(group, in.data[t], length(t), LS_I32, left, t,
+                          &in.requests[t]));
         if (i % 2 == 0) /* some one by one, some together */
             CHECK_OK(ls_wait(in.requests[t]));
     }
@@ -124,13 +124,13 @@ static void order_of_a_tag(ls_group *group, void *argument)
     (void)argument;
     for (int i = 0; i < 2 * EACH; i++) {
         out[i] = i;
-        CHECK_OK(ls_isend_tag(group, &out[i], 1, LS_I32, right, i % 2,
-                              &requests[i]));
+        CHECK_OK(
+            ls_isend(group, &out[i], 1, LS_I32, right, i % 2, &requests[i]));
     }
     for (int i = 0; i < 2 * EACH; i++) {
         const int tag = i < EACH; /* all of the second tag first */
-        CHECK_OK(ls_irecv_tag(group, &got, 1, LS_I32, left,
-                              i % 3 == 0 ? LS_ANY_TAG : tag, &receive));
+        CHECK_OK(ls_irecv(group, &got, 1, LS_I32, left,
+                          i % 3 == 0 ? LS_ANY_TAG : tag, &receive));
         if (i % 3 == 0) { /* whatever is next, and then it is put aside */
             int found = -1;
             CHECK_OK(ls_wait(receive));
@@ -147,8 +147,7 @@ static void order_of_a_tag(ls_group *group, void *argument)
     /* The rest, of any tag, in the order of each. */
     int last[2] = {-1, -1};
     for (int i = EACH; i < 2 * EACH; i++) {
-        CHECK_OK(
-            ls_irecv_tag(group, &got, 1, LS_I32, left, LS_ANY_TAG, &receive));
+        CHECK_OK(ls_irecv(group, &got, 1, LS_I32, left, LS_ANY_TAG, &receive));
         CHECK_OK(ls_wait(receive));
         ls_request_free(&receive);
         CHECK(got > last[got % 2]);
@@ -181,14 +180,13 @@ static void from_anybody(ls_group *group, void *argument)
     CHECK_OK(ls_iall_reduce(group, &sum, &sum, 1, LS_I32, LS_REDUCE_SUM, &all));
     for (int i = 0; i < FROM_EACH && rank != 0; i++) {
         sent[i] = rank * 1000 + i;
-        CHECK_OK(ls_isend_tag(group, &sent[i], 1, LS_I32, 0, 5, &requests[i]));
+        CHECK_OK(ls_isend(group, &sent[i], 1, LS_I32, 0, 5, &requests[i]));
     }
     for (int i = 0; i < FROM_EACH * (size - 1) && rank == 0; i++) {
         ls_request *receive = NULL;
         int32_t got = -1;
         int source = -1;
-        CHECK_OK(
-            ls_irecv_tag(group, &got, 1, LS_I32, LS_ANY_RANK, 5, &receive));
+        CHECK_OK(ls_irecv(group, &got, 1, LS_I32, LS_ANY_RANK, 5, &receive));
         CHECK_OK(ls_wait(receive));
         CHECK_OK(ls_request_source(receive, &source));
         ls_request_free(&receive);
@@ -219,12 +217,12 @@ static void in_turn(ls_group *group, void *argument)
     int32_t x = rank;
     (void)argument;
     for (int i = 0; i < ROUNDS && rank != 0; i++)
-        CHECK_OK(ls_isend(group, &x, 1, LS_I32, 0, &requests[i]));
+        CHECK_OK(ls_isend(group, &x, 1, LS_I32, 0, 0, &requests[i]));
     CHECK_OK(ls_barrier(group)); /* all is in the streams */
     for (int i = 0; i < ROUNDS && rank == 0; i++) {
         bool came[MOST_RANKS] = {false};
         for (int r = 1; r < size; r++) {
-            CHECK_OK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK));
+            CHECK_OK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK, 0));
             CHECK(!came[x]);
             came[x] = true;
         }
@@ -250,11 +248,11 @@ static void first_asked(ls_group *group, void *argument)
     ls_request *requests[3];
     (void)argument;
     for (int i = 0; i < 3 && rank == 0; i++)
-        CHECK_OK(ls_irecv(group, &in[i], 1, LS_I32, i == 1 ? 1 : LS_ANY_RANK,
+        CHECK_OK(ls_irecv(group, &in[i], 1, LS_I32, i == 1 ? 1 : LS_ANY_RANK, 0,
                           &requests[i]));
     CHECK_OK(ls_barrier(group));
     for (int i = 0; i < 3 && rank == 1; i++)
-        CHECK_OK(ls_send(group, &out[i], 1, LS_I32, 0));
+        CHECK_OK(ls_send(group, &out[i], 1, LS_I32, 0, 0));
     for (int i = 2; i >= 0 && rank == 0; i--) {
         CHECK_OK(ls_wait(requests[i]));
         CHECK(in[i] == 10 + i);
@@ -286,10 +284,9 @@ static void probing(ls_group *group, void *argument)
     CHECK(ls_iprobe(group, LS_ANY_RANK, 77, NULL, NULL, NULL) ==
           LS_IN_PROGRESS);
     fill(data, rank, 4);
-    CHECK_OK(
-        ls_isend_tag(group, &before, 1, LS_I32, (rank + 1) % size, 1, &first));
-    CHECK_OK(ls_isend_tag(group, data, length(4), LS_I32, (rank + 1) % size, 4,
-                          &second));
+    CHECK_OK(ls_isend(group, &before, 1, LS_I32, (rank + 1) % size, 1, &first));
+    CHECK_OK(ls_isend(group, data, length(4), LS_I32, (rank + 1) % size, 4,
+                      &second));
     CHECK_OK(ls_probe(group, LS_ANY_RANK, 4, &source, &tag, &bytes));
     CHECK(source == (rank + size - 1) % size && tag == 4);
     CHECK(bytes == length(4) * sizeof(int32_t));
@@ -298,11 +295,11 @@ static void probing(ls_group *group, void *argument)
     int32_t *got = malloc(bytes);
     ls_request *receive = NULL;
     CHECK(got != NULL);
-    CHECK_OK(ls_irecv_tag(group, got, length(4), LS_I32, source, 4, &receive));
+    CHECK_OK(ls_irecv(group, got, length(4), LS_I32, source, 4, &receive));
     CHECK_OK(ls_wait(receive));
     ls_request_free(&receive);
     check(got, source, 4);
-    CHECK_OK(ls_irecv_tag(group, got, 1, LS_I32, source, 1, &receive));
+    CHECK_OK(ls_irecv(group, got, 1, LS_I32, source, 1, &receive));
     CHECK_OK(ls_wait(receive));
     ls_request_free(&receive);
     CHECK(got[0] == -source);
@@ -332,10 +329,10 @@ static void wrong_count(ls_group *group, void *argument)
     ls_request *request = NULL;
     (void)argument;
     if (rank == 1)
-        CHECK_OK(ls_isend_tag(group, x, 3, LS_I32, 0, 9, &request));
+        CHECK_OK(ls_isend(group, x, 3, LS_I32, 0, 9, &request));
     if (rank == 0) {
         ls_status status =
-            ls_irecv_tag(group, x, 4, LS_I32, LS_ANY_RANK, 9, &request);
+            ls_irecv(group, x, 4, LS_I32, LS_ANY_RANK, 9, &request);
         if (status == LS_OK) /* it has not come yet */
             status = ls_wait(request);
         CHECK(status == LS_ERR_MISMATCH);
@@ -361,18 +358,16 @@ static void wrong_arguments(ls_group *group, void *argument)
     int rank = 0;
     ls_request *request = NULL;
     (void)argument;
-    CHECK(ls_isend_tag(group, &x, 1, LS_I32, 0, -1, &request) ==
-          LS_ERR_ARGUMENT);
+    CHECK(ls_isend(group, &x, 1, LS_I32, 0, -1, &request) == LS_ERR_ARGUMENT);
     CHECK(strstr(ls_last_error(), "the tag is -1") != NULL);
-    CHECK(ls_isend_tag(group, &x, 1, LS_I32, LS_ANY_RANK, 0, &request) ==
+    CHECK(ls_isend(group, &x, 1, LS_I32, LS_ANY_RANK, 0, &request) ==
           LS_ERR_ARGUMENT);
-    CHECK(ls_irecv_tag(group, &x, 1, LS_I32, 0, -2, &request) ==
-          LS_ERR_ARGUMENT);
+    CHECK(ls_irecv(group, &x, 1, LS_I32, 0, -2, &request) == LS_ERR_ARGUMENT);
     CHECK(ls_probe(group, 5, 0, NULL, NULL, NULL) == LS_ERR_ARGUMENT);
-    CHECK_OK(ls_irecv_tag(group, &x, 1, LS_I32, 0, 1, &request));
+    CHECK_OK(ls_irecv(group, &x, 1, LS_I32, 0, 1, &request));
     CHECK(ls_request_source(request, &rank) == LS_ERR_STATE);
     ls_request *send = NULL;
-    CHECK_OK(ls_isend_tag(group, &x, 1, LS_I32, 0, 1, &send));
+    CHECK_OK(ls_isend(group, &x, 1, LS_I32, 0, 1, &send));
     CHECK_OK(ls_wait(request));
     CHECK_OK(ls_wait(send));
     CHECK(ls_request_source(send, &rank) == LS_ERR_STATE);
@@ -393,7 +388,7 @@ static void one_dies(ls_group *group, void *argument)
     (void)argument;
     if (ls_group_rank(group) == 1)
         _exit(0);
-    CHECK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK) == LS_ERR_PEER_DEAD);
+    CHECK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK, 0) == LS_ERR_PEER_DEAD);
     CHECK(strstr(ls_last_error(), "rank 1") != NULL);
 }
 
@@ -412,12 +407,12 @@ static void all_leave(ls_group *group, void *argument)
         return; /* the group is closed */
     if (x == 2) {
         usleep(300 * 1000); /* rank 0 has looked around by now */
-        CHECK_OK(ls_send(group, &x, 1, LS_I32, 0));
+        CHECK_OK(ls_send(group, &x, 1, LS_I32, 0, 0));
         return;
     }
-    CHECK_OK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK));
+    CHECK_OK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK, 0));
     CHECK(x == 2);
-    CHECK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK) == LS_ERR_PEER_DEAD);
+    CHECK(ls_recv(group, &x, 1, LS_I32, LS_ANY_RANK, 0) == LS_ERR_PEER_DEAD);
     CHECK(strstr(ls_last_error(), "has closed the group") != NULL);
 }
 

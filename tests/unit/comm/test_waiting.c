@@ -170,7 +170,7 @@ static void test_for_late(ls_group *group, void *argument)
     }
     if (l->by_message) {
         ls_request_free(&request);
-        CHECK_OK(ls_irecv(group, &word, 1, LS_I32, ls_group_size(group) - 1,
+        CHECK_OK(ls_irecv(group, &word, 1, LS_I32, ls_group_size(group) - 1, 0,
                           &request));
     } else {
         CHECK_OK(ls_start(request));

@@ -166,7 +166,7 @@ typedef struct letter {
 static ls_status receive_tag(ls_group *group, float *data)
 {
     ls_request *request = NULL;
-    LS_TRY(ls_irecv_tag(group, data, 4, LS_F32, LIAR, 5, &request));
+    LS_TRY(ls_irecv(group, data, 4, LS_F32, LIAR, 5, &request));
     const ls_status status = ls_wait(request);
     ls_request_free(&request);
     return status;
@@ -186,7 +186,7 @@ static void lie_about_messages(ls_group *group, void *argument)
     ls_status status = LS_OK;
     if (ls_group_rank(group) == VICTIM)
         status = l->unexpected ? receive_tag(group, data)
-                               : ls_recv(group, data, 4, LS_F32, LIAR);
+                               : ls_recv(group, data, 4, LS_F32, LIAR, 0);
     else
         status = ls_barrier(group);
     expect_damage(group, status);

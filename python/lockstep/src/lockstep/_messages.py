@@ -55,7 +55,7 @@ class Messages(Member):
                 another length or type; close the group.
         """
         array = contiguous(data)
-        return self._start("ls_isend_tag", None, (array,), at(array), array.size,
+        return self._start("ls_isend", None, (array,), at(array), array.size,
                            type_of(array), to, tag)
 
     def irecv(self, out: Array, source: int, tag: int = 0) -> Request:
@@ -77,7 +77,7 @@ class Messages(Member):
                 another length or type; close the group.
         """
         array = into(out, out.shape, out.dtype)
-        request = self._start("ls_irecv_tag", array, (array,), at(array),
+        request = self._start("ls_irecv", array, (array,), at(array),
                               array.size, type_of(array), source, tag)
         return request.then(Request.find_sender)
 
