@@ -483,6 +483,19 @@ LS_API LS_MUST_CHECK ls_status ls_recv(ls_group *group, void *data,
                                        size_t count, ls_dtype dtype, int peer,
                                        int tag);
 
+/*
+ * Sends to rank `to` and receives from rank `from` at once, both with this tag.
+ * Ranks that exchange, or pass something around a ring, need no order of their
+ * own. Either count may be 0, which is a message, too. `from` may be
+ * LS_ANY_RANK, and a rank may send to itself if it receives from itself. The
+ * buffers must not overlap. Returns when both are done. Like send and recv it
+ * concerns the ranks that it names, not the whole group.
+ */
+LS_API LS_MUST_CHECK ls_status ls_sendrecv(ls_group *group, const void *send,
+                                           size_t send_count, int to,
+                                           void *recv, size_t recv_count,
+                                           int from, ls_dtype dtype, int tag);
+
 /* As send and recv, but return at once with a request to wait for. */
 LS_API LS_MUST_CHECK ls_status ls_isend(ls_group *group, const void *data,
                                         size_t count, ls_dtype dtype, int peer,
@@ -548,6 +561,33 @@ LS_API LS_MUST_CHECK ls_status ls_wait(ls_request *request);
  * a peer is late, as one would.
  */
 LS_API LS_MUST_CHECK ls_status ls_wait_for(ls_request *request, double seconds);
+
+/*
+ * Waits for each of n requests, of any groups. NULL stands for no request, and
+ * n may be 0. Each request is over when the call returns, also if others fail:
+ * the status is that of the first in the array that has failed. LS_ERR_STATE if
+ * one is not in flight; the call then waits for none. Local. The caller frees
+ * the requests.
+ */
+LS_API LS_MUST_CHECK ls_status ls_wait_all(ls_request *const *requests,
+                                           size_t n);
+
+/*
+ * Waits until one of n requests is over, of any groups, and gives its index in
+ * *done: n if all are NULL. The status is that of a wait for this request, so
+ * *done says which has failed, too. A request that is freed is NULL, which the
+ * next call passes over. LS_ERR_STATE if one is not in flight; *done is not
+ * written then. Local.
+ *
+ *     size_t i = 0;
+ *     ls_status status;
+ *     while ((status = ls_wait_any(all, n, &i)) == LS_OK && i < n) {
+ *         use(i);
+ *         ls_request_free(&all[i]);
+ *     }
+ */
+LS_API LS_MUST_CHECK ls_status ls_wait_any(ls_request *const *requests,
+                                           size_t n, size_t *done);
 
 /*
  * Calls `function` with that context, once, when a request that is in flight is

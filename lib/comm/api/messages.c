@@ -127,6 +127,52 @@ ls_status ls_irecv(ls_group *group, void *data, size_t count, ls_dtype dtype,
                       (lsi_peer_tag){peer, tag}, request);
 }
 
+/* ---- both ways ----------------------------------------------------------- */
+
+static size_t bytes_of(lsi_buffer buffer)
+{
+    return buffer.count * ls_dtype_size(buffer.dtype);
+}
+
+static ls_status check_apart(lsi_buffer out, lsi_buffer in)
+{
+    const uintptr_t from = (uintptr_t)out.data, to = (uintptr_t)in.data;
+    if (bytes_of(out) == 0 || bytes_of(in) == 0 || from + bytes_of(out) <= to ||
+        to + bytes_of(in) <= from)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT, "the send and recv buffers overlap");
+}
+
+static ls_status check_both(const ls_group *group, lsi_buffer out,
+                            lsi_peer_tag to, lsi_buffer in, lsi_peer_tag from)
+{
+    LS_TRY(check_message(group, LSI_OP_SEND, out, to));
+    LS_TRY(check_message(group, LSI_OP_RECV, in, from));
+    return check_apart(out, in);
+}
+
+ls_status ls_sendrecv(ls_group *group, const void *send, size_t send_count,
+                      int to, void *recv, size_t recv_count, int from,
+                      ls_dtype dtype, int tag)
+{
+    const lsi_buffer out = to_send(send, send_count, dtype);
+    const lsi_buffer in = {recv, recv_count, dtype};
+    const lsi_peer_tag receiver = {to, tag}, sender = {from, tag};
+    lsi_message sent, received;
+    ls_status status = check_both(group, out, receiver, in, sender);
+    if (status != LS_OK)
+        return lsi_fail(status, "ls_sendrecv: %s", ls_last_error());
+    post(group, &received, LSI_OP_RECV, in, sender);
+    post(group, &sent, LSI_OP_SEND, out, receiver);
+    status = lsi_wait_for(group, &received.done);
+    if (status == LS_OK)
+        status = lsi_wait_for(group, &sent.done);
+    lsi_message_withdraw(group, &received); /* of a group that has failed */
+    lsi_message_withdraw(group, &sent);
+    lsi_on_done_deliver(group);
+    return status;
+}
+
 /* ---- who has sent it ----------------------------------------------------- */
 
 static ls_status check_received(const ls_request *request, const char *what)

@@ -346,6 +346,109 @@ ls_status ls_wait_for(ls_request *request, double seconds)
     return status;
 }
 
+/* ---- several ------------------------------------------------------------- */
+
+/* How long one group is waited in before another one's peers are looked at. */
+#define TURN_SECONDS 0.05
+
+typedef struct several {
+    ls_request *const *all; /* NULL where there is none */
+    size_t n;
+} several;
+
+static ls_status check_several(const several *s, const char *what)
+{
+    if (s->all == NULL && s->n != 0)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: requests is NULL", what);
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->all[i] == NULL)
+            continue;
+        if (!s->all[i]->in_flight)
+            return lsi_fail(LS_ERR_STATE,
+                            "%s: request %zu of %zu is not in flight", what, i,
+                            s->n);
+        LS_TRY(lsi_check_group(s->all[i]->group, what));
+    }
+    return LS_OK;
+}
+
+ls_status ls_wait_all(ls_request *const *requests, size_t n)
+{
+    const several s = {requests, n};
+    lsi_error first = {.status = LS_OK};
+    LS_TRY(check_several(&s, "ls_wait_all"));
+    for (size_t i = 0; i < n; i++)
+        if (requests[i] != NULL)
+            (void)lsi_error_keep(&first, ls_wait(requests[i]));
+    return lsi_error_again(&first);
+}
+
+/* The first of them that a wait would not wait for; n: none. */
+static size_t first_over(const several *s)
+{
+    size_t i = 0;
+    while (i < s->n && (s->all[i] == NULL ||
+                        !(*done_flag(s->all[i]) || s->all[i]->group->failed)))
+        i++;
+    return i;
+}
+
+static bool is_one_over(const void *goal)
+{
+    const several *const s = goal;
+    return first_over(s) < s->n;
+}
+
+/* The next after i in another group; i if all are in one. */
+static size_t next_turn(const several *s, size_t i)
+{
+    for (size_t step = 1; step < s->n; step++) {
+        const ls_request *const other = s->all[(i + step) % s->n];
+        if (other != NULL && other->group != s->all[i]->group)
+            return (i + step) % s->n;
+    }
+    return i;
+}
+
+/* This thread moves the groups of all. */
+static void take_several(const several *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->all[i] == NULL)
+            continue;
+        lsi_coprogress_take(s->all[i]->group);
+        lsi_coprogress_join(s->all[i]->group);
+    }
+}
+
+/* *i is one that is there, at the end one that is over or cannot be. */
+static ls_status wait_for_one(const several *s, size_t *i)
+{
+    ls_status status = LS_IN_PROGRESS;
+    take_several(s);
+    while (!is_one_over(s) && status == LS_IN_PROGRESS) {
+        status = lsi_wait_seconds_until(s->all[*i]->group, is_one_over, s,
+                                        TURN_SECONDS);
+        if (status == LS_IN_PROGRESS)
+            *i = next_turn(s, *i);
+    }
+    if (!is_one_over(s))
+        return status;
+    *i = first_over(s);
+    return ls_wait(s->all[*i]);
+}
+
+ls_status ls_wait_any(ls_request *const *requests, size_t n, size_t *done)
+{
+    const several s = {requests, n};
+    LS_NEED(done);
+    LS_TRY(check_several(&s, "ls_wait_any"));
+    *done = 0;
+    while (*done < n && requests[*done] == NULL)
+        (*done)++;
+    return *done == n ? LS_OK : wait_for_one(&s, done);
+}
+
 void ls_request_free(ls_request **request)
 {
     if (request == NULL || *request == NULL)

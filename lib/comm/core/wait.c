@@ -360,16 +360,25 @@ ls_status lsi_poll(ls_group *group)
 
 /* ---- until it is done ---------------------------------------------------- */
 
-/* Until a time of the clock; 0: never. */
-static ls_status wait_until(ls_group *group, const bool *done,
-                            uint64_t until_ns, lsi_patience *patience)
+static bool is_set(const void *flag)
+{
+    return *(const bool *)flag;
+}
+
+/*
+ * Until a time of the clock; 0: never. Inlined, so that a wait for one flag
+ * calls no function to look at it.
+ */
+__attribute__((always_inline)) static inline ls_status
+wait_until(ls_group *group, lsi_reached_fn *reached, const void *goal,
+           uint64_t until_ns, lsi_patience *patience)
 {
     for (;;) {
         const uint64_t activity = group->activity;
         ls_status status = lsi_progress(group);
-        if (status == LS_OK && !*done && group->activity == activity)
+        if (status == LS_OK && !reached(goal) && group->activity == activity)
             status = pause_until(group, patience, until_ns);
-        if (*done) {
+        if (reached(goal)) {
             reward(group, patience);
             return LS_OK;
         }
@@ -388,14 +397,26 @@ ls_status lsi_wait_for(ls_group *group, const bool *done)
 {
     lsi_patience patience = {0};
     LSI_SPAN(WAIT, "wait for ranks", 0, 0);
-    return wait_until(group, done, 0, &patience);
+    return wait_until(group, is_set, done, 0, &patience);
+}
+
+static uint64_t end_of(double seconds)
+{
+    return lsi_clock_ns() + 1 + (uint64_t)(seconds * 1e9);
 }
 
 /* As with tests, patience lasts over calls: the time of a peer runs out. */
 ls_status lsi_wait_seconds(ls_group *group, const bool *done, double seconds)
 {
-    const uint64_t until_ns = lsi_clock_ns() + 1 + (uint64_t)(seconds * 1e9);
-    return wait_until(group, done, until_ns, &group->waiting.polling.patience);
+    return wait_until(group, is_set, done, end_of(seconds),
+                      &group->waiting.polling.patience);
+}
+
+ls_status lsi_wait_seconds_until(ls_group *group, lsi_reached_fn *reached,
+                                 const void *goal, double seconds)
+{
+    return wait_until(group, reached, goal, end_of(seconds),
+                      &group->waiting.polling.patience);
 }
 
 ls_status lsi_collective_complete(lsi_collective *op)

@@ -15,6 +15,11 @@ ls_status lsi_wait_for(ls_group *group, const bool *done);
 /* The same, or LS_IN_PROGRESS after so many seconds. */
 ls_status lsi_wait_seconds(ls_group *group, const bool *done, double seconds);
 
+/* The same until reached(goal), which may look at other groups, too. */
+typedef bool lsi_reached_fn(const void *goal);
+ls_status lsi_wait_seconds_until(ls_group *group, lsi_reached_fn *reached,
+                                 const void *goal, double seconds);
+
 /*
  * Called when a request has been tested in vain: the same without waiting. Must
  * cost next to nothing.

@@ -120,8 +120,27 @@ static void nulls_of_messages(ls_group *g)
             LS_REDUCE_SUM, P(request, &request));
     REFUSES_AS("ls_all_reduce", ls_all_reduce_plan, "send recv", g, P(send, &x),
                P(recv, &y), 1, LS_F32, LS_REDUCE_SUM, &request);
+    REFUSES(ls_sendrecv, "group send recv", P(group, g), P(send, &x), 1, 0,
+            P(recv, &y), 1, 0, LS_F32, 1);
     ls_request_free(&none);
     assert_null(request);
+}
+
+static void nulls_of_several(ls_group *g)
+{
+    ls_request *all[2] = {NULL, NULL};
+    size_t done = 9;
+    assert_ok(ls_wait_all(NULL, 0));
+    assert_ok(ls_wait_any(NULL, 0, &done));
+    assert_int_equal(done, 0);
+    assert_ok(ls_wait_all(all, 2));
+    assert_ok(ls_wait_any(all, 2, &done));
+    assert_int_equal(done, 2);
+    assert_ok(ls_ibarrier(g, &all[1]));
+    REFUSES(ls_wait_any, "requests done", P(requests, all), 2, P(done, &done));
+    assert_ok(ls_wait_any(all, 2, &done));
+    assert_int_equal(done, 1);
+    ls_request_free(&all[1]);
 }
 
 /* What is wrong with the buffers is said of the operation. */
@@ -238,6 +257,7 @@ void nulls_of_collectives(void **state)
             P(send, &x), 1, P(sizes, sizes), P(all, &all));
     nulls_of_messages(g);
     nulls_of_requests(g);
+    nulls_of_several(g);
     nulls_of_received(g);
     nulls_of_counted(g);
     nulls_of_premul(g);

@@ -40,8 +40,9 @@ def write_function(out, returns, name, params):
         return
     for pointer in pointers if len(pointers) > 1 else []:
         out.write(f"NULL_ARGUMENT({name}, {pointer})\n")
-    values = ["null" if kind.endswith("*") else f"({kind}){{0}}"
-              for kind, _ in params]
+    values = ["null" if kind.endswith("*") else
+              "1" if (kind, param) == ("size_t", "n") else  # of what is not there
+              f"({kind}){{0}}" for kind, param in params]
     call = f"{name}({', '.join(values)})"
     if returns == "ls_status":
         argument = pointers[0] if len(pointers) == 1 else ""
