@@ -61,10 +61,11 @@ typedef struct ls_request ls_request;
  * MPI whose launcher started them. Collective over all ranks of the job; waits
  * for the others for LOCKSTEP_TIMEOUT seconds (default 300).
  *
- * Unless OMP_NUM_THREADS or omp_set_num_threads has set a number, liblockstep
- * computes from then on with no more threads than this rank's share of the CPUs
- * of its machine. ls_group_open and ls_group_open_threads set this limit, too.
- * A later group can lower it; it stays when groups close.
+ * Unless OMP_NUM_THREADS, omp_set_num_threads or ls_set_threads has set a
+ * number, liblockstep computes from then on with no more threads than this
+ * rank's share of the CPUs of its machine. ls_group_open and
+ * ls_group_open_threads set this limit, too. A later group can lower it; it
+ * stays when groups close.
  *
  * On success *group is owned by the caller; on failure it is not written.
  */

@@ -17,6 +17,7 @@
  *   parallel.h                   gradients and batch norm over all ranks
  *   checkpoint.h                 saving a run and resuming it
  *   tokenizer.h                  text to tokens and back
+ *   threads.h                    how many threads compute
  *
  * examples/mlp.c puts them together in a hundred lines.
  *
@@ -42,6 +43,7 @@
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
 #include "lockstep/tensor.h"
+#include "lockstep/threads.h"
 #include "lockstep/tokenizer.h"
 #include "lockstep/transformer.h"
 #include "lockstep/vision.h"

@@ -17,10 +17,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/partition.h"
+#include "lockstep/threads.h"
 
 enum { BOUNDARY = 16 };
 
-static atomic_int chosen;    /* by lsi_threads_set; 0: not */
+static atomic_int chosen;    /* by ls_set_threads; 0: not */
 static atomic_int told;      /* 1 + lsi_threads_told(); 0: not asked yet */
 static atomic_int available; /* CPUs; 0: not counted yet */
 static int omp_default;      /* OpenMP's number before the program set one */
@@ -81,6 +82,22 @@ int lsi_threads(void)
         atomic_store(&told, variable + 1);
     }
     return variable > 0 ? variable : limited(atomic_load(&available));
+}
+
+ls_status ls_set_threads(int threads)
+{
+    if (threads < 0 || threads > LSI_MAX_THREADS)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_set_threads: %d threads; use 1 to %d, or 0 for the "
+                        "default",
+                        threads, LSI_MAX_THREADS);
+    atomic_store(&chosen, threads);
+    return LS_OK;
+}
+
+int ls_threads(void)
+{
+    return lsi_threads();
 }
 
 /* ---- whether there is room for them ------------------------------------- */

@@ -13,11 +13,8 @@ extern "C" {
 #endif
 
 /*
- * Sets and returns the number of threads that this library computes with, in
- * this process. Default: the number that the calling thread gave to
- * omp_set_num_threads; OMP_NUM_THREADS; the CPUs of this process, up to this
- * rank's share of them (lsi_cpus_limit). Other users of OpenMP in the process
- * notice nothing.
+ * As ls_set_threads and ls_threads, with a number that is moved into what is
+ * possible.
  */
 void lsi_threads_set(int threads);
 int lsi_threads(void);

@@ -13,6 +13,7 @@
 #include "array/compute/threads.h"
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "lockstep/threads.h"
 #include "testing.h"
 
 enum { MAX_N = 5000, MAX_CALLS = 64 };
@@ -177,6 +178,37 @@ static void set_is_clamped(void **state)
     assert_int_equal(lsi_threads(), 1);
 }
 
+static void a_program_sets_the_number(void **state)
+{
+    (void)state;
+    assert_ok(ls_set_threads(5));
+    assert_int_equal(ls_threads(), 5);
+    assert_int_equal(lsi_threads(), 5);
+    assert_ok(ls_set_threads(LSI_MAX_THREADS));
+    assert_int_equal(ls_threads(), LSI_MAX_THREADS);
+    assert_error(ls_set_threads(-1), LS_ERR_ARGUMENT, "-1 threads; use 1 to");
+    assert_error(ls_set_threads(LSI_MAX_THREADS + 1), LS_ERR_ARGUMENT,
+                 "ls_set_threads: 4097 threads");
+    assert_int_equal(ls_threads(), LSI_MAX_THREADS);
+    assert_ok(ls_set_threads(0));
+    omp_set_num_threads(omp_get_max_threads() + 1);
+    assert_int_equal(ls_threads(), omp_get_max_threads());
+    omp_set_num_threads(omp_get_max_threads() - 1);
+}
+
+/* The loops use that many, and no more. */
+static void a_number_is_that_of_the_loops(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        meeting m = {.workers = 0};
+        assert_ok(ls_set_threads(threads));
+        lsi_parallel_team(meet, &m);
+        assert_int_equal(m.workers, threads);
+    }
+    assert_ok(ls_set_threads(0));
+}
+
 /* In a child, in which nothing has asked for a number yet. */
 static int under_limits(void)
 {
@@ -319,6 +351,8 @@ int main(void)
         cmocka_unit_test(the_affinity_mask_counts),
         cmocka_unit_test(default_follows_the_environment),
         cmocka_unit_test(set_is_clamped),
+        cmocka_unit_test(a_program_sets_the_number),
+        cmocka_unit_test(a_number_is_that_of_the_loops),
         cmocka_unit_test(each_element_once),
         cmocka_unit_test(uses_the_threads_there_are),
         cmocka_unit_test(loops_nest),
