@@ -51,6 +51,40 @@ typedef struct ls_memory_stats {
  */
 LS_API void ls_free(void *memory);
 
+/*
+ * Where the memory of tensors, parameters, gradients, optimizer state,
+ * workspace, requests and data comes from: all that the counters below count,
+ * but for shared buffers, which are mappings. Both functions may be called from
+ * any thread, several at once, and must call nothing of the library. The
+ * library writes a header in front of each block, so blocks are a little larger
+ * than what is counted.
+ *
+ * Small bookkeeping of the library, and what OpenMP, oneDNN and the other
+ * libraries take for themselves, still comes from malloc.
+ */
+typedef struct ls_allocator {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    void *context;      /* is passed on */
+    /*
+     * A block of `bytes`, a multiple of 64, at a multiple of `alignment`: 64,
+     * or 2 MiB for blocks of more than 4 MiB. NULL if it has none; the call
+     * that needs it then fails with LS_ERR_MEMORY.
+     */
+    void *(*allocate)(void *context, size_t alignment, size_t bytes);
+    /* Takes a block back, with the number of bytes that it was made with. */
+    void (*release)(void *context, void *block, size_t bytes);
+} ls_allocator;
+
+/*
+ * Allocates from here on by the functions of the program, until the process
+ * ends. Large blocks are no longer compared with the memory that the machine
+ * has available; budgets count as before. Must come before the library has
+ * allocated anything, so before any group, tensor or dataset is made, and can
+ * be called once: LS_ERR_STATE afterwards. LS_ERR_ARGUMENT if a function is
+ * NULL. The struct is copied. Local.
+ */
+LS_API LS_MUST_CHECK ls_status ls_set_allocator(const ls_allocator *allocator);
+
 /* "parameters", ...; "unknown" for any other value. Static. */
 LS_API const char *ls_memory_tag_name(ls_memory_tag tag);
 

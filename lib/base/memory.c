@@ -6,6 +6,7 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/meminfo.h"
+#include "base/structs.h"
 
 #undef lsi_alloc
 #undef lsi_alloc_zeroed
@@ -231,23 +233,89 @@ void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
     tell_counted((int64_t)bytes, to);
 }
 
-/* NULL if the system has no memory, or if the sum overflows. */
+/* ---- where blocks come from ---------------------------------------------- */
+
+/* It is settled by the first block, or by the program before that. */
+enum { UNSETTLED, BEING_SET, SYSTEM, PROGRAM };
+
+static atomic_int source_of_blocks = UNSETTLED;
+static ls_allocator of_program; /* once the source is PROGRAM */
+
+ls_status ls_set_allocator(const ls_allocator *allocator)
+{
+    LS_NEED(allocator);
+    ls_allocator given;
+    int before = UNSETTLED;
+    LS_TRY(LSI_STRUCT_READ(&given, allocator, ls_allocator, release));
+    if (given.allocate == NULL || given.release == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_set_allocator: %s is NULL",
+                        given.allocate == NULL ? "allocate" : "release");
+    if (!atomic_compare_exchange_strong(&source_of_blocks, &before, BEING_SET))
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_set_allocator: %s; call it once, before the "
+                        "library allocates memory",
+                        before == SYSTEM ? "the library has allocated memory"
+                                         : "an allocator has been set");
+    of_program = given;
+    atomic_store(&source_of_blocks, PROGRAM);
+    return LS_OK;
+}
+
+/* Settles it; a program that is setting it needs a moment. */
+static bool program_allocates(void)
+{
+    int found = atomic_load_explicit(&source_of_blocks, memory_order_acquire);
+    while (found == UNSETTLED || found == BEING_SET) {
+        if (found == UNSETTLED &&
+            atomic_compare_exchange_strong(&source_of_blocks, &found, SYSTEM))
+            return false;
+        sched_yield();
+        found = atomic_load(&source_of_blocks);
+    }
+    return found == PROGRAM;
+}
+
+/* Of a block with its header. */
+static size_t whole_of(size_t bytes)
+{
+    return (sizeof(block_header) + bytes + ALIGNMENT - 1) / ALIGNMENT *
+           ALIGNMENT;
+}
+
+static void *take_from_system(size_t whole, size_t alignment)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, alignment, whole) != 0)
+        return NULL;
+    /* Advice only: a kernel without huge pages may refuse. */
+    if (alignment == HUGE_PAGE)
+        madvise(memory, whole / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    return memory;
+}
+
+/* NULL if there is no memory, or if the sum overflows. */
 static block_header *take_block(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return NULL;
     /* Large blocks sit on huge pages where the system grants them. */
-    const int huge = bytes >= 2 * (size_t)HUGE_PAGE;
-    const size_t alignment = huge ? HUGE_PAGE : ALIGNMENT;
-    const size_t padded = sizeof(block_header) + bytes + ALIGNMENT - 1;
-    const size_t whole = padded / ALIGNMENT * ALIGNMENT;
-    void *memory = NULL;
-    if (posix_memalign(&memory, alignment, whole) != 0)
-        return NULL;
-    if (huge) /* advice only: a kernel without huge pages may refuse */
-        madvise(memory, whole / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-    return memory;
+    const size_t whole = whole_of(bytes);
+    const size_t alignment =
+        whole > 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
+    return program_allocates()
+               ? of_program.allocate(of_program.context, alignment, whole)
+               : take_from_system(whole, alignment);
 }
+
+static void give_block(block_header *block, size_t bytes)
+{
+    if (program_allocates())
+        of_program.release(of_program.context, block, whole_of(bytes));
+    else
+        free(block);
+}
+
+/* ---- asking before it is taken ------------------------------------------- */
 
 /* Bytes that were promised here and are not in use yet, at least. */
 static size_t untouched(void)
@@ -287,15 +355,17 @@ static ls_status allocate(const block_header *wish, const char *what,
 {
     const size_t bytes = wish->bytes;
     size_t live;
-    LS_TRY(lsi_memory_ask(bytes, wish->tag, what));
+    if (!program_allocates()) /* which knows what it has */
+        LS_TRY(lsi_memory_ask(bytes, wish->tag, what));
     LS_TRY(reserve(bytes, wish->tag, what, &live));
     block_header *header = take_block(bytes);
     if (header == NULL) {
         atomic_fetch_sub(&total.live, bytes);
         atomic_store(&refused, live);
-        return lsi_fail(LS_ERR_MEMORY,
-                        "%s: the system cannot provide %zu bytes (%s)%s", what,
-                        bytes, ls_memory_tag_name(wish->tag), who_holds().text);
+        return lsi_fail(
+            LS_ERR_MEMORY, "%s: %s cannot provide %zu bytes (%s)%s", what,
+            program_allocates() ? "the program's allocator" : "the system",
+            bytes, ls_memory_tag_name(wish->tag), who_holds().text);
     }
     count(bytes, wish->tag, live);
     *header = *wish;
@@ -364,7 +434,7 @@ void lsi_free(void *block)
         hook->kept(-(int64_t)header->bytes);
     else if (hook != NULL)
         hook->given(block, header->bytes, header->tag);
-    free(header);
+    give_block(header, header->bytes);
 }
 
 ls_status lsi_alloc_larger(void *array, size_t used, size_t bytes,
