@@ -50,6 +50,24 @@ extern "C" {
 typedef struct ls_group ls_group;
 typedef struct ls_request ls_request;
 
+/* ---- timeouts ------------------------------------------------------------ */
+
+/*
+ * A timeout is how many seconds a call waits for other ranks before it fails
+ * with LS_ERR_TIMEOUT. A dead peer is an error at once under any timeout. The
+ * argument `seconds` of ls_group_open, ls_group_set_timeout and ls_store.get
+ * means
+ *
+ *   more than 0         so many seconds, such as 0.5
+ *   LS_TIMEOUT_NONE     no limit
+ *   LS_TIMEOUT_DEFAULT  LOCKSTEP_TIMEOUT, or 300 seconds without this variable
+ *
+ * Other numbers are LS_ERR_ARGUMENT. A store gets no LS_TIMEOUT_DEFAULT.
+ * ls_wait_for is no timeout: it returns, and the request goes on.
+ */
+#define LS_TIMEOUT_NONE    0.0
+#define LS_TIMEOUT_DEFAULT (-1.0)
+
 /* ---- making and closing groups ------------------------------------------ */
 
 /*
@@ -59,7 +77,7 @@ typedef struct ls_request ls_request;
  * none of them set the group has one rank. Two sources that disagree are an
  * error that names both. With LOCKSTEP_TRANSPORT=mpi the ranks meet through the
  * MPI whose launcher started them. Collective over all ranks of the job; waits
- * for the others for LOCKSTEP_TIMEOUT seconds (default 300).
+ * for the others for LS_TIMEOUT_DEFAULT, which becomes the group's timeout.
  *
  * Unless OMP_NUM_THREADS, omp_set_num_threads or ls_set_threads has set a
  * number, liblockstep computes from then on with no more threads than this
@@ -85,7 +103,7 @@ typedef struct ls_store {
     /*
      * Waits until the key is set. *bytes is the room at `data`, then the length
      * of the value; LS_ERR_ARGUMENT if there is less room. LS_ERR_TIMEOUT after
-     * so many seconds (0: never), which may be as few as 0.001.
+     * the timeout `seconds`, which may be as short as 0.001.
      */
     ls_status (*get)(void *context, const char *key, void *data, size_t *bytes,
                      double seconds);
@@ -96,9 +114,8 @@ typedef struct ls_store {
  * are read; those that set the library up (LOCKSTEP_SELECT, LOCKSTEP_RECORD,
  * LOCKSTEP_INTERFACE and the like) count. Called by its members only, which may
  * be any processes, or threads; a process may be in any number of groups, and
- * open and close them in any order. Waits for the others for so many seconds
- * (0: for ever; below 0: LOCKSTEP_TIMEOUT, or 300), which also becomes the
- * group's timeout.
+ * open and close them in any order. The timeout `seconds` is that of this call,
+ * which waits for the others, and then the group's.
  *
  * Without a store (NULL) the members are of one user on one machine and meet at
  * the name, which must be unlike those of all other groups that this user opens
@@ -146,10 +163,9 @@ LS_API int ls_group_local_rank(const ls_group *group);
 LS_API int ls_group_local_size(const ls_group *group);
 
 /*
- * Seconds that one call may wait for its peers before it fails with
- * LS_ERR_TIMEOUT; 0 waits forever (a dead peer is still an error at once).
- * Time during which this process was stopped, as by Ctrl-Z or a freezer, does
- * not count. The default is LOCKSTEP_TIMEOUT, or 300. Local.
+ * Sets the timeout of each later call. Time during which this process was
+ * stopped, as by Ctrl-Z or a freezer, does not count. Groups begin with
+ * LS_TIMEOUT_DEFAULT, but for those of ls_group_open. Local.
  */
 LS_API LS_MUST_CHECK ls_status ls_group_set_timeout(ls_group *group,
                                                     double seconds);

@@ -177,6 +177,19 @@ ls_status lsi_default_timeout(double *seconds)
     return LS_OK;
 }
 
+ls_status lsi_timeout_of(const char *what, double *seconds)
+{
+    if (*seconds == LS_TIMEOUT_DEFAULT)
+        return lsi_default_timeout(seconds);
+    if (*seconds >= 0 && *seconds <= LSI_MAX_TIMEOUT)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s: a timeout of %g seconds; use up to %g, 0 for no limit "
+                    "(LS_TIMEOUT_NONE), or -1 for the default "
+                    "(LS_TIMEOUT_DEFAULT)",
+                    what, *seconds, LSI_MAX_TIMEOUT);
+}
+
 static ls_status fill(ls_group *group, const lsi_membership *membership)
 {
     double timeout;
@@ -345,11 +358,7 @@ int ls_group_local_size(const ls_group *group)
 ls_status ls_group_set_timeout(ls_group *group, double seconds)
 {
     LS_TRY(lsi_check_group(group, "ls_group_set_timeout"));
-    if (!(seconds >= 0 && seconds <= LSI_MAX_TIMEOUT))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "a timeout of %g seconds; it should be 0 (none) or "
-                        "more",
-                        seconds);
+    LS_TRY(lsi_timeout_of("ls_group_set_timeout", &seconds));
     group->waiting.timeout_ns = (uint64_t)(seconds * 1e9);
     if (seconds > 0 && group->waiting.timeout_ns == 0)
         group->waiting.timeout_ns = 1;

@@ -40,6 +40,9 @@ void lsi_job_begin(const ls_group *first);
 /* Seconds: LOCKSTEP_TIMEOUT, or 300. */
 ls_status lsi_default_timeout(double *seconds);
 
+/* What a timeout of a program's stands for; `what` is the public function. */
+ls_status lsi_timeout_of(const char *what, double *seconds);
+
 /* Learns what depends on who the members are, once all have entered. */
 void lsi_group_look_around(ls_group *group);
 

@@ -120,7 +120,7 @@ static ls_status meet_by_store(const char *name, const ls_store *store,
 /* ---- meeting ------------------------------------------------------------- */
 
 static ls_status check(const char *name, int rank, int size,
-                       const ls_store *store, double seconds)
+                       const ls_store *store)
 {
     const size_t length = strlen(name);
     if (length == 0 || length > NAME_BYTES)
@@ -137,11 +137,6 @@ static ls_status check(const char *name, int rank, int size,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_group_open: there is no rank %d in a group of %d",
                         rank, size);
-    if (!(seconds <= LSI_MAX_TIMEOUT)) /* before the others wait for it */
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_group_open: a timeout of %g seconds; up to %g are "
-                        "possible",
-                        seconds, LSI_MAX_TIMEOUT);
     if (store != NULL && (store->set == NULL || store->get == NULL))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_group_open: the store's set or get is NULL");
@@ -182,9 +177,9 @@ ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
         LS_TRY(LSI_STRUCT_READ(&own, store, ls_store, get));
         store = &own;
     }
-    LS_TRY(check(name, rank, size, store, seconds));
-    if (seconds < 0)
-        LS_TRY(lsi_default_timeout(&seconds));
+    LS_TRY(check(name, rank, size, store));
+    /* Before the others wait for it. */
+    LS_TRY(lsi_timeout_of("ls_group_open", &seconds));
     ls_group *made = NULL;
     ls_status status = meet(name, rank, size, store, seconds, &made);
     if (status != LS_OK)

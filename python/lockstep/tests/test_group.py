@@ -241,6 +241,17 @@ def tagged(group):
         equal(np.sort(came[:, 0]), np.arange(1, n))
 
 
+def timeouts(group):
+    for seconds in (2.5, 0, None):
+        group.set_timeout(seconds)
+    try:
+        group.set_timeout(-1)
+    except lockstep.ArgumentError as error:
+        assert "-1 seconds" in str(error), error
+    else:
+        raise AssertionError("-1 seconds")
+
+
 # ---- bools and factors ----
 
 def truths(group):
@@ -370,6 +381,9 @@ class Groups(unittest.TestCase):
     def test_messages(self):
         for size in SIZES:
             run(size, tagged)
+
+    def test_timeouts(self):
+        run(1, timeouts)
 
     def test_bools(self):
         for size in SIZES:

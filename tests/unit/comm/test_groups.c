@@ -1,6 +1,7 @@
 /*
  * Requests, sub-groups, shared buffers, selection, counters and byte strings.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -445,6 +446,53 @@ static void a_duplicate_has_its_own_queue(void **state)
 
 /* ---- arguments ----------------------------------------------------------- */
 
+static double timeout_of(const ls_group *group)
+{
+    return (double)group->waiting.timeout_ns / 1e9;
+}
+
+static double timeout_of_open(double seconds)
+{
+    ls_group *group = NULL;
+    CHECK_OK(ls_group_open(&group, "timeouts", 0, 1, NULL, seconds));
+    const double got = timeout_of(group);
+    ls_group_close(&group);
+    return got;
+}
+
+/* In a child: the variable is this process's. */
+static void set_timeouts(ls_group *group, void *argument)
+{
+    static const double wrong[] = {-2, -0.5, -1e9, 1e10, NAN, INFINITY};
+    (void)argument;
+    CHECK_OK(ls_group_set_timeout(group, 2.5));
+    CHECK(timeout_of(group) == 2.5 && timeout_of_open(2.5) == 2.5);
+    CHECK_OK(ls_group_set_timeout(group, LS_TIMEOUT_NONE));
+    CHECK(timeout_of(group) == 0 && timeout_of_open(LS_TIMEOUT_NONE) == 0);
+    unsetenv("LOCKSTEP_TIMEOUT");
+    CHECK_OK(ls_group_set_timeout(group, LS_TIMEOUT_DEFAULT));
+    CHECK(timeout_of(group) == 300 &&
+          timeout_of_open(LS_TIMEOUT_DEFAULT) == 300);
+    setenv("LOCKSTEP_TIMEOUT", "7", 1);
+    CHECK_OK(ls_group_set_timeout(group, LS_TIMEOUT_DEFAULT));
+    CHECK(timeout_of(group) == 7 && timeout_of_open(LS_TIMEOUT_DEFAULT) == 7);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ls_group *none = NULL;
+        CHECK(ls_group_set_timeout(group, wrong[i]) == LS_ERR_ARGUMENT);
+        CHECK(strstr(ls_last_error(), "ls_group_set_timeout: a timeout of"));
+        CHECK(ls_group_open(&none, "timeouts", 0, 1, NULL, wrong[i]) ==
+              LS_ERR_ARGUMENT);
+        CHECK(strstr(ls_last_error(), "ls_group_open: a timeout of"));
+    }
+    CHECK(timeout_of(group) == 7);
+}
+
+static void timeouts_mean_the_same_everywhere(void **state)
+{
+    (void)state;
+    run_processes(1, set_timeouts, NULL);
+}
+
 static void bad_arguments_are_errors(void **state)
 {
     ls_group *group = NULL;
@@ -470,7 +518,7 @@ static void bad_arguments_are_errors(void **state)
     assert_int_equal(ls_broadcast(group, x, 1, LS_F32, -1), LS_ERR_ARGUMENT);
     assert_int_equal(ls_all_gather(group, x, x + 1, 2, LS_F32),
                      LS_ERR_ARGUMENT);
-    assert_int_equal(ls_group_set_timeout(group, -1), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_group_set_timeout(group, -2), LS_ERR_ARGUMENT);
     assert_int_equal(ls_shared_alloc(group, (size_t)1 << 60, NULL),
                      LS_ERR_ARGUMENT);
     ls_group_close(&group);
@@ -493,6 +541,7 @@ int main(void)
         cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(strings_of_any_length_are_gathered),
         cmocka_unit_test(a_duplicate_has_its_own_queue),
+        cmocka_unit_test(timeouts_mean_the_same_everywhere),
         cmocka_unit_test(bad_arguments_are_errors),
     };
     return cmocka_run_group_tests_name("groups", tests, NULL, NULL);

@@ -97,7 +97,7 @@ class Group(Counted, Messages):
             return Core.make(lambda out: call(
                 "ls_group_open", out, name.encode(), rank, size,
                 None if kept is None else byref(kept),
-                -1.0 if timeout is None else timeout), cls)
+                _timeout_of(timeout)), cls)
         except _library.Error as error:
             if kept is None:
                 raise
@@ -142,16 +142,17 @@ class Group(Counted, Messages):
 
     # ---- about it (local) ----
 
-    def set_timeout(self, seconds: float) -> None:
+    def set_timeout(self, seconds: Optional[float] = None) -> None:
         """Set how long a call may wait for other ranks. Local.
 
         Args:
             seconds: the limit; 0: none. A rank that is later is a LateError.
+                Default: LOCKSTEP_TIMEOUT, or 300.
 
         Raises:
             ArgumentError: `seconds` is below 0.
         """
-        call_on("ls_group_set_timeout", self._open, seconds)
+        call_on("ls_group_set_timeout", self._open, _timeout_of(seconds))
 
     def abort(self) -> None:
         """End all waiting on all ranks: their calls raise AbortedError. Local.
@@ -772,6 +773,16 @@ class Group(Counted, Messages):
         block = buffer.of_peer(address, array.nbytes)
         theirs: Array = np.frombuffer(block, array.dtype, array.size)
         return theirs.reshape(array.shape)
+
+
+def _timeout_of(seconds: Optional[float]) -> float:
+    if seconds is None:
+        return -1.0  # LS_TIMEOUT_DEFAULT
+    if seconds < 0:
+        raise _library.ArgumentError(
+            f"a timeout of {seconds:g} seconds; use more, 0 for no limit, or None "
+            "for the default")
+    return seconds
 
 
 def _check_sum(what: str, op: str) -> None:
