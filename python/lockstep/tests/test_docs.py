@@ -28,6 +28,8 @@ def public_functions():
             if not attribute.startswith("_"):
                 yield f"{name}.{attribute}", function
     yield "GradientAverager.__init__", lockstep.GradientAverager.__init__
+    for name in ("wait_all", "wait_any"):
+        yield name, getattr(lockstep, name)
 
 
 def takes(function):

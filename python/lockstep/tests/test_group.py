@@ -241,6 +241,79 @@ def tagged(group):
         equal(np.sort(came[:, 0]), np.arange(1, n))
 
 
+# ---- several requests ----
+
+def several(group):
+    n, rank = group.size, group.rank
+    ahead, behind = (rank + 1) % n, (rank - 1) % n
+    for count in (0, 1, 7, 20011):
+        out = np.empty(count, int)
+        sent = np.full(count, rank)
+        got = lockstep.wait_all([
+            group.iallreduce(sent), None, group.irecv(out, behind, 3),
+            group.isend(sent, ahead, 3)])
+        equal(got[0], np.full(count, n * (n - 1) // 2))
+        assert got[1] is None and got[2] is out and got[3] is None
+        equal(out, np.full(count, behind))
+    # They come in the order in which they are sent.
+    outs = [np.empty(k + 1, int) for k in range(3)]
+    waiting = [group.irecv(outs[k], behind, k) for k in range(3)]
+    for k in (1, 2, 0):
+        going = group.isend(np.full(k + 1, rank + k), ahead, k)
+        assert lockstep.wait_any(waiting) == k
+        equal(waiting[k].wait(), np.full(k + 1, behind + k))
+        waiting[k] = None
+        going.wait()
+        group.barrier()
+    assert lockstep.wait_any(waiting) is None
+    assert lockstep.wait_any([]) is None and lockstep.wait_all([]) == []
+
+
+def one_fails(group):
+    """Rank 0 dies; what is in flight in another group is waited for."""
+    others = group.split(0 if group.rank else -1)
+    doomed = group.irecv(np.empty(1), 0) if group.rank else None
+    group.barrier()
+    if group.rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    requests = [others.iallreduce(1), doomed, others.iallreduce(2)]
+    try:
+        lockstep.wait_all(requests)
+    except lockstep.PeerDeadError as error:
+        assert error.rank == 0, error.rank
+    else:
+        raise AssertionError("no PeerDeadError")
+    assert requests[0].wait() == 2 and requests[2].wait() == 4
+    pair = [others.irecv(np.empty(1), 1 - others.rank), requests[1]]
+    assert lockstep.wait_any(pair) == 1  # has failed, and says so in wait()
+    others.barrier()  # nothing is sent before
+    others.send(np.ones(1), 1 - others.rank)
+    assert pair[0].wait() == 1
+
+
+def both_ways(group):
+    n, rank = group.size, group.rank
+    ahead, behind = (rank + 1) % n, (rank - 1) % n
+    for count in (0, 1, 7, 300007):  # the last is too long to be kept
+        out = np.empty(count + behind, int)
+        assert group.sendrecv(np.full(count + rank, rank), ahead, out, behind,
+                              5) is out
+        equal(out, np.full(count + behind, behind))
+    x = np.ones(4)
+    for text, call in (
+            ("overlap", lambda: group.sendrecv(x[:2], ahead, x[1:3], behind)),
+            ("no rank 99", lambda: group.sendrecv(x[:1], 99, x[1:], behind)),
+            ("tag is -1", lambda: group.sendrecv(x[:1], ahead, x[1:], behind,
+                                                 lockstep.ANY_TAG))):
+        try:
+            call()
+        except lockstep.ArgumentError as error:
+            assert text in str(error), error
+        else:
+            raise AssertionError(text)
+    group.barrier()
+
+
 def timeouts(group):
     for seconds in (2.5, 0, None):
         group.set_timeout(seconds)
@@ -381,6 +454,15 @@ class Groups(unittest.TestCase):
     def test_messages(self):
         for size in SIZES:
             run(size, tagged)
+
+    def test_several(self):
+        for size in SIZES:
+            run(size, several)
+        run(3, one_fails, [-signal.SIGKILL, 0, 0])
+
+    def test_both_ways(self):
+        for size in SIZES:
+            run(size, both_ways)
 
     def test_timeouts(self):
         run(1, timeouts)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._averager import GradientAverager
     from ._group import Group, Request
     from ._messages import Message
+    from ._request import wait_all, wait_any
 
 __version__: str = _ask("ls_version_string").decode()
 
@@ -25,7 +26,8 @@ ANY_TAG = -1
 __all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError", "DTypeName",
            "Error", "GradientAverager", "Group", "LateError", "Message",
            "MismatchError", "OutOfMemoryError", "PeerDeadError", "ReduceOp",
-           "Request", "StateError", "StoreLike", "SystemCallError", "__version__"]
+           "Request", "StateError", "StoreLike", "SystemCallError", "__version__",
+           "wait_all", "wait_any"]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,6 +38,9 @@ def __getattr__(name: str) -> Any:
     if name == "Message":
         from ._messages import Message
         return Message
+    if name in ("wait_all", "wait_any"):
+        from . import _request
+        return getattr(_request, name)
     if name == "GradientAverager":
         from ._averager import GradientAverager
         return GradientAverager

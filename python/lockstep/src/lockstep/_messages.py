@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from ctypes import byref, c_int, c_size_t
 from typing import Any, NamedTuple, Optional
 
+import numpy as np
+
 from . import _library
 from ._library import call_on
-from ._request import Array, Member, Request, at, contiguous, into, type_of
+from ._request import (Array, Member, Request, at, contiguous, into, pause,
+                       type_of, wait_all)
 
 ANY_RANK = -1
 ANY_TAG = -1
-
-_LOOKS = 300  # before a probe begins to sleep between two
-_LONGEST = 1e-3  # seconds for which it does
 
 
 class Message(NamedTuple):
@@ -116,6 +115,43 @@ class Messages(Member):
         result: Array = self.irecv(out, source, tag).wait()
         return result
 
+    def sendrecv(self, data: Any, to: int, out: Array, source: int,
+                 tag: int = 0) -> Array:
+        """Send an array to one rank and receive one from another, at once.
+
+        Ranks that exchange arrays, or pass them around a ring, need no order of
+        their own.
+
+        Args:
+            data: an array, or a number, of a type of DTypeName.
+            to: the rank that receives it.
+            out: where the message goes: a writable C-contiguous array of the
+                length and type that was sent. Not part of `data`.
+            source: the rank that sends it, or ANY_RANK.
+            tag: 0 or more, of both messages.
+
+        Returns:
+            `out`, which has the message.
+
+        Raises:
+            ArgumentError: an argument is wrong; the group stays usable.
+            Error: a rank is dead or late, or the message has another length or
+                type; close the group.
+        """
+        array = contiguous(data)
+        type_of(array)
+        if not 0 <= to < self.size:
+            raise _library.ArgumentError(
+                f"sendrecv: no rank {to} in a group of {self.size}")
+        if tag < 0:
+            raise _library.ArgumentError(
+                f"sendrecv: the tag is {tag}; it should be 0 or more")
+        if np.may_share_memory(array, out):
+            raise _library.ArgumentError("sendrecv: data and out overlap")
+        receive = self.irecv(out, source, tag)  # nothing is sent if it is wrong
+        wait_all([receive, self.isend(array, to, tag)])
+        return out
+
     def iprobe(self, source: int = ANY_RANK,
                tag: int = ANY_TAG) -> Optional[Message]:
         """Look for a message that no receive has been started for. Returns at once.
@@ -163,4 +199,4 @@ class Messages(Member):
             if found is not None:
                 return found
             looks += 1
-            time.sleep(max(0.0, min(_LONGEST, (looks - _LOOKS) * 1e-5)))
+            pause(looks)

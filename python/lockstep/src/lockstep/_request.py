@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import time
 from ctypes import byref, c_int, c_void_p
-from typing import Any, Callable, Optional, Sequence, get_args
+from typing import Any, Callable, Iterable, Optional, Sequence, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ _NUMBERS = (0, 1, 2, 4, 5, 6, 7, 8)  # of ls_dtype; NumPy has no bfloat16, 3
 _TYPES = {np.dtype(name): number
           for name, number in zip(get_args(DTypeName), _NUMBERS)}
 _OPS: tuple[str, ...] = get_args(ReduceOp)
+_LOOKS = 300  # before one begins to sleep between two
+_LONGEST = 1e-3  # seconds for which it does
 
 Array = NDArray[Any]
 
@@ -57,6 +60,11 @@ def into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
             f"out should be a writable C-contiguous array of {dtype} with shape "
             f"{shape}, but is one of {out.dtype} with shape {out.shape}")
     return out
+
+
+def pause(looks: int) -> None:
+    """Between two looks at what has not come: none at first, then up to 1 ms."""
+    time.sleep(max(0.0, min(_LONGEST, (looks - _LOOKS) * 1e-5)))
 
 
 class Request:
@@ -119,6 +127,17 @@ class Request:
         """
         return self._ask(test_request)
 
+    def is_over(self) -> bool:
+        """Make progress without waiting, and keep an error for wait().
+
+        Returns:
+            True once the request is done or has failed.
+        """
+        try:
+            return self.test()
+        except Error:
+            return True
+
     def wait(self) -> Any:
         """Wait until the request is done. Ctrl-C ends the waiting; it may be repeated.
 
@@ -156,6 +175,55 @@ class Request:
         self.source = found.value
         call("ls_request_tag", handle, byref(found))
         self.tag = found.value
+
+
+def wait_all(requests: Iterable[Optional[Request]]) -> list[Any]:
+    """Wait for all requests, of any groups.
+
+    If some fail, the others are waited for as well. Ctrl-C ends the waiting; it
+    may be repeated.
+
+    Args:
+        requests: the requests; None stands for none.
+
+    Returns:
+        The results of wait(), in the order of the requests; None for None.
+
+    Raises:
+        Error: that of the first of `requests` that has failed.
+    """
+    results: list[Any] = []
+    first: Optional[Error] = None
+    for request in requests:
+        try:
+            results.append(None if request is None else request.wait())
+        except Error as error:
+            first = first or error
+    if first is not None:
+        raise first
+    return results
+
+
+def wait_any(requests: Sequence[Optional[Request]]) -> Optional[int]:
+    """Wait until one of the requests, of any groups, is done or has failed.
+
+    Its wait() then returns the result, or raises, at once. To wait for the
+    next, put None in its place. Ctrl-C ends the waiting; it may be repeated.
+
+    Args:
+        requests: the requests; None stands for none.
+
+    Returns:
+        The index of that request; None if no request is left.
+    """
+    looks = 0
+    while any(request is not None for request in requests):
+        for i, request in enumerate(requests):
+            if request is not None and request.is_over():
+                return i
+        looks += 1
+        pause(looks)
+    return None
 
 
 class Member:
