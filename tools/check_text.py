@@ -78,16 +78,12 @@ class Checker:
             for name in MUST_CHECK.findall(self.read(path))}
 
     def public_names(self):
-        """Every word of the public headers outside comments, with the
-        constants that their X-macro lists make."""
+        """Every word of the public headers outside comments."""
         words = set()
         folder = os.path.join(self.root, "include", "lockstep")
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             code = COMMENT.sub("", self.read(f"include/lockstep/{name}"))
             words.update(re.findall(r"\w+", code))
-            for prefix in re.findall(r"(LS_\w*)##", code):
-                words.update(prefix + row for row in re.findall(
-                    r"\bX\((\w+),", code))
         return words
 
     def error(self, path, line, text):

@@ -24,15 +24,9 @@
 extern "C" {
 #endif
 
-/* X(name, value, text) */
-#define LS_ATTENTION_METHOD_LIST(X)                                            \
-    X(FLASH, 0, "flash")                                                       \
-    X(NAIVE, 1, "naive")
-
 typedef enum ls_attention_method {
-#define X(name, value, text) LS_ATTENTION_##name = (value),
-    LS_ATTENTION_METHOD_LIST(X)
-#undef X
+    LS_ATTENTION_FLASH = 0,
+    LS_ATTENTION_NAIVE = 1
 } ls_attention_method;
 
 #define LS_ATTENTION_METHOD_COUNT 2

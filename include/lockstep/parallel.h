@@ -16,8 +16,7 @@ extern "C" {
 typedef struct ls_ddp ls_ddp;
 
 /*
- * X(NAME, value, text): how gradients travel; all strategies give the same
- * bits.
+ * How gradients travel; all strategies give the same bits.
  *
  * NAIVE: one all-reduce for each parameter after backward.
  * FLAT: one all-reduce of everything after backward.
@@ -31,21 +30,16 @@ typedef struct ls_ddp ls_ddp;
  * ranks of a node have one copy of them: a program that writes weights does so
  * on all ranks alike, with a barrier before and after.
  */
-#define LS_DDP_STRATEGY_LIST(X)                                                \
-    X(NAIVE, 1, "naive")                                                       \
-    X(FLAT, 2, "flat")                                                         \
-    X(OVERLAP, 3, "overlap")                                                   \
-    X(BUCKETED, 4, "bucketed")                                                 \
-    X(OWNERS, 5, "owners")                                                     \
-    X(ZERO1, 6, "zero1")                                                       \
-    X(SHARED, 7, "shared")                                                     \
-    X(FSDP, 8, "fsdp")
-
 typedef enum ls_ddp_strategy {
-    LS_DDP_DEFAULT, /* LS_DDP_FLAT */
-#define X(NAME, value, text) LS_DDP_##NAME = (value),
-    LS_DDP_STRATEGY_LIST(X)
-#undef X
+    LS_DDP_DEFAULT = 0, /* LS_DDP_FLAT */
+    LS_DDP_NAIVE = 1,
+    LS_DDP_FLAT = 2,
+    LS_DDP_OVERLAP = 3,
+    LS_DDP_BUCKETED = 4,
+    LS_DDP_OWNERS = 5,
+    LS_DDP_ZERO1 = 6,
+    LS_DDP_SHARED = 7,
+    LS_DDP_FSDP = 8
 } ls_ddp_strategy;
 
 #define LS_DDP_STRATEGY_COUNT 8 /* 1..8 */

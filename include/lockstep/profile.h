@@ -20,21 +20,16 @@
 extern "C" {
 #endif
 
-/* X(name, value, text): what a block of memory is for. */
-#define LS_MEMORY_TAG_LIST(X)                                                  \
-    X(PARAMETERS, 0, "parameters")                                             \
-    X(GRADIENTS, 1, "gradients")                                               \
-    X(STATE, 2, "optimizer state")                                             \
-    X(ACTIVATIONS, 3, "activations")                                           \
-    X(WORKSPACE, 4, "workspace")                                               \
-    X(COMM, 5, "communication")                                                \
-    X(DATA, 6, "data")                                                         \
-    X(OTHER, 7, "other")
-
+/* What a block of memory is for. */
 typedef enum ls_memory_tag {
-#define X(name, value, text) LS_MEMORY_##name = (value),
-    LS_MEMORY_TAG_LIST(X)
-#undef X
+    LS_MEMORY_PARAMETERS = 0,
+    LS_MEMORY_GRADIENTS = 1,
+    LS_MEMORY_STATE = 2,
+    LS_MEMORY_ACTIVATIONS = 3,
+    LS_MEMORY_WORKSPACE = 4,
+    LS_MEMORY_COMM = 5,
+    LS_MEMORY_DATA = 6,
+    LS_MEMORY_OTHER = 7
 } ls_memory_tag;
 
 #define LS_MEMORY_TAG_COUNT 8

@@ -61,30 +61,25 @@ extern "C" {
 #    define LS_MUST_CHECK
 #endif
 
-/* X(name, value, text). Values are part of the binary interface. */
-#define LS_STATUS_LIST(X)                                                      \
-    X(OK, 0, "success")                                                        \
-    X(IN_PROGRESS, 1, "not finished yet")                                      \
-    X(ERR_ARGUMENT, -1, "invalid argument")                                    \
-    X(ERR_SHAPE, -2, "shapes do not fit together")                             \
-    X(ERR_DTYPE, -3, "unsupported or mismatched type")                         \
-    X(ERR_MEMORY, -4, "out of memory")                                         \
-    X(ERR_BUDGET, -5, "over the memory budget")                                \
-    X(ERR_IO, -6, "input or output failed")                                    \
-    X(ERR_FORMAT, -7, "malformed data")                                        \
-    X(ERR_UNSUPPORTED, -8, "not supported here")                               \
-    X(ERR_STATE, -9, "called in the wrong state")                              \
-    X(ERR_SYSTEM, -10, "a system call failed")                                 \
-    X(ERR_PEER_DEAD, -11, "a peer died")                                       \
-    X(ERR_TIMEOUT, -12, "a peer did not arrive in time")                       \
-    X(ERR_MISMATCH, -13, "ranks disagree about a collective call")             \
-    X(ERR_NOT_FOUND, -14, "there is nothing there yet")                        \
-    X(ERR_ABORTED, -15, "a rank has ended all waiting")
-
+/* Values are part of the binary interface. */
 typedef enum ls_status {
-#define X(name, value, text) LS_##name = (value),
-    LS_STATUS_LIST(X)
-#undef X
+    LS_OK = 0,               /* success */
+    LS_IN_PROGRESS = 1,      /* not finished yet */
+    LS_ERR_ARGUMENT = -1,    /* invalid argument */
+    LS_ERR_SHAPE = -2,       /* shapes do not fit together */
+    LS_ERR_DTYPE = -3,       /* unsupported or mismatched type */
+    LS_ERR_MEMORY = -4,      /* out of memory */
+    LS_ERR_BUDGET = -5,      /* over the memory budget */
+    LS_ERR_IO = -6,          /* input or output failed */
+    LS_ERR_FORMAT = -7,      /* malformed data */
+    LS_ERR_UNSUPPORTED = -8, /* not supported here */
+    LS_ERR_STATE = -9,       /* called in the wrong state */
+    LS_ERR_SYSTEM = -10,     /* a system call failed */
+    LS_ERR_PEER_DEAD = -11,  /* a peer died */
+    LS_ERR_TIMEOUT = -12,    /* a peer did not arrive in time */
+    LS_ERR_MISMATCH = -13,   /* ranks disagree about a collective call */
+    LS_ERR_NOT_FOUND = -14,  /* there is nothing there yet */
+    LS_ERR_ABORTED = -15     /* a rank has ended all waiting */
 } ls_status;
 
 /*

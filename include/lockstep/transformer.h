@@ -28,30 +28,20 @@
 extern "C" {
 #endif
 
-/* X(NAME, value, text) */
-#define LS_TRANSFORMER_KIND_LIST(X)                                            \
-    X(ROPE, 0, "rope")                                                         \
-    X(GPT2, 1, "gpt2")                                                         \
-    X(LLAMA, 2, "llama")
-
+/* Rotary positions and RMS norm, GPT-2, or Llama (see ls_transformer_new). */
 typedef enum ls_transformer_kind {
-#define X(NAME, value, text) LS_TRANSFORMER_##NAME = (value),
-    LS_TRANSFORMER_KIND_LIST(X)
-#undef X
+    LS_TRANSFORMER_ROPE = 0,
+    LS_TRANSFORMER_GPT2 = 1,
+    LS_TRANSFORMER_LLAMA = 2
 } ls_transformer_kind;
 
 #define LS_TRANSFORMER_KIND_COUNT 3
 
 /* How rotary positions are stretched to a longer context. */
-#define LS_ROPE_SCALING_LIST(X)                                                \
-    X(NONE, 0, "none")                                                         \
-    X(LINEAR, 1, "linear")                                                     \
-    X(LLAMA3, 2, "llama3")
-
 typedef enum ls_rope_scaling_kind {
-#define X(NAME, value, text) LS_ROPE_SCALING_##NAME = (value),
-    LS_ROPE_SCALING_LIST(X)
-#undef X
+    LS_ROPE_SCALING_NONE = 0,
+    LS_ROPE_SCALING_LINEAR = 1,
+    LS_ROPE_SCALING_LLAMA3 = 2
 } ls_rope_scaling_kind;
 
 #define LS_ROPE_SCALING_COUNT 3
@@ -101,23 +91,9 @@ typedef struct ls_transformer_config {
     }
 
 /*
- * X(name, KIND, d_model, d_ff, layers, heads, vocabulary). "2.7B" is a usual
- * name of that shape and has 3.4 billion parameters; "10B" has 12.8 billion.
- */
-#define LS_TRANSFORMER_SIZE_LIST(X)                                            \
-    X("tiny", ROPE, 256, 1024, 4, 4, 10000)                                    \
-    X("small", ROPE, 768, 3072, 12, 12, 10000)                                 \
-    X("medium", ROPE, 1024, 4096, 24, 16, 10000)                               \
-    X("large", ROPE, 1280, 5120, 36, 20, 10000)                                \
-    X("xl", ROPE, 1600, 6400, 48, 25, 10000)                                   \
-    X("2.7B", ROPE, 2560, 10240, 32, 32, 10000)                                \
-    X("3.4b", ROPE, 2560, 10240, 32, 32, 10000)                                \
-    X("10B", ROPE, 4608, 12288, 50, 36, 10000)                                 \
-    X("12.8b", ROPE, 4608, 12288, 50, 36, 10000)                               \
-    X("gpt2", GPT2, 768, 3072, 12, 12, 50257)
-
-/*
- * The configuration of that name with a context of 1024 and flash attention.
+ * The configuration of that name with a context of 1024 and flash attention:
+ * "tiny", "small", "medium", "large", "xl", "3.4b" or "12.8b", which are ROPE,
+ * or "gpt2". "2.7B" and "10B" are usual names of the shapes of 3.4b and 12.8b.
  * Set out->struct_size before the call. LS_ERR_ARGUMENT lists the valid names.
  */
 LS_API LS_MUST_CHECK ls_status ls_transformer_size(const char *name,

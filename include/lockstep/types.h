@@ -14,24 +14,19 @@ extern "C" {
 #endif
 
 /*
- * X(name, value, text, size in bytes). Of bool any value but 0 is true; what is
- * computed is 0 or 1. Tensors cannot be bool, nor f64 or i8.
+ * Element types. Of bool any value but 0 is true; what is computed is 0 or 1.
+ * Tensors cannot be bool, nor f64 or i8.
  */
-#define LS_DTYPE_LIST(X)                                                       \
-    X(F32, 0, "f32", 4)                                                        \
-    X(F64, 1, "f64", 8)                                                        \
-    X(F16, 2, "f16", 2)                                                        \
-    X(BF16, 3, "bf16", 2)                                                      \
-    X(I8, 4, "i8", 1)                                                          \
-    X(U8, 5, "u8", 1)                                                          \
-    X(I32, 6, "i32", 4)                                                        \
-    X(I64, 7, "i64", 8)                                                        \
-    X(BOOL, 8, "bool", 1)
-
 typedef enum ls_dtype {
-#define X(name, value, text, size) LS_##name = (value),
-    LS_DTYPE_LIST(X)
-#undef X
+    LS_F32 = 0,
+    LS_F64 = 1,
+    LS_F16 = 2,
+    LS_BF16 = 3,
+    LS_I8 = 4,
+    LS_U8 = 5,
+    LS_I32 = 6,
+    LS_I64 = 7,
+    LS_BOOL = 8
 } ls_dtype;
 
 #define LS_DTYPE_COUNT 9
@@ -42,20 +37,15 @@ typedef enum ls_dtype {
  * types only, and those of bits for integers and bool only. Of bool the sum and
  * the maximum are an or, the product and the minimum an and.
  */
-#define LS_REDUCE_OP_LIST(X)                                                   \
-    X(SUM, 0, "sum")                                                           \
-    X(AVG, 1, "avg")                                                           \
-    X(MIN, 2, "min")                                                           \
-    X(MAX, 3, "max")                                                           \
-    X(PROD, 4, "prod")                                                         \
-    X(BAND, 5, "band")                                                         \
-    X(BOR, 6, "bor")                                                           \
-    X(BXOR, 7, "bxor")
-
 typedef enum ls_reduce_op {
-#define X(name, value, text) LS_REDUCE_##name = (value),
-    LS_REDUCE_OP_LIST(X)
-#undef X
+    LS_REDUCE_SUM = 0,
+    LS_REDUCE_AVG = 1,
+    LS_REDUCE_MIN = 2,
+    LS_REDUCE_MAX = 3,
+    LS_REDUCE_PROD = 4,
+    LS_REDUCE_BAND = 5,
+    LS_REDUCE_BOR = 6,
+    LS_REDUCE_BXOR = 7
 } ls_reduce_op;
 
 #define LS_REDUCE_OP_COUNT 8

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lists.h"
 #include "base/log.h"
 
 #undef lsi_fail
@@ -63,7 +64,7 @@ ls_status lsi_error_of_peer(int number)
 {
     static const ls_status all[] = {
 #define X(name, value, text) LS_##name,
-        LS_STATUS_LIST(X)
+        LSI_STATUS_LIST(X)
 #undef X
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "base/error.h"
+#include "base/lists.h"
 #include "base/meminfo.h"
 #include "base/structs.h"
 
@@ -58,7 +59,7 @@ const char *ls_memory_tag_name(ls_memory_tag tag)
 #define X(name, value, text)                                                   \
     case LS_MEMORY_##name:                                                     \
         return text;
-        LS_MEMORY_TAG_LIST(X)
+        LSI_MEMORY_TAG_LIST(X)
 #undef X
     }
     return "unknown";

@@ -1,7 +1,8 @@
 /*
- * Names and texts of the status codes, both from the list in status.h.
+ * Names and texts of the status codes, both from lists.h.
  */
 #include "lockstep/status.h"
+#include "base/lists.h"
 
 const char *ls_status_name(ls_status status)
 {
@@ -9,7 +10,7 @@ const char *ls_status_name(ls_status status)
 #define X(name, value, text)                                                   \
     case LS_##name:                                                            \
         return "LS_" #name;
-        LS_STATUS_LIST(X)
+        LSI_STATUS_LIST(X)
 #undef X
     }
     return "LS_UNKNOWN";
@@ -21,7 +22,7 @@ const char *ls_status_text(ls_status status)
 #define X(name, value, text)                                                   \
     case LS_##name:                                                            \
         return text;
-        LS_STATUS_LIST(X)
+        LSI_STATUS_LIST(X)
 #undef X
     }
     return "unknown status";

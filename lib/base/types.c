@@ -1,11 +1,12 @@
 /*
- * Names and sizes of element types and reductions, from the lists in types.h.
+ * Names and sizes of element types and reductions, from lists.h.
  */
 #include "lockstep/types.h"
 
 #include <string.h>
 
 #include "base/error.h"
+#include "base/lists.h"
 
 size_t ls_dtype_size(ls_dtype dtype)
 {
@@ -13,7 +14,7 @@ size_t ls_dtype_size(ls_dtype dtype)
 #define X(name, value, text, size)                                             \
     case LS_##name:                                                            \
         return size;
-        LS_DTYPE_LIST(X)
+        LSI_DTYPE_LIST(X)
 #undef X
     }
     return 0;
@@ -25,7 +26,7 @@ const char *ls_dtype_name(ls_dtype dtype)
 #define X(name, value, text, size)                                             \
     case LS_##name:                                                            \
         return text;
-        LS_DTYPE_LIST(X)
+        LSI_DTYPE_LIST(X)
 #undef X
     }
     return "unknown";
@@ -37,7 +38,7 @@ const char *ls_reduce_op_name(ls_reduce_op op)
 #define X(name, value, text)                                                   \
     case LS_REDUCE_##name:                                                     \
         return text;
-        LS_REDUCE_OP_LIST(X)
+        LSI_REDUCE_OP_LIST(X)
 #undef X
     }
     return "unknown";
@@ -69,11 +70,11 @@ ls_status ls_dtype_parse(const char *name, ls_dtype *out)
         *out = LS_##name_;                                                     \
         return LS_OK;                                                          \
     }
-    LS_DTYPE_LIST(X)
+    LSI_DTYPE_LIST(X)
 #undef X
 #define X(name_, value, text, size) " " text
     return lsi_fail(LS_ERR_ARGUMENT, "unknown type \"%s\"; there are:%s", name,
-                    LS_DTYPE_LIST(X));
+                    LSI_DTYPE_LIST(X));
 #undef X
 }
 
@@ -85,10 +86,10 @@ ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out)
         *out = LS_REDUCE_##name_;                                              \
         return LS_OK;                                                          \
     }
-    LS_REDUCE_OP_LIST(X)
+    LSI_REDUCE_OP_LIST(X)
 #undef X
 #define X(name_, value, text) " " text
     return lsi_fail(LS_ERR_ARGUMENT, "unknown reduction \"%s\"; there are:%s",
-                    name, LS_REDUCE_OP_LIST(X));
+                    name, LSI_REDUCE_OP_LIST(X));
 #undef X
 }

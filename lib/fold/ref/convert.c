@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/lists.h"
 #include "fold/levels.h"
 
 /*
@@ -122,7 +123,7 @@ void lsi_ref_convert(void *dst, ls_dtype dst_dtype, const void *src,
     typedef void to_fn(void *, const void *, ls_dtype, size_t);
     static to_fn *const functions[LS_DTYPE_COUNT] = {
 #define X(name, value, text, size) [LS_##name] = to_##name,
-        LS_DTYPE_LIST(X)
+        LSI_DTYPE_LIST(X)
 #undef X
     };
     if (dst_dtype != src_dtype)

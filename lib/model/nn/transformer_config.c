@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/structs.h"
 #include "model/nn/transformer.h"
+#include "model/nn/transformer_lists.h"
 
 static const int64_t usual_context = 1024;
 
@@ -16,13 +17,13 @@ static const struct {
 } sizes[] = {
 #define X(name, KIND, d_model, d_ff, layers, heads, vocabulary)                \
     {name, LS_TRANSFORMER_##KIND, d_model, d_ff, layers, heads, vocabulary},
-    LS_TRANSFORMER_SIZE_LIST(X)
+    LSI_TRANSFORMER_SIZE_LIST(X)
 #undef X
 };
 
 static const char size_names[] =
 #define X(name, KIND, d_model, d_ff, layers, heads, vocabulary) ", " name
-    LS_TRANSFORMER_SIZE_LIST(X)
+    LSI_TRANSFORMER_SIZE_LIST(X)
 #undef X
     ;
 
@@ -71,7 +72,7 @@ const char *lsi_transformer_kind_name(ls_transformer_kind kind)
 {
     static const char *const names[] = {
 #define X(NAME, value, text) [value] = (text),
-        LS_TRANSFORMER_KIND_LIST(X)
+        LSI_TRANSFORMER_KIND_LIST(X)
 #undef X
     };
     return names[kind];
@@ -81,7 +82,7 @@ const char *lsi_transformer_scaling_name(ls_rope_scaling_kind kind)
 {
     static const char *const names[] = {
 #define X(NAME, value, text) [value] = (text),
-        LS_ROPE_SCALING_LIST(X)
+        LSI_ROPE_SCALING_LIST(X)
 #undef X
     };
     return names[kind];

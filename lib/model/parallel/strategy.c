@@ -11,7 +11,7 @@
 static const char *const names[LS_DDP_STRATEGY_COUNT + 1] = {
     [LS_DDP_DEFAULT] = "default",
 #define X(NAME, value, text) [value] = (text),
-    LS_DDP_STRATEGY_LIST(X)
+    LSI_DDP_STRATEGY_LIST(X)
 #undef X
 };
 
@@ -25,7 +25,7 @@ static const lsi_strategy strategies[] = {
 
 _Static_assert(sizeof(strategies) / sizeof(strategies[0]) ==
                    LS_DDP_STRATEGY_COUNT,
-               "LS_DDP_STRATEGY_LIST and strategies.def have the same rows");
+               "LSI_DDP_STRATEGY_LIST and strategies.def have the same rows");
 
 const lsi_strategy *lsi_strategies(size_t *n)
 {
@@ -55,7 +55,7 @@ const char *ls_ddp_strategy_name(ls_ddp_strategy strategy)
 ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
 {
 #define X(NAME, value, text) ", " text
-    static const char all[] = LS_DDP_STRATEGY_LIST(X);
+    static const char all[] = LSI_DDP_STRATEGY_LIST(X);
 #undef X
     LS_NEED(name, out);
     for (int i = 1; i <= LS_DDP_STRATEGY_COUNT; i++) {

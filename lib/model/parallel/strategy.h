@@ -60,4 +60,15 @@ double lsi_bucket_mb(size_t bytes);
 ls_status lsi_strategy_of(const ls_ddp_options *options,
                           const lsi_strategy **out, uint64_t *bucket_bytes);
 
+/* X(NAME, value, text): the rows of ls_ddp_strategy, whose text is its name. */
+#define LSI_DDP_STRATEGY_LIST(X)                                               \
+    X(NAIVE, 1, "naive")                                                       \
+    X(FLAT, 2, "flat")                                                         \
+    X(OVERLAP, 3, "overlap")                                                   \
+    X(BUCKETED, 4, "bucketed")                                                 \
+    X(OWNERS, 5, "owners")                                                     \
+    X(ZERO1, 6, "zero1")                                                       \
+    X(SHARED, 7, "shared")                                                     \
+    X(FSDP, 8, "fsdp")
+
 #endif

@@ -6,7 +6,7 @@
 
 const char lsi_strategy_choices[] = "auto"
 #define X(NAME, value, text) "|" text
-    LS_DDP_STRATEGY_LIST(X);
+    LSI_DDP_STRATEGY_LIST(X);
 #undef X
 
 bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,

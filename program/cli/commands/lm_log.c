@@ -9,6 +9,7 @@
 #include "cli/commands/ddp_flags.h"
 #include "cli/commands/keep_flags.h"
 #include "lockstep/profile.h"
+#include "model/nn/transformer_lists.h"
 #include "report/table.h"
 
 /* The model's configuration, and how many tokens there are. */
@@ -16,7 +17,7 @@ static void describe(lsi_lm_log *log, const lsi_lm_start *start)
 {
     static const char *const kinds[] = {
 #define X(NAME, value, text) [LS_TRANSFORMER_##NAME] = text,
-        LS_TRANSFORMER_KIND_LIST(X)
+        LSI_TRANSFORMER_KIND_LIST(X)
 #undef X
     };
     const ls_transformer_config *const c = start->model;

@@ -15,6 +15,7 @@
 #include "cli/frame/list.h"
 #include "cli/frame/lm_flags.h"
 #include "lockstep/transformer.h"
+#include "model/nn/transformer_lists.h"
 #include "plan/model.h"
 #include "plan/training.h"
 #include "report/paragraph.h"
@@ -406,7 +407,7 @@ static const struct {
 } sizes[] = {
 #define X(name, KIND, d_model, d_ff, layers, heads, vocabulary)                \
     {name, d_model, d_ff, layers},
-    LS_TRANSFORMER_SIZE_LIST(X)
+    LSI_TRANSFORMER_SIZE_LIST(X)
 #undef X
 };
 

@@ -6,10 +6,11 @@
 
 #include "base/error.h"
 #include "model/nets/lm.h"
+#include "model/nn/transformer_lists.h"
 
 const char lsi_lm_size_choices[] =
 #define X(name, KIND, d_model, d_ff, layers, heads, vocabulary) "|" name
-    LS_TRANSFORMER_SIZE_LIST(X)
+    LSI_TRANSFORMER_SIZE_LIST(X)
 #undef X
     ;
 

@@ -44,8 +44,8 @@ class Table(unittest.TestCase):
     """README.md has a row for every status, as the package maps it."""
 
     def test_every_status(self):
-        numbers = {"LS_" + name: int(number) for name, number in re.findall(
-            r"X\((ERR_\w+), (-\d+),", read(STATUS_H))}
+        numbers = {name: int(number) for name, number in re.findall(
+            r"^    (LS_ERR_\w+) = (-\d+)\b", read(STATUS_H), re.M)}
         listed = {}
         for row in re.findall(r"^\| (`LS_ERR.*) \|$", read(
                 os.path.join(PYTHON, "README.md")), re.M):

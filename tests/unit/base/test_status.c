@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "base/lists.h"
 #include "lockstep/types.h"
 #include "lockstep/version.h"
 #include "testing.h"
@@ -19,7 +20,7 @@ static void statuses(void **state)
 #define X(name, value, text)                                                   \
     assert_int_equal(LS_##name, value);                                        \
     assert_string_equal(ls_status_name((ls_status)(value)), "LS_" #name);
-    LS_STATUS_LIST(X)
+    LSI_STATUS_LIST(X)
 #undef X
 }
 
