@@ -36,8 +36,8 @@ LS_API const char *ls_log_level_name(ls_log_level level);
  * leave by longjmp or a C++ exception, and must call nothing of the library but
  * ls_log_level_name.
  */
-typedef void ls_log_fn(void *context, ls_log_level level, int rank,
-                       const char *text);
+typedef void (*ls_log_fn)(void *context, ls_log_level level, int rank,
+                          const char *text);
 
 /*
  * Gives every line to `function` instead of stderr, in this process, from now
@@ -47,7 +47,7 @@ typedef void ls_log_fn(void *context, ls_log_level level, int rank,
  * `context` has to outlive that. A child that the process forks inherits the
  * function. Local; from any thread.
  */
-LS_API void ls_set_log(ls_log_fn *function, void *context);
+LS_API void ls_set_log(ls_log_fn function, void *context);
 
 #ifdef __cplusplus
 }

@@ -28,7 +28,7 @@ static _Thread_local int line_rank = -1;
 
 /* What ls_set_log has set; no function: stderr. */
 typedef struct listener {
-    ls_log_fn *function;
+    ls_log_fn function;
     void *context;
 } listener;
 
@@ -43,7 +43,7 @@ const char *ls_log_level_name(ls_log_level level)
                                                    : "unknown";
 }
 
-void ls_set_log(ls_log_fn *function, void *context)
+void ls_set_log(ls_log_fn function, void *context)
 {
     lsi_guard_forks(&fork_guard);
     pthread_mutex_lock(&lock);
