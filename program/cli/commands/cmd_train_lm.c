@@ -268,15 +268,16 @@ static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,
     return false;
 }
 
-/* For the table of the result. */
+/* For the table of the result. The vocabulary follows the data. */
 static const char *shown_size(const args *a, const ls_transformer_config *shape,
                               char out[LSI_LM_NAME_BYTES])
 {
+    ls_transformer_config of_size = LS_TRANSFORMER_CONFIG_INIT, shown = *shape;
     if (a->model != NULL)
         return a->model;
-    if (lsi_cli_lm_changes(&a->shape) == NULL)
-        return a->shape.size;
-    lsi_cli_lm_name(a->shape.size, shape, out);
+    if (ls_transformer_size(a->shape.size, &of_size) == LS_OK)
+        shown.vocabulary = of_size.vocabulary;
+    lsi_cli_lm_name(a->shape.size, &shown, out);
     return out;
 }
 

@@ -189,6 +189,18 @@ class Folder(KeepTest):
         self.fails(2, "cannot open 'none'", "train", "lm", "--config", "none",
                    cwd=self.folder)
 
+    def test_config_of_size(self):
+        """A size keeps its name, though the file has its shape, too."""
+        with open(self.path("text"), "w", encoding="ascii") as file:
+            file.write("all work and no play " * 100)
+        for words in (("--size", "tiny", "--context", "8", "--steps", "1",
+                       "--batch-size", "1", "--threads", "1", "--data", "text"),
+                      ("--config", "1/run.json")):
+            done = self.call("train", "lm", *words, "--output-dir",
+                             str(len(os.listdir(self.folder))),
+                             cwd=self.folder)
+            self.assertRegex(done.stdout, r"\| tiny \|", done.stderr)
+
     def test_places(self):
         """--output-dir, --save and --metrics say where each file goes."""
         out = self.path("a", "b")
