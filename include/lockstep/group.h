@@ -195,8 +195,13 @@ typedef struct ls_failure {
      * that gave up waiting. -1: none.
      */
     int other_rank;
-    int pid;               /* process id of `rank` on its host; 0: not known */
-    uint64_t sequence;     /* number of the collective; 0: not in one */
+    int pid; /* process id of `rank` on its host; 0: not known */
+    /*
+     * Number of the collective, as in ls_last_error; 0: not in one. Calls of
+     * the library itself, as when a group opens, and refused ones have numbers
+     * too.
+     */
+    uint64_t sequence;
     const char *operation; /* "all_reduce", static storage; "": not known */
     char host[64];         /* name of the host of `rank`; "": not known */
 } ls_failure;
@@ -205,7 +210,7 @@ typedef struct ls_failure {
  * Whether the group has failed, as after LS_ERR_PEER_DEAD, LS_ERR_TIMEOUT,
  * LS_ERR_MISMATCH or LS_ERR_ABORTED, and why. Set out->struct_size before the
  * call. `operation` is the call of `rank` if ranks disagree, and otherwise the
- * collective that was going on when the group failed. *out is written only if
+ * collective that `rank` was in when the group failed. *out is written only if
  * the group has failed. A wrong struct_size also returns false, with a sentence
  * in ls_last_error. A call that one rank refused, and errors of functions that
  * open a group, fail no group. Local.

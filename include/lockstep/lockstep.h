@@ -12,7 +12,7 @@
  *   tensor.h autograd.h nn.h     tensors, the tape, layers
  *   dlpack.h                     tensors of NumPy, PyTorch and others
  *   attention.h                  attention without the score matrix
- *   transformer.h                language models
+ *   transformer.h vision.h       language models, networks for images
  *   optim.h data.h               optimizers, datasets
  *   parallel.h                   gradients and batch norm over all ranks
  *   checkpoint.h                 saving a run and resuming it
@@ -22,13 +22,15 @@
  * examples/mlp.c puts them together in a hundred lines.
  *
  * Naming: ..._free frees what ..._new makes, and ..._close closes what
- * ..._open opens. The object that a function makes or works on is its first
- * argument; other outputs are its last. An array and the number of its items
- * follow each other. ..._get_... is in a name whose short form is a type.
+ * ..._open opens, a tokenizer also if it was trained. The object that a
+ * function makes or works on is its first argument; other outputs are its last.
+ * An array and the number of its items follow each other. ..._get_... is in a
+ * name whose short form is a type.
  *
  * Options: a pointer to a struct that begins with struct_size; NULL means the
  * defaults. A member of 0 means its default, or 0 where 0 is a setting, such as
- * a momentum. LS_..._INIT has all defaults (docs/abi.md).
+ * a momentum. LS_..._INIT has all defaults. What has no default, such as the
+ * size of a loader's batch, must be set (docs/abi.md).
  */
 #ifndef LOCKSTEP_LOCKSTEP_H
 #define LOCKSTEP_LOCKSTEP_H

@@ -70,7 +70,7 @@ typedef enum ls_adamw_order {
 typedef struct ls_adamw_options {
     size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     double lr;           /* > 0; 0: 1e-3 */
-    double beta1, beta2; /* 0 <= beta < 1 */
+    double beta1, beta2; /* 0 <= beta < 1; 0: no average. INIT has 0.9, 0.999 */
     double eps;          /* > 0; 0: 1e-8 */
     double weight_decay; /* >= 0 */
     ls_adamw_order order;
@@ -100,7 +100,7 @@ typedef struct ls_adamw_options {
 typedef struct ls_lion_options {
     size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     double lr;           /* > 0; 0: 1e-4 */
-    double beta1, beta2; /* 0 <= beta < 1 */
+    double beta1, beta2; /* 0 <= beta < 1; 0: no average. INIT has 0.9, 0.99 */
     double weight_decay; /* >= 0 */
 } ls_lion_options;
 
@@ -142,8 +142,9 @@ typedef struct ls_optimizer_spec {
  * spec: AdamW for every trained parameter. Local. On success *out is the
  * caller's.
  *
- *     const ls_sgd_options sgd = {.lr = 0.1, .momentum = 0.9};
- *     const ls_optimizer_spec spec = {.sgd = &sgd};
+ *     ls_adamw_options adamw = LS_ADAMW_OPTIONS_INIT;
+ *     adamw.lr = 3e-4;
+ *     const ls_optimizer_spec spec = {.adamw = &adamw};
  *     check(ls_optimizer_new(&optimizer, params, &spec));
  */
 LS_API LS_MUST_CHECK ls_status ls_optimizer_new(ls_optimizer **out,

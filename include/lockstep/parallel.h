@@ -55,9 +55,9 @@ typedef struct ls_ddp_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_ddp_strategy strategy;
     /*
-     * Bytes of a bucket, at most; a larger parameter gets its own. 0: no limit,
-     * and all gradients are one bucket. Must be 0 for a strategy without
-     * buckets.
+     * Bytes of a bucket, at most; a larger parameter gets its own. 0: no limit:
+     * all gradients are one bucket, and nothing overlaps; 25000000 is usual.
+     * Must be 0 for a strategy without buckets.
      */
     size_t bucket_bytes;
     /*
@@ -108,10 +108,11 @@ LS_API LS_MUST_CHECK ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape,
 
 /*
  * Gradient accumulation: backward of a micro-step that is not the last of its
- * step. Adds to this rank's gradients and communicates nothing. Until
- * ls_ddp_backward has ended the step, an optimizer refuses to take it;
- * ls_params_zero_grad forgets the micro-steps and their samples. Local, unless
- * backward of an operation is collective (ls_sync_bn_forward).
+ * step; loss and weight as for ls_ddp_backward. Adds to this rank's gradients
+ * and communicates nothing. Until ls_ddp_backward has ended the step, an
+ * optimizer refuses to take it; ls_params_zero_grad forgets the micro-steps and
+ * their samples. Local, unless backward of an operation is collective
+ * (ls_sync_bn_forward).
  */
 LS_API LS_MUST_CHECK ls_status ls_ddp_accumulate(ls_ddp *ddp, ls_tape *tape,
                                                  ls_tensor *loss,

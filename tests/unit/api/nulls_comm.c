@@ -26,20 +26,6 @@ static void nulls_of_shared_memory(ls_group *group)
     assert_ok(ls_shared_free(group, &data));
 }
 
-static void hear_nothing(void *context, ls_log_level level, int rank,
-                         const char *text)
-{
-    (void)context, (void)level, (void)rank, (void)text;
-}
-
-static void nulls_of_the_log(void)
-{
-    int x = 0;
-    BEARS(ls_set_log, "function context", P(function, hear_nothing),
-          P(context, &x));
-    ls_set_log(NULL, NULL);
-}
-
 void nulls_of_groups(void **state)
 {
     char path[] = "/tmp/lockstep-nulls-XXXXXX";
@@ -66,7 +52,6 @@ void nulls_of_groups(void **state)
     REFUSES(ls_group_select, "group line", P(group, group), P(line, ""));
     REFUSES(ls_group_dump, "group path", P(group, group), P(path, path));
     nulls_of_shared_memory(group);
-    nulls_of_the_log();
     unlink(path);
     ls_group_close(&none);
     ls_group_close(&group);
