@@ -274,7 +274,7 @@ static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
         LS_TRY(lsi_llama_infer(file, out));
     else if (!read_metadata(file, out))
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' does not say which transformer it holds: its "
+                        "'%s' is not known to hold a language model: its "
                         "metadata has no valid \"%s\"",
                         file->path, LSI_TRANSFORMER_KEY);
     LS_TRY(lsi_transformer_check(out));

@@ -32,7 +32,8 @@ static const lsi_option options[] = {
     LSI_LM_MODEL_ROWS(model),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "text, which a tokenizer makes tokens of, or tokens: a file, a folder, "
-        "or a pattern such as 'shards/*.bin'; more may follow the flags"),
+        "or a pattern such as 'shards/*.bin'; or give it, and more, after the "
+        "flags"),
     LSI_LM_TOKENS_ROW(tokens),
     ROW(context, INT, "context", 'c', "N", NULL,
         "tokens that the model sees at once (default: its context, at most "
@@ -146,7 +147,8 @@ static ls_status write_rows(const session *s)
 static ls_status run_all(session *s, int rest)
 {
     LS_TRY(lsi_share_outcome(s->group, begin(s), &s->agreed));
-    LS_TRY(evaluate(s, s->args->data));
+    if (s->args->data != NULL)
+        LS_TRY(evaluate(s, s->args->data));
     for (int i = rest; i < s->call->argc; i++)
         LS_TRY(evaluate(s, s->call->argv[i]));
     return lsi_share_outcome(s->group, write_rows(s), &s->agreed);
@@ -159,10 +161,11 @@ static int run(const lsi_invocation *call)
     session s = {.args = &a, .call = call};
     if (!lsi_cli_parse(call, &a, &rest, &exit_status))
         return exit_status;
-    if (a.model.model == NULL || a.data == NULL)
-        return lsi_cli_usage("%s: --%s is missing", call->argv[0],
-                             a.model.model == NULL ? "weights PATH"
-                                                   : "data FILE");
+    if (a.model.model == NULL)
+        return lsi_cli_usage("%s: --weights PATH is missing", call->argv[0]);
+    if (a.data == NULL && rest == call->argc)
+        return lsi_cli_usage("%s: a file to evaluate is missing",
+                             call->argv[0]);
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);

@@ -20,7 +20,7 @@ typedef struct lsi_lm_model_flags {
 
 #define LSI_LM_MODEL_ROWS(field)                                               \
     ROW(field.model, STRING, "weights", 0, "PATH", NULL,                       \
-        "what `lockstep train lm` wrote: a file of --save, a "                 \
+        "what `lockstep train lm` wrote: its folder, a file of --save, a "     \
         "--checkpoint-dir, of which the newest intact one is read, or one "    \
         "checkpoint; or published weights of GPT-2 or Llama, a file or the "   \
         "folder of it"),                                                       \

@@ -349,7 +349,7 @@ class Stopped(KeepTest):
         with open(text, "w", encoding="ascii") as file:
             file.write("all work and no play " * 50)
         self.generates(folder)
-        self.good("eval", "lm", "--weights", folder, "--data", text)
+        self.good("eval", "lm", "--weights", folder, text)
         shutil.rmtree(folder)
 
     def generates(self, model):

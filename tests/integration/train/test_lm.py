@@ -469,8 +469,8 @@ class Checkpoints(LmTest):
         files.write_safetensors(path, {
             name: (header[name]["dtype"], header[name]["shape"], data)
             for name, data in tensors.items()})
-        self.refuse_generate(f"'{path}' does not say which transformer it "
-                             "holds", "--weights", path)
+        self.refuse_generate(f"'{path}' is not known to hold a language "
+                             "model", "--weights", path)
 
 
 class Refused(LmTest):

@@ -195,7 +195,7 @@ static void others_are_refused(void **state)
     add(&s, "h.0.attn.c_attn.weight", 192, 64); /* of a checkpoint */
     add(&s, "wte.weight", 100, 64);
     finish(&s);
-    expect_refused(s, "does not say which transformer it holds");
+    expect_refused(s, "is not known to hold a language model");
 }
 
 /* ---- config.json --------------------------------------------------------- */
