@@ -188,23 +188,25 @@ ls_transformer_extend(const ls_transformer *model, ls_tape *tape,
 /* ---- files --------------------------------------------------------------- */
 
 /*
- * Writes the parameters as safetensors, with the configuration and `metadata`
- * (as for ls_safetensors_save) in its metadata. GPT2 and LLAMA write the names
- * and layouts of the published files.
+ * Writes the model's parameters as safetensors, with the configuration and
+ * `metadata` (as for ls_safetensors_save) in its metadata. GPT2 and LLAMA write
+ * the names and layouts of the published files. Other parameters of the set are
+ * not written; ls_safetensors_save writes any tensors.
  */
 LS_API LS_MUST_CHECK ls_status ls_transformer_save(const ls_transformer *model,
                                                    const char *path,
                                                    const char *const *metadata);
 
 /*
- * Fills the allocated parameters from a file: every one must be there with the
- * right shape, in f32, bf16 or f16, and the first that is not is named. `path`
- * is a safetensors file, a model.safetensors.index.json, whose shards lie
- * beside it, or a folder with one of them, as Hugging Face's transformers write
- * it. GPT2's names may all begin with "transformer.", and its matrices may all
- * be (out, in) as in checkpoints. Other settings that the file states (heads,
- * norm_eps, rotary positions, an untied head) must be those of the model, too:
- * LS_ERR_FORMAT names what differs.
+ * Fills the model's allocated parameters from a file: every one must be there
+ * with the right shape, in f32, bf16 or f16, and the first that is not is
+ * named. Other parameters of the set keep their values. `path` is a safetensors
+ * file, a model.safetensors.index.json, whose shards lie beside it, or a folder
+ * with one of them, as Hugging Face's transformers write it. GPT2's names may
+ * all begin with "transformer.", and its matrices may all be (out, in) as in
+ * checkpoints. Other settings that the file states (heads, norm_eps, rotary
+ * positions, an untied head) must be those of the model, too: LS_ERR_FORMAT
+ * names what differs.
  */
 LS_API LS_MUST_CHECK ls_status ls_transformer_load(ls_transformer *model,
                                                    const char *path);

@@ -48,7 +48,9 @@ static ls_status build(ls_transformer *m)
     LS_TRY(lsi_alloc_zeroed(
         &m->blocks, (size_t)m->config.layers * sizeof(lsi_transformer_block),
         LS_MEMORY_OTHER, "the blocks of a transformer"));
+    m->first_param = ls_params_count(m->params);
     LS_TRY(lsi_transformer_add_params(m));
+    m->n_params = ls_params_count(m->params) - m->first_param;
     return m->config.kind != LS_TRANSFORMER_GPT2 ? make_tables(m) : LS_OK;
 }
 

@@ -24,6 +24,7 @@ typedef struct lsi_transformer_block {
 struct ls_transformer {
     ls_transformer_config config;
     ls_params *params;
+    size_t first_param, n_params; /* the model's range in its set */
     ls_tensor *embedding;
     ls_tensor *positions;     /* GPT2 */
     double *rates;            /* of the d_head / 2 pairs, not GPT2; owned */

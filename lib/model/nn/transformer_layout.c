@@ -20,7 +20,8 @@ static void list_own(const ls_transformer *m, lsi_weights_layout layout,
 {
     for (size_t i = 0; i < out->n; i++) {
         lsi_weight *const w = &out->items[i];
-        set(w, ls_params_get(m->params, i), ls_params_name(m->params, i));
+        const size_t at = m->first_param + i;
+        set(w, ls_params_get(m->params, at), ls_params_name(m->params, at));
         w->transposed = layout == LSI_WEIGHTS_TRANSPOSED &&
                         ls_tensor_ndim(w->tensor) == 2 &&
                         strncmp(w->name, "h.", 2) == 0;
@@ -88,7 +89,7 @@ static ls_status list_as_llama(const ls_transformer *m, lsi_weights *out)
 ls_status lsi_weights_list(const ls_transformer *model,
                            lsi_weights_layout layout, lsi_weights *out)
 {
-    const size_t n = ls_params_count(model->params);
+    const size_t n = model->n_params;
     *out = (lsi_weights){0};
     LS_TRY(lsi_alloc_zeroed(&out->items, n * sizeof(lsi_weight),
                             LS_MEMORY_OTHER, "the tensors of a transformer"));

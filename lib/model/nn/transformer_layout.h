@@ -18,7 +18,7 @@ typedef enum lsi_weights_layout {
 /* One parameter of a file. */
 typedef struct lsi_weight {
     ls_tensor *tensor; /* the model's */
-    char name[80];
+    char name[80];     /* a model's names have 64 characters at most */
     bool transposed;
     int64_t heads; /* whose pairs of rows are apart; 0: none */
 } lsi_weight;
@@ -31,8 +31,9 @@ typedef struct lsi_weights {
 } lsi_weights;
 
 /*
- * Lists the parameters, which need no memory yet. *out is to be freed by
- * lsi_weights_free, also after an error.
+ * Lists the model's parameters, which need no memory yet. A caller's other
+ * parameters in the set are left out. *out is to be freed by lsi_weights_free,
+ * also after an error.
  */
 ls_status lsi_weights_list(const ls_transformer *model,
                            lsi_weights_layout layout, lsi_weights *out);

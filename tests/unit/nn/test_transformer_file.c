@@ -221,6 +221,52 @@ static void gpt2_files_are_transposed(void **state)
     unlink(file.text);
 }
 
+/* ---- sets with other parameters ------------------------------------------ */
+
+/* Longer than any name of a model, and alike in the first 100 bytes. */
+#define LONG_NAME                                                              \
+    "adapter.adapter.adapter.adapter.adapter.adapter.adapter.adapter."         \
+    "adapter.adapter.adapter.adapter.adapter."
+
+/* A model between two parameters of the caller's, which have three axes. */
+static network open_with_others(const ls_transformer_config *config,
+                                uint64_t seed)
+{
+    const int64_t shape[] = {2, 3, 4};
+    const ls_init ones = {LS_INIT_CONSTANT, 1, 0};
+    network net = {0};
+    assert_ok(ls_params_new(&net.params));
+    assert_ok(ls_params_add(net.params, LONG_NAME "a", 3, shape, ones, NULL));
+    assert_ok(ls_transformer_new(&net.model, net.params, config));
+    assert_ok(ls_params_add(net.params, LONG_NAME "b", 3, shape, ones, NULL));
+    assert_ok(ls_params_allocate(net.params, NULL, seed));
+    return net;
+}
+
+static void files_hold_the_model_alone(void **state)
+{
+    (void)state;
+    const path file = new_path();
+    for (int i = 0; i < LS_TRANSFORMER_KIND_COUNT; i++) {
+        const ls_transformer_config config = of_kind((ls_transformer_kind)i);
+        network net = open_with_others(&config, 4);
+        network alone = open_network(&config, 5);
+        network back = open_with_others(&config, 6);
+        ls_safetensors *stored = NULL;
+        assert_ok(ls_transformer_save(net.model, file.text, NULL));
+        assert_ok(ls_safetensors_open(&stored, file.text));
+        assert_int_equal(ls_safetensors_count(stored),
+                         ls_params_count(alone.params));
+        ls_safetensors_close(&stored);
+        assert_ok(ls_transformer_load(back.model, file.text));
+        expect_same_parameters(&net, &back);
+        close_network(&back);
+        close_network(&alone);
+        close_network(&net);
+    }
+    unlink(file.text);
+}
+
 static void wrong_files_are_refused(void **state)
 {
     (void)state;
@@ -256,6 +302,7 @@ int main(void)
         cmocka_unit_test(older_files_are_read),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(gpt2_files_are_transposed),
+        cmocka_unit_test(files_hold_the_model_alone),
         cmocka_unit_test(wrong_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,6 +261,32 @@ static void rope_is_a_llama_model(void **state)
     remove_folder(&f);
 }
 
+/* A teacher and its student, say: more parameters than a ROPE model has. */
+static void one_of_two_models_comes_back(void **state)
+{
+    (void)state;
+    const folder f = new_folder();
+    ls_transformer_config config = little;
+    network net = open_network(&little, 4), two = {0};
+    ls_transformer *teacher = NULL;
+    save(&f, &net);
+    config.kind = LS_TRANSFORMER_GPT2;
+    config.layers = 5;
+    assert_ok(ls_params_new(&two.params));
+    assert_ok(ls_transformer_new(&two.model, two.params, &little));
+    assert_ok(ls_transformer_new(&teacher, two.params, &config));
+    assert_ok(ls_params_allocate(two.params, NULL, 5));
+    assert_ok(ls_transformer_load(two.model, f.text));
+    expect_same_parameters(&net, &two);
+    save(&f, &two);
+    assert_ok(ls_transformer_load(net.model, f.text));
+    expect_same_parameters(&net, &two);
+    ls_transformer_free(&teacher);
+    close_network(&two);
+    close_network(&net);
+    remove_folder(&f);
+}
+
 /* By Llama's names, and in its layout, but with other angles. */
 static void other_models_are_refused(void **state)
 {
@@ -300,6 +326,7 @@ int main(void)
         cmocka_unit_test(gpt2_configuration),
         cmocka_unit_test(llama_configuration),
         cmocka_unit_test(rope_is_a_llama_model),
+        cmocka_unit_test(one_of_two_models_comes_back),
         cmocka_unit_test(other_models_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
