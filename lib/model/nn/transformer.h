@@ -38,7 +38,6 @@ struct ls_transformer {
 /* Of a head that is not the embedding. */
 #define LSI_GPT2_HEAD "lm_head.weight"
 
-/* norm_eps, rope_theta, kv_heads and d_head, or what 0 means. */
 /* What is inconsistent in a configuration of this library. */
 ls_status lsi_transformer_check(const ls_transformer_config *config);
 
@@ -46,6 +45,7 @@ ls_status lsi_transformer_check(const ls_transformer_config *config);
 ls_status lsi_transformer_take_config(const ls_transformer_config *given,
                                       ls_transformer_config *out);
 
+/* norm_eps, rope_theta, kv_heads and d_head, or what 0 means. */
 double lsi_transformer_eps(const ls_transformer_config *config);
 double lsi_transformer_theta(const ls_transformer_config *config);
 int64_t lsi_transformer_kv_heads(const ls_transformer_config *config);
