@@ -256,11 +256,12 @@ static ls_status store_defaults(const lsi_option *rows, size_t n, char *out)
                              : row->type == LSI_OPTION_TEXTS ? sizeof(size_t)
                                                              : 8;
         memset(out + row->offset, 0, bytes);
-        const int64_t whole = (int64_t)row->unset;
         if (row->type == LSI_OPTION_REAL)
             memcpy(out + row->offset, &row->unset, sizeof(row->unset));
-        if (row->type == LSI_OPTION_INT)
+        if (row->type == LSI_OPTION_INT) {
+            const int64_t whole = (int64_t)row->unset;
             memcpy(out + row->offset, &whole, sizeof(whole));
+        }
     }
     return LS_OK;
 }

@@ -1,6 +1,8 @@
 /*
  * Typed options: good and bad command lines, defaults, help.
  */
+#include <fenv.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -107,6 +109,22 @@ static void defaults(void **state)
     assert_string_equal(a.mode, "fused");
     assert_string_equal(a.sizes, "1,2,4");
     assert_string_equal(a.place, "cpu");
+}
+
+/* A conversion to an integer would be undefined. */
+static void a_real_may_be_unset_to_infinity(void **state)
+{
+    (void)state;
+    static const lsi_option real[] = {ROW(rate, REAL, "lr", 0, "X", NULL,
+                                          "learning rate", .unset = INFINITY)};
+    line l = split("");
+    args a = {.rate = 0};
+    bool help = false;
+    feclearexcept(FE_ALL_EXCEPT);
+    assert_ok(lsi_options_parse(&(lsi_option_set){real, 1, NULL, 0}, l.argc,
+                                l.argv, &a, NULL, &help));
+    assert_int_equal(fetestexcept(FE_INVALID), 0);
+    assert_true(isinf(a.rate));
 }
 
 /* The word behind it is never its value. */
@@ -496,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
+        cmocka_unit_test(a_real_may_be_unset_to_infinity),
         cmocka_unit_test(an_output_is_a_file_or_standard_output),
         cmocka_unit_test(choices_have_one_spelling),
         cmocka_unit_test(all_forms),
