@@ -20,6 +20,7 @@ enum {
 
 typedef struct printer {
     const ls_tensor *tensor;
+    bool skips;    /* the middle of long dimensions */
     bool measures; /* elements, instead of printing */
     int width;     /* of the widest */
     char *text;
@@ -85,7 +86,7 @@ static void put_parts(printer *p, int dim, int64_t offset)
 {
     const ls_tensor *t = p->tensor;
     const int64_t n = t->shape[dim];
-    const bool skips = t->count > MOST_ELEMENTS && n > 2 * EDGE + 1;
+    const bool skips = p->skips && n > 2 * EDGE + 1;
     for (int64_t i = 0; i < n; i++) {
         if (i > 0)
             put_comma(p, dim);
@@ -112,6 +113,19 @@ static void put_part(printer *p, int dim, int64_t offset)
         put(p, "]");
 }
 
+/* Empty rows take room, too: an extent of 0 counts as 1. */
+static bool is_large(const ls_tensor *tensor)
+{
+    int64_t count = 1;
+    for (int d = 0; d < tensor->ndim; d++) {
+        const int64_t n = tensor->shape[d];
+        if (n > MOST_ELEMENTS / count)
+            return true;
+        count *= n > 0 ? n : 1;
+    }
+    return false;
+}
+
 ls_status ls_tensor_format(const ls_tensor *tensor, char *text, size_t size,
                            size_t *length)
 {
@@ -120,8 +134,11 @@ ls_status ls_tensor_format(const ls_tensor *tensor, char *text, size_t size,
         LS_NEED(text);
     LS_TRY(lsi_tensor_check_memory(tensor, "ls_tensor_format"));
     LS_TRY(lsi_tensor_plain(tensor));
-    printer p = {
-        .tensor = tensor, .measures = true, .text = text, .size = size};
+    printer p = {.tensor = tensor,
+                 .skips = is_large(tensor),
+                 .measures = true,
+                 .text = text,
+                 .size = size};
     put_part(&p, 0, 0);
     p.measures = false;
     put(&p, "%s %s\n", ls_dtype_name(tensor->dtype), lsi_shape_of(tensor).text);

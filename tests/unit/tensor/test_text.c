@@ -75,6 +75,17 @@ static void large_ones_are_cut(void **state)
     ls_tensor_free(&t);
 }
 
+static void many_empty_rows_are_cut(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {(int64_t)1 << 33, 0};
+    ls_tensor *t = NULL;
+    assert_ok(ls_tensor_zeros(&t, LS_F32, 2, shape));
+    assert_text(t, "f32 (8589934592, 0)\n"
+                   "[[],\n [],\n [],\n ...,\n [],\n [],\n []]");
+    ls_tensor_free(&t);
+}
+
 /* As snprintf: no more than there is room for, and the length of all. */
 static void little_room(void **state)
 {
@@ -103,6 +114,7 @@ int main(void)
         cmocka_unit_test(rows_and_columns),
         cmocka_unit_test(no_dimensions_and_no_elements),
         cmocka_unit_test(large_ones_are_cut),
+        cmocka_unit_test(many_empty_rows_are_cut),
         cmocka_unit_test(little_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
