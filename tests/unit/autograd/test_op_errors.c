@@ -117,12 +117,30 @@ static void shapes_of_the_rest(void **state)
                  "dimension 2");
 }
 
+/* The tape is looked at before the options. */
+static void a_null_tape_with_bad_options(void **state)
+{
+    (void)state;
+    const ls_pool2d_options pool = {.struct_size = 1};
+    const ls_cross_entropy_options entropy = {.struct_size = 1};
+    const int64_t none = 0;
+    ls_tensor *const x = image(1, 1, 2, 2), *const logits = matrix(1, 3);
+    ls_tensor *const labels = labels_of(&none, 1);
+    assert_null(ls_max_pool2d(NULL, x, 1, &pool));
+    assert_string_equal(ls_last_error(), "max_pool2d: tape is NULL");
+    assert_null(ls_avg_pool2d(NULL, x, 1, &pool));
+    assert_string_equal(ls_last_error(), "avg_pool2d: tape is NULL");
+    assert_null(ls_cross_entropy(NULL, logits, labels, &entropy));
+    assert_string_equal(ls_last_error(), "cross_entropy: tape is NULL");
+    assert_ok(ls_tape_status(tape));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(dropout_checks_p),   CASE(labels_are_checked),
         CASE(shapes_of_products), CASE(shapes_of_images),
-        CASE(shapes_of_the_rest),
+        CASE(shapes_of_the_rest), CASE(a_null_tape_with_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,10 +67,6 @@ static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
 static ls_tensor *smoothed(ls_tape *tape, ls_tensor *logits, ls_tensor *labels,
                            double smoothing)
 {
-    if (!lsi_op_begin_f32(tape, &lsi_op_cross_entropy, &logits, 1) ||
-        !lsi_op_begin(tape, &lsi_op_cross_entropy, &labels, 1) ||
-        !check_shapes(tape, logits, labels))
-        return NULL;
     if (!(smoothing >= 0.0 && smoothing <= 1.0))
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
                             "cross_entropy: a smoothing of %g; it must be from "
@@ -100,6 +96,10 @@ ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits, ls_tensor *labels,
 {
     static const ls_cross_entropy_options usual = LS_CROSS_ENTROPY_OPTIONS_INIT;
     ls_cross_entropy_options o;
+    if (!lsi_op_begin_f32(tape, &lsi_op_cross_entropy, &logits, 1) ||
+        !lsi_op_begin(tape, &lsi_op_cross_entropy, &labels, 1) ||
+        !check_shapes(tape, logits, labels))
+        return NULL;
     const ls_status status =
         LSI_STRUCT_READ(&o, options != NULL ? options : &usual,
                         ls_cross_entropy_options, smoothing);

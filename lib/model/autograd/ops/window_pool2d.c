@@ -124,6 +124,8 @@ ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, int size,
                          const ls_pool2d_options *options)
 {
     windows w;
+    if (!lsi_op_begin(tape, &lsi_op_avg_pool2d, &x, 1))
+        return NULL;
     const ls_status status = read_options(size, options, &w);
     return status == LS_OK ? pool(tape, &lsi_op_avg_pool2d, x, &w)
                            : lsi_tape_stop(tape, status);
@@ -133,6 +135,8 @@ ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size,
                          const ls_pool2d_options *options)
 {
     windows w;
+    if (!lsi_op_begin(tape, &lsi_op_max_pool2d, &x, 1))
+        return NULL;
     const ls_status status = read_options(size, options, &w);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
