@@ -351,7 +351,8 @@ LS_API ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, const int *axes,
  * y[i][j][k] = a[i][indices[i][j][k]][k] for axis 1 (NumPy's take_along_axis,
  * PyTorch's gather). The extents of indices, and so of the result, are those of
  * a in all dimensions but the axis. An index that is not in 0..extent-1 is
- * LS_ERR_ARGUMENT. The gradient of an element that is named several times is
+ * LS_ERR_ARGUMENT. The indices must not change until backward, which checks
+ * them again. The gradient of an element that is named several times is
  * the sum.
  */
 LS_API ls_tensor *ls_take_along(ls_tape *tape, ls_tensor *a, ls_tensor *indices,
@@ -508,7 +509,8 @@ LS_API ls_tensor *ls_group_norm(ls_tape *tape, ls_tensor *x, int groups,
 
 /*
  * weight (V, D), indices i64 of any shape (...) -> the rows they name, (...,
- * D). An index that is not in 0..V-1 is LS_ERR_ARGUMENT.
+ * D). An index that is not in 0..V-1 is LS_ERR_ARGUMENT. The indices must not
+ * change until backward, which checks them again.
  */
 LS_API ls_tensor *ls_embedding(ls_tape *tape, ls_tensor *weight,
                                ls_tensor *indices);
@@ -583,7 +585,8 @@ typedef struct ls_cross_entropy_options {
 
 /*
  * Mean over rows of -log softmax(logits)[label]. logits (N, C), labels i64
- * (N), each in [0, C). N = 0 gives 0. NULL for the options means the defaults.
+ * (N), each in [0, C). The labels must not change until backward, which checks
+ * them again. N = 0 gives 0. NULL for the options means the defaults.
  */
 LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
                                    ls_tensor *labels,

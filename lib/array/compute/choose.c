@@ -74,14 +74,19 @@ static void add_lanes(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_take_along_backward(const lsi_choice *take, float *dx, const float *dy)
+ls_status lsi_take_along_backward(const lsi_choice *take, float *dx,
+                                  const float *dy)
 {
     const lsi_along of = take->of;
     const size_t n = of.outer * take->m * of.inner;
     LSI_SPAN(KERNEL, "take_along_backward", 16 * n, n);
+    LS_TRY(lsi_compute_check_indices("take_along backward: index",
+                                     (lsi_indices){take->indices, n, 1},
+                                     (int64_t)of.n));
     lsi_array_fill(dx, 0.0F, of.outer * of.n * of.inner);
     lanes_job job = {.take = take, .of = of, .to = dx, .from = dy};
     over_lanes(add_lanes, &job, take->m);
+    return LS_OK;
 }
 
 /* ---- argmax -------------------------------------------------------------- */

@@ -17,9 +17,13 @@ typedef struct lsi_choice {
 /* LS_ERR_ARGUMENT names an index out of range. */
 ls_status lsi_take_along(const lsi_choice *take, float *y, const float *x);
 
-/* dx = the sum of dy over the places with that index, in the order of j. */
-void lsi_take_along_backward(const lsi_choice *take, float *dx,
-                             const float *dy);
+/*
+ * dx = the sum of dy over the places with that index, in the order of j.
+ * LS_ERR_ARGUMENT if an index has changed to one out of range; dx is not
+ * written then.
+ */
+ls_status lsi_take_along_backward(const lsi_choice *take, float *dx,
+                                  const float *dy);
 
 /*
  * y (outer, inner) = where the largest element is, the first of equal ones; the

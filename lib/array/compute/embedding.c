@@ -58,12 +58,16 @@ static void scatter(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_embedding_backward(const lsi_embedding *e, const float *dy,
-                            float *dtable)
+ls_status lsi_embedding_backward(const lsi_embedding *e, const float *dy,
+                                 float *dtable)
 {
     LSI_SPAN(KERNEL, "embedding_backward", 12 * e->n * e->cols, e->n * e->cols);
+    LS_TRY(lsi_compute_check_indices("embedding backward: index",
+                                     (lsi_indices){e->indices, e->n, 1},
+                                     (int64_t)e->vocabulary));
     lsi_parallel_for(e->cols, 64, scatter,
                      &(embedding_job){e, dtable, dy, LS_F32});
+    return LS_OK;
 }
 
 void lsi_embedding_places(int64_t *indices, size_t n, int64_t first,

@@ -21,9 +21,12 @@ typedef struct lsi_embedding {
 ls_status lsi_embedding_forward(const lsi_embedding *e, const void *table,
                                 ls_dtype dtype, float *y);
 
-/* dtable[indices[i]] += dy[i], in the order of i. */
-void lsi_embedding_backward(const lsi_embedding *e, const float *dy,
-                            float *dtable);
+/*
+ * dtable[indices[i]] += dy[i], in the order of i. LS_ERR_ARGUMENT if an index
+ * has changed to one out of range; dtable is not written then.
+ */
+ls_status lsi_embedding_backward(const lsi_embedding *e, const float *dy,
+                                 float *dtable);
 
 /* indices[i] = first + i % period: the places of tokens in their sequences. */
 void lsi_embedding_places(int64_t *indices, size_t n, int64_t first,

@@ -65,18 +65,23 @@ static void backward_rows(void *context, size_t begin, size_t end)
         job->accumulate);
 }
 
-void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
-                                const lsi_softmax_row *saved, float *dx,
-                                bool accumulate)
+ls_status lsi_cross_entropy_backward(const lsi_cross_entropy *ce,
+                                     const float *dy,
+                                     const lsi_softmax_row *saved, float *dx,
+                                     bool accumulate)
 {
     LSI_SPAN(KERNEL, "cross_entropy_backward", 8 * ce->rows * ce->cols,
              3 * ce->rows * ce->cols);
+    LS_TRY(lsi_compute_check_indices("cross_entropy backward: the label of row",
+                                     (lsi_indices){ce->labels, ce->rows, 1},
+                                     (int64_t)ce->cols));
     rows_job job = {.ce = ce,
                     .dx = dx,
                     .saved_of = saved,
                     .factor = (float)((double)*dy / (double)ce->rows),
                     .accumulate = accumulate};
     lsi_parallel_for(ce->rows, grain(ce->cols), backward_rows, &job);
+    return LS_OK;
 }
 
 /* ---- squared differences ------------------------------------------------- */

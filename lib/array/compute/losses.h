@@ -29,11 +29,13 @@ ls_status lsi_cross_entropy_forward(const lsi_cross_entropy *ce, float *mean,
                                     float *losses, lsi_softmax_row *saved);
 /*
  * dx (+)= *dy / rows (softmax x[r] - (1 - smoothing) [c = label] -
- * smoothing / cols)
+ * smoothing / cols). LS_ERR_ARGUMENT if a label has changed to one out of
+ * range; dx is not written then.
  */
-void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
-                                const lsi_softmax_row *saved, float *dx,
-                                bool accumulate);
+ls_status lsi_cross_entropy_backward(const lsi_cross_entropy *ce,
+                                     const float *dy,
+                                     const lsi_softmax_row *saved, float *dx,
+                                     bool accumulate);
 
 /* *y = mean of (a - b)^2; 0 for n = 0. */
 void lsi_mse_forward(float *y, const float *a, const float *b, size_t n);

@@ -135,12 +135,49 @@ static void a_null_tape_with_bad_options(void **state)
     assert_ok(ls_tape_status(tape));
 }
 
+/* Backward of an operation whose second index has changed to 3. */
+static void assert_backward_fails(ls_tensor *y, ls_tensor *indices,
+                                  const char *part)
+{
+    ls_tensor *const loss = ls_sum(tape, y);
+    assert_ok(ls_tape_status(tape));
+    ((int64_t *)tensor_data(indices))[1] = 3;
+    assert_error(ls_backward(tape, loss, 1.0), LS_ERR_ARGUMENT, part);
+    ls_tape_reset(tape);
+}
+
+static ls_tensor *watched(ls_tensor *x)
+{
+    assert_ok(ls_tape_watch(tape, x));
+    return x;
+}
+
+static void indices_that_change_before_backward(void **state)
+{
+    (void)state;
+    const int64_t places[] = {0, 2};
+    ls_tensor *indices = labels_of(places, 2);
+    ls_tensor *y = ls_take_along(tape, watched(vector(3)), indices, 0);
+    assert_backward_fails(y, indices, "take_along backward: index 1 is 3;");
+    indices = labels_of(places, 2);
+    y = ls_embedding(tape, watched(matrix(3, 4)), indices);
+    assert_backward_fails(y, indices, "embedding backward: index 1 is 3;");
+    indices = labels_of(places, 2);
+    y = ls_cross_entropy(tape, watched(matrix(2, 3)), indices, NULL);
+    assert_backward_fails(y, indices,
+                          "cross_entropy backward: the label of row 1 is 3;");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(dropout_checks_p),   CASE(labels_are_checked),
-        CASE(shapes_of_products), CASE(shapes_of_images),
-        CASE(shapes_of_the_rest), CASE(a_null_tape_with_bad_options),
+        CASE(dropout_checks_p),
+        CASE(labels_are_checked),
+        CASE(shapes_of_products),
+        CASE(shapes_of_images),
+        CASE(shapes_of_the_rest),
+        CASE(a_null_tape_with_bad_options),
+        CASE(indices_that_change_before_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

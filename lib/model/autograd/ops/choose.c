@@ -29,7 +29,8 @@ static ls_status take_along_backward(ls_tape *tape, ls_node *node)
     if (dx.grad == NULL)
         return LS_OK;
     const lsi_choice take = take_of(dx.out, ls_node_saved(node, 0), *axis);
-    lsi_take_along_backward(&take, lsi_op_floats(dx.out), lsi_op_floats(dy));
+    LS_TRY(lsi_take_along_backward(&take, lsi_op_floats(dx.out),
+                                   lsi_op_floats(dy)));
     return lsi_target_close(&dx);
 }
 

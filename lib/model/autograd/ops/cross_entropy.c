@@ -40,10 +40,9 @@ static ls_status cross_entropy_backward(ls_tape *tape, ls_node *node)
         return ls_tape_status(tape);
     const lsi_cross_entropy ce =
         problem(x, ls_node_saved(node, LABELS), *smoothing);
-    lsi_cross_entropy_backward(&ce, lsi_op_floats(dy),
-                               lsi_tensor_raw(ls_node_saved(node, ROWS)),
-                               lsi_op_floats(dx), accumulate);
-    return LS_OK;
+    return lsi_cross_entropy_backward(&ce, lsi_op_floats(dy),
+                                      lsi_tensor_raw(ls_node_saved(node, ROWS)),
+                                      lsi_op_floats(dx), accumulate);
 }
 
 const ls_function lsi_op_cross_entropy = {

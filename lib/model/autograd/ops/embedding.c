@@ -31,8 +31,7 @@ static ls_status embedding_backward(ls_tape *tape, ls_node *node)
     const lsi_embedding e = problem(indices, dw);
     if (!accumulate)
         lsi_array_fill(lsi_op_floats(dw), 0.0F, (size_t)dw->count);
-    lsi_embedding_backward(&e, lsi_op_floats(dy), lsi_op_floats(dw));
-    return LS_OK;
+    return lsi_embedding_backward(&e, lsi_op_floats(dy), lsi_op_floats(dw));
 }
 
 const ls_function lsi_op_embedding = {"embedding", embedding_backward, 0};
