@@ -588,8 +588,8 @@ LS_API LS_MUST_CHECK ls_status ls_wait_for(ls_request *request, double seconds);
  * Waits for each of n requests, of any groups. NULL stands for no request, and
  * n may be 0. Each request is over when the call returns, also if others fail:
  * the status is that of the first in the array that has failed. LS_ERR_STATE if
- * one is not in flight; the call then waits for none. Local. The caller frees
- * the requests.
+ * one is not in flight; the call then waits for none. A request that is in the
+ * array several times is waited for once. Local. The caller frees the requests.
  */
 LS_API LS_MUST_CHECK ls_status ls_wait_all(ls_request *const *requests,
                                            size_t n);

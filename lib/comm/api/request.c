@@ -378,7 +378,7 @@ ls_status ls_wait_all(ls_request *const *requests, size_t n)
     lsi_error first = {.status = LS_OK};
     LS_TRY(check_several(&s, "ls_wait_all"));
     for (size_t i = 0; i < n; i++)
-        if (requests[i] != NULL)
+        if (requests[i] != NULL && requests[i]->in_flight)
             (void)lsi_error_keep(&first, ls_wait(requests[i]));
     return lsi_error_again(&first);
 }

@@ -358,6 +358,26 @@ static void what_is_not_in_flight_is_refused(void **state)
     run_threads(3, wait_for_idle, NULL);
 }
 
+static void wait_twice(ls_group *group, void *unused)
+{
+    int32_t x = 1, y = 0;
+    ls_request *request = NULL;
+    (void)unused;
+    CHECK_OK(ls_iall_reduce(group, &x, &y, 1, LS_I32, LS_REDUCE_SUM, &request));
+    ls_request *const all[] = {request, NULL, request};
+    CHECK_OK(ls_wait_all(all, 3));
+    CHECK(y == ls_group_size(group));
+    CHECK(ls_wait_all(all, 3) == LS_ERR_STATE);
+    ls_request_free(&request);
+}
+
+static void one_request_twice_is_waited_for_once(void **state)
+{
+    (void)state;
+    run_threads(1, wait_twice, NULL);
+    run_threads(3, wait_twice, NULL);
+}
+
 /* A child has no part in its parent's requests. */
 static void wait_in_child(ls_group *group, void *unused)
 {
@@ -477,6 +497,7 @@ int main(void)
         cmocka_unit_test(requests_of_two_groups_are_waited_for),
         cmocka_unit_test(the_one_that_fails_is_named),
         cmocka_unit_test(what_is_not_in_flight_is_refused),
+        cmocka_unit_test(one_request_twice_is_waited_for_once),
         cmocka_unit_test(a_child_waits_for_none),
         cmocka_unit_test(messages_go_round),
         cmocka_unit_test(wrong_arguments_are_refused),
