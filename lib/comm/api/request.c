@@ -348,7 +348,7 @@ ls_status ls_wait_for(ls_request *request, double seconds)
 
 /* ---- several ------------------------------------------------------------- */
 
-/* How long one group is waited in before another one's peers are looked at. */
+/* How long one group is waited in before the peers of all are looked at. */
 #define TURN_SECONDS 0.05
 
 typedef struct several {
@@ -421,16 +421,31 @@ static void take_several(const several *s)
     }
 }
 
+/*
+ * Counts the time of a turn in the groups that wait for theirs, and looks at
+ * their peers. A group's clock that is read less often loses time. A failure
+ * makes the request over.
+ */
+static void poll_others(const several *s, const ls_group *waited)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->all[i] != NULL && s->all[i]->group != waited)
+            ls_ignore(lsi_poll(s->all[i]->group));
+    }
+}
+
 /* *i is one that is there, at the end one that is over or cannot be. */
 static ls_status wait_for_one(const several *s, size_t *i)
 {
     ls_status status = LS_IN_PROGRESS;
     take_several(s);
-    while (!is_one_over(s) && status == LS_IN_PROGRESS) {
-        status = lsi_wait_seconds_until(s->all[*i]->group, is_one_over, s,
-                                        TURN_SECONDS);
-        if (status == LS_IN_PROGRESS)
-            *i = next_turn(s, *i);
+    while (!is_one_over(s)) {
+        ls_group *const group = s->all[*i]->group;
+        status = lsi_wait_seconds_until(group, is_one_over, s, TURN_SECONDS);
+        if (status != LS_IN_PROGRESS)
+            break;
+        poll_others(s, group);
+        *i = next_turn(s, *i);
     }
     if (!is_one_over(s))
         return status;

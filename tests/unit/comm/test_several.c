@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "nodes.h"
 
 enum { LONG = 100003, VICTIM = 1, LENGTHS = 4 };
@@ -324,6 +327,63 @@ static void the_one_that_fails_is_named(void **state)
         assert_true((wait_process(pids[r]) == 0) == (r != VICTIM));
 }
 
+enum { GROUPS = 20 };
+
+/* Rank 0 waits in GROUPS groups for messages that rank 1 never sends. */
+typedef struct silence {
+    atomic_bool over;
+    double seconds; /* that rank 0 has waited */
+} silence;
+
+static double time_in_vain(ls_group *const *groups)
+{
+    ls_request *all[GROUPS] = {NULL};
+    int32_t lost[GROUPS];
+    size_t done = 77;
+    for (int i = 0; i < GROUPS; i++)
+        CHECK_OK(ls_irecv(groups[i], &lost[i], 1, LS_I32, 1, 0, &all[i]));
+    const double begin = lsi_clock_seconds();
+    CHECK(ls_wait_any(all, GROUPS, &done) == LS_ERR_TIMEOUT);
+    const double seconds = lsi_clock_seconds() - begin;
+    CHECK(done < GROUPS);
+    for (int i = 0; i < GROUPS; i++)
+        ls_request_free(&all[i]);
+    return seconds;
+}
+
+static void wait_in_silence(ls_group *group, void *argument)
+{
+    silence *const s = argument;
+    ls_group *groups[GROUPS] = {NULL};
+    for (int i = 0; i < GROUPS; i++)
+        CHECK_OK(ls_group_split(group, 0, 0, &groups[i]));
+    for (int i = 0; i < GROUPS; i++)
+        CHECK_OK(ls_group_set_timeout(groups[i], 0.5));
+    if (ls_group_rank(group) == 0) {
+        s->seconds = time_in_vain(groups);
+        atomic_store(&s->over, true);
+    }
+    while (!atomic_load(&s->over))
+        sched_yield();
+    for (int i = 0; i < GROUPS; i++)
+        ls_group_close(&groups[i]);
+}
+
+static double seconds_in_silence(void)
+{
+    silence s = {.over = false};
+    run_threads(2, wait_in_silence, &s);
+    CHECK(s.seconds > 0.4);
+    return s.seconds;
+}
+
+/* Patience ends at the same time in all groups, however many there are. */
+static void a_timeout_does_not_grow_with_the_groups(void **state)
+{
+    (void)state;
+    CHECK_QUICK(seconds_in_silence(), 1.5);
+}
+
 /* ---- what is not in flight ----------------------------------------------- */
 
 static void wait_for_idle(ls_group *group, void *unused)
@@ -496,6 +556,7 @@ int main(void)
         cmocka_unit_test(each_is_waited_for),
         cmocka_unit_test(requests_of_two_groups_are_waited_for),
         cmocka_unit_test(the_one_that_fails_is_named),
+        cmocka_unit_test(a_timeout_does_not_grow_with_the_groups),
         cmocka_unit_test(what_is_not_in_flight_is_refused),
         cmocka_unit_test(one_request_twice_is_waited_for_once),
         cmocka_unit_test(a_child_waits_for_none),
