@@ -144,6 +144,57 @@ class GoesOn(unittest.TestCase):
     def test_two_ranks(self):
         run(2, self.work)
 
+    def test_what_is_wrong_with_an_argument(self):
+        group = lockstep.Group.open(f"arguments {os.getpid()}", 0, 1)
+        x, ints = np.ones(4), np.ones(4, int)
+        fixed = np.ones(4)
+        fixed.flags.writeable = False
+        for text, call in (
+                ("'x' is of type str; it should be an int",
+                 lambda: group.bcast(x, "x")),
+                ("'y' is of type str; it should be an int",
+                 lambda: group.split("y")),
+                ("'z' is of type str; it should be a float",
+                 lambda: group.allreduce(x, factor="z")),
+                ("out should be a NumPy array, but is of type list",
+                 lambda: group.allreduce(x, out=[0, 0])),
+                ("out should be a NumPy array, but is of type NoneType",
+                 lambda: group.scatter(x[None], None)),
+                ("out should be a NumPy array, but is of type int",
+                 lambda: group.recv(3, 0)),
+                ("out should be a NumPy array, but is of type list",
+                 lambda: group.sendrecv(x, 0, [0.0], 0)),
+                ("out is not C-contiguous",
+                 lambda: group.allreduce(x, out=np.ones(8)[::2])),
+                ("out is read-only", lambda: group.allreduce(x, out=fixed)),
+                ("op is an array; pass it as out=",
+                 lambda: group.allreduce(x, np.empty(4))),
+                ("op is of type int; it should be a str",
+                 lambda: group.allreduce(x, 3)),
+                ("allreduce: a factor is for floating types, and the data are "
+                 "int64", lambda: group.allreduce(ints, factor=2))):
+            with self.subTest(text):
+                error = caught(ValueError, call)
+                self.assertIs(type(error), lockstep.ArgumentError)
+                self.assertIn(text, str(error))
+        self.assertEqual(group.allreduce(1), 1)
+        group.close()
+
+    def test_bcast_names_its_data(self):
+        def work(group):
+            fixed = np.ones(2)
+            fixed.flags.writeable = False
+            if group.rank == 1:
+                for text, data in (("data is read-only", fixed),
+                                   ("data is not C-contiguous",
+                                    np.ones(4)[::2]),
+                                   ("data should be a NumPy array", [0.0, 0.0])):
+                    error = caught(lockstep.ArgumentError,
+                                   lambda: group.ibcast(data))
+                    self.assertIn(text, str(error))
+            group.barrier()
+        run(2, work)
+
     def test_no_group(self):
         error = caught(TimeoutError, lambda: lockstep.Group.open(
             f"alone {os.getpid()}", 0, 2, timeout=0.1))

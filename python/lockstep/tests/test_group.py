@@ -413,8 +413,8 @@ def wrong(group):
             lambda: group.allreduce(np.ones(2, complex)))
     refuses(lockstep.ArgumentError, "unknown reduction 'mean'; use one of sum",
             lambda: group.allreduce(np.ones(2), "mean"))
-    refuses(lockstep.ArgumentError, "should be a writable",
-            lambda: group.allreduce(np.ones(2), out=np.empty(3)))
+    refuses(lockstep.ArgumentError, "with shape (2,), but is one of float64 with "
+            "shape (3,)", lambda: group.allreduce(np.ones(2), out=np.empty(3)))
     refuses(lockstep.ArgumentError, "one entry a rank",
             lambda: group.alltoall(np.ones(group.size + 1)))
     refuses(ValueError, "there is no rank",

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._library import ArgumentError
 from ._request import (Array, Member, Request, at, contiguous, into, op_of,
-                       type_of)
+                       type_of, writable)
 from ._types import ReduceOp
 
 Counts = Union[Sequence[int], Array]
@@ -126,7 +126,7 @@ class Counted(Member):
             if out is None and not blocks.are_packed:
                 out = np.zeros(shape, send.dtype)  # what lies between, too
         else:
-            shape = (*out.shape[:1], *send.shape[1:])
+            shape = (*writable(out).shape[:1], *send.shape[1:])
         recv = into(out, shape, send.dtype)
         blocks.check(what, recv)
         if blocks.are_packed:

@@ -15,7 +15,8 @@ from ._library import StoreLike, call, call_on, wrap_store
 from ._messages import Messages
 from ._types import DTypeName, ReduceOp
 from ._request import (Array, Request, at as _at, contiguous as _contiguous,
-                       into as _into, op_of as _op_of, type_of as _type_of)
+                       into as _into, op_of as _op_of, type_of as _type_of,
+                       writable as _writable)
 
 __all__ = ["Array", "Group", "Request"]
 
@@ -229,7 +230,7 @@ class Group(Counted, Messages):
         send = _contiguous(data)
         recv = _into(out, send.shape, send.dtype)
         if factor is not None:
-            _check_sum("allreduce", op)
+            _check_factor("allreduce", op, send)
             return self._start("ls_iall_reduce_premul", recv, (send, recv),
                                _at(send), _at(recv), send.size, _type_of(send),
                                factor)
@@ -286,8 +287,8 @@ class Group(Counted, Messages):
             Error: here or in wait(), a rank is dead, late, or makes another
                 call; close the group.
         """
-        array = _into(data, data.shape, data.dtype) if self.rank != root \
-            else _contiguous(data)
+        array = _contiguous(data) if self.rank == root \
+            else _writable(data, "data")
         return self._start("ls_ibroadcast", array, (array,), _at(array),
                            array.size, _type_of(array), root)
 
@@ -382,7 +383,7 @@ class Group(Counted, Messages):
         send = self._blocks(data, "reduce_scatter")
         recv = _into(out, send.shape[1:], send.dtype)
         if factor is not None:
-            _check_sum("reduce_scatter", op)
+            _check_factor("reduce_scatter", op, send)
             return self._start("ls_ireduce_scatter_premul", recv, (send, recv),
                                _at(send), _at(recv), recv.size, _type_of(send),
                                factor)
@@ -411,8 +412,8 @@ class Group(Counted, Messages):
                 call; close the group.
         """
         send = self._blocks(data, "scatter") if self.rank == root else None
-        recv = _into(out, out.shape if send is None else send.shape[1:],
-                     out.dtype if send is None else send.dtype)
+        recv = _writable(out) if send is None \
+            else _into(_writable(out), send.shape[1:], send.dtype)
         return self._start("ls_iscatter", recv, (send, recv), _at(send),
                            _at(recv), recv.size, _type_of(recv), root)
 
@@ -785,8 +786,11 @@ def _timeout_of(seconds: Optional[float]) -> float:
     return seconds
 
 
-def _check_sum(what: str, op: str) -> None:
-    if op != "sum":
+def _check_factor(what: str, op: str, data: Array) -> None:
+    if data.dtype.kind in "iub":
+        raise _library.ArgumentError(f"{what}: a factor is for floating types, "
+                                     f"and the data are {data.dtype}")
+    if _op_of(op) != 0:
         raise _library.ArgumentError(
             f'{what}: a factor is for the reduction "sum", and this is "{op}"')
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import time
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
-from typing import Any, NoReturn, Optional, Protocol
+from typing import Any, NoReturn, Optional, Protocol, Sequence
 
 _FILE = "liblockstep-comm.so.0.1"
 
@@ -187,12 +188,12 @@ _library.ls_version_string.restype = c_char_p
 
 def call(name: str, *arguments: Any) -> int:
     """Calls a function that returns a status; errors are raised."""
-    return check(getattr(_library, name)(*arguments))
+    return check(ask(name, *arguments))
 
 
 def call_on(name: str, group: c_void_p, *arguments: Any) -> int:
     """Calls a function of a group, whose failure an error describes."""
-    return check(getattr(_library, name)(group, *arguments), group)
+    return check(ask(name, group, *arguments), group)
 
 
 def check(status: int, group: Optional[c_void_p] = None) -> int:
@@ -218,8 +219,26 @@ def error_of(status: int, group: Optional[c_void_p] = None) -> Error:
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """Calls any other function."""
-    return getattr(_library, name)(*arguments)
+    """Calls any function."""
+    function = getattr(_library, name)
+    try:
+        return function(*arguments)
+    except ctypes.ArgumentError as error:
+        why = _conversion_error(error, function.argtypes, arguments)
+    raise why
+
+
+def _conversion_error(error: ctypes.ArgumentError, kinds: Sequence[Any],
+                      arguments: Sequence[Any]) -> ArgumentError:
+    """Of a value that ctypes cannot convert; its sentence begins "argument N:"."""
+    found = re.match(r"argument (\d+):", str(error))
+    if found is None:
+        return ArgumentError(str(error))
+    at = int(found.group(1)) - 1
+    right = "a float" if kinds[at] is c_double else "an int"
+    value = arguments[at]
+    return ArgumentError(f"{value!r} is of type {type(value).__name__}; it should "
+                         f"be {right}")
 
 
 class StoreLike(Protocol):

@@ -9,8 +9,8 @@ import numpy as np
 
 from . import _library
 from ._library import call_on
-from ._request import (Array, Member, Request, at, contiguous, into, pause,
-                       type_of, wait_all)
+from ._request import (Array, Member, Request, at, contiguous, pause, type_of,
+                       wait_all, writable)
 
 ANY_RANK = -1
 ANY_TAG = -1
@@ -75,7 +75,7 @@ class Messages(Member):
             Error: here or in wait(), a rank is dead or late, or the message has
                 another length or type; close the group.
         """
-        array = into(out, out.shape, out.dtype)
+        array = writable(out)
         request = self._start("ls_irecv", array, (array,), at(array),
                               array.size, type_of(array), source, tag)
         return request.then(Request.find_sender)
@@ -146,7 +146,7 @@ class Messages(Member):
         if tag < 0:
             raise _library.ArgumentError(
                 f"sendrecv: the tag is {tag}; it should be 0 or more")
-        if np.may_share_memory(array, out):
+        if np.may_share_memory(array, writable(out)):
             raise _library.ArgumentError("sendrecv: data and out overlap")
         receive = self.irecv(out, source, tag)  # nothing is sent if it is wrong
         wait_all([receive, self.isend(array, to, tag)])

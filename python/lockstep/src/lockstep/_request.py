@@ -35,6 +35,11 @@ def type_of(array: Array) -> int:
 
 
 def op_of(op: str) -> int:
+    if not isinstance(op, str):
+        hint = "; pass it as out=" if isinstance(op, np.ndarray) else ""
+        kind = "an array" if hint else f"of type {type(op).__name__}"
+        raise _library.ArgumentError(
+            f"op is {kind}{hint or '; it should be a str'}")
     if op not in _OPS:
         raise _library.ArgumentError(
             f"unknown reduction '{op}'; use one of {', '.join(_OPS)}")
@@ -50,16 +55,30 @@ def at(array: Optional[Array]) -> Optional[int]:
     return None if array is None else array.ctypes.data
 
 
+def writable(array: Any, what: str = "out") -> Array:
+    """The array, if a result can be written to it."""
+    if not isinstance(array, np.ndarray):
+        raise _library.ArgumentError(f"{what} should be a NumPy array, but is of "
+                                     f"type {type(array).__name__}")
+    if not array.flags.c_contiguous:
+        raise _library.ArgumentError(
+            f"{what} is not C-contiguous: an array with shape {array.shape} and "
+            f"strides {array.strides}")
+    if not array.flags.writeable:
+        raise _library.ArgumentError(f"{what} is read-only")
+    return array
+
+
 def into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
     """The array for a result: the caller's, if it fits, or a new one."""
     if out is None:
         return np.empty(shape, dtype)
-    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous \
-            or not out.flags.writeable:
+    given = writable(out)
+    if given.shape != shape or given.dtype != dtype:
         raise _library.ArgumentError(
-            f"out should be a writable C-contiguous array of {dtype} with shape "
-            f"{shape}, but is one of {out.dtype} with shape {out.shape}")
-    return out
+            f"out should be an array of {dtype} with shape {shape}, but is one "
+            f"of {given.dtype} with shape {given.shape}")
+    return given
 
 
 def pause(looks: int) -> None:
