@@ -192,8 +192,56 @@ class GoesOn(unittest.TestCase):
                     error = caught(lockstep.ArgumentError,
                                    lambda: group.ibcast(data))
                     self.assertIn(text, str(error))
+            else:
+                for _ in range(3):
+                    caught(lockstep.ArgumentError,
+                           lambda: group.bcast(np.ones(2)))
             group.barrier()
         run(2, work)
+
+    def test_all_ranks_get_what_one_refuses(self):
+        def calls(g, x, rows, bad):
+            """Collectives, whose argument Python refuses where bad is set."""
+            out = [0] if bad else None
+            one = [1] if bad else [1] * g.size
+            return (lambda: g.allreduce(x, out=out),
+                    lambda: g.allreduce(x, "mean" if bad else "sum"),
+                    lambda: g.allreduce(x, x if bad else "sum"),
+                    lambda: g.allreduce(x.astype(complex if bad else float)),
+                    lambda: g.allreduce(x, factor="f" if bad else 2),
+                    lambda: g.reduce(x, "mean" if bad else "sum"),
+                    lambda: g.bcast(x, "x" if bad else 0),
+                    lambda: g.allgather(x, out),
+                    lambda: g.gather(x, "x" if bad else 0),
+                    lambda: g.reduce_scatter(rows, out=out),
+                    lambda: g.reduce_scatter(rows, "max" if bad else "sum",
+                                             factor=2),
+                    lambda: g.scatter(rows, out or np.empty(4)),
+                    lambda: g.alltoall(rows[1:] if bad else rows),
+                    lambda: g.allgatherv(1 if bad else rows[:1]),
+                    lambda: g.allgatherv(rows[:1], one),
+                    lambda: g.reduce_scatterv(rows, one),
+                    lambda: g.alltoallv(rows, one),
+                    lambda: g.alltoallv(rows, one, [1] * g.size),
+                    lambda: g.split("x" if bad else 0))
+
+        def work(group):
+            for at in range(group.size):
+                bad = group.rank == at
+                x, rows = np.ones(4), np.ones((group.size, 4))
+                for i, call in enumerate(calls(group, x, rows, bad)):
+                    error = caught(lockstep.ArgumentError, call)
+                    if not bad:
+                        self.assertIn(f"rank {at} cannot take part", str(error),
+                                      f"call {i}")
+                    self.assertEqual(group.allreduce(1), group.size)
+        run(3, work)
+
+    def test_closed(self):
+        group = lockstep.Group.open(f"closed {os.getpid()}", 0, 1)
+        group.close()
+        for out in (None, [0]):
+            caught(lockstep.ArgumentError, lambda: group.allreduce(1.0, out=out))
 
     def test_no_group(self):
         error = caught(TimeoutError, lambda: lockstep.Group.open(

@@ -7,8 +7,8 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 
 from ._library import ArgumentError
-from ._request import (Array, Member, Request, at, contiguous, into, op_of,
-                       type_of, writable)
+from ._request import (Array, Member, Request, at, collective, contiguous,
+                       into, op_of, type_of, writable)
 from ._types import ReduceOp
 
 Counts = Union[Sequence[int], Array]
@@ -84,6 +84,7 @@ class Counted(Member):
     each begins; then they are copied.
     """
 
+    @collective("ls_iall_gatherv")
     def iallgatherv(self, data: Any, counts: Counts, out: Optional[Array] = None,
                     displs: Optional[Counts] = None) -> Request:
         """Start collecting the ranks' rows, in numbers that differ. Collective.
@@ -133,6 +134,7 @@ class Counted(Member):
             return recv, recv
         return recv, np.empty((blocks.total, *send.shape[1:]), send.dtype)
 
+    @collective("ls_ireduce_scatterv")
     def ireduce_scatterv(self, data: Any, counts: Counts, op: ReduceOp = "sum",
                          out: Optional[Array] = None) -> Request:
         """Start combining the ranks' arrays, some rows for each. Collective.
@@ -169,6 +171,7 @@ class Counted(Member):
                            at(recv), at(blocks.elements), type_of(send),
                            op_of(op))
 
+    @collective("ls_iall_to_allv")
     def ialltoallv(self, data: Any, send_counts: Counts, recv_counts: Counts,
                    out: Optional[Array] = None,
                    send_displs: Optional[Counts] = None,
@@ -214,13 +217,22 @@ class Counted(Member):
 
     # ---- the same, waited for ----
 
-    def _exchanged(self, name: str, given: Counts, blocks: int) -> Array:
+    def _exchanged(self, name: str, given: Counts) -> Array:
         """What the ranks have to say about counts, by a collective of them."""
         mine = np.ascontiguousarray(given, np.int64)
         theirs = np.empty(self.size, np.int64)
-        self._start(name, None, (mine, theirs), at(mine), at(theirs), blocks,
+        self._start(name, None, (mine, theirs), at(mine), at(theirs), 1,
                     type_of(mine)).wait()
         return theirs
+
+    @collective("ls_iall_gather")
+    def _gathered_counts(self, data: Any) -> Array:
+        return self._exchanged("ls_iall_gather", [len(_rows(data, "allgatherv"))])
+
+    @collective("ls_iall_to_all")
+    def _exchanged_counts(self, counts: Counts) -> Array:
+        asked = _Blocks("alltoallv", self.size, counts, None, ())
+        return self._exchanged("ls_iall_to_all", asked.counts)
 
     def allgatherv(self, data: Any, counts: Optional[Counts] = None,
                    out: Optional[Array] = None,
@@ -246,8 +258,7 @@ class Counted(Member):
             Error: a rank is dead, late, or makes another call; close the group.
         """
         if counts is None:
-            counts = self._exchanged("ls_iall_gather",
-                                     [len(_rows(data, "allgatherv"))], 1)
+            counts = self._gathered_counts(data)
         result: Array = self.iallgatherv(data, counts, out, displs).wait()
         return result
 
@@ -308,8 +319,7 @@ class Counted(Member):
             Error: a rank is dead, late, or makes another call; close the group.
         """
         if recv_counts is None:
-            asked = _Blocks("alltoallv", self.size, send_counts, None, ())
-            recv_counts = self._exchanged("ls_iall_to_all", asked.counts, 1)
+            recv_counts = self._exchanged_counts(send_counts)
         result: Array = self.ialltoallv(data, send_counts, recv_counts, out,
                                         send_displs, recv_displs).wait()
         return result

@@ -14,8 +14,9 @@ from ._core import Core
 from ._library import StoreLike, call, call_on, wrap_store
 from ._messages import Messages
 from ._types import DTypeName, ReduceOp
-from ._request import (Array, Request, at as _at, contiguous as _contiguous,
-                       into as _into, op_of as _op_of, type_of as _type_of,
+from ._request import (Array, Request, at as _at, collective as _collective,
+                       contiguous as _contiguous, into as _into,
+                       op_of as _op_of, type_of as _type_of,
                        writable as _writable)
 
 __all__ = ["Array", "Group", "Request"]
@@ -104,6 +105,7 @@ class Group(Counted, Messages):
                 raise
             kept.fail(error)
 
+    @_collective("ls_group_split")
     def split(self, color: int, key: int = 0) -> Optional[Group]:
         """Divide the group into groups of ranks with the same color. Collective.
 
@@ -201,6 +203,7 @@ class Group(Counted, Messages):
         """
         return self._start("ls_ibarrier", None, ())
 
+    @_collective("ls_iall_reduce")
     def iallreduce(self, data: Any, op: ReduceOp = "sum",
                    out: Optional[Array] = None,
                    factor: Optional[float] = None) -> Request:
@@ -238,6 +241,7 @@ class Group(Counted, Messages):
                            _at(recv), send.size, _type_of(send),
                            _op_of(op))
 
+    @_collective("ls_ireduce")
     def ireduce(self, data: Any, op: ReduceOp = "sum", root: int = 0,
                 out: Optional[Array] = None) -> Request:
         """Start combining the ranks' arrays, for one rank. Collective.
@@ -269,6 +273,7 @@ class Group(Counted, Messages):
                            _at(recv), send.size, _type_of(send),
                            _op_of(op), root)
 
+    @_collective("ls_ibroadcast")
     def ibcast(self, data: Array, root: int = 0) -> Request:
         """Start copying one rank's array to all ranks, in place. Collective.
 
@@ -292,6 +297,7 @@ class Group(Counted, Messages):
         return self._start("ls_ibroadcast", array, (array,), _at(array),
                            array.size, _type_of(array), root)
 
+    @_collective("ls_iall_gather")
     def iallgather(self, data: Any, out: Optional[Array] = None) -> Request:
         """Start collecting the ranks' arrays on every rank. Collective.
 
@@ -317,6 +323,7 @@ class Group(Counted, Messages):
         return self._start("ls_iall_gather", recv, (send, recv), _at(send),
                            _at(recv), send.size, _type_of(send))
 
+    @_collective("ls_igather")
     def igather(self, data: Any, root: int = 0,
                 out: Optional[Array] = None) -> Request:
         """Start collecting the ranks' arrays on one rank. Collective.
@@ -353,6 +360,7 @@ class Group(Counted, Messages):
                 f"{self.size}; the shape is {array.shape}")
         return array
 
+    @_collective("ls_ireduce_scatter")
     def ireduce_scatter(self, data: Any, op: ReduceOp = "sum",
                         out: Optional[Array] = None,
                         factor: Optional[float] = None) -> Request:
@@ -391,6 +399,7 @@ class Group(Counted, Messages):
                            _at(recv), recv.size, _type_of(send),
                            _op_of(op))
 
+    @_collective("ls_iscatter")
     def iscatter(self, data: Any, out: Array, root: int = 0) -> Request:
         """Start giving each rank one row of the root's array. Collective.
 
@@ -417,6 +426,7 @@ class Group(Counted, Messages):
         return self._start("ls_iscatter", recv, (send, recv), _at(send),
                            _at(recv), recv.size, _type_of(recv), root)
 
+    @_collective("ls_iall_to_all")
     def ialltoall(self, data: Any, out: Optional[Array] = None) -> Request:
         """Start exchanging rows: row r of each rank goes to rank r. Collective.
 

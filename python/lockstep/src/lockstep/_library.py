@@ -37,6 +37,8 @@ class Error(RuntimeError):
     operation: Optional[str] = None
     sequence: Optional[int] = None
 
+    _is_of_library = False  # whether a call of the library has returned it
+
 
 class PeerDeadError(Error):
     """Another rank has died, or left the group."""
@@ -196,6 +198,16 @@ def call_on(name: str, group: c_void_p, *arguments: Any) -> int:
     return check(ask(name, group, *arguments), group)
 
 
+def refuse(name: str, group: c_void_p) -> None:
+    """Calls a collective with NULL for its buffers, which the library refuses.
+
+    The other ranks then get an error, too, and the group stays usable.
+    """
+    function = getattr(_library, name)
+    numbers = {c_int: 0, c_size_t: 1, c_double: 1.0}
+    function(group, *(numbers.get(kind) for kind in function.argtypes[1:]))
+
+
 def check(status: int, group: Optional[c_void_p] = None) -> int:
     if status < 0:
         raise error_of(status, group)
@@ -205,6 +217,7 @@ def check(status: int, group: Optional[c_void_p] = None) -> int:
 def error_of(status: int, group: Optional[c_void_p] = None) -> Error:
     """Of the call that has just returned the status, on that group."""
     error = _ERRORS.get(status, Error)(_library.ls_last_error().decode())
+    error._is_of_library = True
     why = Failure(struct_size=ctypes.sizeof(Failure))
     if group is None or not _library.ls_group_failure(group, byref(why)) or \
             why.status != status:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import time
 from ctypes import byref, c_int, c_void_p
-from typing import Any, Callable, Iterable, Optional, Sequence, get_args
+from typing import (Any, Callable, Iterable, Optional, Sequence, TypeVar, cast,
+                    get_args)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ _LOOKS = 300  # before one begins to sleep between two
 _LONGEST = 1e-3  # seconds for which it does
 
 Array = NDArray[Any]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def type_of(array: Array) -> int:
@@ -243,6 +246,25 @@ def wait_any(requests: Sequence[Optional[Request]]) -> Optional[int]:
         looks += 1
         pause(looks)
     return None
+
+
+def collective(name: str) -> Callable[[_Method], _Method]:
+    """A method that starts a collective, whose function in C has the name.
+
+    If Python refuses an argument, the other ranks are told, which wait for this
+    one in that collective.
+    """
+    def wrap(method: _Method) -> _Method:
+        @functools.wraps(method)
+        def told(self: Member, *arguments: Any, **named: Any) -> Any:
+            try:
+                return method(self, *arguments, **named)
+            except _library.ArgumentError as error:
+                if not error._is_of_library and self._core.handle.value is not None:
+                    _library.refuse(name, self._core.handle)
+                raise
+        return cast(_Method, told)
+    return wrap
 
 
 class Member:
