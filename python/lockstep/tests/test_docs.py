@@ -7,6 +7,7 @@ is no NumPy.
 import doctest
 import inspect
 import os
+import pydoc
 import re
 import shlex
 import subprocess
@@ -63,6 +64,18 @@ class Docstrings(unittest.TestCase):
             text = inspect.getdoc(function)
             if "ollective" in text.split("\n")[0]:
                 self.assertRegex(text, r"Raises:\n(    .*\n)*    Error: ", name)
+
+
+class Module(unittest.TestCase):
+    def test_dir_lists_all(self):
+        self.assertEqual(dir(lockstep), sorted(lockstep.__all__))
+
+    def test_help_shows_what_is_loaded_late(self):
+        text = pydoc.render_doc(lockstep, renderer=pydoc.plaintext)
+        for name in ("Group", "Request", "Message", "GradientAverager"):
+            self.assertRegex(text, rf"(?m)^    class {name}\(")
+        for name in ("wait_all", "wait_any"):
+            self.assertRegex(text, rf"(?m)^    {name}\(")
 
 
 class Types(unittest.TestCase):

@@ -45,3 +45,7 @@ def __getattr__(name: str) -> Any:
         from ._averager import GradientAverager
         return GradientAverager
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
