@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import unittest
 
@@ -122,6 +123,19 @@ class Failed(unittest.TestCase):
             error = caught(lockstep.AbortedError, lambda: group.iprobe(0))
             self.assertEqual(error.rank, 1)
         run(2, work)
+
+
+class NotFound(unittest.TestCase):
+    def test_library(self):
+        done = subprocess.run(
+            [sys.executable, "-c", "import lockstep"], text=True, check=False,
+            stderr=subprocess.PIPE, env={
+                **os.environ, "LOCKSTEP_COMM_LIBRARY": "/nowhere/library.so",
+                "PYTHONPATH": os.path.join(PYTHON, "src")})
+        self.assertEqual(done.returncode, 1)
+        last = done.stderr.splitlines()[-1]
+        self.assertRegex(last, "OSError: .* /nowhere/library.so: .* Set "
+                         "LOCKSTEP_COMM_LIBRARY to the path of ")
 
 
 class GoesOn(unittest.TestCase):

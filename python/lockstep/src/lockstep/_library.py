@@ -86,9 +86,12 @@ def _load() -> ctypes.CDLL:
     """LOCKSTEP_COMM_LIBRARY, or what the wheel carries, or what is installed."""
     told = os.environ.get("LOCKSTEP_COMM_LIBRARY")
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _FILE)
-    if told:
-        return ctypes.CDLL(told)
-    return ctypes.CDLL(own if os.path.exists(own) else _FILE)
+    try:
+        return ctypes.CDLL(told or (own if os.path.exists(own) else _FILE))
+    except OSError as error:
+        raise OSError(f"liblockstep-comm cannot be loaded: {error}. Set "
+                      "LOCKSTEP_COMM_LIBRARY to the path of liblockstep-comm.so"
+                      ) from None
 
 
 _library = _load()
