@@ -59,6 +59,15 @@ class Docstrings(unittest.TestCase):
             for words in ("he same on the root", "ikewise", "s above", "The same"):
                 self.assertNotIn(words, inspect.getdoc(function) or "", name)
 
+    def test_reductions_say_which_types(self):
+        found = [name for name, function in public_functions()
+                 if "op" in takes(function)]
+        self.assertEqual(len(found), 8)
+        for name, function in public_functions():
+            if name in found:
+                self.assertIn('"avg": floating types only',
+                              inspect.getdoc(function), name)
+
     def test_collectives_say_what_they_raise(self):
         for name, function in public_functions():
             text = inspect.getdoc(function)

@@ -144,9 +144,9 @@ class Counted(Member):
                 ranks.
             counts: number of rows for each rank, one entry a rank; the same on
                 all ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             out: where the result goes: a writable C-contiguous array of
                 counts[rank] rows. It may be this rank's rows of `data`.
                 Default: a new array.
@@ -271,9 +271,9 @@ class Counted(Member):
                 ranks.
             counts: number of rows for each rank, one entry a rank; the same on
                 all ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             out: where the result goes: a writable C-contiguous array of
                 counts[rank] rows. It may be this rank's rows of `data`.
                 Default: a new array.

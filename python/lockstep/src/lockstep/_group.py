@@ -212,9 +212,9 @@ class Group(Counted, Messages):
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             out: where the result goes: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Default: a new array.
             factor: this rank's factor: its data are multiplied by it before
@@ -249,9 +249,9 @@ class Group(Counted, Messages):
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             root: the rank that gets the result.
             out: where the result goes: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Other ranks ignore
@@ -369,9 +369,9 @@ class Group(Counted, Messages):
         Args:
             data: an array of shape (size, ...), the same shape and type on all
                 ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             out: where the result goes: a writable C-contiguous array of the
                 result's shape and type. It may be row `rank` of `data`.
                 Default: a new array.
@@ -468,9 +468,9 @@ class Group(Counted, Messages):
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             out: where the result goes: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Default: a new array.
             factor: this rank's factor: its data are multiplied by it before
@@ -494,9 +494,9 @@ class Group(Counted, Messages):
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             root: the rank that gets the result.
             out: where the result goes: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Other ranks ignore
@@ -586,9 +586,9 @@ class Group(Counted, Messages):
         Args:
             data: an array of shape (size, ...), the same shape and type on all
                 ranks.
-            op: the reduction; "sum" by default. "band", "bor" and "bxor" are
-                for integers and bools. Of bools, "sum" is "or" and "prod" is
-                "and".
+            op: the reduction; "sum" by default. "avg": floating types only.
+                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                is "or" and "prod" is "and".
             out: where the result goes: a writable C-contiguous array of the
                 result's shape and type. It may be row `rank` of `data`.
                 Default: a new array.
