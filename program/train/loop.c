@@ -427,7 +427,9 @@ static ls_status go_on(lsi_loop *l)
         return LS_OK;
     d->begun = true;
     LS_TRY(lsi_resume_real(l->found, FIRST_LOSS_KEY, &d->first));
-    LS_TRY(lsi_resume_number(l->found, STEPS_ABOVE_KEY, &d->above));
+    /* With another rate it gets all its steps to come down again. */
+    if (!l->resume.options->new_schedule)
+        LS_TRY(lsi_resume_number(l->found, STEPS_ABOVE_KEY, &d->above));
     return lsi_resume_load(l->found, l->training.params, &l->stepper);
 }
 

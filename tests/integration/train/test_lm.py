@@ -533,7 +533,11 @@ class Refused(LmTest):
         done = self.run_lm(*saving, "--steps", "30")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(step, self.refuse(1, "resumed after step 30", *saving))
-        done = self.run_lm(*saving, "--no-divergence-check")
+        # Steps above do not count with another rate, however high the loss.
+        done = self.run_lm(*saving, "--new-schedule", "--lr", "1e-6", "--steps",
+                           "80")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.run_lm(*saving, "--new-schedule", "--no-divergence-check")
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_divergence_after_a_checkpoint(self):
