@@ -201,12 +201,12 @@ LS_API LS_MUST_CHECK ls_status ls_transformer_save(const ls_transformer *model,
  * Fills the model's allocated parameters from a file: every one must be there
  * with the right shape, in f32, bf16 or f16, and the first that is not is
  * named. Other parameters of the set keep their values. `path` is a safetensors
- * file, a model.safetensors.index.json, whose shards lie beside it, or a folder
- * with one of them, as Hugging Face's transformers write it. GPT2's names may
- * all begin with "transformer.", and its matrices may all be (out, in) as in
- * checkpoints. Other settings that the file states (heads, norm_eps, rotary
- * positions, an untied head) must be those of the model, too: LS_ERR_FORMAT
- * names what differs.
+ * file, a model.safetensors.index.json, whose shards are in its folder, or a
+ * folder with one of them, as Hugging Face's transformers write it. GPT2's
+ * names may all begin with "transformer.", and its matrices may all be (out,
+ * in) as in checkpoints. Other settings that the file states (heads, norm_eps,
+ * rotary positions, an untied head) must be those of the model, too:
+ * LS_ERR_FORMAT names what differs.
  */
 LS_API LS_MUST_CHECK ls_status ls_transformer_load(ls_transformer *model,
                                                    const char *path);

@@ -47,7 +47,7 @@ typedef struct lsi_plan_place {
     double meeting;       /* seconds: the ranks of a node meet */
     double memory;        /* bytes a second that a rank reads or writes */
     double page;          /* seconds: a page of shared memory is given back,
-                             written anew, and read by another rank */
+                             written again, and read by another rank */
     lsi_plan_steps rails; /* of lsi_plan_steps_of, if there are nodes */
 } lsi_plan_place;
 

@@ -36,8 +36,8 @@ typedef struct lsi_plan_step {
     double forward, backward, optimizer;
     double communication; /* all collectives, each by itself */
     double exposed;       /* what of it the step is longer for */
-    double pages;  /* of gradients that a rank gives back and writes anew */
-    double paging; /* seconds of the step for them */
+    double pages;         /* of gradients that a rank gives back and rewrites */
+    double paging;        /* seconds of the step for them */
     double step;
     double link_bytes; /* that leave a node */
     double rank_bytes; /* that leave a rank: for others, wherever they are */

@@ -183,7 +183,7 @@ static size_t piece_length(const char *text, size_t width)
     return length > 0 ? length : width;
 }
 
-/* Goes to a column, at least a blank behind what is there; *at: where it is. */
+/* Goes to a column, at least a blank after what is there; *at: where it is. */
 static void go_to(FILE *stream, int *at, int column)
 {
     const int blanks = larger(column - *at, *at > 0 ? 1 : 0);

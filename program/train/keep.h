@@ -22,7 +22,7 @@ typedef struct lsi_keep {
     const char *folder; /* its path; NULL: a new one in runs/ */
     const char *file;   /* path of the model; NULL: in the folder, if any */
     bool resumes;       /* --resume, whether there is a checkpoint or not */
-    uint64_t others;    /* bytes of what the folder has beside the model */
+    uint64_t others;    /* bytes of all files but the model */
     /* Filled in by lsi_keep_open; "": none. */
     lsi_path place;               /* the folder */
     lsi_path model;               /* the model's file */

@@ -176,7 +176,7 @@ static void describe_left(const lsi_loop *l, char *out, size_t bytes)
                  l->resume.options->folder, l->saved);
 }
 
-/* All ranks have that error; rank 0, which tells it, knows what is left. */
+/* All ranks have that error; rank 0, which prints it, knows what is left. */
 static ls_status end_diverged(lsi_loop *l, ls_status status)
 {
     char left[2 * LSI_KEEP_TEXT];

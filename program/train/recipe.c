@@ -247,7 +247,7 @@ ls_status lsi_stepper_fail(lsi_stepper *stepper, int64_t step, const char *what,
 }
 
 /*
- * Clips, and tells whether there is something to step with. Half steps that
+ * Clips, and returns whether there is something to step with. Half steps that
  * overflow are skipped; in f32 nothing brings a run back.
  */
 static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,

@@ -124,7 +124,7 @@ ls_status lsi_transformer_open_file(struct lsi_safetensors_file *file,
 
 /*
  * Writes the parameters to `path` by the names and in the layout of Hugging
- * Face's transformers, ROPE's as a Llama model, and beside it their
+ * Face's transformers, ROPE's as a Llama model, and in the same folder
  * config.json: AutoModelForCausalLM opens the folder of a model.safetensors,
  * and so do we, to the same bits. `end` is the token that ends a text, or -1;
  * metadata as in ls_transformer_save.

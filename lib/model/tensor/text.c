@@ -69,7 +69,7 @@ static void put_element(printer *p, int64_t offset)
 
 /* ---- dimensions ---------------------------------------------------------- */
 
-/* Between two parts of a dimension: rows begin on lines of their own. */
+/* Between two parts of a dimension: each row begins a line. */
 static void put_comma(printer *p, int dim)
 {
     if (p->measures)

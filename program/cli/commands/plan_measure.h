@@ -46,7 +46,7 @@ ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
                                    double *memory);
 
 /*
- * What a page of shared memory takes that is given back, written anew and read
+ * What a page of shared memory takes that is given back, written again and read
  * through another mapping, by CPU time: also on a busy machine.
  */
 ls_status lsi_plan_measure_page(double *seconds);

@@ -74,7 +74,7 @@ bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
 
 /*
  * The same of a command with any number of arguments, which may stand before
- * its flags, between them or behind them; all words behind "--" are arguments.
+ * its flags, between them or after them; all words after "--" are arguments.
  * If it returns true, `all` is to be freed (lsi_free).
  */
 typedef struct lsi_arguments {

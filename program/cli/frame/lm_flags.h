@@ -86,7 +86,7 @@ enum { LSI_LM_NAME_BYTES = 32 };
 void lsi_cli_lm_name(const char *size, const ls_transformer_config *config,
                      char out[LSI_LM_NAME_BYTES]);
 
-/* What tells shapes of one name apart, as columns that JSON and CSV have. */
+/* Shapes that have one name differ in these; columns that JSON and CSV have. */
 #define LSI_LM_SHAPE_COLUMNS                                                   \
     LSI_COLUMN(INT, "layers", ""), LSI_COLUMN(INT, "d_model", ""),             \
         LSI_COLUMN(INT, "heads", ""), LSI_COLUMN(INT, "d_ff", ""),             \
