@@ -69,7 +69,7 @@ class Hosts(unittest.TestCase):
     def test_uneven_hosts_add_up(self):
         done = mpirun.run([2, 1, 3], [
             mpirun.LOCKSTEP, "bench", "all-reduce", "--sizes", "1k,1m",
-            "--iterations", "1", "--warmup", "0"])
+            "--iterations", "1", "--warmup", "0", "--markdown"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| nodes ", done.stdout)
 
