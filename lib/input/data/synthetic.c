@@ -211,10 +211,10 @@ ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
                         "synthetic: %" PRId64 " images; expected at least 1",
                         count);
     if (subset != LS_SUBSET_TRAIN && subset != LS_SUBSET_TEST)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "synthetic: subset %d is neither LS_SUBSET_TRAIN nor LS_SUBSET_TEST",
-            (int)subset);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "synthetic: subset %d is neither LS_SUBSET_TRAIN nor "
+                        "LS_SUBSET_TEST",
+                        (int)subset);
     lsi_records records;
     LS_TRY(lsi_records_alloc(&records, (size_t)count * LSI_RECORD_BYTES));
     const ls_status status = make(out, &records, seed, subset);
