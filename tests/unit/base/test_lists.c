@@ -21,37 +21,42 @@
     _Static_assert(sizeof(type) == 4, #type)
 
 #define X(NAME, value, text)                                                   \
-    case LS_##NAME:                                                            \
+    case LS_##NAME: {                                                          \
         _Static_assert(LS_##NAME == (value), #NAME);                           \
-        return text;
+        return text;                                                           \
+    }
 TEXT_OF(ls_status, LSI_STATUS_LIST);
 #undef X
 
 #define X(NAME, value, text)                                                   \
-    case LS_REDUCE_##NAME:                                                     \
+    case LS_REDUCE_##NAME: {                                                   \
         _Static_assert(LS_REDUCE_##NAME == (value), #NAME);                    \
-        return text;
+        return text;                                                           \
+    }
 TEXT_OF(ls_reduce_op, LSI_REDUCE_OP_LIST);
 #undef X
 
 #define X(NAME, value, text, size)                                             \
-    case LS_##NAME:                                                            \
+    case LS_##NAME: {                                                          \
         _Static_assert(LS_##NAME == (value), #NAME);                           \
-        return text;
+        return text;                                                           \
+    }
 TEXT_OF(ls_dtype, LSI_DTYPE_LIST);
 #undef X
 
 #define X(NAME, value, text)                                                   \
-    case LS_MEMORY_##NAME:                                                     \
+    case LS_MEMORY_##NAME: {                                                   \
         _Static_assert(LS_MEMORY_##NAME == (value), #NAME);                    \
-        return text;
+        return text;                                                           \
+    }
 TEXT_OF(ls_memory_tag, LSI_MEMORY_TAG_LIST);
 #undef X
 
 #define X(NAME, value, text)                                                   \
-    case LS_DDP_##NAME:                                                        \
+    case LS_DDP_##NAME: {                                                      \
         _Static_assert(LS_DDP_##NAME == (value), #NAME);                       \
-        return text;
+        return text;                                                           \
+    }
 #define STRATEGIES_AND_DEFAULT(X)                                              \
     LSI_DDP_STRATEGY_LIST(X)                                                   \
     X(DEFAULT, 0, "unknown")
@@ -59,16 +64,18 @@ TEXT_OF(ls_ddp_strategy, STRATEGIES_AND_DEFAULT);
 #undef X
 
 #define X(NAME, value, text)                                                   \
-    case LS_TRANSFORMER_##NAME:                                                \
+    case LS_TRANSFORMER_##NAME: {                                              \
         _Static_assert(LS_TRANSFORMER_##NAME == (value), #NAME);               \
-        return text;
+        return text;                                                           \
+    }
 TEXT_OF(ls_transformer_kind, LSI_TRANSFORMER_KIND_LIST);
 #undef X
 
 #define X(NAME, value, text)                                                   \
-    case LS_ROPE_SCALING_##NAME:                                               \
+    case LS_ROPE_SCALING_##NAME: {                                             \
         _Static_assert(LS_ROPE_SCALING_##NAME == (value), #NAME);              \
-        return text;
+        return text;                                                           \
+    }
 TEXT_OF(ls_rope_scaling_kind, LSI_ROPE_SCALING_LIST);
 #undef X
 
