@@ -327,7 +327,7 @@ LS_API ls_tensor *ls_dropout(ls_tape *tape, ls_tensor *a, double p);
 LS_API ls_tensor *ls_sum(ls_tape *tape, ls_tensor *a);
 LS_API ls_tensor *ls_mean(ls_tape *tape, ls_tensor *a);
 
-/* What becomes of the axes that an operation reduces. */
+/* Whether the reduced axes stay, with extent 1. */
 typedef enum ls_axes_kept {
     LS_AXES_DROP, /* the result has no such axes */
     LS_AXES_KEEP  /* they stay, with an extent of 1 */
@@ -462,7 +462,7 @@ LS_API ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, int size,
 /* The mean of each channel: (N, C, H, W) -> (N, C), f32. H W must not be 0. */
 LS_API ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x);
 
-/* What ls_batch_norm works on besides x. */
+/* The arguments of ls_batch_norm but x. */
 typedef struct ls_batch_norm_args {
     size_t struct_size;       /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_tensor *weight, *bias; /* (C) or NULL */

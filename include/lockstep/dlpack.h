@@ -44,7 +44,7 @@ ls_tensor_to_dlpack(ls_tensor *tensor, struct DLManagedTensorVersioned **out);
  * pointer to an ls_dlpack is one to a DLManagedTensorVersioned after a cast.
  */
 typedef struct ls_dlpack_tensor {
-    void *data;          /* may be NULL if there are no elements */
+    void *data;          /* may be NULL for an empty tensor */
     int32_t device_type; /* LS_DLPACK_CPU */
     int32_t device_id;   /* 0 */
     int32_t ndim;

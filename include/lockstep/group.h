@@ -58,7 +58,7 @@ typedef struct ls_request ls_request;
  * argument `seconds` of ls_group_open, ls_group_set_timeout and ls_store.get
  * means
  *
- *   more than 0         so many seconds, such as 0.5
+ *   more than 0         the limit in seconds, such as 0.5
  *   LS_TIMEOUT_NONE     no limit
  *   LS_TIMEOUT_DEFAULT  LOCKSTEP_TIMEOUT, or 300 seconds without this variable
  *
