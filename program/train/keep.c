@@ -290,13 +290,14 @@ static lsi_json_form form_of(json_t *flags)
 }
 
 ls_status lsi_keep_write_config(const lsi_keep *keep, const char *command,
-                                json_t *flags)
+                                json_t *flags, json_t *chosen)
 {
     const char *const run = lsi_restart_run();
     const lsi_json_form form = form_of(flags);
-    json_t *const config = json_pack(
-        "{s:s, s:s, s:s*, s:o}", "lockstep", ls_version_string(), "command",
-        command, run_key, run[0] != '\0' ? run : NULL, "flags", flags);
+    json_t *const config = json_pack("{s:s, s:s, s:s*, s:o, s:o*}", "lockstep",
+                                     ls_version_string(), "command", command,
+                                     run_key, run[0] != '\0' ? run : NULL,
+                                     "flags", flags, "chosen", chosen);
     return lsi_result_write_json(
         lsi_path_in(keep->place.text, LSI_KEEP_CONFIG).text, config, form,
         "the configuration of the run");

@@ -50,11 +50,12 @@ ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues);
 void lsi_keep_close(const lsi_keep *keep);
 
 /*
- * Writes the configuration into the folder: the command, by which version, and
- * its flags (the reference to which is taken over; NULL is LS_ERR_MEMORY).
+ * Writes the configuration into the folder: the command, by which version, its
+ * flags, and the list of those that the run has chosen, or NULL. The references
+ * are taken over; flags of NULL are LS_ERR_MEMORY.
  */
 ls_status lsi_keep_write_config(const lsi_keep *keep, const char *command,
-                                json_t *flags);
+                                json_t *flags, json_t *chosen);
 
 /* The model is written: takes its size. */
 void lsi_keep_written(lsi_keep *keep);

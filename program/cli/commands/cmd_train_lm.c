@@ -219,7 +219,8 @@ static ls_status on_begin(void *context, const lsi_lm_start *start)
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
     }
-    return lsi_cli_keep_flags(s->call, &used, &used.recipe, &s->keep);
+    return lsi_cli_keep_flags(s->call, a, &used, used.recipe.optimizer,
+                              &s->keep);
 }
 
 static ls_status on_step(void *context, const lsi_lm_step *step)

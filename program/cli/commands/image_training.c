@@ -70,7 +70,8 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
     }
-    return lsi_cli_keep_flags(s->call, &used, &used.recipe, &s->keep);
+    return lsi_cli_keep_flags(s->call, a, &used, used.recipe.optimizer,
+                              &s->keep);
 }
 
 static void on_step(void *context, const lsi_progress_report *report)

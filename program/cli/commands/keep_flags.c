@@ -72,13 +72,17 @@ static void drop_others(json_t *flags, const char *optimizer)
 #undef DROP
 }
 
-ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *values,
-                             const lsi_recipe *recipe, const lsi_keep *keep)
+ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *given,
+                             const void *used, const char *optimizer,
+                             const lsi_keep *keep)
 {
     if (keep->place.text[0] == '\0')
         return LS_OK;
-    json_t *const flags = lsi_cli_flags_json(call->command, values);
+    json_t *const flags = lsi_cli_flags_json(call->command, used);
+    json_t *const chosen = lsi_cli_flags_chosen(call->command, given, used);
     (void)json_object_del(flags, LSI_CONFIG_NAME);
-    drop_others(flags, recipe->optimizer);
-    return lsi_keep_write_config(keep, call->argv[0], flags);
+    drop_others(flags, optimizer);
+    (void)json_array_extend(chosen,
+                            (json_t *)(uintptr_t)lsi_cli_config_chosen());
+    return lsi_keep_write_config(keep, call->argv[0], flags, chosen);
 }

@@ -58,11 +58,13 @@ void lsi_cli_keep_metrics(const lsi_keep *keep, lsi_run_outputs *outputs,
 void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep);
 
 /*
- * When nothing can be refused any more: writes the flags to the folder;
- * `values` are those of the call's command as the run uses them. Flags of
- * optimizers that the recipe does not use are left out, as is --config.
+ * When nothing can be refused any more: writes the flags to the folder, and
+ * which of them the run has chosen. The values are those of the call's command
+ * as given, and as the run uses them. Flags of other optimizers are left out,
+ * as is --config.
  */
-ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *values,
-                             const lsi_recipe *recipe, const lsi_keep *keep);
+ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *given,
+                             const void *used, const char *optimizer,
+                             const lsi_keep *keep);
 
 #endif

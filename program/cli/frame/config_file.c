@@ -10,6 +10,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "cli/frame/config_rules.h"
+#include "cli/frame/flags_json.h"
+#include "cli/frame/ranks.h"
 #include "cli/frame/words.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_WORDS = 512 };
@@ -21,6 +24,14 @@ typedef struct word_list {
 } word_list;
 
 static word_list kept = {.n = 1};
+
+/* A file and, in it, the flags and the names of those that a run has chosen. */
+typedef struct config {
+    json_t *file, *flags, *chosen;
+} config;
+
+/* Of the last call, those that the command line has left as they were. */
+static json_t *chosen_names;
 
 static void clear(word_list *list)
 {
@@ -114,30 +125,42 @@ static ls_status add_flag(const lsi_invocation *call, word_list *list,
 
 /* ---- the file ------------------------------------------------------------ */
 
-/* Its flags: all of it, or what a result keeps of the same command. */
-static ls_status find_flags(const lsi_invocation *call, json_t *file,
-                            json_t **out)
+static bool are_names(const json_t *list)
 {
-    json_t *const flags = json_object_get(file, "flags");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_string(json_array_get(list, i)))
+            return false;
+    return list == NULL || json_is_array(list);
+}
+
+/* Its flags: all of it, or what a result keeps of the same command. */
+static ls_status find_flags(const lsi_invocation *call, config *c)
+{
+    json_t *const flags = json_object_get(c->file, "flags");
     const char *const command =
-        json_string_value(json_object_get(file, "command"));
-    *out = flags != NULL ? flags : file;
-    if (!json_is_object(*out))
+        json_string_value(json_object_get(c->file, "command"));
+    c->flags = flags != NULL ? flags : c->file;
+    c->chosen = flags != NULL ? json_object_get(c->file, "chosen") : NULL;
+    if (!json_is_object(c->flags))
         return lsi_fail(LS_ERR_FORMAT,
                         "%s must be an object, such as {\"steps\": 200}",
                         flags != NULL ? "\"flags\"" : "the file");
     if (flags != NULL && command != NULL && strcmp(command, call->argv[0]) != 0)
         return lsi_fail(LS_ERR_FORMAT, "its flags are those of 'lockstep %s'",
                         command);
+    if (!are_names(c->chosen))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "\"chosen\" must be a list of flags, such as "
+                        "[\"lr\"]");
     return LS_OK;
 }
 
-static ls_status add_flags(const lsi_invocation *call, json_t *file,
-                           word_list *list)
+static ls_status make_words(const lsi_invocation *call, json_t *flags,
+                            word_list *list)
 {
-    json_t *flags, *value;
+    json_t *value;
     const char *name;
-    LS_TRY(find_flags(call, file, &flags));
+    clear(list);
     json_object_foreach(flags, name, value)
         LS_TRY(add_flag(call, list, name, value));
     return LS_OK;
@@ -158,26 +181,34 @@ static ls_status read_json(const char *path, json_t **out)
     return status;
 }
 
-static ls_status read_words(const lsi_invocation *call, const char *path,
-                            word_list *list)
+/* ---- parsing ------------------------------------------------------------- */
+
+/* On success config->file is the caller's, and `kept` has the words. */
+static ls_status read_config(const lsi_invocation *call, const char *path,
+                             void *out, config *c)
 {
-    json_t *file = NULL;
-    LS_TRY(read_json(path, &file));
-    const ls_status status = add_flags(call, file, list);
-    json_decref(file);
+    const lsi_option_set set = set_of(call->command);
+    bool help;
+    *c = (config){0};
+    clear(&kept);
+    LS_TRY(read_json(path, &c->file));
+    ls_status status = find_flags(call, c);
+    if (status == LS_OK)
+        status = make_words(call, c->flags, &kept);
+    if (status == LS_OK)
+        status = lsi_options_parse(&set, kept.n, kept.all, out, NULL, &help);
+    if (status != LS_OK)
+        json_decref(c->file);
     return status;
 }
-
-/* ---- parsing ------------------------------------------------------------- */
 
 ls_status lsi_cli_read_config(const lsi_invocation *call, const char *path,
                               void *out)
 {
-    const lsi_option_set set = set_of(call->command);
-    bool help;
-    clear(&kept);
-    LS_TRY(read_words(call, path, &kept));
-    return lsi_options_parse(&set, kept.n, kept.all, out, NULL, &help);
+    config c;
+    LS_TRY(read_config(call, path, out, &c));
+    json_decref(c.file);
+    return LS_OK;
 }
 
 /* The file's words and then the call's. */
@@ -199,9 +230,76 @@ static bool parse_both(const lsi_invocation *call, void *out, int *exit_status)
     return good;
 }
 
+/* ---- rules --------------------------------------------------------------- */
+
+/* Flags without a value are in neither. */
+static bool are_equal(const json_t *a, const json_t *b, const char *name)
+{
+    const json_t *const one = json_object_get(a, name);
+    const json_t *const other = json_object_get(b, name);
+    return one == other || json_equal(one, other);
+}
+
+/* Names what the rules have dropped and the call does not say. */
+static void note_dropped(const lsi_invocation *call, const char *path,
+                         const json_t *with, const json_t *without)
+{
+    char names[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < call->command->n_options; i++) {
+        const char *const name = call->command->options[i].name;
+        if (used < sizeof(names) && !are_equal(with, without, name))
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+                                     used > 0 ? ", " : "", name);
+    }
+    if (used > 0 && lsi_cli_is_first())
+        fprintf(stderr,
+                "lockstep: %s: dropped from '%s', because the command line "
+                "excludes or determines them: %s\n",
+                call->argv[0], path, names);
+}
+
+/* Keeps the names of chosen flags that have the file's values. */
+static void keep_chosen(const config *c, const json_t *file, const json_t *all)
+{
+    json_decref(chosen_names);
+    chosen_names = json_array();
+    for (size_t i = 0; i < json_array_size(c->chosen); i++) {
+        json_t *const name = json_array_get(c->chosen, i);
+        if (are_equal(file, all, json_string_value(name)))
+            (void)json_array_append(chosen_names, name);
+    }
+}
+
+/* `out` has the values of the file when it begins. */
+static bool apply(const lsi_invocation *call, const char *path, config *c,
+                  void *out, int *exit_status)
+{
+    json_t *const file = lsi_cli_flags_json(call->command, out);
+    json_t *both = NULL, *all = NULL;
+    bool good = parse_both(call, out, exit_status);
+    if (good)
+        both = lsi_cli_flags_json(call->command, out);
+    if (good && lsi_config_rules_apply(file, both, c->chosen, c->flags)) {
+        good = make_words(call, c->flags, &kept) == LS_OK &&
+               parse_both(call, out, exit_status);
+        if (good)
+            all = lsi_cli_flags_json(call->command, out);
+        if (good)
+            note_dropped(call, path, both, all);
+    }
+    if (good)
+        keep_chosen(c, file, all != NULL ? all : both);
+    json_decref(file);
+    json_decref(both);
+    json_decref(all);
+    return good;
+}
+
 bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
                           int *exit_status)
 {
+    config c;
     const char *path;
     const lsi_option *const row = find_row(call->command, LSI_CONFIG_NAME);
     if (!lsi_cli_parse(call, out, NULL, exit_status))
@@ -209,9 +307,17 @@ bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
     memcpy((void *)&path, (const char *)out + row->offset, sizeof(path));
     if (path == NULL)
         return true;
-    if (lsi_cli_read_config(call, path, out) == LS_OK)
-        return parse_both(call, out, exit_status);
-    *exit_status = lsi_cli_usage("%s: --config '%s': %s", call->argv[0], path,
-                                 ls_last_error());
-    return false;
+    if (read_config(call, path, out, &c) != LS_OK) {
+        *exit_status = lsi_cli_usage("%s: --config '%s': %s", call->argv[0],
+                                     path, ls_last_error());
+        return false;
+    }
+    const bool good = apply(call, path, &c, out, exit_status);
+    json_decref(c.file);
+    return good;
+}
+
+const json_t *lsi_cli_config_chosen(void)
+{
+    return chosen_names;
 }

@@ -4,10 +4,14 @@
  *
  *     {"steps": 2000, "lr": 3e-4, "schedule": "cosine", "untied-head": true}
  *
- * Flags on the command line count more than those of the file.
+ * Flags on the command line count more than those of the file, and drop the
+ * file's flags that contradict them or that a run had chosen because of others
+ * (config_rules.h).
  */
 #ifndef LS_CLI_FRAME_CONFIG_FILE_H
 #define LS_CLI_FRAME_CONFIG_FILE_H
+
+#include <jansson.h>
 
 #include "cli/frame/command.h"
 
@@ -15,7 +19,8 @@
 #define LSI_CONFIG_ROW(field)                                                  \
     ROW(field, STRING, LSI_CONFIG_NAME, 0, "FILE", NULL,                       \
         "take flags from this file of JSON, such as the run.json of a "        \
-        "result; those on the command line count more (docs/training.md)")
+        "result; those on the command line win, also over flags of the file "  \
+        "that contradict them (docs/training.md)")
 
 /*
  * Fills `out` with defaults and then with the flags of the file, whatever the
@@ -27,9 +32,15 @@ ls_status lsi_cli_read_config(const lsi_invocation *call, const char *path,
 
 /*
  * As lsi_cli_parse without a rest, of a command with that row, which is a
- * string.
+ * string. A line on stderr names the flags of the file that were dropped.
  */
 bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
                           int *exit_status);
+
+/*
+ * After that: the names of flags whose values the run of the file had chosen,
+ * and which this call leaves as they are. NULL or empty: none.
+ */
+const json_t *lsi_cli_config_chosen(void);
 
 #endif

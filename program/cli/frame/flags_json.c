@@ -70,3 +70,19 @@ json_t *lsi_cli_flags_json(const lsi_command *command, const void *values)
     }
     return all;
 }
+
+json_t *lsi_cli_flags_chosen(const lsi_command *command, const void *given,
+                             const void *used)
+{
+    json_t *const names = json_array();
+    for (size_t i = 0; i < command->n_options; i++) {
+        const lsi_option *const row = &command->options[i];
+        json_t *const before = value_of(row, given);
+        json_t *const after = value_of(row, used);
+        if (!json_equal(before, after))
+            (void)json_array_append_new(names, json_string(row->name));
+        json_decref(before);
+        json_decref(after);
+    }
+    return names;
+}

@@ -16,4 +16,11 @@
  */
 json_t *lsi_cli_flags_json(const lsi_command *command, const void *values);
 
+/*
+ * The names of the flags whose values differ between two such structs: what a
+ * run has chosen, of the values as given and as used. NULL without memory.
+ */
+json_t *lsi_cli_flags_chosen(const lsi_command *command, const void *given,
+                             const void *used);
+
 #endif

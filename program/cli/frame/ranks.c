@@ -78,6 +78,13 @@ static ls_status make_token(int *fd)
     return LS_OK;
 }
 
+bool lsi_cli_is_first(void)
+{
+    lsi_launched launched;
+    return getenv(TOKEN_VARIABLE) == NULL &&
+           (lsi_cli_launched(&launched) != LS_OK || launched.rank == 0);
+}
+
 /* Without a token (other launchers) everybody may speak. */
 static bool take_token(void)
 {

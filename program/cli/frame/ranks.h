@@ -83,6 +83,13 @@ typedef struct lsi_launched {
 /* LS_ERR_ARGUMENT if the launcher's variables contradict each other. */
 ls_status lsi_cli_launched(lsi_launched *out);
 
+/*
+ * Whether this process may say something about the command line: of a job's
+ * processes only one, the command that starts ranks or rank 0 of another
+ * launcher.
+ */
+bool lsi_cli_is_first(void);
+
 /* Sets this process's threads: as the flag says, or by OMP_NUM_THREADS. */
 void lsi_cli_set_threads(int64_t threads, int cpus);
 

@@ -189,6 +189,55 @@ class Folder(KeepTest):
         self.fails(2, "cannot open 'none'", "train", "lm", "--config", "none",
                    cwd=self.folder)
 
+    def config(self, path):
+        with open(self.path(path, "run.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_config_contradicted(self):
+        """The command line wins over what excludes it, and says so."""
+        few = (*LM[:-4], "--steps", "2", "--validate-every", "0")
+        self.good(*few, "-n", "2", "--strategy", "bucketed", "--bucket-mb",
+                  "25", "--output-dir", "one")
+        again = ("train", "lm", "--config", "one/run.json")
+        for words, dropped in (
+                (("--no-save",), "output-dir"),
+                (("--strategy", "flat", "--output-dir", "flat"), "bucket-mb"),
+                (("--optimizer", "sgd", "--output-dir", "sgd"),
+                 "lr, weight-decay"),
+                (("--steps", "40", "--output-dir", "long"), "warmup-steps"),
+                (("--optimizer", "sgd", "--steps", "40", "--lr", "1",
+                  "--warmup-steps", "1", "--output-dir", "given"),
+                 "weight-decay")):
+            lines = self.good(*again, *words)
+            self.assertEqual(
+                [line for line in lines if "dropped" in line],
+                ["lockstep: train lm: dropped from 'one/run.json', because the "
+                 f"command line excludes or determines them: {dropped}"])
+        self.assertNotIn("bucket-mb", self.config("flat")["flags"])
+        sgd = self.config("sgd")["flags"]
+        self.assertEqual((sgd["lr"], sgd["weight-decay"]), (0.01, 0.0))
+        self.assertEqual(self.config("long")["flags"]["warmup-steps"], 2)
+        given = self.config("given")
+        self.assertEqual((given["flags"]["lr"], given["flags"]["warmup-steps"]),
+                         (1.0, 1))
+        self.assertNotIn("lr", given["chosen"])
+        # A value that was given stays, as one that the run chose does until
+        # the command line changes what it follows from.
+        self.good(*few, "--lr", "0.5", "--output-dir", "two")
+        self.assertNotIn("lr", self.config("two")["chosen"])
+        self.good("train", "lm", "--config", "two/run.json", "--seed", "1",
+                  "--output-dir", "three")
+        self.assertEqual(sorted(self.config("three")["chosen"]),
+                         sorted(self.config("two")["chosen"]))
+        lines = self.good("train", "lm", "--config", "three/run.json",
+                          "--optimizer", "sgd", "--output-dir", "four")
+        self.assertEqual(self.config("four")["flags"]["lr"], 0.5)
+        self.assertIn("them: weight-decay", "".join(lines))
+        with open(self.path("c.json"), "w", encoding="ascii") as file:
+            json.dump({"no-save": True}, file)
+        self.good(*few, "--config", "c.json", "--save", "m")
+        self.assertTrue(os.path.exists(self.path("m")))
+
     def test_config_of_size(self):
         """A size keeps its name, though the file has its shape, too."""
         with open(self.path("text"), "w", encoding="ascii") as file:

@@ -62,7 +62,7 @@ static void leave(const char *folder, const char *run, bool whole)
     assert_true(mkdir(folder, 0777) == 0);
     keep.place = lsi_path_in(NULL, folder);
     setenv("LOCKSTEP_RUN", run, 1);
-    assert_ok(lsi_keep_write_config(&keep, "train lm", json_object()));
+    assert_ok(lsi_keep_write_config(&keep, "train lm", json_object(), NULL));
     if (whole)
         write_file(folder, LSI_MODEL_FILE, "x");
 }
@@ -109,7 +109,7 @@ static void what_has_not_begun_is_removed(void **state)
     lsi_keep_close(&keep);
     assert_true(access("runs", F_OK) != 0);
     keep = taken("lm");
-    assert_ok(lsi_keep_write_config(&keep, "train lm", json_object()));
+    assert_ok(lsi_keep_write_config(&keep, "train lm", json_object(), NULL));
     lsi_keep_close(&keep);
     assert_true(access(keep.place.text, F_OK) == 0);
 }
