@@ -189,8 +189,44 @@ class GoesOn(unittest.TestCase):
                  "int64", lambda: group.allreduce(ints, factor=2))):
             with self.subTest(text):
                 error = caught(ValueError, call)
-                self.assertIs(type(error), lockstep.ArgumentError)
+                self.assertIsInstance(error, lockstep.ArgumentError)
+                self.assertEqual(isinstance(error, TypeError),
+                                 "of type" in text or "op is" in text)
                 self.assertIn(text, str(error))
+        self.assertEqual(group.allreduce(1), 1)
+        group.close()
+
+    def test_integers_of_any_type(self):
+        """NumPy's, and those of a class of its own; no floats."""
+        class Own:
+            def __index__(self):
+                return 0
+        group = lockstep.Group.open(f"integers {os.getpid()}", 0, 1)
+        x, out = np.ones(4), np.zeros(4)
+        for number in (np.int64(0), np.uint8(0), np.int32(0), Own(), True - 1):
+            with self.subTest(type(number)):
+                group.bcast(x, number)
+                self.assertEqual(group.reduce(1, root=number), 1)
+                self.assertEqual(group.gather(x, number).shape, (1, 4))
+                group.scatter(x[None], out, number)
+                group.isend(x, number, tag=number)
+                group.recv(out, number, number)
+                group.sendrecv(x, number, out, number, number)
+                self.assertIsNone(group.iprobe(number, number))
+                group.split(number, number).close()
+        for number in (0.0, np.float64(0), np.float32(0), "0", None):
+            with self.subTest(type(number)):
+                for call in (lambda: group.bcast(x, number),
+                             lambda: group.reduce(x, root=number),
+                             lambda: group.send(x, 0, tag=number),
+                             lambda: group.sendrecv(x, number, out, 0),
+                             lambda: group.sendrecv(x, 0, out, 0, number),
+                             lambda: group.probe(0, number)):
+                    error = caught(TypeError, call)
+                    self.assertIs(type(error), lockstep.ArgumentTypeError)
+                    self.assertEqual(
+                        str(error), f"{number!r} is of type "
+                        f"{type(number).__name__}; it should be an int")
         self.assertEqual(group.allreduce(1), 1)
         group.close()
 

@@ -7,8 +7,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._library import (AbortedError, ArgumentError, Error, LateError,
-                       MismatchError, OutOfMemoryError, PeerDeadError,
+from ._library import (AbortedError, ArgumentError, ArgumentTypeError, Error,
+                       LateError, MismatchError, OutOfMemoryError, PeerDeadError,
                        StateError, StoreLike, SystemCallError, ask as _ask)
 from ._types import DTypeName, ReduceOp
 
@@ -23,11 +23,11 @@ __version__: str = _ask("ls_version_string").decode()
 ANY_RANK = -1  # of a receive or a probe: whoever has sent something
 ANY_TAG = -1
 
-__all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError", "DTypeName",
-           "Error", "GradientAverager", "Group", "LateError", "Message",
-           "MismatchError", "OutOfMemoryError", "PeerDeadError", "ReduceOp",
-           "Request", "StateError", "StoreLike", "SystemCallError", "__version__",
-           "wait_all", "wait_any"]
+__all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError",
+           "ArgumentTypeError", "DTypeName", "Error", "GradientAverager", "Group",
+           "LateError", "Message", "MismatchError", "OutOfMemoryError",
+           "PeerDeadError", "ReduceOp", "Request", "StateError", "StoreLike",
+           "SystemCallError", "__version__", "wait_all", "wait_any"]
 
 
 def __getattr__(name: str) -> Any:

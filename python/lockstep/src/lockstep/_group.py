@@ -267,6 +267,7 @@ class Group(Counted, Messages):
             Error: here or in wait(), a rank is dead, late, or makes another
                 call; close the group.
         """
+        root = _library.index(root)
         send = _contiguous(data)
         recv = _into(out, send.shape, send.dtype) if self.rank == root else None
         return self._start("ls_ireduce", recv, (send, recv), _at(send),
@@ -292,6 +293,7 @@ class Group(Counted, Messages):
             Error: here or in wait(), a rank is dead, late, or makes another
                 call; close the group.
         """
+        root = _library.index(root)
         array = _contiguous(data) if self.rank == root \
             else _writable(data, "data")
         return self._start("ls_ibroadcast", array, (array,), _at(array),
@@ -346,6 +348,7 @@ class Group(Counted, Messages):
             Error: here or in wait(), a rank is dead, late, or makes another
                 call; close the group.
         """
+        root = _library.index(root)
         send = _contiguous(data)
         recv = _into(out, (self.size, *send.shape), send.dtype) \
             if self.rank == root else None
@@ -420,6 +423,7 @@ class Group(Counted, Messages):
             Error: here or in wait(), a rank is dead, late, or makes another
                 call; close the group.
         """
+        root = _library.index(root)
         send = self._blocks(data, "scatter") if self.rank == root else None
         recv = _writable(out) if send is None \
             else _into(_writable(out), send.shape[1:], send.dtype)

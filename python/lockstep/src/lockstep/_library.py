@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import re
 import time
@@ -62,6 +63,10 @@ class StateError(Error):
 
 class ArgumentError(Error, ValueError):
     """An argument is wrong, here or on another rank."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument has the wrong type, such as a float where an int should be."""
 
 
 class OutOfMemoryError(Error, MemoryError):
@@ -251,10 +256,21 @@ def _conversion_error(error: ctypes.ArgumentError, kinds: Sequence[Any],
     if found is None:
         return ArgumentError(str(error))
     at = int(found.group(1)) - 1
-    right = "a float" if kinds[at] is c_double else "an int"
-    value = arguments[at]
-    return ArgumentError(f"{value!r} is of type {type(value).__name__}; it should "
-                         f"be {right}")
+    return _type_error(arguments[at],
+                       "a float" if kinds[at] is c_double else "an int")
+
+
+def index(value: Any) -> int:
+    """An int, from any type that stands for one, such as NumPy's."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise _type_error(value, "an int") from None
+
+
+def _type_error(value: Any, right: str) -> ArgumentTypeError:
+    return ArgumentTypeError(f"{value!r} is of type {type(value).__name__}; it "
+                             f"should be {right}")
 
 
 class StoreLike(Protocol):

@@ -140,6 +140,7 @@ class Messages(Member):
         """
         array = contiguous(data)
         type_of(array)
+        to, tag = _library.index(to), _library.index(tag)
         if not 0 <= to < self.size:
             raise _library.ArgumentError(
                 f"sendrecv: no rank {to} in a group of {self.size}")

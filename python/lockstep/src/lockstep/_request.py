@@ -41,7 +41,7 @@ def op_of(op: str) -> int:
     if not isinstance(op, str):
         hint = "; pass it as out=" if isinstance(op, np.ndarray) else ""
         kind = "an array" if hint else f"of type {type(op).__name__}"
-        raise _library.ArgumentError(
+        raise _library.ArgumentTypeError(
             f"op is {kind}{hint or '; it should be a str'}")
     if op not in _OPS:
         raise _library.ArgumentError(
@@ -61,8 +61,8 @@ def at(array: Optional[Array]) -> Optional[int]:
 def writable(array: Any, what: str = "out") -> Array:
     """The array, if a result can be written to it."""
     if not isinstance(array, np.ndarray):
-        raise _library.ArgumentError(f"{what} should be a NumPy array, but is of "
-                                     f"type {type(array).__name__}")
+        raise _library.ArgumentTypeError(f"{what} should be a NumPy array, but is "
+                                         f"of type {type(array).__name__}")
     if not array.flags.c_contiguous:
         raise _library.ArgumentError(
             f"{what} is not C-contiguous: an array with shape {array.shape} and "
