@@ -1,6 +1,8 @@
 #include "train/jobs/image_file.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,56 +60,113 @@ static const json_t *classes_of(const lsi_image_file *file)
     return json_object_get(file->json, "classes");
 }
 
-static bool parse_numbers(const json_t *array, int64_t n, double out[3])
+/* The longest side of an image that networks are trained on. */
+enum { MOST_SIDE = 1 << 13, MOST_CLASSES = 1 << 24 };
+
+static ls_status refuse(const lsi_image_file *file, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static ls_status refuse(const lsi_image_file *file, const char *format, ...)
 {
-    if (n > 3 || (int64_t)json_array_size(array) != n)
-        return false;
-    for (int64_t i = 0; i < n; i++)
-        out[i] = json_number_value(json_array_get(array, (size_t)i));
-    return true;
+    char why[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s': metadata \"" LSI_IMAGE_NET_KEY "\": %s. `lockstep "
+                    "train images` writes such a file",
+                    file->path, why);
 }
 
-/* A deviation that is not positive would divide by it. */
-static bool parse_normalization(const json_t *json, int64_t channels,
-                                lsi_normalization *out)
+static ls_status parse_text(const lsi_image_file *file, const char *key,
+                            const char **out)
 {
-    bool good =
-        parse_numbers(json_object_get(json, "mean"), channels, out->mean) &&
-        parse_numbers(json_object_get(json, "deviation"), channels,
-                      out->deviation);
-    for (int64_t c = 0; good && c < channels; c++)
-        good = out->deviation[c] > 0;
-    return good;
+    *out = json_string_value(json_object_get(file->json, key));
+    return *out != NULL ? LS_OK : refuse(file, "\"%s\" is not a text", key);
+}
+
+static ls_status parse_int(const lsi_image_file *file, const char *key,
+                           int64_t least, int64_t most, int64_t *out)
+{
+    const json_t *const value = json_object_get(file->json, key);
+    *out = json_integer_value(value);
+    if (json_is_integer(value) && *out >= least && *out <= most)
+        return LS_OK;
+    return refuse(file,
+                  "\"%s\" is not a whole number from %" PRId64 " to %" PRId64,
+                  key, least, most);
+}
+
+/* One for each channel. A deviation of 0 would divide by it. */
+static ls_status parse_numbers(const lsi_image_file *file, const char *key,
+                               bool positive, double out[3])
+{
+    const json_t *const array = json_object_get(file->json, key);
+    const int64_t n = file->config.channels;
+    bool good = (int64_t)json_array_size(array) == n;
+    for (int64_t i = 0; good && i < n; i++) {
+        const json_t *const value = json_array_get(array, (size_t)i);
+        out[i] = json_number_value(value);
+        good = json_is_number(value) && (!positive || out[i] > 0);
+    }
+    if (good)
+        return LS_OK;
+    return refuse(file,
+                  "\"%s\" is not a list of %" PRId64 " %snumber%s, one for "
+                  "each channel",
+                  key, n, positive ? "positive " : "", n > 1 ? "s" : "");
+}
+
+/* A class has no name where the training data had none. */
+static ls_status parse_classes(lsi_image_file *file)
+{
+    const json_t *const classes = classes_of(file);
+    const size_t n = json_array_size(classes);
+    file->config.classes = (int64_t)n;
+    if (n == 0 || n > MOST_CLASSES)
+        return refuse(file, "\"classes\" is not a list of 1 to %d names",
+                      MOST_CLASSES);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *const name = json_array_get(classes, i);
+        if (!json_is_null(name) && !json_is_string(name))
+            return refuse(file,
+                          "\"classes\": the name of class %zu is neither a "
+                          "text nor null",
+                          i);
+    }
+    return LS_OK;
+}
+
+static ls_status parse_members(lsi_image_file *file)
+{
+    lsi_image_config *const c = &file->config;
+    int64_t seed;
+    LS_TRY(parse_text(file, "model", &c->name));
+    LS_TRY(parse_int(file, "channels", 1, 3, &c->channels));
+    if (c->channels == 2)
+        return refuse(file, "\"channels\" is 2, and images have 1 or 3");
+    LS_TRY(parse_int(file, "height", 1, MOST_SIDE, &c->height));
+    LS_TRY(parse_int(file, "width", 1, MOST_SIDE, &c->width));
+    LS_TRY(parse_int(file, "seed", 0, INT64_MAX, &seed));
+    LS_TRY(parse_numbers(file, "mean", false, file->normalization.mean));
+    LS_TRY(
+        parse_numbers(file, "deviation", true, file->normalization.deviation));
+    file->seed = (uint64_t)seed;
+    return parse_classes(file);
 }
 
 static ls_status parse(lsi_image_file *file, const char *text)
 {
     json_error_t error;
-    json_int_t seed = 0, sides[3] = {0};
-    const json_t *classes = NULL;
-    ls_status status =
+    const ls_status status =
         lsi_json_loadb(text, strlen(text), 0, &file->json, &error);
-    if (status == LS_OK &&
-        (json_unpack(file->json, "{s:s, s:I, s:I, s:I, s:I, s:o}", "model",
-                     &file->config.name, "channels", &sides[0], "height",
-                     &sides[1], "width", &sides[2], "seed", &seed, "classes",
-                     &classes) != 0 ||
-         !json_is_array(classes) ||
-         !parse_normalization(file->json, sides[0], &file->normalization)))
-        status = LS_ERR_FORMAT;
     if (status == LS_ERR_FORMAT)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has metadata \"" LSI_IMAGE_NET_KEY
-                        "\" that say nothing of a network; `lockstep train "
-                        "images` writes such a file",
-                        file->path);
+        return refuse(file, "it is not JSON: %s", error.text);
     LS_TRY(status);
-    file->config.channels = sides[0];
-    file->config.height = sides[1];
-    file->config.width = sides[2];
-    file->config.classes = (int64_t)json_array_size(classes);
-    file->seed = (uint64_t)seed;
-    return LS_OK;
+    if (!json_is_object(file->json))
+        return refuse(file, "it is not an object");
+    return parse_members(file);
 }
 
 ls_status lsi_image_file_read(lsi_image_file *out, const char *path)
