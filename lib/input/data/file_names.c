@@ -98,11 +98,12 @@ static bool ends_in(const char *name, const char *const *endings)
     return false;
 }
 
+static const char *const ours[] = {".png", ".jpg", ".jpeg", NULL};
+static const char *const others[] = {".webp", ".bmp",  ".gif", ".tif",
+                                     ".tiff", ".avif", NULL};
+
 static ls_status is_image(const char *path, const char *name, bool *out)
 {
-    static const char *const ours[] = {".png", ".jpg", ".jpeg", NULL};
-    static const char *const others[] = {".webp", ".bmp",  ".gif", ".tif",
-                                         ".tiff", ".avif", NULL};
     *out = ends_in(name, ours);
     if (*out || !ends_in(name, others))
         return LS_OK;
@@ -128,15 +129,15 @@ static ls_status take_path(lsi_file_names *out, const char *path,
 {
     char inside[PATH_MAX];
     struct stat info;
-    bool image;
     const int length = snprintf(inside, sizeof inside, "%s/%s", path, name);
     if (length < 0 || length >= PATH_MAX)
         return lsi_fail(LS_ERR_IO, "the path of '%s' in '%s' is too long", name,
                         path);
     if (lstat(inside, &info) == 0 && S_ISDIR(info.st_mode))
         return lsi_file_names_list(inside, out, take_path);
-    LS_TRY(is_image(path, name, &image));
-    return image ? lsi_file_names_add(out, inside) : LS_OK;
+    return ends_in(name, ours) || ends_in(name, others)
+               ? lsi_file_names_add(out, inside)
+               : LS_OK;
 }
 
 ls_status lsi_file_names_add_images(lsi_file_names *out, const char *path)

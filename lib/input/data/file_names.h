@@ -41,8 +41,8 @@ ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
 
 /*
  * Adds the path of a file, whatever its name is; or of all images in a folder
- * and in the folders inside it, in the order of their paths. LS_ERR_FORMAT if
- * there is none.
+ * and in the folders inside it, in the order of their paths, also of kinds that
+ * are not read. LS_ERR_FORMAT if there is none.
  */
 ls_status lsi_file_names_add_images(lsi_file_names *out, const char *path);
 

@@ -43,10 +43,12 @@ typedef struct lsi_image_shape {
 
 /*
  * Image files of these paths, which must outlive the dataset, as samples
- * without classes: their labels are 0.
+ * without classes: their labels are 0. An image that cannot be read is a sample
+ * of zeros, and its entry in `why`, one for each path, becomes the reason (to
+ * be freed by free). A path that has a reason is not read.
  */
 ls_status lsi_dataset_of_files(ls_dataset **out, lsi_file_names *paths,
-                               const lsi_image_shape *shape);
+                               const lsi_image_shape *shape, char **why);
 
 /* Whether a folder holds the files of CIFAR-10 or CIFAR-100. */
 bool lsi_is_cifar(const char *folder);

@@ -40,6 +40,7 @@ typedef struct images {
     lsi_rng_key key;
     lsi_normalization normalization;
     float scale[3], shift[3];
+    char **why; /* of samples that cannot be read, or NULL: that is an error */
 } images;
 
 /* ---- samples ------------------------------------------------------------- */
@@ -136,11 +137,9 @@ static int64_t place_of(const images *set, int64_t index)
     return set->index != NULL ? set->index[index] : index;
 }
 
-static ls_status read_sample(void *context, int64_t index, uint64_t epoch,
-                             void *const *fields)
+static ls_status read_pixels(const images *set, int64_t index, uint64_t epoch,
+                             float *out)
 {
-    const images *const set = context;
-    const int64_t place = place_of(set, index);
     const size_t bytes = 2 * (size_t)(set->height * set->width * set->channels);
     const change c = choose_change(set, epoch, index);
     uint8_t small[SMALL];
@@ -148,13 +147,40 @@ static ls_status read_sample(void *context, int64_t index, uint64_t epoch,
     lsi_picture picture;
     if (bytes > sizeof small)
         LS_TRY(lsi_alloc(&large, bytes, LS_MEMORY_DATA, "a sample"));
-    ls_status status = set->source.read(set->source.context, place, &picture);
+    ls_status status =
+        set->source.read(set->source.context, place_of(set, index), &picture);
     if (status == LS_OK) {
-        status = make_sample(set, &picture, c, large != NULL ? large : small,
-                             fields[LS_FIELD_IMAGES]);
+        status =
+            make_sample(set, &picture, c, large != NULL ? large : small, out);
         lsi_picture_free(&picture);
     }
     lsi_free(large);
+    return status;
+}
+
+/* Zeros where the image cannot be read, and the reason. */
+static ls_status read_if_good(const images *set, int64_t index, float *out)
+{
+    const size_t count = (size_t)(set->height * set->width * set->channels);
+    if (set->why[index] == NULL && read_pixels(set, index, 0, out) == LS_OK)
+        return LS_OK;
+    memset(out, 0, count * sizeof(float));
+    if (set->why[index] == NULL)
+        set->why[index] = strdup(ls_last_error());
+    return set->why[index] != NULL
+               ? LS_OK
+               : lsi_fail(LS_ERR_MEMORY, "no memory for an error");
+}
+
+static ls_status read_sample(void *context, int64_t index, uint64_t epoch,
+                             void *const *fields)
+{
+    const images *const set = context;
+    const int64_t place = place_of(set, index);
+    float *const out = fields[LS_FIELD_IMAGES];
+    const ls_status status = set->why != NULL
+                                 ? read_if_good(set, index, out)
+                                 : read_pixels(set, index, epoch, out);
     *(int64_t *)fields[LS_FIELD_LABELS] =
         set->source.label(set->source.context, place);
     return status;
@@ -441,7 +467,7 @@ static int64_t no_label(void *context, int64_t index)
 }
 
 ls_status lsi_dataset_of_files(ls_dataset **out, lsi_file_names *paths,
-                               const lsi_image_shape *shape)
+                               const lsi_image_shape *shape, char **why)
 {
     images *set;
     LS_TRY(lsi_compute_check());
@@ -453,6 +479,7 @@ ls_status lsi_dataset_of_files(ls_dataset **out, lsi_file_names *paths,
                                      .label = no_label,
                                      .context = paths};
     set->count = paths->count;
+    set->why = why;
     set->height = shape->height;
     set->width = shape->width;
     set->channels = shape->channels;

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/cpus.h"
 #include "base/error.h"
@@ -42,12 +44,16 @@ static const lsi_column columns[] = {
     LSI_COLUMN(TEXT, "class", "Class"),
     LSI_COLUMN(INT, "number", ""),
     LSI_COLUMN(REAL, "probability", "Probability", .decimals = 4),
+    LSI_COLUMN(TEXT, "error", ""),
 };
 
 typedef struct session {
     const args *args;
     lsi_arguments arguments;
     lsi_file_names paths; /* of the images */
+    char **why;           /* of each path: why it cannot be read, or NULL */
+    int64_t reasons;      /* entries of `why` */
+    int64_t failed;       /* paths that cannot be read */
     lsi_path weights;
     lsi_image_file file;
     ls_image_net *net;
@@ -91,11 +97,24 @@ static int64_t next_class(const float *values, int64_t n, int64_t last)
     return best;
 }
 
+/* Says at once why an image has no class. */
+static ls_status add_failed(session *s, int64_t image)
+{
+    s->failed++;
+    fprintf(stderr, "lockstep: %s\n", s->why[image]);
+    lsi_table_row(s->table);
+    lsi_table_text(s->table, "image", lsi_file_names_at(&s->paths, image));
+    lsi_table_text(s->table, "error", s->why[image]);
+    return LS_OK;
+}
+
 static ls_status on_predicted(void *context, int64_t image,
                               const float *probabilities, int64_t classes)
 {
-    const session *const s = context;
+    session *const s = context;
     int64_t class = -1;
+    if (s->why[image] != NULL)
+        return add_failed(s, image);
     if (isnan(probabilities[0])) /* then all are */
         return lsi_fail(LS_ERR_FORMAT,
                         "the network of '%s' gives '%s' no probabilities: its "
@@ -106,6 +125,41 @@ static ls_status on_predicted(void *context, int64_t image,
         add_row(s, image, k, class, (double)probabilities[class]);
     }
     return LS_OK;
+}
+
+/* ---- paths --------------------------------------------------------------- */
+
+/* Gives each path that was added a reason, which is NULL. */
+static ls_status add_reasons(session *s)
+{
+    const int64_t n = s->paths.count, added = n - s->reasons;
+    char **const why = realloc(s->why, (size_t)n * sizeof(char *));
+    if (why == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %" PRId64 " images", n);
+    memset(why + s->reasons, 0, (size_t)added * sizeof(char *));
+    s->why = why;
+    s->reasons = n;
+    return LS_OK;
+}
+
+/* One that cannot be listed stands for the images that it should have had. */
+static ls_status add_path(session *s, const char *path)
+{
+    lsi_error error = {0};
+    (void)lsi_error_keep(&error, lsi_file_names_add_images(&s->paths, path));
+    if (error.status != LS_OK)
+        LS_TRY(lsi_file_names_add(&s->paths, path));
+    LS_TRY(add_reasons(s));
+    if (error.status != LS_OK)
+        s->why[s->reasons - 1] = strdup(error.text);
+    return LS_OK;
+}
+
+static void free_reasons(session *s)
+{
+    for (int64_t i = 0; i < s->reasons; i++)
+        free(s->why[i]);
+    free(s->why);
 }
 
 /* ---- the run ------------------------------------------------------------- */
@@ -130,9 +184,17 @@ static ls_status open_images(session *s)
     const lsi_images_options how = {.batch_size = s->args->batch_size,
                                     .size = 1};
     for (int i = 0; i < s->arguments.n; i++)
-        LS_TRY(lsi_file_names_add_images(&s->paths, s->arguments.all[i]));
-    LS_TRY(lsi_dataset_of_files(&s->set, &s->paths, &shape));
+        LS_TRY(add_path(s, s->arguments.all[i]));
+    LS_TRY(lsi_dataset_of_files(&s->set, &s->paths, &shape, s->why));
     return lsi_images_new(&s->images, s->set, &how);
+}
+
+/* A table without a class would say nothing. */
+static ls_status show(const session *s, const lsi_invocation *call)
+{
+    if (s->failed == s->paths.count)
+        return lsi_cli_write_table(call, s->table, s->args->json);
+    return lsi_cli_show_table(call, s->table, s->args->json);
 }
 
 static ls_status run_all(session *s, const lsi_invocation *call)
@@ -144,7 +206,7 @@ static ls_status run_all(session *s, const lsi_invocation *call)
     LS_TRY(ls_tape_new(&s->tape));
     LS_TRY(lsi_predict(lsi_image_net_model(s->net), s->tape, s->images,
                        on_predicted, s));
-    return lsi_cli_show_table(call, s->table, s->args->json);
+    return show(s, call);
 }
 
 static void release(session *s)
@@ -155,6 +217,7 @@ static void release(session *s)
     ls_dataset_free(&s->set);
     ls_image_net_free(&s->net);
     lsi_image_file_free(&s->file);
+    free_reasons(s);
     lsi_file_names_free(&s->paths);
 }
 
@@ -168,8 +231,16 @@ static int predict(session *s, const lsi_invocation *call)
                              call->argv[0]);
     lsi_cli_set_threads(s->args->threads, lsi_cpus_available());
     const ls_status status = run_all(s, call);
+    const int64_t failed = s->failed, all = s->paths.count;
     release(s);
-    return status == LS_OK ? 0 : lsi_cli_error();
+    if (status != LS_OK)
+        return lsi_cli_error();
+    if (failed > 0 && all > 1)
+        fprintf(stderr,
+                "lockstep: %s: %" PRId64 " of %" PRId64
+                " images could not be read\n",
+                call->argv[0], failed, all);
+    return failed > 0 ? LSI_EXIT_ERROR : 0;
 }
 
 static int run(const lsi_invocation *call)
@@ -194,7 +265,10 @@ const lsi_command lsi_command_predict = {
         "`lockstep eval images`; the file of the network says how. A class "
         "without a name in the training data is called by its number. A row of "
         "--json has \"image\", \"place\" (1: the most likely class), "
-        "\"class\", \"number\" and \"probability\".",
+        "\"class\", \"number\", \"probability\" and \"error\". A path that "
+        "cannot be read is named on stderr, and its row has the reason as "
+        "\"error\" and no class. The others are predicted, and the exit status "
+        "is 1.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

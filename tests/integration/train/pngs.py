@@ -6,16 +6,20 @@ import struct
 import zlib
 
 
-def png(width, height, rgb):
-    """The bytes of an 8-bit RGB file of rows of 3 * width bytes."""
-    def chunk(kind, data):
-        return (struct.pack(">I", len(data)) + kind + data +
-                struct.pack(">I", zlib.crc32(kind + data)))
-    rows = b"".join(b"\0" + rgb[3 * width * y:3 * width * (y + 1)]
-                    for y in range(height))
+RGB, GREY, GREY_ALPHA, RGBA = (2, 3), (0, 1), (4, 2), (6, 4)  # number, channels
+
+
+def png(width, height, pixels, kind=RGB, bits=8):
+    """The bytes of a file of rows of such pixels."""
+    def chunk(name, data):
+        return (struct.pack(">I", len(data)) + name + data +
+                struct.pack(">I", zlib.crc32(name + data)))
+    row = width * kind[1] * bits // 8
+    rows = b"".join(b"\0" + pixels[row * y:row * (y + 1)]
+                    for y in range(min(height, len(pixels) // row)))
     return (b"\x89PNG\r\n\x1a\n" +
-            chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0,
-                                       0)) +
+            chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, kind[0],
+                                       0, 0, 0)) +
             chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
 
 
