@@ -15,9 +15,9 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/structs.h"
+#include "base/utf8.h"
 #include "input/data/arrays.h"
 #include "input/data/unpack.h"
-#include "input/data/utf8.h"
 
 enum { HEADER_BYTES = 1024 };
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "input/data/utf8.h"
+#include "base/utf8.h"
 
 /* As \p{L}, \p{N} and \s of regular expressions. */
 typedef enum lsi_char_class {

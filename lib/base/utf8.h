@@ -1,6 +1,6 @@
 /* Whether bytes are UTF-8. */
-#ifndef LS_INPUT_DATA_UTF8_H
-#define LS_INPUT_DATA_UTF8_H
+#ifndef LS_BASE_UTF8_H
+#define LS_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "input/data/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
