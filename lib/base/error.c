@@ -9,6 +9,7 @@
 
 #include "base/lists.h"
 #include "base/log.h"
+#include "base/printable.h"
 
 #undef lsi_fail
 #undef lsi_fail_errno
@@ -41,7 +42,8 @@ static void record(int error_number, const char *format, va_list args)
 
 /*
  * An argument may point into last_error (a caller that adds to the message of
- * a callee), so the text is built aside and then copied.
+ * a callee), so the text is built aside and then copied. Names in it may hold
+ * anything.
  */
 static void record(int error_number, const char *format, va_list args)
 {
@@ -57,7 +59,7 @@ static void record(int error_number, const char *format, va_list args)
         snprintf(text + used, sizeof(text) - used, ": %s",
                  strerror_r(error_number, reason, sizeof(reason)));
     }
-    memcpy(last_error, text, sizeof(text));
+    lsi_printable(last_error, sizeof(last_error), text);
 }
 
 ls_status lsi_error_of_peer(int number)

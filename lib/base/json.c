@@ -1,9 +1,12 @@
 #include "base/json.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 char *lsi_json_dumps(const json_t *json, size_t flags)
 {
@@ -19,15 +22,32 @@ char *lsi_json_dumps(const json_t *json, size_t flags)
     return text;
 }
 
+/* With U+FFFD for what is not UTF-8; returns the bytes, at most 3 for each. */
+static size_t replace(const char *text, size_t bytes, char *out)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    size_t used = 0;
+    for (size_t at = 0; at < bytes;) {
+        const int length =
+            lsi_utf8_next((const uint8_t *)text + at, bytes - at);
+        const size_t n = length > 0    ? (size_t)length
+                         : length == 0 ? bytes - at
+                                       : (size_t)-length;
+        const size_t written = length > 0 ? n : sizeof(replacement) - 1;
+        memcpy(out + used, length > 0 ? text + at : replacement, written);
+        used += written;
+        at += n;
+    }
+    return used;
+}
+
 json_t *lsi_json_text(const char *text, size_t bytes)
 {
     json_t *json = json_stringn(text, bytes);
-    char *const plain = json == NULL ? malloc(bytes + 1) : NULL;
-    for (size_t i = 0; plain != NULL && i < bytes; i++)
-        plain[i] = (unsigned char)text[i] >= 0x80 ? '?' : text[i];
-    if (plain != NULL)
-        json = json_stringn(plain, bytes);
-    free(plain);
+    char *const valid = json == NULL ? malloc(3 * bytes + 1) : NULL;
+    if (valid != NULL)
+        json = json_stringn(valid, replace(text, bytes, valid));
+    free(valid);
     return json;
 }
 

@@ -14,8 +14,7 @@
 /* As json_dumps: to be freed with free(); NULL if there is no memory. */
 char *lsi_json_dumps(const json_t *json, size_t flags);
 
-/* A string. Bytes of text that is not UTF-8 become "?" unless they are ASCII.
- */
+/* A string. What is not UTF-8 in the text becomes U+FFFD. */
 json_t *lsi_json_text(const char *text, size_t bytes);
 
 /*

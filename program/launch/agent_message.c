@@ -10,6 +10,7 @@
 #include "base/cpuset.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 
 static const char *const words[LSI_AGENT_WORDS] = {
     [LSI_AGENT_JOIN] = "join",     [LSI_AGENT_FAILED] = "failed",
@@ -94,10 +95,11 @@ static bool fill(json_t *json, const lsi_agent_message *message)
     bool good = json_object_set_new(json, "word",
                                     json_string(words[message->word])) == 0;
     for (size_t i = 0; i < N_TEXTS && good; i++) {
-        const char *const text = base + texts[i].offset;
+        char text[sizeof(lsi_agent_message)];
+        lsi_printable(text, texts[i].bytes, base + texts[i].offset);
         if (has(texts[i].in, message->word))
             good = json_object_set_new(json, texts[i].name,
-                                       lsi_json_text(text, strlen(text))) == 0;
+                                       json_string(text)) == 0;
     }
     for (size_t i = 0; i < N_NUMBERS && good; i++) {
         int value;

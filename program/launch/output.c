@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/held.h"
+#include "base/printable.h"
 #include "base/thread.h"
 
 struct lsi_sink {
@@ -274,19 +275,16 @@ bool lsi_output_is_empty(const lsi_output *output)
 void lsi_output_say(const lsi_output *output, const char *format, ...)
 {
     static const char name[] = "lockstep: ";
-    char text[1024];
+    char said[1024], text[1024];
     va_list arguments;
-    memcpy(text, name, sizeof(name));
-    size_t used = sizeof(name) - 1;
     va_start(arguments, format);
-    const int length =
-        vsnprintf(text + used, sizeof(text) - used, format, arguments);
+    const int length = vsnprintf(said, sizeof(said), format, arguments);
     va_end(arguments);
     if (length < 0)
         return;
-    used += (size_t)length;
-    if (used > sizeof(text) - 2) /* cut */
-        used = sizeof(text) - 2;
+    memcpy(text, name, sizeof(name));
+    lsi_printable(text + sizeof(name) - 1, sizeof(text) - sizeof(name), said);
+    const size_t used = strlen(text);
     text[used] = '\n';
     (void)lsi_sink_put_line(output->sinks[1], text, used + 1);
 }

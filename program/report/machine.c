@@ -4,11 +4,13 @@
 #include "report/machine.h"
 
 #include <stdint.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/cpus.h"
+#include "base/json.h"
 #include "lockstep/version.h"
 
 /* "gcc 12.2.0" or "clang 14.0.6": what compiled the library. */
@@ -43,11 +45,7 @@ static json_t *command_line(int argc, const char *const *argv)
 {
     json_t *command = json_array();
     for (int i = 0; i < argc; i++) {
-        json_t *word = json_string(argv[i]);
-        /* Words that are no UTF-8 cannot be written to JSON as they are. */
-        if (word == NULL)
-            word = json_string("?");
-        json_array_append_new(command, word);
+        json_array_append_new(command, lsi_json_text(argv[i], strlen(argv[i])));
     }
     return command;
 }

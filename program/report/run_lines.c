@@ -11,6 +11,7 @@
 
 #include "base/append.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "report/progress.h"
 #include "report/run_sink.h"
 
@@ -83,13 +84,14 @@ static void draw(lines *l)
 __attribute__((format(printf, 2, 3))) static void stay(lines *l,
                                                        const char *format, ...)
 {
-    char text[1024];
+    char text[1024], shown[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    lsi_printable(shown, sizeof(shown), text);
     lsi_live_line_clear(&l->live);
-    fprintf(stderr, "%s\n", text); /* at once: other ranks write there, too */
+    fprintf(stderr, "%s\n", shown); /* at once: other ranks write there, too */
     if (l->live.stream != NULL && l->last.step > 0)
         draw(l);
 }

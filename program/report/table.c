@@ -81,7 +81,7 @@ static void set(lsi_table *table, const char *name, lsi_column_type type,
 
 void lsi_table_text(lsi_table *table, const char *column, const char *value)
 {
-    set(table, column, LSI_COLUMN_TEXT, json_string(value));
+    set(table, column, LSI_COLUMN_TEXT, lsi_json_text(value, strlen(value)));
 }
 
 void lsi_table_int(lsi_table *table, const char *column, int64_t value)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "report/table_private.h"
 
 bool lsi_table_hides(const lsi_table *table, const lsi_column *column)
@@ -42,9 +43,11 @@ void lsi_table_title_text(const lsi_table *table, size_t index,
 /* On one line. */
 static void copy_line(char out[LSI_CELL_BYTES], const char *text)
 {
-    snprintf(out, LSI_CELL_BYTES, "%s", text);
-    for (char *at = out; (at = strchr(at, '\n')) != NULL;)
+    char line[LSI_CELL_BYTES];
+    snprintf(line, sizeof(line), "%s", text);
+    for (char *at = line; (at = strchr(at, '\n')) != NULL;)
         *at = ' ';
+    lsi_printable(out, LSI_CELL_BYTES, line);
 }
 
 void lsi_table_cell_text(const lsi_table *table, size_t row, size_t column,

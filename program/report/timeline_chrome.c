@@ -33,12 +33,10 @@ typedef struct writer {
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* As JSON, with its quotes; what is no UTF-8 is "?". NULL without memory. */
+/* As JSON, with its quotes. NULL without memory. */
 static char *quote(const char *text)
 {
-    json_t *json = json_string(text);
-    if (json == NULL)
-        json = json_string("?");
+    json_t *json = lsi_json_text(text, strlen(text));
     char *const quoted =
         json != NULL ? lsi_json_dumps(json, JSON_ENCODE_ANY) : NULL;
     json_decref(json);

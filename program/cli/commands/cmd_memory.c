@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/commands/memory_case.h"
 #include "cli/commands/memory_tables.h"
 #include "cli/frame/command.h"
@@ -286,7 +287,7 @@ static ls_status run_models(work *w)
 
 static void print_origin(const lsi_memory_file *f, const char *path)
 {
-    printf("%s: ", path);
+    printf("%s: ", lsi_printable_of(path).text);
     if (f->process->rank >= 0)
         printf("rank %d of %d, ", f->process->rank, f->process->size);
     printf("process %d on %s, Lockstep %s\n\n", f->process->pid,

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/commands/report/report.h"
 #include "cli/frame/command.h"
 #include "report/result.h"
@@ -89,10 +90,10 @@ static ls_status read_run(lsi_study *r, const char *path)
     const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
     snprintf(file, sizeof(file), "%s%s", path, folder ? "/metrics.jsonl" : "");
     LS_TRY(lsi_rows_read(file, LSI_ROWS_METRICS, &rows));
-    const char *const name = strrchr(path, '/');
-    json_object_set_new(
-        rows, "name",
-        json_string(name != NULL && name[1] != '\0' ? name + 1 : path));
+    const char *const slash = strrchr(path, '/');
+    const char *const name =
+        slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+    json_object_set_new(rows, "name", lsi_json_text(name, strlen(name)));
     json_array_append_new(r->compared, rows);
     if (json_array_size(json_object_get(rows, "rows")) == 0)
         return lsi_fail(LS_ERR_FORMAT, "%s has no lines of --metrics", file);

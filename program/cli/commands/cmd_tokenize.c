@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
 #include "comm/api/outcome.h"
@@ -149,7 +150,7 @@ static void tell(const args *a, const names *files,
            r->tokens > 0 ? (double)r->bytes / (double)r->tokens : 0.0);
     printf("%.3g s, %.4g tokens/s, %.3g MB/s\n", seconds,
            (double)r->tokens / seconds, (double)r->bytes / seconds * 1e-6);
-    printf("saved '%s' (u%zu)\n", a->out, 8 * r->width);
+    printf("saved '%s' (u%zu)\n", lsi_printable_of(a->out).text, 8 * r->width);
 }
 
 static ls_status encode(const args *a, ls_group *group, const names *files)
@@ -185,7 +186,8 @@ static ls_status save(const args *a, const ls_tokenizer *tokenizer,
 {
     LS_TRY(ls_tokenizer_save(tokenizer, a->out));
     printf("%" PRId64 " tokens learnt in %.3g s\nsaved '%s'\n",
-           ls_tokenizer_vocabulary(tokenizer), seconds, a->out);
+           ls_tokenizer_vocabulary(tokenizer), seconds,
+           lsi_printable_of(a->out).text);
     return LS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "model/checkpoint/find.h"
 #include "model/nn/transformer.h"
 
@@ -79,7 +80,7 @@ ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
     LS_TRY(open_tokenizer(flags, path.text, out));
     LS_TRY(lsi_lm_open(&out->lm, &config, path.text));
     if (tells && strcmp(path.text, flags->model) != 0)
-        fprintf(stderr, "weights of '%s'\n", path.text);
+        fprintf(stderr, "weights of '%s'\n", lsi_printable_of(path.text).text);
     return LS_OK;
 }
 

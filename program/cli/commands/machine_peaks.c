@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "array/compute/array.h"
 #include "array/compute/dense.h"
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 
 enum { EXTENT = 1024, FLOATS = 16 << 20, RUNS = 5 };
@@ -205,7 +207,8 @@ json_t *lsi_machine_rates_json(const lsi_machine_rates *rates)
         "{s:i, s:I, s:f, s:o, s:f, s:f, s:f}", "threads", rates->threads,
         "measured", (json_int_t)rates->found.measured, "others_cpus",
         rates->found.others, "kept_in",
-        rates->path[0] != '\0' ? json_string(rates->path) : json_null(),
+        rates->path[0] != '\0' ? lsi_json_text(rates->path, strlen(rates->path))
+                               : json_null(),
         "f32_gflops", peaks->f32 * 1e-9, "bf16_gflops", peaks->bf16 * 1e-9,
         "gb_per_s", peaks->bytes * 1e-9);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/frame/ranks.h"
 #include "train/stop.h"
 
@@ -51,13 +52,14 @@ void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step)
 {
     if (!flags->resume)
         return;
+    const lsi_printable_name folder = lsi_printable_of(flags->folder);
     if (step > 0)
         fprintf(stderr, "resumed after step %" PRId64 " from '%s'\n", step,
-                flags->folder);
+                folder.text);
     else
         fprintf(stderr,
                 "no checkpoint in '%s' yet: starting from the beginning\n",
-                flags->folder);
+                folder.text);
 }
 
 int lsi_cli_train_exit(ls_status status, bool told)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "base/suggest.h"
 #include "cli/frame/words.h"
 #include "report/result.h"
@@ -17,12 +18,13 @@ enum { NAME_BYTES = 128, MOST_NAMES = 64 };
 
 int lsi_cli_usage(const char *format, ...)
 {
-    char text[1024];
+    char text[1024], shown[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "lockstep: %s\n", text);
+    lsi_printable(shown, sizeof(shown), text);
+    fprintf(stderr, "lockstep: %s\n", shown);
     return LSI_EXIT_USAGE;
 }
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "cli/frame/config_rules.h"
 #include "cli/frame/flags_json.h"
 #include "cli/frame/ranks.h"
@@ -256,7 +257,7 @@ static void note_dropped(const lsi_invocation *call, const char *path,
         fprintf(stderr,
                 "lockstep: %s: dropped from '%s', because the command line "
                 "excludes or determines them: %s\n",
-                call->argv[0], path, names);
+                call->argv[0], lsi_printable_of(path).text, names);
 }
 
 /* Keeps the names of chosen flags that have the file's values. */

@@ -143,7 +143,7 @@ class Reports(ProgramTest):
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
         self.assertEqual(report["attempts"][0]["first_failure"]["stderr"],
-                         ["a?b", "\x01"])
+                         ["a\ufffdb", "\x01"])
 
     def test_restarts(self):
         report, _ = self.report("-n", "2", "--max-restarts", "3", *shell(
