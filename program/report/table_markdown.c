@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "report/columns.h"
 #include "report/table_private.h"
 
 /* A cell with escapes; a bar would end it. */
@@ -47,8 +48,8 @@ static int full_width(const lsi_table *table, size_t column)
     int width = least_width(table, column);
     for (size_t row = 0; row < lsi_table_row_count(table); row++) {
         format_cell(table, row, column, cell);
-        if ((int)strlen(cell) > width)
-            width = (int)strlen(cell);
+        const int columns = lsi_columns_of_text(cell, strlen(cell));
+        width = columns > width ? columns : width;
     }
     return width;
 }
@@ -58,10 +59,12 @@ static int full_width(const lsi_table *table, size_t column)
 static void print_cell(FILE *stream, const lsi_column *column, int width,
                        const char *cell)
 {
+    const int columns = lsi_columns_of_text(cell, strlen(cell));
+    const int blanks = width > columns ? width - columns : 0;
     if (lsi_column_is_number(column))
-        fprintf(stream, " %*s |", width, cell);
+        fprintf(stream, " %*s%s |", blanks, "", cell);
     else
-        fprintf(stream, " %-*s |", width, cell);
+        fprintf(stream, " %s%*s |", cell, blanks, "");
 }
 
 static void print_rule(FILE *stream, const lsi_column *column, int width)

@@ -3,10 +3,12 @@
  * first, then long texts; columns that still do not fit go on in another line
  * of the same row.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "report/columns.h"
 #include "report/progress.h"
 #include "report/table_private.h"
 
@@ -46,12 +48,17 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
+static int columns_of(const char *text)
+{
+    return lsi_columns_of_text(text, strlen(text));
+}
+
 static int longest_word(const char *text)
 {
     int longest = 0;
     while (*text != '\0') {
         const size_t length = strcspn(text, " ");
-        longest = larger(longest, (int)length);
+        longest = larger(longest, lsi_columns_of_text(text, length));
         text += length;
         text += strspn(text, " ");
     }
@@ -65,7 +72,7 @@ static int cells_width(const lsi_table *table, size_t column, bool whole)
     int width = whole ? 1 : larger(1, table->columns[column].width);
     for (size_t i = 0; whole && i < lsi_table_row_count(table); i++) {
         lsi_table_cell_text(table, i, column, cell);
-        width = larger(width, (int)strlen(cell));
+        width = larger(width, columns_of(cell));
     }
     return width;
 }
@@ -102,7 +109,7 @@ static void measure(layout *l, bool whole)
         lsi_table_title_text(table, i, p->text);
         p->title_word = longest_word(p->text);
         p->least = larger(p->title_word, least_width(table, i, whole));
-        p->width = larger((int)strlen(p->text), cells_width(table, i, whole));
+        p->width = larger(columns_of(p->text), cells_width(table, i, whole));
     }
 }
 
@@ -173,14 +180,15 @@ static void break_rows(layout *l)
 /* ---- lines -------------------------------------------------------------- */
 
 /* How much of a text stands in the next line. */
-static size_t piece_length(const char *text, size_t width)
+static size_t piece_length(const char *text, int width)
 {
-    size_t length = strlen(text);
-    if (length <= width)
+    const size_t fitting = lsi_columns_fitting(text, width);
+    size_t length = fitting;
+    if (text[length] == '\0')
         return length;
-    for (length = width; length > 0 && text[length] != ' ';)
+    while (length > 0 && text[length] != ' ')
         length--;
-    return length > 0 ? length : width;
+    return length > 0 ? length : fitting;
 }
 
 /* Goes to a column, at least a blank after what is there; *at: where it is. */
@@ -198,13 +206,14 @@ static bool print_line(const layout *l, size_t first, size_t end)
     int at = 0, begin = first > 0 ? INDENT : 0;
     for (size_t i = first; i < end; i++) {
         place *const p = &l->places[i];
-        const size_t width = p->breaks ? (size_t)p->width : SIZE_MAX;
-        const int length = (int)piece_length(p->rest, width);
+        const int width = p->breaks ? p->width : INT_MAX;
+        const size_t length = piece_length(p->rest, width);
+        const int columns = lsi_columns_of_text(p->rest, length);
         if (length > 0) {
             go_to(l->stream, &at,
-                  is_text(l, p) ? begin : begin + p->width - length);
-            fprintf(l->stream, "%.*s", length, p->rest);
-            at += length;
+                  is_text(l, p) ? begin : begin + p->width - columns);
+            fprintf(l->stream, "%.*s", (int)length, p->rest);
+            at += columns;
         }
         p->rest += length;
         p->rest += strspn(p->rest, " ");

@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 import tempfile
+import unicodedata
 import unittest
 import zipfile
 
@@ -302,6 +303,12 @@ class Wrong(ImagesTest):
                       "--image-size", "5"), "5 x 5", "6 x 6")
 
 
+def columns(text):
+    """Of a terminal."""
+    return sum(0 if unicodedata.combining(c) else
+               2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
 def read(path):
     with open(path, "rb") as file:
         return file.read()
@@ -466,6 +473,34 @@ class Predictions(ImagesTest):
                                                               "usual.png"))
         self.assertEqual(alone, [row for row in rows
                                  if row["image"].endswith("usual.png")])
+
+    def test_names_of_any_bytes(self):
+        """Terminals obey none of them, tables stay aligned, and JSON is JSON."""
+        data, out = self.path("names"), self.path("names \x1b[2Jout")
+        classes = ("K\u00e4se", "\u732b", "a\x1b[31m", "e\u0301")
+        pngs.folder(data, classes, 15)
+        said = self.train("--arch", "cifar-net", "--data", data, "--epochs", "1",
+                          "--output-dir", out)
+        self.assertNotIn("\x1b", said.stdout + said.stderr)
+        self.assertIn("names \\x1b[2Jout", said.stderr)
+        odd = os.fsdecode(b"a\x1b]0;b\x07\xff.png")
+        folder = self.path("odd")
+        os.mkdir(folder)
+        shutil.copy(os.path.join(data, "K\u00e4se", "000.png"),
+                    os.path.join(folder, odd))
+        with open(os.path.join(folder, "b\n.png"), "wb"):
+            pass
+        words = ("predict", "--weights", out, "--top-classes", "4", folder)
+        done = self.call(*words)
+        self.assertEqual(done.returncode, 1)
+        self.assertNotIn("\x1b", done.stdout + done.stderr)
+        self.assertIn("b\\x0a.png' is empty", done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 7)
+        self.assertEqual({columns(line) for line in lines}, {columns(lines[0])})
+        rows = json.loads(self.call(*words, "--json").stdout)["rows"]
+        self.assertTrue(rows[0]["image"].endswith("/a\x1b]0;b\x07\ufffd.png"))
+        self.assertEqual({row["class"] for row in rows[:4]}, set(classes))
 
     def test_refused(self):
         out, lm = self.path("refused-out"), self.path("refused-lm")

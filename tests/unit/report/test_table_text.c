@@ -44,6 +44,48 @@ static void check(const lsi_table *table, int width, const char *want)
     assert_string_equal(text, want);
 }
 
+#define CAT "\xe7\x8c\xab"
+
+/* Two columns for each Chinese character, none for a combining mark. */
+static void wide_characters(void **state)
+{
+    (void)state;
+    static const char cats[] =
+        CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT;
+    static const struct {
+        const char *name, *why;
+    } rows[] = {{"M\xc3\xa4use", "x"},
+                {CAT CAT CAT, "e\xcc\x81t\xc3\xa9"},
+                {"\x1b[2J\xff", cats}};
+    lsi_table *table;
+    unsetenv("TERM");
+    assert_ok(LSI_TABLE_NEW(&table, columns));
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        lsi_table_row(table);
+        lsi_table_text(table, "name", rows[i].name);
+        lsi_table_int(table, "n", (int64_t)i);
+        lsi_table_text(table, "why", rows[i].why);
+    }
+    check(table, 80,
+          "Strategy  Mean step time (s)  Ranks  Status\n"
+          "M\xc3\xa4use                             0  x\n" CAT CAT CAT
+          "                            1  e\xcc\x81t\xc3\xa9\n"
+          "\\x1b[2J\xef\xbf\xbd                          2  " CAT CAT CAT CAT
+              CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT CAT "\n");
+    /* Between characters; each takes two columns. */
+    check(table, 50,
+          "Strategy Mean Ranks Status\n"
+          "         step\n"
+          "         time\n"
+          "          (s)\n"
+          "M\xc3\xa4use             0 x\n" CAT CAT CAT
+          "            1 e\xcc\x81t\xc3\xa9\n"
+          "\\x1b[2J\xef\xbf\xbd          2 " CAT CAT CAT CAT CAT CAT CAT CAT CAT
+              CAT CAT CAT CAT CAT CAT "\n"
+          "                    " CAT CAT "\n");
+    lsi_table_free(&table);
+}
+
 static void fits(void **state)
 {
     (void)state;
@@ -182,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fits),
+        cmocka_unit_test(wide_characters),
         cmocka_unit_test(titles_are_broken_first),
         cmocka_unit_test(then_texts),
         cmocka_unit_test(then_rows),
