@@ -59,7 +59,7 @@ static void record(int error_number, const char *format, va_list args)
         snprintf(text + used, sizeof(text) - used, ": %s",
                  strerror_r(error_number, reason, sizeof(reason)));
     }
-    lsi_printable(last_error, sizeof(last_error), text);
+    lsi_printable_lines(last_error, sizeof(last_error), text);
 }
 
 ls_status lsi_error_of_peer(int number)

@@ -1,5 +1,6 @@
 #include "base/printable.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,13 +25,15 @@ static piece piece_of(const uint8_t *at, size_t n)
     return (piece){(size_t)length, -1};
 }
 
-void lsi_printable(char *out, size_t room, const char *text)
+static void write_pieces(char *out, size_t room, const char *text,
+                         bool keeps_lines)
 {
     enum { ESCAPE = 4 };
     const uint8_t *at = (const uint8_t *)text;
     size_t used = 0, left = strlen(text);
     while (left > 0) {
-        const piece p = piece_of(at, left);
+        const piece p =
+            keeps_lines && *at == '\n' ? (piece){1, -1} : piece_of(at, left);
         const size_t shown = p.escaped < 0 ? p.length : ESCAPE;
         if (used + shown >= room)
             break;
@@ -43,6 +46,16 @@ void lsi_printable(char *out, size_t room, const char *text)
         left -= p.length;
     }
     out[used] = '\0';
+}
+
+void lsi_printable(char *out, size_t room, const char *text)
+{
+    write_pieces(out, room, text, false);
+}
+
+void lsi_printable_lines(char *out, size_t room, const char *text)
+{
+    write_pieces(out, room, text, true);
 }
 
 lsi_printable_name lsi_printable_of(const char *name)

@@ -13,6 +13,9 @@
  */
 void lsi_printable(char *out, size_t room, const char *text);
 
+/* The same of a text of several lines, whose ends stay. */
+void lsi_printable_lines(char *out, size_t room, const char *text);
+
 /* The same of a name in a message. */
 typedef struct lsi_printable_name {
     char text[1024];

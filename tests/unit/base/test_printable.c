@@ -61,9 +61,11 @@ static void errors(void **state)
     assert_string_equal(ls_last_error(),
                         "cannot open 'a\\x1b]0;title\\x07\\xff'");
     errno = ENOENT;
-    (void)lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", "\n");
+    (void)lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", "\r");
     assert_string_equal(ls_last_error(),
-                        "cannot open '\\x0a': No such file or directory");
+                        "cannot open '\\x0d': No such file or directory");
+    (void)lsi_fail(LS_ERR_TIMEOUT, "The ranks:\n  rank 0\n  rank 1");
+    assert_string_equal(ls_last_error(), "The ranks:\n  rank 0\n  rank 1");
 }
 
 /* Whatever the bytes are, they are JSON. */
