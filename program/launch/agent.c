@@ -80,12 +80,20 @@ bool lsi_agent_report_failure(lsi_agent *agent, int verdict, int strength,
     return true;
 }
 
+/*
+ * A failure may come before the message that the job starts, which numbers the
+ * nodes: then --node-rank is the number, if there is one.
+ */
 void lsi_agent_report_host(lsi_agent *agent, int verdict, int strength,
                            const char *what)
 {
-    char text[LSI_AGENT_TEXT_BYTES];
-    snprintf(text, sizeof(text), "host %s (node %d) %.300s", agent->host,
-             agent->place.group, what);
+    const bool has_started = agent->place.groups > 0;
+    const int node =
+        has_started ? agent->place.group : agent->terms.nodes->node;
+    char text[LSI_AGENT_TEXT_BYTES], number[32] = "";
+    if (node >= 0)
+        snprintf(number, sizeof(number), " (node %d)", node);
+    snprintf(text, sizeof(text), "host %s%s %.300s", agent->host, number, what);
     (void)lsi_agent_report_failure(agent, verdict, strength, text);
 }
 

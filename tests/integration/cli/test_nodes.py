@@ -280,6 +280,32 @@ class Failures(Nodes):
         launchers[who].wait(60)
         self.nothing_left()
 
+    def test_killed_before_it_hears_of_the_start(self):
+        said = []
+        self.with_more_time(
+            lambda factor: said.extend(self.killed_before_it_hears(factor)))
+        for errors in said:
+            self.assertIn(" (node 1) is lost: its launcher was killed", errors)
+
+    def killed_before_it_hears(self, factor):
+        """What the others say."""
+        flags = ("--grace", "0.2", "--node-rank")
+        launchers = [self.node("exec sleep 60", nodes=3, flags=(*flags, str(k)))
+                     for k in range(2)]
+        self.assertTrue(wait_until(lambda: children(launchers[1].pid)))
+        supervisor, = children(launchers[1].pid)
+        time.sleep(0.5 * factor)  # until it has joined
+        os.kill(supervisor, signal.SIGSTOP)
+        launchers.append(self.node("exec sleep 60", nodes=3,
+                                   flags=(*flags, "2")))
+        self.ranks_of(launchers[2])
+        launchers[1].kill()
+        launchers[1].wait(60)
+        os.kill(supervisor, signal.SIGCONT)
+        _, errors = self.all_end([launchers[0], launchers[2]], 1)
+        self.nothing_left()
+        return errors
+
     def test_killed_while_waiting(self):
         for k in range(2):
             launcher = self.node("true", flags=("--node-rank", str(k)))
