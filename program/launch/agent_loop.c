@@ -146,8 +146,11 @@ static void join(lsi_agent *a)
 
 /* ---- connecting ------------------------------------------------------- */
 
+static const char CLOSED[] = "it closed the connection before it answered; "
+                             "node 0's launcher may have ended";
+
 /* Another attempt at the next address, after a moment. */
-static void retry(lsi_agent *a, int error_number)
+static void retry(lsi_agent *a, const char *why)
 {
     static const double say_after = 5;
     const double now = lsi_suspending_clock_seconds();
@@ -161,13 +164,13 @@ static void retry(lsi_agent *a, int error_number)
     if (now >= a->since + most) {
         snprintf(text, sizeof(text),
                  "given up: cannot reach the endpoint %.100s within %g s "
-                 "(--rdzv-conf join_timeout): %s",
-                 a->at, most, strerror(error_number));
+                 "(--rdzv-conf join_timeout): %.200s",
+                 a->at, most, why);
         end_with(a, 1, text);
     } else if (now >= a->told + say_after && now >= a->since + say_after) {
         a->told = now + 5 * say_after;
         lsi_output_say(a->output, "waiting for the endpoint %s: %s", a->at,
-                       strerror(error_number));
+                       why);
     }
 }
 
@@ -176,7 +179,7 @@ static void be_connected(lsi_agent *a)
     a->connection = LSI_AGENT_SHAKING;
     a->heard = lsi_suspending_clock_seconds();
     if (lsi_handshake_begin(&a->shake, false, a->secret, &a->link) != LS_OK)
-        retry(a, EIO);
+        retry(a, ls_last_error());
     else
         watch(a, false);
 }
@@ -188,7 +191,7 @@ static void begin_to_connect(lsi_agent *a)
     const int fd =
         socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        retry(a, errno);
+        retry(a, strerror(errno));
         return;
     }
     lsi_link_open(&a->link, fd, lsi_agent_silence(a->terms.nodes));
@@ -196,7 +199,7 @@ static void begin_to_connect(lsi_agent *a)
     a->until = lsi_suspending_clock_seconds() + CONNECT_SECONDS;
     watch(a, true);
     if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS)
-        retry(a, errno);
+        retry(a, strerror(errno));
 }
 
 static void look_at_connecting(lsi_agent *a)
@@ -207,11 +210,11 @@ static void look_at_connecting(lsi_agent *a)
     socklen_t length = sizeof(peer);
     (void)getsockopt(a->link.fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes);
     if (error_number != 0)
-        retry(a, error_number);
+        retry(a, strerror(error_number));
     else if (getpeername(a->link.fd, (struct sockaddr *)&peer, &length) == 0)
         be_connected(a);
     else if (lsi_suspending_clock_seconds() >= a->until)
-        retry(a, ETIMEDOUT);
+        retry(a, strerror(ETIMEDOUT));
 }
 
 /* ---- what comes ------------------------------------------------------- */
@@ -273,7 +276,7 @@ static void shake_hands(lsi_agent *a, const lsi_frame *frame)
     char text[LSI_AGENT_TEXT_BYTES];
     const ls_status status = lsi_handshake_take(&a->shake, &a->link, frame);
     if (status == LS_ERR_PEER_DEAD || status == LS_ERR_TIMEOUT) {
-        retry(a, ECONNRESET); /* whoever serves may be replaced */
+        retry(a, CLOSED); /* another launcher may take its place */
     } else if (status != LS_OK) {
         snprintf(text, sizeof(text), "the rendezvous at %.100s: %.380s", a->at,
                  ls_last_error());
@@ -319,7 +322,7 @@ static void pump(lsi_agent *a)
     if (status == LS_OK || a->link.fd < 0)
         watch(a, false);
     else if (a->connection == LSI_AGENT_SHAKING)
-        retry(a, ECONNRESET);
+        retry(a, CLOSED);
     else if (status == LS_ERR_TIMEOUT)
         lose(a, why, true);
     else
@@ -333,7 +336,7 @@ static void look_at_time(lsi_agent *a)
     const lsi_agent_message ping = {.word = LSI_AGENT_PING};
     const double now = lsi_suspending_clock_seconds();
     const double limit = lsi_agent_silence(a->terms.nodes);
-    char why[64];
+    char why[160];
     if (a->connection == LSI_AGENT_CONNECTED &&
         now >= a->pinged + limit / LSI_AGENT_PINGS) {
         a->pinged = now;
@@ -341,13 +344,17 @@ static void look_at_time(lsi_agent *a)
     }
     if (a->connection < LSI_AGENT_SHAKING || now < a->heard + limit)
         return;
-    snprintf(why, sizeof(why), "nothing came from it for %g s", limit);
-    if (a->connection == LSI_AGENT_SHAKING)
-        end_with(a, 1,
-                 "who serves at the endpoint does not answer: is it "
-                 "`lockstep run`?");
-    else
+    if (a->connection == LSI_AGENT_SHAKING) {
+        snprintf(why, sizeof(why),
+                 "it accepted the connection but did not answer for %g s; "
+                 "another program may listen there, or node 0's launcher is "
+                 "stopped",
+                 limit);
+        retry(a, why);
+    } else {
+        snprintf(why, sizeof(why), "nothing came from it for %g s", limit);
         lose(a, why, true);
+    }
 }
 
 void lsi_agent_step(lsi_agent *a)

@@ -660,6 +660,43 @@ class Refusals(Nodes):
                 _, (error,) = self.all_end([launcher], 1)
         self.assertIn("not of Lockstep's protocol", error)
 
+    def other_end(self, closes):
+        """What a launcher says of a program that accepts its connections and
+        closes them, or keeps them and never answers."""
+        accepted = []
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            sock.listen()
+            sock.settimeout(0.05)
+            self.endpoint = f"127.0.0.1:{sock.getsockname()[1]}"
+            launcher = self.node("true", flags=(
+                "--node-rank", "1", "--monitor-interval", "0.02",
+                "--rdzv-conf", "join_timeout=0.8"))
+            while launcher.poll() is None:
+                try:
+                    accepted.append(sock.accept()[0])
+                except TimeoutError:
+                    continue
+                if closes:
+                    accepted.pop().close()
+            for other in accepted:
+                other.close()
+        _, (error,) = self.all_end([launcher], 1)
+        return error
+
+    def test_an_end_before_the_answer(self):
+        self.assertIn(
+            "within 0.8 s (--rdzv-conf join_timeout): it closed the connection "
+            "before it answered; node 0's launcher may have ended",
+            self.other_end(closes=True))
+
+    def test_no_answer(self):
+        self.assertIn(
+            "within 0.8 s (--rdzv-conf join_timeout): it accepted the "
+            "connection but did not answer for 1 s; another program may listen "
+            "there, or node 0's launcher is stopped",
+            self.other_end(closes=False))
+
     def test_wrong_usage(self):
         for flags, message in (
                 (("--nnodes", "0"), '--nnodes "0" is no number of hosts'),
