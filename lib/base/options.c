@@ -5,6 +5,7 @@
 #include "base/options.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -325,16 +326,19 @@ static const lsi_option_word *find_word(const scan *s, const char *argument,
     return NULL;
 }
 
+/* `value`: the argument's value, or "". */
 static ls_status fail_word(const lsi_option_word *word, const char *argument,
-                           size_t length)
+                           size_t length, const char *value)
 {
     const bool leads_to = word->instead[0] == '-';
+    const char *const space = *value != '\0' ? " " : "";
     if (word->retired)
         lsi_fail(LS_ERR_ARGUMENT, "%.*s is now %s", (int)length, argument,
                  word->instead);
     else
-        lsi_fail(LS_ERR_ARGUMENT, "unknown flag %.*s; %s%s%s", (int)length,
+        lsi_fail(LS_ERR_ARGUMENT, "unknown flag %.*s; %s%s%s%s%s", (int)length,
                  argument, leads_to ? "did you mean " : "", word->instead,
+                 leads_to ? space : "", leads_to ? value : "",
                  leads_to ? "?" : "");
     return LS_ERR_ARGUMENT;
 }
@@ -348,7 +352,7 @@ static ls_status fail_unknown(const scan *s, const char *argument,
     size_t n = 0;
     const lsi_option_word *const word = find_word(s, argument, length);
     if (word != NULL)
-        return fail_word(word, argument, length);
+        return fail_word(word, argument, length, "");
     for (; n < s->set->n && n < MOST_NAMES; n++)
         names[n] = s->set->rows[n].name;
     if (argument[1] == '-' &&
@@ -395,11 +399,13 @@ static ls_status read_long(const scan *s, const char *argument, flag *out)
 /* -x, -xVALUE */
 static ls_status read_short(const scan *s, const char *argument, flag *out)
 {
+    const char *const next = s->next < s->argc ? s->argv[s->next] : "";
     /* "-np 2" of other launchers would be the number "p". */
     const lsi_option_word *const word =
         argument[2] == '\0' ? NULL : find_word(s, argument, strlen(argument));
     if (word != NULL)
-        return fail_word(word, argument, strlen(argument));
+        return fail_word(word, argument, strlen(argument),
+                         isdigit((unsigned char)*next) ? next : "");
     *out = (flag){.row = find_letter(s->set, argument[1]),
                   .value = argument[2] == '\0' ? NULL : argument + 2};
     if (out->row == NULL)

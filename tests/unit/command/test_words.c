@@ -79,7 +79,7 @@ static void first_tries(void **state)
          "did you mean \"lockstep train images --data PATH\"?"},
         {"train mnist", "did you mean \"lockstep train images --data PATH\"?"},
         {"mnist", "did you mean \"lockstep train images --data PATH\"?"},
-        {"run -np 2 prog", "run: unknown flag -np; did you mean -n?"},
+        {"run -np 2 prog", "run: unknown flag -np; did you mean -n 2?"},
         {"bench all_reduce_perf",
          "did you mean \"lockstep bench all-reduce\"?"},
         {"bench sendrecv_perf", "did you mean \"lockstep bench send-recv\"?"},
