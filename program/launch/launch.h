@@ -35,10 +35,11 @@ enum { LSI_STREAM_OUT = 1, LSI_STREAM_ERR = 2, LSI_STREAMS = 3 };
 
 /* What the ranks of this node are started with. */
 typedef struct lsi_launch_ranks {
-    char *const *argv; /* the program, found by PATH, and its arguments */
-    int n;             /* 1..LSI_LAUNCH_MAX_RANKS */
-    int threads;       /* OMP_NUM_THREADS of each; 0: lsi_threads_default */
-    int master_port;   /* MASTER_PORT; 0: one that is free now */
+    char *const *argv;  /* the program, found by PATH, and its arguments */
+    const char *script; /* file that the program runs; NULL: none */
+    int n;              /* 1..LSI_LAUNCH_MAX_RANKS */
+    int threads;        /* OMP_NUM_THREADS of each; 0: lsi_threads_default */
+    int master_port;    /* MASTER_PORT; 0: one that is free now */
     lsi_binding_mode bind;
     bool tells_places;  /* one line on stderr, before the ranks start */
     bool no_input;      /* rank 0 reads nothing either */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,14 +125,47 @@ static const char *hint_for(const char *program)
                                         : "";
 }
 
+static bool is_missing(int error_number)
+{
+    return error_number == ENOENT || error_number == ENOTDIR;
+}
+
 static int fail_program(const lsi_processes *ranks, const char *program,
                         int error_number)
 {
-    const bool missing = error_number == ENOENT || error_number == ENOTDIR;
+    const bool missing = is_missing(error_number);
     lsi_output_say(ranks->output, "cannot run %s: %s%s", program,
                    missing ? "no such program" : strerror(error_number),
                    hint_for(program));
     return missing ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
+}
+
+/*
+ * Looks at the script before any rank starts: otherwise the interpreter of
+ * each rank would print its own error. An interpreter runs a folder that has a
+ * __main__.py. Returns 0 or errno.
+ */
+static int find_script_error(const char *path)
+{
+    struct stat about;
+    char main_file[4096];
+    if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0 ||
+        stat(path, &about) != 0)
+        return errno;
+    snprintf(main_file, sizeof(main_file), "%s/__main__.py", path);
+    return S_ISDIR(about.st_mode) && access(main_file, R_OK) != 0 ? EISDIR : 0;
+}
+
+/* Returns 0; or, having printed what is wrong, the exit status of the job. */
+static int check_script(const lsi_processes *ranks)
+{
+    const char *const path = ranks->setup->script;
+    const int wrong = path != NULL ? find_script_error(path) : 0;
+    if (wrong == 0)
+        return 0;
+    lsi_output_say(ranks->output, "run: cannot open '%s': %s", path,
+                   strerror(wrong));
+    return is_missing(wrong) ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
 }
 
 /* A terminal can serve one process group only, and that is the front's. */
@@ -397,6 +431,8 @@ int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
     start s = {.mask = mask, .no_input = -1, .files = ranks->files};
     assert(ranks->n == 0 && ranks->alive == 0); /* lsi_processes_next came */
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
+    if (failed == 0)
+        failed = check_script(ranks);
     for (int rank = 0; rank < ranks->setup->n && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
     tell_limits(ranks, &ranks->told_unguarded,

@@ -323,6 +323,15 @@ static ls_status read_ranks(const args *a, int *out)
 
 enum { MAX_PREFIX = 5 };
 
+/* Whether python3 opens the program as a file. */
+static bool is_script(const args *a, const char *program)
+{
+    const size_t length = strlen(program);
+    return !a->no_python && !a->is_module &&
+           (a->by_path ||
+            (length > 3 && strcmp(program + length - 3, ".py") == 0));
+}
+
 /* What stands before the program: an interpreter, if it needs one. */
 static int choose_prefix(const args *a, const char *program,
                          char *prefix[MAX_PREFIX])
@@ -331,11 +340,8 @@ static int choose_prefix(const args *a, const char *program,
                 code[] = "-c",
                 by_path[] = "import runpy, sys; del sys.argv[0]; "
                             "runpy.run_path(sys.argv[0], run_name='__main__')";
-    const size_t length = strlen(program);
-    const bool is_script =
-        length > 3 && strcmp(program + length - 3, ".py") == 0;
     int n = 0;
-    if (a->no_python || (!a->is_module && !a->by_path && !is_script))
+    if (!a->is_module && !is_script(a, program))
         return 0;
     prefix[n++] = python;
     prefix[n++] = unbuffered;
@@ -363,12 +369,13 @@ static char **command_line(const args *a, int argc, char **argv)
 
 /* ---- starting --------------------------------------------------------- */
 
-static int launch(const args *a, int ranks, const lsi_run_hosts *h, char **argv,
+static int launch(const args *a, lsi_launch_ranks what, const lsi_run_hosts *h,
                   lsi_launch_output output)
 {
     const lsi_launch_config config = {
-        .ranks = {.argv = argv,
-                  .n = ranks,
+        .ranks = {.argv = what.argv,
+                  .script = what.script,
+                  .n = what.n,
                   .threads = (int)a->threads,
                   .master_port = (int)a->hosts.master_port,
                   .bind = lsi_binding_parse(a->bind),
@@ -425,8 +432,13 @@ static int run(const lsi_invocation *call)
         (void)lsi_fail(LS_ERR_MEMORY, "no memory for the command line");
         status = lsi_cli_error();
     } else {
+        const char *const program = call->argv[rest];
+        const lsi_launch_ranks what = {
+            .argv = line,
+            .script = is_script(&a, program) ? program : NULL,
+            .n = ranks};
         lsi_cli_set_deterministic(a.deterministic);
-        status = launch(&a, ranks, &h, line, output);
+        status = launch(&a, what, &h, output);
     }
     free(line);
     free(outputs);

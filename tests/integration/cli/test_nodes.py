@@ -344,6 +344,14 @@ class Failures(Nodes):
         self.assertIn("(node 1) cannot start its ranks", errors[0])
         self.assertIn("no such program", errors[1])
 
+    def test_no_such_script(self):
+        flags = ("--grace", "0.1", "--node-rank")
+        launchers = [self.node("sleep", "60", flags=(*flags, "0")),
+                     self.node("missing.py", "x", flags=(*flags, "1"))]
+        _, errors = self.all_end(launchers, 127)
+        self.assertIn("(node 1) cannot start its ranks", errors[0])
+        self.assertIn("run: cannot open 'missing.py': No such file", errors[1])
+
     def test_request_to_end_reaches_all(self):
         script = "trap 'sleep 0.2; exit 143' TERM; sleep 60 & wait"
         for stopped in (signal.SIGTERM, signal.SIGINT):

@@ -175,6 +175,32 @@ class Mistakes(ProgramTest):
                    "3", "nonesuch")
         self.fails(127, "no such program", "run", "/etc/passwd/x")
 
+    def test_no_such_script(self):
+        """Said once, before any rank starts."""
+        with tempfile.TemporaryDirectory() as folder:
+            closed = os.path.join(folder, "closed.py")
+            with open(closed, "w", encoding="ascii"):
+                os.chmod(closed, 0)
+            there = os.path.join(folder, "there.py")
+            with open(there, "w", encoding="ascii") as file:
+                file.write("print('it runs')\n")
+            os.mkdir(os.path.join(folder, "folder.py"))
+            cases = [("missing.py", 127, "No such file or directory"),
+                     ("there.py/x.py", 127, "Not a directory"),
+                     ("folder.py", 126, "Is a directory")]
+            if os.geteuid() != 0:
+                cases.append(("closed.py", 126, "Permission denied"))
+            for name, status, why in cases:
+                for flags in ([], ["--run-path"]):
+                    path = os.path.join(folder, name)
+                    done = self.call("run", "-n", "3", *flags, path)
+                    self.assertEqual(done.returncode, status, done.stderr)
+                    self.assertEqual(done.stderr, "lockstep: run: cannot open "
+                                     f"'{path}': {why}\n")
+            os.rename(there, os.path.join(folder, "folder.py", "__main__.py"))
+            out = self.succeeds("run", os.path.join(folder, "folder.py"))
+            self.assertEqual(out, "it runs\n")
+
     def test_hints(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("train.py", "tool"):
