@@ -36,7 +36,9 @@ sleep 300 &
 exec sleep 30
 """
 VICTIMS = {"rank": 3, "front": 2, "supervisor": 3}
-MOST = 8  # seconds: meeting again in vain, and the graces
+# Seconds for meeting again in vain and for the graces. A busy machine slows the
+# clock of those who wait (base/suspending_clock.h): 8 were too few once.
+MOST = 15
 
 
 def free_port():
