@@ -125,7 +125,6 @@ static void take_answer(lsi_attempt *a, int status)
 static bool report(lsi_attempt *a, const lsi_process_end *ended,
                    const char *what)
 {
-    static const int usage = 2;
     const int verdict = lsi_signal_exit_status(ended->status);
     char who[128], text[256];
     int strength = LSI_AGENT_WEAK;
@@ -133,7 +132,7 @@ static bool report(lsi_attempt *a, const lsi_process_end *ended,
         return false;
     if (WIFSIGNALED(ended->status))
         strength = LSI_AGENT_STRONG;
-    else if (verdict == usage)
+    else if (verdict == LSI_EXIT_USAGE)
         strength = LSI_AGENT_FINAL;
     lsi_agent_name_rank(a->agent, ended->rank, (int)ended->pid, who,
                         sizeof(who));

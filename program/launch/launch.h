@@ -19,15 +19,13 @@
 #include <stdbool.h>
 
 #include "launch/binding.h"
+#include "launch/exit_status.h"
 #include "launch/logs.h"
 #include "lockstep/status.h"
 
 enum {
     LSI_LAUNCH_MAX_RANKS = 1024, /* on a node */
-    LSI_LAUNCH_MAX_NODES = 4096,
-    LSI_EXIT_TIMEOUT = 124,
-    LSI_EXIT_CANNOT_RUN = 126,
-    LSI_EXIT_NOT_FOUND = 127
+    LSI_LAUNCH_MAX_NODES = 4096
 };
 
 /* Streams of a rank, as bits: torchrun's numbers. */

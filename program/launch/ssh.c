@@ -234,7 +234,7 @@ static void explain_start(const job *j, const lsi_ssh_node *node)
                        "host %s cannot run lockstep, which must be "
                        "there under the same path: %s",
                        node->name, last);
-    else if (status == 2)
+    else if (status == LSI_EXIT_USAGE)
         lsi_output_say(&j->output,
                        "host %s has another version of lockstep: %s",
                        node->name, last);

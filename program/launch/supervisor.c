@@ -269,13 +269,12 @@ static void drain(supervisor *s)
  */
 static bool is_worth_another(const supervisor *s)
 {
-    static const int usage = 2;
     const lsi_attempt *const a = &s->attempt;
     const int limit = s->config->limits.max_restarts;
     if (a->verdict <= 0 || a->phase == LSI_PHASE_NOT_STARTED ||
         a->asked_by != 0 || a->timed_out || s->standing >= OVER || limit == 0)
         return false;
-    if (a->first_failed >= 0 && a->verdict == usage) {
+    if (a->first_failed >= 0 && a->verdict == LSI_EXIT_USAGE) {
         lsi_output_say(a->output, "no restart: exit status 2 says that the "
                                   "command line is wrong");
         return false;

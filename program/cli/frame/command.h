@@ -11,10 +11,9 @@
 #include <stdio.h>
 
 #include "base/options.h"
+#include "launch/exit_status.h"
 #include "lockstep/status.h"
 #include "report/table.h"
-
-enum { LSI_EXIT_ERROR = 1, LSI_EXIT_USAGE = 2 };
 
 typedef struct lsi_command lsi_command;
 
