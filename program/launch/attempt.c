@@ -132,7 +132,7 @@ static bool report(lsi_attempt *a, const lsi_process_end *ended,
         return false;
     if (WIFSIGNALED(ended->status))
         strength = LSI_AGENT_STRONG;
-    else if (verdict == LSI_EXIT_USAGE)
+    else if (lsi_exit_repeats(verdict) != NULL)
         strength = LSI_AGENT_FINAL;
     lsi_agent_name_rank(a->agent, ended->rank, (int)ended->pid, who,
                         sizeof(who));

@@ -321,6 +321,19 @@ static void go_on(lsi_coordinator *c)
     lsi_coordinator_look_at_meeting(c, c->since);
 }
 
+/* Why there is no other attempt. */
+static void describe_end(const lsi_coordinator *c, int verdict, char *out,
+                         size_t bytes)
+{
+    const char *const repeats = lsi_exit_repeats(verdict);
+    if (repeats != NULL && c->first.strength == LSI_AGENT_FINAL)
+        snprintf(out, bytes, "no restart: exit status %d says that %s", verdict,
+                 repeats);
+    else
+        snprintf(out, bytes, "given up after %d restart%s", c->restart,
+                 c->restart == 1 ? "" : "s");
+}
+
 /* Once all ranks of all nodes have ended. */
 static void conclude(lsi_coordinator *c)
 {
@@ -340,8 +353,7 @@ static void conclude(lsi_coordinator *c)
         return;
     }
     if (c->first.is_there && c->terms.limits->max_restarts > 0 && !c->was_asked)
-        snprintf(text, sizeof(text), "given up after %d restart%s", c->restart,
-                 c->restart == 1 ? "" : "s");
+        describe_end(c, verdict, text, sizeof(text));
     lsi_coordinator_finish(c, verdict, text);
 }
 

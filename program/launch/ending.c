@@ -277,6 +277,32 @@ static void say_others(const lsi_ending *e)
     }
 }
 
+/*
+ * Whether all ranks have found what the first one did: a status that repeats is
+ * nobody's fault.
+ */
+static bool is_of_all(const lsi_ending *e)
+{
+    const lsi_attempt *const a = e->attempt;
+    const int status = e->first->end.status;
+    if (!WIFEXITED(status) || lsi_exit_repeats(WEXITSTATUS(status)) == NULL ||
+        a->n_failures != a->ranks.setup->n)
+        return false;
+    for (int i = 0; i < a->n_failures; i++) {
+        if (!is_alike(&a->failures[i], e->first))
+            return false;
+    }
+    return true;
+}
+
+static void say_all(const lsi_ending *e)
+{
+    const int status = WEXITSTATUS(e->first->end.status);
+    lsi_output_say(e->attempt->output,
+                   "all %d ranks ended with exit status %d: %s",
+                   e->attempt->n_failures, status, lsi_exit_repeats(status));
+}
+
 void lsi_ending_say(const lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
@@ -284,12 +310,16 @@ void lsi_ending_say(const lsi_ending *e)
         say_others(e);
     if (e->first == NULL || a->first_failed < 0)
         return;
-    if (a->ranks.setup->n > 1 || e->message[0] != '\0' || e->oom_kills > 0 ||
-        e->backtrace != NULL)
+    const bool of_all = a->ranks.setup->n > 1 && is_of_all(e);
+    if (of_all)
+        say_all(e);
+    else if (a->ranks.setup->n > 1 || e->message[0] != '\0' ||
+             e->oom_kills > 0 || e->backtrace != NULL)
         say_first(e);
     say_backtrace(e);
     quote(e);
-    say_others(e);
+    if (!of_all)
+        say_others(e);
     if (e->logs[0] != '\0')
         lsi_output_say(a->output, "logs of rank %d: %s", number_of_first(e),
                        e->logs);

@@ -5,12 +5,26 @@
 #ifndef LS_LAUNCH_EXIT_STATUS_H
 #define LS_LAUNCH_EXIT_STATUS_H
 
+#include <stddef.h>
+
 enum {
     LSI_EXIT_ERROR = 1,
     LSI_EXIT_USAGE = 2,
+    LSI_EXIT_DIVERGED = 65, /* training; sysexits.h: the data are wrong */
     LSI_EXIT_TIMEOUT = 124,
     LSI_EXIT_CANNOT_RUN = 126,
     LSI_EXIT_NOT_FOUND = 127
 };
+
+/*
+ * Why a program that is started again would end with this status again; NULL:
+ * it may end otherwise.
+ */
+static inline const char *lsi_exit_repeats(int status)
+{
+    if (status == LSI_EXIT_USAGE)
+        return "the command line is wrong";
+    return status == LSI_EXIT_DIVERGED ? "training has diverged" : NULL;
+}
 
 #endif

@@ -265,7 +265,7 @@ static void drain(supervisor *s)
 /*
  * A failure of ranks that were running is worth another attempt; the end that
  * somebody asked for is not, nor is one that would only come again: a program
- * that cannot be run, a command line that it refuses.
+ * that cannot be run, a command line that it refuses, training that diverges.
  */
 static bool is_worth_another(const supervisor *s)
 {
@@ -274,9 +274,10 @@ static bool is_worth_another(const supervisor *s)
     if (a->verdict <= 0 || a->phase == LSI_PHASE_NOT_STARTED ||
         a->asked_by != 0 || a->timed_out || s->standing >= OVER || limit == 0)
         return false;
-    if (a->first_failed >= 0 && a->verdict == LSI_EXIT_USAGE) {
-        lsi_output_say(a->output, "no restart: exit status 2 says that the "
-                                  "command line is wrong");
+    const char *const repeats = lsi_exit_repeats(a->verdict);
+    if (a->first_failed >= 0 && repeats != NULL) {
+        lsi_output_say(a->output, "no restart: exit status %d says that %s",
+                       a->verdict, repeats);
         return false;
     }
     if (a->ranks.attempt < limit) {

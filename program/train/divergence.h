@@ -25,4 +25,8 @@ double lsi_divergence_limit(const lsi_divergence *divergence);
 /* The loss of the next step, a finite one; whether the run has diverged. */
 bool lsi_divergence_add(lsi_divergence *divergence, double loss);
 
+/* The run of this process ends because it has diverged; false until then. */
+void lsi_divergence_set_ended(void);
+bool lsi_divergence_ended(void);
+
 #endif

@@ -180,6 +180,7 @@ static void describe_left(const lsi_loop *l, char *out, size_t bytes)
 static ls_status end_diverged(lsi_loop *l, ls_status status)
 {
     char left[2 * LSI_KEEP_TEXT];
+    lsi_divergence_set_ended();
     describe_left(l, left, sizeof(left));
     return lsi_fail(status, "%s%s", ls_last_error(), left);
 }

@@ -142,7 +142,8 @@ ls_status lsi_loop_update(lsi_loop *loop);
 
 /*
  * After a validation: LS_OK for a loss that is finite. Else an error that says
- * what to try and what is kept. Local; ranks with other losses pass 0.
+ * what to try and what is kept. Local; the loss is finite on all ranks, or on
+ * none.
  */
 ls_status lsi_loop_check_validation(lsi_loop *loop, double loss);
 

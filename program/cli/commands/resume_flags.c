@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "cli/frame/ranks.h"
+#include "train/divergence.h"
 #include "train/stop.h"
 
 /*
@@ -65,8 +66,10 @@ void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step)
 int lsi_cli_train_exit(ls_status status, bool told)
 {
     const int number = lsi_stop_ended();
-    if (number == 0)
-        return lsi_cli_rank_exit(status, told);
+    if (number == 0) {
+        const int exit_status = lsi_cli_rank_exit(status, told);
+        return lsi_divergence_ended() ? LSI_EXIT_DIVERGED : exit_status;
+    }
     if (!told)
         fprintf(stderr, "lockstep: %s\n", ls_last_error());
     return 128 + number;

@@ -39,7 +39,8 @@ void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step);
 
 /*
  * As lsi_cli_rank_exit, for training: if a signal has ended it, says what was
- * saved, and the exit status is 128 + its number.
+ * saved, and the exit status is 128 + its number. LSI_EXIT_DIVERGED if the run
+ * has diverged.
  */
 int lsi_cli_train_exit(ls_status status, bool told);
 

@@ -417,11 +417,16 @@ static void begin_epoch(job *j)
     lsi_epochs_begin(&j->epochs);
 }
 
-/* The validation's loss is known on rank 0 only. */
+/*
+ * Rank 0 alone knows the validation's loss. By the mean with zeros all ranks
+ * learn whether it is finite, so all end with the same status.
+ */
 static ls_status tell_epoch(job *j, const lsi_epoch *epoch)
 {
     const bool first = ls_group_rank(j->loop.group) == 0;
-    LS_TRY(lsi_loop_check_validation(&j->loop, first ? epoch->val_loss : 0));
+    double loss = first ? epoch->val_loss : 0;
+    LS_TRY(lsi_share_mean(j->loop.group, LS_OK, &loss, j->loop.agreed));
+    LS_TRY(lsi_loop_check_validation(&j->loop, first ? epoch->val_loss : loss));
     return j->events->epoch(j->events->context, epoch);
 }
 

@@ -32,6 +32,28 @@ class ExitStatus(ProgramTest):
             done = self.call(*words)
             self.assertEqual(done.returncode, status, (words, done.stderr))
 
+    def test_no_restart_where_it_would_repeat(self):
+        """What all ranks found by themselves is nobody's fault."""
+        for status, why in ((2, "the command line is wrong"),
+                            (65, "training has diverged")):
+            done = self.call("run", "-n", "3", "--max-restarts", "2", "--",
+                             "sh", "-c", f"echo begun; exit {status}")
+            self.assertEqual(done.returncode, status)
+            self.assertEqual(done.stdout, 3 * "begun\n")
+            self.assertIn("lockstep: all 3 ranks ended with exit status "
+                          f"{status}: {why}\n", done.stderr)
+            self.assertIn(f"lockstep: no restart: exit status {status} says "
+                          f"that {why}\n", done.stderr)
+            self.assertNotIn("failed first", done.stderr)
+            self.assertNotIn("consequence", done.stderr)
+
+    def test_one_that_ends_so_alone_is_blamed(self):
+        done = self.call("run", "-n", "2", "--grace", "0.2", "--", "sh", "-c",
+                         "[ $RANK = 1 ] && exit 65; exec sleep 60")
+        self.assertEqual(done.returncode, 65)
+        self.assertIn("rank 1 failed first", done.stderr)
+        self.assertNotIn("all 2 ranks", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -244,6 +244,15 @@ class Failures(Nodes):
             self.assertRegex(text, r"rank 2 on host \S+ \(node 1, pid \d+\) "
                              r"ended with exit status 7")
 
+    def test_no_restart_where_it_would_repeat(self):
+        launchers = [self.node("exit 65", flags=("--max-restarts", "3"))
+                     for _ in range(2)]
+        _, errors = self.all_end(launchers, 65)
+        for text in errors:
+            self.assertNotIn("restart 1", text)
+            self.assertIn("no restart: exit status 65 says that training has "
+                          "diverged", text)
+
     def test_killed_rank(self):
         launchers = [self.node("exec sleep 60", flags=("--grace", "0.2"))
                      for _ in range(2)]

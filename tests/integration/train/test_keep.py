@@ -484,7 +484,7 @@ class Diverged(KeepTest):
             for ranks in "1", "2", "3":
                 done = self.call(*words, "--lr", "1e6", "-n", ranks,
                                  cwd=self.folder)
-                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertEqual(done.returncode, 65, done.stderr)
                 name = f"runs/{self.name(job, 1)}"
                 self.assertRegex(
                     done.stderr, r"\nlockstep: (rank 0: )?step \d+: (loss|"

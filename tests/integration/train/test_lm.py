@@ -506,7 +506,7 @@ class Refused(LmTest):
                     (("--clip-norm", "0"), "or --clip-norm 1. '"),
                     ((), "or a --clip-norm below 1. '")):
                 said = self.refuse(
-                    1, part, *SHAPE, "-n", ranks, *words, "--lr", "1e6",
+                    65, part, *SHAPE, "-n", ranks, *words, "--lr", "1e6",
                     "--warmup-steps", "0", "--validate-every", "0", "--save",
                     self.path("model"))
                 self.assertRegex(
@@ -522,7 +522,7 @@ class Refused(LmTest):
         """After 50 steps, at the same step if the run is resumed before."""
         words = (*SHAPE, "-n", "2", "--lr", "3", "--schedule", "constant",
                  "--validate-every", "0")
-        said = self.refuse(1, "--no-divergence-check goes on", *words)
+        said = self.refuse(65, "--no-divergence-check goes on", *words)
         self.assertRegex(
             said, r"step \d+: loss is [\d.]+: for 50 steps it was above "
             r"8\.\d+, 1\.5 times the larger of the first loss, 5\.\d+, and "
@@ -532,7 +532,7 @@ class Refused(LmTest):
                   "--save-every", "10", "--resume")
         done = self.run_lm(*saving, "--steps", "30")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(step, self.refuse(1, "resumed after step 30", *saving))
+        self.assertIn(step, self.refuse(65, "resumed after step 30", *saving))
         # Steps above do not count with another rate, however high the loss.
         done = self.run_lm(*saving, "--new-schedule", "--lr", "1e-6", "--steps",
                            "80")
@@ -542,7 +542,7 @@ class Refused(LmTest):
 
     def test_divergence_after_a_checkpoint(self):
         folder = self.path("steps")
-        said = self.refuse(1, f". '{folder}' has the checkpoint of step 1; "
+        said = self.refuse(65, f". '{folder}' has the checkpoint of step 1; "
                            "--resume --new-schedule goes on from it",
                            *SHAPE, "-n", "2", "--lr", "1e6", "--clip-norm",
                            "0", "--warmup-steps", "0", "--validate-every", "0",
