@@ -214,8 +214,10 @@ static lsi_phase find_suspect(lsi_attempt *a)
     lsi_process_end ended;
     lsi_phase next = LSI_PHASE_RUNNING;
     while (lsi_processes_reap(&a->ranks, &ended)) {
-        if (lsi_signal_exit_status(ended.status) == 0)
+        if (lsi_signal_exit_status(ended.status) == 0) {
+            a->ended_before[ended.rank] = a->culprit < 0;
             continue;
+        }
         note_failure(a, &ended);
         if (a->asked_by != 0 && is_answer(ended.status)) {
             take_answer(a, ended.status);
@@ -258,6 +260,7 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
     a->first_failed = -1;
     a->culprit = -1;
     a->n_failures = 0;
+    memset(a->ended_before, 0, sizeof(a->ended_before));
     a->reported[0] = a->elsewhere[0] = '\0';
     a->started = lsi_wall_clock_seconds();
     a->oom_known = lsi_cgroup_oom_kills("/proc/self/cgroup", "/sys/fs/cgroup",

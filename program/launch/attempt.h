@@ -54,6 +54,9 @@ typedef struct lsi_attempt {
     uint64_t oom_before;
     lsi_rank_failure *failures; /* in the order of their ends */
     int n_failures;
+    /* Ranks of this node that had ended with status 0 when the culprit was
+       found, so it may have waited for them. */
+    bool ended_before[LSI_LAUNCH_MAX_RANKS];
     int culprit; /* of this node's ranks the first, named or not; else -1 */
     char reported[256];  /* what the other nodes have heard of it, or "" */
     char elsewhere[512]; /* what was first, if it was not that; or "" */

@@ -169,14 +169,64 @@ static void describe(int status, char *out, size_t bytes)
         snprintf(out, bytes, "exit status %d", WEXITSTATUS(status));
 }
 
+/* "0, 2-5", as far as there is room; `base` is the number of the first. */
+static void list_ranks(const bool *ranks, int n, int base, char *out,
+                       size_t room)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        int last = i;
+        if (!ranks[i])
+            continue;
+        while (last + 1 < n && ranks[last + 1])
+            last++;
+        char item[32];
+        if (last > i)
+            snprintf(item, sizeof(item), "%d-%d", base + i, base + last);
+        else
+            snprintf(item, sizeof(item), "%d", base + i);
+        if (used + strlen(item) + 8 > room) {
+            memcpy(out + used, ", ...", sizeof(", ..."));
+            return;
+        }
+        used += (size_t)snprintf(out + used, room - used, "%s%s",
+                                 used > 0 ? ", " : "", item);
+        i = last;
+    }
+}
+
+/* "ranks 0, 2-3 ended first, with status 0; " or, if none did, "". */
+static void describe_before(const lsi_attempt *a, char *out, size_t bytes)
+{
+    const int n = a->ranks.setup->n;
+    char list[TEXT_BYTES];
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        count += a->ended_before[i];
+    list_ranks(a->ended_before, n, lsi_processes_rank(&a->ranks, 0), list,
+               sizeof(list));
+    out[0] = '\0';
+    if (count > 0)
+        snprintf(out, bytes, "rank%s %s ended first, with status 0; ",
+                 count > 1 ? "s" : "", list);
+}
+
+/*
+ * A rank that waits for one that has ended, though with status 0, fails because
+ * of that; so the one that ended is named first. A signal has another cause.
+ */
 static void say_first(const lsi_ending *e)
 {
     const lsi_output *const output = e->attempt->output;
-    char what[96];
+    char before[TEXT_BYTES + 64] = "", what[96];
     describe(e->first->end.status, what, sizeof(what));
-    lsi_output_say(output, "rank %d failed first, on %s: %s%s%s%s",
-                   number_of_first(e), e->host, what,
-                   lsi_ending_is_oom(e) ? ", out of memory" : "",
+    if (WIFEXITED(e->first->end.status))
+        describe_before(e->attempt, before, sizeof(before));
+    lsi_output_say(output, "%srank %d %s, on %s: %s%s%s%s", before,
+                   number_of_first(e),
+                   before[0] != '\0' ? "then failed" : "failed first", e->host,
+                   what, lsi_ending_is_oom(e) ? ", out of memory" : "",
                    e->message[0] != '\0' ? ": " : "", e->message);
     if (e->oom_kills > 0)
         lsi_output_say(output,
@@ -208,33 +258,6 @@ static void say_backtrace(const lsi_ending *e)
                    "backtrace of rank %d:", number_of_first(e));
     (void)lsi_sink_put_line(e->attempt->output->sinks[1], e->backtrace,
                             strlen(e->backtrace));
-}
-
-/* "0, 2-5", as far as there is room; `base` is the number of the first. */
-static void list_ranks(const bool *ranks, int n, int base, char *out,
-                       size_t room)
-{
-    size_t used = 0;
-    out[0] = '\0';
-    for (int i = 0; i < n; i++) {
-        int last = i;
-        if (!ranks[i])
-            continue;
-        while (last + 1 < n && ranks[last + 1])
-            last++;
-        char item[32];
-        if (last > i)
-            snprintf(item, sizeof(item), "%d-%d", base + i, base + last);
-        else
-            snprintf(item, sizeof(item), "%d", base + i);
-        if (used + strlen(item) + 8 > room) {
-            memcpy(out + used, ", ...", sizeof(", ..."));
-            return;
-        }
-        used += (size_t)snprintf(out + used, room - used, "%s%s",
-                                 used > 0 ? ", " : "", item);
-        i = last;
-    }
 }
 
 static bool is_alike(const lsi_rank_failure *x, const lsi_rank_failure *y)

@@ -120,6 +120,18 @@ static json_t *other_failures(const lsi_ending *e)
     return list;
 }
 
+/* Those that may have been waited for in vain. */
+static json_t *ended_before(const lsi_attempt *a)
+{
+    json_t *const list = json_array();
+    for (int i = 0; i < a->ranks.setup->n; i++) {
+        if (a->culprit >= 0 && a->ended_before[i])
+            json_array_append_new(
+                list, json_integer(lsi_processes_rank(&a->ranks, i)));
+    }
+    return list;
+}
+
 static const char *reason_of(const lsi_attempt *a, char text[64])
 {
     if (a->phase == LSI_PHASE_NOT_STARTED)
@@ -156,13 +168,13 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
         return;
     json_array_append_new(
         report->attempts,
-        json_pack("{s:i,s:s,s:o,s:o,s:i,s:s,s:o,s:o,s:o}", "attempt",
+        json_pack("{s:i,s:s,s:o,s:o,s:i,s:s,s:o,s:o,s:o,s:o}", "attempt",
                   a->ranks.attempt, "job", a->ranks.job, "started",
                   time_of(a->started), "ended",
                   time_of(lsi_wall_clock_seconds()), "exit_status",
                   status_of(a), "reason", reason_of(a, reason), "first_failure",
-                  first_failure(e), "others", other_failures(e), "elsewhere",
-                  text_or_null(a->elsewhere)));
+                  first_failure(e), "ended_before", ended_before(a), "others",
+                  other_failures(e), "elsewhere", text_or_null(a->elsewhere)));
 }
 
 /* ---- the file --------------------------------------------------------- */

@@ -160,6 +160,7 @@ class ProgramTest(MoreTime, unittest.TestCase):
         first, _, screen = done.stderr.partition("\n")
         self.assertTrue(first.startswith("lockstep: "), done.stderr)
         self.assertIn(message, first)
-        self.assertRegex(screen, r"^lockstep: rank \d+ failed first, on ")
+        self.assertRegex(screen, r"^lockstep: (ranks? [\d, -]+ ended first, with "
+                         r"status 0; )?rank \d+ (failed first|then failed), on ")
         self.assertNotIn("(pid", screen)
         return done

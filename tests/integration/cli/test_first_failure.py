@@ -1,5 +1,6 @@
 """lockstep run: which of several ranks that end has failed first."""
 
+import json
 import os
 import signal
 import tempfile
@@ -80,6 +81,36 @@ class FirstFailure(ProgramTest):
             status, _, errors = self.ended(process)
             self.assertEqual(status, order[0] + 10, errors)
             self.assertIn(f"lockstep: rank {order[0]} (pid", errors)
+
+    def test_one_that_ends_early_with_status_0(self):
+        """It is named, as the others may have failed because of it."""
+        gone = os.path.join(self.folder, "gone")
+        script = (f"case $RANK in 1|2) echo >> {gone}; exit;; esac; until "
+                  f"[ $(cat {gone} | wc -l) = 2 ]; do sleep 0.01; done; "
+                  "sleep 0.3; exit 3")
+        report = os.path.join(self.folder, "report")
+        done = self.call("run", "-n", "4", f"--json={report}", "sh", "-c",
+                         script + " 2> /dev/null")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"lockstep: ranks 1-2 ended first, with "
+                         r"status 0; rank [03] then failed, on \S+: exit status"
+                         r" 3\n")
+        self.assertNotIn("failed first", done.stderr)
+        with open(report, encoding="utf-8") as file:
+            attempt, = json.load(file)["attempts"]
+        self.assertEqual(attempt["ended_before"], [1, 2])
+
+    def test_one_that_ends_after_the_failure(self):
+        done = self.call("run", "-n", "2", "sh", "-c",
+                         "[ $RANK = 0 ] || exit 3; sleep 0.3")
+        self.assertIn("lockstep: rank 1 failed first", done.stderr)
+        self.assertNotIn("ended first", done.stderr)
+
+    def test_a_signal_has_another_cause(self):
+        done = self.call("run", "-n", "2", "sh", "-c",
+                         "[ $RANK = 1 ] || exit 0; sleep 0.3; kill -9 $$")
+        self.assertIn("lockstep: rank 1 failed first", done.stderr)
+        self.assertNotIn("ended first", done.stderr)
 
     def test_those_that_notice_a_death_that_was_asked_for(self):
         """Rank 1 fails because the signal has killed rank 0."""
