@@ -208,7 +208,7 @@ static ls_status open_all(lsi_agent *a)
     LS_TRY(serve(a));
     if (a->address == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the endpoint %s is not of this machine alone, so the "
+                        "other machines can reach the endpoint %s, so the "
                         "hosts need a secret: " LSI_SECRET_HOW,
                         a->at);
     if (a->coordinator == NULL)
@@ -225,7 +225,7 @@ ls_status lsi_agent_open(const lsi_job_terms *terms,
 {
     lsi_agent *const a = calloc(1, sizeof(*a));
     if (a == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to meet other nodes");
+        return lsi_fail(LS_ERR_MEMORY, "no memory to connect to other nodes");
     a->terms = *terms;
     a->ranks = ranks;
     a->output = output;

@@ -75,8 +75,8 @@ void lsi_agent_look_again(lsi_agent *a)
     a->stage = LSI_AGENT_MEETING;
     a->since = a->told = lsi_suspending_clock_seconds();
     lsi_output_say(a->output,
-                   "waiting %g s (join_timeout) for the endpoint %s to come "
-                   "back; the same command on its host starts it again",
+                   "waiting %g s (join_timeout) for the endpoint %s; to start "
+                   "it again, run the same command on its host",
                    a->terms.nodes->join_seconds, a->at);
 }
 
@@ -258,7 +258,7 @@ static void take(lsi_agent *a, const lsi_frame *frame)
     } else if (frame->kind != LSI_FRAME_MESSAGE ||
                lsi_agent_message_read(frame->data, frame->bytes, &message) !=
                    LS_OK) {
-        lose(a, "what came from there makes no sense", false);
+        lose(a, "its message is malformed", false);
     } else if (message.word == LSI_AGENT_SAY) {
         lsi_output_say(a->output, "%s", message.text);
     } else if (message.word == LSI_AGENT_START) {
@@ -352,7 +352,7 @@ static void look_at_time(lsi_agent *a)
                  limit);
         retry(a, why);
     } else {
-        snprintf(why, sizeof(why), "nothing came from it for %g s", limit);
+        snprintf(why, sizeof(why), "no message came from it for %g s", limit);
         lose(a, why, true);
     }
 }

@@ -181,7 +181,7 @@ static void tell_more(const lsi_processes *ranks, int untold)
                        folder);
     else
         lsi_output_say(ranks->output,
-                       "for the last operations of each rank start the job "
+                       "to see the last operations of each rank, start the job "
                        "with LOCKSTEP_RECORD=FOLDER; SIGUSR1 then writes them "
                        "there for `lockstep doctor FOLDER`");
 }
@@ -193,8 +193,9 @@ void lsi_ask_ranks(const lsi_processes *ranks)
         ranks->pids != NULL ? calloc((size_t)ranks->n, sizeof(*answers)) : NULL;
     DIR *const processes = answers != NULL ? opendir("/proc") : NULL;
     if (answers != NULL && processes == NULL)
-        lsi_output_say(ranks->output, "SIGUSR1 is not passed on: without /proc "
-                                      "the ranks that handle it are unknown");
+        lsi_output_say(ranks->output,
+                       "SIGUSR1 is not forwarded: without /proc the launcher "
+                       "cannot find the ranks that handle it");
     for (pid_t pid; processes != NULL && (pid = lsi_next_process(processes));) {
         const int rank = rank_of(ranks, pid);
         if (rank >= 0)

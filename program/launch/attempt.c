@@ -286,8 +286,8 @@ void lsi_attempt_sweep(lsi_attempt *a)
     const size_t left = lsi_sweep(NULL, 0);
     if (left > 0)
         lsi_output_say(a->output,
-                       "%zu of the processes that the ranks left behind may "
-                       "not be ended: they are another user's",
+                       "cannot end %zu of the processes that the ranks left "
+                       "behind: they belong to another user",
                        left);
     a->phase = a->ranks.started == a->ranks.setup->n ? LSI_PHASE_ENDED
                                                      : LSI_PHASE_NOT_STARTED;

@@ -83,8 +83,8 @@ ls_status lsi_crash_parse(const char *text, size_t bytes, lsi_crash *crash)
     while (good && strncmp(at, "0x", 2) == 0)
         good = parse_frame(&at, crash);
     if (!good || !take(&at, "maps\n") || crash->n == 0)
-        return lsi_fail(LS_ERR_FORMAT, "this is no file of a crash, or not all "
-                                       "of it");
+        return lsi_fail(LS_ERR_FORMAT,
+                        "not a crash file, or an incomplete one");
     crash->maps = at;
     crash->maps_bytes = bytes - (size_t)(at - text);
     return LS_OK;

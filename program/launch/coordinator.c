@@ -270,8 +270,8 @@ void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
         return;
     }
     if (c->enough > 0 && now >= c->enough + nodes->last_call_seconds) {
-        lsi_coordinator_say(c, "%d of at most %d nodes have come: they start",
-                            c->n, nodes->most);
+        lsi_coordinator_say(c, "starting with %d of at most %d nodes", c->n,
+                            nodes->most);
         start(c);
         return;
     }
@@ -283,10 +283,10 @@ void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
         lsi_coordinator_finish(c, 1, text);
     } else if (now >= c->told + say_after) {
         c->told = now + 5 * say_after;
-        lsi_coordinator_say(c, "waiting for %d more of %d nodes; there are: %s",
-                            nodes->least - c->n > 0 ? nodes->least - c->n
-                                                    : missing,
-                            nodes->most, hosts);
+        lsi_coordinator_say(
+            c, "waiting for %d more of %d nodes; joined so far: %s",
+            nodes->least - c->n > 0 ? nodes->least - c->n : missing,
+            nodes->most, hosts);
     }
 }
 
@@ -308,13 +308,13 @@ static void go_on(lsi_coordinator *c)
     begin_meeting(c);
     if (c->has_lost && c->n >= nodes->least)
         snprintf(what, sizeof(what),
-                 "waiting %g s for a node that returns or takes its place, "
-                 "then going on with %d",
+                 "waiting %g s for the lost node or another one, then "
+                 "continuing with %d",
                  nodes->last_call_seconds, c->n);
     else if (c->has_lost)
         snprintf(what, sizeof(what),
-                 "waiting %g s for a node that returns or takes its place; "
-                 "%d of %d are there",
+                 "waiting %g s for the lost node or another one; %d of %d have "
+                 "joined",
                  nodes->join_seconds, c->n, nodes->least);
     lsi_coordinator_say(c, "restart %d of %d: %s", c->restart,
                         c->terms.limits->max_restarts, what);
@@ -383,10 +383,9 @@ static void hear(void *context, int peer, const void *data, size_t bytes)
     lsi_job_member *const m = find_peer(c, peer);
     if (lsi_agent_message_read(data, bytes, &message) != LS_OK ||
         (m == NULL) != (message.word == LSI_AGENT_JOIN)) {
-        lsi_store_server_refuse(c->server, peer,
-                                "a message that makes no sense came");
+        lsi_store_server_refuse(c->server, peer, "the message is malformed");
         if (m != NULL)
-            lsi_coordinator_lose(c, m, "it sent a message that makes no sense");
+            lsi_coordinator_lose(c, m, "it sent a malformed message");
         return;
     }
     if (m == NULL) {
@@ -420,7 +419,7 @@ static void look_for_silent(lsi_coordinator *c, double now)
         lsi_job_member *const m = &c->members[i];
         if (now < m->heard + limit)
             continue;
-        snprintf(why, sizeof(why), "nothing came from it for %g s", limit);
+        snprintf(why, sizeof(why), "no message came from it for %g s", limit);
         lsi_store_server_refuse(c->server, m->peer, why);
         lsi_coordinator_lose(c, m, why);
         return; /* the others at the next look */

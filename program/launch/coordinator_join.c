@@ -28,14 +28,14 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
     char name[128];
     why[0] = '\0';
     if (strcmp(join->run, id) != 0)
-        snprintf(why, bytes,
-                 "the endpoint is that of the job \"%s\", and this host wants "
-                 "\"%s\" (--rdzv-id)",
-                 id, join->run);
+        snprintf(
+            why, bytes,
+            "the endpoint serves job '%s', and --rdzv-id of this host is '%s'",
+            id, join->run);
     else if (join->least != nodes->least || join->most != nodes->most)
         snprintf(why, bytes,
-                 "this host wants %d to %d nodes, and the job at the endpoint "
-                 "%d to %d: --nnodes must be the same on all hosts",
+                 "this host has --nnodes %d:%d, the job at the endpoint %d:%d; "
+                 "--nnodes must be the same on all hosts",
                  join->least, join->most, nodes->least, nodes->most);
     else if (c->stage == LSI_JOB_OVER)
         snprintf(why, bytes, "the job at the endpoint is over");
@@ -49,21 +49,20 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
         if (join->node < 0 || m->node != join->node ||
             strcmp(m->agent, join->agent) == 0)
             continue;
-        snprintf(
-            why, bytes,
-            "--node-rank %d is that of host %s already: each host needs its "
-            "own",
-            join->node, m->host);
+        snprintf(why, bytes,
+                 "--node-rank %d is already the number of host %s; give each "
+                 "host another one",
+                 join->node, m->host);
     }
     if (why[0] == '\0' && ranks_of(c) + join->local > LSI_AGENT_MOST_RANKS)
-        snprintf(why, bytes,
-                 "the job at the endpoint has %d ranks already, and may have "
-                 "%d",
-                 ranks_of(c), LSI_AGENT_MOST_RANKS);
+        snprintf(
+            why, bytes,
+            "the job at the endpoint already has %d ranks; %d are the most",
+            ranks_of(c), LSI_AGENT_MOST_RANKS);
     if (why[0] == '\0' && c->n >= nodes->most) {
         lsi_coordinator_list_hosts(c, name, sizeof(name));
         snprintf(why, bytes,
-                 "the job at the endpoint has all its %d nodes already: %s",
+                 "the job at the endpoint already has all its %d nodes: %s",
                  nodes->most, name);
     }
 }
@@ -128,7 +127,7 @@ void lsi_coordinator_join(lsi_coordinator *c, int peer,
     }
     take_up(c, message);
     if (c->stage == LSI_JOB_RUNNING)
-        lsi_coordinator_say(c, "host %s takes part from the next restart on",
+        lsi_coordinator_say(c, "host %s joins at the next restart",
                             message->host);
     else
         lsi_coordinator_look_at_meeting(c, lsi_suspending_clock_seconds());

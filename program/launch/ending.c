@@ -349,7 +349,7 @@ void lsi_ending_say(const lsi_ending *e)
     else if (!e->tail_known && a->ranks.setup->n > 1 &&
              !a->ranks.wanted->quiet_exit)
         lsi_output_say(a->output,
-                       "what rank %d wrote is above, among the rest; --log-dir "
-                       "DIR would keep it in files",
+                       "the output of rank %d is above, among that of the "
+                       "other ranks; --log-dir DIR keeps it in files",
                        number_of_first(e));
 }

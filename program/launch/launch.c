@@ -34,8 +34,9 @@ typedef struct front {
 static ls_status check(const lsi_launch_ranks *ranks)
 {
     if (ranks->n < 1 || ranks->n > LSI_LAUNCH_MAX_RANKS)
-        return lsi_fail(LS_ERR_ARGUMENT, "%d ranks: 1 to %d can be started",
-                        ranks->n, LSI_LAUNCH_MAX_RANKS);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "cannot start %d ranks: 1 to %d are possible", ranks->n,
+                        LSI_LAUNCH_MAX_RANKS);
     if (ranks->argv == NULL || ranks->argv[0] == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "no program to start");
     return LS_OK;

@@ -33,10 +33,10 @@ static int open_page(DIR *folder, const char *path)
 
 static ls_status refuse(pid_t pid)
 {
-    return lsi_fail(LS_ERR_NOT_FOUND,
-                    "process %d has not taken a step of an optimizer yet, nor "
-                    "joined other ranks",
-                    (int)pid);
+    return lsi_fail(
+        LS_ERR_NOT_FOUND,
+        "process %d has not taken an optimizer step or joined other ranks yet",
+        (int)pid);
 }
 
 /*
@@ -76,7 +76,8 @@ ls_status lsi_live_open(lsi_live_page **out, pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
     DIR *const folder = opendir(path);
     if (folder == NULL && errno == ENOENT)
-        return lsi_fail(LS_ERR_NOT_FOUND, "there is no process %d", (int)pid);
+        return lsi_fail(LS_ERR_NOT_FOUND, "process %d does not exist",
+                        (int)pid);
     if (folder == NULL)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look at process %d",
                               (int)pid);

@@ -120,9 +120,9 @@ static const char *hint_for(const char *program)
         return "";
     if (script)
         return "; run it with python3";
-    return strchr(program, '/') == NULL ? "; the one in this folder is run "
-                                          "with ./ in front"
-                                        : "";
+    return strchr(program, '/') == NULL
+               ? "; to run the file in this folder, write ./ in front"
+               : "";
 }
 
 static bool is_missing(int error_number)
@@ -547,8 +547,8 @@ static void take_end(lsi_processes *ranks, int rank, int status,
         lsi_ended_say(ranks->job, lsi_processes_rank(ranks, rank));
     if (ranks->ended[rank] < 0)
         tell_limits(ranks, &ranks->told_unsaid,
-                    "ranks that wait for one that has ended notice it after "
-                    "LOCKSTEP_TIMEOUT only",
+                    "ranks that wait for a rank that has ended notice it only "
+                    "after LOCKSTEP_TIMEOUT",
                     errno);
 }
 

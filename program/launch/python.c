@@ -33,7 +33,7 @@ ls_status lsi_python_error_parse(const char *text, size_t bytes, char *message,
     const ls_status status = lsi_json_loadb(text, bytes, 0, &whole, &error);
     if (status != LS_OK)
         return status == LS_ERR_FORMAT
-                   ? lsi_fail(LS_ERR_FORMAT, "the error file is no JSON: %s",
+                   ? lsi_fail(LS_ERR_FORMAT, "the error file is not JSON: %s",
                               error.text)
                    : status;
     const json_t *said = json_object_get(whole, "message");

@@ -86,7 +86,7 @@ static ls_status start_agent(const job *j, lsi_ssh_node *node)
     snprintf(command, sizeof(command), "exec '%s' run --on-host", own);
     if (agent_words(j, node->name, words, agent, command, ROOM) < 3)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--ssh names no program of less than %d characters",
+                        "--ssh needs a program of less than %d characters",
                         ROOM);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 ||
         pipe2(err, O_CLOEXEC) != 0)
@@ -231,8 +231,8 @@ static void explain_start(const job *j, const lsi_ssh_node *node)
     const char *const last = node->last;
     if (status == LSI_EXIT_NOT_FOUND || status == LSI_EXIT_CANNOT_RUN)
         lsi_output_say(&j->output,
-                       "host %s cannot run lockstep, which must be "
-                       "there under the same path: %s",
+                       "host %s cannot run lockstep; install it there under "
+                       "the same path: %s",
                        node->name, last);
     else if (status == LSI_EXIT_USAGE)
         lsi_output_say(&j->output,
@@ -240,11 +240,11 @@ static void explain_start(const job *j, const lsi_ssh_node *node)
                        node->name, last);
     else if (status == 255)
         lsi_output_say(&j->output, "host %s cannot be reached: %s", node->name,
-                       last[0] != '\0' ? last : "ssh does not say why");
+                       last[0] != '\0' ? last : "ssh gave no reason");
     else
         lsi_output_say(&j->output, "host %s does not start lockstep: %s",
                        node->name,
-                       last[0] != '\0' ? last : "nothing has come from it");
+                       last[0] != '\0' ? last : "it sent no message");
 }
 
 static bool is_over(const lsi_ssh_node *node)
@@ -375,7 +375,7 @@ static void pass_deadlines(job *j)
     if (j->kill_at > 0 && now >= j->kill_at)
         kill_rest(j);
     if (j->others_end_at > 0 && now >= j->others_end_at && !j->given_up) {
-        lsi_output_say(&j->output, "hosts that have not ended are ended");
+        lsi_output_say(&j->output, "ending the hosts that still run");
         give_up(j, 1);
     }
     if (j->started || j->given_up || now < j->hello_until)

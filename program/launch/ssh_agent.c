@@ -105,7 +105,7 @@ static ls_status take_text(agent *a, char kind, const char *text)
         const char *const end = strchr(text, '=');
         char name[256];
         if (end == NULL || end == text || end - text >= (ptrdiff_t)sizeof(name))
-            return lsi_fail(LS_ERR_ARGUMENT, "\"%s\" is no variable", text);
+            return lsi_fail(LS_ERR_ARGUMENT, "'%s' is not a variable", text);
         memcpy(name, text, (size_t)(end - text));
         name[end - text] = '\0';
         if (setenv(name, end + 1, 1) != 0)

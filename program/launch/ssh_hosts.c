@@ -83,8 +83,8 @@ static ls_status read_list(const char *text, int ranks, lsi_ssh_hosts *all)
         lsi_ssh_host host;
         if (!read_entry(at, length, ranks, &host))
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "\"%.*s\" is no host: NAME or NAME:RANKS, with 1 "
-                            "to %d ranks, or the name of a file",
+                            "'%.*s' is not a host: write NAME or NAME:RANKS, "
+                            "with 1 to %d ranks, or the name of a file",
                             (int)(length < 100 ? length : 100), at,
                             LSI_LAUNCH_MAX_RANKS);
         LS_TRY(add(all, &host));
@@ -107,8 +107,8 @@ static ls_status read_line(const char *path, int number, char *line, int ranks,
         return LS_OK;
     if (!read_entry(line, length, ranks, &host))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s, line %d: \"%.*s\" is no host: NAME, or NAME "
-                        "slots=RANKS with 1 to %d ranks",
+                        "%s, line %d: '%.*s' is not a host: write NAME, or "
+                        "NAME slots=RANKS with 1 to %d ranks",
                         path, number, (int)(length < 100 ? length : 100), line,
                         LSI_LAUNCH_MAX_RANKS);
     return add(all, &host);
@@ -144,7 +144,7 @@ static ls_status read_file(const char *path, int ranks, lsi_ssh_hosts *all)
             lsi_fail_errno(LS_ERR_IO, "cannot read the hosts in '%s'", path);
     fclose(file);
     if (status == LS_OK && all->n == 0)
-        status = lsi_fail(LS_ERR_ARGUMENT, "%s names no host", path);
+        status = lsi_fail(LS_ERR_ARGUMENT, "%s contains no host", path);
     return status;
 }
 

@@ -22,8 +22,9 @@ ls_status lsi_ssh_message_read(const char *data, size_t bytes,
         return LS_OK;
     if (digits == 0 || digits == bytes || data[digits] != ':' || length == 0 ||
         length > LSI_SSH_MESSAGE_MOST)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "the standard input is not of `lockstep run --hosts`");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "the standard input does not come from `lockstep run --hosts`");
     if (bytes < digits + length + 2)
         return LS_OK;
     const char *const body = data + digits + 1;

@@ -319,7 +319,7 @@ static bool meet(supervisor *s)
     if (lsi_agent_look(s->agent) == LSI_AGENT_OVER)
         a->verdict = lsi_agent_verdict(s->agent);
     else if (a->timed_out && !was_timed_out) {
-        lsi_output_say(a->output, "timeout: the nodes have not met in %g s",
+        lsi_output_say(a->output, "timeout: not all nodes joined within %g s",
                        s->config->limits.timeout);
         a->verdict = LSI_EXIT_TIMEOUT;
     } else if (a->asked_by != 0 && !was_timed_out)

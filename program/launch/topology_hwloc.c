@@ -79,7 +79,7 @@ static ls_status read_all(hwloc_topology_t topology, const lsi_cpuset *own,
         hwloc_topology_get_allowed_cpuset(topology);
     out->is_described = hwloc_topology_is_thissystem(topology) == 0;
     if (n < 1 || n_nodes < 0)
-        return lsi_fail(LS_ERR_SYSTEM, "hwloc knows no CPUs of this machine");
+        return lsi_fail(LS_ERR_SYSTEM, "hwloc found no CPUs on this machine");
     out->cpus = calloc((size_t)n, sizeof(*out->cpus));
     out->nodes = calloc((size_t)n_nodes + 1, sizeof(*out->nodes));
     if (out->cpus == NULL || out->nodes == NULL)
@@ -110,15 +110,15 @@ ls_status lsi_topology_read(lsi_topology *out)
     lsi_cpuset own;
     /* hwloc would ask for the mask without end if it were denied. */
     if (!lsi_cpuset_own(&own))
-        return lsi_fail(LS_ERR_SYSTEM, "the kernel does not tell which CPUs "
-                                       "this process may use");
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "cannot read which CPUs this process may use");
     if (hwloc_topology_init(&topology) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "hwloc cannot begin");
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot start hwloc");
     hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     ls_status status = LS_OK;
     if (hwloc_topology_load(topology) != 0)
-        status = lsi_fail_errno(LS_ERR_SYSTEM,
-                                "hwloc cannot read what this machine has");
+        status = lsi_fail_errno(
+            LS_ERR_SYSTEM, "hwloc cannot read the topology of this machine");
     if (status == LS_OK)
         status = read_all(topology, &own, &machine);
     hwloc_topology_destroy(topology);

@@ -45,8 +45,7 @@ ls_status lsi_topology_read(lsi_topology *out)
     lsi_topology machine = {0};
     if (!lsi_cpuset_own(&left))
         return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "the kernel does not tell which CPUs this "
-                              "process may use");
+                              "cannot read which CPUs this process may use");
     const size_t n = (size_t)lsi_cpuset_count(&left);
     machine.cpus = calloc(n + 1, sizeof(*machine.cpus));
     if (machine.cpus == NULL)

@@ -113,7 +113,7 @@ class Restarts(MoreTime, unittest.TestCase):
             self.assertIn("restart 1 of 3", said)
             self.assertEqual(killed, plain)
             cut_off, said = self.train(two, folder("cut"), cut)
-            self.assertIn("is lost: nothing came from it", said)
+            self.assertIn("is lost: no message came from it", said)
             self.assertEqual(cut_off, plain)
             for nodes in ("2", "1:2"):
                 again, said = self.train(two, folder(f"again-{nodes}"),

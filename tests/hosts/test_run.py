@@ -168,11 +168,11 @@ class Run(MoreTime, unittest.TestCase):
                 status, _, errors = self.ended(self.started[other])
                 self.assertEqual(status, 1, errors)
                 self.assertRegex(
-                    errors, r"host h2 \(node 2\) is lost: nothing came from"
+                    errors, r"host h2 \(node 2\) is lost: no message came from"
                     if name == "h2" and other != "h2" else
-                    "node 0 at h0:29400 is lost: nothing came from"
+                    "node 0 at h0:29400 is lost: no message came from"
                     if name == "h2" or other != "h0" else
-                    r"host h[12] \(node [12]\) is lost: nothing came from")
+                    r"host h[12] \(node [12]\) is lost: no message came from")
                 self.assertLess(time.monotonic() - begin, 6 * self.factor)
         finally:
             self.hosts.join(name)

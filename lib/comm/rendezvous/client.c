@@ -53,7 +53,7 @@ static ls_status wait_until(const client *c, short events, double until)
         if (ready < 0 && errno != EINTR)
             return lsi_fail_errno(LS_ERR_SYSTEM, "cannot wait");
         if (until > 0 && lsi_suspending_clock_seconds() >= until)
-            return lsi_fail(LS_ERR_TIMEOUT, "no answer came in time");
+            return lsi_fail(LS_ERR_TIMEOUT, "no answer in time");
     }
 }
 
@@ -99,7 +99,7 @@ static ls_status await_answer(client *c, lsi_frame *frame, lsi_frame_kind a,
     if (frame->kind == a || frame->kind == b)
         return LS_OK;
     if (frame->kind != LSI_FRAME_REFUSED)
-        return lsi_fail(LS_ERR_FORMAT, "an answer of kind %d came",
+        return lsi_fail(LS_ERR_FORMAT, "unexpected answer of kind %d",
                         (int)frame->kind);
     lsi_frame_refusal(frame, why);
     return lsi_fail(LS_ERR_STATE, "%s", why);
@@ -211,8 +211,8 @@ static ls_status connect_any(client *c, const char *endpoint, bool has_secret,
     freeaddrinfo(all);
     if (!any)
         return lsi_fail(LS_ERR_MISMATCH,
-                        "the endpoint %s is not of this machine alone, so it "
-                        "takes a secret: " LSI_SECRET_HOW,
+                        "other machines can reach the endpoint %s, so it needs "
+                        "a secret: " LSI_SECRET_HOW,
                         c->endpoint);
     errno = error_number;
     if (fd < 0)

@@ -12,8 +12,8 @@
 static ls_status fail(const char *text)
 {
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "\"%.300s\" is no endpoint: HOST:PORT with a port of 1 to "
-                    "65535 is right, such as node0:29400 or [fd00::1]:29400",
+                    "'%.300s' is not an endpoint: write HOST:PORT with a port "
+                    "of 1 to 65535, such as node0:29400 or [fd00::1]:29400",
                     text);
 }
 

@@ -39,7 +39,7 @@ static ls_status check_header(const unsigned char *from, size_t have)
     const size_t name = sizeof(magic) - 1;
     if (memcmp(from, magic, seen < name ? seen : name) != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "what came is not of Lockstep's protocol");
+                        "the data received do not follow Lockstep's protocol");
     if (seen == sizeof(magic) && from[name] != (unsigned char)magic[name])
         return lsi_fail(LS_ERR_MISMATCH,
                         "the other side speaks version %c of the protocol, "
@@ -62,12 +62,12 @@ ls_status lsi_frame_read(const unsigned char *from, size_t have, size_t most,
     const size_t bytes = from[8] | (size_t)from[9] << 8 |
                          (size_t)from[10] << 16 | (size_t)from[11] << 24;
     if (kind < LSI_FRAME_HELLO || kind >= LSI_FRAME_KINDS || from[5] != 0)
-        return lsi_fail(LS_ERR_FORMAT, "a frame of unknown kind %d came",
+        return lsi_fail(LS_ERR_FORMAT, "received a frame of unknown kind %d",
                         from[4]);
     if (bytes > most || key > LSI_STORE_KEY_BYTES || (key > 0) != has_key(kind))
         return lsi_fail(LS_ERR_FORMAT,
-                        "a frame of kind %d came with a key of %zu bytes and "
-                        "%zu bytes of data",
+                        "received a frame of kind %d with a key of %zu bytes "
+                        "and %zu bytes of data",
                         from[4], key, bytes);
     *wanted = LSI_FRAME_HEADER_BYTES + key + bytes;
     if (have < *wanted)

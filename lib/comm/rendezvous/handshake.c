@@ -61,8 +61,9 @@ static ls_status challenge(lsi_handshake *shake, lsi_link *link,
 {
     unsigned char data[1 + LSI_HMAC_BYTES];
     if (shake->secret == NULL && !lsi_socket_is_loopback(link->fd))
-        return refuse(link, "the endpoint has no secret and takes connections "
-                            "of its own machine only: " LSI_SECRET_HOW);
+        return refuse(link,
+                      "the endpoint has no secret and accepts connections from "
+                      "its own machine only: " LSI_SECRET_HOW);
     if (shake->secret == NULL && lsi_same_user_check(link->fd) != LS_OK)
         return refuse_error(link);
     memcpy(shake->client, frame->data, LSI_HMAC_BYTES);
@@ -77,9 +78,9 @@ static ls_status judge(lsi_handshake *shake, lsi_link *link,
 {
     unsigned char proof[LSI_HMAC_BYTES];
     if (!proves(shake, "client", frame->data))
-        return refuse(link, "the secret is not that of the endpoint: it must "
-                            "be the same on all hosts (LOCKSTEP_SECRET, "
-                            "LOCKSTEP_SECRET_FILE)");
+        return refuse(
+            link, "authentication failed: the secrets differ. Set the same one "
+                  "on all hosts (LOCKSTEP_SECRET, LOCKSTEP_SECRET_FILE)");
     prove(shake, "server", proof);
     shake->is_done = true;
     link->most = LSI_STORE_VALUE_BYTES;
@@ -111,8 +112,10 @@ static ls_status be_welcome(lsi_handshake *shake, lsi_link *link,
                             const lsi_frame *frame)
 {
     if (!proves(shake, "server", frame->data))
-        return lsi_fail(LS_ERR_MISMATCH, "who serves at the endpoint does not "
-                                         "know the secret");
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "authentication failed: the endpoint does not know the "
+                        "secret of this host. Set the same one on all hosts "
+                        "(LOCKSTEP_SECRET, LOCKSTEP_SECRET_FILE)");
     shake->is_done = true;
     link->most = LSI_STORE_VALUE_BYTES;
     return LS_OK;
@@ -155,7 +158,7 @@ ls_status lsi_handshake_take(lsi_handshake *shake, lsi_link *link,
     if (shake->is_done || frame->kind != next->kind ||
         frame->bytes != next->bytes)
         return lsi_fail(LS_ERR_FORMAT,
-                        "what came is not of Lockstep's protocol");
+                        "the data received do not follow Lockstep's protocol");
     shake->step++;
     assert(shake->step <= 2);
     return next->take(shake, link, frame);

@@ -120,11 +120,11 @@ static ls_status fail(const struct ifaddrs *all, const char *list,
                         "no interface of this host leads to endpoint %s; it "
                         "has %s",
                         endpoint, names);
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "LOCKSTEP_INTERFACE \"%.100s\" fits no interface of this "
-                    "host that has an address of the endpoint's kind; it has "
-                    "%s",
-                    list, names);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "LOCKSTEP_INTERFACE='%.100s' matches no interface of this host that "
+        "has an address of the endpoint's kind; it has %s",
+        list, names);
 }
 
 ls_status lsi_interface_choose(const char *list, const char *endpoint,

@@ -51,14 +51,14 @@ static ls_status fail(const lsi_endpoint *endpoint, int error_number,
     if (error_number == EADDRINUSE) {
         *why = LSI_STORE_BUSY;
         return lsi_fail(LS_ERR_SYSTEM,
-                        "the port of endpoint %s is in use: stop who uses it, "
-                        "or take another one",
+                        "the port of endpoint %s is in use: stop the program "
+                        "that uses it, or choose another port",
                         text);
     }
     if (error_number == EADDRNOTAVAIL) {
         *why = LSI_STORE_ELSEWHERE;
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the endpoint %s is no address of this host", text);
+                        "the endpoint %s is not an address of this host", text);
     }
     errno = error_number;
     return lsi_fail_errno(LS_ERR_SYSTEM, "cannot listen at endpoint %s", text);
@@ -88,7 +88,7 @@ ls_status lsi_store_listen(const lsi_endpoint *endpoint, bool has_secret,
     freeaddrinfo(all);
     if (fd < 0 && open_only)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the endpoint %s is not of this machine alone, so the "
+                        "other machines can reach the endpoint %s, so the "
                         "hosts need a secret: " LSI_SECRET_HOW,
                         endpoint->host);
     if (fd < 0)

@@ -107,7 +107,7 @@ static void take(lsi_store_server *s, int number, const lsi_frame *frame)
         p->is_owners = s->owner.gone != NULL;
         s->owner.message(s->owner.context, number, frame->data, frame->bytes);
     } else {
-        lsi_store_peer_break(p, "a frame that makes no sense came");
+        lsi_store_peer_break(p, "the frame is malformed");
     }
 }
 

@@ -171,7 +171,7 @@ class Meeting(Nodes):
                      for _ in range(2)]
         out, errors = self.all_end(launchers, 0)
         self.assertEqual(out, [["2"], ["2"]])
-        self.assertIn("2 of at most 3 nodes have come: they start", errors[0])
+        self.assertIn("starting with 2 of at most 3 nodes", errors[0])
 
     def test_too_few(self):
         launcher = self.node("true", flags=("--rdzv-conf", "join_timeout=0.3"))
@@ -340,7 +340,8 @@ class Failures(Nodes):
         os.kill(supervisor, signal.SIGSTOP)
         status, _, errors = self.ended(launchers[0])
         self.assertEqual(status, 1, errors)
-        self.assertIn(f"is lost: nothing came from it for {seconds} s", errors)
+        self.assertIn(f"is lost: no message came from it for {seconds} s",
+                      errors)
         os.kill(supervisor, signal.SIGCONT)
         status, _, errors = self.ended(launchers[1])
         self.assertEqual(status, 1, errors)
@@ -457,7 +458,7 @@ class Restarts(Nodes):
         launchers[1] = self.node(script, flags=("--node-rank", "1"))
         out, errors = self.all_end(launchers, 0)
         self.assertEqual(out, [["0 0 2", "1 0 2"], ["1 1 2"]])
-        self.assertRegex(errors[0], "1 of 2 are there|takes part from the next")
+        self.assertRegex(errors[0], "1 of 2 have joined|joins at the next")
 
     def test_nobody_takes_the_place(self):
         def play(factor):
@@ -621,12 +622,12 @@ class Refusals(Nodes):
             "--node-rank", "0", "--rdzv-id", "mine"))
         self.assertTrue(wait_until(self.serves))
         other = ("--rdzv-id", "mine", "--node-rank")
-        self.refused("the secret is not that of the endpoint", *other, "1",
+        self.refused("authentication failed: the secrets differ", *other, "1",
                      env={"LOCKSTEP_SECRET": SECRET + "x"})
         self.refused("asks for a secret: set LOCKSTEP_SECRET", *other, "1")
         self.refused("the port of endpoint " + self.endpoint + " is in use",
                      *other, "0", env=secret)
-        self.refused('that of the job "mine", and this host wants "yours"',
+        self.refused("serves job 'mine', and --rdzv-id of this host is 'yours'",
                      "--rdzv-id", "yours", "--node-rank", "1", env=secret)
         self.refused("--nnodes must be the same on all hosts", *other, "1",
                      nodes="3", env=secret)
@@ -643,11 +644,11 @@ class Refusals(Nodes):
             "--node-rank", "1", "--grace", "0.1"))
         self.assertTrue(wait_until(lambda: children(second.pid)))
         time.sleep(0.5 * factor)  # until they have joined
-        self.refused("--node-rank 1 is that of host ", "--node-rank", "1",
-                     nodes="3")
+        self.refused("--node-rank 1 is already the number of host ",
+                     "--node-rank", "1", nodes="3")
         third = self.node("exec sleep 60", nodes=3, flags=("--grace", "0.1"))
         self.ranks_of(third)
-        self.refused("has all its 3 nodes already", nodes="3")
+        self.refused("already has all its 3 nodes", nodes="3")
         first.send_signal(signal.SIGTERM)
         self.all_end([first, second, third], 143)
 
@@ -658,10 +659,11 @@ class Refusals(Nodes):
             self.endpoint = endpoint
             self.refused(message, "--node-rank", "0")
         self.endpoint = "192.0.2.1:29400"
-        self.refused("192.0.2.1:29400 is no address of this host",
+        self.refused("192.0.2.1:29400 is not an address of this host",
                      "--node-rank", "0", env={"LOCKSTEP_SECRET": SECRET})
         self.endpoint = "localhost:29400"
-        self.refused("fits no interface", env={"LOCKSTEP_INTERFACE": "=nosuch"})
+        self.refused("matches no interface",
+                     env={"LOCKSTEP_INTERFACE": "=nosuch"})
         self.refused("the secret of LOCKSTEP_SECRET has 5 characters",
                      env={"LOCKSTEP_SECRET": "short"})
 
@@ -675,7 +677,7 @@ class Refusals(Nodes):
             with other:
                 other.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 _, (error,) = self.all_end([launcher], 1)
-        self.assertIn("not of Lockstep's protocol", error)
+        self.assertIn("do not follow Lockstep's protocol", error)
 
     def other_end(self, closes):
         """What a launcher says of a program that accepts its connections and
@@ -720,7 +722,7 @@ class Refusals(Nodes):
                 (("--nnodes", "3:2"), "no number of hosts"),
                 (("--nnodes", "2"), "need --rdzv-endpoint HOST:PORT"),
                 (("--nnodes", "2", "--rdzv-endpoint", "h0:x"),
-                 "is no endpoint"),
+                 "is not an endpoint"),
                 (("--nnodes", "2", "--rdzv-endpoint", "localhost",
                   "--node-rank", "2"), "it is 0 to 1"),
                 (("--nnodes", "2", "--rdzv-endpoint", "localhost",

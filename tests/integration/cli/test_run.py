@@ -209,7 +209,7 @@ class Mistakes(ProgramTest):
             self.fails(126, "Permission denied; run it with python3", "run",
                        "--no-python", os.path.join(folder, "train.py"))
             for name, hint in (("train.py", "run it with python3"),
-                               ("tool", "run with ./ in front")):
+                               ("tool", "this folder, write ./ in front")):
                 done = self.call("run", "--no-python", name, cwd=folder)
                 self.assertEqual(done.returncode, 127)
                 self.assertIn("no such program; ", done.stderr)
@@ -330,8 +330,8 @@ class NothingLeftBehind(ProgramTest):
         self.addCleanup(lambda: is_running(stray) and
                         os.kill(stray, signal.SIGKILL))
         self.assertEqual(done.returncode, 0)
-        self.assertIn("1 of the processes that the ranks left behind may not "
-                      "be ended", done.stderr)
+        self.assertIn("cannot end 1 of the processes that the ranks left "
+                      "behind: they belong to another user", done.stderr)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class Reports(ProgramTest):
                       "(SIGABRT)", errors)
         self.assertIn("ranks 0, 2 then failed: exit status 9 (a consequence)\n",
                       errors)
-        self.assertIn("what rank 1 wrote is above, among the rest; --log-dir",
+        self.assertIn("the output of rank 1 is above, among that of the",
                       errors)
         first = report["attempts"][0]["first_failure"]
         self.assertEqual((first["signal"], first["signal_name"]),

@@ -181,9 +181,9 @@ class Ends(OverSsh):
 class Mistakes(OverSsh):
     def test_flags(self):
         for hosts, message in (
-                ("a:0", '"a:0" is no host'), ("a,,b", '"" is no host'),
-                ("a:2,a", "host a is named twice"), ("-a", "is no host"),
-                ("a;b", "is no host"), ("/none/x", "cannot read the hosts")):
+                ("a:0", "'a:0' is not a host"), ("a,,b", "'' is not a host"),
+                ("a:2,a", "host a is named twice"), ("-a", "is not a host"),
+                ("a;b", "is not a host"), ("/none/x", "cannot read the hosts")):
             self.refuses(2, message, "true", hosts=hosts)
         self.refuses(2, "leave --nnodes out", "--nnodes", "2", "true")
         self.refuses(2, "-x NONE: there is no such variable", "-x", "NONE",
@@ -201,7 +201,7 @@ class Mistakes(OverSsh):
         for status in (126, 127):
             agent = self.script("none", f"#!/bin/sh\necho nothing >&2; exit "
                                 f"{status}\n")
-            self.refuses(1, "host h cannot run lockstep, which must be there "
+            self.refuses(1, "host h cannot run lockstep; install it there "
                          "under the same path: nothing", "true", hosts="h",
                          agent=agent)
 

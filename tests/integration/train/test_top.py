@@ -143,7 +143,7 @@ class Top(ProgramTest):
 
     def test_what_cannot_be_looked_at(self):
         self.fails(1, "has the id or the PID '4194305'", "top", "4194305")
-        done = self.fails(1, "has not taken a step of an optimizer yet", "top",
+        done = self.fails(1, "has not taken an optimizer step", "top",
                           str(os.getpid()))
         self.assertIn(f"has the id or the PID '{os.getpid()}'", done.stderr)
         self.fails(1, "is or begins with 'no such job'", "top", "no such job")

@@ -19,7 +19,7 @@ static void nothing_is_there_at_first(void **state)
     lsi_live_page *page = NULL;
     (void)state;
     assert_error(lsi_live_open(&page, getpid()), LS_ERR_NOT_FOUND,
-                 "has not taken a step");
+                 "has not taken an optimizer step");
 }
 
 static void a_step_is_seen(void **state)
@@ -68,7 +68,7 @@ static void a_page_that_can_shrink_is_none(void **state)
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_error(lsi_live_open(&page, child), LS_ERR_NOT_FOUND,
-                 "has not taken a step");
+                 "has not taken an optimizer step");
     (void)kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     close(ready[0]);

@@ -36,7 +36,7 @@ static void test_lists(void **state)
         "a'b",     "a\tslots=0"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_error(lsi_ssh_hosts_read(wrong[i], 1, &hosts), LS_ERR_ARGUMENT,
-                     "is no host");
+                     "is not a host");
     assert_error(lsi_ssh_hosts_read("a,b,a:2", 1, &hosts), LS_ERR_ARGUMENT,
                  "host a is named twice");
     assert_error(lsi_ssh_hosts_read("/none/such", 1, &hosts), LS_ERR_IO,
@@ -63,7 +63,7 @@ static void test_files(void **state)
     check(path, "a=2 b=3 c=7 d=1 ");
     write_file(path, "a\nb slots=none\n");
     assert_error(lsi_ssh_hosts_read(path, 1, &hosts), LS_ERR_ARGUMENT,
-                 "line 2: \"b slots=none\" is no host");
+                 "line 2: 'b slots=none' is not a host");
     char text[1200] = "a\n#";
     memset(text + 3, 'c', 1100);
     write_file(path, text);
@@ -74,7 +74,7 @@ static void test_files(void **state)
     check(path, "a=7 ");
     write_file(path, "# nobody\n");
     assert_error(lsi_ssh_hosts_read(path, 1, &hosts), LS_ERR_ARGUMENT,
-                 "names no host");
+                 "contains no host");
     unlink(path);
 }
 

@@ -45,7 +45,7 @@ static void test_refused_frames(void **state)
         ls_status status;
         const char *text;
     } rows[] = {
-        {0, 'G', LS_ERR_FORMAT, "not of Lockstep's protocol"},
+        {0, 'G', LS_ERR_FORMAT, "do not follow Lockstep's protocol"},
         {3, '2', LS_ERR_MISMATCH, "version 2"},
         {4, 0, LS_ERR_FORMAT, "unknown kind 0"},
         {4, LSI_FRAME_KINDS, LS_ERR_FORMAT, "unknown kind"},
@@ -92,7 +92,7 @@ static void test_endpoints(void **state)
     }
     for (size_t i = 0; i < TEST_COUNT(bad); i++)
         assert_error(lsi_endpoint_parse(bad[i], &e), LS_ERR_ARGUMENT,
-                     "is no endpoint");
+                     "is not an endpoint");
     assert_ok(lsi_endpoint_parse("127.0.0.1:1", &e));
     assert_true(lsi_endpoint_is_local(&e));
     assert_ok(lsi_endpoint_parse("127.example.org:1", &e));

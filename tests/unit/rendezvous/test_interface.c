@@ -40,7 +40,7 @@ static void test_route(void **state)
     assert_string_equal(chosen.name, "lo");
     assert_string_equal(chosen.why, "LOCKSTEP_INTERFACE");
     assert_error(lsi_interface_choose("=nosuch", "127.0.0.1:1", &chosen),
-                 LS_ERR_ARGUMENT, "LOCKSTEP_INTERFACE \"=nosuch\" fits no");
+                 LS_ERR_ARGUMENT, "LOCKSTEP_INTERFACE='=nosuch' matches no");
 }
 
 /* A name, not seen to be local, with a loopback address: 127.0.1.1 of Debian.

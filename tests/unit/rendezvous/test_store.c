@@ -199,7 +199,7 @@ static void test_secrets(void **state)
     start(&s, SECRET);
     assert_error(
         lsi_store_connect(s.endpoint, "another secret of it", LONG, &store),
-        LS_ERR_MISMATCH, "the secret is not that of the endpoint");
+        LS_ERR_MISMATCH, "the secrets differ");
     assert_error(lsi_store_connect(s.endpoint, NULL, LONG, &store),
                  LS_ERR_MISMATCH, "asks for a secret: set LOCKSTEP_SECRET");
     assert_ok(lsi_store_connect(s.endpoint, SECRET, LONG, &store));
@@ -210,7 +210,7 @@ static void test_secrets(void **state)
                  LS_ERR_MISMATCH, "has no secret, and this side has one");
     stop(&s);
     assert_error(lsi_store_connect("192.0.2.1:9", NULL, LONG, &store),
-                 LS_ERR_MISMATCH, "not of this machine alone");
+                 LS_ERR_MISMATCH, "other machines can reach the endpoint");
 }
 
 static void test_serving(void **state)
@@ -225,7 +225,8 @@ static void test_serving(void **state)
                  LS_ERR_ARGUMENT, "need a secret");
     assert_int_equal(why, LSI_STORE_FAILED);
     assert_error(lsi_store_serve(&elsewhere, SECRET, 5, &owner, &server, &why),
-                 LS_ERR_ARGUMENT, "192.0.2.1:29400 is no address of this host");
+                 LS_ERR_ARGUMENT,
+                 "192.0.2.1:29400 is not an address of this host");
     assert_int_equal(why, LSI_STORE_ELSEWHERE);
     start(&s, NULL);
     lsi_endpoint busy = {"127.0.0.1", lsi_store_server_port(s.server)};
