@@ -121,8 +121,10 @@ class Round:
                   "the ranks do not start")
             time.sleep(self.random.uniform(0, 0.1))
         job = self.jobs[self.node]
-        until(lambda: self.find(job, self.victim), 5, "there is no victim")
-        pid = self.random.choice(self.find(job, self.victim))
+        seen = []  # a second look may find less: processes come and go
+        until(lambda: seen.extend(self.find(job, self.victim) or ()) or seen, 5,
+              "there is no victim")
+        pid = self.random.choice(seen)
         rank = job.rank_of(pid) if self.victim == "rank" else None
         job.send([pid], signal.SIGKILL)
         ends = [j.end(MOST) for j in self.jobs]
