@@ -65,7 +65,7 @@ static void draw(lines *l)
     lsi_time_text(elapsed, s->elapsed);
     lsi_live_bar(bar, s->step, l->about->steps);
     if (l->about->epochs > 0)
-        PART(parts, n, 3, "epoch %" PRId64 "/%" PRId64, s->epoch + 1,
+        PART(parts, n, 3, "epoch %" PRId64 "/%" PRId64, s->epoch,
              l->about->epochs);
     PART(parts, n, 0, "step %" PRId64 "/%" PRId64, s->step, l->about->steps);
     PART(parts, n, 9, "%s", bar);
@@ -134,7 +134,7 @@ static void tell_part(void *self, const lsi_run_part *part)
     if (!l->within) {
         l->within = true;
         snprintf(l->label, sizeof(l->label), "epoch %" PRId64 "/%" PRId64,
-                 part->epoch + 1, l->about->epochs);
+                 part->epoch, l->about->epochs);
         lsi_progress_begin(&l->epoch, stderr, l->label, part->all);
     }
     snprintf(note, sizeof(note), "loss %.4f", part->loss);
@@ -155,7 +155,7 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
     stay(l,
          "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
          "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f %s/s%s",
-         e->epoch + 1, l->about->epochs, e->train_loss, e->train_accuracy,
+         e->epoch, l->about->epochs, e->train_loss, e->train_accuracy,
          e->val_loss, e->val_accuracy, scale, e->train_seconds, e->rate,
          l->about->unit, waited);
     return LS_OK;

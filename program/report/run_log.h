@@ -48,7 +48,7 @@ typedef struct lsi_run_strategy {
 /* After a step of the optimizer. NAN: not known. */
 typedef struct lsi_run_step {
     int64_t step;         /* from 1 */
-    int64_t epoch;        /* from 0 */
+    int64_t epoch;        /* from 1 */
     double loss;          /* of the step's samples, before it */
     double lr;            /* that it was taken with */
     double gradient_norm; /* before it was limited; not finite: skipped */
@@ -63,7 +63,7 @@ typedef struct lsi_run_step {
 
 /* Within an epoch, after a micro-step. */
 typedef struct lsi_run_part {
-    int64_t epoch;
+    int64_t epoch;     /* from 1 */
     int64_t done, all; /* micro-steps */
     double loss;       /* mean of the epoch so far */
 } lsi_run_part;
@@ -82,7 +82,7 @@ typedef struct lsi_run_rank {
 } lsi_run_rank;
 
 typedef struct lsi_run_epoch {
-    int64_t epoch; /* from 0 */
+    int64_t epoch; /* from 1 */
     int64_t step;  /* after so many */
     double train_loss, train_accuracy;
     double train_seconds;

@@ -229,7 +229,7 @@ static ls_status tell_validation(void *self, const lsi_run_validation *v)
 static ls_status tell_epoch(void *self, const lsi_run_epoch *epoch)
 {
     exporter *const e = self;
-    e->epochs = epoch->epoch + 1;
+    e->epochs = epoch->epoch;
     e->val_loss = epoch->val_loss;
     e->val_accuracy = epoch->val_accuracy;
     e->waited += epoch->waited_seconds;

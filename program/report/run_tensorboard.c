@@ -62,7 +62,7 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
 {
     const board *const b = self;
     scalars s = {0};
-    add(&s, "epoch", (double)(e->epoch + 1));
+    add(&s, "epoch", (double)e->epoch);
     add(&s, "loss/epoch", e->train_loss);
     add(&s, "accuracy/epoch", e->train_accuracy);
     add_loss(&s, b, true, e->val_loss);

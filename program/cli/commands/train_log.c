@@ -63,7 +63,7 @@ static lsi_run_step step_of(const lsi_train_log *log,
 {
     const lsi_stepper *const s = report->stepper;
     return (lsi_run_step){.step = s->steps,
-                          .epoch = report->epoch,
+                          .epoch = report->epoch + 1,
                           .loss = lsi_totals_loss(&report->step_totals),
                           .lr = s->lr,
                           .gradient_norm = s->clip != NULL ? s->norm : NAN,
@@ -77,7 +77,7 @@ static lsi_run_step step_of(const lsi_train_log *log,
 /* What it cannot write is told after the epoch. */
 void lsi_train_log_step(lsi_train_log *log, const lsi_progress_report *report)
 {
-    const lsi_run_part part = {.epoch = report->epoch,
+    const lsi_run_part part = {.epoch = report->epoch + 1,
                                .done = report->step,
                                .all = report->steps,
                                .loss = lsi_totals_loss(&report->totals)};
@@ -110,7 +110,7 @@ static size_t list_ranks(const lsi_train_log *log, const lsi_epoch *epoch)
 
 ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
 {
-    const lsi_run_epoch told = {.epoch = epoch->epoch,
+    const lsi_run_epoch told = {.epoch = epoch->epoch + 1,
                                 .step = log->step,
                                 .train_loss = epoch->train_loss,
                                 .train_accuracy = epoch->train_accuracy,

@@ -131,7 +131,7 @@ class Report(ProgramTest):
                     "peak_bytes": (10 + more) * 10**6}
         path = os.path.join(self.out, "rows", name)
         with open(path, "w", encoding="utf-8") as file:
-            for epoch, loss in enumerate(losses):
+            for epoch, loss in enumerate(losses, 1):
                 line = {"event": "epoch", "epoch": epoch, **numbers(loss, 0)}
                 if ranks > 0:
                     line["ranks"] = [{"rank": r, **numbers(loss, r)}

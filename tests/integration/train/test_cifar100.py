@@ -51,7 +51,7 @@ class Output(TrainTest):
         self.train("-n", "2", "--limit", "64", "--epochs", "2", "--batch-size",
                    "8", "--accumulate", "2", "--metrics", path)
         lines = files.read_lines(path)
-        self.assertEqual([line["epoch"] for line in lines], [0, 1])
+        self.assertEqual([line["epoch"] for line in lines], [1, 2])
         for line in lines:
             self.assertEqual(list(line), KEYS)
             self.assertEqual(line["event"], "epoch")

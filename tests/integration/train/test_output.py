@@ -262,7 +262,7 @@ class TensorBoard(FolderTest):
                          ("loss/validation", "val_loss"),
                          ("accuracy/validation", "val_accuracy")):
             self.assert_same(scalars[tag],
-                             [(38 * (line["epoch"] + 1), line[key])
+                             [(38 * line["epoch"], line[key])
                               for line in files.read_lines(metrics)], tag)
 
     def test_resumed(self):

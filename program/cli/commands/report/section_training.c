@@ -136,8 +136,7 @@ static void add_epochs(lsi_study_plot *p, const char *run, const char *name,
         lsi_study_plot_series(p, LSI_PLOT_LINES_POINTS, "%s%s%s", run,
                               name[0] != '\0' ? ", " : "", name);
     for (size_t i = 0; i < json_array_size(epochs); i++)
-        lsi_study_point(s,
-                        lsi_number_at(json_array_get(epochs, i), "epoch") + 1,
+        lsi_study_point(s, lsi_number_at(json_array_get(epochs, i), "epoch"),
                         lsi_number_at(json_array_get(epochs, i), y));
     json_decref(epochs);
 }
