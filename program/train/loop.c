@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/signal_name.h"
 #include "comm/api/outcome.h"
+#include "comm/api/same.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/ddp.h"
 #include "observe/span_file.h"
@@ -52,6 +53,48 @@ static void enter(lsi_loop *l, lsi_loop_phase from, lsi_loop_phase to)
     (void)from;
     l->phase = to;
 }
+
+/* ---- settings of all ranks ----------------------------------------------- */
+
+static void collect_run(lsi_loop *l)
+{
+    const lsi_training *const t = &l->training;
+    const lsi_resume_options *const o = l->resume.options;
+    lsi_run_config *const run = &l->run;
+    lsi_run_config_text(run, "--strategy",
+                        t->choose_ddp ? "auto"
+                                      : ls_ddp_strategy_name(t->ddp.strategy));
+    lsi_run_config_real(run, "--bucket-mb", lsi_bucket_mb(t->ddp.bucket_bytes));
+    lsi_run_config_text(run, "--divergence-check",
+                        t->recipe.divergence_check ? "on" : "off");
+    lsi_run_config_text(run, "--checkpoint-dir",
+                        o->folder != NULL ? "given" : "none");
+    lsi_run_config_int(run, "--save-every", o->every);
+    lsi_run_config_text(run, "--resume", o->resume ? "on" : "off");
+    lsi_run_config_text(run, "--new-schedule", o->new_schedule ? "on" : "off");
+}
+
+/* Of those of the run, then those that checkpoints record. */
+static void settings_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
+{
+    const lsi_loop *const l = list;
+    const lsi_run_setting *const setting =
+        i < l->run.n ? &l->run.all[i] : &l->resume.config.all[i - l->run.n];
+    snprintf(text, LSI_LINE_BYTES, "%s %s", setting->name, setting->value);
+}
+
+ls_status lsi_loop_agree(lsi_loop *loop, ls_status own)
+{
+    LS_TRY(lsi_loop_share(loop, own));
+    collect_run(loop);
+    const ls_status status = lsi_same_listing(
+        loop->group, &(lsi_listing){loop, loop->run.n + loop->resume.config.n,
+                                    settings_line, "settings of training"});
+    *loop->agreed = status == LS_ERR_MISMATCH;
+    return status;
+}
+
+/* ---- planning ------------------------------------------------------------ */
 
 /* The metadata may have a tokenizer of some MB. */
 static ls_status open_keep(lsi_loop *l)

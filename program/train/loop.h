@@ -2,6 +2,7 @@
  * The pieces of a training loop. A job calls them from top to bottom, on every
  * rank:
  *
+ *     lsi_loop_agree       compares the settings of all ranks
  *     lsi_loop_plan        plans memory and result, and finds a checkpoint
  *     lsi_loop_make        chooses the strategy and makes the model
  *     lsi_loop_open        makes the optimizer and loads the checkpoint
@@ -87,7 +88,9 @@ typedef struct lsi_loop {
     bool *agreed; /* as in lsi_share_outcome */
     lsi_resume resume;
     lsi_keep *keep;        /* of the result; NULL: nothing is kept */
-    lsi_training training; /* filled by the job before lsi_loop_plan */
+    lsi_training training; /* filled by the job before lsi_loop_agree, except
+                              `parameters`: before lsi_loop_plan */
+    lsi_run_config run;    /* settings that checkpoints do not record */
     /* From here on the loop's own. */
     lsi_loop_phase phase;
     ls_checkpoint *found;  /* from which it goes on, or NULL */
@@ -109,6 +112,14 @@ lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
 
 /* One outcome for all ranks, as lsi_share_outcome. Collective. */
 ls_status lsi_loop_share(const lsi_loop *loop, ls_status own);
+
+/*
+ * One outcome of the job's preparation, as lsi_share_outcome. Then all ranks
+ * must have the same settings: those of `run`, to which the loop adds its own,
+ * and of resume.config. LS_ERR_MISMATCH, on all ranks, names the first that
+ * differs. Collective.
+ */
+ls_status lsi_loop_agree(lsi_loop *loop, ls_status own);
 
 /*
  * Refuses a training that memory does not suffice for, opens the checkpoint to

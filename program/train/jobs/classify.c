@@ -195,6 +195,22 @@ static ls_status make_ranks(job *j)
                             LS_MEMORY_OTHER, "what epochs were on each rank");
 }
 
+static void plan(job *j)
+{
+    const lsi_classify_options *const o = j->options;
+    const int64_t classes = lsi_image_data_config(&j->data, o->model).classes;
+    j->loop.training =
+        (lsi_training){.ddp = o->ddp,
+                       .choose_ddp = o->choose_ddp,
+                       .recipe = o->recipe,
+                       .total_steps = total_steps(j),
+                       .accumulate = o->accumulate,
+                       .dtype = o->dtype,
+                       .step_weight = (double)(o->batch_size * o->accumulate *
+                                               ls_group_size(j->loop.group)),
+                       .guess = log((double)classes)};
+}
+
 /* Each rank alone: the data, and the settings that follow from them. */
 static ls_status prepare(job *j)
 {
@@ -203,6 +219,9 @@ static ls_status prepare(job *j)
     LS_TRY(make_ranks(j));
     LS_TRY(open_data(j));
     LS_TRY(open_images(j));
+    plan(j);
+    lsi_run_config_int(&j->loop.run, "--epochs", j->options->epochs);
+    lsi_run_config_int(&j->loop.run, "--batch-size", j->options->batch_size);
     collect_config(j, &j->loop.resume.config);
     return LS_OK;
 }
@@ -305,21 +324,11 @@ static lsi_image_net_setup setup_of(const job *j)
 }
 
 /* Collective. */
-static ls_status plan(job *j)
+static ls_status count_parameters(job *j)
 {
-    const lsi_classify_options *const o = j->options;
     const lsi_image_net_setup net = setup_of(j);
-    lsi_training *const t = &j->loop.training;
-    *t = (lsi_training){.ddp = o->ddp,
-                        .choose_ddp = o->choose_ddp,
-                        .recipe = o->recipe,
-                        .total_steps = total_steps(j),
-                        .accumulate = o->accumulate,
-                        .dtype = o->dtype,
-                        .step_weight = (double)(o->batch_size * o->accumulate *
-                                                ls_group_size(j->loop.group)),
-                        .guess = log((double)net.config.classes)};
-    return lsi_image_net_count(j->loop.group, &net, &t->parameters);
+    return lsi_image_net_count(j->loop.group, &net,
+                               &j->loop.training.parameters);
 }
 
 static ls_status make(void *self, ls_params **out)
@@ -504,8 +513,8 @@ static ls_status save(void *self, const char *path)
 static ls_status train(job *j)
 {
     lsi_loop *const l = &j->loop;
-    LS_TRY(lsi_loop_share(l, prepare(j)));
-    LS_TRY(lsi_loop_share(l, plan(j)));
+    LS_TRY(lsi_loop_agree(l, prepare(j)));
+    LS_TRY(lsi_loop_share(l, count_parameters(j)));
     LS_TRY(lsi_loop_plan(l));
     if (l->found != NULL)
         LS_TRY(lsi_loop_share(l, find_place(j)));

@@ -194,18 +194,6 @@ static ls_status count_micro_steps(job *j)
                     each * (n + 1));
 }
 
-/* Each rank alone: the data, and the settings that follow from them. */
-static ls_status prepare(job *j)
-{
-    LS_TRY(open_tokens(j));
-    LS_TRY(choose_model(j));
-    LS_TRY(count_micro_steps(j));
-    LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
-    LS_TRY(lsi_recipe_check(&j->options->recipe));
-    LS_TRY(collect_config(j, &j->loop.resume.config));
-    return make_batch(j);
-}
-
 /* Of all ranks. */
 static int64_t step_tokens(const job *j)
 {
@@ -227,6 +215,21 @@ static ls_status plan(job *j)
                         .measures_norm = true,
                         .guess = log((double)j->config.vocabulary)};
     return lsi_lm_parameters(&j->config, &t->parameters);
+}
+
+/* Each rank alone: the data, and the settings that follow from them. */
+static ls_status prepare(job *j)
+{
+    LS_TRY(open_tokens(j));
+    LS_TRY(choose_model(j));
+    LS_TRY(count_micro_steps(j));
+    LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
+    LS_TRY(lsi_recipe_check(&j->options->recipe));
+    lsi_run_config_int(&j->loop.run, "--steps", j->options->steps);
+    lsi_run_config_int(&j->loop.run, "--batch-size", j->options->batch_size);
+    LS_TRY(collect_config(j, &j->loop.resume.config));
+    LS_TRY(make_batch(j));
+    return plan(j);
 }
 
 static ls_status make(void *self, ls_params **out)
@@ -485,8 +488,7 @@ static ls_status steps(job *j)
 static ls_status train(job *j)
 {
     lsi_loop *const l = &j->loop;
-    LS_TRY(lsi_loop_share(l, prepare(j)));
-    LS_TRY(lsi_loop_share(l, plan(j)));
+    LS_TRY(lsi_loop_agree(l, prepare(j)));
     LS_TRY(lsi_loop_plan(l));
     if (l->found != NULL)
         LS_TRY(lsi_loop_share(l, find_place(j)));

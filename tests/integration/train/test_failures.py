@@ -7,7 +7,7 @@ import time
 import unittest
 
 import files
-from program import ProgramTest, children, is_running, wait_until
+from program import LOCKSTEP, ProgramTest, children, is_running, wait_until
 
 
 class FailureTest(ProgramTest):
@@ -66,6 +66,44 @@ class Recipe(FailureTest):
     def test_rates_that_rise(self):
         self.refuses(1, "above the largest", "--schedule", "cosine", "--lr",
                      "0.1", "--min-lr", "0.2")
+
+
+class Ranks(FailureTest):
+    """Each rank is started with its own flags, by a shell."""
+
+    def differ(self, ranks, job, name, first, last):
+        """The last rank has another value of a flag; "" is no flag."""
+        words = [f"{name} {value}".strip() for value in (first, last)]
+        script = (f'if [ $RANK = {ranks - 1} ]; then set -- {words[1]}; '
+                  f'else set -- {words[0]}; fi; exec {LOCKSTEP} train {job} '
+                  '--threads 1 --no-save "$@"')
+        return self.call("run", "-n", str(ranks), "--", "sh", "-c", script,
+                         cwd=self.folder).stderr
+
+    def test_settings(self):
+        lm = ("lm --layers 1 --d-model 16 --heads 2 --d-ff 16 --context 8 "
+              "--validate-every 0")
+        images = "cifar100 --limit 16"
+        for ranks, job, name, first, last in (
+                (2, lm, "--lr", "0.1", "0.2"), (3, lm, "--steps", "5", "6"),
+                (2, lm, "--batch-size", "2", "3"),
+                (2, lm, "--strategy", "flat", "auto"),
+                (3, images, "--epochs", "1", "2")):
+            with self.subTest(name=name, first=first):
+                self.assertIn(
+                    "all ranks must have the same settings of training; rank "
+                    f"0 has {name} {first} where rank {ranks - 1} has {name} "
+                    f"{last}\n",
+                    self.differ(ranks, job, name, first, last))
+        self.assertIn("rank 0 has --checkpoint-dir none where rank 1 has "
+                      "--checkpoint-dir given\n",
+                      self.differ(2, lm, "", "", "--checkpoint-dir c --resume"))
+
+    def test_other_settings(self):
+        """Those that change no result may differ."""
+        said = self.differ(2, "lm --steps 2 --size tiny", "", "",
+                           "--activation-checkpointing --quiet")
+        self.assertIn("\nresult: 2 steps", said)
 
 
 class Data(FailureTest):
