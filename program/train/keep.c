@@ -217,17 +217,23 @@ static ls_status make_next(lsi_keep *k, uint64_t needed)
 
 /* ---- a folder that was asked for ----------------------------------------- */
 
-static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
+static ls_status check_content(const lsi_keep *k, bool continues)
 {
-    struct stat info;
     const char *const there = first_file(k->folder);
     const bool goes_on = continues || is_unfinished(k->folder) ||
                          (k->resumes && !holds(k->folder, LSI_MODEL_FILE));
-    if (there != NULL && !goes_on)
-        return lsi_fail(LS_ERR_STATE,
-                        "'%s' holds '%s' of another run; give a new folder "
-                        "with --output-dir",
-                        k->folder, there);
+    if (there == NULL || goes_on)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "'%s' holds '%s' of another run; give a new folder "
+                    "with --output-dir",
+                    k->folder, there);
+}
+
+static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
+{
+    struct stat info;
+    LS_TRY(check_content(k, continues));
     k->made_place = stat(k->folder, &info) != 0;
     if (!lsi_make_folders(k->folder)) {
         k->made_place = false;
@@ -235,6 +241,19 @@ static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
     }
     k->place = lsi_path_in(NULL, k->folder);
     return LS_OK;
+}
+
+/* What is there may have changed until the folder is locked. */
+static ls_status lock_folder(lsi_keep *k, uint64_t needed, bool continues)
+{
+    if (!k->folder_wanted)
+        return LS_OK;
+    const ls_status status =
+        lsi_folder_lock_take(&k->lock, k->place.text, LSI_KEEP_LOCK);
+    if (status == LS_ERR_IO)
+        return refuse(status, needed, false);
+    LS_TRY(status);
+    return k->folder != NULL ? check_content(k, continues) : LS_OK;
 }
 
 /* ---- the interface ------------------------------------------------------- */
@@ -245,6 +264,7 @@ static ls_status choose(lsi_keep *k, uint64_t needed, bool continues)
         LS_TRY(take_folder(k, needed, continues));
     else if (k->folder_wanted && !find_unfinished(k, &k->place))
         LS_TRY(make_next(k, needed));
+    LS_TRY(lock_folder(k, needed, continues));
     k->model = k->file != NULL ? lsi_path_in(NULL, k->file)
                                : lsi_path_in(k->place.text, LSI_MODEL_FILE);
     const ls_status status = lsi_result_check_file(k->model.text);
@@ -262,13 +282,16 @@ ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues)
     return status;
 }
 
-void lsi_keep_close(const lsi_keep *keep)
+/* Another process may have locked a folder that this one has made. */
+void lsi_keep_close(lsi_keep *keep)
 {
     const char *const place = keep->place.text;
-    if (keep->made_place && !holds(place, LSI_KEEP_CONFIG)) {
+    const bool unused = keep->made_place && !holds(place, LSI_KEEP_CONFIG);
+    if (unused && keep->lock.held)
         (void)unlink(lsi_path_in(place, LSI_KEEP_METRICS).text);
+    lsi_folder_lock_remove(&keep->lock, place, LSI_KEEP_LOCK);
+    if (unused)
         (void)rmdir(place);
-    }
     if (keep->made_parent)
         (void)rmdir(runs);
 }

@@ -76,8 +76,8 @@ static ls_status refuse(int fd, const char *folder)
     char holder[NAME_BYTES];
     read_holder(fd, holder);
     return lsi_fail(LS_ERR_STATE,
-                    "%s saves checkpoints to '%s'; wait for its end, or give "
-                    "another folder",
+                    "%s writes to '%s'; wait for its end, or give another "
+                    "folder",
                     holder, folder);
 }
 
@@ -118,8 +118,8 @@ static void warn_of_no_locks(const char *folder)
     if (lsi_checkpoint_cache_is_first(kind))
         lsi_log(LS_LOG_WARN,
                 "the file system of '%s' does not support locks: make sure "
-                "that no other run saves "
-                "there",
+                "that no other run "
+                "writes there",
                 folder);
 }
 
@@ -168,10 +168,11 @@ static ls_status take(lsi_folder_lock *lock, const char *path,
     return LS_OK;
 }
 
-ls_status lsi_folder_lock_take(lsi_folder_lock *lock, const char *folder)
+ls_status lsi_folder_lock_take(lsi_folder_lock *lock, const char *folder,
+                               const char *name)
 {
     enum { TRIES = 10 };
-    const lsi_path path = lsi_path_in(folder, LSI_LOCK_FILE);
+    const lsi_path path = lsi_path_in(folder, name);
     for (int i = 0; i < TRIES; i++) {
         if (lock->held && is_still(lock->fd, path.text))
             return LS_OK;
@@ -192,4 +193,14 @@ void lsi_folder_lock_drop(lsi_folder_lock *lock)
     (void)flock(lock->fd, LOCK_UN); /* whoever else has the open file */
     close(lock->fd);
     *lock = (lsi_folder_lock){0};
+}
+
+/* Before it is released: who takes it then finds that the file is gone. */
+void lsi_folder_lock_remove(lsi_folder_lock *lock, const char *folder,
+                            const char *name)
+{
+    const lsi_path path = lsi_path_in(folder, name);
+    if (lock->held && is_still(lock->fd, path.text))
+        (void)unlink(path.text);
+    lsi_folder_lock_drop(lock);
 }

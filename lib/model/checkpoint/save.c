@@ -77,7 +77,7 @@ static ls_status make_place(saving *s)
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
     LS_TRY(lsi_folder_make(s->folder));
-    LS_TRY(lsi_folder_lock_take(s->lock, s->folder));
+    LS_TRY(lsi_folder_lock_take(s->lock, s->folder, LSI_LOCK_FILE));
     LS_TRY(make_room(s));
     s->begun = true;
     return lsi_step_make(s->folder, s->step);

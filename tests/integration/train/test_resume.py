@@ -532,13 +532,13 @@ class Refusals(ResumeTest):
             supervisor, = children(first.pid)
             writer = children(supervisor)[0]
             self.refuses(f"process {writer} on host {socket.gethostname()} "
-                         "saves checkpoints to", *words)
+                         "writes to ", *words)
             self.assertLessEqual(set(before),
                                  set(steps(self.checkpoints, True)))
         # Readers may, also now; and a killed run leaves no lock.
         said = self.call(*self.words("reader", "--resume", "--checkpoint-dir",
                                      self.checkpoints)).stderr
-        self.assertNotIn("saves checkpoints", said)
+        self.assertNotIn("writes to ", said)
         for pid in kill_all(first):
             self.assertTrue(wait_until(lambda pid=pid: not is_running(pid)))
         before = max(steps(self.checkpoints, True))

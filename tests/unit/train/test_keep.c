@@ -3,9 +3,11 @@
  * the attempt before has left.
  */
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,6 +36,18 @@ static int end(void **state)
     (void)state;
     return chdir("/") == 0 ? nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS)
                            : -1;
+}
+
+/* They stay where they are, and have their folders, until the test ends. */
+static lsi_keep keeps[16];
+static size_t n_keeps;
+
+static int stop(void **state)
+{
+    (void)state;
+    while (n_keeps > 0)
+        lsi_keep_close(&keeps[--n_keeps]);
+    return 0;
 }
 
 /* Each test begins with an empty folder, in no launcher's run. */
@@ -67,11 +81,19 @@ static void leave(const char *folder, const char *run, bool whole)
         write_file(folder, LSI_MODEL_FILE, "x");
 }
 
-static lsi_keep taken(const char *job)
+static lsi_keep *new_keep(const char *job, const char *folder)
 {
-    lsi_keep keep = {.job = job, .folder_wanted = true};
-    assert_ok(lsi_keep_open(&keep, 100, false));
-    assert_true(access(keep.place.text, F_OK) == 0);
+    assert_true(n_keeps < sizeof(keeps) / sizeof(keeps[0]));
+    lsi_keep *const keep = &keeps[n_keeps++];
+    *keep = (lsi_keep){.job = job, .folder_wanted = true, .folder = folder};
+    return keep;
+}
+
+static lsi_keep *taken(const char *job)
+{
+    lsi_keep *const keep = new_keep(job, NULL);
+    assert_ok(lsi_keep_open(keep, 100, false));
+    assert_true(access(keep->place.text, F_OK) == 0);
     return keep;
 }
 
@@ -90,28 +112,31 @@ static const char *today(const char *job, int number)
 static void the_first_number_that_is_free(void **state)
 {
     (void)state;
-    const lsi_keep first = taken("lm");
-    assert_string_equal(first.place.text, today("lm", 1));
-    assert_true(first.made_parent && first.made_place);
-    assert_string_equal(taken("lm").place.text, today("lm", 2));
-    assert_string_equal(taken("images").place.text, today("images", 1));
-    assert_int_equal(rmdir(today("lm", 1)), 0);
-    const lsi_keep again = taken("lm");
-    assert_string_equal(again.place.text, today("lm", 1));
-    assert_false(again.made_parent);
+    lsi_keep *const first = taken("lm");
+    assert_string_equal(first->place.text, today("lm", 1));
+    assert_true(first->made_parent && first->made_place);
+    assert_string_equal(taken("lm")->place.text, today("lm", 2));
+    assert_string_equal(taken("images")->place.text, today("images", 1));
+    lsi_keep_close(first);
+    assert_true(access(today("lm", 1), F_OK) != 0);
+    const lsi_keep *const again = taken("lm");
+    assert_string_equal(again->place.text, today("lm", 1));
+    assert_false(again->made_parent);
 }
 
 static void what_has_not_begun_is_removed(void **state)
 {
     (void)state;
-    lsi_keep keep = taken("lm");
-    write_file(keep.place.text, LSI_KEEP_METRICS, "");
-    lsi_keep_close(&keep);
+    lsi_keep *keep = taken("lm");
+    write_file(keep->place.text, LSI_KEEP_METRICS, "");
+    lsi_keep_close(keep);
     assert_true(access("runs", F_OK) != 0);
     keep = taken("lm");
-    assert_ok(lsi_keep_write_config(&keep, "train lm", json_object(), NULL));
-    lsi_keep_close(&keep);
-    assert_true(access(keep.place.text, F_OK) == 0);
+    assert_ok(lsi_keep_write_config(keep, "train lm", json_object(), NULL));
+    lsi_keep_close(keep);
+    assert_true(access(keep->place.text, F_OK) == 0);
+    assert_true(
+        access(lsi_path_in(keep->place.text, LSI_KEEP_LOCK).text, F_OK) != 0);
 }
 
 /* The newest of this run and job that has no model yet. */
@@ -127,37 +152,34 @@ static void a_restart_goes_on(void **state)
     leave("runs/lm-2026-02-01-1x", "this", false);
     leave("runs/lm-2026-02-01", "this", false);
     setenv("LOCKSTEP_RUN", "this", 1);
-    assert_string_equal(taken("lm").place.text, today("lm", 1));
+    assert_string_equal(taken("lm")->place.text, today("lm", 1));
     setenv("LOCKSTEP_RESTART", "1", 1);
-    const lsi_keep keep = taken("lm");
-    assert_string_equal(keep.place.text, "runs/lm-2026-01-30-10");
-    assert_false(keep.made_place);
+    const lsi_keep *const keep = taken("lm");
+    assert_string_equal(keep->place.text, "runs/lm-2026-01-30-10");
+    assert_false(keep->made_place);
     setenv("LOCKSTEP_RUN", "new", 1);
-    assert_string_equal(taken("lm").place.text, today("lm", 2));
+    assert_string_equal(taken("lm")->place.text, today("lm", 2));
     unsetenv("LOCKSTEP_RUN");
-    assert_string_equal(taken("lm").place.text, today("lm", 3));
+    assert_string_equal(taken("lm")->place.text, today("lm", 3));
 }
 
 static void assert_refused(const char *file, bool resumes, bool continues)
 {
-    lsi_keep keep = {.job = "lm",
-                     .folder_wanted = true,
-                     .folder = "mine",
-                     .resumes = resumes};
+    lsi_keep *const keep = new_keep("lm", "mine");
     char text[64];
+    keep->resumes = resumes;
     snprintf(text, sizeof(text), "'mine' holds '%s' of another run", file);
-    assert_error(lsi_keep_open(&keep, 100, continues), LS_ERR_STATE, text);
+    assert_error(lsi_keep_open(keep, 100, continues), LS_ERR_STATE, text);
     assert_true(access(lsi_path_in("mine", file).text, F_OK) == 0);
 }
 
 static void assert_taken(bool resumes, bool continues)
 {
-    lsi_keep keep = {.job = "lm",
-                     .folder_wanted = true,
-                     .folder = "mine",
-                     .resumes = resumes};
-    assert_ok(lsi_keep_open(&keep, 100, continues));
-    assert_string_equal(keep.model.text, "mine/" LSI_MODEL_FILE);
+    lsi_keep *const keep = new_keep("lm", "mine");
+    keep->resumes = resumes;
+    assert_ok(lsi_keep_open(keep, 100, continues));
+    assert_string_equal(keep->model.text, "mine/" LSI_MODEL_FILE);
+    lsi_keep_close(keep);
 }
 
 static void a_folder_with_a_result_is_left_alone(void **state)
@@ -177,6 +199,50 @@ static void a_folder_with_a_result_is_left_alone(void **state)
     assert_taken(true, true);
 }
 
+/* A process that has the folder until it is killed. */
+static pid_t start_holder(void)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        lsi_keep *const keep = new_keep("lm", "mine");
+        if (lsi_keep_open(keep, 100, false) != LS_OK ||
+            write(ready[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+/* Also before it has written anything; a dead one blocks nobody. */
+static void another_process_is_named(void **state)
+{
+    char host[64] = "", name[160];
+    (void)state;
+    const pid_t pid = start_holder();
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    snprintf(name, sizeof name,
+             "process %ld on host %s writes to 'mine'; wait for its end, or "
+             "give another folder",
+             (long)pid, host);
+    for (int resumes = 0; resumes < 2; resumes++) {
+        lsi_keep *const keep = new_keep("lm", "mine");
+        keep->resumes = resumes;
+        assert_error(lsi_keep_open(keep, 100, false), LS_ERR_STATE, name);
+    }
+    assert_true(access("mine/" LSI_KEEP_LOCK, F_OK) == 0);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_taken(false, false);
+    assert_true(access("mine/" LSI_KEEP_LOCK, F_OK) != 0);
+}
+
 static void too_little_room(void **state)
 {
     (void)state;
@@ -194,11 +260,15 @@ static void too_little_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_first_number_that_is_free, start),
-        cmocka_unit_test_setup(what_has_not_begun_is_removed, start),
-        cmocka_unit_test_setup(a_restart_goes_on, start),
-        cmocka_unit_test_setup(a_folder_with_a_result_is_left_alone, start),
-        cmocka_unit_test_setup(too_little_room, start),
+        cmocka_unit_test_setup_teardown(the_first_number_that_is_free, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(what_has_not_begun_is_removed, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(a_restart_goes_on, start, stop),
+        cmocka_unit_test_setup_teardown(a_folder_with_a_result_is_left_alone,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(another_process_is_named, start, stop),
+        cmocka_unit_test_setup_teardown(too_little_room, start, stop),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
