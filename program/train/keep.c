@@ -50,6 +50,29 @@ static ls_status cannot_make(const char *folder, uint64_t needed)
                   false);
 }
 
+/* ---- a run that failed -------------------------------------------------- */
+
+static bool holds(const char *folder, const char *name)
+{
+    return access(lsi_path_in(folder, name).text, F_OK) == 0;
+}
+
+/* Or was killed, before it had a model: the file of its lock is still there. */
+static bool has_failed(const char *folder)
+{
+    return holds(folder, LSI_KEEP_LOCK) && !holds(folder, LSI_MODEL_FILE);
+}
+
+/* What its metrics take, which another run there will not have. */
+static uint64_t failed_bytes(const lsi_keep *k)
+{
+    struct stat info;
+    if (k->folder == NULL || k->file != NULL || !has_failed(k->folder) ||
+        stat(lsi_path_in(k->folder, LSI_KEEP_METRICS).text, &info) != 0)
+        return 0;
+    return (uint64_t)info.st_blocks * 512;
+}
+
 /* ---- room ---------------------------------------------------------------- */
 
 /* The folder above, "." or "/" at last; false: there is none. */
@@ -83,8 +106,8 @@ static ls_status check_room(const lsi_keep *k, uint64_t needed)
     const char *const path = k->file != NULL     ? k->file
                              : k->folder != NULL ? k->folder
                                                  : runs;
-    const uint64_t available = free_bytes(path);
-    if (available >= needed)
+    const uint64_t available = free_bytes(path), more = failed_bytes(k);
+    if (available >= needed || available + more >= needed)
         return LS_OK;
     lsi_size_text(room, available);
     lsi_size_text(missing, needed - available);
@@ -95,11 +118,6 @@ static ls_status check_room(const lsi_keep *k, uint64_t needed)
 }
 
 /* ---- what a folder holds ------------------------------------------------- */
-
-static bool holds(const char *folder, const char *name)
-{
-    return access(lsi_path_in(folder, name).text, F_OK) == 0;
-}
 
 /* A file of a result, or of a model of transformers; NULL: none. */
 static const char *first_file(const char *folder)
@@ -217,11 +235,19 @@ static ls_status make_next(lsi_keep *k, uint64_t needed)
 
 /* ---- a folder that was asked for ----------------------------------------- */
 
-static ls_status check_content(const lsi_keep *k, bool continues)
+static ls_status lock_folder(lsi_keep *k, uint64_t needed)
+{
+    const ls_status status =
+        lsi_folder_lock_take(&k->lock, k->place.text, LSI_KEEP_LOCK);
+    return status == LS_ERR_IO ? refuse(status, needed, false) : status;
+}
+
+static ls_status check_content(const lsi_keep *k, bool continues, bool failed)
 {
     const char *const there = first_file(k->folder);
-    const bool goes_on = continues || is_unfinished(k->folder) ||
-                         (k->resumes && !holds(k->folder, LSI_MODEL_FILE));
+    const bool goes_on =
+        continues || is_unfinished(k->folder) ||
+        ((k->resumes || failed) && !holds(k->folder, LSI_MODEL_FILE));
     if (there == NULL || goes_on)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
@@ -230,10 +256,9 @@ static ls_status check_content(const lsi_keep *k, bool continues)
                     k->folder, there);
 }
 
-static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
+static ls_status make_folder(lsi_keep *k, uint64_t needed)
 {
     struct stat info;
-    LS_TRY(check_content(k, continues));
     k->made_place = stat(k->folder, &info) != 0;
     if (!lsi_make_folders(k->folder)) {
         k->made_place = false;
@@ -243,28 +268,32 @@ static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
     return LS_OK;
 }
 
-/* What is there may have changed until the folder is locked. */
-static ls_status lock_folder(lsi_keep *k, uint64_t needed, bool continues)
+static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
 {
-    if (!k->folder_wanted)
-        return LS_OK;
-    const ls_status status =
-        lsi_folder_lock_take(&k->lock, k->place.text, LSI_KEEP_LOCK);
-    if (status == LS_ERR_IO)
-        return refuse(status, needed, false);
-    LS_TRY(status);
-    return k->folder != NULL ? check_content(k, continues) : LS_OK;
+    const bool failed = has_failed(k->folder);
+    LS_TRY(check_content(k, continues, failed));
+    LS_TRY(make_folder(k, needed));
+    LS_TRY(lock_folder(k, needed));
+    LS_TRY(check_content(k, continues, failed)); /* it may have changed */
+    if (failed && !continues)
+        (void)unlink(lsi_path_in(k->folder, LSI_KEEP_METRICS).text);
+    return LS_OK;
+}
+
+static ls_status take_new_folder(lsi_keep *k, uint64_t needed)
+{
+    if (!find_unfinished(k, &k->place))
+        LS_TRY(make_next(k, needed));
+    return lock_folder(k, needed);
 }
 
 /* ---- the interface ------------------------------------------------------- */
 
 static ls_status choose(lsi_keep *k, uint64_t needed, bool continues)
 {
-    if (k->folder_wanted && k->folder != NULL)
-        LS_TRY(take_folder(k, needed, continues));
-    else if (k->folder_wanted && !find_unfinished(k, &k->place))
-        LS_TRY(make_next(k, needed));
-    LS_TRY(lock_folder(k, needed, continues));
+    if (k->folder_wanted)
+        LS_TRY(k->folder != NULL ? take_folder(k, needed, continues)
+                                 : take_new_folder(k, needed));
     k->model = k->file != NULL ? lsi_path_in(NULL, k->file)
                                : lsi_path_in(k->place.text, LSI_MODEL_FILE);
     const ls_status status = lsi_result_check_file(k->model.text);
@@ -286,10 +315,13 @@ ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues)
 void lsi_keep_close(lsi_keep *keep)
 {
     const char *const place = keep->place.text;
-    const bool unused = keep->made_place && !holds(place, LSI_KEEP_CONFIG);
+    const bool begun = holds(place, LSI_KEEP_CONFIG);
+    const bool unused = keep->made_place && !begun;
     if (unused && keep->lock.held)
         (void)unlink(lsi_path_in(place, LSI_KEEP_METRICS).text);
-    lsi_folder_lock_remove(&keep->lock, place, LSI_KEEP_LOCK);
+    if (!begun || keep->over)
+        lsi_folder_lock_remove(&keep->lock, place, LSI_KEEP_LOCK);
+    lsi_folder_lock_drop(&keep->lock);
     if (unused)
         (void)rmdir(place);
     if (keep->made_parent)

@@ -16,7 +16,7 @@
 /* In a run's folder; the model is LSI_MODEL_FILE. */
 #define LSI_KEEP_METRICS "metrics.jsonl"
 #define LSI_KEEP_CONFIG  "run.json"
-#define LSI_KEEP_LOCK    ".result.lock" /* while the run lasts */
+#define LSI_KEEP_LOCK    ".result.lock" /* while the run is not over */
 
 typedef struct lsi_keep {
     const char *job;    /* the first word of a new folder's name */
@@ -30,6 +30,7 @@ typedef struct lsi_keep {
     lsi_path model;               /* the model's file */
     bool made_parent, made_place; /* which folders this process has made */
     lsi_folder_lock lock;         /* of the folder */
+    bool over;        /* the run has come to its end, or has diverged */
     uint64_t bytes;   /* size of the model's file; 0: not written yet */
     const char *note; /* of the job, on what is saved; or NULL */
 } lsi_keep;
@@ -44,13 +45,17 @@ static inline bool lsi_keep_is_wanted(const lsi_keep *keep)
  * Makes the folder, and locks it until lsi_keep_close. LS_ERR_IO where it or
  * the model could not be written, or less than `bytes` bytes and a margin are
  * free there. LS_ERR_STATE if the folder that was asked for holds the result of
- * another run; that of this run is `continues`, or what an attempt before a
- * restart has left; or if another process has it locked. Nothing is made after
- * an error. The keep must stay where it is until lsi_keep_close.
+ * another run, or another process has it locked. The result of this run is
+ * `continues`, or what an attempt before a restart has left; a run that failed
+ * before it had a model has none. Nothing is made after an error. The keep must
+ * stay where it is until lsi_keep_close.
  */
 ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues);
 
-/* Unlocks the folder. If it has no configuration nothing began: removes it. */
+/*
+ * Unlocks the folder. If it has no configuration nothing began: removes it. The
+ * file of the lock stays if the run is not over: another one may begin there.
+ */
 void lsi_keep_close(lsi_keep *keep);
 
 /*

@@ -219,10 +219,17 @@ static void describe_left(const lsi_loop *l, char *out, size_t bytes)
                  l->resume.options->folder, l->saved);
 }
 
+static void set_over(const lsi_loop *l)
+{
+    if (l->keep != NULL)
+        l->keep->over = true;
+}
+
 /* All ranks have that error; rank 0, which prints it, knows what is left. */
 static ls_status end_diverged(lsi_loop *l, ls_status status)
 {
     char left[2 * LSI_KEEP_TEXT];
+    set_over(l);
     lsi_divergence_set_ended();
     describe_left(l, left, sizeof(left));
     return lsi_fail(status, "%s%s", ls_last_error(), left);
@@ -520,6 +527,7 @@ static ls_status end_early(lsi_loop *l)
 {
     const bool resumes = l->resume.options->folder != NULL;
     LS_TRY(resumes ? lsi_loop_share(l, LS_OK) : finish(l));
+    set_over(l);
     *l->agreed = true;
     lsi_stop_set_ended(l->stopped_by);
     if (resumes)
@@ -532,7 +540,11 @@ static ls_status end_early(lsi_loop *l)
 ls_status lsi_loop_finish(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_OPEN, LSI_LOOP_FINISHED);
-    return loop->stopped_by != 0 ? end_early(loop) : finish(loop);
+    if (loop->stopped_by != 0)
+        return end_early(loop);
+    LS_TRY(finish(loop));
+    set_over(loop);
+    return LS_OK;
 }
 
 void lsi_loop_close(lsi_loop *loop)

@@ -133,6 +133,7 @@ static void what_has_not_begun_is_removed(void **state)
     assert_true(access("runs", F_OK) != 0);
     keep = taken("lm");
     assert_ok(lsi_keep_write_config(keep, "train lm", json_object(), NULL));
+    keep->over = true;
     lsi_keep_close(keep);
     assert_true(access(keep->place.text, F_OK) == 0);
     assert_true(
@@ -179,6 +180,7 @@ static void assert_taken(bool resumes, bool continues)
     keep->resumes = resumes;
     assert_ok(lsi_keep_open(keep, 100, continues));
     assert_string_equal(keep->model.text, "mine/" LSI_MODEL_FILE);
+    keep->over = true;
     lsi_keep_close(keep);
 }
 
@@ -243,6 +245,40 @@ static void another_process_is_named(void **state)
     assert_true(access("mine/" LSI_KEEP_LOCK, F_OK) != 0);
 }
 
+/* A run that ends with or without a model, in the end or not. */
+static void leave_run(bool over, bool model)
+{
+    lsi_keep *const keep = new_keep("lm", "mine");
+    assert_ok(lsi_keep_open(keep, 100, false));
+    assert_ok(lsi_keep_write_config(keep, "train lm", json_object(), NULL));
+    write_file("mine", LSI_KEEP_METRICS, "{}\n");
+    if (model)
+        write_file("mine", LSI_MODEL_FILE, "x");
+    keep->over = over;
+    lsi_keep_close(keep);
+    assert_int_equal(access("mine/" LSI_KEEP_LOCK, F_OK) == 0, !over);
+}
+
+static void a_failed_run_can_begin_again(void **state)
+{
+    (void)state;
+    leave_run(false, false);
+    assert_taken(false, true); /* from a checkpoint: its lines go on */
+    assert_true(access("mine/" LSI_KEEP_METRICS, F_OK) == 0);
+    assert_refused(LSI_KEEP_CONFIG, false, false);
+    assert_int_equal(unlink("mine/" LSI_KEEP_CONFIG), 0);
+    assert_int_equal(unlink("mine/" LSI_KEEP_METRICS), 0);
+    leave_run(false, false);
+    assert_taken(false, false);
+    assert_true(access("mine/" LSI_KEEP_METRICS, F_OK) != 0);
+    assert_int_equal(unlink("mine/" LSI_KEEP_CONFIG), 0);
+    leave_run(false, true); /* the model is not lost */
+    assert_refused(LSI_MODEL_FILE, false, false);
+    assert_int_equal(unlink("mine/" LSI_MODEL_FILE), 0);
+    leave_run(true, false); /* it has diverged, say */
+    assert_refused(LSI_KEEP_CONFIG, false, false);
+}
+
 static void too_little_room(void **state)
 {
     (void)state;
@@ -268,6 +304,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_folder_with_a_result_is_left_alone,
                                         start, stop),
         cmocka_unit_test_setup_teardown(another_process_is_named, start, stop),
+        cmocka_unit_test_setup_teardown(a_failed_run_can_begin_again, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(too_little_room, start, stop),
     };
     return cmocka_run_group_tests(tests, begin, end);
