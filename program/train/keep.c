@@ -24,10 +24,12 @@ static const char runs[] = "runs";
 /* Of the job of a launcher, in the configuration. */
 static const char run_key[] = "launcher_run";
 
-/* For names, statistics of layers and the first metrics. */
-static uint64_t with_margin(uint64_t bytes)
+enum { METRICS_BYTES = 192 << 10, NAMES_BYTES = 64 << 10 };
+
+/* With names and statistics of layers. */
+static uint64_t model_bytes(uint64_t bytes)
 {
-    return bytes + bytes / 64 + (256 << 10);
+    return bytes + bytes / 64 + NAMES_BYTES;
 }
 
 /* ---- refusing ------------------------------------------------------------ */
@@ -118,6 +120,10 @@ static ls_status check_room(const lsi_keep *k, uint64_t needed)
 }
 
 /* ---- what a folder holds ------------------------------------------------- */
+
+/* Beside the model, for transformers. */
+static const char *const others[] = {"config.json", "tokenizer.json",
+                                     "tokenizer_config.json"};
 
 /* A file of a result, or of a model of transformers; NULL: none. */
 static const char *first_file(const char *folder)
@@ -300,13 +306,23 @@ static ls_status choose(lsi_keep *k, uint64_t needed, bool continues)
     return status == LS_OK ? LS_OK : refuse(status, needed, k->file != NULL);
 }
 
+static void reserve(lsi_keep *k, uint64_t bytes)
+{
+    lsi_path folder = k->model;
+    if (go_up(folder.text))
+        lsi_reserve_take(&k->room, folder.text, bytes);
+}
+
 ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues)
 {
-    const uint64_t others = keep->file == NULL ? keep->others : 0;
-    const uint64_t needed = with_margin(bytes + others);
-    LS_TRY(check_room(keep, needed));
-    const ls_status status = choose(keep, needed, continues);
-    if (status != LS_OK)
+    const uint64_t more = keep->file == NULL ? keep->others : 0;
+    const uint64_t model = model_bytes(bytes + more);
+    keep->needed = model + METRICS_BYTES; /* the first of them */
+    LS_TRY(check_room(keep, keep->needed));
+    const ls_status status = choose(keep, keep->needed, continues);
+    if (status == LS_OK)
+        reserve(keep, model);
+    else
         lsi_keep_close(keep);
     return status;
 }
@@ -317,6 +333,7 @@ void lsi_keep_close(lsi_keep *keep)
     const char *const place = keep->place.text;
     const bool begun = holds(place, LSI_KEEP_CONFIG);
     const bool unused = keep->made_place && !begun;
+    lsi_reserve_drop(&keep->room);
     if (unused && keep->lock.held)
         (void)unlink(lsi_path_in(place, LSI_KEEP_METRICS).text);
     if (!begun || keep->over)
@@ -358,11 +375,42 @@ ls_status lsi_keep_write_config(const lsi_keep *keep, const char *command,
         "the configuration of the run");
 }
 
-void lsi_keep_written(lsi_keep *keep)
+void lsi_keep_begin(lsi_keep *keep)
+{
+    lsi_reserve_drop(&keep->room);
+}
+
+/* Of a language model; those of a model that is there are its own. */
+static void remove_others(const lsi_keep *k)
+{
+    const char *const place = k->place.text;
+    if (k->file != NULL || holds(place, LSI_MODEL_FILE))
+        return;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        (void)unlink(lsi_path_in(place, others[i]).text);
+}
+
+static ls_status fail_to_write(const lsi_keep *k, ls_status status)
+{
+    char needed[LSI_SIZE_TEXT], room[LSI_SIZE_TEXT];
+    remove_others(k);
+    const uint64_t available = free_bytes(k->model.text);
+    if (status != LS_ERR_IO || available >= k->needed)
+        return status;
+    lsi_size_text(needed, k->needed);
+    lsi_size_text(room, available);
+    return lsi_fail(status, "%s. The result needs %s, %s are free",
+                    ls_last_error(), needed, room);
+}
+
+ls_status lsi_keep_end(lsi_keep *keep, ls_status status)
 {
     struct stat info;
+    if (status != LS_OK)
+        return fail_to_write(keep, status);
     if (stat(keep->model.text, &info) == 0)
         keep->bytes = (uint64_t)info.st_size;
+    return LS_OK;
 }
 
 void lsi_keep_describe(const lsi_keep *keep, char out[LSI_KEEP_TEXT])

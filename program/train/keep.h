@@ -12,6 +12,7 @@
 
 #include "model/checkpoint/folder.h"
 #include "model/checkpoint/lock.h"
+#include "train/reserve.h"
 
 /* In a run's folder; the model is LSI_MODEL_FILE. */
 #define LSI_KEEP_METRICS "metrics.jsonl"
@@ -30,6 +31,8 @@ typedef struct lsi_keep {
     lsi_path model;               /* the model's file */
     bool made_parent, made_place; /* which folders this process has made */
     lsi_folder_lock lock;         /* of the folder */
+    uint64_t needed;              /* bytes of the result, at most */
+    lsi_reserve room;             /* for the model */
     bool over;        /* the run has come to its end, or has diverged */
     uint64_t bytes;   /* size of the model's file; 0: not written yet */
     const char *note; /* of the job, on what is saved; or NULL */
@@ -42,13 +45,14 @@ static inline bool lsi_keep_is_wanted(const lsi_keep *keep)
 }
 
 /*
- * Makes the folder, and locks it until lsi_keep_close. LS_ERR_IO where it or
- * the model could not be written, or less than `bytes` bytes and a margin are
- * free there. LS_ERR_STATE if the folder that was asked for holds the result of
- * another run, or another process has it locked. The result of this run is
- * `continues`, or what an attempt before a restart has left; a run that failed
- * before it had a model has none. Nothing is made after an error. The keep must
- * stay where it is until lsi_keep_close.
+ * Makes the folder, locks it until lsi_keep_close, and reserves room on the
+ * disk for the model. LS_ERR_IO where folder or model could not be written, or
+ * less than `bytes` bytes and a margin are free there. LS_ERR_STATE if the
+ * folder that was asked for holds the result of another run, or another process
+ * has it locked. The result of this run is `continues`, or what an attempt
+ * before a restart has left; a run that failed before it had a model has none.
+ * Nothing is made after an error. The keep must stay where it is until
+ * lsi_keep_close.
  */
 ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues);
 
@@ -66,8 +70,14 @@ void lsi_keep_close(lsi_keep *keep);
 ls_status lsi_keep_write_config(const lsi_keep *keep, const char *command,
                                 json_t *flags, json_t *chosen);
 
-/* The model is written: takes its size. */
-void lsi_keep_written(lsi_keep *keep);
+/* The model is about to be written: gives back the room that it was kept. */
+void lsi_keep_begin(lsi_keep *keep);
+
+/*
+ * The model is written: takes its size. If it could not be: removes what was
+ * written with it, and says how much is needed and free if that is the reason.
+ */
+ls_status lsi_keep_end(lsi_keep *keep, ls_status status);
 
 enum { LSI_KEEP_TEXT = 4200 };
 

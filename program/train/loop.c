@@ -499,9 +499,8 @@ static ls_status save_model(const lsi_loop *l)
 {
     if (!lsi_keep_is_wanted(l->keep))
         return LS_OK;
-    LS_TRY(l->job->save(l->self, l->keep->model.text));
-    lsi_keep_written(l->keep);
-    return LS_OK;
+    lsi_keep_begin(l->keep);
+    return lsi_keep_end(l->keep, l->job->save(l->self, l->keep->model.text));
 }
 
 static ls_status finish(lsi_loop *l)

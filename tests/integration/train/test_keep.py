@@ -552,6 +552,24 @@ class Refused(KeepTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("\nruns\n", done.stdout)
 
+    @unittest.skipUnless(can_mount(), "no file systems can be mounted")
+    def test_filled_meanwhile(self):
+        """A disk that others fill has room for the model."""
+        script = ('mount -t tmpfs -o size=1m none "$0" && cd "$0" || exit 9; '
+                  '"$@" & until [ -s out/run.json ]; do sleep 0.02; done; '
+                  'cat /dev/zero >fill; ls out; wait $!; status=$?; ls out; '
+                  'exit $status')
+        words = ("train", "lm", *SHAPE, "--steps", "4000", "--validate-every",
+                 "0", "--quiet", "--output-dir", "out", "--metrics",
+                 "/dev/null")
+        done = self.call(*words, before=("unshare", "--mount", "sh", "-c",
+                                         script, self.folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("No space left", done.stderr)  # of cat
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], "run.json")  # there was no model then
+        self.assertIn("model.safetensors", lines)
+
     def test_failed_later(self):
         """A run that is refused for another reason leaves no folder."""
         for words in ((), ("--output-dir", "a")):

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "testing.h"
 #include "train/keep.h"
 
@@ -279,6 +280,43 @@ static void a_failed_run_can_begin_again(void **state)
     assert_refused(LSI_KEEP_CONFIG, false, false);
 }
 
+static void the_model_has_its_room(void **state)
+{
+    (void)state;
+    struct stat info;
+    lsi_keep *const keep = new_keep("lm", "mine");
+    assert_ok(lsi_keep_open(keep, 1 << 20, false));
+    if (!keep->room.held)
+        skip(); /* the file system cannot reserve any */
+    assert_int_equal(fstat(keep->room.fd, &info), 0);
+    assert_true((uint64_t)info.st_blocks * 512 >= 1 << 20);
+    assert_int_equal(info.st_nlink, 0); /* it has no name */
+    lsi_keep_begin(keep);
+    assert_false(keep->room.held);
+}
+
+static void a_model_that_cannot_be_written(void **state)
+{
+    (void)state;
+    lsi_keep *const keep = new_keep("lm", "mine");
+    assert_ok(lsi_keep_open(keep, 100, false));
+    write_file("mine", "tokenizer.json", "{}");
+    write_file("mine", "config.json", "{}");
+    const ls_status status = lsi_fail(LS_ERR_IO, "cannot write it");
+    assert_error(lsi_keep_end(keep, status), LS_ERR_IO, "cannot write it");
+    assert_null(strstr(ls_last_error(), "free"));
+    assert_true(access("mine/tokenizer.json", F_OK) != 0);
+    assert_true(access("mine/config.json", F_OK) != 0);
+    keep->needed = UINT64_C(1) << 60;
+    assert_error(lsi_keep_end(keep, lsi_fail(LS_ERR_IO, "cannot write it")),
+                 LS_ERR_IO, "cannot write it. The result needs 1048576 TiB, ");
+    /* An earlier model keeps its files. */
+    write_file("mine", "tokenizer.json", "{}");
+    write_file("mine", LSI_MODEL_FILE, "x");
+    assert_error(lsi_keep_end(keep, LS_ERR_MEMORY), LS_ERR_MEMORY, "");
+    assert_true(access("mine/tokenizer.json", F_OK) == 0);
+}
+
 static void too_little_room(void **state)
 {
     (void)state;
@@ -305,6 +343,9 @@ int main(void)
                                         start, stop),
         cmocka_unit_test_setup_teardown(another_process_is_named, start, stop),
         cmocka_unit_test_setup_teardown(a_failed_run_can_begin_again, start,
+                                        stop),
+        cmocka_unit_test_setup_teardown(the_model_has_its_room, start, stop),
+        cmocka_unit_test_setup_teardown(a_model_that_cannot_be_written, start,
                                         stop),
         cmocka_unit_test_setup_teardown(too_little_room, start, stop),
     };
