@@ -510,6 +510,33 @@ static ls_status finish(lsi_loop *l)
                           ls_group_rank(l->group) == 0 ? save_model(l) : LS_OK);
 }
 
+/* Rank 0, whose error is printed, knows what was saved. */
+static ls_status tell_rescue(const lsi_loop *l, const char *why,
+                             ls_status saved)
+{
+    char text[LSI_KEEP_TEXT];
+    if (saved != LS_OK)
+        return lsi_fail(LS_ERR_IO, "%s; nor can the model be saved: %s", why,
+                        ls_last_error());
+    set_over(l);
+    if (!lsi_keep_is_wanted(l->keep) || ls_group_rank(l->group) != 0)
+        return lsi_fail(LS_ERR_IO, "%s", why);
+    lsi_keep_describe(l->keep, text);
+    return lsi_fail(LS_ERR_IO, "%s; ended after step %" PRId64 ", %s", why,
+                    l->stepper.steps, text);
+}
+
+/* Of a run that has not got further than its checkpoint nothing is lost. */
+ls_status lsi_loop_report(lsi_loop *loop, ls_status own)
+{
+    char why[1024];
+    const ls_status status = lsi_loop_share(loop, own);
+    if (status != LS_ERR_IO || loop->stepper.steps == loop->saved)
+        return status;
+    snprintf(why, sizeof(why), "%s", ls_last_error());
+    return tell_rescue(loop, why, finish(loop));
+}
+
 /* What a run that a signal stopped has come to; rank 0 tells it. */
 static ls_status tell_stop(const lsi_loop *l)
 {

@@ -15,7 +15,8 @@
  *     lsi_loop_close       after an error, too
  *
  * Between these calls the job does its own work. Work that may fail on one
- * rank alone goes through lsi_loop_share.
+ * rank alone goes through lsi_loop_share, and what is written after a step
+ * through lsi_loop_report.
  */
 #ifndef LS_TRAIN_LOOP_H
 #define LS_TRAIN_LOOP_H
@@ -150,6 +151,13 @@ ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n);
  * Collective.
  */
 ls_status lsi_loop_update(lsi_loop *loop);
+
+/*
+ * As lsi_loop_share, of what the job writes between two steps. Where something
+ * cannot be written (LS_ERR_IO) the run is over: the model is written as it is,
+ * and the error says so. Collective.
+ */
+ls_status lsi_loop_report(lsi_loop *loop, ls_status own);
 
 /*
  * After a validation: LS_OK for a loss that is finite. Else an error that says

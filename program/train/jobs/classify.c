@@ -447,7 +447,7 @@ static ls_status end_epoch(job *j)
     LS_TRY(validate(j, &result, &own));
     LS_TRY(compare_ranks(j, own, &result));
     result.collectives = (uint64_t)epoch_collectives(j);
-    LS_TRY(lsi_loop_share(&j->loop, tell_epoch(j, &result)));
+    LS_TRY(lsi_loop_report(&j->loop, tell_epoch(j, &result)));
     j->epochs.report = (lsi_progress_report){.epoch = result.epoch + 1};
     j->clock = (clocks){0};
     return LS_OK;

@@ -382,7 +382,7 @@ static ls_status report_step(job *j)
     out->loss_scale = l->stepper.loss_scale.scale;
     out->skipped = l->stepper.loss_scale.skipped;
     out->seconds = lsi_clock_seconds() - j->begun;
-    return lsi_loop_share(l, j->events->step(j->events->context, out));
+    return lsi_loop_report(&j->loop, j->events->step(j->events->context, out));
 }
 
 /* The mean over this rank's pieces, which are the same each time. */
@@ -420,7 +420,7 @@ static ls_status validate(job *j, int64_t steps)
     LS_TRY(lsi_share_mean(l->group, own, &loss, l->agreed));
     LS_TRY(lsi_stepper_swap_averages(&l->stepper));
     const ls_status status = lsi_loop_check_validation(l, loss);
-    return lsi_loop_share(
+    return lsi_loop_report(
         l, status != LS_OK
                ? status
                : j->events->validation(j->events->context, steps, loss));

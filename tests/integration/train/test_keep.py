@@ -496,6 +496,45 @@ class Diverged(KeepTest):
                 shutil.rmtree(self.path("runs"))
 
 
+class Rescued(KeepTest):
+    def test_metrics(self):
+        """A run ends where its metrics cannot be written, with its model."""
+        more = ("--schedule", "constant", "--metrics", "/dev/full",
+                "--validate-every", "0")
+        one = ("train", "lm", *SHAPE, "--steps", "1", "--warmup-steps", "0",
+               *more[:2], *more[4:])
+        self.good(*one, "--save", "one")
+        for ranks in "1", "3":
+            done = self.call("train", "lm", *SHAPE, *more, "--warmup-steps",
+                             "0", "-n", ranks, "--output-dir", ranks,
+                             cwd=self.folder)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(
+                done.stderr, r"\nlockstep: (rank 0: )?cannot write /dev/full: "
+                fr"No space left on device; ended after step 1, saved '{ranks}"
+                r"/model.safetensors' \([\d.]+ KiB\)\n$")
+            self.assertEqual(sorted(os.listdir(self.path(ranks))),
+                             [name for name in LM_RESULT
+                              if name != "metrics.jsonl"])
+        self.assertEqual(self.weights("1", "lm"), self.weights("one"))
+
+    def test_epochs(self):
+        done = self.call(*CIFAR, "-n", "2", "--metrics", "/dev/full",
+                         cwd=self.folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "cannot write /dev/full: .*; ended after "
+                                      r"step \d+, saved 'runs/")
+
+    def test_nothing_to_save(self):
+        """Neither before the first step nor with --no-save."""
+        for words in ((), ("--validate-every", "0", "--no-save")):
+            done = self.call(*LM, *words, "--metrics", "/dev/full",
+                             cwd=self.folder)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertTrue(done.stderr.endswith(
+                "cannot write /dev/full: No space left on device\n"))
+
+
 MOUNT = ("unshare", "--mount", "sh", "-c",
          'mount -t tmpfs -o "$1" none "$0" && cd "$0" && shift && "$@"; '
          'status=$?; ls -A; exit $status')
