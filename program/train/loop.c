@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/signal_name.h"
 #include "comm/api/outcome.h"
 #include "comm/api/same.h"
@@ -235,18 +236,44 @@ static ls_status end_diverged(lsi_loop *l, ls_status status)
     return lsi_fail(status, "%s%s", ls_last_error(), left);
 }
 
+typedef struct high_text {
+    char text[200];
+} high_text;
+
+static high_text describe_high(const lsi_divergence *d)
+{
+    high_text out;
+    snprintf(out.text, sizeof(out.text),
+             "above %g, %g times the larger of the first loss, %g, and that of "
+             "guessing, %g",
+             lsi_divergence_limit(d), LSI_DIVERGENCE_FACTOR, d->first,
+             d->guess);
+    return out;
+}
+
 static ls_status fail_high(lsi_loop *l, double loss)
 {
-    char why[200];
-    snprintf(why, sizeof(why),
-             "for %" PRId64 " steps it was above %g, %g times the larger of "
-             "the first loss, %g, and that of guessing, %g",
-             l->divergence.above, lsi_divergence_limit(&l->divergence),
-             LSI_DIVERGENCE_FACTOR, l->divergence.first, l->divergence.guess);
+    char why[256];
+    snprintf(why, sizeof(why), "for %" PRId64 " steps it was %s",
+             l->divergence.above, describe_high(&l->divergence).text);
     const ls_status status =
         lsi_stepper_fail(&l->stepper, l->stepper.steps + 1, "loss", loss, why);
     return lsi_fail(status, "%s; --no-divergence-check goes on",
                     ls_last_error());
+}
+
+/* A run may end before its loss has been high for long enough to end it. */
+static void warn_high(const lsi_loop *l)
+{
+    const int64_t n = l->divergence.above;
+    if (n == 0 || !l->training.recipe.divergence_check ||
+        ls_group_rank(l->group) != 0)
+        return;
+    lsi_log(LS_LOG_WARN,
+            "the model has probably diverged: the loss of the last %" PRId64
+            " step%s was %s. Try a lower --lr than %g",
+            n, n == 1 ? "" : "s", describe_high(&l->divergence).text,
+            l->stepper.schedule.max_lr);
 }
 
 static ls_status check_loss(lsi_loop *l)
@@ -566,6 +593,7 @@ static ls_status end_early(lsi_loop *l)
 ls_status lsi_loop_finish(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_OPEN, LSI_LOOP_FINISHED);
+    warn_high(loop);
     if (loop->stopped_by != 0)
         return end_early(loop);
     LS_TRY(finish(loop));

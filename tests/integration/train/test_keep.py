@@ -496,6 +496,22 @@ class Diverged(KeepTest):
                 shutil.rmtree(self.path("runs"))
 
 
+    def test_too_few_steps(self):
+        """A run that ends too early to be refused warns, with its model."""
+        for ranks, words, n in ((1, (), 1), (2, (), 1), (1, ("--quiet",), 1),
+                                (1, ("--no-divergence-check",), 0),
+                                (1, ("--lr", "0.01"), 0)):
+            lines = self.good(*CIFAR, "--lr", "1e6", *words, "--save", "m",
+                              "-n", str(ranks))
+            warnings = [line for line in lines if "warn" in line]
+            self.assertEqual(len(warnings), n, lines)
+            if n > 0:
+                self.assertRegex(
+                    warnings[0], r"the model has probably diverged: the loss "
+                    r"of the last \d+ steps was above [\d.]+, 1.5 times the .*"
+                    r"Try a lower --lr than 1e\+06$")
+
+
 class Rescued(KeepTest):
     def test_metrics(self):
         """A run ends where its metrics cannot be written, with its model."""
