@@ -92,7 +92,13 @@ ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
         *out = lsi_path_in(path, LSI_MODEL_FILE ".index.json");
         return LS_OK;
     }
-    LS_TRY(lsi_checkpoint_newest(path, &step));
+    const ls_status status = lsi_checkpoint_newest(path, &step);
+    if (status == LS_ERR_NOT_FOUND)
+        return lsi_fail(status,
+                        "%s; nor is there a %s, which a run writes at its end, "
+                        "unless it fails or diverges",
+                        ls_last_error(), LSI_MODEL_FILE);
+    LS_TRY(status);
     *out = lsi_path_in(lsi_step_folder(path, step).text, LSI_MODEL_FILE);
     return LS_OK;
 }

@@ -493,6 +493,12 @@ class Diverged(KeepTest):
                 self.assertEqual(done.stderr.count("lockstep: "), 1)
                 self.assertEqual(sorted(os.listdir(self.path(name))),
                                  ["metrics.jsonl", "run.json"])
+                reader = (("generate", "--prompt", "a") if job == "lm" else
+                          ("predict", "x.png"))
+                self.fails(1, f"no checkpoint in '{name}' yet; nor is there a "
+                           "model.safetensors, which a run writes at its end, "
+                           "unless it fails or diverges", *reader, "--weights",
+                           name, cwd=self.folder)
                 shutil.rmtree(self.path("runs"))
 
 
