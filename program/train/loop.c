@@ -330,43 +330,6 @@ void lsi_loop_end_step(lsi_loop *loop)
     lsi_span_step(loop->began, (uint64_t)loop->stepper.steps);
 }
 
-ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
-{
-    const char *all[2 * LSI_JOB_VALUES + 1];
-    char choices[24], first[32], above[24];
-    const lsi_ddp_choice_value chosen =
-        lsi_ddp_choice_value_of(&loop->choice, ls_group_size(loop->group));
-    size_t n = 0;
-    assert(loop->phase == LSI_LOOP_UPDATED);
-    while (*values != NULL && n < 2 * LSI_JOB_VALUES - 8)
-        all[n++] = *values++;
-    assert(*values == NULL);
-    snprintf(first, sizeof(first), "%.17g", loop->divergence.first);
-    snprintf(above, sizeof(above), "%" PRId64, loop->divergence.above);
-    all[n++] = FIRST_LOSS_KEY;
-    all[n++] = first;
-    all[n++] = STEPS_ABOVE_KEY;
-    all[n++] = above;
-    if (loop->choice.reason != LSI_DDP_NAMED) {
-        all[n++] = LSI_DDP_CHOICE_KEY;
-        all[n++] = chosen.text;
-    }
-    if (loop->choices > 0) {
-        snprintf(choices, sizeof(choices), "%" PRId64, loop->choices);
-        all[n++] = CHOICES_KEY;
-        all[n++] = choices;
-    }
-    all[n] = NULL;
-    LS_TRY(lsi_resume_save(&loop->resume, loop->training.params, &loop->stepper,
-                           all));
-    loop->saved = loop->stepper.steps;
-    /* A run that ends here says so itself, and where to go on. */
-    if (loop->on_saved != NULL && loop->stopped_by == 0)
-        loop->on_saved(loop->context, loop->stepper.steps,
-                       loop->resume.options->folder);
-    return LS_OK;
-}
-
 /* ---- which strategy ------------------------------------------------------ */
 
 /* *seconds: of the slowest rank. */
@@ -553,15 +516,62 @@ static ls_status tell_rescue(const lsi_loop *l, const char *why,
                     l->stepper.steps, text);
 }
 
-/* Of a run that has not got further than its checkpoint nothing is lost. */
-ls_status lsi_loop_report(lsi_loop *loop, ls_status own)
+/*
+ * Of all ranks with that status, whose run cannot go on. If it has not got
+ * further than its checkpoint nothing is lost.
+ */
+static ls_status rescue(lsi_loop *l, ls_status status)
 {
     char why[1024];
-    const ls_status status = lsi_loop_share(loop, own);
-    if (status != LS_ERR_IO || loop->stepper.steps == loop->saved)
+    if (status != LS_ERR_IO || l->stepper.steps == l->saved)
         return status;
     snprintf(why, sizeof(why), "%s", ls_last_error());
-    return tell_rescue(loop, why, finish(loop));
+    return tell_rescue(l, why, finish(l));
+}
+
+ls_status lsi_loop_report(lsi_loop *loop, ls_status own)
+{
+    const ls_status status = lsi_loop_share(loop, own);
+    return status == LS_OK ? LS_OK : rescue(loop, status);
+}
+
+ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
+{
+    const char *all[2 * LSI_JOB_VALUES + 1];
+    char choices[24], first[32], above[24];
+    const lsi_ddp_choice_value chosen =
+        lsi_ddp_choice_value_of(&loop->choice, ls_group_size(loop->group));
+    size_t n = 0;
+    assert(loop->phase == LSI_LOOP_UPDATED);
+    while (*values != NULL && n < 2 * LSI_JOB_VALUES - 8)
+        all[n++] = *values++;
+    assert(*values == NULL);
+    snprintf(first, sizeof(first), "%.17g", loop->divergence.first);
+    snprintf(above, sizeof(above), "%" PRId64, loop->divergence.above);
+    all[n++] = FIRST_LOSS_KEY;
+    all[n++] = first;
+    all[n++] = STEPS_ABOVE_KEY;
+    all[n++] = above;
+    if (loop->choice.reason != LSI_DDP_NAMED) {
+        all[n++] = LSI_DDP_CHOICE_KEY;
+        all[n++] = chosen.text;
+    }
+    if (loop->choices > 0) {
+        snprintf(choices, sizeof(choices), "%" PRId64, loop->choices);
+        all[n++] = CHOICES_KEY;
+        all[n++] = choices;
+    }
+    all[n] = NULL;
+    const ls_status status = lsi_resume_save(
+        &loop->resume, loop->training.params, &loop->stepper, all);
+    if (status != LS_OK)
+        return rescue(loop, status);
+    loop->saved = loop->stepper.steps;
+    /* A run that ends here says so itself, and where to go on. */
+    if (loop->on_saved != NULL && loop->stopped_by == 0)
+        loop->on_saved(loop->context, loop->stepper.steps,
+                       loop->resume.options->folder);
+    return LS_OK;
 }
 
 /* What a run that a signal stopped has come to; rank 0 tells it. */

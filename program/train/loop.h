@@ -169,7 +169,10 @@ ls_status lsi_loop_check_validation(lsi_loop *loop, double loss);
 /* Whether to save after this step. */
 bool lsi_loop_is_due(const lsi_loop *loop);
 
-/* Makes a checkpoint; values as in lsi_resume_save. Collective. */
+/*
+ * Makes a checkpoint; values as in lsi_resume_save. If it cannot be written the
+ * model is, as by lsi_loop_report. Collective.
+ */
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values);
 
 void lsi_loop_end_step(lsi_loop *loop);

@@ -323,7 +323,8 @@ class FullDisk(ResumeTest):
                          f'mount -o remount,size=64m "{self.checkpoints}"; '
                          '"$0" "$@"', *words)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, "cannot (write|sync) '.*': No space")
+        self.assertRegex(done.stderr, "cannot (write|sync) '.*': No space left "
+                                      "on device; ended after step 6, saved '")
         self.assertEqual(done.stderr.count("lockstep: "), 1, done.stderr)
         self.assertIn("exit 1\nstep-000000000002\nstep-000000000004\n",
                       done.stdout)
