@@ -64,12 +64,15 @@ done | xargs -0 cp --parents -t "$tree"
 tar -C "$out" --exclude="./lockstep-$version/debian" --sort=name --owner=0 \
     --group=0 --numeric-owner --mtime="@$changed" -cJf \
     "$out/lockstep_$version.orig.tar.xz" "./lockstep-$version"
+while read -r name value; do
+    sed -i "s|@$name@|$value|" "$tree/debian/control"
+done < <(grep -v '^#' project.txt)
 cat >"$tree/debian/changelog" <<END
 lockstep ($version-1~local1) UNRELEASED; urgency=medium
 
   * CHANGELOG.md says what has changed.
 
- -- $(sed -n 's/^Maintainer: //p' debian/control)  $(date -uR -d "@$changed")
+ -- $(sed -n 's/^Maintainer: //p' "$tree/debian/control")  $(date -uR -d "@$changed")
 END
 
 log=$out/build.log

@@ -18,7 +18,7 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "lib")
+SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "lib", "project.txt")
 SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|gcc_s))[.-]")
 
 

@@ -73,7 +73,7 @@ class Copied(unittest.TestCase):
         for name in ("cmake", "include", "lib", "python"):
             shutil.copytree(os.path.join(ROOT, name), os.path.join(folder, name),
                             ignore=shutil.ignore_patterns("build", "__pycache__"))
-        for name in ("CMakeLists.txt", "LICENSE"):
+        for name in ("CMakeLists.txt", "LICENSE", "project.txt"):
             shutil.copy(os.path.join(ROOT, name), folder)
         top = os.path.join(folder, package)
         build = os.path.join(top, "build")

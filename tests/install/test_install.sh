@@ -15,6 +15,10 @@ cmake --install "$build" --prefix "$prefix" >"$work/install.log" || {
     exit 1
 }
 pc=$(find "$prefix" -name lockstep.pc)
+grep -qx "URL: $(sed -n 's/^url //p' "$here/../../project.txt")" "$pc" || {
+    echo "$pc has another URL than project.txt"
+    exit 1
+}
 libdir=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 flags=(-std=c17 -Wall -Wextra -Werror "-DEXPECTED_VERSION=\"$version\"")

@@ -1,0 +1,46 @@
+"""The project check fails on addresses that were copied."""
+
+import subprocess
+import unittest
+
+from gate import GateTest
+
+HOST = "tool." + "example"  # in two parts, as the check reads this file, too
+
+
+class Project(GateTest):
+    gate = "check_project.py"
+
+    def setUp(self):
+        super().setUp()
+        subprocess.run(["git", "init", "-q", self.folder.name], check=True)
+        self.write("project.txt", f"# two\ncontact us@{HOST}\nurl https://{HOST}\n")
+        self.write("README.md", "# Tool\n\nWrite to the contact of project.txt.\n")
+
+    def test_good_tree(self):
+        self.assertIn("0 errors", self.passes())
+
+    def test_missing_address(self):
+        self.write("project.txt", f"contact us@{HOST}\n")
+        self.fails("project.txt: one line 'url VALUE' is needed, and 0 were found")
+        self.write("project.txt", f"contact us@{HOST}\nurl \n")
+        self.fails("'url VALUE'")
+
+    def test_copied_address(self):
+        self.write("debian/control", f"Maintainer: Us <us@{HOST}>\n")
+        self.fails(f"debian/control: 'us@{HOST}' is the contact")
+
+    def test_copied_placeholder(self):
+        self.write("README.md", f"git clone https://{HOST}/tool\n")
+        self.fails(f"README.md: '{HOST}' is a placeholder")
+
+    def test_readme_may_have_the_real_url(self):
+        self.write("project.txt", "contact us@tool.org\nurl https://tool.org/tool\n")
+        self.write("README.md", "git clone https://tool.org/tool\n")
+        self.passes()
+        self.write("docs/a.md", "git clone https://tool.org/tool\n")
+        self.fails("docs/a.md: 'https://tool.org/tool' is the url")
+
+
+if __name__ == "__main__":
+    unittest.main()

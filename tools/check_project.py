@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Fails on what the files about the project as a whole must agree on.
+
+  - project.txt: an address is missing; an address, or the host of a placeholder,
+    stands in another file. README.md may contain the url, if it is real.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+ADDRESSES = ("contact", "url")
+HOST = re.compile(r"[\w.-]+\.example(?![\w.-])")
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = root
+        self.errors = []
+        self.paths = subprocess.run(
+            ["git", "-C", root, "ls-files", "-z", "--cached", "--others",
+             "--exclude-standard"], check=True, capture_output=True,
+            text=True).stdout.rstrip("\0").split("\0")
+        self.paths = [path for path in self.paths if not path.startswith("shared/")]
+
+    def error(self, path, text):
+        self.errors.append(f"{path}: {text}")
+
+    def read(self, path):
+        """The file's text, without bytes that are not text; empty if it does not exist."""
+        try:
+            with open(os.path.join(self.root, path), encoding="utf-8",
+                      errors="ignore") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def addresses(self):
+        """(name, value) of each address."""
+        lines = self.read("project.txt").splitlines()
+        for name in ADDRESSES:
+            values = [line[len(name) + 1:] for line in lines
+                      if line.startswith(name + " ")]
+            if len(values) == 1 and values[0].strip():
+                yield name, values[0]
+            else:
+                self.error("project.txt", f"one line '{name} VALUE' is needed, "
+                           f"and {len(values)} were found")
+
+    def check_addresses(self):
+        """Each stands in project.txt alone."""
+        addresses = list(self.addresses())
+        placeholders = {host for _, value in addresses
+                        for host in HOST.findall(value)}
+        for path in self.paths:
+            if path == "project.txt":
+                continue
+            text = self.read(path)
+            for name, value in addresses:
+                if value in text and (path, name) != ("README.md", "url"):
+                    self.error(path, f"'{value}' is the {name} of project.txt; "
+                               "refer to that file")
+            for host in sorted(placeholders):
+                if host in text:
+                    self.error(path, f"'{host}' is a placeholder; it belongs in "
+                               "project.txt only")
+
+    def check(self):
+        self.check_addresses()
+        return self.errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--root", default=os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), ".."))
+    errors = Checker(os.path.normpath(parser.parse_args().root)).check()
+    for error in errors:
+        print(error)
+    print(f"project: {len(errors)} errors")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
