@@ -3,6 +3,7 @@
 
   - project.txt: an address is missing; an address, or the host of a placeholder,
     stands in another file. README.md may contain the url, if it is real.
+  - SECURITY.md: its table names other fuzz targets than tests/fuzz has
 """
 
 import argparse
@@ -12,6 +13,8 @@ import subprocess
 import sys
 
 ADDRESSES = ("contact", "url")
+FUZZ_TARGET = re.compile(r"tests/fuzz/fuzz_(\w+)\.c")
+FUZZ_TABLE = re.compile(r"^\|[^|]*\| fuzz targets \|\n\|[-|]+\n((?:\|.*\n)+)", re.M)
 HOST = re.compile(r"[\w.-]+\.example(?![\w.-])")
 
 
@@ -67,8 +70,22 @@ class Checker:
                     self.error(path, f"'{host}' is a placeholder; it belongs in "
                                "project.txt only")
 
+    def check_fuzz_targets(self):
+        table = FUZZ_TABLE.search(self.read("SECURITY.md"))
+        rows = table.group(1).splitlines() if table else []
+        named = {name for row in rows
+                 for name in re.findall(r"`(\w+)`", row.split("|")[2])}
+        targets = {match.group(1) for match in map(FUZZ_TARGET.fullmatch, self.paths)
+                   if match}
+        for name in sorted(targets - named):
+            self.error("SECURITY.md", f"its table lacks the fuzz target '{name}'")
+        for name in sorted(named - targets):
+            self.error("SECURITY.md", f"its table names '{name}', and "
+                       f"tests/fuzz/fuzz_{name}.c does not exist")
+
     def check(self):
         self.check_addresses()
+        self.check_fuzz_targets()
         return self.errors
 
 

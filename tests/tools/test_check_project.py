@@ -1,4 +1,4 @@
-"""The project check fails on addresses that were copied."""
+"""The project check fails on copied addresses and on lists that are not complete."""
 
 import subprocess
 import unittest
@@ -40,6 +40,15 @@ class Project(GateTest):
         self.passes()
         self.write("docs/a.md", "git clone https://tool.org/tool\n")
         self.fails("docs/a.md: 'https://tool.org/tool' is the url")
+
+    def test_fuzz_targets(self):
+        self.write("tests/fuzz/fuzz.c", "")
+        self.write("tests/fuzz/fuzz_json.c", "")
+        self.write("SECURITY.md", "| `input` | fuzz targets |\n|---|---|\n"
+                   "| texts | `json`, `xml` |\n\nand `others`\n")
+        self.fails("SECURITY.md: its table names 'xml'", "project: 1 errors")
+        self.write("SECURITY.md", "# Security\n")
+        self.fails("SECURITY.md: its table lacks the fuzz target 'json'")
 
 
 if __name__ == "__main__":
