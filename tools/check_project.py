@@ -3,6 +3,7 @@
 
   - project.txt: an address is missing; an address, or the host of a placeholder,
     stands in another file. README.md may contain the url, if it is real.
+  - CMakeLists.txt, version.h, CITATION.cff, CHANGELOG.md: another version
   - SECURITY.md: its table names other fuzz targets than tests/fuzz has
 """
 
@@ -13,6 +14,12 @@ import subprocess
 import sys
 
 ADDRESSES = ("contact", "url")
+VERSIONS = {
+    "CMakeLists.txt": r"^project\(lockstep VERSION ([\d.]+)",
+    "include/lockstep/version.h": r'^#define LS_VERSION_STRING "([\d.]+)"',
+    "CITATION.cff": r"^version: ([\d.]+)$",
+    "CHANGELOG.md": r"^## \[?([\d.]+)\b",  # the first heading of a version
+}
 FUZZ_TARGET = re.compile(r"tests/fuzz/fuzz_(\w+)\.c")
 FUZZ_TABLE = re.compile(r"^\|[^|]*\| fuzz targets \|\n\|[-|]+\n((?:\|.*\n)+)", re.M)
 HOST = re.compile(r"[\w.-]+\.example(?![\w.-])")
@@ -70,6 +77,17 @@ class Checker:
                     self.error(path, f"'{host}' is a placeholder; it belongs in "
                                "project.txt only")
 
+    def check_versions(self):
+        found = {path: re.search(pattern, self.read(path), re.M)
+                 for path, pattern in VERSIONS.items()}
+        found = {path: match.group(1) if match else "none"
+                 for path, match in found.items()}
+        want = found["CMakeLists.txt"]
+        for path, version in found.items():
+            if version != want or version == "none":
+                self.error(path, f"its version is {version}, that of "
+                           f"CMakeLists.txt is {want}")
+
     def check_fuzz_targets(self):
         table = FUZZ_TABLE.search(self.read("SECURITY.md"))
         rows = table.group(1).splitlines() if table else []
@@ -85,6 +103,7 @@ class Checker:
 
     def check(self):
         self.check_addresses()
+        self.check_versions()
         self.check_fuzz_targets()
         return self.errors
 

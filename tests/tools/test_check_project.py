@@ -16,6 +16,11 @@ class Project(GateTest):
         subprocess.run(["git", "init", "-q", self.folder.name], check=True)
         self.write("project.txt", f"# two\ncontact us@{HOST}\nurl https://{HOST}\n")
         self.write("README.md", "# Tool\n\nWrite to the contact of project.txt.\n")
+        self.write("CMakeLists.txt", "project(lockstep VERSION 1.2.3 LANGUAGES C)\n")
+        self.write("include/lockstep/version.h",
+                   '#define LS_VERSION_STRING "1.2.3"\n')
+        self.write("CITATION.cff", "cff-version: 1.2.0\nversion: 1.2.3\n")
+        self.write("CHANGELOG.md", "# Changes\n\n## 1.2.3, unreleased\n\n## 1.2.2\n")
 
     def test_good_tree(self):
         self.assertIn("0 errors", self.passes())
@@ -40,6 +45,14 @@ class Project(GateTest):
         self.passes()
         self.write("docs/a.md", "git clone https://tool.org/tool\n")
         self.fails("docs/a.md: 'https://tool.org/tool' is the url")
+
+    def test_versions(self):
+        self.write("CITATION.cff", "cff-version: 1.2.0\nversion: 1.2.2\n")
+        self.write("CHANGELOG.md", "# Changes\n\n## [1.3.0] - 2026-01-02\n")
+        self.fails("CITATION.cff: its version is 1.2.2, that of CMakeLists.txt is",
+                   "CHANGELOG.md: its version is 1.3.0", "project: 2 errors")
+        self.write("CMakeLists.txt", "project(lockstep)\n")
+        self.fails("CMakeLists.txt: its version is none")
 
     def test_fuzz_targets(self):
         self.write("tests/fuzz/fuzz.c", "")
