@@ -5,6 +5,7 @@
     stands in another file. README.md may contain the url, if it is real.
   - CMakeLists.txt, version.h, CITATION.cff, CHANGELOG.md: another version
   - SECURITY.md: its table names other fuzz targets than tests/fuzz has
+  - THIRD-PARTY.md: a library that debian/control builds with is missing
 """
 
 import argparse
@@ -22,6 +23,7 @@ VERSIONS = {
 }
 FUZZ_TARGET = re.compile(r"tests/fuzz/fuzz_(\w+)\.c")
 FUZZ_TABLE = re.compile(r"^\|[^|]*\| fuzz targets \|\n\|[-|]+\n((?:\|.*\n)+)", re.M)
+LIBRARY = re.compile(r"^ +([\w.+-]+-dev)\b", re.M)
 HOST = re.compile(r"[\w.-]+\.example(?![\w.-])")
 
 
@@ -101,10 +103,18 @@ class Checker:
             self.error("SECURITY.md", f"its table names '{name}', and "
                        f"tests/fuzz/fuzz_{name}.c does not exist")
 
+    def check_libraries(self):
+        build = self.read("debian/control").partition("\n\n")[0]
+        for package in LIBRARY.findall(build):
+            if f"| {package} |" not in self.read("THIRD-PARTY.md"):
+                self.error("THIRD-PARTY.md", f"{package} is missing, a "
+                           "Build-Depends of debian/control")
+
     def check(self):
         self.check_addresses()
         self.check_versions()
         self.check_fuzz_targets()
+        self.check_libraries()
         return self.errors
 
 

@@ -63,6 +63,13 @@ class Project(GateTest):
         self.write("SECURITY.md", "# Security\n")
         self.fails("SECURITY.md: its table lacks the fuzz target 'json'")
 
+    def test_libraries(self):
+        self.write("debian/control", "Source: tool\nBuild-Depends: cmake,\n"
+                   "               libjson-dev,\n               zlib1g-dev (>= 1),\n"
+                   "\nPackage: tool-dev\nSuggests: a-dev,\n          b-dev\n")
+        self.write("THIRD-PARTY.md", "| zlib | zlib1g-dev | Zlib |\n")
+        self.fails("THIRD-PARTY.md: libjson-dev is missing", "project: 1 errors")
+
 
 if __name__ == "__main__":
     unittest.main()
