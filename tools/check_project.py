@@ -5,6 +5,7 @@
     stands in another file. README.md may contain the url, if it is real.
   - CMakeLists.txt, version.h, CITATION.cff, CHANGELOG.md: another version
   - SECURITY.md: its table names other fuzz targets than tests/fuzz has
+  - examples/README.md: a program of examples/ has no section, or a section is of none
   - THIRD-PARTY.md: a library that debian/control builds with is missing
 """
 
@@ -21,6 +22,7 @@ VERSIONS = {
     "CITATION.cff": r"^version: ([\d.]+)$",
     "CHANGELOG.md": r"^## \[?([\d.]+)\b",  # the first heading of a version
 }
+EXAMPLE = re.compile(r"examples/(\w+)\.c")
 FUZZ_TARGET = re.compile(r"tests/fuzz/fuzz_(\w+)\.c")
 FUZZ_TABLE = re.compile(r"^\|[^|]*\| fuzz targets \|\n\|[-|]+\n((?:\|.*\n)+)", re.M)
 LIBRARY = re.compile(r"^ +([\w.+-]+-dev)\b", re.M)
@@ -103,6 +105,15 @@ class Checker:
             self.error("SECURITY.md", f"its table names '{name}', and "
                        f"tests/fuzz/fuzz_{name}.c does not exist")
 
+    def check_examples(self):
+        programs = {match.group(1) for match in map(EXAMPLE.fullmatch, self.paths)
+                    if match}
+        sections = set(re.findall(r"^## (.*)$", self.read("examples/README.md"), re.M))
+        for name in sorted(programs - sections):
+            self.error("examples/README.md", f"{name}.c has no section '## {name}'")
+        for name in sorted(sections - programs - {"Building"}):
+            self.error("examples/README.md", f"section '{name}' is of no program")
+
     def check_libraries(self):
         build = self.read("debian/control").partition("\n\n")[0]
         for package in LIBRARY.findall(build):
@@ -114,6 +125,7 @@ class Checker:
         self.check_addresses()
         self.check_versions()
         self.check_fuzz_targets()
+        self.check_examples()
         self.check_libraries()
         return self.errors
 

@@ -63,6 +63,14 @@ class Project(GateTest):
         self.write("SECURITY.md", "# Security\n")
         self.fails("SECURITY.md: its table lacks the fuzz target 'json'")
 
+    def test_examples(self):
+        self.write("examples/hello.c", "")
+        self.write("examples/sum.c", "")
+        self.write("examples/README.md", "# Examples\n\n## Building\n\n"
+                   "## hello\n\n## gone\n")
+        self.fails("sum.c has no section '## sum'", "section 'gone' is of no program",
+                   "project: 2 errors")
+
     def test_libraries(self):
         self.write("debian/control", "Source: tool\nBuild-Depends: cmake,\n"
                    "               libjson-dev,\n               zlib1g-dev (>= 1),\n"
