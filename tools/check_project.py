@@ -2,7 +2,7 @@
 """Fails on what the files about the project as a whole must agree on.
 
   - project.txt: an address is missing; an address, or the host of a placeholder,
-    stands in another file. README.md may contain the url, if it is real.
+    stands in another file. README.md and CITATION.cff may contain a real url.
   - CMakeLists.txt, version.h, CITATION.cff, CHANGELOG.md: another version
   - SECURITY.md: its table names other fuzz targets than tests/fuzz has
   - examples/README.md: a program of examples/ has no section, or a section is of none
@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 ADDRESSES = ("contact", "url")
+WITH_URL = ("README.md", "CITATION.cff")
 VERSIONS = {
     "CMakeLists.txt": r"^project\(lockstep VERSION ([\d.]+)",
     "include/lockstep/version.h": r'^#define LS_VERSION_STRING "([\d.]+)"',
@@ -73,7 +74,7 @@ class Checker:
                 continue
             text = self.read(path)
             for name, value in addresses:
-                if value in text and (path, name) != ("README.md", "url"):
+                if value in text and not (name == "url" and path in WITH_URL):
                     self.error(path, f"'{value}' is the {name} of project.txt; "
                                "refer to that file")
             for host in sorted(placeholders):
