@@ -17,7 +17,8 @@ from setuptools.command.build_ext import build_ext
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lockstep"))
 from build_library import (ROOT, BuildAfresh, HasLibrary,  # noqa: E402
-                           WithSources, comm_library, fresh_folder, version)
+                           WithSources, addresses, comm_library,
+                           fresh_folder, version)
 
 PACKAGES = ("cmake make g++ pkg-config libjansson-dev librandom123-dev "
             "python3-dev")
@@ -98,7 +99,8 @@ def extension():
 
 os.chdir(HERE)
 fresh_folder()
-setup(version=version(), distclass=HasLibrary, ext_modules=[extension()],
+setup(version=version(), **addresses(), distclass=HasLibrary,
+      ext_modules=[extension()],
       install_requires=["torch>=2.6", f"lockstep-dp=={version()}"],
       options={"egg_info": {"egg_base": "build"}},  # not among the sources
       cmdclass={"build_py": BuildIfPossible, "build_ext": BuildModule,

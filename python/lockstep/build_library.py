@@ -42,6 +42,14 @@ def version():
         return re.search(r"VERSION (\d+\.\d+\.\d+)", file.read()).group(1)
 
 
+def addresses():
+    """Those of project.txt, as setup() wants them."""
+    with open(os.path.join(ROOT, "project.txt"), encoding="utf-8") as file:
+        found = dict(line.split() for line in file if not line.startswith("#"))
+    return {"maintainer": "Lockstep developers", "maintainer_email": found["contact"],
+            "project_urls": {"Homepage": found["url"]}}
+
+
 # What programs that are linked to it look for: its name with the interface.
 NAME = "liblockstep-comm.so." + version().rpartition(".")[0]
 # Where that looks for modules, beside it.

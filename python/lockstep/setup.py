@@ -11,7 +11,7 @@ except ImportError:  # before 70.1
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from build_library import (BuildWithLibrary, HasLibrary,  # noqa: E402
-                           WithSources, fresh_folder, version)
+                           WithSources, addresses, fresh_folder, version)
 
 
 class Sources(WithSources):
@@ -26,7 +26,7 @@ class PlatformWheel(bdist_wheel):
 
 
 fresh_folder()
-setup(version=version(), distclass=HasLibrary,
+setup(version=version(), **addresses(), distclass=HasLibrary,
       options={"egg_info": {"egg_base": "build"}},  # not among the sources
       cmdclass={"build_py": BuildWithLibrary, "sdist": Sources,
                 "bdist_wheel": PlatformWheel})

@@ -43,6 +43,14 @@ class Sdist(unittest.TestCase):
                          "library/lib/comm/api/group.c",
                          "library/include/lockstep/group.h"):
                 self.assertTrue(os.path.isfile(os.path.join(top, name)), name)
+            with open(os.path.join(PYTHON, "..", "project.txt"),
+                      encoding="utf-8") as file:
+                addresses = dict(line.split() for line in file if line[0] != "#")
+            with open(os.path.join(top, "PKG-INFO"), encoding="utf-8") as file:
+                about = file.read()
+            for name, label in (("contact", "Maintainer-email: "),
+                                ("url", "Project-URL: Homepage, ")):
+                self.assertIn(f"\n{label}{addresses[name]}\n", about)
             return {os.path.basename(name)
                     for name in glob.glob(os.path.join(top, "csrc", "*"))}
 
