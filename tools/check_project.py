@@ -4,6 +4,8 @@
   - project.txt: an address is missing; an address, or the host of a placeholder,
     stands in another file. README.md and CITATION.cff may contain a real url.
   - CMakeLists.txt, version.h, CITATION.cff, CHANGELOG.md: another version
+  - CHANGELOG.md: a version with more than 60 lines, or a heading that Keep a Changelog
+    does not have
   - SECURITY.md: its table names other fuzz targets than tests/fuzz has
   - examples/README.md: a program of examples/ has no section, or a section is of none
   - THIRD-PARTY.md: a library that debian/control builds with is missing
@@ -23,6 +25,7 @@ VERSIONS = {
     "CITATION.cff": r"^version: ([\d.]+)$",
     "CHANGELOG.md": r"^## \[?([\d.]+)\b",  # the first heading of a version
 }
+CHANGES = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 EXAMPLE = re.compile(r"examples/(\w+)\.c")
 FUZZ_TARGET = re.compile(r"tests/fuzz/fuzz_(\w+)\.c")
 FUZZ_TABLE = re.compile(r"^\|[^|]*\| fuzz targets \|\n\|[-|]+\n((?:\|.*\n)+)", re.M)
@@ -93,6 +96,17 @@ class Checker:
                 self.error(path, f"its version is {version}, that of "
                            f"CMakeLists.txt is {want}")
 
+    def check_changelog(self):
+        for section in re.split(r"^## ", self.read("CHANGELOG.md"), flags=re.M)[1:]:
+            version, lines = section.split()[0], section.rstrip("\n").count("\n") + 1
+            if lines > 60:
+                self.error("CHANGELOG.md", f"{version} has {lines} lines; say what "
+                           "users will notice, in 60")
+            for name in re.findall(r"^### (.*)$", section, re.M):
+                if name not in CHANGES:
+                    self.error("CHANGELOG.md", f"{version} has the heading '{name}', "
+                               f"not one of {', '.join(sorted(CHANGES))}")
+
     def check_fuzz_targets(self):
         table = FUZZ_TABLE.search(self.read("SECURITY.md"))
         rows = table.group(1).splitlines() if table else []
@@ -125,6 +139,7 @@ class Checker:
     def check(self):
         self.check_addresses()
         self.check_versions()
+        self.check_changelog()
         self.check_fuzz_targets()
         self.check_examples()
         self.check_libraries()

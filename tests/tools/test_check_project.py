@@ -54,6 +54,15 @@ class Project(GateTest):
         self.write("CMakeLists.txt", "project(lockstep)\n")
         self.fails("CMakeLists.txt: its version is none")
 
+    def test_changelog(self):
+        line = "- a change\n"
+        self.write("CHANGELOG.md", "# Changes\n\n## 1.2.3\n\n### Added\n\n" +
+                   56 * line + "\n## 1.2.2\n\n### Fixed\n\n#### Tools\n")
+        self.passes()
+        self.write("CHANGELOG.md", "## 1.2.3\n\n### New\n\n" + 57 * line)
+        self.fails("CHANGELOG.md: 1.2.3 has 61 lines", "has the heading 'New'",
+                   "project: 2 errors")
+
     def test_fuzz_targets(self):
         self.write("tests/fuzz/fuzz.c", "")
         self.write("tests/fuzz/fuzz_json.c", "")
