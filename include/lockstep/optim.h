@@ -238,18 +238,14 @@ LS_API LS_MUST_CHECK ls_status ls_clip_new(ls_clip **out, ls_params *params,
  * *grad_scale; writes it to *norm unless norm is NULL. The gradients are
  * unchanged: no pass is made to multiply them. Collective, with the same result
  * on all ranks, if each rank has reduced a part of the gradients (strategies
- * "zero1", "shared" and "fsdp"). The same bits for any number of threads. An
- * infinite norm, or NaN, is LS_ERR_ARGUMENT.
+ * "zero1", "shared" and "fsdp"). The same bits for any number of threads.
+ *
+ * An infinite norm, or NaN, leaves *grad_scale unchanged and sets *finite to
+ * false on all ranks, as scaled losses need it, whose gradients may overflow.
+ * With NULL for `finite` it is LS_ERR_ARGUMENT.
  */
 LS_API LS_MUST_CHECK ls_status ls_clip_grad(ls_clip *clip, double *grad_scale,
-                                            double *norm);
-
-/*
- * The same for scaled losses, whose gradients may overflow: an infinite norm,
- * or NaN, sets *finite to false on all ranks and leaves *grad_scale unchanged.
- */
-LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_clip_grad_scaled(
-    ls_clip *clip, double *grad_scale, double *norm, bool *finite);
+                                            double *norm, bool *finite);
 
 /* Frees it and sets *clip to NULL. Accepts NULLs. */
 LS_API void ls_clip_free(ls_clip **clip);
@@ -267,7 +263,7 @@ LS_API void ls_clip_free(ls_clip **clip);
  *
  *     check(ls_backward(tape, loss, s.scale));
  *     double grad_scale = 1 / s.scale;
- *     check(ls_clip_grad_scaled(clip, &grad_scale, &norm, &finite));
+ *     check(ls_clip_grad(clip, &grad_scale, &norm, &finite));
  *     check(ls_loss_scale_update(&s, finite));
  *     if (finite)
  *         check(ls_optimizer_step(optimizer, grad_scale));

@@ -256,7 +256,7 @@ static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,
     *finite = true;
     if (s->clip == NULL)
         return LS_OK;
-    LS_TRY(ls_clip_grad_scaled(s->clip, grad_scale, &s->norm, finite));
+    LS_TRY(ls_clip_grad(s->clip, grad_scale, &s->norm, finite));
     if (s->loss_scale.scale > 0)
         return ls_loss_scale_update(&s->loss_scale, *finite);
     return *finite ? LS_OK

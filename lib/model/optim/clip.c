@@ -72,38 +72,34 @@ static void scale(const ls_clip *clip, double *grad_scale, double *norm)
     *norm = size;
 }
 
-ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
-                              bool *finite)
+/* The norm of all gradients, those of other ranks among them. */
+static ls_status measure_all(ls_clip *clip)
 {
-    LS_NEED(clip, grad_scale, finite);
-    double size;
     const lsi_params_owner *const owner = clip->params->sharing.owner;
     ls_params_finish_grad(clip->params);
     if (owner == NULL) {
         measure(clip, clip->params->storage.whole);
-    } else {
-        memset(clip->sums, 0, clip->n_blocks * sizeof(double));
-        measure(clip, owner->reduced);
-        LS_TRY(owner->add_up(owner->context, clip->sums, clip->n_blocks));
+        return LS_OK;
     }
-    scale(clip, grad_scale, &size);
-    *finite = isfinite(size);
-    if (norm != NULL)
-        *norm = size;
-    return LS_OK;
+    memset(clip->sums, 0, clip->n_blocks * sizeof(double));
+    measure(clip, owner->reduced);
+    return owner->add_up(owner->context, clip->sums, clip->n_blocks);
 }
 
-ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
+ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm,
+                       bool *finite)
 {
     LS_NEED(clip, grad_scale);
     double size;
-    bool finite;
-    LS_TRY(ls_clip_grad_scaled(clip, grad_scale, &size, &finite));
-    if (!finite)
+    LS_TRY(measure_all(clip));
+    scale(clip, grad_scale, &size);
+    if (!isfinite(size) && finite == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "clipping: the norm of the gradients is %g; one of "
                         "them, or their scale, is infinite or NaN",
                         size);
+    if (finite != NULL)
+        *finite = isfinite(size);
     if (norm != NULL)
         *norm = size;
     return LS_OK;

@@ -28,11 +28,9 @@ static void nulls_of_clipping(ls_params *params)
     REFUSES(ls_clip_new, "out params", P(out, &clip), P(params, params), 1);
     assert_ok(ls_clip_new(&clip, params, 1));
     REFUSES(ls_clip_grad, "clip grad_scale", P(clip, clip),
-            P(grad_scale, &scale), &norm);
-    TAKES(ls_clip_grad, "norm", clip, &scale, P(norm, &norm));
-    REFUSES(ls_clip_grad_scaled, "clip grad_scale finite", P(clip, clip),
-            P(grad_scale, &scale), &norm, P(finite, &finite));
-    TAKES(ls_clip_grad_scaled, "norm", clip, &scale, P(norm, &norm), &finite);
+            P(grad_scale, &scale), &norm, &finite);
+    TAKES(ls_clip_grad, "norm finite", clip, &scale, P(norm, &norm),
+          P(finite, &finite));
     ls_clip_free(&none);
     ls_clip_free(&clip);
 }

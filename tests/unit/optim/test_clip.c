@@ -28,7 +28,7 @@ static void check_norm(int64_t n, double scale, double max_norm)
     const double want = (double)sqrtl(squares) * scale;
     double got = scale, norm = -1;
     assert_ok(ls_clip_new(&clip, params, max_norm));
-    assert_ok(ls_clip_grad(clip, &got, &norm));
+    assert_ok(ls_clip_grad(clip, &got, &norm, NULL));
     /* Half of the additions' roundings in double, and a few more. */
     const double bound = ((double)n / 2 + 8) * 0x1p-53;
     assert_true(fabs(norm - want) <= bound * want);
@@ -66,16 +66,16 @@ static void by_hand(void **state)
     grad[0] = 3;
     grad[1] = -4;
     assert_ok(ls_clip_new(&clip, params, 5));
-    assert_ok(ls_clip_grad(clip, &scale, &norm));
+    assert_ok(ls_clip_grad(clip, &scale, &norm, NULL));
     assert_true(norm == 5);
     assert_true(scale == 5 / (5 + 1e-6));
     scale = -2;
-    assert_ok(ls_clip_grad(clip, &scale, NULL));
+    assert_ok(ls_clip_grad(clip, &scale, NULL, NULL));
     assert_true(scale == -2 * (5 / (10 + 1e-6)));
     /* Gradients that were not written count as zero. */
     ls_params_zero_grad(params);
     scale = 1;
-    assert_ok(ls_clip_grad(clip, &scale, &norm));
+    assert_ok(ls_clip_grad(clip, &scale, &norm, NULL));
     assert_true(norm == 0 && scale == 1);
     ls_clip_free(&clip);
     ls_params_free(&params);
@@ -104,7 +104,7 @@ static double norm_by_parts(ls_params *params, ls_clip *clip, size_t parts)
         double scale = 1;
         owner.reduced = lsi_partition_aligned(params->storage.count, parts, p,
                                               LSI_SQUARES_BLOCK);
-        assert_ok(ls_clip_grad(clip, &scale, &norm));
+        assert_ok(ls_clip_grad(clip, &scale, &norm, NULL));
     }
     params->sharing.owner = NULL;
     return norm;
@@ -121,7 +121,7 @@ static void parts_and_threads_do_not_matter(void **state)
     set_gradients(params, 1);
     assert_ok(ls_clip_new(&clip, params, 1));
     lsi_threads_set(1);
-    assert_ok(ls_clip_grad(clip, &scale, &expected));
+    assert_ok(ls_clip_grad(clip, &scale, &expected, NULL));
     for (size_t parts = 1; parts <= 8; parts++) {
         lsi_threads_set((int)(parts % 4) + 1);
         assert_true(norm_by_parts(params, clip, parts) == expected);
@@ -154,11 +154,11 @@ static void what_is_refused(void **state)
     for (size_t i = 2; i < TEST_COUNT(bad); i++) {
         set_gradients(params, 0);
         flat_grad_of(params, &count)[2] = (float)bad[i];
-        assert_error(ls_clip_grad(clip, &scale, NULL), LS_ERR_ARGUMENT,
+        assert_error(ls_clip_grad(clip, &scale, NULL, NULL), LS_ERR_ARGUMENT,
                      "norm of the gradients");
         assert_true(scale == 1);
         finite = true;
-        assert_ok(ls_clip_grad_scaled(clip, &scale, &norm, &finite));
+        assert_ok(ls_clip_grad(clip, &scale, &norm, &finite));
         assert_true(scale == 1 && !finite && !isfinite(norm));
     }
     ls_clip_free(&clip);

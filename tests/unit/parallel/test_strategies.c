@@ -185,7 +185,7 @@ static void play_uneven(ls_group *group, void *opaque)
         if (ls_group_rank(group) == 0)
             o->collectives = collectives(group) - before;
         double scale = 1;
-        CHECK_OK(ls_clip_grad(clip, &scale, &norm));
+        CHECK_OK(ls_clip_grad(clip, &scale, &norm, NULL));
         clipped |= scale < 1;
         CHECK_OK(ls_optimizer_step(optimizer, scale));
     }

@@ -71,7 +71,7 @@ static void check_adamw(const char *name, ls_adamw_order order)
         set_gradients(a, step);
         set_gradients(b, step);
         assert_ok(lsi_stepper_step(&stepper, scale));
-        assert_ok(ls_clip_grad(clip, &scale, NULL));
+        assert_ok(ls_clip_grad(clip, &scale, NULL, NULL));
         assert_true(scale < 0.5);
         assert_ok(ls_optimizer_set_lr(optimizer, ls_lr_at(&schedule, step)));
         assert_ok(ls_optimizer_step(optimizer, scale));
