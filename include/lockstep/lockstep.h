@@ -27,6 +27,11 @@
  * An array and the number of its items follow each other. ..._get_... is in a
  * name whose short form is a type.
  *
+ * Collectives have three marks of a variant: i (ls_iall_reduce) returns at once
+ * with a request, v (ls_all_gatherv) has a count for each rank, as in MPI, and
+ * _premul multiplies what each rank sends by a factor, as NCCL's PreMulSum.
+ * Other variants are options or arguments of one function.
+ *
  * Options: a pointer to a struct that begins with struct_size; NULL means the
  * defaults. A member of 0 means its default, or 0 where 0 is a setting, such as
  * a momentum. LS_..._INIT has all defaults. What has no default, such as the
