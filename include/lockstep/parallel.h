@@ -231,14 +231,15 @@ typedef struct ls_sync_bn_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_sync_bn_kind kind;
     bool no_affine;  /* without weight and bias */
+    bool relu;       /* of ls_sync_bn_forward: the result is clipped at 0 */
     double eps;      /* >= 0; 0: 1e-5 */
     double momentum; /* 0..1; 0 keeps running mean and variance */
 } ls_sync_bn_options;
 
-/* LS_SYNC_BN_FUSED, with weight and bias, eps 1e-5, momentum 0.1. */
+/* LS_SYNC_BN_FUSED, with weight and bias, eps 1e-5, momentum 0.1, no relu. */
 #define LS_SYNC_BN_OPTIONS_INIT                                                \
     {                                                                          \
-        sizeof(ls_sync_bn_options), LS_SYNC_BN_FUSED, false, 1e-5, 0.1         \
+        sizeof(ls_sync_bn_options), LS_SYNC_BN_FUSED, false, false, 1e-5, 0.1  \
     }
 
 /*
@@ -255,22 +256,16 @@ LS_API LS_MUST_CHECK ls_status ls_sync_bn_new(
 LS_API void ls_sync_bn_free(ls_sync_bn **bn);
 
 /*
- * Normalises over the rows of all ranks. Collective while the tape is
- * training, local otherwise. If all ranks together have fewer than two rows
- * the variance is taken as 0 and the running variance stays as it is. Backward
- * is collective, too: a rank that has failed in the meantime still calls
- * ls_backward or ls_ddp_backward, which tells the others why.
+ * Normalises over the rows of all ranks, then adds the residual, of x's shape
+ * or NULL, and clips at 0 if the options say relu; of images in one pass, as
+ * ls_batch_norm. Collective while the tape is training, local otherwise. If all
+ * ranks together have fewer than two rows the variance is taken as 0 and the
+ * running variance stays as it is. Backward is collective, too: a rank that has
+ * failed in the meantime still calls ls_backward or ls_ddp_backward, which
+ * tells the others why.
  */
 LS_API ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape,
-                                     ls_tensor *x);
-
-/*
- * relu(ls_sync_bn_forward(x) + residual), residual of x's shape or NULL; of
- * images in one pass, as the relu of ls_batch_norm_args. Collective likewise.
- */
-LS_API ls_tensor *ls_sync_bn_forward_relu(ls_sync_bn *bn, ls_tape *tape,
-                                          ls_tensor *x,
-                                          ls_tensor *residual_or_null);
+                                     ls_tensor *x, ls_tensor *residual);
 
 #ifdef __cplusplus
 }

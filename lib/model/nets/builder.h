@@ -40,16 +40,19 @@ typedef struct lsi_norm_part {
     ls_batch_norm_layer local;
 } lsi_norm_part;
 
+/* What a batch normalisation has; flags that can be added. */
+enum {
+    LSI_NORM_AFFINE = 1 << 0, /* weight and bias */
+    LSI_NORM_RELU = 1 << 1    /* a result that is clipped at 0 */
+};
+
 /* Collective, unless the builder's norm is local. */
 void lsi_build_norm(lsi_net_builder *builder, lsi_norm_part *part,
-                    const char *name, int64_t features, bool affine);
+                    const char *name, int64_t features, unsigned flags);
 void lsi_norm_part_free(lsi_norm_part *part);
 
+/* norm(x) + residual, where the residual may be NULL. */
 ls_tensor *lsi_norm_part_forward(const lsi_norm_part *part, ls_tape *tape,
-                                 ls_tensor *x);
-
-/* relu(norm(x) + residual), where the residual may be NULL. */
-ls_tensor *lsi_norm_part_relu(const lsi_norm_part *part, ls_tape *tape,
-                              ls_tensor *x, ls_tensor *residual);
+                                 ls_tensor *x, ls_tensor *residual);
 
 #endif

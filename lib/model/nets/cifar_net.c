@@ -36,7 +36,7 @@ static ls_tensor *logits(const void *parts, ls_tape *tape, ls_tensor *x)
     x = ls_conv2d_layer_forward(&net->conv2, tape, x);
     x = maybe_drop(net, tape, ls_max_pool2d(tape, x, 2, NULL), 0.25);
     x = ls_linear_layer_forward(&net->fc1, tape, ls_flatten(tape, x));
-    x = ls_relu(tape, lsi_norm_part_forward(&net->bn1, tape, x));
+    x = ls_relu(tape, lsi_norm_part_forward(&net->bn1, tape, x, NULL));
     return ls_linear_layer_forward(&net->fc2, tape,
                                    maybe_drop(net, tape, x, 0.5));
 }
@@ -72,7 +72,7 @@ static void build(void *parts, lsi_net_builder *b,
         b, ls_linear_layer_init(&net->fc1, b->params, "fc1",
                                 CHANNELS * pooled(c->height) * pooled(c->width),
                                 HIDDEN, LS_LAYER_DEFAULT));
-    lsi_build_norm(b, &net->bn1, "bn1", HIDDEN, false);
+    lsi_build_norm(b, &net->bn1, "bn1", HIDDEN, 0);
     LSI_BUILD(b, ls_linear_layer_init(&net->fc2, b->params, "fc2", HIDDEN,
                                       c->classes, LS_LAYER_DEFAULT));
 }

@@ -32,6 +32,9 @@ typedef struct block {
     bool projects; /* the shortcut is a convolution */
 } block;
 
+/* Of all batch normalisations but those of shortcuts. */
+enum { NORM_RELU = LSI_NORM_AFFINE | LSI_NORM_RELU };
+
 typedef struct resnet {
     bool pools; /* after the first convolution */
     ls_conv2d_layer conv1;
@@ -46,13 +49,13 @@ static ls_tensor *block_forward(const block *b, ls_tape *tape, ls_tensor *x)
 {
     ls_tensor *shortcut = x;
     ls_tensor *y = ls_conv2d_layer_forward(&b->conv1, tape, x);
-    y = lsi_norm_part_relu(&b->bn1, tape, y, NULL);
+    y = lsi_norm_part_forward(&b->bn1, tape, y, NULL);
     y = ls_conv2d_layer_forward(&b->conv2, tape, y);
     if (b->projects) {
         shortcut = ls_conv2d_layer_forward(&b->shortcut, tape, x);
-        shortcut = lsi_norm_part_forward(&b->bn_shortcut, tape, shortcut);
+        shortcut = lsi_norm_part_forward(&b->bn_shortcut, tape, shortcut, NULL);
     }
-    return lsi_norm_part_relu(&b->bn2, tape, y, shortcut);
+    return lsi_norm_part_forward(&b->bn2, tape, y, shortcut);
 }
 
 static ls_tensor *logits(const void *parts, ls_tape *tape, ls_tensor *x)
@@ -60,7 +63,7 @@ static ls_tensor *logits(const void *parts, ls_tape *tape, ls_tensor *x)
     const resnet *const net = parts;
     const ls_pool2d_options pool = {.stride = 2, .padding = 1};
     x = ls_conv2d_layer_forward(&net->conv1, tape, x);
-    x = lsi_norm_part_relu(&net->bn1, tape, x, NULL);
+    x = lsi_norm_part_forward(&net->bn1, tape, x, NULL);
     if (net->pools)
         x = ls_max_pool2d(tape, x, 3, &pool);
     for (int s = 0; s < STAGES; s++)
@@ -109,16 +112,16 @@ static void build_block(lsi_net_builder *b, block *made, const char *prefix,
     made->projects = in != out;
     build_conv(b, &made->conv1, name_of(name, prefix, "conv1"),
                (conv_shape){in, out, 3, stride, 1});
-    lsi_build_norm(b, &made->bn1, name_of(name, prefix, "bn1"), out, true);
+    lsi_build_norm(b, &made->bn1, name_of(name, prefix, "bn1"), out, NORM_RELU);
     build_conv(b, &made->conv2, name_of(name, prefix, "conv2"),
                (conv_shape){out, out, 3, 1, 1});
-    lsi_build_norm(b, &made->bn2, name_of(name, prefix, "bn2"), out, true);
+    lsi_build_norm(b, &made->bn2, name_of(name, prefix, "bn2"), out, NORM_RELU);
     if (!made->projects)
         return;
     build_conv(b, &made->shortcut, name_of(name, prefix, "downsample.0"),
                (conv_shape){in, out, 1, stride, 0});
     lsi_build_norm(b, &made->bn_shortcut, name_of(name, prefix, "downsample.1"),
-                   out, true);
+                   out, LSI_NORM_AFFINE);
 }
 
 static void build(void *parts, lsi_net_builder *b,
@@ -131,7 +134,7 @@ static void build(void *parts, lsi_net_builder *b,
     build_conv(b, &net->conv1, "conv1",
                net->pools ? (conv_shape){c->channels, in, 7, 2, 3}
                           : (conv_shape){c->channels, in, 3, 1, 1});
-    lsi_build_norm(b, &net->bn1, "bn1", in, true);
+    lsi_build_norm(b, &net->bn1, "bn1", in, NORM_RELU);
     for (int s = 0; s < STAGES; s++) {
         for (int i = 0; i < BLOCKS; i++) {
             char prefix[PREFIX_BYTES];

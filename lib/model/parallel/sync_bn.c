@@ -63,9 +63,11 @@ static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,
                                     affine ? LS_LAYER_DEFAULT
                                            : LS_LAYER_NO_AFFINE));
     const double eps = bn->args.eps, momentum = bn->args.momentum;
+    const bool relu = bn->args.relu;
     bn->args = layer.args;
     bn->args.eps = eps;
     bn->args.momentum = momentum;
+    bn->args.relu = relu;
     return alloc_private(bn);
 }
 
@@ -117,6 +119,7 @@ static ls_status describe(ls_sync_bn **out, ls_group *group,
         ((size_t)features + LSI_BN_BLOCK - 1) / LSI_BN_BLOCK * LSI_BN_BLOCK;
     bn->args.eps = options->eps;
     bn->args.momentum = options->momentum;
+    bn->args.relu = options->relu;
     *out = bn;
     return LS_OK;
 }
@@ -453,39 +456,33 @@ ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape)
     return NULL;
 }
 
-ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
+/* The rows of all ranks. */
+static ls_tensor *train_matrix(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
+                               ls_tensor *residual)
 {
-    if (!lsi_tape_has(tape, bn, __func__, "bn"))
-        return NULL;
-    ls_tensor *const input = input_of(bn, tape, x);
-    if (!ls_tape_is_training(tape))
-        return ls_batch_norm(tape, input, &bn->args);
-    if (input != NULL && ls_tensor_ndim(input) > 2)
-        return lsi_bn_images(bn, tape, input, NULL, false);
     prepared ready;
-    return input != NULL && prepare(bn, tape, input, &ready)
-               ? forward_training(bn, tape, &ready)
-               : lsi_bn_stay_away(bn, tape);
+    if (!prepare(bn, tape, x, &ready))
+        return lsi_bn_stay_away(bn, tape);
+    ls_tensor *y = forward_training(bn, tape, &ready);
+    if (residual != NULL)
+        y = ls_add(tape, y, residual);
+    return bn->args.relu ? ls_relu(tape, y) : y;
 }
 
-ls_tensor *ls_sync_bn_forward_relu(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
-                                   ls_tensor *residual_or_null)
+ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
+                              ls_tensor *residual)
 {
     if (!lsi_tape_has(tape, bn, __func__, "bn"))
         return NULL;
     ls_tensor *const input = input_of(bn, tape, x);
-    if (input != NULL && ls_tensor_ndim(input) == 2) {
-        ls_tensor *y = ls_sync_bn_forward(bn, tape, input);
-        if (residual_or_null != NULL)
-            y = ls_add(tape, y, residual_or_null);
-        return ls_relu(tape, y);
+    if (!ls_tape_is_training(tape)) {
+        ls_batch_norm_args args = bn->args;
+        args.residual = residual;
+        return ls_batch_norm(tape, input, &args);
     }
-    if (ls_tape_is_training(tape))
-        return input != NULL
-                   ? lsi_bn_images(bn, tape, input, residual_or_null, true)
-                   : lsi_bn_stay_away(bn, tape);
-    ls_batch_norm_args args = bn->args;
-    args.relu = true;
-    args.residual = residual_or_null;
-    return ls_batch_norm(tape, input, &args);
+    if (input == NULL)
+        return lsi_bn_stay_away(bn, tape);
+    return ls_tensor_ndim(input) == 2
+               ? train_matrix(bn, tape, input, residual)
+               : lsi_bn_images(bn, tape, input, residual);
 }

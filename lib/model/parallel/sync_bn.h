@@ -147,6 +147,6 @@ ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape);
 
 /* In training, of x (N, C, ...) with three dimensions or more. */
 ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
-                         ls_tensor *residual, bool relu);
+                         ls_tensor *residual);
 
 #endif

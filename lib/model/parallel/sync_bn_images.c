@@ -164,9 +164,9 @@ static ls_tensor *forward(ls_sync_bn *bn, ls_tape *tape, images *call)
 /* The statistics, and what was brought into another layout, outlast the record.
  */
 ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
-                         ls_tensor *residual, bool relu)
+                         ls_tensor *residual)
 {
-    images call = {.x = x, .residual = residual, .relu = relu};
+    images call = {.x = x, .residual = residual, .relu = bn->args.relu};
     lsi_tape_hold_temps(tape, true);
     ls_tensor *const y = forward(bn, tape, &call);
     lsi_tape_hold_temps(tape, false);

@@ -134,7 +134,7 @@ static ls_tensor *forward(const bench_case *c)
     ls_tape *const tape = c->tape;
     if (ls_tape_watch(tape, c->x) != LS_OK)
         return NULL;
-    ls_tensor *const y = ls_sync_bn_forward(c->bn, tape, c->x);
+    ls_tensor *const y = ls_sync_bn_forward(c->bn, tape, c->x, NULL);
     ls_tensor *const half = ls_narrow(tape, y, 0, 0, c->batch / 2);
     return ls_sum(tape, half);
 }

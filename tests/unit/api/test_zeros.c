@@ -343,7 +343,7 @@ static size_t run_sync_bn(const void *options, float *out)
     assert_ok(ls_sync_bn_new(&bn, group, params, "bn", 4, options));
     assert_ok(ls_params_allocate(params, NULL, 1));
     assert_ok(ls_tape_new(&tape));
-    size_t n = copy_out(ls_sync_bn_forward(bn, tape, x), out);
+    size_t n = copy_out(ls_sync_bn_forward(bn, tape, x, NULL), out);
     for (size_t i = 0; i < ls_params_buffer_count(params); i++)
         n += copy_out(ls_params_buffer(params, i), out + n);
     out[n++] = (float)ls_params_count(params);
@@ -530,6 +530,8 @@ static const struct row {
      SYNC(.eps = 1, .kind = LS_SYNC_BN_FUSED), SYNC(.momentum = 1)},
     {"sync_bn: no_affine", run_sync_bn, SYNC(.eps = 1), SYNC(.eps = 1),
      SYNC(.eps = 1, .no_affine = true)},
+    {"sync_bn: relu", run_sync_bn, SYNC(.eps = 1), SYNC(.eps = 1),
+     SYNC(.eps = 1, .relu = true)},
     {"sync_bn: eps", run_sync_bn, SYNC(.momentum = 0.1),
      SYNC(.momentum = 0.1, .eps = 1e-5), SYNC(.momentum = 0.1, .eps = 1)},
     {"ddp: none", run_ddp, NULL, DDP(.strategy = LS_DDP_FLAT),

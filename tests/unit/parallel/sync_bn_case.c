@@ -275,7 +275,7 @@ void bn_play(ls_group *group, void *opaque)
     ls_params_zero_grad(l.params);
     CHECK_OK(ls_tape_watch(l.tape, l.x));
     const uint64_t before = collectives(group);
-    ls_tensor *const y = ls_sync_bn_forward(l.bn, l.tape, l.x);
+    ls_tensor *const y = ls_sync_bn_forward(l.bn, l.tape, l.x, NULL);
     const uint64_t between = collectives(group);
     ls_tensor *const loss = loss_of(run->test, &l, rank, y);
     CHECK_OK(ls_backward(l.tape, loss, 1.0));

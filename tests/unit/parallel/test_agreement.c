@@ -203,7 +203,7 @@ static void play_between(ls_group *group, void *unused)
         ls_params_zero_grad(m.params);
         /* x -> normalised -> product with one of two parameters, or none */
         ls_tensor *x = ls_reshape(m.tape, m.p[0], 2, shape);
-        x = ls_sync_bn_forward(bn, m.tape, ls_narrow(m.tape, x, 1, 0, N));
+        x = ls_sync_bn_forward(bn, m.tape, ls_narrow(m.tape, x, 1, 0, N), NULL);
         ls_tensor *loss = ls_sum(m.tape, ls_mul(m.tape, x, x));
         if (ls_group_rank(group) != 1)
             loss = ls_add(m.tape, loss, ls_sum(m.tape, m.p[3]));

@@ -177,7 +177,7 @@ static void test_running_statistics_are_one_code(void **state)
     assert_ok(ls_tensor_new(&x, LS_F32, 2, (int64_t[]){ROWS, COLS}));
     for (int k = 0; k < STEPS; k++) {
         fill_batch(x, k);
-        assert_non_null(ls_sync_bn_forward(bn, tape, x));
+        assert_non_null(ls_sync_bn_forward(bn, tape, x, NULL));
         assert_non_null(ls_batch_norm_layer_forward(&layer, tape, x));
         ls_tape_reset(tape);
         for (size_t i = 0; i < 2; i++)
@@ -248,7 +248,7 @@ static void play_evaluation(ls_group *group, void *unused)
     }
     ls_tape_set_training(f.tape, false);
     const uint64_t before = collectives(group);
-    const ls_tensor *const out = ls_sync_bn_forward(f.bn, f.tape, f.x);
+    const ls_tensor *const out = ls_sync_bn_forward(f.bn, f.tape, f.x, NULL);
     CHECK(out != NULL);
     CHECK(collectives(group) == before);
     const float *const y = tensor_data(out);
@@ -268,6 +268,39 @@ static void test_evaluation_is_local(void **state)
     run_threads(2, play_evaluation, NULL);
 }
 
+/* Of a matrix, max(norm(x) - x, 0) where norm(x) is another layer's. */
+static void play_residual(ls_group *group, void *training)
+{
+    ls_sync_bn_options options = {.no_affine = true, .momentum = 0.1};
+    fixture plain = make(group, 4, options);
+    options.relu = true;
+    fixture whole = make(group, 4, options);
+    ls_tape_set_training(plain.tape, *(bool *)training);
+    ls_tape_set_training(whole.tape, *(bool *)training);
+    const ls_tensor *const norm =
+        ls_sync_bn_forward(plain.bn, plain.tape, plain.x, NULL);
+    ls_tensor *const negative = ls_neg(whole.tape, whole.x);
+    const ls_tensor *const sum =
+        ls_sync_bn_forward(whole.bn, whole.tape, whole.x, negative);
+    CHECK(norm != NULL && sum != NULL);
+    const float *const n = tensor_data(norm), *const y = tensor_data(sum);
+    const float *const x = tensor_data(whole.x);
+    for (int i = 0; i < 24; i++) {
+        const double expected = fmax((double)n[i] - (double)x[i], 0);
+        CHECK(fabs((double)y[i] - expected) <= 16 * 0x1p-23);
+    }
+    destroy(&plain);
+    destroy(&whole);
+}
+
+static void test_residual_and_relu(void **state)
+{
+    bool training[] = {true, false};
+    (void)state;
+    run_threads(2, play_residual, &training[0]);
+    run_threads(2, play_residual, &training[1]);
+}
+
 /* Gradients of two uses of the layer on one tape are kept apart. */
 static void play_twice(ls_group *group, void *kind)
 {
@@ -276,8 +309,9 @@ static void play_twice(ls_group *group, void *kind)
     fixture f = make(group, 4, options);
     double sums[6] = {0};
     CHECK_OK(ls_tape_watch(f.tape, f.x));
-    ls_tensor *const y = ls_sync_bn_forward(f.bn, f.tape, f.x);
-    ls_tensor *const z = ls_sync_bn_forward(f.bn, f.tape, ls_mul(f.tape, y, y));
+    ls_tensor *const y = ls_sync_bn_forward(f.bn, f.tape, f.x, NULL);
+    ls_tensor *const z =
+        ls_sync_bn_forward(f.bn, f.tape, ls_mul(f.tape, y, y), NULL);
     CHECK_OK(ls_backward(f.tape, ls_sum(f.tape, ls_mul(f.tape, z, f.x)), 1));
     /* Moving a whole column does not change its normalised values. */
     const float *const dx = tensor_data(ls_tape_grad(f.tape, f.x));
@@ -309,7 +343,7 @@ static void play_steady(ls_group *group, void *unused)
     ls_memory_stats before = {0}, after;
     for (int step = 0; step < 8; step++) {
         CHECK_OK(ls_tape_watch(f.tape, f.x));
-        ls_tensor *const y = ls_sync_bn_forward(f.bn, f.tape, f.x);
+        ls_tensor *const y = ls_sync_bn_forward(f.bn, f.tape, f.x, NULL);
         CHECK_OK(ls_backward(f.tape, ls_sum(f.tape, y), 1));
         ls_tape_reset(f.tape);
         if (step == 2)
@@ -340,8 +374,8 @@ static void play_gaps(ls_group *group, void *unused)
     CHECK_OK(ls_tensor_copy(copy, across));
     CHECK_OK(ls_tape_watch(f.tape, across));
     CHECK_OK(ls_tape_watch(f.tape, copy));
-    ls_tensor *const a = ls_sync_bn_forward(f.bn, f.tape, across);
-    ls_tensor *const b = ls_sync_bn_forward(f.bn, f.tape, copy);
+    ls_tensor *const a = ls_sync_bn_forward(f.bn, f.tape, across, NULL);
+    ls_tensor *const b = ls_sync_bn_forward(f.bn, f.tape, copy, NULL);
     CHECK(a != NULL && b != NULL);
     CHECK(memcmp(tensor_data(a), tensor_data(b), 36 * 4) == 0);
     ls_tensor *const squares =
@@ -387,13 +421,13 @@ static void test_bad_arguments(void **state)
     fixture f = make(group, 3, good);
     ls_tensor *wrong;
     assert_ok(ls_tensor_zeros(&wrong, LS_F32, 2, (int64_t[]){6, 3}));
-    assert_null(ls_sync_bn_forward(f.bn, f.tape, wrong));
+    assert_null(ls_sync_bn_forward(f.bn, f.tape, wrong, NULL));
     assert_int_equal(ls_tape_status(f.tape), LS_ERR_SHAPE);
-    assert_null(ls_sync_bn_forward(f.bn, f.tape, f.x)); /* it sticks */
+    assert_null(ls_sync_bn_forward(f.bn, f.tape, f.x, NULL)); /* it sticks */
     ls_tape_reset(f.tape);
     ls_tensor_free(&wrong);
     assert_ok(ls_tensor_zeros(&wrong, LS_I64, 2, (int64_t[]){3, 6}));
-    assert_null(ls_sync_bn_forward(f.bn, f.tape, wrong));
+    assert_null(ls_sync_bn_forward(f.bn, f.tape, wrong, NULL));
     assert_int_equal(ls_tape_status(f.tape), LS_ERR_DTYPE);
     ls_tape_reset(f.tape);
     ls_tensor_free(&wrong);
@@ -403,7 +437,7 @@ static void test_bad_arguments(void **state)
     assert_ok(ls_params_add(params, "x", 2, (int64_t[]){3, 6},
                             (ls_init){LS_INIT_CONSTANT, 0, 0},
                             &without_memory));
-    assert_null(ls_sync_bn_forward(f.bn, f.tape, without_memory));
+    assert_null(ls_sync_bn_forward(f.bn, f.tape, without_memory, NULL));
     assert_int_equal(ls_tape_status(f.tape), LS_ERR_STATE);
     ls_params_free(&params);
     destroy(&f);
@@ -451,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_fewer_than_two_rows),
         cmocka_unit_test(test_running_statistics_are_one_code),
         cmocka_unit_test(test_evaluation_is_local),
+        cmocka_unit_test(test_residual_and_relu),
         cmocka_unit_test(test_used_twice),
         cmocka_unit_test(test_steady_state_allocates_nothing),
         cmocka_unit_test(test_views_with_gaps),

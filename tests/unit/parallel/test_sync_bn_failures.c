@@ -101,10 +101,10 @@ static void fail_tape_if(const model *m, bool fails)
 
 static ls_tensor *loss_of(const model *m, place where)
 {
-    ls_tensor *y = ls_sync_bn_forward(m->bn[0], m->tape, m->x);
+    ls_tensor *y = ls_sync_bn_forward(m->bn[0], m->tape, m->x, NULL);
     fail_tape_if(m, where == BETWEEN);
     y = pass(m, y, where == BETWEEN_BACKWARD);
-    y = ls_sync_bn_forward(m->bn[1], m->tape, y);
+    y = ls_sync_bn_forward(m->bn[1], m->tape, y, NULL);
     fail_tape_if(m, where == AFTER);
     y = pass(m, y, where == IN_BACKWARD);
     ls_tensor *const loss = ls_sum(m->tape, ls_mul(m->tape, y, y));

@@ -19,7 +19,8 @@ enum { CHANNELS = 19, H = 5, W = 4, IMAGE = CHANNELS * H * W };
 typedef struct options {
     ls_sync_bn_kind kind;
     int slices;
-    bool relu; /* and a residual */
+    bool relu;
+    bool adds; /* a residual */
 } options;
 
 static int images_of(int rank, int size)
@@ -120,9 +121,10 @@ static layers make(ls_group *group, const options *o)
     layers l = {0};
     CHECK_OK(ls_params_new(&l.params));
     CHECK_OK(lsi_params_set_slices(l.params, o->slices));
-    CHECK_OK(ls_sync_bn_new(
-        &l.all, group, l.params, "all", CHANNELS,
-        &(ls_sync_bn_options){.kind = o->kind, .momentum = 0.1}));
+    CHECK_OK(ls_sync_bn_new(&l.all, group, l.params, "all", CHANNELS,
+                            &(ls_sync_bn_options){.kind = o->kind,
+                                                  .relu = o->relu,
+                                                  .momentum = 0.1}));
     CHECK_OK(ls_batch_norm_layer_init(&l.one, l.params, "one", CHANNELS,
                                       LS_LAYER_DEFAULT));
     CHECK_OK(ls_params_allocate(l.params, NULL, 0));
@@ -150,22 +152,21 @@ static void play(ls_group *group, void *opaque)
     side mine = open_side(first, n);
     side all = open_side(0, first_image(size, size));
     uint64_t before = collectives(group);
-    mine.y = o->relu ? ls_sync_bn_forward_relu(l.all, mine.tape, mine.x,
-                                               residual_of(&mine))
-                     : ls_sync_bn_forward(l.all, mine.tape, mine.x);
+    mine.y = ls_sync_bn_forward(l.all, mine.tape, mine.x,
+                                o->adds ? residual_of(&mine) : NULL);
     CHECK(collectives(group) - before == 1);
     before = collectives(group);
     finish_side(&mine);
     CHECK(collectives(group) - before == 1);
     ls_batch_norm_args args = l.one.args;
     args.relu = o->relu;
-    args.residual = o->relu ? residual_of(&all) : NULL;
+    args.residual = o->adds ? residual_of(&all) : NULL;
     all.y = ls_batch_norm(all.tape, all.x, &args);
     finish_side(&all);
     compare("y", mine.y, all.y, first * IMAGE, small);
     compare("dx", ls_tape_grad(mine.tape, mine.x),
             ls_tape_grad(all.tape, all.x), first * IMAGE, small);
-    if (o->relu)
+    if (o->adds)
         compare("dresidual", ls_tape_grad(mine.tape, mine.residual),
                 ls_tape_grad(all.tape, all.residual), first * IMAGE, 0);
     for (size_t b = 0; b < 2; b++)
@@ -197,7 +198,8 @@ static void equal_to_the_whole_batch(void **state)
                         &(options){.kind = k % 2 == 0 ? LS_SYNC_BN_FUSED
                                                       : LS_SYNC_BN_GATHERED,
                                    .slices = k == 4 ? 3 : 1,
-                                   .relu = k >= 2});
+                                   .relu = k >= 2,
+                                   .adds = k != 0});
 }
 
 /* Evaluation is local, and the same as that of batch_norm. */
@@ -208,7 +210,7 @@ static void play_evaluation(ls_group *group, void *opaque)
     side s = open_side(0, 3);
     ls_tape_set_training(s.tape, false);
     const uint64_t before = collectives(group);
-    ls_tensor *y = ls_sync_bn_forward_relu(l.all, s.tape, s.x, residual_of(&s));
+    ls_tensor *y = ls_sync_bn_forward(l.all, s.tape, s.x, residual_of(&s));
     CHECK(collectives(group) == before);
     ls_batch_norm_args args = l.one.args;
     args.relu = true;
@@ -222,7 +224,7 @@ static void play_evaluation(ls_group *group, void *opaque)
 static void evaluation_is_local(void **state)
 {
     (void)state;
-    run_threads(2, play_evaluation, &(options){.slices = 1});
+    run_threads(2, play_evaluation, &(options){.slices = 1, .relu = true});
 }
 
 /* A rank with images of another number of channels says so to the others. */
@@ -233,7 +235,7 @@ static void play_wrong(ls_group *group, void *opaque)
     ls_tensor *wrong;
     CHECK_OK(ls_tensor_zeros(&wrong, LS_F32, 3, (int64_t[]){2, 7, 3}));
     const bool first = ls_group_rank(group) == 0;
-    CHECK(ls_sync_bn_forward(l.all, s.tape, first ? wrong : s.x) == NULL);
+    CHECK(ls_sync_bn_forward(l.all, s.tape, first ? wrong : s.x, NULL) == NULL);
     CHECK(strstr(ls_last_error(), "(N, 19, ...)") != NULL);
     ls_tensor_free(&wrong);
     close_side(&s);

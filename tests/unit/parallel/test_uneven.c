@@ -111,7 +111,7 @@ static ls_tensor *loss_of(const model *m, int round, int first, int rows)
     ls_tensor *x = numbers(m, stream, first, rows, IN);
     x = ls_linear_layer_forward(&m->in, m->tape, x);
     x = m->together != NULL
-            ? ls_sync_bn_forward(m->together, m->tape, x)
+            ? ls_sync_bn_forward(m->together, m->tape, x, NULL)
             : ls_batch_norm_layer_forward(&m->alone, m->tape, x);
     x = ls_linear_layer_forward(&m->out, m->tape, ls_relu(m->tape, x));
     return ls_mse_loss(m->tape, x, y);

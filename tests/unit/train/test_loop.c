@@ -83,7 +83,7 @@ static lsi_forward smooth_forward(void *self, ls_tape *tape,
                                            batch->fields[LS_FIELD_IMAGES]);
     x = ls_flatten(tape, square(tape, x));
     x = ls_linear_layer_forward(&net->fc1, tape, x);
-    x = square(tape, ls_sync_bn_forward(net->bn, tape, x));
+    x = square(tape, ls_sync_bn_forward(net->bn, tape, x, NULL));
     x = ls_linear_layer_forward(&net->fc2, tape, x);
     return (lsi_forward){
         ls_cross_entropy(tape, x, batch->fields[LS_FIELD_LABELS], NULL), x,
