@@ -57,11 +57,11 @@ static int64_t likeliest(ls_tensor *logits)
 
 /* The likeliest token after n more. */
 static int64_t next(const ls_transformer *model, ls_tape *tape,
-                    ls_transformer_cache *cache, int64_t *ids, int64_t n)
+                    ls_transformer_cache *cache, int64_t *ids, size_t n)
 {
     ls_tensor *tokens = NULL;
-    check(
-        ls_tensor_wrap(&tokens, ids, LS_I64, 2, (const int64_t[]){1, n}, NULL));
+    check(ls_tensor_wrap(&tokens, ids, LS_I64, 2,
+                         (const int64_t[]){1, (int64_t)n}, NULL));
     ls_tensor *logits = ls_transformer_extend(model, tape, cache, 0, tokens);
     check(ls_tape_status(tape));
     const int64_t best = likeliest(logits);
@@ -90,18 +90,19 @@ int main(int argc, char **argv)
     ls_transformer_cache *cache = NULL;
     ls_tokenizer *tokenizer = NULL;
     ls_decoder *decoder = NULL;
-    int64_t numbers[] = {3, 1, 4}, n = 3, *ids = NULL;
+    int64_t numbers[] = {3, 1, 4}, *ids = NULL;
+    size_t n = 3;
 
     check(ls_params_new(&params));
     ls_transformer *model = open_model(argc > 2 ? argv[1] : NULL, params);
     if (argc > 2) {
         check(ls_tokenizer_open(&tokenizer, argv[1]));
         check(ls_tokenizer_encode(tokenizer, argv[2], strlen(argv[2]),
-                                  LS_TOKENIZER_SPECIAL, &n, &ids));
+                                  LS_TOKENIZER_SPECIAL, &ids, &n));
         check(ls_decoder_new(&decoder, tokenizer, LS_TOKENIZER_PLAIN));
     }
     int64_t *prompt = argc > 2 ? ids : numbers;
-    for (int64_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         show(decoder, prompt[i]);
 
     check(ls_tape_new(&tape));

@@ -130,7 +130,7 @@ int main(void)
     const ls_field fields[] = {{"signal", LS_F32, 1, {LENGTH}},
                                {"shape", LS_I64, 0, {0}}};
     const ls_dataset_source source = {
-        .count = SIGNALS, .n_fields = 2, .fields = fields, .read = read_signal};
+        .count = SIGNALS, .fields = fields, .n_fields = 2, .read = read_signal};
     ls_dataset *signals = NULL;
     trainer t = {0};
     double known = 0;

@@ -656,9 +656,9 @@ ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim, const int64_t *shape);
  */
 LS_API LS_EXPERIMENTAL ls_tensor *
 ls_tape_record(ls_tape *tape, const ls_function *function, const void *state,
-               ls_tensor *const *inputs, int n_inputs,
-               ls_tensor *const *outputs, int n_outputs,
-               ls_tensor *const *saved, int n_saved);
+               ls_tensor *const *inputs, size_t n_inputs,
+               ls_tensor *const *outputs, size_t n_outputs,
+               ls_tensor *const *saved, size_t n_saved);
 
 /*
  * Makes the tape fail with this status, unless it has failed before; returns
@@ -670,19 +670,23 @@ LS_API LS_EXPERIMENTAL ls_tensor *ls_tape_fail(ls_tape *tape, ls_status status,
 
 /* For backward functions. */
 LS_API LS_EXPERIMENTAL const void *ls_node_state(const ls_node *node);
-LS_API LS_EXPERIMENTAL ls_tensor *ls_node_input(const ls_node *node, int index);
+LS_API LS_EXPERIMENTAL ls_tensor *ls_node_input(const ls_node *node,
+                                                size_t index);
 LS_API LS_EXPERIMENTAL ls_tensor *ls_node_output(const ls_node *node,
-                                                 int index);
-LS_API LS_EXPERIMENTAL ls_tensor *ls_node_saved(const ls_node *node, int index);
+                                                 size_t index);
+LS_API LS_EXPERIMENTAL ls_tensor *ls_node_saved(const ls_node *node,
+                                                size_t index);
 /* The gradient of an output (contiguous), or NULL if it has none. */
-LS_API LS_EXPERIMENTAL ls_tensor *ls_node_grad_output(ls_tape *tape,
-                                                      ls_node *node, int index);
+LS_API LS_EXPERIMENTAL ls_tensor *
+ls_node_grad_output(ls_tape *tape, ls_node *node, size_t index);
 /*
  * The tensor into which the gradient of an input goes; NULL if nobody needs
  * it. If *accumulate comes back true, add to what is there, else overwrite.
  */
-LS_API LS_EXPERIMENTAL ls_tensor *
-ls_node_grad_input(ls_tape *tape, ls_node *node, int index, bool *accumulate);
+LS_API LS_EXPERIMENTAL ls_tensor *ls_node_grad_input(ls_tape *tape,
+                                                     ls_node *node,
+                                                     size_t index,
+                                                     bool *accumulate);
 /* Scratch memory for the duration of one backward call; NULL on error. */
 LS_API LS_EXPERIMENTAL void *ls_tape_scratch(ls_tape *tape, size_t bytes);
 

@@ -29,10 +29,10 @@ typedef struct ls_field {
 
 /* What a dataset consists of, told by who has the data. */
 typedef struct ls_dataset_source {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
-    int64_t count;      /* of items */
-    int n_fields;
+    size_t struct_size;     /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    int64_t count;          /* of items */
     const ls_field *fields; /* copied */
+    size_t n_fields;        /* 1 to LS_MAX_FIELDS */
     /*
      * Writes item `index` to memory of the caller's: field f, row-major and
      * without gaps, to fields[f]. Several threads call it at the same time.
@@ -64,9 +64,10 @@ LS_API void ls_dataset_free(ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
 LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
 
-/* The number of fields; and one of them, NULL unless 0 <= field < that. */
-LS_API int ls_dataset_field_count(const ls_dataset *dataset);
-LS_API const ls_field *ls_dataset_field(const ls_dataset *dataset, int field);
+/* The number of fields; and one of them, NULL unless field < that. */
+LS_API size_t ls_dataset_field_count(const ls_dataset *dataset);
+LS_API const ls_field *ls_dataset_field(const ls_dataset *dataset,
+                                        size_t field);
 
 /* The label of an item; -1 unless 0 <= index < count, or if not known. */
 LS_API int64_t ls_dataset_label(const ls_dataset *dataset, int64_t index);
@@ -379,8 +380,8 @@ LS_API LS_MUST_CHECK ls_status ls_tokens_check(const ls_tokens *tokens,
 
 /* Copies tokens begin..begin+n-1. */
 LS_API LS_MUST_CHECK ls_status ls_tokens_read(const ls_tokens *tokens,
-                                              int64_t begin, int64_t n,
-                                              int64_t *out);
+                                              int64_t begin, int64_t *out,
+                                              size_t n);
 
 /*
  * Which pieces a rank sees in a step: a pure function of these numbers. Row r

@@ -287,8 +287,8 @@ LS_API LS_EXPERIMENTAL void *ls_shared_peer(const ls_group *group,
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_shared_keep(ls_group *group,
                                                               void *data,
-                                                              size_t *bytes,
-                                                              void **mapping);
+                                                              void **mapping,
+                                                              size_t *bytes);
 
 /*
  * Releases a shared buffer and sets *data to NULL. Collective; a rank whose

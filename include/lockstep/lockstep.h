@@ -24,8 +24,11 @@
  * Naming: ..._free frees what ..._new makes, and ..._close closes what
  * ..._open opens, a tokenizer also if it was trained. The object that a
  * function makes or works on is its first argument; other outputs are its last.
- * An array and the number of its items follow each other. ..._get_... is in a
- * name whose short form is a type.
+ * ..._get_... is in a name whose short form is a type.
+ *
+ * An array is followed by the size_t number of its items: (items, n). Only a
+ * shape stands after its int ndim. A bool argument is what a setter sets or a
+ * fact that the caller passes on; other choices are flags.
  *
  * Collectives have three marks of a variant: i (ls_iall_reduce) returns at once
  * with a request, v (ls_all_gatherv) has a count for each rank, as in MPI, and

@@ -125,7 +125,7 @@ typedef enum ls_tokenizer_flags {
  */
 LS_API LS_MUST_CHECK ls_status ls_tokenizer_encode(
     const ls_tokenizer *tokenizer, const char *text, size_t bytes,
-    ls_tokenizer_flags flags, int64_t *n, int64_t **ids);
+    ls_tokenizer_flags flags, int64_t **ids, size_t *n);
 
 /* ---- tokens to text ------------------------------------------------------ */
 
@@ -136,7 +136,7 @@ LS_API LS_MUST_CHECK ls_status ls_tokenizer_encode(
  */
 LS_API LS_MUST_CHECK ls_status
 ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int64_t *ids, size_t n,
-                    ls_tokenizer_flags flags, size_t *bytes, char **text);
+                    ls_tokenizer_flags flags, char **text, size_t *bytes);
 
 /* Decodes one token after another, and puts characters together of them. */
 typedef struct ls_decoder ls_decoder;

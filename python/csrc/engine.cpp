@@ -385,7 +385,7 @@ void Engine::keep_shared()
     for (void *memory : shared_) {
         size_t bytes = 0;
         void *mapping = nullptr;
-        ls_ignore(ls_shared_keep(group_, memory, &bytes, &mapping));
+        ls_ignore(ls_shared_keep(group_, memory, &mapping, &bytes));
     }
 }
 

@@ -37,18 +37,18 @@ static const char *write_files(fuzz_input *in, bool two)
 }
 
 /* One by one they give the text that they give together, if it is whole. */
-static void decode(const ls_tokenizer *t, const int64_t *ids, int64_t n)
+static void decode(const ls_tokenizer *t, const int64_t *ids, size_t n)
 {
     char *text = NULL;
     const char *part;
     size_t bytes, at = 0, some;
     ls_decoder *decoder = NULL;
-    if (!fuzz_ok(ls_tokenizer_decode(t, ids, n, LS_TOKENIZER_SPECIAL, &bytes,
-                                     &text)))
+    if (!fuzz_ok(ls_tokenizer_decode(t, ids, n, LS_TOKENIZER_SPECIAL, &text,
+                                     &bytes)))
         return;
     fuzz_demand(ls_decoder_new(&decoder, t, LS_TOKENIZER_SPECIAL) == LS_OK);
     const bool whole = strstr(text, "\xef\xbf\xbd") == NULL;
-    for (int64_t i = 0; i <= n; i++) {
+    for (size_t i = 0; i <= n; i++) {
         fuzz_demand((i < n
                          ? ls_decoder_push(decoder, ids[i], &part, &some)
                          : ls_decoder_finish(decoder, &part, &some)) == LS_OK);
@@ -63,11 +63,12 @@ static void decode(const ls_tokenizer *t, const int64_t *ids, int64_t n)
 
 static void use(const ls_tokenizer *t, fuzz_input *in)
 {
-    int64_t *ids = NULL, n = 0, drawn[16];
+    int64_t *ids = NULL, drawn[16];
+    size_t n = 0;
     const int64_t size = ls_tokenizer_vocabulary(t);
     if (fuzz_ok(ls_tokenizer_encode(t, (const char *)in->data, in->size,
-                                    LS_TOKENIZER_SPECIAL, &n, &ids))) {
-        for (int64_t i = 0; i < n; i++)
+                                    LS_TOKENIZER_SPECIAL, &ids, &n))) {
+        for (size_t i = 0; i < n; i++)
             fuzz_demand(ids[i] >= 0 && ids[i] < size);
         decode(t, ids, n);
         ls_free(ids);

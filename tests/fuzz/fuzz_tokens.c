@@ -31,8 +31,8 @@ static void use(const ls_tokens *tokens)
     const ls_token_batch batch = {
         .end = n, .rows = 2, .length = 4, .seed = 1, .step = (uint64_t)n};
     fuzz_ok(ls_tokens_check(tokens, 256));
-    fuzz_demand(ls_tokens_read(tokens, 0, n < 8 ? n : 8, inputs) == LS_OK);
-    fuzz_demand(ls_tokens_read(tokens, n - 3, 8, inputs) != LS_OK);
+    fuzz_demand(ls_tokens_read(tokens, 0, inputs, n < 8 ? n : 8) == LS_OK);
+    fuzz_demand(ls_tokens_read(tokens, n - 3, inputs, 8) != LS_OK);
     if (fuzz_ok(ls_tokens_batch(tokens, &batch, inputs, targets)))
         fuzz_demand(inputs[1] == targets[0]);
 }

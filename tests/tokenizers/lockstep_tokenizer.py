@@ -19,10 +19,10 @@ class Tokenizer:
 
     def encode(self, text, special=False):
         data = text.encode() if isinstance(text, str) else text
-        ids, n = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_int64()
+        ids, n = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_size_t()
         self.check(self.lib.ls_tokenizer_encode(
             self.handle, data, ctypes.c_size_t(len(data)),
-            ctypes.c_int(special), ctypes.byref(n), ctypes.byref(ids)))
+            ctypes.c_int(special), ctypes.byref(ids), ctypes.byref(n)))
         out = ids[:n.value]
         self.lib.ls_free(ids)
         return out
@@ -32,7 +32,7 @@ class Tokenizer:
         self.check(self.lib.ls_tokenizer_decode(
             self.handle, (ctypes.c_int64 * len(ids))(*ids),
             ctypes.c_size_t(len(ids)), ctypes.c_int(special),
-            ctypes.byref(n), ctypes.byref(text)))
+            ctypes.byref(text), ctypes.byref(n)))
         out = ctypes.string_at(text, n.value).decode()
         self.lib.ls_free(text)
         return out

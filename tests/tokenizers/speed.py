@@ -46,12 +46,12 @@ def main():
         path = os.path.join(folder, "tokenizer.json")
         hf.save(path)
         ours = lockstep_tokenizer.Tokenizer(path)
-    ids, n = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_int64()
+    ids, n = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_size_t()
 
     def encode():
         ours.check(ours.lib.ls_tokenizer_encode(
             ours.handle, data, ctypes.c_size_t(len(data)),
-            ctypes.c_int(0), ctypes.byref(n), ctypes.byref(ids)))
+            ctypes.c_int(0), ctypes.byref(ids), ctypes.byref(n)))
         ours.lib.ls_free(ids)
 
     # Neither makes Python objects of the tokens; `tokenizers` does.

@@ -155,8 +155,8 @@ ls_status ls_shared_free(ls_group *group, void **data)
 }
 
 /* The range is not let go: so nobody gets it while it is mapped here. */
-ls_status ls_shared_keep(ls_group *group, void *data, size_t *bytes,
-                         void **mapping)
+ls_status ls_shared_keep(ls_group *group, void *data, void **mapping,
+                         size_t *bytes)
 {
     LS_NEED(group, data, bytes, mapping);
     ls_group *here = group->channels.local;

@@ -153,7 +153,7 @@ static ls_status open_set(array_set *s, const char *path, bool skip_checksums,
         LS_TRY(make_field(s, f, path));
     const int64_t classes = find_labels(s);
     const ls_dataset_source source = {.count = s->arrays->array[0].shape[0],
-                                      .n_fields = s->arrays->n,
+                                      .n_fields = (size_t)s->arrays->n,
                                       .fields = s->fields,
                                       .read = read_item,
                                       .classes = classes,

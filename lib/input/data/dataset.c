@@ -30,10 +30,10 @@ static size_t field_bytes(const ls_field *field)
     return bytes;
 }
 
-static ls_status check_field(const ls_field *field, int index)
+static ls_status check_field(const ls_field *field, size_t index)
 {
     if (field->name == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "dataset: field %d has no name",
+        return lsi_fail(LS_ERR_ARGUMENT, "dataset: field %zu has no name",
                         index);
     if (field->ndim < 0 || field->ndim > LS_MAX_DIMS - 1)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -60,9 +60,10 @@ static ls_status check_source(const ls_dataset_source *s)
                         "neither may be negative",
                         s->count, s->classes);
     if (s->n_fields < 1 || s->n_fields > LS_MAX_FIELDS)
-        return lsi_fail(LS_ERR_ARGUMENT, "dataset: %d fields; expected 1 to %d",
-                        s->n_fields, LS_MAX_FIELDS);
-    for (int f = 0; f < s->n_fields; f++)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "dataset: %zu fields; expected 1 to %d", s->n_fields,
+                        LS_MAX_FIELDS);
+    for (size_t f = 0; f < s->n_fields; f++)
         LS_TRY(check_field(&s->fields[f], f));
     return LS_OK;
 }
@@ -76,7 +77,7 @@ ls_status lsi_dataset_new(ls_dataset **out, const ls_dataset_source *source,
                             "dataset"));
     dataset->source = *source;
     dataset->built_in = built_in;
-    for (int f = 0; f < source->n_fields; f++) {
+    for (size_t f = 0; f < source->n_fields; f++) {
         dataset->fields[f] = source->fields[f];
         dataset->bytes[f] = field_bytes(&source->fields[f]);
     }
@@ -127,14 +128,14 @@ int64_t ls_dataset_classes(const ls_dataset *dataset)
     return dataset != NULL ? dataset->source.classes : 0;
 }
 
-int ls_dataset_field_count(const ls_dataset *dataset)
+size_t ls_dataset_field_count(const ls_dataset *dataset)
 {
     return dataset != NULL ? dataset->source.n_fields : 0;
 }
 
-const ls_field *ls_dataset_field(const ls_dataset *dataset, int field)
+const ls_field *ls_dataset_field(const ls_dataset *dataset, size_t field)
 {
-    if (field < 0 || field >= ls_dataset_field_count(dataset))
+    if (field >= ls_dataset_field_count(dataset))
         return NULL;
     return &dataset->fields[field];
 }
@@ -156,7 +157,7 @@ const char *ls_dataset_class_name(const ls_dataset *dataset,
     return dataset->source.class_names[class_index];
 }
 
-size_t lsi_dataset_field_bytes(const ls_dataset *dataset, int field)
+size_t lsi_dataset_field_bytes(const ls_dataset *dataset, size_t field)
 {
     return dataset->bytes[field];
 }
@@ -198,7 +199,7 @@ ls_status ls_dataset_read(const ls_dataset *dataset, uint64_t epoch,
     LS_TRY(check_indices(dataset, indices, n));
     for (size_t i = 0; i < n; i++) {
         void *at[LS_MAX_FIELDS];
-        for (int f = 0; f < dataset->source.n_fields; f++)
+        for (size_t f = 0; f < dataset->source.n_fields; f++)
             at[f] = (uint8_t *)fields[f] + i * dataset->bytes[f];
         LS_TRY(read_item(dataset, epoch, indices[i], at));
     }

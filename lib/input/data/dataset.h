@@ -42,7 +42,7 @@ void lsi_dataset_set_normalization(ls_dataset *dataset,
 const lsi_normalization *lsi_dataset_normalization(const ls_dataset *dataset);
 
 /* Of a field of one item. */
-size_t lsi_dataset_field_bytes(const ls_dataset *dataset, int field);
+size_t lsi_dataset_field_bytes(const ls_dataset *dataset, size_t field);
 
 /* Bytes, and how their owner gives them back. */
 typedef struct lsi_records {

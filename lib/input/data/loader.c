@@ -37,7 +37,7 @@ typedef struct slot {
 struct ls_loader {
     const ls_dataset *dataset;
     int64_t batch_size;
-    int n_fields;
+    size_t n_fields;
     int64_t piece; /* items that a reader claims at once, at most */
     slot *slots;
     int n_slots;   /* prefetch + the one that the consumer holds */
@@ -107,7 +107,7 @@ static ls_status read_piece(const ls_loader *loader, piece p)
     const slot *s = slot_of(loader, p.begin / loader->batch_size);
     const size_t skip = (size_t)(p.begin % loader->batch_size);
     void *fields[LS_MAX_FIELDS];
-    for (int f = 0; f < loader->n_fields; f++)
+    for (size_t f = 0; f < loader->n_fields; f++)
         fields[f] = (uint8_t *)s->fields[f] +
                     skip * lsi_dataset_field_bytes(loader->dataset, f);
     return ls_dataset_read(loader->dataset, loader->epoch,
@@ -207,7 +207,7 @@ static void unwrap(ls_batch *batch)
         ls_tensor_free(&batch->fields[f]);
 }
 
-static ls_status wrap_field(const ls_loader *loader, const slot *s, int f,
+static ls_status wrap_field(const ls_loader *loader, const slot *s, size_t f,
                             ls_batch *batch)
 {
     const ls_field *field = ls_dataset_field(loader->dataset, f);
@@ -222,7 +222,7 @@ static ls_status wrap(const ls_loader *loader, const slot *s, int64_t n,
                       ls_batch *batch)
 {
     ls_batch made = {.count = n};
-    for (int f = 0; f < loader->n_fields; f++) {
+    for (size_t f = 0; f < loader->n_fields; f++) {
         const ls_status status = wrap_field(loader, s, f, &made);
         if (status != LS_OK) {
             unwrap(&made);
@@ -235,7 +235,7 @@ static ls_status wrap(const ls_loader *loader, const slot *s, int64_t n,
 
 static ls_status fill_slot(const ls_loader *loader, slot *s)
 {
-    for (int f = 0; f < loader->n_fields; f++) {
+    for (size_t f = 0; f < loader->n_fields; f++) {
         const size_t bytes = lsi_dataset_field_bytes(loader->dataset, f);
         LS_TRY(lsi_alloc(&s->fields[f], (size_t)loader->batch_size * bytes,
                          LS_MEMORY_DATA, "a batch of data"));
@@ -258,7 +258,7 @@ static void free_slots(ls_loader *loader)
     for (int i = 0; loader->slots != NULL && i < loader->n_slots; i++) {
         slot *s = &loader->slots[i];
         unwrap(&s->whole);
-        for (int f = 0; f < loader->n_fields; f++)
+        for (size_t f = 0; f < loader->n_fields; f++)
             lsi_free(s->fields[f]);
     }
     lsi_free(loader->slots);
@@ -268,7 +268,7 @@ static ls_status check_options(const ls_dataset *dataset,
                                const ls_loader_options *o)
 {
     int64_t most = INT64_MAX;
-    for (int f = 0; f < ls_dataset_field_count(dataset); f++) {
+    for (size_t f = 0; f < ls_dataset_field_count(dataset); f++) {
         const size_t bytes = lsi_dataset_field_bytes(dataset, f);
         if (INT64_MAX / (int64_t)bytes < most)
             most = INT64_MAX / (int64_t)bytes;

@@ -282,22 +282,23 @@ static const lsi_token_file *file_of(const ls_tokens *t, int64_t index)
     return &t->files[low];
 }
 
-ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t n,
-                         int64_t *out)
+ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t *out,
+                         size_t n)
 {
     LS_NEED(tokens);
     if (n > 0)
         LS_NEED(out);
-    if (begin < 0 || n < 0 || begin > tokens->count - n)
+    if (begin < 0 || begin > tokens->count ||
+        n > (uint64_t)(tokens->count - begin))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s': %" PRId64 " tokens from %" PRId64 " on are not "
+                        "'%s': %zu tokens from %" PRId64 " on are not "
                         "all among its %" PRId64,
                         tokens->name, n, begin, tokens->count);
     if (n == 0)
         return LS_OK;
     const lsi_token_file *f = file_of(tokens, begin);
     int64_t at = begin - f->begin;
-    for (int64_t i = 0; i < n; i++, at++) {
+    for (size_t i = 0; i < n; i++, at++) {
         while (at == f->count) {
             f++;
             at = 0;
@@ -340,10 +341,10 @@ ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
             (uint64_t)b->rank * (uint64_t)b->rows + (uint64_t)r;
         const int64_t first =
             b->begin + (int64_t)lsi_rng_below(key, b->step, row, places);
-        LS_TRY(
-            ls_tokens_read(tokens, first, b->length, inputs + r * b->length));
-        LS_TRY(ls_tokens_read(tokens, first + 1, b->length,
-                              targets + r * b->length));
+        LS_TRY(ls_tokens_read(tokens, first, inputs + r * b->length,
+                              (size_t)b->length));
+        LS_TRY(ls_tokens_read(tokens, first + 1, targets + r * b->length,
+                              (size_t)b->length));
     }
     return LS_OK;
 }

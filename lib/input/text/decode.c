@@ -232,8 +232,8 @@ static ls_status decode_all(ls_decoder *d, const int64_t *ids, size_t n)
 }
 
 ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int64_t *ids,
-                              size_t n, ls_tokenizer_flags flags, size_t *bytes,
-                              char **text)
+                              size_t n, ls_tokenizer_flags flags, char **text,
+                              size_t *bytes)
 {
     ls_decoder *d = NULL;
     const char *made;

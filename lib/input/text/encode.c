@@ -509,7 +509,7 @@ static ls_status widen(const lsi_ids *ids, int64_t **out)
 
 ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer, const char *text,
                               size_t bytes, ls_tokenizer_flags flags,
-                              int64_t *n, int64_t **ids)
+                              int64_t **ids, size_t *n)
 {
     const lsi_text all = {(const uint8_t *)text, bytes};
     lsi_encoders encoders;
@@ -523,7 +523,7 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer, const char *text,
     if (status == LS_OK)
         status = widen(&found, ids);
     if (status == LS_OK)
-        *n = (int64_t)found.n;
+        *n = found.n;
     lsi_encoders_free(&encoders);
     lsi_free(found.at);
     return status;

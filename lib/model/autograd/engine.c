@@ -19,7 +19,7 @@
 
 static bool any_output_live(const ls_tape *tape, const ls_node *node)
 {
-    for (int i = 0; i < node->n_outputs; i++) {
+    for (size_t i = 0; i < node->n_outputs; i++) {
         const lsi_slot *slot = lsi_tape_slot(tape, node->outputs[i]);
         if (slot != NULL && slot->live)
             return true;
@@ -33,7 +33,7 @@ static void mark_live(ls_tape *tape, int last)
     for (int n = last; n >= 0; n--) {
         ls_node *node = &tape->nodes[n];
         node->live = any_output_live(tape, node);
-        for (int i = 0; node->live && i < node->n_inputs; i++) {
+        for (size_t i = 0; node->live && i < node->n_inputs; i++) {
             if (node->inputs[i] == NULL)
                 continue;
             lsi_slot *slot = lsi_tape_slot(tape, node->inputs[i]);
@@ -45,7 +45,7 @@ static void mark_live(ls_tape *tape, int last)
 }
 
 /* The trained parameter that input i of a node is, or NULL. */
-static lsi_param *trained(const ls_node *node, int i)
+static lsi_param *trained(const ls_node *node, size_t i)
 {
     lsi_param *param = node->inputs[i] != NULL ? node->inputs[i]->param : NULL;
     return param != NULL && param->grad != NULL ? param : NULL;
@@ -55,7 +55,7 @@ static void count_uses(const ls_tape *tape, int last, bool forget)
 {
     for (int n = last; n >= 0; n--) {
         const ls_node *node = &tape->nodes[n];
-        for (int i = 0; node->live && i < node->n_inputs; i++) {
+        for (size_t i = 0; node->live && i < node->n_inputs; i++) {
             lsi_param *param = trained(node, i);
             if (param != NULL)
                 param->pending = forget ? 0 : param->pending + 1;
@@ -67,7 +67,7 @@ static void count_uses(const ls_tape *tape, int last, bool forget)
 
 static bool any_output_has_grad(const ls_tape *tape, const ls_node *node)
 {
-    for (int i = 0; i < node->n_outputs; i++) {
+    for (size_t i = 0; i < node->n_outputs; i++) {
         const lsi_slot *slot = lsi_tape_slot(tape, node->outputs[i]);
         if (slot != NULL && slot->grad != NULL)
             return true;
@@ -77,7 +77,7 @@ static bool any_output_has_grad(const ls_tape *tape, const ls_node *node)
 
 static ls_status announce(const ls_node *node)
 {
-    for (int i = 0; i < node->n_inputs; i++) {
+    for (size_t i = 0; i < node->n_inputs; i++) {
         lsi_param *param = trained(node, i);
         assert(param == NULL || param->pending > 0);
         if (param != NULL && --param->pending == 0)
@@ -88,7 +88,7 @@ static ls_status announce(const ls_node *node)
 
 static void free_output_grads(const ls_tape *tape, const ls_node *node)
 {
-    for (int i = 0; i < node->n_outputs; i++) {
+    for (size_t i = 0; i < node->n_outputs; i++) {
         lsi_slot *slot = lsi_tape_slot(tape, node->outputs[i]);
         if (slot != NULL && !slot->watched)
             ls_tensor_free(&slot->grad);

@@ -9,9 +9,9 @@
 
 /* ---- contents ------------------------------------------------------------ */
 
-static ls_tensor *at(ls_tensor *const *tensors, int n, int index)
+static ls_tensor *at(ls_tensor *const *tensors, size_t n, size_t index)
 {
-    return index >= 0 && index < n ? tensors[index] : NULL;
+    return index < n ? tensors[index] : NULL;
 }
 
 const void *ls_node_state(const ls_node *node)
@@ -19,17 +19,17 @@ const void *ls_node_state(const ls_node *node)
     return node != NULL ? node->state : NULL;
 }
 
-ls_tensor *ls_node_input(const ls_node *node, int index)
+ls_tensor *ls_node_input(const ls_node *node, size_t index)
 {
     return node != NULL ? at(node->inputs, node->n_inputs, index) : NULL;
 }
 
-ls_tensor *ls_node_output(const ls_node *node, int index)
+ls_tensor *ls_node_output(const ls_node *node, size_t index)
 {
     return node != NULL ? at(node->outputs, node->n_outputs, index) : NULL;
 }
 
-ls_tensor *ls_node_saved(const ls_node *node, int index)
+ls_tensor *ls_node_saved(const ls_node *node, size_t index)
 {
     return node != NULL ? at(node->saved, node->n_saved, index) : NULL;
 }
@@ -37,20 +37,20 @@ ls_tensor *ls_node_saved(const ls_node *node, int index)
 /* ---- gradients of outputs ------------------------------------------------ */
 
 static lsi_slot *output_slot(const ls_tape *tape, const ls_node *node,
-                             int index)
+                             size_t index)
 {
     const ls_tensor *output = ls_node_output(node, index);
     return output != NULL ? lsi_tape_slot(tape, output) : NULL;
 }
 
 ls_tensor *lsi_node_grad_output_raw(ls_tape *tape, const ls_node *node,
-                                    int index)
+                                    size_t index)
 {
     const lsi_slot *slot = output_slot(tape, node, index);
     return slot != NULL ? slot->grad : NULL;
 }
 
-ls_tensor *ls_node_grad_output(ls_tape *tape, ls_node *node, int index)
+ls_tensor *ls_node_grad_output(ls_tape *tape, ls_node *node, size_t index)
 {
     if (tape == NULL)
         return NULL;
@@ -61,9 +61,9 @@ ls_tensor *ls_node_grad_output(ls_tape *tape, ls_node *node, int index)
     return status == LS_OK ? grad : lsi_tape_stop(tape, status);
 }
 
-ls_status lsi_node_grad_output_in(ls_tape *tape, const ls_node *node, int index,
-                                  lsi_layout layout, ls_tensor **out,
-                                  bool *exclusive)
+ls_status lsi_node_grad_output_in(ls_tape *tape, const ls_node *node,
+                                  size_t index, lsi_layout layout,
+                                  ls_tensor **out, bool *exclusive)
 {
     const lsi_slot *slot = output_slot(tape, node, index);
     LS_TRY(lsi_tensor_set_layout(slot->grad, layout));
@@ -84,7 +84,7 @@ static ls_tensor *param_grad(lsi_param *param, bool *accumulate)
     return param->grad;
 }
 
-static ls_status grad_input(ls_tape *tape, const ls_node *node, int index,
+static ls_status grad_input(ls_tape *tape, const ls_node *node, size_t index,
                             lsi_layout layout, ls_tensor **grad,
                             bool *accumulate)
 {
@@ -109,7 +109,7 @@ static ls_status grad_input(ls_tape *tape, const ls_node *node, int index,
     return LS_OK;
 }
 
-ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, int index,
+ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, size_t index,
                               bool *accumulate)
 {
     if (!lsi_tape_has(tape, accumulate, __func__, "accumulate"))
@@ -127,7 +127,7 @@ int lsi_slices_of(const ls_tape *tape, const ls_tensor *param)
                : 1;
 }
 
-ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, int index,
+ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, size_t index,
                               int slice, lsi_slice_grad *out)
 {
     ls_tensor *grad = NULL;
@@ -149,7 +149,7 @@ ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, int index,
 }
 
 /* A parameter's gradient is plain, hence one in another layout is added. */
-ls_status lsi_target_open(ls_tape *tape, ls_node *node, int index,
+ls_status lsi_target_open(ls_tape *tape, ls_node *node, size_t index,
                           lsi_layout layout, lsi_target *target)
 {
     bool accumulate = false;
@@ -168,7 +168,7 @@ ls_status lsi_target_open(ls_tape *tape, ls_node *node, int index,
                          &target->out);
 }
 
-ls_status lsi_target_open_over(ls_tape *tape, ls_node *node, int index,
+ls_status lsi_target_open_over(ls_tape *tape, ls_node *node, size_t index,
                                lsi_layout layout, lsi_target *target)
 {
     if (!lsi_node_hand_over(tape, node, index))
@@ -191,7 +191,7 @@ ls_status lsi_target_close(const lsi_target *target)
     return LS_OK;
 }
 
-bool lsi_node_hand_over(ls_tape *tape, ls_node *node, int index)
+bool lsi_node_hand_over(ls_tape *tape, ls_node *node, size_t index)
 {
     lsi_slot *from = output_slot(tape, node, 0);
     const ls_tensor *input = ls_node_input(node, index);

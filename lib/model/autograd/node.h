@@ -10,15 +10,15 @@
 
 /* As ls_node_grad_output, in the layout that it happens to have. */
 ls_tensor *lsi_node_grad_output_raw(ls_tape *tape, const ls_node *node,
-                                    int index);
+                                    size_t index);
 
 /*
  * As ls_node_grad_output, in this layout. *exclusive (may be NULL) says that
  * nobody else will read it, so that the caller may overwrite it.
  */
-ls_status lsi_node_grad_output_in(ls_tape *tape, const ls_node *node, int index,
-                                  lsi_layout layout, ls_tensor **out,
-                                  bool *exclusive);
+ls_status lsi_node_grad_output_in(ls_tape *tape, const ls_node *node,
+                                  size_t index, lsi_layout layout,
+                                  ls_tensor **out, bool *exclusive);
 
 /*
  * Where a backward function writes the gradient of an input if it can only
@@ -30,7 +30,7 @@ typedef struct lsi_target {
     ls_tensor *out; /* grad, or a temporary that the close adds to it */
 } lsi_target;
 
-ls_status lsi_target_open(ls_tape *tape, ls_node *node, int index,
+ls_status lsi_target_open(ls_tape *tape, ls_node *node, size_t index,
                           lsi_layout layout, lsi_target *target);
 
 /*
@@ -39,7 +39,7 @@ ls_status lsi_target_open(ls_tape *tape, ls_node *node, int index,
  * was read from the output's gradient before stays where it is, and may be
  * `out`.
  */
-ls_status lsi_target_open_over(ls_tape *tape, ls_node *node, int index,
+ls_status lsi_target_open_over(ls_tape *tape, ls_node *node, size_t index,
                                lsi_layout layout, lsi_target *target);
 ls_status lsi_target_close(const lsi_target *target);
 
@@ -48,7 +48,7 @@ ls_status lsi_target_close(const lsi_target *target);
  * without a copy. False if that cannot be: the input is a parameter, or has a
  * gradient already, or somebody else reads the output's.
  */
-bool lsi_node_hand_over(ls_tape *tape, ls_node *node, int index);
+bool lsi_node_hand_over(ls_tape *tape, ls_node *node, size_t index);
 
 /*
  * In how many slices (params.h) an operation with this parameter computes what
@@ -73,7 +73,7 @@ typedef struct lsi_slice_grad {
     bool accumulate;
 } lsi_slice_grad;
 
-ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, int index,
+ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, size_t index,
                               int slice, lsi_slice_grad *out);
 
 /*

@@ -152,7 +152,7 @@ static ls_status list_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
     size_t most = (size_t)n + 1;
     void *block;
     for (int k = 0; k < inner->n_nodes; k++)
-        most += (size_t)inner->nodes[k].n_inputs;
+        most += inner->nodes[k].n_inputs;
     LS_TRY(lsi_arena_take(&tape->arena, most * sizeof(ls_tensor *), &block));
     ls_tensor **const all = *out = block;
     *n_out = n;
@@ -165,7 +165,7 @@ static ls_status list_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
                             "ls_recompute: the backward of %s is collective "
                             "and cannot be run again",
                             node->function->name);
-        for (int i = 0; i < node->n_inputs; i++) {
+        for (size_t i = 0; i < node->n_inputs; i++) {
             ls_tensor *const input = node->inputs[i];
             if (input != NULL && input->param != NULL &&
                 input->param->grad != NULL && !holds(all, *n_out, input))
@@ -221,6 +221,6 @@ ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
     }
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
-    return ls_tape_record(tape, &recompute, &c, all, n_all, &result, 1, NULL,
-                          0);
+    return ls_tape_record(tape, &recompute, &c, all, (size_t)n_all, &result, 1,
+                          NULL, 0);
 }

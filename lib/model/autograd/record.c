@@ -8,22 +8,22 @@
 #include "observe/spans.h"
 
 /* A copy of n tensors in the arena, each with a reference (NULLs stay). */
-static ls_status keep(ls_tape *tape, ls_tensor *const *tensors, int n,
+static ls_status keep(ls_tape *tape, ls_tensor *const *tensors, size_t n,
                       ls_tensor ***out)
 {
     if (n == 0)
         return LS_OK;
     void *block = NULL;
-    LS_TRY(lsi_arena_take(&tape->arena, (size_t)n * sizeof *tensors, &block));
+    LS_TRY(lsi_arena_take(&tape->arena, n * sizeof *tensors, &block));
     *out = block;
-    for (int i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         (*out)[i] = ls_tensor_retain(tensors[i]);
     return LS_OK;
 }
 
-static void drop(ls_tensor **tensors, int *n)
+static void drop(ls_tensor **tensors, size_t *n)
 {
-    for (int i = 0; i < *n; i++)
+    for (size_t i = 0; i < *n; i++)
         ls_tensor_free(&tensors[i]);
     *n = 0;
 }
@@ -49,7 +49,7 @@ typedef struct record {
     const ls_function *function;
     const void *state;
     ls_tensor *const *inputs, *const *outputs, *const *saved;
-    int n_inputs, n_outputs, n_saved;
+    size_t n_inputs, n_outputs, n_saved;
 } record;
 
 /* Counted at once, so that a reset gives back what a failure left. */
@@ -83,16 +83,16 @@ static ls_status record_node(ls_tape *tape, const record *r)
     assert(tape->training && tape->phase == LSI_TAPE_RECORDING);
     LS_TRY(add_node(tape, &node));
     LS_TRY(fill_node(tape, node, r));
-    for (int i = 0; i < r->n_outputs; i++) {
+    for (size_t i = 0; i < r->n_outputs; i++) {
         if (lsi_dtype_is_real(r->outputs[i]->dtype))
             LS_TRY(lsi_tape_add_slot(tape, r->outputs[i], tape->n_nodes - 1));
     }
     return LS_OK;
 }
 
-static bool any_needed(const ls_tape *tape, ls_tensor *const *inputs, int n)
+static bool any_needed(const ls_tape *tape, ls_tensor *const *inputs, size_t n)
 {
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (lsi_tape_needs(tape, inputs[i]))
             return true;
     }
@@ -100,15 +100,15 @@ static bool any_needed(const ls_tape *tape, ls_tensor *const *inputs, int n)
 }
 
 static ls_status check_outputs(const ls_function *function,
-                               ls_tensor *const *outputs, int n)
+                               ls_tensor *const *outputs, size_t n)
 {
-    for (int i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (outputs[i] == NULL)
-            return lsi_fail(LS_ERR_ARGUMENT, "%s: output %d is NULL",
+            return lsi_fail(LS_ERR_ARGUMENT, "%s: output %zu is NULL",
                             function->name, i);
         if (outputs[i]->tape != NULL || outputs[i]->param != NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s: output %d has been recorded before; outputs "
+                            "%s: output %zu has been recorded before; outputs "
                             "are new tensors from ls_tape_output",
                             function->name, i);
     }
@@ -118,7 +118,7 @@ static ls_status check_outputs(const ls_function *function,
 /* An inner tape could not give it a gradient. */
 static ls_status check_inputs(const ls_tape *tape, const record *r)
 {
-    for (int i = 0; i < r->n_inputs && tape->outer != NULL; i++) {
+    for (size_t i = 0; i < r->n_inputs && tape->outer != NULL; i++) {
         if (r->inputs[i] != NULL && r->inputs[i]->tape == tape->outer)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "%s: a function under ls_recompute uses a tensor "
@@ -146,8 +146,9 @@ static const char *missing_part(const record *r)
 
 ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                           const void *state, ls_tensor *const *inputs,
-                          int n_inputs, ls_tensor *const *outputs,
-                          int n_outputs, ls_tensor *const *saved, int n_saved)
+                          size_t n_inputs, ls_tensor *const *outputs,
+                          size_t n_outputs, ls_tensor *const *saved,
+                          size_t n_saved)
 {
     const record r = {function, state,    inputs,    outputs,
                       saved,    n_inputs, n_outputs, n_saved};

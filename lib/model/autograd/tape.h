@@ -32,7 +32,7 @@ struct ls_node {
     const ls_function *function;
     void *state;
     ls_tensor **inputs, **outputs, **saved;
-    int n_inputs, n_outputs, n_saved;
+    size_t n_inputs, n_outputs, n_saved;
     bool live;     /* backward will visit it */
     uint32_t path; /* where it was recorded (observe/memory_record.h) */
     /*

@@ -17,7 +17,7 @@ static ls_status describe_tokenizer(const ls_tokenizer *tokenizer,
     const int64_t id = ls_tokenizer_end(tokenizer);
     if (ls_tokenizer_is_special(tokenizer, id))
         LS_TRY(ls_tokenizer_decode(tokenizer, &id, 1, LS_TOKENIZER_SPECIAL,
-                                   &bytes, &end));
+                                   &end, &bytes));
     *out = json_pack("{s:s, s:I, s:b, s:s*}", "tokenizer_class",
                      "PreTrainedTokenizerFast", "model_max_length",
                      (json_int_t)context, "clean_up_tokenization_spaces", 0,

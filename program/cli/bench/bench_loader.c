@@ -76,7 +76,7 @@ typedef struct room {
 
 static ls_status make_room(const state *b, room *r)
 {
-    for (int f = 0; f < ls_dataset_field_count(b->set); f++) {
+    for (size_t f = 0; f < ls_dataset_field_count(b->set); f++) {
         const ls_field *const field = ls_dataset_field(b->set, f);
         r->bytes[f] = ls_dtype_size(field->dtype);
         for (int i = 0; i < field->ndim; i++)
@@ -126,7 +126,7 @@ static ls_status compare(state *b, ls_loader *loader, const room *r)
         }
         LS_TRY(ls_dataset_read(b->set, 0, b->indices + at, batch.count,
                                r->fields));
-        for (int f = 0; f < ls_dataset_field_count(b->set); f++) {
+        for (size_t f = 0; f < ls_dataset_field_count(b->set); f++) {
             void *got;
             LS_TRY(ls_tensor_map(batch.fields[f], &got));
             if (memcmp(got, r->fields[f], (size_t)batch.count * r->bytes[f]) !=

@@ -55,23 +55,24 @@ static ls_status take_numbers(const char *text, int64_t vocabulary,
 static ls_status take_text(const lsi_lm_model *m, const char *text,
                            lsi_continuation *out)
 {
-    int64_t *ids = NULL, n = 0;
+    int64_t *ids = NULL;
+    size_t n = 0;
     void *block = NULL;
     LS_TRY(ls_tokenizer_encode(m->tokenizer, text, strlen(text),
-                               LS_TOKENIZER_SPECIAL, &n, &ids));
-    ls_status status = lsi_alloc(&block, (size_t)n * sizeof *ids,
-                                 LS_MEMORY_DATA, "the prompt");
+                               LS_TOKENIZER_SPECIAL, &ids, &n));
+    ls_status status =
+        lsi_alloc(&block, n * sizeof *ids, LS_MEMORY_DATA, "the prompt");
     if (status == LS_OK && n > 0)
-        memcpy(block, ids, (size_t)n * sizeof *ids);
+        memcpy(block, ids, n * sizeof *ids);
     out->tokens = block;
-    for (int64_t i = 0; i < n && status == LS_OK; i++)
+    for (size_t i = 0; i < n && status == LS_OK; i++)
         if (ids[i] >= m->vocabulary)
             status = lsi_fail(LS_ERR_ARGUMENT,
                               "the tokenizer makes token %" PRId64 " of the "
                               "prompt; the model's are below %" PRId64,
                               ids[i], m->vocabulary);
     ls_free(ids);
-    out->n_tokens = n;
+    out->n_tokens = (int64_t)n;
     return status == LS_OK && n == 0
                ? lsi_fail(LS_ERR_ARGUMENT,
                           "the tokenizer makes no tokens of the prompt; there "

@@ -23,7 +23,7 @@ struct lsi_images {
 
 static ls_status make_empty(ls_batch *empty, const ls_dataset *dataset)
 {
-    for (int f = 0; f < ls_dataset_field_count(dataset); f++) {
+    for (size_t f = 0; f < ls_dataset_field_count(dataset); f++) {
         const ls_field *const field = ls_dataset_field(dataset, f);
         int64_t shape[LS_MAX_DIMS] = {0};
         memcpy(shape + 1, field->shape, sizeof(field->shape));

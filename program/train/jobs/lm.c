@@ -80,7 +80,7 @@ static ls_status collect_data_config(const job *j, lsi_run_config *config)
     const int64_t length = n < PIECE ? n : PIECE;
     for (int64_t i = 0; i < PIECES; i++)
         LS_TRY(ls_tokens_read(j->tokens, (n - length) * i / (PIECES - 1),
-                              length, some + i * length));
+                              some + i * length, (size_t)length));
     lsi_run_config_int(config, "tokens of data:", n);
     lsi_run_config_digest(config, "data of sum", some,
                           (size_t)(PIECES * length));

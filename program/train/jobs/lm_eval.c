@@ -21,7 +21,7 @@ static ls_status copy_bytes(const ls_tokens *file, char *out)
     const int64_t n = ls_tokens_count(file);
     for (int64_t at = 0; at < n; at += PIECE) {
         const int64_t some = n - at < PIECE ? n - at : PIECE;
-        LS_TRY(ls_tokens_read(file, at, some, piece));
+        LS_TRY(ls_tokens_read(file, at, piece, (size_t)some));
         for (int64_t i = 0; i < some; i++)
             out[at + i] = (char)piece[i];
     }
@@ -33,11 +33,14 @@ static ls_status encode(lsi_lm_text *text, const ls_tokenizer *tokenizer)
 {
     void *bytes = NULL;
     const size_t n = (size_t)ls_tokens_count(text->file);
+    size_t made = 0;
     LS_TRY(lsi_alloc(&bytes, n, LS_MEMORY_DATA, "a text"));
     ls_status status = copy_bytes(text->file, bytes);
     if (status == LS_OK)
         status = ls_tokenizer_encode(tokenizer, bytes, n, LS_TOKENIZER_SPECIAL,
-                                     &text->count, &text->ids);
+                                     &text->ids, &made);
+    if (status == LS_OK)
+        text->count = (int64_t)made;
     lsi_free(bytes);
     ls_tokens_free(&text->file);
     return status;
@@ -108,7 +111,7 @@ static ls_status read_ids(const lsi_lm_text *text, int64_t begin, int64_t n,
                           int64_t *out)
 {
     if (text->file != NULL)
-        return ls_tokens_read(text->file, begin, n, out);
+        return ls_tokens_read(text->file, begin, out, (size_t)n);
     memcpy(out, text->ids + begin, (size_t)n * sizeof *out);
     return LS_OK;
 }

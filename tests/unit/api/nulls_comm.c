@@ -19,8 +19,8 @@ static void nulls_of_shared_memory(ls_group *group)
     GIVES(NULL, ls_shared_peer, "group data", P(group, group), P(data, data),
           0);
     size_t bytes = 0;
-    REFUSES(ls_shared_keep, "group data bytes mapping", P(group, group),
-            P(data, data), P(bytes, &bytes), P(mapping, &none));
+    REFUSES(ls_shared_keep, "group data mapping bytes", P(group, group),
+            P(data, data), P(mapping, &none), P(bytes, &bytes));
     REFUSES(ls_shared_free, "group data", P(group, group), P(data, &data));
     assert_ok(ls_shared_free(group, &none));
     assert_ok(ls_shared_free(group, &data));

@@ -12,8 +12,8 @@ static void nulls_of_tokens(const char *path)
     REFUSES(ls_tokens_new, "out path", P(out, &tokens), P(path, path),
             LS_TOKENS_TEXT);
     assert_ok(ls_tokens_new_builtin(&tokens, 100, 1));
-    REFUSES(ls_tokens_read, "tokens out", P(tokens, tokens), 0, 4,
-            P(out, inputs));
+    REFUSES(ls_tokens_read, "tokens out", P(tokens, tokens), 0, P(out, inputs),
+            4);
     REFUSES(ls_tokens_batch, "tokens batch inputs targets", P(tokens, tokens),
             P(batch, &batch), P(inputs, inputs), P(targets, targets));
     ls_tokens_free(&none);

@@ -42,7 +42,8 @@ void nulls_of_tokenizers(void **state)
     char path[] = "/tmp/lockstep-nulls-XXXXXX", *text = NULL;
     const int64_t id = 0;
     ls_tokenizer *t = NULL, *none = NULL;
-    int64_t *ids = NULL, n = 0;
+    int64_t *ids = NULL;
+    size_t n = 0;
     size_t bytes = 0;
     (void)state;
     const int fd = mkstemp(path);
@@ -56,11 +57,11 @@ void nulls_of_tokenizers(void **state)
             P(path, path));
     GIVES(-1, ls_tokenizer_id, "tokenizer token", P(tokenizer, t),
           P(token, "a"));
-    REFUSES(ls_tokenizer_encode, "tokenizer text n ids", P(tokenizer, t),
-            P(text, "a"), 1, LS_TOKENIZER_PLAIN, P(n, &n), P(ids, &ids));
-    REFUSES(ls_tokenizer_decode, "tokenizer ids bytes text", P(tokenizer, t),
-            P(ids, &id), 1, LS_TOKENIZER_PLAIN, P(bytes, &bytes),
-            P(text, &text));
+    REFUSES(ls_tokenizer_encode, "tokenizer text ids n", P(tokenizer, t),
+            P(text, "a"), 1, LS_TOKENIZER_PLAIN, P(ids, &ids), P(n, &n));
+    REFUSES(ls_tokenizer_decode, "tokenizer ids text bytes", P(tokenizer, t),
+            P(ids, &id), 1, LS_TOKENIZER_PLAIN, P(text, &text),
+            P(bytes, &bytes));
     nulls_of_decoders(t);
     nulls_of_training(path);
     unlink(path);

@@ -76,11 +76,14 @@ def functions(path):
 
 def check_order(path, name, params):
     """What a function makes is its first argument, what else it gives back its
-    last (lockstep.h)."""
+    last; an array is followed by the number of its items (lockstep.h)."""
     makes = re.search(r"_(new|open|from)(_|$)", name)
+    last = len(params) - 1
+    if params and params[last][0] == "size_t *" and params[last - 1][0].endswith("**"):
+        last -= 1
     for i, (kind, param) in enumerate(params):
         if kind.endswith("**") and "const" not in kind and \
-                i != (0 if makes else len(params) - 1) and \
+                i != (0 if makes else last) and \
                 not name.endswith(("_zeros", "_wrap")):
             sys.exit(f"{path}: {name}: {param} should be the "
                      f"{'first' if makes else 'last'} argument")

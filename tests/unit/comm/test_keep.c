@@ -36,9 +36,9 @@ static void keep(ls_group *group, void *argument)
     unsigned char *const own = data;
     memset(own, ls_group_rank(group) + 1, 2 << 20);
     CHECK_OK(ls_barrier(group));
-    CHECK_OK(ls_shared_keep(part, data, &bytes, &mapping));
+    CHECK_OK(ls_shared_keep(part, data, &mapping, &bytes));
     CHECK(ls_shared_peer(part, data, 0) == NULL);
-    CHECK(ls_shared_keep(part, data, &bytes, &mapping) == LS_ERR_ARGUMENT);
+    CHECK(ls_shared_keep(part, data, &mapping, &bytes) == LS_ERR_ARGUMENT);
     ls_group_close(&part);
     for (int i = 0; i < 4; i++) {
         CHECK_OK(ls_shared_alloc(group, 2 << 20, &later[i]));
@@ -58,7 +58,7 @@ static void refuse_to_keep(ls_group *group, void *argument)
     size_t bytes = 0;
     (void)argument;
     CHECK_OK(ls_shared_alloc(group, 64, &data));
-    CHECK(ls_shared_keep(group, data, &bytes, &mapping) == LS_ERR_UNSUPPORTED);
+    CHECK(ls_shared_keep(group, data, &mapping, &bytes) == LS_ERR_UNSUPPORTED);
     CHECK(mapping == NULL && bytes == 0);
     CHECK_OK(ls_shared_free(group, &data));
 }

@@ -34,7 +34,7 @@ static ls_status read_text(const char *path, damage_seen *seen)
         return status;
     const int64_t n = ls_tokens_count(tokens);
     assert_in_range(n, 0, TEST_COUNT(ids));
-    assert_ok(ls_tokens_read(tokens, 0, n, ids));
+    assert_ok(ls_tokens_read(tokens, 0, ids, n));
     seen->values = damage_digest(LSI_HASH_START, ids, (size_t)n * sizeof *ids);
     snprintf(seen->shape, sizeof seen->shape, "%lld bytes", (long long)n);
     ls_tokens_free(&tokens);

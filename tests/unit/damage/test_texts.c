@@ -21,16 +21,17 @@ static const char text[] = "hello <|endoftext|> hell, \xc3\xa9 123";
 /* Every id that a tokenizer gives decodes. */
 static void use(const ls_tokenizer *t, damage_seen *seen)
 {
-    int64_t n = 0, *ids = NULL;
+    int64_t *ids = NULL;
+    size_t n = 0;
     char *back = NULL;
     size_t bytes = 0;
-    if (ls_tokenizer_encode(t, text, sizeof text - 1, LS_TOKENIZER_SPECIAL, &n,
-                            &ids) != LS_OK)
+    if (ls_tokenizer_encode(t, text, sizeof text - 1, LS_TOKENIZER_SPECIAL,
+                            &ids, &n) != LS_OK)
         return; /* a character that is in the vocabulary no more */
-    for (int64_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         assert_in_range(ids[i], 0, ls_tokenizer_vocabulary(t) - 1);
     assert_ok(
-        ls_tokenizer_decode(t, ids, n, LS_TOKENIZER_PLAIN, &bytes, &back));
+        ls_tokenizer_decode(t, ids, n, LS_TOKENIZER_PLAIN, &back, &bytes));
     seen->values = damage_digest(LSI_HASH_START, back, bytes);
     ls_free(back);
     ls_free(ids);
@@ -111,7 +112,7 @@ static ls_status read_tokens(const char *path, damage_seen *seen)
         return status;
     const int64_t n = ls_tokens_count(tokens);
     assert_in_range(n, 0, TEST_COUNT(ids));
-    assert_ok(ls_tokens_read(tokens, 0, n, ids));
+    assert_ok(ls_tokens_read(tokens, 0, ids, n));
     seen->values = damage_digest(LSI_HASH_START, ids, (size_t)n * sizeof *ids);
     snprintf(seen->shape, sizeof seen->shape, "%lld tokens", (long long)n);
     ls_tokens_free(&tokens);
@@ -196,7 +197,7 @@ static ls_status read_table(const char *path, damage_seen *seen)
         seen->values = damage_digest(seen->values + (uint64_t)label, features,
                                      (size_t)columns * sizeof *features);
     }
-    snprintf(seen->shape, sizeof seen->shape, "%lld columns, %d fields, %lld",
+    snprintf(seen->shape, sizeof seen->shape, "%lld columns, %zu fields, %lld",
              (long long)columns, ls_dataset_field_count(set),
              options.header == LS_CSV_AUTO ? 0 : (long long)rows);
     ls_dataset_free(&set);

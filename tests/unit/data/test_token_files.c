@@ -18,7 +18,7 @@ static void expect(const char *name, ls_token_format format,
     ls_tokens *tokens = open_tokens(name, format);
     int64_t got[16];
     assert_int_equal(ls_tokens_count(tokens), n);
-    assert_ok(ls_tokens_read(tokens, 0, n, got));
+    assert_ok(ls_tokens_read(tokens, 0, got, n));
     assert_memory_equal(got, want, (size_t)n * sizeof(int64_t));
     ls_tokens_free(&tokens);
 }
@@ -185,7 +185,7 @@ static void test_packed_files(void **state)
     ls_tokens *tokens = open_tokens("large.gz", LS_TOKENS_BY_NAME);
     assert_int_equal(ls_tokens_count(tokens), sizeof large);
     int64_t last;
-    assert_ok(ls_tokens_read(tokens, sizeof large - 1, 1, &last));
+    assert_ok(ls_tokens_read(tokens, sizeof large - 1, &last, 1));
     assert_int_equal(last, large[sizeof large - 1]);
     ls_tokens_free(&tokens);
 }
@@ -210,7 +210,7 @@ static void test_several_files(void **state)
     for (int64_t begin = 0; begin <= 7; begin++)
         for (int64_t n = 0; n <= 7 - begin; n++) {
             int64_t got[8];
-            assert_ok(ls_tokens_read(tokens, begin, n, got));
+            assert_ok(ls_tokens_read(tokens, begin, got, n));
             assert_memory_equal(got, want + begin, (size_t)n * 8);
         }
     assert_error(ls_tokens_check(tokens, 6), LS_ERR_FORMAT,

@@ -44,7 +44,7 @@ static void expect_tokens(const char *name, const void *data, size_t bytes,
     assert_int_equal(ls_tokens_count(tokens), n);
     for (int64_t i = 0; i < n; i++) {
         int64_t token;
-        assert_ok(ls_tokens_read(tokens, i, 1, &token));
+        assert_ok(ls_tokens_read(tokens, i, &token, 1));
         assert_int_equal(token, want[i]);
     }
     ls_tokens_free(&tokens);
@@ -115,10 +115,12 @@ static void tokens_are_checked(void **state)
     assert_ok(ls_tokens_check(tokens, 101));
     assert_error(ls_tokens_check(tokens, 99), LS_ERR_FORMAT,
                  "token 2 is 99, but the vocabulary has 99");
-    assert_ok(ls_tokens_read(tokens, 0, 4, out));
-    assert_error(ls_tokens_read(tokens, INT64_MAX, INT64_MAX, out),
+    assert_ok(ls_tokens_read(tokens, 0, out, 4));
+    assert_error(ls_tokens_read(tokens, INT64_MAX, out, SIZE_MAX),
                  LS_ERR_ARGUMENT, "tokens from 9223372036854775807 on");
-    assert_error(ls_tokens_read(tokens, 1, 4, out), LS_ERR_ARGUMENT,
+    assert_error(ls_tokens_read(tokens, 1, out, SIZE_MAX), LS_ERR_ARGUMENT,
+                 "18446744073709551615 tokens from 1 on");
+    assert_error(ls_tokens_read(tokens, 1, out, 4), LS_ERR_ARGUMENT,
                  "4 tokens from 1 on");
     const ls_token_batch batch = {.end = 4, .rows = 1, .length = 4};
     assert_error(ls_tokens_batch(tokens, &batch, out, out), LS_ERR_ARGUMENT,
@@ -230,12 +232,12 @@ static void the_built_in_text(void **state)
     static int64_t x[BYTES], y[BYTES];
     assert_ok(ls_tokens_new_builtin(&a, BYTES, 1));
     assert_ok(ls_tokens_new_builtin(&b, BYTES, 1));
-    assert_ok(ls_tokens_read(a, 0, BYTES, x));
-    assert_ok(ls_tokens_read(b, 0, BYTES, y));
+    assert_ok(ls_tokens_read(a, 0, x, BYTES));
+    assert_ok(ls_tokens_read(b, 0, y, BYTES));
     assert_memory_equal(x, y, sizeof x);
     ls_tokens_free(&b);
     assert_ok(ls_tokens_new_builtin(&b, BYTES, 2));
-    assert_ok(ls_tokens_read(b, 0, BYTES, y));
+    assert_ok(ls_tokens_read(b, 0, y, BYTES));
     assert_memory_not_equal(x, y, sizeof x);
     for (int i = 0; i < BYTES; i++) /* letters, blanks, full stops, commas */
         assert_true((x[i] >= 'a' && x[i] <= 'z') || x[i] == ' ' ||

@@ -58,12 +58,12 @@ static void check_tokens(const ls_tokenizer *t, const lsi_tokenize_result *r)
     assert_int_equal(n, (int64_t)r->tokens);
     assert_int_equal(r->bytes, 2 * text_bytes);
     int64_t *ids = malloc((size_t)n * sizeof *ids);
-    assert_ok(ls_tokens_read(tokens, 0, n, ids));
+    assert_ok(ls_tokens_read(tokens, 0, ids, n));
     assert_int_equal(ids[n / 2 - 1], end);
     assert_int_equal(ids[n - 1], end);
     assert_memory_equal(ids, ids + n / 2, (size_t)(n / 2) * sizeof *ids);
-    assert_ok(ls_tokenizer_decode(t, ids, n / 2, LS_TOKENIZER_PLAIN, &decoded,
-                                  &made));
+    assert_ok(ls_tokenizer_decode(t, ids, n / 2, LS_TOKENIZER_PLAIN, &made,
+                                  &decoded));
     assert_int_equal(decoded, text_bytes);
     assert_memory_equal(made, text, text_bytes);
     ls_free(made);

@@ -126,7 +126,8 @@ static void bytes_are_their_numbers(void **state)
     static const char text[] = "A dog's 12\r\n\t  \xc3\xbc \xe2\x82\xac\x01";
     const size_t bytes = sizeof text - 1;
     ls_tokenizer *made = NULL, *t = NULL;
-    int64_t n = 0, *ids = NULL;
+    int64_t *ids = NULL;
+    size_t n = 0;
     assert_ok(lsi_tokenizer_new_bytes(&made));
     assert_ok(ls_tokenizer_save(made, path));
     assert_ok(ls_tokenizer_open(&t, path));
@@ -134,9 +135,9 @@ static void bytes_are_their_numbers(void **state)
     assert_int_equal(ls_tokenizer_vocabulary(t), 256);
     assert_int_equal(ls_tokenizer_end(t), -1);
     assert_ok(
-        ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_SPECIAL, &n, &ids));
+        ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_SPECIAL, &ids, &n));
     assert_int_equal(n, bytes);
-    for (int64_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         assert_int_equal(ids[i], (unsigned char)text[i]);
     ls_free(ids);
     for (int b = 0; b < 256; b++) {
@@ -187,22 +188,23 @@ static void knows_its_tokens(void **state)
 static void refuses_what_is_no_text(void **state)
 {
     ls_tokenizer *t = NULL;
-    int64_t *ids = NULL, n;
+    int64_t *ids = NULL;
+    size_t n;
     size_t bytes;
     char *text = NULL;
     (void)state;
     assert_ok(ls_tokenizer_open(&t, TOKENIZERS "/gpt2.json"));
     assert_error(
-        ls_tokenizer_encode(t, "ab\xff", 3, LS_TOKENIZER_PLAIN, &n, &ids),
+        ls_tokenizer_encode(t, "ab\xff", 3, LS_TOKENIZER_PLAIN, &ids, &n),
         LS_ERR_FORMAT, "byte 2 is 0xff");
     assert_error(
-        ls_tokenizer_encode(t, "ab\xe2\x82", 4, LS_TOKENIZER_PLAIN, &n, &ids),
+        ls_tokenizer_encode(t, "ab\xe2\x82", 4, LS_TOKENIZER_PLAIN, &ids, &n),
         LS_ERR_FORMAT, "byte 2 is 0xe2");
     assert_error(ls_tokenizer_decode(t, &(int64_t){500}, 1,
-                                     LS_TOKENIZER_SPECIAL, &bytes, &text),
+                                     LS_TOKENIZER_SPECIAL, &text, &bytes),
                  LS_ERR_ARGUMENT, "no token 500");
     assert_error(ls_tokenizer_decode(t, &(int64_t){-1}, 1, LS_TOKENIZER_SPECIAL,
-                                     &bytes, &text),
+                                     &text, &bytes),
                  LS_ERR_ARGUMENT, "no token -1");
     ls_tokenizer_close(&t);
 }
@@ -212,7 +214,8 @@ static void brings_text_into_normal_form(void **state)
 {
     static const char both[] = "e\xcc\x81 \xe2\x84\xab\xea\xb0\x80";
     ls_tokenizer *t = NULL;
-    int64_t *ids = NULL, n;
+    int64_t *ids = NULL;
+    size_t n;
     (void)state;
     if (!lsi_nfc_is_there())
         skip();
@@ -222,13 +225,13 @@ static void brings_text_into_normal_form(void **state)
                     "\"\xc3\x85\": 2, \"\xea\xb0\x80\": 3, \"a\": 4},"
                     "\"merges\": []}}")));
     assert_ok(ls_tokenizer_encode(t, both, sizeof both - 1, LS_TOKENIZER_PLAIN,
-                                  &n, &ids));
+                                  &ids, &n));
     assert_int_equal(n, 4);
-    for (int64_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         assert_int_equal(ids[i], i);
     ls_free(ids);
     assert_ok(
-        ls_tokenizer_encode(t, "a\xc3\xa9", 3, LS_TOKENIZER_PLAIN, &n, &ids));
+        ls_tokenizer_encode(t, "a\xc3\xa9", 3, LS_TOKENIZER_PLAIN, &ids, &n));
     assert_int_equal(n, 2);
     assert_int_equal(ids[0], 4);
     assert_int_equal(ids[1], 0);
@@ -271,16 +274,17 @@ static void any_number_of_threads(void **state)
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         char file[256];
         ls_tokenizer *t = NULL;
-        int64_t *one = NULL, *more = NULL, n, m;
+        int64_t *one = NULL, *more = NULL;
+        size_t n, m;
         snprintf(file, sizeof file, "%s%s", TOKENIZERS, names[i]);
         assert_ok(ls_tokenizer_open(&t, file));
         lsi_threads_set(1);
         assert_ok(
-            ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_PLAIN, &n, &one));
+            ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_PLAIN, &one, &n));
         for (int k = 2; k <= 5; k++) {
             lsi_threads_set(k);
             assert_ok(ls_tokenizer_encode(t, text, bytes, LS_TOKENIZER_PLAIN,
-                                          &m, &more));
+                                          &more, &m));
             assert_int_equal(n, m);
             assert_memory_equal(one, more, (size_t)n * sizeof *one);
             ls_free(more);

@@ -16,7 +16,7 @@ typedef struct vector {
     char *text;
     size_t bytes;
     int64_t *ids;
-    int64_t n;
+    size_t n;
     char *decoded, *plain;
     size_t decoded_bytes, plain_bytes;
 } vector;
@@ -32,7 +32,7 @@ static char *unhex(const char *hex, size_t *bytes)
     return out;
 }
 
-static int64_t *numbers(char *text, int64_t *n)
+static int64_t *numbers(char *text, size_t *n)
 {
     int64_t *out = malloc((strlen(text) + 1) * sizeof *out);
     *n = 0;
@@ -72,9 +72,10 @@ static ls_tokenizer_flags flags_of(bool special)
 
 static void check_encode(const ls_tokenizer *t, const vector *v)
 {
-    int64_t *ids = NULL, n = -1;
+    int64_t *ids = NULL;
+    size_t n = SIZE_MAX;
     assert_ok(ls_tokenizer_encode(t, v->text, v->bytes, flags_of(v->special),
-                                  &n, &ids));
+                                  &ids, &n));
     assert_int_equal(n, v->n);
     if (n > 0)
         assert_memory_equal(ids, v->ids, (size_t)n * sizeof *ids);
@@ -87,7 +88,7 @@ static void check_decode(const ls_tokenizer *t, const vector *v, bool special)
     size_t bytes;
     const char *expected = special ? v->decoded : v->plain;
     assert_ok(
-        ls_tokenizer_decode(t, v->ids, v->n, flags_of(special), &bytes, &text));
+        ls_tokenizer_decode(t, v->ids, v->n, flags_of(special), &text, &bytes));
     assert_int_equal(bytes, special ? v->decoded_bytes : v->plain_bytes);
     assert_int_equal(text[bytes], '\0');
     if (bytes > 0)
@@ -102,7 +103,7 @@ static void check_stream(const ls_tokenizer *t, const vector *v)
     const char *part;
     size_t at = 0, bytes;
     assert_ok(ls_decoder_new(&d, t, LS_TOKENIZER_SPECIAL));
-    for (int64_t i = 0; i <= v->n; i++) {
+    for (size_t i = 0; i <= v->n; i++) {
         if (i < v->n)
             assert_ok(ls_decoder_push(d, v->ids[i], &part, &bytes));
         else

@@ -138,6 +138,6 @@ ls_tensor *ls_concat(ls_tape *tape, ls_tensor *const *parts, size_t n, int axis)
             lsi_copy_strided(&to, &from, y->ndim, parts[i]->shape);
         begin += parts[i]->shape[axis];
     }
-    return ls_tape_record(tape, &lsi_op_concat, &state, parts, (int)n, &y, 1,
-                          NULL, 0);
+    return ls_tape_record(tape, &lsi_op_concat, &state, parts, n, &y, 1, NULL,
+                          0);
 }

@@ -283,7 +283,7 @@ class Core:
             return
         if buffer.mapping.value is None:
             call_on("ls_shared_keep", self.handle, buffer.handle,
-                 byref(buffer.mapped), byref(buffer.mapping))
+                 byref(buffer.mapping), byref(buffer.mapped))
         buffer.outlive(block)
 
 

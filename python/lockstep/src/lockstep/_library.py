@@ -148,7 +148,7 @@ _SIGNATURES: dict[str, list[Any]] = {
     "ls_all_reduce": [_G, _P, _P, _N, _I, _I],
     "ls_shared_alloc": [_G, _N, _R],
     "ls_shared_free": [_G, _R],
-    "ls_shared_keep": [_G, _P, POINTER(c_size_t), _R],
+    "ls_shared_keep": [_G, _P, _R, POINTER(c_size_t)],
     "ls_ibarrier": [_G, _R],
     "ls_ibroadcast": [_G, _P, _N, _I, _I, _R],
     "ls_iall_reduce": [_G, _P, _P, _N, _I, _I, _R],
