@@ -15,12 +15,13 @@
 extern "C" {
 #endif
 
-/* What the parameters of a layer are; flags that can be added. */
-typedef enum ls_layer_flags {
+/* What the parameters of a layer are: flags, joined by |. */
+typedef unsigned ls_layer_flags;
+enum {
     LS_LAYER_DEFAULT = 0,
     LS_LAYER_NO_BIAS = 1 << 0,  /* of a linear layer */
     LS_LAYER_NO_AFFINE = 1 << 1 /* of a normalisation: no weight, no bias */
-} ls_layer_flags;
+};
 
 /* y = x weight^T + bias; weight and bias uniform in +-1/sqrt(in). */
 typedef struct ls_linear_layer {

@@ -105,15 +105,16 @@ LS_API bool ls_tokenizer_is_special(const ls_tokenizer *tokenizer, int64_t id);
  */
 LS_API int64_t ls_tokenizer_end(const ls_tokenizer *tokenizer);
 
-/* What becomes of special tokens; flags that can be added. */
-typedef enum ls_tokenizer_flags {
+/* What becomes of special tokens: flags, joined by |. */
+typedef unsigned ls_tokenizer_flags;
+enum {
     LS_TOKENIZER_PLAIN = 0,
     /*
      * Encoding adds those that tokenizer.json (post_processor) puts around a
      * text; decoding writes them out instead of leaving them out.
      */
     LS_TOKENIZER_SPECIAL = 1 << 0
-} ls_tokenizer_flags;
+};
 
 /* ---- text to tokens ------------------------------------------------------ */
 

@@ -77,11 +77,11 @@ static ls_status add_affine(lsi_layer_site site, int64_t features,
 static ls_status check_flags(lsi_layer_site site, ls_layer_flags flags,
                              ls_layer_flags known)
 {
-    if (((unsigned)flags & ~(unsigned)known) == 0)
+    if ((flags & ~known) == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "layer %s: flags %#x are not for this kind of layer",
-                    site.name, (unsigned)flags & ~(unsigned)known);
+                    site.name, flags & ~known);
 }
 
 /* ---- products ------------------------------------------------------------ */
