@@ -540,12 +540,13 @@ LS_API LS_MUST_CHECK ls_status ls_request_tag(const ls_request *request,
  * that no receive has been started for, and says who has sent it, its tag and
  * its length. It is not received: the next receive from that rank with that tag
  * gets it. ls_probe waits until there is one; ls_iprobe returns LS_IN_PROGRESS
- * if there is none yet. Any of source, found and bytes may be NULL.
+ * if there is none yet. Any of source, message_tag and bytes may be NULL.
  */
 LS_API LS_MUST_CHECK ls_status ls_probe(ls_group *group, int peer, int tag,
-                                        int *source, int *found, size_t *bytes);
+                                        int *source, int *message_tag,
+                                        size_t *bytes);
 LS_API LS_MUST_CHECK ls_status ls_iprobe(ls_group *group, int peer, int tag,
-                                         int *source, int *found,
+                                         int *source, int *message_tag,
                                          size_t *bytes);
 
 /* ---- requests ------------------------------------------------------------ */

@@ -202,12 +202,13 @@ ls_status ls_request_tag(const ls_request *request, int *tag)
 
 /* ---- looking for one ----------------------------------------------------- */
 
-static void tell(const lsi_probe *probe, int *source, int *found, size_t *bytes)
+static void tell(const lsi_probe *probe, int *source, int *message_tag,
+                 size_t *bytes)
 {
     if (source != NULL)
         *source = probe->peer;
-    if (found != NULL)
-        *found = (int)probe->envelope.tag;
+    if (message_tag != NULL)
+        *message_tag = (int)probe->envelope.tag;
     if (bytes != NULL)
         *bytes = probe->envelope.bytes;
 }
@@ -222,8 +223,8 @@ static ls_status begin_probe(ls_group *group, lsi_probe *probe)
     return LS_OK;
 }
 
-ls_status ls_probe(ls_group *group, int peer, int tag, int *source, int *found,
-                   size_t *bytes)
+ls_status ls_probe(ls_group *group, int peer, int tag, int *source,
+                   int *message_tag, size_t *bytes)
 {
     LS_NEED(group);
     lsi_probe probe = {.peer = peer, .tag = tag};
@@ -231,13 +232,13 @@ ls_status ls_probe(ls_group *group, int peer, int tag, int *source, int *found,
     const ls_status status = lsi_wait_for(group, &probe.found);
     lsi_matching_probe(group, NULL);
     if (status == LS_OK)
-        tell(&probe, source, found, bytes);
+        tell(&probe, source, message_tag, bytes);
     lsi_on_done_deliver(group);
     return status;
 }
 
-ls_status ls_iprobe(ls_group *group, int peer, int tag, int *source, int *found,
-                    size_t *bytes)
+ls_status ls_iprobe(ls_group *group, int peer, int tag, int *source,
+                    int *message_tag, size_t *bytes)
 {
     LS_NEED(group);
     lsi_probe probe = {.peer = peer, .tag = tag};
@@ -251,7 +252,7 @@ ls_status ls_iprobe(ls_group *group, int peer, int tag, int *source, int *found,
     else if (status == LS_OK)
         lsi_polling_over(group);
     if (status == LS_OK)
-        tell(&probe, source, found, bytes);
+        tell(&probe, source, message_tag, bytes);
     lsi_on_done_deliver(group);
     return status;
 }

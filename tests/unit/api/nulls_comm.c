@@ -70,11 +70,11 @@ static void nulls_of_received(ls_group *g)
     size_t bytes = 0;
     assert_ok(ls_isend(g, &x, 1, LS_F32, 0, 2, &send));
     REFUSES(ls_probe, "group", P(group, g), 0, 2, &source, &tag, &bytes);
-    TAKES(ls_probe, "source found bytes", g, 0, 2, P(source, &source),
-          P(found, &tag), P(bytes, &bytes));
+    TAKES(ls_probe, "source message_tag bytes", g, 0, 2, P(source, &source),
+          P(message_tag, &tag), P(bytes, &bytes));
     REFUSES(ls_iprobe, "group", P(group, g), 0, 2, &source, &tag, &bytes);
-    TAKES(ls_iprobe, "source found bytes", g, 0, 2, P(source, &source),
-          P(found, &tag), P(bytes, &bytes));
+    TAKES(ls_iprobe, "source message_tag bytes", g, 0, 2, P(source, &source),
+          P(message_tag, &tag), P(bytes, &bytes));
     assert_ok(ls_irecv(g, &y, 1, LS_F32, 0, 2, &receive));
     assert_ok(ls_wait(receive));
     REFUSES(ls_request_source, "request rank", P(request, receive),
