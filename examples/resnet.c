@@ -44,7 +44,9 @@ static void step(training *t, const ls_batch *batch)
 /* One pass over this rank's share. */
 static void train_epoch(training *t, const ls_dataset *images, int64_t epoch)
 {
-    const ls_loader_options options = {.batch_size = BATCH, .prefetch = 2};
+    ls_loader_options options = LS_LOADER_OPTIONS_INIT;
+    options.batch_size = BATCH;
+    options.prefetch = 2;
     ls_sampler share = {.epoch = (uint64_t)epoch, .shuffle = true};
     share.count = ls_dataset_count(images);
     share.rank = ls_group_rank(t->group);

@@ -276,10 +276,16 @@ typedef struct ls_loader ls_loader;
 
 typedef struct ls_loader_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
-    int64_t batch_size;
-    int prefetch; /* batches read ahead; 0: read in the caller's thread */
-    int threads;  /* that read ahead, 0: 1; at most 64 */
+    int64_t batch_size; /* required */
+    int prefetch;       /* batches read ahead; 0: read in the caller's thread */
+    int threads;        /* that read ahead, 0: 1; at most 64 */
 } ls_loader_options;
+
+/* Nothing is read ahead. batch_size must be set. */
+#define LS_LOADER_OPTIONS_INIT                                                 \
+    {                                                                          \
+        sizeof(ls_loader_options), 0, 0, 0                                     \
+    }
 
 typedef struct ls_batch {
     int64_t count;                    /* of items; 0 when the epoch has ended */

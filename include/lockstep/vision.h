@@ -27,12 +27,18 @@ typedef struct ls_image_net ls_image_net;
 
 typedef struct ls_image_net_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
-    const char *name;
+    const char *name;   /* required, as the next four */
     int64_t classes;
     int64_t channels, height, width; /* of an image */
     bool sync_bn;  /* batch normalisation over the batches of all ranks */
     uint64_t seed; /* of the initial weights */
 } ls_image_net_options;
+
+/* Normalisations of each rank, seed 0. The required members must be set. */
+#define LS_IMAGE_NET_OPTIONS_INIT                                              \
+    {                                                                          \
+        sizeof(ls_image_net_options), NULL, 0, 0, 0, 0, false, 0               \
+    }
 
 /*
  * Makes a network and allocates its parameters, as ls_params_allocate does with

@@ -542,6 +542,18 @@ static int open_group(void **state)
     return ls_group_open_threads(&group, 1) == LS_OK ? 0 : -1;
 }
 
+/* LS_..._INIT has 0 for a required member, which is refused by its name. */
+static void inits_without_what_is_required(void **state)
+{
+    const ls_loader_options loading = LS_LOADER_OPTIONS_INIT;
+    ls_image_net_options net = LS_IMAGE_NET_OPTIONS_INIT;
+    (void)state;
+    assert_error(load(&loading), LS_ERR_ARGUMENT, "batch_size is 0");
+    assert_error(make_net(&net), LS_ERR_ARGUMENT, "name is NULL");
+    net.name = "vit";
+    assert_error(make_net(&net), LS_ERR_ARGUMENT, "0 classes");
+}
+
 static int close_group(void **state)
 {
     (void)state;
@@ -557,6 +569,7 @@ int main(void)
         cmocka_unit_test(parts_of_checkpoints),
         cmocka_unit_test(a_configuration_is_filled),
         cmocka_unit_test(a_layer_keeps_its_options),
+        cmocka_unit_test(inits_without_what_is_required),
     };
     return cmocka_run_group_tests(tests, open_group, close_group);
 }
