@@ -9,7 +9,8 @@
  *   group.h                      process groups and collectives
  *   profile.h log.h              memory use, log lines
  *
- *   tensor.h autograd.h nn.h     tensors, the tape, layers
+ *   tensor.h params.h            tensors, parameters of a model
+ *   autograd.h nn.h              the tape, layers
  *   dlpack.h                     tensors of NumPy, PyTorch and others
  *   attention.h                  attention without the score matrix
  *   transformer.h vision.h       language models, networks for images
@@ -52,6 +53,7 @@
 #include "lockstep/nn.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
+#include "lockstep/params.h"
 #include "lockstep/tensor.h"
 #include "lockstep/threads.h"
 #include "lockstep/tokenizer.h"
