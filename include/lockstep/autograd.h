@@ -120,6 +120,26 @@ LS_API ls_tensor *ls_div(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 LS_API ls_tensor *ls_where(ls_tape *tape, ls_tensor *condition, ls_tensor *a,
                            ls_tensor *b);
 
+/*
+ * Whether a < b, a <= b, a > b, a >= b and a = b, element by element: u8, 1
+ * where it is so and 0 elsewhere, also where one is NaN. That is a condition of
+ * ls_where. The two broadcast as above. There is no gradient.
+ *
+ *     limit = ls_scalar(tape, 10);
+ *     y = ls_where(tape, ls_gt(tape, x, limit), limit, x);
+ */
+LS_API ls_tensor *ls_lt(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_le(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_gt(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_ge(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_eq(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+
+/*
+ * A tensor of no dimensions with this value, rounded to f32, to compare with
+ * and for all other operations that broadcast. It has no gradient.
+ */
+LS_API ls_tensor *ls_scalar(ls_tape *tape, double value);
+
 /* a repeated to a shape that it broadcasts to, as above. */
 LS_API ls_tensor *ls_expand(ls_tape *tape, ls_tensor *a, int ndim,
                             const int64_t *shape);

@@ -219,6 +219,29 @@ void lsi_array_unary_backward(const lsi_unary *function, float *dx,
     lsi_parallel_for(n, GRAIN, backward_range, &job);
 }
 
+/* ---- comparisons --------------------------------------------------------- */
+
+typedef struct compare_job {
+    uint8_t *y;
+    const float *a, *b;
+} compare_job;
+
+#define X(name, operator)                                                      \
+    static void name##_range(void *context, size_t begin, size_t end)          \
+    {                                                                          \
+        const compare_job *j = context;                                        \
+        for (size_t i = begin; i < end; i++)                                   \
+            j->y[i] = j->a[i] operator j->b[i];                                \
+    }                                                                          \
+    void lsi_array_##name(uint8_t *y, const float *a, const float *b,          \
+                          size_t n)                                            \
+    {                                                                          \
+        LSI_SPAN(KERNEL, #name, 9 * n, n);                                     \
+        lsi_parallel_for(n, GRAIN, name##_range, &(compare_job){y, a, b});     \
+    }
+LSI_COMPARISONS(X)
+#undef X
+
 /* ---- functions with numbers as arguments --------------------------------- */
 
 typedef struct number_job {

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct lsi_kernels;
 
@@ -46,6 +47,24 @@ void lsi_array_unary(const lsi_unary *function, float *y, const float *a,
 /* `saved` is the function's output or input. dx may be dy. */
 void lsi_array_unary_backward(const lsi_unary *function, float *dx,
                               const float *dy, const float *saved, size_t n);
+
+/* ---- comparisons --------------------------------------------------------- */
+
+/*
+ * X(name, operator): y = 1 where a <operator> b, else 0, by lsi_array_<name>;
+ * the operation ls_<name> on the tape. Of NaN nothing is true.
+ */
+#define LSI_COMPARISONS(X)                                                     \
+    X(lt, <)                                                                   \
+    X(le, <=)                                                                  \
+    X(gt, >)                                                                   \
+    X(ge, >=)                                                                  \
+    X(eq, ==)
+
+#define X(name, operator)                                                      \
+    void lsi_array_##name(uint8_t *y, const float *a, const float *b, size_t n);
+LSI_COMPARISONS(X)
+#undef X
 
 /* ---- functions with numbers as arguments --------------------------------- */
 

@@ -210,6 +210,11 @@ static void nulls_of_choices(void)
     assert_ok(ls_tensor_zeros(&columns, LS_I64, 2, shape23));
     STOPS(tape, ls_where, "tape condition a b", P(tape, tape),
           P(condition, mask), P(a, x), P(b, x));
+    STOPS(tape, ls_lt, "tape a b", P(tape, tape), P(a, x), P(b, x));
+    STOPS(tape, ls_le, "tape a b", P(tape, tape), P(a, x), P(b, x));
+    STOPS(tape, ls_gt, "tape a b", P(tape, tape), P(a, x), P(b, x));
+    STOPS(tape, ls_ge, "tape a b", P(tape, tape), P(a, x), P(b, x));
+    STOPS(tape, ls_eq, "tape a b", P(tape, tape), P(a, x), P(b, x));
     STOPS(tape, ls_take_along, "tape a indices", P(tape, tape), P(a, x),
           P(indices, columns), 1);
     STOPS(tape, ls_argmax, "tape a", P(tape, tape), P(a, x), 0, LS_AXES_DROP);

@@ -139,6 +139,127 @@ static void halves_are_chosen_from(void **state)
     assert_type(ls_where(tape, mask_of(2, shape), half, matrix(2, 3)), LS_F32);
 }
 
+/* ---- comparisons --------------------------------------------------------- */
+
+typedef struct comparison {
+    const char *name;
+    ls_tensor *(*compute)(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+    bool less, equal, greater; /* where it is true */
+} comparison;
+
+static const comparison comparisons[] = {
+    {"lt", ls_lt, .less = true},
+    {"le", ls_le, .less = true, .equal = true},
+    {"gt", ls_gt, .greater = true},
+    {"ge", ls_ge, .equal = true, .greater = true},
+    {"eq", ls_eq, .equal = true},
+};
+
+static bool expected_of(const comparison *c, double a, double b)
+{
+    const double difference = a - b; /* exact enough for its sign */
+    if (isnan(a) || isnan(b))
+        return false;
+    if (a == b || difference == 0)
+        return c->equal;
+    return difference < 0 ? c->less : c->greater;
+}
+
+static void check_compared(const comparison *c, ls_tensor *a, ls_tensor *b)
+{
+    const ls_tensor *y = c->compute(tape, a, b);
+    assert_ok(ls_tape_status(tape));
+    assert_int_equal(ls_tensor_dtype(y), LS_U8);
+    const uint8_t *got = tensor_data(y);
+    int64_t index[LS_MAX_DIMS];
+    for (int64_t i = 0; i < y->count; i++) {
+        place_of(y->ndim, y->shape, i, index);
+        const double x = (double)float_at(a, y->ndim, index);
+        const double z = (double)float_at(b, y->ndim, index);
+        if (got[i] != expected_of(c, x, z))
+            fail_msg("%s of %g and %g is %d", c->name, x, z, got[i]);
+    }
+}
+
+/* Few different values, so that many are equal. */
+static ls_tensor *steps_of(int ndim, const int64_t *shape)
+{
+    ls_tensor *t = random_tensor(ndim, shape, 3 + drawn);
+    float *data = tensor_data(t);
+    for (int64_t i = 0; i < t->count; i++)
+        data[i] = (float)draw(4) - 1.5F;
+    return t;
+}
+
+static void any_shapes_are_compared(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        const int ndim = 1 + (int)draw(LS_MAX_DIMS);
+        int64_t shape[LS_MAX_DIMS], part[2][LS_MAX_DIMS];
+        int n[2];
+        for (int d = 0; d < ndim; d++)
+            shape[d] = draw(ndim < 4 ? 40 : 5) + (round % 8 != 0);
+        for (int i = 0; i < 2; i++)
+            n[i] = part_of(ndim, shape, part[i]);
+        lsi_threads_set(1 + round % 3);
+        for (size_t i = 0; i < TEST_COUNT(comparisons); i++)
+            check_compared(&comparisons[i],
+                           perhaps_turned(steps_of(n[0], part[0])),
+                           perhaps_turned(steps_of(n[1], part[1])));
+        ls_tape_reset(tape);
+    }
+}
+
+static void special_numbers_are_compared(void **state)
+{
+    static const float special[] = {-INFINITY, -1, -0.0F,    0,
+                                    1e-45F,    1,  INFINITY, NAN};
+    enum { N = TEST_COUNT(special) };
+    (void)state;
+    ls_tensor *a = matrix(N, 1), *b = vector(N);
+    memcpy(tensor_data(a), special, sizeof special);
+    memcpy(tensor_data(b), special, sizeof special);
+    for (size_t i = 0; i < TEST_COUNT(comparisons); i++) {
+        check_compared(&comparisons[i], a, b);
+        for (size_t j = 0; j < N; j++)
+            check_compared(&comparisons[i], a,
+                           ls_scalar(tape, (double)special[j]));
+    }
+}
+
+/* What the comparison chooses gets the gradient; the scalar has none. */
+static void comparisons_are_conditions(void **state)
+{
+    (void)state;
+    const float values[] = {1, 3, NAN};
+    ls_tensor *x = vector(3), *limit = ls_scalar(tape, 2.5);
+    memcpy(tensor_data(x), values, sizeof values);
+    assert_ok(ls_tape_watch(tape, x));
+    ls_tensor *y = ls_where(tape, ls_gt(tape, x, limit), limit, x);
+    const float *got = tensor_data(y);
+    assert_true(got[0] == 1 && got[1] == 2.5F && isnan(got[2]));
+    assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
+    const float *dx = tensor_data(ls_tape_grad(tape, x));
+    assert_true(dx[0] == 1 && dx[1] == 0 && dx[2] == 1);
+}
+
+static void comparisons_that_are_refused(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {2, 3};
+    assert_fails(ls_lt(tape, matrix(2, 3), vector(2)), LS_ERR_SHAPE,
+                 "lt: shapes (2, 3) and (2) should be equal");
+    assert_fails(ls_eq(tape, mask_of(2, shape), vector(3)), LS_ERR_DTYPE,
+                 "is u8, not f32");
+    ls_tensor *half = ls_cast(tape, matrix(2, 3), LS_BF16);
+    assert_fails(ls_ge(tape, half, vector(3)), LS_ERR_DTYPE,
+                 "is bf16, not f32");
+    assert_ok(ls_tape_set_autocast(tape, LS_BF16));
+    half = ls_cast(tape, matrix(2, 3), LS_BF16);
+    assert_type(ls_ge(tape, half, vector(3)), LS_U8);
+}
+
 /* ---- take_along, argmax -------------------------------------------------- */
 
 /* Extents that draw makes, of which the axis of `indices` has another. */
@@ -278,6 +399,10 @@ int main(void)
         CASE(what_is_not_taken_does_not_matter),
         CASE(conditions_that_are_refused),
         CASE(halves_are_chosen_from),
+        CASE(any_shapes_are_compared),
+        CASE(special_numbers_are_compared),
+        CASE(comparisons_are_conditions),
+        CASE(comparisons_that_are_refused),
         CASE(any_axis_of_any_shape),
         CASE(gradients_of_many_lanes),
         CASE(ties_and_what_is_not_a_number),

@@ -1,6 +1,10 @@
 /* Broadcasting; see repeat.h. */
 #include "model/autograd/ops/repeat.h"
 
+#include <string.h>
+
+#include "array/compute/copy.h"
+
 /* The extent of dimension d of ndim, if the tensor's are the last of them. */
 static int64_t extent_at(const ls_tensor *t, int ndim, int d)
 {
@@ -50,6 +54,30 @@ void lsi_op_repeated_strides(const ls_tensor *tensor, int ndim,
         strides[d] = extent == 1 ? 0 : step;
         step *= extent;
     }
+}
+
+static bool has_shape(const ls_tensor *tensor, const lsi_op_shape *shape)
+{
+    return tensor->ndim == shape->ndim &&
+           memcmp(tensor->shape, shape->extent,
+                  (size_t)shape->ndim * sizeof shape->extent[0]) == 0;
+}
+
+ls_tensor *lsi_op_repeat(ls_tape *tape, ls_tensor *tensor,
+                         const lsi_op_shape *shape)
+{
+    ls_tensor *from = lsi_op_plain(tape, tensor);
+    if (from == NULL || has_shape(from, shape))
+        return from;
+    ls_tensor *to = lsi_op_temp(tape, from->dtype, shape->ndim, shape->extent);
+    if (to == NULL || to->count == 0)
+        return to;
+    lsi_strided src = {.data = lsi_tensor_raw(from), .dtype = from->dtype};
+    lsi_op_repeated_strides(from, shape->ndim, src.strides);
+    const lsi_strided dst =
+        lsi_strided_of(lsi_tensor_raw(to), to->dtype, to->ndim, to->strides);
+    lsi_copy_strided(&dst, &src, to->ndim, to->shape);
+    return to;
 }
 
 lsi_axes lsi_op_repetitions(const ls_tensor *y, const ls_tensor *input)

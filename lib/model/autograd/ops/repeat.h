@@ -24,6 +24,10 @@ bool lsi_op_broadcast(ls_tape *tape, const ls_function *function,
 void lsi_op_repeated_strides(const ls_tensor *tensor, int ndim,
                              int64_t *strides);
 
+/* The tensor repeated to that shape, plain; itself if it has the shape. */
+ls_tensor *lsi_op_repeat(ls_tape *tape, ls_tensor *tensor,
+                         const lsi_op_shape *shape);
+
 /* Which dimensions of y an input was repeated along. */
 lsi_axes lsi_op_repetitions(const ls_tensor *y, const ls_tensor *input);
 

@@ -5,10 +5,7 @@
  *
  * summed over the repetitions of what was repeated.
  */
-#include <string.h>
-
 #include "array/compute/array.h"
-#include "array/compute/copy.h"
 #include "base/error.h"
 #include "model/autograd/ops/repeat.h"
 
@@ -49,31 +46,6 @@ static ls_status where_backward(ls_tape *tape, ls_node *node)
 
 const ls_function lsi_op_where = {"where", where_backward, 0};
 
-static bool has_shape(const ls_tensor *tensor, const lsi_op_shape *shape)
-{
-    return tensor->ndim == shape->ndim &&
-           memcmp(tensor->shape, shape->extent,
-                  (size_t)shape->ndim * sizeof shape->extent[0]) == 0;
-}
-
-/* The tensor repeated to that shape, plain; itself if it has the shape. */
-static ls_tensor *repeat(ls_tape *tape, ls_tensor *tensor,
-                         const lsi_op_shape *shape)
-{
-    ls_tensor *from = lsi_op_plain(tape, tensor);
-    if (from == NULL || has_shape(from, shape))
-        return from;
-    ls_tensor *to = lsi_op_temp(tape, from->dtype, shape->ndim, shape->extent);
-    if (to == NULL || to->count == 0)
-        return to;
-    lsi_strided src = {.data = lsi_tensor_raw(from), .dtype = from->dtype};
-    lsi_op_repeated_strides(from, shape->ndim, src.strides);
-    const lsi_strided dst =
-        lsi_strided_of(lsi_tensor_raw(to), to->dtype, to->ndim, to->strides);
-    lsi_copy_strided(&dst, &src, to->ndim, to->shape);
-    return to;
-}
-
 static bool begin(ls_tape *tape, ls_tensor *condition, ls_tensor **in,
                   lsi_op_shape *shape)
 {
@@ -94,9 +66,9 @@ ls_tensor *ls_where(ls_tape *tape, ls_tensor *condition, ls_tensor *a,
     lsi_op_shape shape = {0};
     if (!begin(tape, condition, in, &shape))
         return NULL;
-    ls_tensor *const chosen = repeat(tape, condition, &shape);
-    const ls_tensor *x = repeat(tape, in[A], &shape);
-    const ls_tensor *z = repeat(tape, in[B], &shape);
+    ls_tensor *const chosen = lsi_op_repeat(tape, condition, &shape);
+    const ls_tensor *x = lsi_op_repeat(tape, in[A], &shape);
+    const ls_tensor *z = lsi_op_repeat(tape, in[B], &shape);
     ls_tensor *y = ls_tape_output(tape, LS_F32, shape.ndim, shape.extent);
     if (y == NULL)
         return NULL;
