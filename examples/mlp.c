@@ -113,7 +113,8 @@ static double train_epoch(const model *m, ls_ddp *ddp, ls_optimizer *sgd,
     return mean;
 }
 
-int main(void)
+/* With the name of a file, rank 0 saves the trained model there. */
+int main(int argc, char **argv)
 {
     ls_group *group = NULL;
     ls_ddp *ddp = NULL;
@@ -137,6 +138,8 @@ int main(void)
             printf("epoch %2d  loss %.4f\n", (int)epoch, loss);
     }
 
+    if (argc > 1 && ls_group_rank(group) == 0)
+        check(ls_params_save(m.params, argv[1], NULL));
     ls_tape_free(&tape);
     ls_optimizer_free(&sgd);
     ls_ddp_free(&ddp);

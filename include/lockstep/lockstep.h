@@ -9,7 +9,7 @@
  *   group.h                      process groups and collectives
  *   profile.h log.h              memory use, log lines
  *
- *   tensor.h params.h            tensors, parameters of a model
+ *   tensor.h params.h            tensors; parameters, and saving them
  *   autograd.h nn.h              the tape, layers
  *   dlpack.h                     tensors of NumPy, PyTorch and others
  *   attention.h                  attention without the score matrix

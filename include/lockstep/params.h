@@ -83,7 +83,10 @@ LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_params_adopt(
     ls_params *params, const char *name, int ndim, const int64_t *shape,
     const ls_param_memory *memory, ls_tensor **out);
 
-/* As ls_params_add for a buffer: saved with the model, never trained. */
+/*
+ * As ls_params_add for a buffer: saved with the model (ls_params_save), never
+ * trained.
+ */
 LS_API LS_MUST_CHECK ls_status ls_params_add_buffer(ls_params *params,
                                                     const char *name, int ndim,
                                                     const int64_t *shape,
@@ -165,6 +168,30 @@ LS_API void ls_params_changed(ls_params *params);
 typedef ls_status (*ls_grad_ready_fn)(void *context, size_t index);
 LS_API void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
                                     void *context);
+
+/* ---- files --------------------------------------------------------------- */
+
+/*
+ * Writes all parameters and buffers under their names, in this order, as
+ * ls_safetensors_save: a model, without the state of its optimizer
+ * (checkpoint.h). Local: of the ranks that train a model together one calls it,
+ * and its buffers are written.
+ *
+ *     check(ls_params_save(params, "model.safetensors", NULL));
+ */
+LS_API LS_MUST_CHECK ls_status ls_params_save(const ls_params *params,
+                                              const char *path,
+                                              const char *const *metadata);
+
+/*
+ * Fills all parameters and buffers of an allocated set from such a file. Each
+ * must be in it with the same shape and type, and no other tensor: the first
+ * that is missing, differs, or is one too many is named in the error, and
+ * nothing is written. Local: each rank calls it, or rank 0 before ls_ddp_new,
+ * which copies to the others.
+ */
+LS_API LS_MUST_CHECK ls_status ls_params_load(ls_params *params,
+                                              const char *path);
 
 #ifdef __cplusplus
 }

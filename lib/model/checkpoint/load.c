@@ -14,7 +14,6 @@
 #include "model/checkpoint/find.h"
 #include "model/checkpoint/manifest.h"
 #include "model/checkpoint/optimizer_json.h"
-#include "model/checkpoint/params_file.h"
 #include "model/optim/param_group.h"
 #include "model/tensor/safetensors.h"
 
@@ -93,41 +92,10 @@ const char *ls_checkpoint_value(const ls_checkpoint *checkpoint,
 
 /* ---- the model ----------------------------------------------------------- */
 
-static bool is_wanted(const ls_params *params, const char *name)
-{
-    for (size_t i = 0; i < ls_params_count(params); i++) {
-        if (strcmp(ls_params_name(params, i), name) == 0)
-            return true;
-    }
-    for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
-        if (strcmp(ls_params_buffer_name(params, i), name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* A larger model would be cut without a word. */
-static ls_status check_no_more(const char *path, const ls_params *params)
-{
-    lsi_safetensors_file file;
-    ls_status status = LS_OK;
-    LS_TRY(lsi_safetensors_open(&file, path));
-    for (size_t i = 0; status == LS_OK && i < file.n_entries; i++) {
-        if (!is_wanted(params, file.entries[i].name))
-            status =
-                lsi_fail(LS_ERR_FORMAT,
-                         "'%s' has a tensor '%s' that the model does not have",
-                         path, file.entries[i].name);
-    }
-    lsi_safetensors_close(&file);
-    return status;
-}
-
 static ls_status load_model(const ls_checkpoint *c, ls_params *params)
 {
     const lsi_path path = lsi_path_in(c->folder.text, LSI_MODEL_FILE);
-    LS_TRY(lsi_params_load(params, path.text));
-    return check_no_more(path.text, params);
+    return ls_params_load(params, path.text);
 }
 
 /* ---- the files of ranks -------------------------------------------------- */
@@ -240,7 +208,7 @@ static ls_status load_average(const char *path, const ls_params *params,
 {
     char name[512];
     ls_tensor *tensor;
-    const ls_tensor *const buffer = ls_params_buffer(params, index);
+    const ls_tensor *const buffer = params->buffers.items[index]->tensor;
     snprintf(name, sizeof name, LSI_EMA_STATE "_buffer/%s",
              ls_params_buffer_name(params, index));
     LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),

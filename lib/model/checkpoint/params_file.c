@@ -3,8 +3,11 @@
  */
 #include "model/checkpoint/params_file.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/memory.h"
+#include "model/autograd/params.h"
 #include "model/tensor/safetensors.h"
 
 /* All tensors of a set; *out is the caller's (lsi_free). */
@@ -16,11 +19,11 @@ static ls_status list(const ls_params *params, ls_named_tensor **out, size_t *n)
                      "the tensors of a model"));
     for (size_t i = 0; i < parameters; i++)
         (*out)[i] = (ls_named_tensor){ls_params_name(params, i),
-                                      ls_params_get(params, i)};
+                                      params->params.items[i]->tensor};
     for (size_t i = parameters; i < *n; i++)
         (*out)[i] =
             (ls_named_tensor){ls_params_buffer_name(params, i - parameters),
-                              ls_params_buffer(params, i - parameters)};
+                              params->buffers.items[i - parameters]->tensor};
     return LS_OK;
 }
 
@@ -36,13 +39,61 @@ ls_status lsi_params_save(const ls_params *params, const char *path,
     return status;
 }
 
-ls_status lsi_params_load(ls_params *params, const char *path)
+ls_status ls_params_save(const ls_params *params, const char *path,
+                         const char *const *metadata)
+{
+    lsi_file_sum sum;
+    LS_NEED(params, path);
+    return lsi_params_save(params, path, metadata, &sum);
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+static bool is_wanted(const ls_params *params, const char *name)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++) {
+        if (strcmp(ls_params_name(params, i), name) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
+        if (strcmp(ls_params_buffer_name(params, i), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A larger model would be cut without a word. */
+static ls_status check_no_more(const lsi_safetensors_file *file,
+                               const ls_params *params)
+{
+    for (size_t i = 0; i < file->n_entries; i++) {
+        if (!is_wanted(params, file->entries[i].name))
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "'%s' has a tensor '%s' that the model does not have",
+                file->path, file->entries[i].name);
+    }
+    return LS_OK;
+}
+
+static ls_status fill(ls_params *params, const lsi_safetensors_file *file)
 {
     ls_named_tensor *tensors;
     size_t n;
+    LS_TRY(check_no_more(file, params));
     LS_TRY(list(params, &tensors, &n));
-    const ls_status status = ls_safetensors_load(path, tensors, n);
+    const ls_status status = lsi_safetensors_fill(file, tensors, n);
     lsi_free(tensors);
+    return status;
+}
+
+ls_status ls_params_load(ls_params *params, const char *path)
+{
+    lsi_safetensors_file file;
+    LS_NEED(params, path);
+    LS_TRY(lsi_safetensors_open(&file, path));
+    const ls_status status = fill(params, &file);
+    lsi_safetensors_close(&file);
     ls_params_changed(params);
     return status;
 }

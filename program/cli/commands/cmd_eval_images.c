@@ -11,7 +11,6 @@
 #include "cli/frame/ranks.h"
 #include "comm/api/outcome.h"
 #include "model/checkpoint/find.h"
-#include "model/checkpoint/params_file.h"
 #include "report/result.h"
 #include "report/table.h"
 #include "train/jobs/image_data.h"
@@ -98,7 +97,7 @@ static ls_status load(session *s)
         .config = s->file.config, .norm = LSI_NORM_LOCAL, .frozen = true};
     LS_TRY(lsi_image_net_new(&s->net, s->group, &setup));
     const ls_status own =
-        lsi_params_load(ls_image_net_params(s->net), s->weights.text);
+        ls_params_load(ls_image_net_params(s->net), s->weights.text);
     return lsi_share_outcome(s->group, own, &s->agreed);
 }
 

@@ -13,7 +13,6 @@
 #include "cli/frame/ranks.h"
 #include "input/data/image_source.h"
 #include "model/checkpoint/find.h"
-#include "model/checkpoint/params_file.h"
 #include "report/result.h"
 #include "report/table.h"
 #include "train/jobs/image_file.h"
@@ -171,7 +170,7 @@ static ls_status open_net(session *s)
     const lsi_image_net_setup setup = {
         .config = s->file.config, .norm = LSI_NORM_LOCAL, .frozen = true};
     LS_TRY(lsi_image_net_new(&s->net, NULL, &setup));
-    return lsi_params_load(ls_image_net_params(s->net), s->weights.text);
+    return ls_params_load(ls_image_net_params(s->net), s->weights.text);
 }
 
 static ls_status open_images(session *s)

@@ -12,7 +12,6 @@
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
 #include "model/autograd/params.h"
-#include "model/checkpoint/params_file.h"
 #include "model/parallel/ddp.h"
 #include "train/jobs/image_data.h"
 #include "train/jobs/image_file.h"
@@ -503,9 +502,8 @@ static ls_status save(void *self, const char *path)
     const char *const metadata[] = {
         "lockstep", ls_version_string(), "epochs", epochs, "seed",
         seed,       LSI_IMAGE_NET_KEY,   net,      NULL};
-    lsi_file_sum sum;
     const ls_status status =
-        lsi_params_save(j->loop.training.params, path, metadata, &sum);
+        ls_params_save(j->loop.training.params, path, metadata);
     free(net);
     return status;
 }

@@ -1,4 +1,7 @@
 /* Parameters, the tape and its operations. */
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "unit/api/nulls.h"
 
 static const ls_init zeros = {LS_INIT_CONSTANT, 0, 0};
@@ -11,6 +14,18 @@ static ls_status on_ready(void *context, size_t index)
     (void)context;
     (void)index;
     return LS_OK;
+}
+
+static void nulls_of_files(ls_params *params)
+{
+    char path[] = "/tmp/lockstep-nulls-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0 && close(fd) == 0);
+    REFUSES(ls_params_save, "params path", P(params, params), P(path, path),
+            NULL);
+    TAKES(ls_params_save, "metadata", params, path, NULL);
+    REFUSES(ls_params_load, "params path", P(params, params), P(path, path));
+    assert_int_equal(unlink(path), 0);
 }
 
 void nulls_of_parameters(void **state)
@@ -36,6 +51,7 @@ void nulls_of_parameters(void **state)
             P(param, w), false);
     REFUSES(ls_params_allocate, "params", P(params, params), NULL, 1);
     TAKES(ls_params_allocate, "group", params, NULL, 1);
+    nulls_of_files(params);
     GIVES(NULL, ls_params_flat, "params", P(params, params), &count);
     assert_int_equal(count, 0);
     GIVES(NULL, ls_params_flat_grad, "params", P(params, params), &count);
