@@ -114,13 +114,13 @@ LS_API LS_MUST_CHECK ls_status ls_params_allocate(ls_params *params,
 
 /* The parameters in order of definition, and their names. */
 LS_API size_t ls_params_count(const ls_params *params);
-LS_API ls_tensor *ls_params_get(const ls_params *params, size_t index);
+LS_API ls_tensor *ls_params_get(ls_params *params, size_t index);
 LS_API const char *ls_params_name(const ls_params *params, size_t index);
 LS_API bool ls_params_is_trainable(const ls_params *params, size_t index);
 
 /* The buffers in order of definition, and their names. */
 LS_API size_t ls_params_buffer_count(const ls_params *params);
-LS_API ls_tensor *ls_params_buffer(const ls_params *params, size_t index);
+LS_API ls_tensor *ls_params_buffer(ls_params *params, size_t index);
 LS_API const char *ls_params_buffer_name(const ls_params *params, size_t index);
 
 /* Elements of all parameters, trained or not. */
@@ -133,8 +133,8 @@ LS_API int64_t ls_params_numel(const ls_params *params);
  * the set. count may be NULL. There is no flat buffer of weights (NULL) while
  * ls_params_adopt has left some of them where the program has them.
  */
-LS_API float *ls_params_flat(const ls_params *params, size_t *count);
-LS_API float *ls_params_flat_grad(const ls_params *params, size_t *count);
+LS_API float *ls_params_flat(ls_params *params, size_t *count);
+LS_API float *ls_params_flat_grad(ls_params *params, size_t *count);
 LS_API size_t ls_params_offset(const ls_params *params, size_t index);
 
 /*

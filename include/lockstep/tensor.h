@@ -161,7 +161,11 @@ LS_API LS_MUST_CHECK ls_status ls_tensor_item(const ls_tensor *tensor,
 
 /* ---- safetensors --------------------------------------------------------- */
 
-/* A name and the tensor that goes with it. */
+/*
+ * A name and the tensor that goes with it. One list serves to save and to load,
+ * so the tensor is not const; saving only reads it. ls_params_save (params.h)
+ * saves a const set.
+ */
 typedef struct ls_named_tensor {
     const char *name;
     ls_tensor *tensor;

@@ -53,7 +53,7 @@ LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_image_net_new(
 LS_API LS_EXPERIMENTAL void ls_image_net_free(ls_image_net **net);
 
 /* Its parameters, which belong to it. */
-LS_API LS_EXPERIMENTAL ls_params *ls_image_net_params(const ls_image_net *net);
+LS_API LS_EXPERIMENTAL ls_params *ls_image_net_params(ls_image_net *net);
 
 /*
  * images (N, channels, height, width) -> (N, classes). Collective while the

@@ -18,7 +18,7 @@ static int64_t looked_up(const ls_transformer_config *c)
     return c->vocabulary * c->d_model;
 }
 
-static ls_status count(lsi_plan_model *model, const ls_params *params,
+static ls_status count(lsi_plan_model *model, ls_params *params,
                        const ls_transformer_config *config)
 {
     const size_t n = ls_params_count(params);

@@ -39,8 +39,8 @@ static ls_tensor *ids_of(ls_tensor *flat)
     return ids;
 }
 
-static void check_gradients(const char *name, const ls_params *params,
-                            double deep, int64_t vocabulary)
+static void check_gradients(const char *name, ls_params *params, double deep,
+                            int64_t vocabulary)
 {
     char line[96];
     for (size_t i = 0; i < ls_params_count(params); i++) {

@@ -5,13 +5,13 @@
 #include "model/autograd/params.h"
 #include "testing.h"
 
-static inline float *flat_of(const ls_params *params, size_t *count)
+static inline float *flat_of(ls_params *params, size_t *count)
 {
     *count = params->storage.count;
     return params->storage.flat;
 }
 
-static inline float *flat_grad_of(const ls_params *params, size_t *count)
+static inline float *flat_grad_of(ls_params *params, size_t *count)
 {
     *count = params->storage.count;
     return params->storage.flat_grad;

@@ -246,7 +246,7 @@ size_t ls_params_count(const ls_params *params)
     return params != NULL ? params->params.count : 0;
 }
 
-ls_tensor *ls_params_get(const ls_params *params, size_t index)
+ls_tensor *ls_params_get(ls_params *params, size_t index)
 {
     const lsi_param *param = param_at(params, index);
     return param != NULL ? param->tensor : NULL;
@@ -269,7 +269,7 @@ size_t ls_params_buffer_count(const ls_params *params)
     return params != NULL ? params->buffers.count : 0;
 }
 
-ls_tensor *ls_params_buffer(const ls_params *params, size_t index)
+ls_tensor *ls_params_buffer(ls_params *params, size_t index)
 {
     const lsi_param *buffer = buffer_at(params, index);
     return buffer != NULL ? buffer->tensor : NULL;

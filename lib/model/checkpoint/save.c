@@ -160,7 +160,7 @@ static ls_status add_piece(void *context, const lsi_state_piece *piece)
 /* Averages of buffers are each rank's own, as the buffers are. */
 static ls_status add_average(tensors *t, float *average, size_t index)
 {
-    const ls_tensor *const buffer = ls_params_buffer(t->params, index);
+    const ls_tensor *const buffer = t->params->buffers.items[index]->tensor;
     ls_tensor *tensor;
     LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),
                           ls_tensor_shape(buffer), NULL));
@@ -181,7 +181,8 @@ static ls_status add_averages(tensors *t, const ls_optimizer *optimizer)
 static ls_status add_buffers(tensors *t)
 {
     for (size_t i = 0; i < ls_params_buffer_count(t->params); i++)
-        LS_TRY(add_tensor(t, ls_tensor_retain(ls_params_buffer(t->params, i)),
+        LS_TRY(add_tensor(t,
+                          ls_tensor_retain(t->params->buffers.items[i]->tensor),
                           "buffer/%s", ls_params_buffer_name(t->params, i)));
     return LS_OK;
 }
@@ -192,10 +193,10 @@ static ls_status add_buffers(tensors *t)
  */
 static ls_status find_share(const saving *s, lsi_range *share)
 {
-    size_t n, count;
+    size_t n;
     const ls_params *params = s->parts->params;
+    const size_t count = params->storage.count;
     const lsi_range *owned = lsi_params_owned(params, &n);
-    (void)ls_params_flat(params, &count);
     int64_t sum = 0;
     const int64_t all = (int64_t)count;
     const int size = ls_group_size(s->group);

@@ -56,7 +56,7 @@ ls_tensor *ls_image_net_forward(const ls_image_net *net, ls_tape *tape,
     return net->kind->logits(net->parts, tape, images);
 }
 
-ls_params *ls_image_net_params(const ls_image_net *net)
+ls_params *ls_image_net_params(ls_image_net *net)
 {
     return net != NULL ? net->model.params : NULL;
 }

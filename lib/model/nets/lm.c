@@ -32,7 +32,7 @@ static ls_status freeze(ls_params *params)
 }
 
 /* Random numbers for all weights take longer than to read them. */
-static void blank(const ls_params *params)
+static void blank(ls_params *params)
 {
     for (size_t i = 0; i < ls_params_count(params); i++)
         ls_params_get(params, i)->param->init =

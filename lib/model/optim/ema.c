@@ -21,12 +21,12 @@ float lsi_ema_rest(double decay, uint64_t steps)
 
 static size_t elements(const ls_params *params, size_t buffer)
 {
-    return (size_t)ls_tensor_count(ls_params_buffer(params, buffer));
+    return (size_t)ls_tensor_count(params->buffers.items[buffer]->tensor);
 }
 
 static float *values(const ls_params *params, size_t buffer)
 {
-    return lsi_tensor_raw(ls_params_buffer(params, buffer));
+    return lsi_tensor_raw(params->buffers.items[buffer]->tensor);
 }
 
 float *lsi_ema_buffer(const ls_optimizer *optimizer, size_t index)

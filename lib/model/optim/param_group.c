@@ -228,7 +228,7 @@ void lsi_param_group_free(lsi_param_group **group)
 static lsi_range without_padding(const ls_params *params, size_t index)
 {
     const size_t begin = ls_params_offset(params, index);
-    const ls_tensor *tensor = ls_params_get(params, index);
+    const ls_tensor *tensor = params->params.items[index]->tensor;
     return (lsi_range){begin, begin + (size_t)ls_tensor_count(tensor)};
 }
 

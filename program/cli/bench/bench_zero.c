@@ -60,7 +60,7 @@ static const lsi_column columns[] = {
 };
 
 /* Of a parameter. */
-static double largest_bytes(const ls_params *params)
+static double largest_bytes(ls_params *params)
 {
     int64_t largest = 0;
     for (size_t i = 0; i < ls_params_count(params); i++) {
@@ -95,7 +95,7 @@ typedef struct expectation {
     double fewer_gradients;
 } expectation;
 
-static expectation expect(const formula *f, const ls_params *params, int ranks,
+static expectation expect(const formula *f, ls_params *params, int ranks,
                           bool used)
 {
     size_t floats;

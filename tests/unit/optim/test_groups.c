@@ -21,8 +21,7 @@ static const ls_adamw_options second_options = {
     .lr = 0.01, .beta1 = 0.5, .beta2 = 0.999, .eps = 1e-8};
 
 /* Parameters of the set by index, -1 ends. */
-static size_t pick(const ls_params *params, const int *indices,
-                   ls_tensor *out[SET])
+static size_t pick(ls_params *params, const int *indices, ls_tensor *out[SET])
 {
     size_t n = 0;
     for (; indices[n] >= 0; n++)
@@ -30,7 +29,7 @@ static size_t pick(const ls_params *params, const int *indices,
     return n;
 }
 
-static float *copy_of(const ls_params *params)
+static float *copy_of(ls_params *params)
 {
     size_t count;
     const float *flat = flat_of(params, &count);
@@ -39,7 +38,7 @@ static float *copy_of(const ls_params *params)
     return copy;
 }
 
-static void check_same(const ls_params *params, float *expected)
+static void check_same(ls_params *params, float *expected)
 {
     size_t count;
     const float *flat = flat_of(params, &count);

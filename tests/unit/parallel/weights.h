@@ -9,7 +9,7 @@
 #include "lockstep/autograd.h"
 
 /* Copies all parameters, which must be `capacity` at most; returns how many. */
-static inline size_t copy_weights(const ls_params *params, float *out,
+static inline size_t copy_weights(ls_params *params, float *out,
                                   size_t capacity)
 {
     size_t at = 0;

@@ -52,7 +52,7 @@ static void test_parameters(void **state)
     ls_image_net *net = NULL;
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(lsi_image_net_new(&net, group, &usual));
-    const ls_params *const params = lsi_image_net_model(net)->params;
+    ls_params *const params = lsi_image_net_model(net)->params;
     assert_int_equal(ls_params_numel(params), 825988);
     assert_int_equal(ls_params_count(params), TEST_COUNT(rows));
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {

@@ -214,14 +214,14 @@ static void tell_count(const ls_params *params, size_t *count)
         *count = params != NULL ? params->storage.count : 0;
 }
 
-float *ls_params_flat(const ls_params *params, size_t *count)
+float *ls_params_flat(ls_params *params, size_t *count)
 {
     tell_count(params, count);
     return params != NULL && !params->storage.scattered ? params->storage.flat
                                                         : NULL;
 }
 
-float *ls_params_flat_grad(const ls_params *params, size_t *count)
+float *ls_params_flat_grad(ls_params *params, size_t *count)
 {
     tell_count(params, count);
     return params != NULL ? params->storage.flat_grad : NULL;
