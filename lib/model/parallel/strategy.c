@@ -3,7 +3,9 @@
  */
 #include "model/parallel/strategy.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -81,17 +83,35 @@ double lsi_bucket_mb(size_t bytes)
     return bytes > 0 ? (double)bytes / 1e6 : INFINITY;
 }
 
+const char *lsi_strategies_with_buckets(lsi_strategy_names *out)
+{
+    size_t used = 0;
+    out->text[0] = '\0';
+    for (size_t i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+        if (strategies[i].buckets != LSI_BUCKETS_LIMIT)
+            continue;
+        used +=
+            (size_t)snprintf(out->text + used, sizeof(out->text) - used, "%s%s",
+                             used > 0 ? ", " : "", names[strategies[i].id]);
+        assert(used < sizeof(out->text));
+    }
+    return out->text;
+}
+
 ls_status lsi_strategy_of(const ls_ddp_options *options,
                           const lsi_strategy **out, uint64_t *bucket_bytes)
 {
+    lsi_strategy_names others;
     const lsi_strategy *found;
     const size_t limit = options->bucket_bytes;
     LS_TRY(lsi_strategy_find(options->strategy, &found));
     if (found->buckets != LSI_BUCKETS_LIMIT && limit != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "strategy \"%s\" has no buckets, whose limit is set to "
-                        "%zu bytes",
-                        ls_ddp_strategy_name(found->id), limit);
+                        "strategy '%s' has no buckets, but the bucket size is "
+                        "%zu bytes: leave the bucket size out, or choose a "
+                        "strategy with buckets: %s",
+                        ls_ddp_strategy_name(found->id), limit,
+                        lsi_strategies_with_buckets(&others));
     *out = found;
     *bucket_bytes = limit > 0 ? limit : UINT64_MAX;
     if (found->buckets == LSI_BUCKETS_EACH)

@@ -46,6 +46,12 @@ const lsi_strategy *lsi_strategies(size_t *n);
  * is none. */
 ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out);
 
+/* The names of the strategies that have a bucket size, for messages. */
+typedef struct lsi_strategy_names {
+    char text[128]; /* "bucketed, zero1, ..." */
+} lsi_strategy_names;
+const char *lsi_strategies_with_buckets(lsi_strategy_names *out);
+
 /*
  * bucket_bytes of ls_ddp_options, for a flag in millions of bytes, of which 0
  * and INFINITY are no limit; and back, with INFINITY for no limit.

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "model/parallel/strategy.h"
 
 const char lsi_strategy_choices[] = "auto"
@@ -9,18 +10,32 @@ const char lsi_strategy_choices[] = "auto"
     LSI_DDP_STRATEGY_LIST(X);
 #undef X
 
+ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
+{
+    lsi_strategy_names others;
+    const lsi_strategy *found;
+    *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
+    out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
+    if (flags->strategy != NULL)
+        LS_TRY(ls_ddp_strategy_parse(flags->strategy, &out->strategy));
+    LS_TRY(lsi_strategy_find(out->strategy, &found));
+    if (flags->bucket_mb == 0 || found->buckets == LSI_BUCKETS_LIMIT)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "--bucket-mb %.15g does not go with --strategy %s, which "
+                    "has no buckets: leave --bucket-mb out, or choose one of: "
+                    "%s",
+                    flags->bucket_mb, ls_ddp_strategy_name(found->id),
+                    lsi_strategies_with_buckets(&others));
+}
+
 bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
                          ls_ddp_options *out, bool *automatic, int *exit_status)
 {
-    const lsi_strategy *strategy;
-    uint64_t bucket_bytes;
     *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
     out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
     *automatic = strcmp(flags->strategy, "auto") == 0;
-    if (*automatic)
-        return true;
-    if (ls_ddp_strategy_parse(flags->strategy, &out->strategy) == LS_OK &&
-        lsi_strategy_of(out, &strategy, &bucket_bytes) == LS_OK)
+    if (*automatic || lsi_cli_ddp_parse(flags, out) == LS_OK)
         return true;
     *exit_status = lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return false;

@@ -33,6 +33,10 @@ extern const char lsi_strategy_choices[];
             "(default: all; for strategies with buckets)",                     \
             .min = 1e-6, .max = 1e9)
 
+/* The options that the flags stand for, or which flags contradict each other.
+ * A strategy that is NULL is the default; "auto" is not known here. */
+ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out);
+
 /*
  * The options that the flags stand for; *automatic: their strategy is to be
  * chosen. False if they contradict each other,

@@ -8,6 +8,7 @@
 #include "base/cpus.h"
 #include "base/error.h"
 #include "base/meminfo.h"
+#include "cli/commands/ddp_flags.h"
 #include "cli/commands/machine_peaks.h"
 #include "cli/commands/plan_facts.h"
 #include "cli/commands/plan_measure.h"
@@ -53,20 +54,12 @@ static const char *name_of(const lsi_plan_flags *f, char out[LSI_LM_NAME_BYTES])
     return out;
 }
 
-static ls_status how_of(const lsi_plan_flags *f, ls_ddp_options *out)
-{
-    *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
-    out->bucket_bytes = lsi_bucket_bytes(f->bucket_mb);
-    return f->strategy != NULL
-               ? ls_ddp_strategy_parse(f->strategy, &out->strategy)
-               : LS_OK;
-}
-
 static ls_status run_of(const lsi_plan_flags *f, const lsi_plan_model *model,
                         lsi_plan_run *out)
 {
+    const lsi_ddp_flags flags = {f->strategy, f->bucket_mb};
     ls_ddp_options how;
-    LS_TRY(how_of(f, &how));
+    LS_TRY(lsi_cli_ddp_parse(&flags, &how));
     *out = (lsi_plan_run){
         .model = model,
         .batch = f->batch > 0 ? f->batch : USUAL_BATCH,

@@ -275,7 +275,8 @@ class Plan(ProgramTest):
                  "3"),
                 ("unknown strategy \"x\"; there are: naive", "tiny",
                  "--strategy", "x"),
-                ("has no buckets", "tiny", "--bucket-mb", "4"),
+                ("--bucket-mb 4 does not go with --strategy flat", "tiny",
+                 "--bucket-mb", "4"),
                 ("4 heads do not divide", "tiny", "--d-model", "255")):
             self.fails(2, message, "plan", "--size", *flags)
         self.fails(2, "no meaning with --preset", "plan", "--preset",

@@ -47,7 +47,7 @@ class Usage(FailureTest):
                 ("--bucket-mb 0 is out of range", ("--bucket-mb", "0")),
                 ("--bucket-mb -1 is out of range", ("--bucket-mb", "-1")),
                 ("not a finite number", ("--bucket-mb", "nan")),
-                ("\"flat\" has no buckets", ("--bucket-mb", "1")),
+                ("--bucket-mb 1 does not go with --strategy flat", ("--bucket-mb", "1")),
                 ("--epochs", ("--epoch", "3")),
                 ("--accumulate", ("--accumulate", "0")),
                 ("extra", ("extra",))):
