@@ -244,7 +244,9 @@ static int64_t token_at(const lsi_token_file *f, int64_t index)
     }
 }
 
-static ls_status check_file(const lsi_token_file *f, int64_t vocabulary)
+/* `name` is for a file without a path: tokens in memory. */
+static ls_status check_file(const lsi_token_file *f, const char *name,
+                            int64_t vocabulary)
 {
     if (f->width <= 2 && vocabulary >= INT64_C(1) << (8 * f->width))
         return LS_OK;
@@ -254,8 +256,10 @@ static ls_status check_file(const lsi_token_file *f, int64_t vocabulary)
             continue;
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s': token %" PRId64 " is %" PRId64 ", but the "
-                        "vocabulary has %" PRId64,
-                        f->path, i, token, vocabulary);
+                        "vocabulary has %" PRId64 ", so tokens are 0 to "
+                        "%" PRId64,
+                        f->path != NULL ? f->path : name, i, token, vocabulary,
+                        vocabulary - 1);
     }
     return LS_OK;
 }
@@ -264,7 +268,7 @@ ls_status ls_tokens_check(const ls_tokens *tokens, int64_t vocabulary)
 {
     LS_NEED(tokens);
     for (int64_t i = 0; i < tokens->n_files; i++)
-        LS_TRY(check_file(&tokens->files[i], vocabulary));
+        LS_TRY(check_file(&tokens->files[i], tokens->name, vocabulary));
     return LS_OK;
 }
 

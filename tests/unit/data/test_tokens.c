@@ -232,6 +232,8 @@ static void the_built_in_text(void **state)
     static int64_t x[BYTES], y[BYTES];
     assert_ok(ls_tokens_new_builtin(&a, BYTES, 1));
     assert_ok(ls_tokens_new_builtin(&b, BYTES, 1));
+    assert_error(ls_tokens_check(a, 10), LS_ERR_FORMAT,
+                 "'the built-in text': token 0 is ");
     assert_ok(ls_tokens_read(a, 0, x, BYTES));
     assert_ok(ls_tokens_read(b, 0, y, BYTES));
     assert_memory_equal(x, y, sizeof x);
