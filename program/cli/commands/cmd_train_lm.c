@@ -301,7 +301,9 @@ static int run(const lsi_invocation *call)
                              "both say how many micro-steps a step has; give "
                              "one");
     if (job_of(&s, &job) != LS_OK)
-        return lsi_cli_error();
+        return a.model != NULL
+                   ? lsi_cli_error()
+                   : lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     if (!check_shape(call, &job, &exit_status) ||
         !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &job.choose_ddp,
                              &exit_status) ||

@@ -26,6 +26,22 @@ static ls_attention_method attention_of(const lsi_lm_shape_flags *flags)
                                                   : LS_ATTENTION_FLASH;
 }
 
+/* By the names of the flags; the library says it by those of its members. */
+static ls_status check_heads(const ls_transformer_config *c)
+{
+    if (c->d_model % c->heads != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--heads %" PRId64 " does not divide --d-model %" PRId64
+                        "; choose a divisor",
+                        c->heads, c->d_model);
+    if (c->kind == LS_TRANSFORMER_GPT2 || c->d_model / c->heads % 2 == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "--d-model %" PRId64 " / --heads %" PRId64 " is %" PRId64
+                    "; rotary positions need an even number",
+                    c->d_model, c->heads, c->d_model / c->heads);
+}
+
 ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
                            ls_transformer_config *out)
 {
@@ -41,7 +57,7 @@ ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
     out->untied_head = flags->untied_head;
     out->rope_halves = strcmp(flags->rope, "halves") == 0;
     out->attention = attention_of(flags);
-    return LS_OK;
+    return check_heads(out);
 }
 
 const char *lsi_cli_lm_changes(const lsi_lm_shape_flags *f)

@@ -71,7 +71,8 @@ ls_token_format lsi_cli_token_format(const char *name);
 /* Those of a sequence if neither flags nor a file say it. */
 enum { LSI_LM_USUAL_CONTEXT = 128, LSI_LM_MOST_CONTEXT = 1024 };
 
-/* The configuration that the flags stand for; not checked. */
+/* The configuration that the flags stand for, or which of them do not go
+ * together. */
 ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
                            ls_transformer_config *out);
 

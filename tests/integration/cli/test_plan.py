@@ -277,7 +277,8 @@ class Plan(ProgramTest):
                  "--strategy", "x"),
                 ("--bucket-mb 4 does not go with --strategy flat", "tiny",
                  "--bucket-mb", "4"),
-                ("4 heads do not divide", "tiny", "--d-model", "255")):
+                ("--heads 4 does not divide --d-model 255", "tiny", "--d-model",
+                 "255")):
             self.fails(2, message, "plan", "--size", *flags)
         self.fails(2, "no meaning with --preset", "plan", "--preset",
                    "sharding-accounting", "--force")

@@ -492,7 +492,8 @@ class Refused(LmTest):
         self.refuse(1, "cannot open", *SHAPE, "--data", self.path("none"))
 
     def test_shapes(self):
-        self.refuse(2, "3 heads do not divide d_model 256", "--heads", "3")
+        self.refuse(2, "--heads 3 does not divide --d-model 256", "--heads", "3")
+        self.refuse(2, "--d-model 60 / --heads 20 is 3", "--d-model", "60", "--heads", "20")
         self.refuse(2, "--size", "--size", "huge")
         path = self.path("a.safetensors")
         self.train("--steps", "0", "--validate-every", "0", "--save", path)
