@@ -65,7 +65,7 @@ static void load(const fuzz_input *in)
     lsi_records records;
     lsi_magic magic;
     const char *path = fuzz_file(in->data, in->size);
-    const bool known = fuzz_ok(lsi_magic_inside(path, &magic));
+    const bool known = fuzz_ok(lsi_unpack_magic(path, &magic));
     if (!fuzz_ok(lsi_records_load(&records, path)))
         return;
     fuzz_demand(known && records.bytes > 0);

@@ -374,7 +374,7 @@ static ls_status open_source(lsi_image_source *out, const char *path,
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
     const bool is_folder = S_ISDIR(info.st_mode);
     if (!is_folder)
-        LS_TRY(lsi_magic_inside(path, &magic));
+        LS_TRY(lsi_unpack_magic(path, &magic));
     for (int i = 0; i < SOURCES; i++) {
         if (is_folder ? sources[i].holds != NULL && sources[i].holds(path)
                       : opens_file(i, path, magic))

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/magic.h"
 #include "base/memory.h"
-#include "input/data/magic.h"
 
 void lsi_picture_free(lsi_picture *picture)
 {

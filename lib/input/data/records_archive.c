@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/magic.h"
 #include "base/memory.h"
 #include "input/data/dataset.h"
-#include "input/data/magic.h"
 #include "input/data/unpack.h"
 
 /* Large enough that a read is not what decompression waits for. */

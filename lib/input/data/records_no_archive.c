@@ -1,7 +1,7 @@
 /* In place of records_archive.c, in a build without libarchive. */
 #include "base/error.h"
+#include "base/magic.h"
 #include "input/data/dataset.h"
-#include "input/data/magic.h"
 #include "input/data/unpack.h"
 
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,

@@ -133,7 +133,7 @@ ls_status lsi_records_load(lsi_records *out, const char *path)
     return unpack(out, &file, path, SIZE_MAX);
 }
 
-ls_status lsi_magic_inside(const char *path, lsi_magic *out)
+ls_status lsi_unpack_magic(const char *path, lsi_magic *out)
 {
     lsi_records file, head;
     LS_TRY(lsi_magic_of_file(path, out));

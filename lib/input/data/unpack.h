@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/magic.h"
 #include "input/data/dataset.h"
-#include "input/data/magic.h"
 
 typedef struct lsi_unpacker {
     const lsi_records *packed; /* must outlive the stream */
@@ -55,6 +55,6 @@ ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at);
 ls_status lsi_records_load(lsi_records *out, const char *path);
 
 /* What a file is, or what is packed in it. */
-ls_status lsi_magic_inside(const char *path, lsi_magic *out);
+ls_status lsi_unpack_magic(const char *path, lsi_magic *out);
 
 #endif

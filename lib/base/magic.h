@@ -1,8 +1,8 @@
 /*
  * What a file is, by its first bytes: names and their endings are not asked.
  */
-#ifndef LS_INPUT_DATA_MAGIC_H
-#define LS_INPUT_DATA_MAGIC_H
+#ifndef LS_BASE_MAGIC_H
+#define LS_BASE_MAGIC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 typedef enum lsi_magic {
     LSI_MAGIC_NONE, /* no known kind: text, raw numbers, ... */
 #define X(id, ...) LSI_MAGIC_##id,
-#include "input/data/magics.def"
+#include "base/magics.def"
 #undef X
 } lsi_magic;
 

@@ -1,4 +1,4 @@
-#include "input/data/magic.h"
+#include "base/magic.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static const struct {
 #define AT(at, text)       {at, text, sizeof(text) - 1, NULL},
 #define BY(function)       {0, "", 0, function},
 #define X(id, name, signs) [LSI_MAGIC_##id] = {name, {signs}},
-#include "input/data/magics.def"
+#include "base/magics.def"
 #undef X
 };
 
