@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/magic.h"
 #include "base/memory.h"
 #include "model/tensor/safetensors.h"
 #include "model/tensor/tensor.h"
@@ -60,23 +61,91 @@ static ls_status parse_header(file *f, const char *text, size_t bytes)
     return status;
 }
 
-static ls_status read_header(file *f, uint64_t file_size)
+/* ---- what another file is ------------------------------------------------ */
+
+typedef struct beginning {
+    char bytes[LSI_MAGIC_BYTES];
+    size_t n;
+} beginning;
+
+/* UTF-8 has no bytes above 0xf4. */
+static bool is_text(const beginning *b)
 {
-    uint64_t bytes = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const unsigned char byte = (unsigned char)b->bytes[i];
+        if (byte == 0x7f || byte > 0xf4 ||
+            (byte < ' ' && memchr("\t\n\f\r", byte, 4) == NULL))
+            return false;
+    }
+    return b->n > 0;
+}
+
+/* NULL if it may be a safetensors file that is damaged. */
+static const char *kind_of(const beginning *b)
+{
+    const lsi_magic magic = lsi_magic_of(b->bytes, b->n);
+    if (magic != LSI_MAGIC_NONE)
+        return magic != LSI_MAGIC_SAFETENSORS ? lsi_magic_name(magic) : NULL;
+    if (!is_text(b))
+        return NULL;
+    return b->bytes[0] == '{' ? "JSON" : "text";
+}
+
+static const char *remedy_for(const beginning *b)
+{
+    switch (lsi_magic_of(b->bytes, b->n)) {
+    case LSI_MAGIC_ZIP:
+    case LSI_MAGIC_PICKLE:
+        return "; weights of PyTorch (.pt, .bin) are converted by "
+               "safetensors.torch.save_file";
+    case LSI_MAGIC_GGUF:
+        return "; use the model's original safetensors files";
+    case LSI_MAGIC_LFS_POINTER:
+        return "; `git lfs pull` fetches the file itself";
+    default:
+        return b->bytes[0] == '{' ? "; an index of several files is named "
+                                    "model.safetensors" LSI_SAFETENSORS_INDEX
+                                  : "";
+    }
+}
+
+/* A file whose first eight bytes are no length of a header that it has. */
+static ls_status not_safetensors(const file *f, uint64_t header,
+                                 uint64_t file_size)
+{
+    beginning b = {.n = sizeof b.bytes};
+    if (file_size < b.n)
+        b.n = (size_t)file_size;
+    LS_TRY(read_at(f, b.bytes, b.n, 0));
+    const char *const kind = kind_of(&b);
+    if (kind != NULL)
+        return lsi_fail(LS_ERR_FORMAT, "'%s' is %s, not a safetensors file%s",
+                        f->path, kind, remedy_for(&b));
     if (file_size < LSI_SAFETENSORS_PREFIX)
         return lsi_fail(
             LS_ERR_FORMAT,
             "'%s' is not a safetensors file: it has only %llu bytes", f->path,
             (unsigned long long)file_size);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is truncated, or not a safetensors file: its first 8 "
+                    "bytes announce a header of %llu bytes, and the file has "
+                    "%llu bytes",
+                    f->path, (unsigned long long)header,
+                    (unsigned long long)file_size);
+}
+
+/* ---- the header ---------------------------------------------------------- */
+
+static ls_status read_header(file *f, uint64_t file_size)
+{
+    uint64_t bytes = 0;
+    if (file_size < LSI_SAFETENSORS_PREFIX)
+        return not_safetensors(f, 0, file_size);
     LS_TRY(read_at(f, &bytes, sizeof bytes, 0));
     bytes = le64toh(bytes);
     if (bytes < 2 || bytes > LSI_SAFETENSORS_MAX_HEADER ||
         bytes > file_size - LSI_SAFETENSORS_PREFIX)
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "'%s' is truncated, or not a safetensors file: a header of %llu "
-            "bytes in a file of %llu",
-            f->path, (unsigned long long)bytes, (unsigned long long)file_size);
+        return not_safetensors(f, bytes, file_size);
     f->data_begin = LSI_SAFETENSORS_PREFIX + bytes;
     f->data_size = file_size - f->data_begin;
     void *text = NULL;

@@ -143,6 +143,10 @@ static void test_other_kinds_are_named(void **state)
         {"d.bin", "\x89PNG\r\n\x1a\n", 8, "is a PNG image"},
         {"e", "\x80\x04\x95\0\0", 5, "is a Python pickle"},
         {"f", "\x89HDF\r\n\x1a\n", 8, "is an HDF5 file"},
+        {"g", "\x80\x02\x8a\nl\xfc", 6, "is a Python pickle"},
+        {"h", "GGUF\3\0\0\0", 8, "is a GGUF file"},
+        {"i", "version https://git-lfs.github.com/spec/v1", 42,
+         "is a Git LFS pointer"},
     };
     for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
         write_file(kinds[i].name, kinds[i].bytes, kinds[i].n);

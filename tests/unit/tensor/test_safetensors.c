@@ -390,10 +390,40 @@ static void bad_lengths(void **state)
         bytes[9] = '}';
         write_bytes(bytes, sizeof bytes);
         assert_error(ls_safetensors_load(path, NULL, 0), LS_ERR_FORMAT,
-                     "header of");
+                     "its first 8 bytes announce a header of ");
     }
     write_bytes(bytes, 7);
     assert_error(ls_safetensors_load(path, NULL, 0), LS_ERR_FORMAT, "7 bytes");
+}
+
+static void other_files_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes, *part;
+    } files[] = {
+        {"Once upon a time", "is text, not a safetensors file"},
+        {"a", "is text, not"},
+        {"{\"a\": 1}", "is JSON, not a safetensors file; an index of several "
+                       "files is named model.safetensors.index.json"},
+        {"PK\x03\x04zipped",
+         "is a zip archive, not a safetensors file; weights "
+         "of PyTorch (.pt, .bin) are converted by "
+         "safetensors.torch.save_file"},
+        {"\x80\x02}q\1X\2x", "is a Python pickle, not"},
+        {"GGUF\3xxxx", "is a GGUF file, not"},
+        {"version https://git-lfs.github.com/spec/v1\n",
+         "is a Git LFS pointer, not a safetensors file; `git lfs pull`"},
+        {"\x89HDF\r\n\x1a\n", "is an HDF5 file, not"},
+        {"\1\2", "it has only 2 bytes"},
+        {"", "it has only 0 bytes"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(files); i++) {
+        write_bytes(files[i].bytes, strlen(files[i].bytes));
+        assert_error(ls_safetensors_load(path, NULL, 0), LS_ERR_FORMAT,
+                     files[i].part);
+        assert_non_null(strstr(ls_last_error(), path));
+    }
 }
 
 static void every_truncation_is_an_error(void **state)
@@ -578,6 +608,7 @@ int main(void)
         cmocka_unit_test(files_that_do_not_open),
         cmocka_unit_test(malformed_headers),
         cmocka_unit_test(bad_lengths),
+        cmocka_unit_test(other_files_are_named),
         cmocka_unit_test(every_truncation_is_an_error),
         cmocka_unit_test(mutated_bytes),
         cmocka_unit_test(wrong_wishes),
