@@ -63,7 +63,7 @@ ls_status lsi_open_ucx(const lsi_world *world, const char *endpoint,
         none != lsi_forks + 1)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "this process was forked by one that had started UCX, "
-                        "which a child cannot use; start it anew instead "
+                        "which a child cannot use; start a new process instead "
                         "(fork and exec, or Python's spawn)");
     lsi_wire_lock();
     ls_status status = load(&wire);

@@ -71,7 +71,7 @@ static ls_status knock(const lsi_world *world, lsi_deadline deadline, int *out,
         }
         if (lsi_deadline_poll(deadline) == 0)
             return lsi_fail(LS_ERR_TIMEOUT,
-                            "rank %d of %d waited in vain for rank 0; did it "
+                            "rank %d of %d gave up waiting for rank 0; did it "
                             "start, on this machine and in the same job (%s)?",
                             world->rank, world->size, world->named_by);
         if (pause >= LONGEST_PAUSE_US)
@@ -125,9 +125,10 @@ static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
     const bool lacks =
         got > 0 && answer.status == LS_OK && memfd != NULL && *memfd < 0;
     if (got < 0 || answer.magic != LSI_RENDEZVOUS_MAGIC || lacks)
-        return lsi_fail(LS_ERR_SYSTEM,
-                        "rank 0 speaks another language: are all ranks linked "
-                        "with the same version of the library?");
+        return lsi_fail(
+            LS_ERR_SYSTEM,
+            "rank 0 sent a message that this rank does not understand: are all "
+            "ranks linked with the same version of the library?");
     if (answer.status != LS_OK)
         return lsi_fail(
             lsi_error_of_peer(answer.status), "%.*s", (int)sizeof(answer.text),
@@ -188,8 +189,9 @@ ls_status lsi_rendezvous(const lsi_world *world, double seconds, ls_group **out)
     ls_status status = LS_OK;
     if (!lsi_same_user(fd))
         status = lsi_fail(LS_ERR_SYSTEM,
-                          "the meeting point of this job was taken by another "
-                          "user");
+                          "a process of another user listens where rank 0 of "
+                          "this job should (%s)",
+                          world->named_by);
     if (status == LS_OK)
         status = meet(world, fd, deadline, out);
     close(fd);

@@ -120,17 +120,19 @@ static ls_status check_hello(const server_state *server, const lsi_hello *hello)
 {
     const lsi_world *world = server->world;
     if (hello->size != world->size)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "rank %d believes in %d ranks, rank 0 in %d",
-                        hello->rank, hello->size, world->size);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "rank %d was started as one of %d ranks, and rank 0 as one of %d",
+            hello->rank, hello->size, world->size);
     if (hello->rank < 1 || hello->rank >= world->size)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a process (pid %d) calls itself rank %d of %d",
-                        hello->pid, hello->rank, world->size);
+                        "the process with pid %d was started as rank %d, but "
+                        "the ranks are 1 to %d",
+                        hello->pid, hello->rank, world->size - 1);
     if (server->clients[hello->rank] >= 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "two processes call themselves rank %d (one has pid "
-                        "%d); is another job meeting at the same place (%s)?",
+                        "two processes were started as rank %d (one has pid "
+                        "%d); does another job use the same name (%s)?",
                         hello->rank, hello->pid, world->named_by);
     return LS_OK;
 }
@@ -263,10 +265,11 @@ static ls_status await_ready(server_state *server)
             return lsi_fail_errno(LS_ERR_TIMEOUT,
                                   "rank %d did not open its group", r);
         if (got < 0 || hello.magic != LSI_RENDEZVOUS_MAGIC || hello.rank != r)
-            return lsi_fail(LS_ERR_SYSTEM,
-                            "rank %d speaks another language: are all ranks "
-                            "linked with the same version of the library?",
-                            r);
+            return lsi_fail(
+                LS_ERR_SYSTEM,
+                "rank %d sent a message that rank 0 does not understand: are "
+                "all ranks linked with the same version of the library?",
+                r);
         if (hello.status == LS_OK)
             continue;
         const ls_status status = lsi_error_of_peer(hello.status);
@@ -286,11 +289,10 @@ static ls_status listen_long(server_state *server)
         if (server->listener != -EADDRINUSE ||
             lsi_deadline_poll(server->deadline) == 0) {
             errno = -server->listener;
-            return lsi_fail_errno(
-                LS_ERR_SYSTEM,
-                "rank 0 cannot listen; is another job meeting at "
-                "the same place (%s)?",
-                server->world->named_by);
+            return lsi_fail_errno(LS_ERR_SYSTEM,
+                                  "rank 0 cannot listen; does another job use "
+                                  "the same name (%s)?",
+                                  server->world->named_by);
         }
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }

@@ -234,8 +234,8 @@ static ls_status check_record(const call *c, int rank, bool fits)
     memcpy(&r, record_of(c, rank), sizeof(r));
     if (!fits || r.bytes != c->bytes || r.rank != rank)
         return lsi_fail(LS_ERR_MISMATCH,
-                        "rank %d has left something else than the %zu bytes "
-                        "that rank 0 expects: are all ranks linked with the "
+                        "rank %d has not stored the %zu bytes that rank 0 "
+                        "expects: are all ranks linked with the "
                         "same version of the library?",
                         rank, c->bytes);
     if (r.size != c->gather->size)
@@ -296,10 +296,11 @@ static ls_status lead(const call *c)
 static ls_status check_head(const call *c, const head *h, size_t bytes)
 {
     if (bytes != sizeof(*h))
-        return lsi_fail(LS_ERR_FORMAT,
-                        "rank 0 has left %zu bytes that say "
-                        "nothing",
-                        bytes);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "rank 0 has stored %zu bytes where %zu are expected: are all ranks "
+            "linked with the same version of the library?",
+            bytes, sizeof(*h));
     if (h->size != c->gather->size)
         return lsi_fail(LS_ERR_MISMATCH,
                         "rank %d was started as one of %d ranks, and rank 0 as "
@@ -311,7 +312,7 @@ static ls_status check_head(const call *c, const head *h, size_t bytes)
     if (h->bytes != c->bytes)
         return lsi_fail(LS_ERR_MISMATCH,
                         "rank 0 expects %llu bytes of each rank, and rank %d "
-                        "has left %zu: are all ranks linked with the same "
+                        "has stored %zu: are all ranks linked with the same "
                         "version of the library?",
                         (unsigned long long)h->bytes, c->gather->rank,
                         c->bytes);
@@ -329,9 +330,11 @@ static ls_status take_bundle(const call *c)
         const size_t whole = bytes;
         LS_TRY(take(c, "all", (int)part, c->body + at, &bytes));
         if (bytes != whole)
-            return lsi_fail(LS_ERR_FORMAT,
-                            "rank 0 has left %zu bytes where %zu belong", bytes,
-                            whole);
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "rank 0 has stored %zu bytes where %zu are expected: are all "
+                "ranks linked with the same version of the library?",
+                bytes, whole);
     }
     return check_own(c);
 }
@@ -409,7 +412,8 @@ static ls_status show_life(lsi_store_gather *gather)
         return LS_OK;
     if (getrandom(&gather->owner, sizeof(gather->owner), 0) !=
         sizeof(gather->owner))
-        return lsi_fail_errno(LS_ERR_SYSTEM, "there are no random numbers");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot get random numbers for the group's key");
     LS_TRY(lsi_alloc_zeroed(
         &block, sizeof(lsi_store_gather_life) + n * sizeof(name_of_life),
         LS_MEMORY_COMM, "which ranks live"));
@@ -440,7 +444,7 @@ ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
               .bytes = sizeof(record) + bytes};
     if (c.bytes > LSI_STORE_VALUE_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%zu bytes of a rank are more than a store takes",
+                        "%zu bytes of a rank are more than a store can hold",
                         bytes);
     LS_TRY(show_life(gather));
     c.deadline = lsi_deadline_in(patient ? seconds + GRACE_SECONDS : seconds);

@@ -263,13 +263,14 @@ static ls_status report_full(const ls_group *group,
                              const lsi_failure_record *failure, const char *own)
 {
     char text[MEMBER_BYTES];
-    return lsi_fail((ls_status)failure->status,
-                    "%s has no memory for a message of %llu bytes from rank "
-                    "%d that it has not asked for, behind which are others "
-                    "that it has; this is rank %d, %s",
-                    member_text(group, failure->rank_a, text),
-                    (unsigned long long)failure->count_a, failure->rank_b,
-                    group->rank, own);
+    return lsi_fail(
+        (ls_status)failure->status,
+        "%s ran out of memory for a message of %llu bytes from rank %d, for "
+        "which it has posted no receive and behind which others wait: post "
+        "receives earlier, or send less at once; this is rank %d, %s",
+        member_text(group, failure->rank_a, text),
+        (unsigned long long)failure->count_a, failure->rank_b, group->rank,
+        own);
 }
 
 static ls_status tell(ls_group *group)

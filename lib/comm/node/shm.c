@@ -227,14 +227,17 @@ static ls_status map_tail(shm_node *node)
 {
     struct stat info;
     if (fstat(node->memfd, &info) != 0 || info.st_size < (off_t)TAIL_BYTES)
-        return lsi_fail(LS_ERR_SYSTEM, "what rank 0 has sent is not the shared "
-                                       "memory of a job");
+        return lsi_fail(
+            LS_ERR_SYSTEM,
+            "rank 0 has not sent the shared memory of a job: are all ranks "
+            "linked with the same version of the library?");
     node->room = (uint64_t)tail_at(info.st_size);
     void *at = mmap(NULL, TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                     node->memfd, (off_t)node->room);
     if (at == MAP_FAILED)
-        return lsi_fail_errno(LS_ERR_MEMORY,
-                              "cannot map the end of the shared memory");
+        return lsi_fail_errno(
+            LS_ERR_MEMORY,
+            "cannot map the last part of the job's shared memory");
     node->tail = at;
     return LS_OK;
 }

@@ -108,10 +108,10 @@ static ls_status random_call(ls_group *group, uint64_t job, uint64_t i,
 static int named_rank(void)
 {
     const char *text = ls_last_error();
-    const char *vain = strstr(text, "in vain for rank 0");
+    const char *waited = strstr(text, "for rank 0; did it start");
     const char *missing = strstr(text, "; missing ");
     int rank = -1;
-    if (vain != NULL)
+    if (waited != NULL)
         return 0;
     const int found = missing != NULL ? sscanf(missing, "; missing %d", &rank)
                                       : sscanf(text, "rank %d", &rank);

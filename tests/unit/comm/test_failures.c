@@ -234,7 +234,7 @@ static void a_rank_that_never_starts_is_named(void **state)
     setenv("LOCAL_RANK", "2", 1);
     setenv("RANK", "2", 1);
     assert_int_equal(ls_group_from_env(&group), LS_ERR_TIMEOUT);
-    assert_non_null(strstr(ls_last_error(), "waited in vain for rank 0"));
+    assert_non_null(strstr(ls_last_error(), "gave up waiting for rank 0"));
     assert_null(group);
     unsetenv("LOCKSTEP_TIMEOUT");
 }

@@ -100,7 +100,7 @@ static bool wait_in_vain(void)
            count(two, "LS_ERR_TIMEOUT: time is up, and 2 of 4 ranks have "
                       "joined; missing 1, 3. Were") == 2 &&
            count(first, "warn: rank 0 of 4 has not come yet") == 1 &&
-           count(first, "waited in vain for rank 0") == 3;
+           count(first, "gave up waiting for rank 0") == 3;
 }
 
 /*

@@ -398,7 +398,7 @@ static void too_much_is_refused(void **state)
         .rank = 0, .size = 1, .calls = 1, .bytes = LSI_STORE_VALUE_BYTES};
     (void)state;
     play_all(&big, 1);
-    assert_says(&big, LS_ERR_ARGUMENT, "more than a store takes");
+    assert_says(&big, LS_ERR_ARGUMENT, "more than a store can hold");
 }
 
 int main(void)

@@ -127,8 +127,9 @@ static void answers_of_no_rank_are_refused(void **state)
     const lsi_answer nothing = {.magic = LSI_RENDEZVOUS_MAGIC};
     lsi_answer answer = nothing;
     (void)state;
-    check_answer(nothing, LS_ERR_SYSTEM, "speaks another language");
-    check_answer((lsi_answer){.magic = 1}, LS_ERR_SYSTEM, "another language");
+    check_answer(nothing, LS_ERR_SYSTEM, "does not understand");
+    check_answer((lsi_answer){.magic = 1}, LS_ERR_SYSTEM,
+                 "does not understand");
     answer.status = LS_ERR_IO;
     check_answer(answer, LS_ERR_IO, "rank 0 does not say why");
     memcpy(answer.text, "it is late", sizeof("it is late"));
@@ -184,9 +185,11 @@ static void hellos_of_no_rank_are_refused(void **state)
     hello.status = -1000;
     check_hello(hello, LS_ERR_SYSTEM, "rank 1 could not open its group");
     hello = (lsi_hello){7, 1, 2, 5, LS_OK};
-    check_hello(hello, LS_ERR_SYSTEM, "rank 1 speaks another language");
+    check_hello(hello, LS_ERR_SYSTEM,
+                "rank 1 sent a message that rank 0 does not understand");
     hello = (lsi_hello){LSI_RENDEZVOUS_MAGIC, 0, 2, 5, LS_OK};
-    check_hello(hello, LS_ERR_SYSTEM, "rank 1 speaks another language");
+    check_hello(hello, LS_ERR_SYSTEM,
+                "rank 1 sent a message that rank 0 does not understand");
 }
 
 int main(void)
