@@ -248,7 +248,7 @@ ls_status lsi_isa_parse(const char *name, lsi_isa *out)
         }
     }
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "unknown instruction level \"%s\"; there are:%s", name,
+                    "unknown instruction level '%s'; choose one of:%s", name,
                     isa_list);
 }
 

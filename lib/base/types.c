@@ -73,8 +73,8 @@ ls_status ls_dtype_parse(const char *name, ls_dtype *out)
     LSI_DTYPE_LIST(X)
 #undef X
 #define X(name_, value, text, size) " " text
-    return lsi_fail(LS_ERR_ARGUMENT, "unknown type \"%s\"; there are:%s", name,
-                    LSI_DTYPE_LIST(X));
+    return lsi_fail(LS_ERR_ARGUMENT, "unknown type '%s'; choose one of:%s",
+                    name, LSI_DTYPE_LIST(X));
 #undef X
 }
 
@@ -89,7 +89,7 @@ ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out)
     LSI_REDUCE_OP_LIST(X)
 #undef X
 #define X(name_, value, text) " " text
-    return lsi_fail(LS_ERR_ARGUMENT, "unknown reduction \"%s\"; there are:%s",
+    return lsi_fail(LS_ERR_ARGUMENT, "unknown reduction '%s'; choose one of:%s",
                     name, LSI_REDUCE_OP_LIST(X));
 #undef X
 }

@@ -120,7 +120,8 @@ static ls_status parse_operation(piece name, lsi_operation *out)
             used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
                                      op == 0 ? "" : ", ",
                                      lsi_operation_name((lsi_operation)op));
-    return lsi_fail(LS_ERR_ARGUMENT, "no operation is called \"%.*s\": %s",
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "unknown operation '%.*s'; choose one of: %s",
                     (int)name.length, name.text, list);
 }
 
@@ -163,7 +164,8 @@ static ls_status find_algorithm(lsi_operation operation, piece name,
     *out = lsi_algorithm_find(operation, name.text, name.length);
     if (*out != NULL)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithm \"%.*s\": %s",
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s has no algorithm '%.*s'; choose one of: %s",
                     lsi_operation_name(operation), (int)name.length, name.text,
                     lsi_algorithm_names(operation, list, sizeof(list)));
 }

@@ -48,8 +48,9 @@ ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
                                              .heads = sizes[i].heads};
         return write_config(&found, out);
     }
-    return lsi_fail(LS_ERR_ARGUMENT, "unknown model size '%s'; there are %s",
-                    name, &size_names[2]);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "unknown model size '%s'; choose one of: %s", name,
+                    &size_names[2]);
 }
 
 double lsi_transformer_eps(const ls_transformer_config *config)

@@ -66,7 +66,7 @@ ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
             return LS_OK;
         }
     }
-    return lsi_fail(LS_ERR_ARGUMENT, "unknown strategy \"%s\"; there are: %s",
+    return lsi_fail(LS_ERR_ARGUMENT, "unknown strategy '%s'; choose one of: %s",
                     name, all + strlen(", "));
 }
 

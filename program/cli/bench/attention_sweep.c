@@ -61,7 +61,7 @@ static ls_status parse_method(const char *word, ls_attention_method *out)
         }
     }
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "--impl has \"%s\"; there are flash, naive", word);
+                    "unknown --impl '%s'; choose one of: flash, naive", word);
 }
 
 static ls_status read_method(void *opaque, const char *word)

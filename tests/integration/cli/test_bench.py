@@ -469,7 +469,7 @@ class Ddp(Benches):
 
     def test_mistakes(self):
         for message, words in (
-                ("there are: naive, flat", ("--strategy", "fast")),
+                ("choose one of: naive, flat", ("--strategy", "fast")),
                 ("is not a number above 0", ("--bucket-mb", "1,0")),
                 ("is not a number above 0", ("--bucket-mb", "-2")),
                 ("is not a number above 0", ("--bucket-mb", "nan")),
@@ -525,13 +525,13 @@ class Mistakes(ProgramTest):
                 ("out of range: 1 to 1024", "--ranks", "0"),
                 ("not a whole number", "--ranks", "2,,4"),
                 ("is not one of private|shared", "--buffers", "x"),
-                ("there are: f32", "-d", "floating"),
+                ("choose one of: f32", "-d", "floating"),
                 ("-n 2 says how many ranks", "-n", "2", "--nthreads", "2"),
                 ("out of range: 0 to", "--check", "-1"),
-                ("there are: sum", "--op", "mean"),
+                ("choose one of: sum", "--op", "mean"),
                 ("out of range: 1 to", "--iterations", "0"),
                 ("is not a size", "--sizes", "4q"),
-                ('no algorithm "foo"', "--algorithm", "foo"),
+                ("no algorithm 'foo'", "--algorithm", "foo"),
                 ("is more than -e", "-b", "2k", "-e", "1k"),
                 ("more than 256 sizes", "-b", "0", "-e", "1g", "-i", "1"),
                 ("did you mean --sizes?", "--size", "4")):

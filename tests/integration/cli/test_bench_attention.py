@@ -100,7 +100,7 @@ class Refusals(ProgramTest):
         self.fails(2, part, "bench", "flash", *words)
 
     def test_words(self):
-        self.refuse("there are flash, naive", "--impl", "flashy")
+        self.refuse("choose one of: flash, naive", "--impl", "flashy")
         self.refuse("it must be f32 or bf16", "--dtype", "f64")
         self.refuse("--length", "--length", "0")
         self.refuse("--quick leaves no --length", "--quick", "--length", "4k")

@@ -270,10 +270,10 @@ class Plan(ProgramTest):
                  "--tflops", "0")):
             self.fails(2, message, "plan", *flags)
         for message, *flags in (
-                ("unknown model size 'huge'; there are tiny", "huge"),
+                ("unknown model size 'huge'; choose one of: tiny", "huge"),
                 ("4 ranks cannot be on 3 nodes", "tiny", "-n", "4", "--nodes",
                  "3"),
-                ("unknown strategy \"x\"; there are: naive", "tiny",
+                ("unknown strategy 'x'; choose one of: naive", "tiny",
                  "--strategy", "x"),
                 ("--bucket-mb 4 does not go with --strategy flat", "tiny",
                  "--bucket-mb", "4"),

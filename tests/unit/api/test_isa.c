@@ -5,7 +5,7 @@
 #include "testing.h"
 
 static const char message[] =
-    "LOCKSTEP_ISA: unknown instruction level \"sse9\"; there are: ref ";
+    "LOCKSTEP_ISA: unknown instruction level 'sse9'; choose one of: ref ";
 
 static void every_first_call_refuses(void **state)
 {

@@ -80,14 +80,14 @@ static void unknown_names(void **state)
     (void)state;
     ls_dtype dtype = LS_BF16;
     assert_error(ls_dtype_parse("F32", &dtype), LS_ERR_ARGUMENT,
-                 "\"F32\"; there are: f32 f64 f16 bf16 i8 u8 i32 i64");
-    assert_error(ls_dtype_parse("", &dtype), LS_ERR_ARGUMENT, "\"\"");
+                 "'F32'; choose one of: f32 f64 f16 bf16 i8 u8 i32 i64");
+    assert_error(ls_dtype_parse("", &dtype), LS_ERR_ARGUMENT, "''");
     assert_error(ls_dtype_parse(NULL, &dtype), LS_ERR_ARGUMENT, "NULL");
     assert_error(ls_dtype_parse("f32", NULL), LS_ERR_ARGUMENT, "NULL");
     assert_int_equal(dtype, LS_BF16);
     ls_reduce_op op = LS_REDUCE_MAX;
     assert_error(ls_reduce_op_parse("mean", &op), LS_ERR_ARGUMENT,
-                 "\"mean\"; there are: sum avg min max prod");
+                 "'mean'; choose one of: sum avg min max prod");
     assert_error(ls_reduce_op_parse(NULL, &op), LS_ERR_ARGUMENT, "NULL");
     assert_int_equal(op, LS_REDUCE_MAX);
 }

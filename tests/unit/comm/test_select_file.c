@@ -71,7 +71,7 @@ static void what_is_wrong_is_named(void **state)
               LS_ERR_FORMAT, ":1:", "another machine");
     (void)lsi_select_file_text("all_reduce:0-1k:flat,broadcast:0-1k:flut", 2,
                                text, sizeof(text));
-    check_bad(text, LS_ERR_ARGUMENT, ":4:", "no algorithm \"flut\"");
+    check_bad(text, LS_ERR_ARGUMENT, ":4:", "no algorithm 'flut'");
     text[strlen(text) - 10] = '\0'; /* cut off in the middle */
     check_bad(text, LS_ERR_ARGUMENT, ":4:", "");
     static char all[LSI_SELECT_FILE_BYTES];

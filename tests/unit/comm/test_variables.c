@@ -50,7 +50,7 @@ static const row rows[] = {
     {{{"LOCKSTEP_RECORD", "/dev/null"}}, LS_OK, "/dev/null: Not a directory"},
     {{{"LOCKSTEP_ISA", "sse9"}},
      LS_ERR_ARGUMENT,
-     "LOCKSTEP_ISA: unknown instruction level \"sse9\"; there are: ref "},
+     "LOCKSTEP_ISA: unknown instruction level 'sse9'; choose one of: ref "},
 #if defined(__x86_64__)
     {{{"LOCKSTEP_ISA", "neon"}},
      LS_ERR_UNSUPPORTED,

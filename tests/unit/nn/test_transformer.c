@@ -277,8 +277,9 @@ static void configurations_are_checked(void **state)
 {
     (void)state;
     ls_transformer_config config = little;
-    assert_error(ls_transformer_size("huge", &config), LS_ERR_ARGUMENT,
-                 "unknown model size 'huge'; there are tiny, small, medium");
+    assert_error(
+        ls_transformer_size("huge", &config), LS_ERR_ARGUMENT,
+        "unknown model size 'huge'; choose one of: tiny, small, medium");
     config.heads = 3;
     expect_refused(&config, "3 heads do not divide d_model 8");
     config.heads = 8;

@@ -281,7 +281,7 @@ static void test_names_of_strategies(void **state)
                         "unknown");
     assert_string_equal(ls_ddp_strategy_name((ls_ddp_strategy)-1), "unknown");
     assert_error(ls_ddp_strategy_parse("flt", &found), LS_ERR_ARGUMENT,
-                 "\"flt\"; there are: naive, flat, overlap, bucketed");
+                 "'flt'; choose one of: naive, flat, overlap, bucketed");
 }
 
 static void test_no_sample_anywhere(void **state)
