@@ -124,7 +124,9 @@ ls_status lsi_resolve_links(const char *path, char out[PATH_MAX])
     if (errno != ENOENT)
         return lsi_fail_errno(LS_ERR_IO, "cannot follow '%s'", path);
     if (snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX)
-        return lsi_fail(LS_ERR_IO, "the name '%.64s...' is too long", path);
+        return lsi_fail(LS_ERR_IO,
+                        "the path '%.64s...' is too long; it can have %d bytes",
+                        path, PATH_MAX - 1);
     for (int links = 0; links < MOST_LINKS && follow(out); links++)
         continue;
     return LS_OK;
@@ -201,7 +203,9 @@ ls_status lsi_make_parents(const char *path)
     char around[PATH_MAX];
     if (snprintf(around, sizeof(around), "%s", path) >= (int)sizeof(around)) {
         errno = ENAMETOOLONG;
-        return lsi_fail(LS_ERR_IO, "the name '%.64s...' is too long", path);
+        return lsi_fail(LS_ERR_IO,
+                        "the path '%.64s...' is too long; it can have %d bytes",
+                        path, PATH_MAX - 1);
     }
     const char *const folder = dirname(around);
     if (access(folder, F_OK) == 0 || lsi_make_folders(folder))

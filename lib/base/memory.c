@@ -152,8 +152,9 @@ static ls_status reserve(size_t bytes, ls_memory_tag tag, const char *what,
     size_t before = atomic_load(&total.live);
     do {
         if (bytes > SIZE_MAX - before)
-            return lsi_fail(LS_ERR_MEMORY, "%s: %zu bytes are too many", what,
-                            bytes);
+            return lsi_fail(LS_ERR_MEMORY,
+                            "%s: %zu bytes are more than a process can address",
+                            what, bytes);
         *live = before + bytes;
         if (limit != 0 && *live > limit) {
             atomic_store(&refused, *live);

@@ -75,7 +75,9 @@ ls_status ls_all_gather_bytes(ls_group *group, const void *send, size_t bytes,
             lsi_fail(LS_ERR_ARGUMENT, "all_gather_bytes: %s is NULL", missing);
     else if (bytes > limit(group))
         status = lsi_fail(LS_ERR_ARGUMENT,
-                          "all_gather_bytes: %zu bytes are too many", bytes);
+                          "all_gather_bytes: %zu bytes are too many; each of "
+                          "%d ranks can send %zu",
+                          bytes, group->size, limit(group));
     if (status != LS_OK)
         return lsi_refuse(group, &call, status);
     size_t longest = 0, lengths[LSI_MAX_RANKS] = {0};

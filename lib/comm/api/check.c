@@ -53,9 +53,12 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s: there is no rank %d in a group of %d", what,
                         call->root, group->size);
-    if (call->count > (size_t)PTRDIFF_MAX / item / (size_t)group->size)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s: %zu elements are too many", what,
-                        call->count);
+    const size_t most = (size_t)PTRDIFF_MAX / item / (size_t)group->size;
+    if (call->count > most)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s: %zu elements are too many; each of %d ranks can "
+                        "have %zu",
+                        what, call->count, group->size, most);
     return LS_OK;
 }
 
@@ -143,8 +146,10 @@ static ls_status add_up(const ls_group *group, const lsi_call *call,
     for (int r = 0; r < group->size; r++) {
         if (counts[r] > most)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s: %zu elements of rank %d are too many",
-                            lsi_operation_name(call->operation), counts[r], r);
+                            "%s: %zu elements of rank %d are too many; each "
+                            "rank can have %zu",
+                            lsi_operation_name(call->operation), counts[r], r,
+                            most);
         *bytes += counts[r] * item;
     }
     return LS_OK;

@@ -103,8 +103,10 @@ static ls_status list_all(folder *f)
                         "each class, with its images inside",
                         f->path);
     if (f->classes.count > INT32_MAX)
-        return lsi_fail(LS_ERR_FORMAT, "'%s' holds %" PRId64 " classes",
-                        f->path, f->classes.count);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' holds %" PRId64
+                        " classes; at most %d are possible",
+                        f->path, f->classes.count, INT32_MAX);
     lsi_file_names_sort(&f->classes, 0);
     LS_TRY(name_classes(f));
     for (int64_t c = 0; c < f->classes.count; c++)

@@ -80,7 +80,9 @@ static ls_status open_labels(set *s, const char *path, bool skip_checksums)
     const int length = snprintf(labels, sizeof labels, "%.*slabels%s",
                                 (int)(word - path), path, word + 6);
     if (length < 0 || length >= PATH_MAX)
-        return lsi_fail(LS_ERR_IO, "the path '%s' is too long", path);
+        return lsi_fail(LS_ERR_IO,
+                        "the path '%.64s...' is too long; it can have %d bytes",
+                        path, PATH_MAX - 1);
     LS_TRY(lsi_file_arrays_open(&s->files[1], labels, skip_checksums));
     s->images = &s->files[0]->array[0];
     s->labels = &s->files[1]->array[0];

@@ -237,8 +237,9 @@ static ls_status look_into(files *f, const char *folder)
     f->pair = false;
     if (snprintf(f->folder, PATH_MAX, "%s", folder) >= PATH_MAX ||
         !join(f->first, folder, "tokenizer.json"))
-        return lsi_fail(LS_ERR_ARGUMENT, "the path '%.60s...' is too long",
-                        folder);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the path '%.64s...' is too long; it can have %d bytes",
+                        folder, PATH_MAX - 1);
     if (is_file(f->first))
         return LS_OK;
     f->pair = true;
@@ -276,8 +277,9 @@ static ls_status find_files(files *f, const char *path)
     if (S_ISDIR(info.st_mode))
         return look_into(f, path);
     if (snprintf(f->folder, PATH_MAX, "%s", path) >= PATH_MAX)
-        return lsi_fail(LS_ERR_ARGUMENT, "the path '%.60s...' is too long",
-                        path);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the path '%.64s...' is too long; it can have %d bytes",
+                        path, PATH_MAX - 1);
     char *const slash = strrchr(f->folder, '/');
     if (slash != NULL)
         *slash = '\0';

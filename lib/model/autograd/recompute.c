@@ -202,8 +202,9 @@ ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
     if (n_inputs > 0 && !lsi_tape_has(tape, inputs, __func__, "inputs"))
         return NULL;
     if (n_inputs > INT_MAX)
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT, "ls_recompute: %zu inputs",
-                            n_inputs);
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "ls_recompute: %zu inputs; at most %d are possible",
+                            n_inputs, INT_MAX);
     if (!tape->training)
         return fn(context, tape, inputs);
     const call c = {fn,

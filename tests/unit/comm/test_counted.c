@@ -213,7 +213,7 @@ static void refuse(ls_group *group, void *argument)
     const bool bad = rank == size - 1;
     CHECK(ls_all_to_allv(group, sent, bad ? wrong : counts, received[rank],
                          counts, LS_I32) == LS_ERR_ARGUMENT);
-    CHECK(strstr(ls_last_error(), "too many") != NULL);
+    CHECK(strstr(ls_last_error(), "are too many; each rank can have ") != NULL);
     CHECK(ls_all_gatherv(group, sent, bad ? 3 : 2, received[rank], counts,
                          LS_I32) == LS_ERR_ARGUMENT);
     CHECK(strstr(ls_last_error(), "sends 3 elements, but its counts have 2") !=

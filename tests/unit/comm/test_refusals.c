@@ -155,7 +155,8 @@ static void negative_count(arguments *a)
 static const fault faults[] = {
     {no_buffers, LS_ERR_ARGUMENT, "buffer is NULL", false, false},
     {no_type, LS_ERR_DTYPE, "99 is no element type", false, false},
-    {negative_count, LS_ERR_ARGUMENT, "elements are too many", false, false},
+    {negative_count, LS_ERR_ARGUMENT, "elements are too many; each of ", false,
+     false},
     {no_reduction, LS_ERR_ARGUMENT, "is no reduction", true, false},
     {integer_average, LS_ERR_UNSUPPORTED, "avg is not defined", true, false},
     {negative_root, LS_ERR_ARGUMENT, "no rank -7", false, true},
