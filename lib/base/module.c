@@ -62,8 +62,8 @@ ls_status lsi_module_load(const char *name, const lsi_module_kind *kind,
     char path[PATH_MAX + 64];
     if (!find(name, path, sizeof(path)))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "there is no liblockstep-%s.so in " LSI_MODULES
-                        " beside the library",
+                        "liblockstep-%s.so is not in " LSI_MODULES
+                        " next to the library",
                         name);
     void *module =
         dlopen(path, RTLD_NOW | (kind->global ? RTLD_GLOBAL : RTLD_LOCAL));

@@ -435,8 +435,8 @@ static ls_status take_mode(const scan *s, const flag *f)
         value = f->value;
     else if (find_choice(f->row, next) != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s takes its value behind a \"=\": %s=%s; if %s is "
-                        "no value, write -- before it",
+                        "%s takes its value after a \"=\": %s=%s; if %s is not "
+                        "a value, write -- before it",
                         f->shown, f->shown, next, next);
     return take_value(f->row, f->shown, value, s->out);
 }

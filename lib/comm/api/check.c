@@ -23,7 +23,7 @@ static bool is_integer(ls_dtype dtype)
 static ls_status check_redop(const lsi_call *call, const char *what)
 {
     if ((unsigned)call->redop >= LS_REDUCE_OP_COUNT)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s: %d is no reduction", what,
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: %d is not an ls_reduce_op", what,
                         (int)call->redop);
     const bool floats = !is_integer(call->dtype) && call->dtype != LS_BOOL;
     if (call->redop == LS_REDUCE_AVG && !floats)
@@ -45,14 +45,15 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
     LS_TRY(lsi_check_group(group, what));
     const size_t item = ls_dtype_size(call->dtype);
     if (item == 0)
-        return lsi_fail(LS_ERR_DTYPE, "%s: %d is no element type", what,
+        return lsi_fail(LS_ERR_DTYPE, "%s: %d is not an ls_dtype", what,
                         (int)call->dtype);
     if (lsi_operation_reduces(call->operation))
         LS_TRY(check_redop(call, what));
     if (call->root < 0 || call->root >= group->size)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: there is no rank %d in a group of %d", what,
-                        call->root, group->size);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "%s: rank %d is not in the group, which has ranks 0 to %d", what,
+            call->root, group->size - 1);
     const size_t most = (size_t)PTRDIFF_MAX / item / (size_t)group->size;
     if (call->count > most)
         return lsi_fail(LS_ERR_ARGUMENT,

@@ -18,9 +18,10 @@ static ls_status check_address(const ls_group *group, lsi_operation operation,
     const bool any = operation == LSI_OP_RECV;
     if ((at.peer < 0 || at.peer >= group->size) &&
         !(any && at.peer == LS_ANY_RANK))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: there is no rank %d in a group of %d", name,
-                        at.peer, group->size);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "%s: rank %d is not in the group, which has ranks 0 to %d", name,
+            at.peer, group->size - 1);
     if (at.tag < 0 && !(any && at.tag == LS_ANY_TAG))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s: the tag is %d; it should be 0 or more", name,
@@ -180,7 +181,7 @@ static ls_status check_received(const ls_request *request, const char *what)
     if (!request->is_message || request->message.turn == 0 ||
         !request->message.done)
         return lsi_fail(LS_ERR_STATE,
-                        "%s: the request is no receive that is done", what);
+                        "%s: the request is not a finished receive", what);
     return LS_OK;
 }
 

@@ -147,7 +147,7 @@ static ls_status parse_bounds(piece bounds, lsi_range_row *row)
     piece begin, end, rest = bounds;
     if (!cut(&rest, '-', &begin) || !cut(&rest, '-', &end) || rest.text != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "\"%.*s\" is no range of sizes such as 0-8k or 1m-inf",
+                        "'%.*s' is not a range of sizes such as 0-8k or 1m-inf",
                         (int)bounds.length, bounds.text);
     LS_TRY(parse_size(begin, &row->begin));
     LS_TRY(parse_size(end, &row->end));

@@ -38,11 +38,11 @@ static ls_status blame_store(ls_status status, const char *what,
     if (status == LS_IN_PROGRESS ||
         strcmp(ls_status_name(status), "LS_UNKNOWN") == 0)
         return lsi_fail(LS_ERR_SYSTEM,
-                        "the store's %s of \"%s\" has returned %d, which is "
-                        "no status that it may return",
+                        "the store's %s of '%s' has returned %d, which is not "
+                        "a status that it may return",
                         what, key, (int)status);
-    return lsi_fail(status, "the store's %s of \"%s\" has failed: %s", what,
-                    key, ls_status_text(status));
+    return lsi_fail(status, "the store's %s of '%s' has failed: %s", what, key,
+                    ls_status_text(status));
 }
 
 static ls_status put(void *context, const char *key, const void *data,
@@ -134,9 +134,10 @@ static ls_status check(const char *name, int rank, int size,
                         "possible",
                         size, LSI_MAX_RANKS);
     if (rank < 0 || rank >= size)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_group_open: there is no rank %d in a group of %d",
-                        rank, size);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_group_open: rank %d is not in a group of %d ranks, 0 to %d",
+            rank, size, size - 1);
     if (store != NULL && (store->set == NULL || store->get == NULL))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_group_open: the store's set or get is NULL");

@@ -197,7 +197,7 @@ static ls_status connect_any(client *c, const char *endpoint, bool has_secret,
     LS_TRY(lsi_endpoint_parse(endpoint, &parsed));
     if (parsed.port == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the endpoint \"%s\" has no port: HOST:PORT is right",
+                        "the endpoint '%s' has no port: it should be HOST:PORT",
                         parsed.host);
     lsi_endpoint_print(&parsed, c->endpoint);
     LS_TRY(lsi_endpoint_resolve(&parsed, &all));

@@ -34,7 +34,7 @@ static ls_status bad_cell(const table *t, const lsi_csv_cell *cell,
     const int n = (int)(cell->end - cell->at < 40 ? cell->end - cell->at : 40);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s', line %" PRId64 ", column %" PRId64
-                    ": '%.*s' is no %s%s",
+                    ": '%.*s' is not a %s%s",
                     t->path, cell->line, cell->column + 1, n, cell->at, want,
                     cell->line == t->guessed
                         ? "; if the first row names the columns, set header "

@@ -47,7 +47,7 @@ static ls_status take_class(lsi_file_names *out, const char *path,
     if (stat(inside, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO,
                               "cannot tell whether '%s/%s' is the folder of a "
-                              "class; mend it, or take it away",
+                              "class; fix or remove it",
                               path, name);
     return S_ISDIR(info.st_mode) ? lsi_file_names_add(out, name) : LS_OK;
 }

@@ -89,10 +89,11 @@ static ls_status take_llmc(lsi_token_file *f, size_t width)
     f->first = data + HEADER_BYTES;
     if ((size_t)f->count * f->width == bytes - HEADER_BYTES)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' should hold %" PRId64 " tokens of %zu bytes behind "
-                    "its header, but has %zu bytes there",
-                    f->path, f->count, f->width, bytes - HEADER_BYTES);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' should hold %" PRId64
+        " tokens of %zu bytes after its header, but has %zu bytes there",
+        f->path, f->count, f->width, bytes - HEADER_BYTES);
 }
 
 static ls_status take_raw(lsi_token_file *f, size_t width)

@@ -83,7 +83,7 @@ static ls_status add_rule(recipe *r, const char *path, const lsi_rule *rule)
 {
     if (r->n_rules == 1 || rule->from.n == 0 || r->byte_fallback)
         return lsi_read_fail(path, "its decoder replaces more than one text, "
-                                   "or does so behind ByteFallback");
+                                   "or does so after ByteFallback");
     r->rules[r->n_rules++] = *rule;
     return LS_OK;
 }
@@ -97,11 +97,11 @@ static ls_status take_strip(struct ls_tokenizer *t, const recipe *r,
     const json_int_t stop = json_integer_value(json_object_get(part, "stop"));
     if (!r->fused || content.n != 1 || content.at[0] != ' ' || stop != 0 ||
         start < 0 || start > 1000)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s': its decoder asks for a Strip that is not of "
-                        "blanks at the beginning behind Fuse, which Lockstep "
-                        "does not know",
-                        path);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "'%s': its decoder has a Strip that is not supported: it must "
+            "follow Fuse, and remove blanks at the beginning only",
+            path);
     t->decoding.strip = (size_t)start;
     return LS_OK;
 }
@@ -150,8 +150,9 @@ static ls_status take_part(struct ls_tokenizer *t, recipe *r, const char *path,
     else
         return lsi_read_refuse(path, "decoder", json_object_get(part, "type"));
     if (r->byte_level && (r->byte_fallback || r->n_rules > 0))
-        return lsi_read_fail(path, "its decoder has ByteLevel and others that "
-                                   "do not go with it");
+        return lsi_read_fail(
+            path,
+            "its decoder combines ByteLevel with others; it must be alone");
     return LS_OK;
 }
 

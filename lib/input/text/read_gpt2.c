@@ -25,7 +25,7 @@ static ls_status read_vocabulary(const char *path, json_t **out)
     if (json_is_object(*out))
         return LS_OK;
     json_decref(*out);
-    return lsi_read_fail(path, "it is no JSON object");
+    return lsi_read_fail(path, "it is not a JSON object");
 }
 
 /* A line each; the first may say the version. */
@@ -41,7 +41,7 @@ static ls_status split_merges(const char *path, char *text, json_t *list)
         if (line[0] == '\0' || strncmp(line, "#version", 8) == 0)
             continue;
         if (json_array_append_new(list, json_string(line)) != 0)
-            return lsi_read_fail(path, "line %zu is no UTF-8", number);
+            return lsi_read_fail(path, "line %zu is not UTF-8", number);
     }
     return LS_OK;
 }

@@ -96,12 +96,12 @@ static ls_status take_split(struct ls_tokenizer *t, const char *path,
     if (text == NULL || text[0] == '\0')
         return lsi_read_fail(path, "its pre_tokenizer splits by no pattern");
     if (regex != NULL && repeats_interval(regex))
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s': its pre_tokenizer has a pattern with an "
-                        "interval and a plus behind it, such as {1,3}+, which "
-                        "libraries understand differently; it should have one "
-                        "of them",
-                        path);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "'%s': its pre_tokenizer has a pattern with an interval followed "
+            "by a plus, such as {1,3}+, which libraries understand "
+            "differently; use only one of them",
+            path);
     LS_TRY(take_behavior(path, part, &step.drop));
     step.digest = lsi_hash(LSI_HASH_START, text, strlen(text));
     /* The known ones match everything, so that there is no rest to drop. */
@@ -135,11 +135,11 @@ static ls_status take_byte_level(struct ls_tokenizer *t, const char *path,
     LS_TRY(lsi_read_bool(path, part, "add_prefix_space", true, &blank));
     LS_TRY(lsi_read_bool(path, part, "use_regex", true, &pattern));
     if (blank && t->n_steps > 0)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s': its pre_tokenizer asks for a ByteLevel with "
-                        "add_prefix_space behind another, which Lockstep does "
-                        "not know",
-                        path);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "'%s': its pre_tokenizer has a ByteLevel with add_prefix_space "
+            "after another step, which is not supported",
+            path);
     if (blank) {
         t->prefix = (lsi_word){1, " "};
         t->prefix_when = LSI_PREFIX_ALWAYS;
@@ -161,7 +161,7 @@ static ls_status take_metaspace(struct ls_tokenizer *t, const char *path,
     LS_TRY(lsi_read_bool(path, part, "split", true, &split));
     LS_TRY(lsi_read_bool(path, part, "add_prefix_space", true, &prefix));
     if (t->n_steps > 0 || t->prefix.n == 0 || t->n_rules == LSI_MAX_RULES)
-        return lsi_read_fail(path, "its Metaspace stands behind another "
+        return lsi_read_fail(path, "its Metaspace follows another "
                                    "pre_tokenizer, or has no replacement");
     if (scheme.n == 5 && memcmp(scheme.at, "first", 5) == 0)
         t->prefix_when = LSI_PREFIX_FIRST;
@@ -181,8 +181,8 @@ static ls_status take_part(struct ls_tokenizer *t, const char *path,
                            const json_t *part)
 {
     if (t->byte_level)
-        return lsi_read_fail(path, "its pre_tokenizer goes on behind "
-                                   "ByteLevel, which should be the last");
+        return lsi_read_fail(path, "its pre_tokenizer has steps after "
+                                   "ByteLevel, which must be the last");
     if (lsi_read_is(part, "ByteLevel"))
         return take_byte_level(t, path, part);
     if (lsi_read_is(part, "Split"))

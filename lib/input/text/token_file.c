@@ -163,7 +163,9 @@ static ls_status prepare(work *w)
     const struct ls_tokenizer *const t = w->job->tokenizer;
     if (w->job->end_tokens && t->end < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the tokenizer has no token that ends a text");
+                        "the tokenizer has no token for the end of a text, "
+                        "such as <|endoftext|>: train it with that special "
+                        "token, or write the file without such tokens");
     LS_TRY(lsi_encoders_new(&w->encoders, t, SIZE_MAX));
     w->result.width = t->vocabulary.n > UINT16_MAX + 1 ? 4 : 2;
     w->result.bytes = w->corpus.bytes;

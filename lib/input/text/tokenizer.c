@@ -96,7 +96,7 @@ static ls_status parse(const char *path, const lsi_bytes *source, json_t **out)
         lsi_json_loadb((const char *)source->at, source->n,
                        JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, out, &error);
     if (status == LS_ERR_FORMAT)
-        return lsi_fail(LS_ERR_FORMAT, "'%s', line %d, is no JSON: %s", path,
+        return lsi_fail(LS_ERR_FORMAT, "'%s' is not JSON: line %d: %s", path,
                         error.line, error.text);
     return status;
 }
@@ -134,9 +134,9 @@ static ls_status make_of_json(struct ls_tokenizer **out, const char *path,
     json_t *root = NULL;
     ls_status status = parse(path, &source, &root);
     if (status == LS_OK && json_object_get(root, "model") == NULL)
-        status = lsi_read_fail(path, "it has no \"model\", so it is no "
-                                     "tokenizer.json; GPT-2's vocabulary "
-                                     "should be named vocab.json");
+        status = lsi_read_fail(
+            path, "it has no \"model\", so it is not a tokenizer.json; GPT-2's "
+                  "vocabulary should be named vocab.json");
     if (status == LS_OK)
         status = check_parts(path, root);
     if (status == LS_OK)

@@ -51,7 +51,7 @@ static ls_status check(const ls_tokenizer_training *how)
                         "%d",
                         how->vocabulary, least, how->n_special, LSI_MAX_TOKENS);
     if (how->pattern != LS_PATTERN_GPT2 && how->pattern != LS_PATTERN_LLAMA3)
-        return lsi_fail(LS_ERR_ARGUMENT, "there is no pattern %d",
+        return lsi_fail(LS_ERR_ARGUMENT, "%d is not an ls_pattern",
                         (int)how->pattern);
     for (size_t i = 0; i < how->n_special; i++)
         LS_NEED(how->special[i]);
@@ -63,7 +63,7 @@ static ls_status add(learning *l, lsi_text content)
     if (content.n == 0 ||
         lsi_vocabulary_find(&l->vocabulary, content) != LSI_NO_TOKEN)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the special token \"%.*s\" is empty, or there twice",
+                        "the special token '%.*s' is empty, or listed twice",
                         (int)content.n, (const char *)content.at);
     return lsi_vocabulary_add(&l->vocabulary, l->n++, content, 0);
 }

@@ -49,7 +49,10 @@ static ls_status add(lsi_word_counts *counts, lsi_text word, int64_t count)
     uint64_t hash = lsi_hash(LSI_HASH_START, word.at, word.n);
     hash ^= hash >> 32;
     if (word.n > UINT32_MAX)
-        return lsi_fail(LS_ERR_FORMAT, "a word of the texts is too long");
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "a word of the texts has %zu bytes; at most %u are possible",
+            word.n, UINT32_MAX);
     if (c->n == c->room)
         LS_TRY(grow(c));
     size_t at = (uint32_t)hash;

@@ -119,7 +119,10 @@ static ls_status open_files(rank_files *f, const ls_checkpoint *c)
 {
     const int ranks = lsi_manifest_ranks(c->manifest);
     if (ranks < 1)
-        return lsi_fail(LS_ERR_FORMAT, "the checkpoint is of %d ranks", ranks);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the checkpoint's manifest says %d ranks; there must be at least 1",
+            ranks);
     LS_TRY(lsi_alloc(&f->files, (size_t)ranks * sizeof(lsi_safetensors_file),
                      LS_MEMORY_OTHER, "files of a checkpoint"));
     LS_TRY(lsi_alloc(&f->paths, (size_t)ranks * sizeof(lsi_path),

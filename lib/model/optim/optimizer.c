@@ -337,8 +337,8 @@ ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
     const ls_params *const params = optimizer->params;
     if (params->sharing.one_copy && params->sharing.owner == NULL)
         return lsi_fail(LS_ERR_STATE,
-                        "%s: the ranks have one copy of these parameters; only "
-                        "under an ls_ddp can they step it",
+                        "%s: the ranks of a node share one copy of these "
+                        "parameters; only under an ls_ddp can they step it",
                         function);
     if (optimizer->division == params->sharing.divisions)
         return LS_OK;
@@ -441,7 +441,7 @@ ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group,
     LS_TRY(check_new_lr(lr));
     if (group >= optimizer->n_groups)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_optimizer_set_group_lr: there is no group %zu; "
+                        "ls_optimizer_set_group_lr: group %zu does not exist; "
                         "there are %zu",
                         group, optimizer->n_groups);
     optimizer->groups[group]->lr = lr;

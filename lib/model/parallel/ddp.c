@@ -87,9 +87,8 @@ static ls_status before_step(void *context)
     ls_ddp *const ddp = context;
     ls_status status = check_spoiled(ddp);
     if (status == LS_OK && ddp->begun)
-        status = lsi_fail(LS_ERR_STATE,
-                          "the gradients are on their way: a step comes after "
-                          "ls_ddp_finish");
+        status = lsi_fail(LS_ERR_STATE, "the gradients are still in flight: "
+                                        "call ls_ddp_finish before the step");
     if (status == LS_OK && ddp->unsynced > 0)
         status = lsi_fail(
             LS_ERR_STATE,
@@ -133,9 +132,9 @@ static ls_status check_params(const ls_params *params,
     LS_TRY(lsi_strategy_find(options->strategy, &strategy));
     if (params->sharing.one_copy && strategy->share < LSI_SHARE_WEIGHTS)
         return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_new: the ranks have one copy of these "
-                        "parameters, which only strategies \"shared\" and "
-                        "\"fsdp\" can use");
+                        "ls_ddp_new: the ranks of a node share one copy of "
+                        "these parameters (strategy 'shared' or 'fsdp' "
+                        "before); make a new ls_params for another strategy");
     return LS_OK;
 }
 

@@ -20,8 +20,8 @@ static ls_status check_ranges(const ls_ddp_range *ranges, size_t n,
     LS_TRY(lsi_strategy_find(options->strategy, &strategy));
     if (strategy->share != LSI_SHARE_NOTHING)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_new_ranges: strategy \"%s\" needs a parameter "
-                        "set, of which it shares more than gradients",
+                        "ls_ddp_new_ranges: strategy '%s' shares more than "
+                        "gradients and needs an ls_params: call ls_ddp_new",
                         ls_ddp_strategy_name(strategy->id));
     for (size_t i = 0; i < n; i++) {
         if (ranges[i].data == NULL && ranges[i].count > 0)
@@ -111,15 +111,16 @@ static ls_status check_index(const ls_ddp *ddp, size_t index)
 {
     const ls_params *const params = ddp->params;
     if (params == NULL)
-        return index < ddp->n
-                   ? LS_OK
-                   : lsi_fail(LS_ERR_ARGUMENT,
-                              "ls_ddp_ready: there is no range %zu of %zu",
-                              index, ddp->n);
+        return index < ddp->n ? LS_OK
+                              : lsi_fail(LS_ERR_ARGUMENT,
+                                         "ls_ddp_ready: range %zu does not "
+                                         "exist; there are %zu",
+                                         index, ddp->n);
     if (index >= ls_params_count(params))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_ready: there is no parameter %zu of %zu", index,
-                        ls_params_count(params));
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_ddp_ready: parameter %zu does not exist; there are %zu", index,
+            ls_params_count(params));
     if (ddp->span_of[index] == SIZE_MAX)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_ddp_ready: '%s' (parameter %zu) is frozen and has "

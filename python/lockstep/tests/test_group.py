@@ -417,7 +417,7 @@ def wrong(group):
             "shape (3,)", lambda: group.allreduce(np.ones(2), out=np.empty(3)))
     refuses(lockstep.ArgumentError, "one entry a rank",
             lambda: group.alltoall(np.ones(group.size + 1)))
-    refuses(ValueError, "there is no rank",
+    refuses(ValueError, "is not in the group",
             lambda: group.bcast(np.ones(2), root=group.size))
     refuses(lockstep.ArgumentError, "counts should be 2 whole numbers",
             lambda: group.allgatherv(np.ones(2), [2]))
@@ -431,7 +431,7 @@ def wrong(group):
             lambda: group.allreduce(np.ones(2), "max", factor=2))
     refuses(lockstep.ArgumentError, "tag is -3",
             lambda: group.isend(np.ones(2), 0, -3))
-    refuses(ValueError, "there is no rank", lambda: group.probe(9))
+    refuses(ValueError, "is not in the group", lambda: group.probe(9))
     assert group.allreduce(1) == group.size  # it goes on
     count = 2 if group.rank == 0 else 3
     refuses(lockstep.MismatchError, "count differs",

@@ -549,7 +549,7 @@ class Mistakes(ProgramTest):
                 ("flat serves at most", "--algorithm", "flat", "--sizes",
                  "1m")):
             self.fails(1, message, "bench", "all-reduce", *flags)
-        self.fails(1, "no rank 5 in a group of 2", "bench", "reduce", "--root", "5")
+        self.fails(1, "rank 5 is not in the group, which has ranks 0 to 1", "bench", "reduce", "--root", "5")
 
     def test_launcher_and_flag_disagree(self):
         done = self.call("run", "-n", "2", LOCKSTEP, "bench", "barrier", "-n",

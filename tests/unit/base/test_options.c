@@ -149,7 +149,7 @@ static void a_mode_can_do_without_a_value(void **state)
     assert_ok(parse(&l, "--bind -- core", &a, &rest));
     assert_int_equal(rest, 3);
     assert_error(parse(&l, "--bind core", &a, &rest), LS_ERR_ARGUMENT,
-                 "--bind takes its value behind a \"=\": --bind=core");
+                 "--bind takes its value after a \"=\": --bind=core");
     assert_error(parse(&l, "--no-bind=core", &a, NULL), LS_ERR_ARGUMENT,
                  "--no-bind takes no value");
 }

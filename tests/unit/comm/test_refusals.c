@@ -154,12 +154,13 @@ static void negative_count(arguments *a)
 
 static const fault faults[] = {
     {no_buffers, LS_ERR_ARGUMENT, "buffer is NULL", false, false},
-    {no_type, LS_ERR_DTYPE, "99 is no element type", false, false},
+    {no_type, LS_ERR_DTYPE, "99 is not an ls_dtype", false, false},
     {negative_count, LS_ERR_ARGUMENT, "elements are too many; each of ", false,
      false},
-    {no_reduction, LS_ERR_ARGUMENT, "is no reduction", true, false},
+    {no_reduction, LS_ERR_ARGUMENT, "is not an ls_reduce_op", true, false},
     {integer_average, LS_ERR_UNSUPPORTED, "avg is not defined", true, false},
-    {negative_root, LS_ERR_ARGUMENT, "no rank -7", false, true},
+    {negative_root, LS_ERR_ARGUMENT, "rank -7 is not in the group", false,
+     true},
 };
 
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };

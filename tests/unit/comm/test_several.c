@@ -507,7 +507,7 @@ static void check_wrong(ls_group *group, void *unused)
                                   "overlap") == 0);
     CHECK(ls_sendrecv(group, x, 1, size, x + 4, 1, r, LS_F32, 0) ==
           LS_ERR_ARGUMENT);
-    CHECK(strstr(ls_last_error(), "ls_sendrecv: send: there is no rank"));
+    CHECK(strstr(ls_last_error(), "ls_sendrecv: send: rank "));
     CHECK(ls_sendrecv(group, x, 1, LS_ANY_RANK, x + 4, 1, r, LS_F32, 0) ==
           LS_ERR_ARGUMENT);
     CHECK(ls_sendrecv(group, x, 1, r, x + 4, 1, r, LS_F32, LS_ANY_TAG) ==

@@ -256,7 +256,7 @@ static void test_bad_folders(void **state)
     make_class("loop", "a", 0, 12);
     assert_int_equal(symlink("b", in_root("loop/b")), 0);
     refuse("loop", LS_ERR_IO, "whether '");
-    refuse("loop", LS_ERR_IO, "loop/b' is the folder of a class; mend it");
+    refuse("loop", LS_ERR_IO, "loop/b' is the folder of a class; fix or");
     refuse("one/README.txt", LS_ERR_FORMAT,
            "README.txt' is a file of no known kind; images are read from");
     make_dir("few");

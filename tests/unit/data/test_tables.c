@@ -110,20 +110,20 @@ static void test_refused(void **state)
         const char *part;
     } wrong[] = {
         {"1.5;NA\n2.5;1\n", AUTO,
-         "line 1, column 2: 'NA' is no number; if the first row names the "
+         "line 1, column 2: 'NA' is not a number; if the first row names the "
          "columns, set header to LS_CSV_HEADER"},
-        {"1 2,0\n3,1\n", AUTO, "line 1, column 1: '1 2' is no number"},
+        {"1 2,0\n3,1\n", AUTO, "line 1, column 1: '1 2' is not a number"},
         {"5.1,3.5,setosa\n4.9,3.0,1\n", AUTO, "line 1, column 3: 'setosa'"},
-        {"0x10,2\n3,4\n", AUTO, "line 1, column 1: '0x10' is no number"},
-        {"a,b\n0x10,2\n", AUTO, "line 2, column 1: '0x10' is no number"},
-        {"1,2\n3,0X1p3\n", AUTO, "line 2, column 2: '0X1p3' is no number"},
-        {"a,b\n1,2\n", NO, "line 1, column 1: 'a' is no number"},
-        {"1,5;2,5\n3,5;4,5\n", AUTO, "'3,5' is no number"},
+        {"0x10,2\n3,4\n", AUTO, "line 1, column 1: '0x10' is not a number"},
+        {"a,b\n0x10,2\n", AUTO, "line 2, column 1: '0x10' is not a number"},
+        {"1,2\n3,0X1p3\n", AUTO, "line 2, column 2: '0X1p3' is not a number"},
+        {"a,b\n1,2\n", NO, "line 1, column 1: 'a' is not a number"},
+        {"1,5;2,5\n3,5;4,5\n", AUTO, "'3,5' is not a number"},
         {"a,b\n1,\"2\n", AUTO, "line 2, column 2: the quotes of the cell have"},
         {"a,b\n\"1\"2,3\n", AUTO, "line 2, column 1: more than the separator"},
         {"\"a\nb\",c\n1,2\n3\n", AUTO,
          "line 4: 1 columns; the first row has 2"},
-        {"\"a\nb\",c\n1,x\n", AUTO, "line 3, column 2: 'x' is no number"},
+        {"\"a\nb\",c\n1,x\n", AUTO, "line 3, column 2: 'x' is not a number"},
         {"1,2\n", YES, "holds names of columns, but no rows"},
     };
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
@@ -197,22 +197,22 @@ static void test_wrong_tables(void **state)
         const char *text, *label, *part;
         ls_status status;
     } wrong[] = {
-        {"a,b\n1,2\n3,x\n", NULL, "line 3, column 2: 'x' is no number",
+        {"a,b\n1,2\n3,x\n", NULL, "line 3, column 2: 'x' is not a number",
          LS_ERR_FORMAT},
         {"1,2\n3\n", NULL, "line 2: 1 columns; the first row has 2",
          LS_ERR_FORMAT},
         {"a,b\n", NULL, "holds names of columns, but no rows", LS_ERR_FORMAT},
         {"\n\n", NULL, "holds no rows", LS_ERR_FORMAT},
-        {"1,nan\n2,3\n", NULL, "line 1, column 2: 'nan' is no number",
+        {"1,nan\n2,3\n", NULL, "line 1, column 2: 'nan' is not a number",
          LS_ERR_FORMAT},
-        {"1,,3\n2,3,4\n", NULL, "line 1, column 2: '' is no number",
+        {"1,,3\n2,3,4\n", NULL, "line 1, column 2: '' is not a number",
          LS_ERR_FORMAT},
-        {",b\n2,3\n4,inf\n", NULL, "line 3, column 2: 'inf' is no number",
+        {",b\n2,3\n4,inf\n", NULL, "line 3, column 2: 'inf' is not a number",
          LS_ERR_FORMAT},
-        {"1,1e39\n2,3\n", NULL, "line 1, column 2: '1e39' is no number",
+        {"1,1e39\n2,3\n", NULL, "line 1, column 2: '1e39' is not a number",
          LS_ERR_FORMAT},
-        {"a,b\n1,2.5\n", "b", "column 2: '2.5' is no class", LS_ERR_FORMAT},
-        {"a,b\n1,-1\n", "b", "'-1' is no class", LS_ERR_FORMAT},
+        {"a,b\n1,2.5\n", "b", "column 2: '2.5' is not a class", LS_ERR_FORMAT},
+        {"a,b\n1,-1\n", "b", "'-1' is not a class", LS_ERR_FORMAT},
         {"a,b\n1,2\n", "c", "has no column 'c'", LS_ERR_ARGUMENT},
         {"1,2\n", "c", "has no names of columns", LS_ERR_ARGUMENT},
         {"1\n", "last", "has 1 columns; expected 1 to", LS_ERR_FORMAT},

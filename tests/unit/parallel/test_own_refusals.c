@@ -121,8 +121,8 @@ static const offence offences[] = {
      {4},
      1,
      LS_ERR_ARGUMENT,
-     "no parameter 4 of 4",
-     "no parameter 4 of 4"},
+     "parameter 4 does not exist; there are 4",
+     "parameter 4 does not exist; there are 4"},
     {"weight", true, NAN, {0}, 0, LS_ERR_ARGUMENT, "weight nan", "weight nan"},
     {"no begin",
      false,
@@ -270,7 +270,7 @@ static void test_out_of_turn(void **state)
     assert_ok(ls_ddp_begin(s.ddp, 1));
     assert_error(ls_ddp_begin(s.ddp, 1), LS_ERR_STATE, "begun and not ended");
     assert_error(ls_optimizer_step(s.sgd, 1), LS_ERR_STATE,
-                 "a step comes after ls_ddp_finish");
+                 "call ls_ddp_finish before the step");
     for (size_t i = 0; i < PARAMS; i++)
         if (i != FROZEN)
             assert_ok(ls_ddp_ready(s.ddp, i));
@@ -349,7 +349,7 @@ static void test_memory_that_cannot_be_adopted(void **state)
            (ls_param_memory){.data = x, .grad = y, .grad_dtype = LS_I32},
            LS_ERR_DTYPE, "the gradients of 'w' have type i32");
     refuse(params, (ls_param_memory){.data = (char *)x + 2}, LS_ERR_ARGUMENT,
-           "no multiple of the 4 bytes of f32");
+           "not a multiple of the 4 bytes of f32");
     refuse(params, (ls_param_memory){.data = x, .grad = (char *)y + 1},
            LS_ERR_ARGUMENT, "the gradients of 'w' begin at");
     refuse(params, (ls_param_memory){.struct_size = 7, .data = x},

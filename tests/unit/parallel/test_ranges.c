@@ -154,7 +154,8 @@ static void test_bad_arguments(void **state)
     ls_ddp_options dividing = options;
     dividing.strategy = LS_DDP_ZERO1;
     assert_error(ls_ddp_new_ranges(&ddp, group, &range, 1, &dividing),
-                 LS_ERR_ARGUMENT, "\"zero1\" needs a parameter set");
+                 LS_ERR_ARGUMENT,
+                 "strategy 'zero1' shares more than gradients");
     assert_null(ddp);
     assert_ok(ls_ddp_new_ranges(&ddp, group, &range, 1, &options));
     assert_error(ls_ddp_ready(ddp, 0), LS_ERR_STATE, "no reduction has begun");
@@ -165,8 +166,10 @@ static void test_bad_arguments(void **state)
         assert_error(ls_ddp_finish(ddp), LS_ERR_ARGUMENT, "weight");
     }
     assert_ok(ls_ddp_begin(ddp, 1));
-    assert_error(ls_ddp_ready(ddp, 1), LS_ERR_ARGUMENT, "no range 1 of 1");
-    assert_error(ls_ddp_finish(ddp), LS_ERR_ARGUMENT, "no range 1 of 1");
+    assert_error(ls_ddp_ready(ddp, 1), LS_ERR_ARGUMENT,
+                 "range 1 does not exist; there are 1");
+    assert_error(ls_ddp_finish(ddp), LS_ERR_ARGUMENT,
+                 "range 1 does not exist; there are 1");
     assert_ok(ls_ddp_begin(ddp, 1));
     assert_ok(ls_ddp_ready(ddp, 0));
     assert_error(ls_ddp_begin(ddp, 1), LS_ERR_STATE, "begun and not ended");

@@ -230,7 +230,7 @@ static void play_refusals(ls_group *group, void *unused)
     float x[1] = {0};
     CHECK(ls_ddp_new_ranges(&ddp, group, &(ls_ddp_range){x, 1}, 1, &options) ==
           LS_ERR_ARGUMENT);
-    CHECK(strstr(ls_last_error(), "parameter set") != NULL);
+    CHECK(strstr(ls_last_error(), "needs an ls_params") != NULL);
 }
 
 static void test_refusals(void **state)

@@ -56,7 +56,7 @@ static void refuses(const char *text, ls_status status, const char *part)
 static void refuses_what_is_wrong(void **state)
 {
     (void)state;
-    refuses("", LS_ERR_FORMAT, "is no JSON");
+    refuses("", LS_ERR_FORMAT, "is not JSON");
     refuses("[1, 2", LS_ERR_FORMAT, "line 1");
     refuses("{\"a\": 1}", LS_ERR_FORMAT, "no \"model\"");
     refuses("{\"model\": {}}", LS_ERR_FORMAT, "no vocab");

@@ -22,8 +22,8 @@ static ls_status check_block(const char *name, const char *what,
                         what, name, ls_dtype_name(dtype));
     if ((uintptr_t)data % ls_dtype_size(dtype) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_params_adopt: %s of '%s' begin at %p, which is no "
-                        "multiple of the %zu bytes of %s",
+                        "ls_params_adopt: %s of '%s' begin at %p, which is not "
+                        "a multiple of the %zu bytes of %s",
                         what, name, data, ls_dtype_size(dtype),
                         ls_dtype_name(dtype));
     return LS_OK;
