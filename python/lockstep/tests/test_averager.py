@@ -225,7 +225,7 @@ class Averager(unittest.TestCase):
     def test_one_rank_is_wrong(self):
         for offend, told in ((twice, "'b' is ready for a second time"),
                              (not_at_all, "not ready: a"),
-                             (unknown, "there is no gradient 'c'"),
+                             (unknown, "'c' is not a parameter of this averager"),
                              (bad_weight, "weight nan"),
                              (wrong_shape, "'a' has shape (3,)")):
             with self.subTest(told=told):

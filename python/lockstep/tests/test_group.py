@@ -302,7 +302,7 @@ def both_ways(group):
     x = np.ones(4)
     for text, call in (
             ("overlap", lambda: group.sendrecv(x[:2], ahead, x[1:3], behind)),
-            ("no rank 99", lambda: group.sendrecv(x[:1], 99, x[1:], behind)),
+            ("rank 99", lambda: group.sendrecv(x[:1], 99, x[1:], behind)),
             ("tag is -1", lambda: group.sendrecv(x[:1], ahead, x[1:], behind,
                                                  lockstep.ANY_TAG))):
         try:
@@ -415,7 +415,7 @@ def wrong(group):
             lambda: group.allreduce(np.ones(2), "mean"))
     refuses(lockstep.ArgumentError, "with shape (2,), but is one of float64 with "
             "shape (3,)", lambda: group.allreduce(np.ones(2), out=np.empty(3)))
-    refuses(lockstep.ArgumentError, "one entry a rank",
+    refuses(lockstep.ArgumentError, "one entry per rank",
             lambda: group.alltoall(np.ones(group.size + 1)))
     refuses(ValueError, "is not in the group",
             lambda: group.bcast(np.ones(2), root=group.size))
@@ -423,9 +423,9 @@ def wrong(group):
             lambda: group.allgatherv(np.ones(2), [2]))
     refuses(lockstep.ArgumentError, "displacements should be 2 whole numbers",
             lambda: group.allgatherv(np.ones(2), [2, 2], displs=[0, -2]))
-    refuses(lockstep.ArgumentError, "are those of 3",
+    refuses(lockstep.ArgumentError, "displacements need 3",
             lambda: group.alltoallv(np.ones(2), [1, 2], [1, 2]))
-    refuses(lockstep.ArgumentError, "not a number",
+    refuses(lockstep.ArgumentError, "the data are a number",
             lambda: group.allgatherv(1.0, [1, 1]))
     refuses(lockstep.ArgumentError, 'reduction "sum"',
             lambda: group.allreduce(np.ones(2), "max", factor=2))

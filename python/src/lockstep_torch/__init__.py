@@ -1,8 +1,12 @@
 """The backend "lockstep" of torch.distributed: CPU ranks over shared memory.
 
-    torch.distributed.init_process_group("lockstep")
+    import torch.distributed as dist
+    import lockstep_torch
+    dist.init_process_group("lockstep")    # in place of "gloo"
 
-PyTorch 2.15 finds it by itself, those before it once this package is imported.
+PyTorch 2.15 and later find the backend without the import. SyncBatchNorm normalises
+over the batches of all ranks on CPU, and shared_buckets averages DDP's gradients
+without copies.
 """
 
 from __future__ import annotations
@@ -78,9 +82,24 @@ def _backend() -> Any:
 
 
 def shared_buckets(model: Any, timeout: Optional[timedelta] = None) -> None:
-    """Has DDP's buckets averaged in place, in memory that all ranks map.
+    """Average DDP's buckets in place, in memory that all ranks map. Collective.
 
-    See lockstep_torch.buckets.share, which this calls.
+    Call it once, after DistributedDataParallel and before the first step. The
+    gradients are the same averages as without it. From the third iteration on,
+    when DDP has ordered its buckets, they lie in shared memory, as much of it as
+    the gradients take. It is a communication hook, and a model has only one.
+
+    Args:
+        model: a DistributedDataParallel made with
+            ``gradient_as_bucket_view=True``, on the CPU. Its process group may
+            have any backend; all its ranks are on one machine.
+        timeout: how long ranks wait for each other (default: five minutes).
+
+    Raises:
+        ValueError: the model is not on the CPU, or its gradients are not views
+            of buckets.
+        RuntimeError: the model has a communication hook, or a rank is dead or
+            late.
     """
     from .buckets import share
     share(model, timeout)
@@ -88,10 +107,24 @@ def shared_buckets(model: Any, timeout: Optional[timedelta] = None) -> None:
 
 def create(store: Any, rank: int, size: int,
            timeout: timedelta = _DEFAULT_TIMEOUT) -> Any:
-    """A backend for rank `rank` of `size`, which meet at a torch Store.
+    """Create a backend, for a program that registers it under another name.
 
-    What torch.distributed.Backend.register_backend asks for, so that a program
-    can register it under any name. Called by the members of the group only.
+        dist.Backend.register_backend("mine", lockstep_torch.create, devices=["cpu"])
+
+    Collective: all ranks of the group call it, and no others.
+
+    Args:
+        store: the torch Store through which the ranks find each other.
+        rank: this process's rank, 0 to size - 1.
+        size: number of ranks.
+        timeout: how long ranks wait for each other (default: 30 minutes).
+
+    Returns:
+        A torch.distributed.Backend.
+
+    Raises:
+        ImportError: the module in C++ does not fit this PyTorch.
+        RuntimeError: a rank is dead or late, or ranks disagree about the size.
     """
     return _create_as(_registered_name(), store, rank, size, timeout)
 
@@ -116,7 +149,7 @@ def _create_lockstep(store: Any, rank: int, size: int,
 
 
 def register() -> None:
-    """Registers the backend "lockstep"; to import the package is enough."""
+    """Register the backend "lockstep". Importing the package does so. Local."""
     if "LOCKSTEP" not in dist.Backend._plugins:
         dist.Backend.register_backend("lockstep", _create_lockstep,
                                       devices=["cpu"])

@@ -98,21 +98,12 @@ def _all_inside(bucket: dist.GradBucket, buffer: Tensor) -> bool:
 
 def share(model: DistributedDataParallel,
           timeout: Optional[timedelta] = None) -> None:
-    """Has DDP's buckets averaged in place, in memory that all ranks map.
+    """Average DDP's buckets in place, in shared memory: shared_buckets.
 
-    Registers a communication hook, so the model can have no other; the gradients
-    are the same averages. From the third iteration on, when DDP has ordered its
-    buckets, they lie in shared memory, as much of it as the gradients take.
-    A bucket of which a parameter has no gradient at that time stays where it is,
-    and is averaged there; sparse gradients are the backend's affair. The memory is given back when neither the model nor a gradient
-    is left. Collective over the model's process group, of any backend.
-
-    Args:
-        model: made with ``gradient_as_bucket_view=True``, and on the CPU.
-        timeout: for which ranks wait for each other; None: five minutes.
-
-    Raises ValueError if the model is another, and what lockstep raises when ranks
-    cannot meet.
+    A bucket of which a parameter has no gradient when the buckets are moved stays
+    where it is, and is averaged there; sparse gradients are left to the backend of
+    the model's process group. The memory is freed when neither the model nor a
+    gradient is left.
     """
     if not model.gradient_as_bucket_view:
         raise ValueError("shared_buckets: make the model with "

@@ -1,8 +1,8 @@
 """Batch normalisation over the batches of all ranks, on CPU.
 
-PyTorch's own ``nn.SyncBatchNorm`` refuses tensors on the CPU. This one takes
+PyTorch's ``nn.SyncBatchNorm`` refuses tensors on the CPU. This one accepts
 them, with any backend that can all-reduce float64: one collective in forward,
-one in backward. Ranks may have batches of different sizes, and of none.
+one in backward. Ranks may have batches of different sizes, and empty ones.
 """
 
 from __future__ import annotations
@@ -141,15 +141,17 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     The gradients of weight and bias are those of the rank's own batch; DDP
     averages them as it does all others. It cannot be differentiated twice.
 
-    Raises ValueError on all ranks if there are fewer than two values per channel
-    in all batches together, and on this rank alone if the input is of another
-    shape, number of channels or device.
-
     Args:
         num_features: C.
         eps, momentum, affine, track_running_stats: as of ``nn.BatchNorm``;
             momentum None averages over all batches.
-        process_group: whose ranks share batches; None: all ranks.
+        process_group: the ranks whose batches are normalised together (default:
+            all ranks).
+
+    Raises:
+        ValueError: in ``forward``, on all ranks, if all batches together have
+            fewer than two values per channel; on this rank alone, if the input
+            has another shape, number of channels or device.
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5,
@@ -172,7 +174,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
                 "CPU, and torch.nn.SyncBatchNorm for others")
 
     def forward(self, input: Tensor) -> Tensor:
-        """The normalised input; see the class."""
+        """Normalise `input`; in training collective. See the class."""
         self._check_input_dim(input)
         if not self.training or not dist.is_available() \
                 or not dist.is_initialized() \
@@ -203,11 +205,18 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module: nn.Module,
                                process_group: Group = None) -> nn.Module:
-        """Replaces every ``nn.BatchNorm*d`` and ``nn.SyncBatchNorm`` in `module`.
+        """Replace every ``nn.BatchNorm*d`` and ``nn.SyncBatchNorm`` in `module`. Local.
 
-        Parameters and buffers are taken over, not copied; so an optimizer that
-        has been made already goes on with them. Returns `module`, or what
-        replaces it. Local.
+        Parameters and buffers are kept, not copied, so an optimizer that was made
+        before stays valid.
+
+        Args:
+            module: any module; its children are replaced in place.
+            process_group: the ranks whose batches are normalised together
+                (default: all ranks).
+
+        Returns:
+            `module`, or its replacement if it is a BatchNorm itself.
         """
         if isinstance(module, cls):
             return module

@@ -3,6 +3,13 @@
     import lockstep, numpy as np
     with lockstep.Group.from_env() as group:
         print(group.allreduce(np.arange(3.0) + group.rank))
+
+Start two ranks of such a program by `lockstep run -n 2 -- example.py`, torchrun or
+mpirun. All calls are methods of Group: help(lockstep.Group) says what each takes,
+returns and raises. wait_all and wait_any wait for several requests, and
+GradientAverager averages gradients. All errors are an Error, with the rank to blame.
+
+ANY_RANK and ANY_TAG are for receives and probes: a message of any rank, of any tag.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,8 +27,8 @@ if TYPE_CHECKING:
 
 __version__: str = _ask("ls_version_string").decode()
 
-ANY_RANK = -1  # of a receive or a probe: whoever has sent something
-ANY_TAG = -1
+ANY_RANK = -1  # source of a receive or a probe: any rank
+ANY_TAG = -1  # tag of a receive or a probe: any tag
 
 __all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError",
            "ArgumentTypeError", "DTypeName", "Error", "GradientAverager", "Group",

@@ -69,8 +69,8 @@ class GradientAverager:
                 no error.
 
         Raises:
-            ArgumentError: the ranks differ, a type is another, or bucket_mb is
-                not above 0; the group stays usable.
+            ArgumentError: the ranks' arguments differ, a type is not one of the
+                three, or bucket_mb is not above 0; the group stays usable.
             Error: a rank is dead, late, or makes another call; close the group.
         """
         self._group = group
@@ -231,7 +231,7 @@ class GradientAverager:
         self._weight = float(weight)
 
     def _refuse(self, kind: type[Error], text: str) -> None:
-        """An error here, and in `finish` on all ranks."""
+        """Raise an error here, and in `finish` on all ranks."""
         self._wrong = self._wrong or text
         raise kind(text)
 
@@ -255,7 +255,8 @@ class GradientAverager:
                              f"{self._group.rank}, but no step has begun")
         bucket = self._bucket_of.get(name)
         if bucket is None:
-            self._refuse(ArgumentError, f"ready: there is no gradient '{name}'")
+            self._refuse(ArgumentError, f"ready: '{name}' is not a parameter of this "
+                         "averager")
         assert bucket is not None
         if name in self._ready:
             self._refuse(StateError, f"ready: '{name}' is ready for a second "

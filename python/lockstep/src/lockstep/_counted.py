@@ -1,4 +1,4 @@
-"""Collectives in which each rank has a number of rows of its own."""
+"""Collectives in which ranks may have different numbers of rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Blocks:
         if found.shape != (size,) or found.dtype.kind not in "iu" or \
                 np.any(found < 0):
             raise ArgumentError(f"{what}: the {which} should be {size} whole "
-                                f"numbers, one a rank, and are {given}")
+                                f"numbers, one per rank, and are {given}")
         return found.astype(np.int64)
 
     def check(self, what: str, array: Array) -> None:
@@ -51,8 +51,8 @@ class _Blocks:
             array.shape[0] >= self.rows
         if not fits:
             raise ArgumentError(
-                f"{what}: {array.shape[0]} rows; counts and displacements are "
-                f"those of {self.rows}")
+                f"{what}: the array has {array.shape[0]} rows, and counts and "
+                f"displacements need {self.rows}")
 
     def pack(self, array: Array) -> Array:
         """The blocks one behind the other; no copy if they lie so."""
@@ -71,8 +71,8 @@ class _Blocks:
 def _rows(data: Any, what: str) -> Array:
     array = contiguous(data)
     if array.ndim == 0:
-        raise ArgumentError(f"{what} takes an array, of which rows are the "
-                            "ranks', and not a number")
+        raise ArgumentError(f"{what}: the data are a number; they should be an "
+                            "array, whose first axis are rows")
     return array
 
 
@@ -92,7 +92,7 @@ class Counted(Member):
         Args:
             data: an array; its first axis are this rank's rows. Other axes and
                 the type are the same on all ranks.
-            counts: number of rows of each rank, one entry a rank; the same on
+            counts: number of rows of each rank, one entry per rank; the same on
                 all ranks.
             out: where the result goes: a writable C-contiguous array. Default:
                 a new array.
@@ -142,7 +142,7 @@ class Counted(Member):
         Args:
             data: an array of sum(counts) rows, the same shape and type on all
                 ranks.
-            counts: number of rows for each rank, one entry a rank; the same on
+            counts: number of rows for each rank, one entry per rank; the same on
                 all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
                 "band", "bor", "bxor": integers and bools only. Of bools, "sum"
@@ -181,8 +181,8 @@ class Counted(Member):
         Args:
             data: an array; blocks of its rows are for the ranks. Other axes and
                 the type are the same on all ranks.
-            send_counts: number of rows for each rank, one entry a rank.
-            recv_counts: number of rows from each rank, one entry a rank.
+            send_counts: number of rows for each rank, one entry per rank.
+            recv_counts: number of rows from each rank, one entry per rank.
             out: where the result goes: a writable C-contiguous array. Default:
                 a new array.
             send_displs: the row of `data` at which each rank's block begins.
@@ -242,7 +242,7 @@ class Counted(Member):
         Args:
             data: an array; its first axis are this rank's rows. Other axes and
                 the type are the same on all ranks.
-            counts: number of rows of each rank, one entry a rank; the same on
+            counts: number of rows of each rank, one entry per rank; the same on
                 all ranks. Default: a collective asks the ranks first.
             out: where the result goes: a writable C-contiguous array. Default:
                 a new array.
@@ -269,7 +269,7 @@ class Counted(Member):
         Args:
             data: an array of sum(counts) rows, the same shape and type on all
                 ranks.
-            counts: number of rows for each rank, one entry a rank; the same on
+            counts: number of rows for each rank, one entry per rank; the same on
                 all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
                 "band", "bor", "bxor": integers and bools only. Of bools, "sum"
@@ -300,8 +300,8 @@ class Counted(Member):
         Args:
             data: an array; blocks of its rows are for the ranks. Other axes and
                 the type are the same on all ranks.
-            send_counts: number of rows for each rank, one entry a rank.
-            recv_counts: number of rows from each rank, one entry a rank.
+            send_counts: number of rows for each rank, one entry per rank.
+            recv_counts: number of rows from each rank, one entry per rank.
                 Default: a collective asks the ranks first.
             out: where the result goes: a writable C-contiguous array. Default:
                 a new array.

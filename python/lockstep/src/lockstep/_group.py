@@ -359,7 +359,7 @@ class Group(Counted, Messages):
         array = _contiguous(data)
         if array.ndim == 0 or array.shape[0] != self.size:
             raise _library.ArgumentError(
-                f"{what}: the first axis should have one entry a rank, "
+                f"{what}: the first axis should have one entry per rank, "
                 f"{self.size}; the shape is {array.shape}")
         return array
 
@@ -723,6 +723,8 @@ class Group(Counted, Messages):
             This rank's array.
 
         Raises:
+            TypeError: NumPy knows no such type, on this rank alone; other ranks
+                wait for it.
             OutOfMemoryError: a rank has no memory for it; the group stays
                 usable.
             Error: a rank is dead, late, or makes another call; close the group.
@@ -754,7 +756,7 @@ class Group(Counted, Messages):
         self._core.give_back(buffer)
 
     def _free_if_there(self, array: Array) -> None:
-        """As free_shared, unless it has been given back or the group closed."""
+        """Call free_shared, unless the memory is freed or the group closed."""
         if self._core.find(array.ctypes.data) is not None:
             self.free_shared(array)
 
@@ -795,8 +797,8 @@ def _timeout_of(seconds: Optional[float]) -> float:
         return -1.0  # LS_TIMEOUT_DEFAULT
     if seconds < 0:
         raise _library.ArgumentError(
-            f"a timeout of {seconds:g} seconds; use more, 0 for no limit, or None "
-            "for the default")
+            f"a timeout of {seconds:g} seconds; it should be above 0, 0 for no "
+            "limit, or None for the default")
     return seconds
 
 

@@ -42,23 +42,23 @@ class Error(RuntimeError):
 
 
 class PeerDeadError(Error):
-    """Another rank has died, or left the group."""
+    """Another rank has died, or closed the group; its `rank` says which."""
 
 
 class LateError(Error, TimeoutError):
-    """Another rank has not come in time."""
+    """Another rank has not made the call within the timeout."""
 
 
 class MismatchError(Error):
-    """The ranks do not make the same call."""
+    """Two ranks made different calls, or with different sizes or types."""
 
 
 class AbortedError(Error):
-    """A rank has ended all waiting (Group.abort)."""
+    """A rank has called Group.abort, which ends all waiting."""
 
 
 class StateError(Error):
-    """Not now: something has not begun, or not ended, or came twice."""
+    """A call out of order: a step that has not begun, or a closed group."""
 
 
 class ArgumentError(Error, ValueError):

@@ -119,8 +119,8 @@ class Messages(Member):
                  tag: int = 0) -> Array:
         """Send an array to one rank and receive one from another, at once.
 
-        Ranks that exchange arrays, or pass them around a ring, need no order of
-        their own.
+        Ranks that exchange arrays, or pass them around a ring, need not agree on
+        who sends first.
 
         Args:
             data: an array, or a number, of a type of DTypeName.
@@ -143,7 +143,8 @@ class Messages(Member):
         to, tag = _library.index(to), _library.index(tag)
         if not 0 <= to < self.size:
             raise _library.ArgumentError(
-                f"sendrecv: no rank {to} in a group of {self.size}")
+                f"sendrecv: rank {to} is not in the group, which has ranks 0 to "
+                f"{self.size - 1}")
         if tag < 0:
             raise _library.ArgumentError(
                 f"sendrecv: the tag is {tag}; it should be 0 or more")

@@ -1,4 +1,4 @@
-"""What is under way, and what all kinds of calls have in common."""
+"""Requests, and what all kinds of calls have in common."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ class Request:
         """Have a function called once the request is done, before wait() returns.
 
         Args:
-            work: the function; its argument is the request. It must not keep
-                it: nobody would see that it is dropped.
+            work: the function; its argument is the request. It must not keep a
+                reference to it, which would hide that the request is dropped.
 
         Returns:
             This request.
@@ -189,7 +189,7 @@ class Request:
         return self
 
     def find_sender(self) -> None:
-        """Takes over, of a receive that is done, from whom it was."""
+        """Set `source` and `tag`, of a receive that is done."""
         found = c_int()
         assert self._flight is not None
         handle = self._flight.handle
