@@ -275,7 +275,9 @@ static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
     else if (!read_metadata(file, out))
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' is not known to hold a language model: its "
-                        "metadata has no valid \"%s\"",
+                        "metadata has no valid \"%s\", which `lockstep train "
+                        "lm` writes, and its tensors are not those of GPT-2 or "
+                        "Llama",
                         file->path, LSI_TRANSFORMER_KEY);
     LS_TRY(lsi_transformer_check(out));
     if (heads == 0 || heads == out->heads)

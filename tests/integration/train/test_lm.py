@@ -471,6 +471,8 @@ class Checkpoints(LmTest):
             for name, data in tensors.items()})
         self.refuse_generate(f"'{path}' is not known to hold a language "
                              "model", "--weights", path)
+        self.refuse_generate("which `lockstep train lm` writes, and its tensors "
+                             "are not those of GPT-2", "--weights", path)
 
 
 class Refused(LmTest):
