@@ -207,7 +207,8 @@ const char *Backend::title_of(const char *name) const
 int Backend::check_root(const char *name, int64_t root) const
 {
     TORCH_CHECK_VALUE(root >= 0 && root < size_, "lockstep: ", name,
-                      ": there is no rank ", root, " in a group of ", size_);
+                      ": rank ", root, " is not in the group, which has ranks 0 to ",
+                      size_ - 1);
     return static_cast<int>(root);
 }
 
