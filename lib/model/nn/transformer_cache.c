@@ -455,6 +455,25 @@ static ls_tensor *read_pieces(ls_tape *tape, ls_transformer_cache *c,
     return out;
 }
 
+static bool check_tokens(ls_tape *tape, const ls_transformer_cache *c,
+                         int64_t first, const ls_tensor *tokens)
+{
+    if (tokens->dtype != LS_I64 || tokens->ndim != 2 || tokens->shape[0] < 1 ||
+        tokens->shape[1] < 1)
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "ls_transformer_extend: the tokens are %s %s; they "
+                            "must be i64 (batch, n), both at least 1",
+                            ls_dtype_name(tokens->dtype),
+                            lsi_shape_of(tokens).text) != NULL;
+    if (first >= 0 && first <= c->sequences - tokens->shape[0])
+        return true;
+    return ls_tape_fail(tape, LS_ERR_SHAPE,
+                        "ls_transformer_extend: %" PRId64 " sequences from "
+                        "%" PRId64 " on are not in the cache, which has "
+                        "%" PRId64,
+                        tokens->shape[0], first, c->sequences) != NULL;
+}
+
 static bool check(const ls_transformer *model, ls_tape *tape,
                   const ls_transformer_cache *c, int64_t first,
                   const ls_tensor *tokens)
@@ -463,21 +482,15 @@ static bool check(const ls_transformer *model, ls_tape *tape,
         !lsi_tape_has(tape, c, "ls_transformer_extend", "cache") ||
         !lsi_tape_has(tape, tokens, "ls_transformer_extend", "tokens"))
         return false;
-    if (c->model != model || tape->training)
+    if (c->model != model)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "ls_transformer_extend: the cache must be that of "
-                            "the model, and the tape must not be training "
-                            "(ls_tape_set_training)") != NULL;
-    if (tokens->dtype == LS_I64 && tokens->ndim == 2 && tokens->shape[0] > 0 &&
-        tokens->shape[1] > 0 && first >= 0 &&
-        first + tokens->shape[0] <= c->sequences)
-        return true;
-    return ls_tape_fail(
-               tape, LS_ERR_SHAPE,
-               "ls_transformer_extend: the tokens %s of sequences from "
-               "%" PRId64 " on should be i64 (batch, n), not empty, of "
-               "some of the cache's %" PRId64 " sequences",
-               lsi_shape_of(tokens).text, first, c->sequences) != NULL;
+                            "ls_transformer_extend: the cache was made for "
+                            "another model") != NULL;
+    if (tape->training)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "ls_transformer_extend: the tape is training; call "
+                            "ls_tape_set_training(tape, false) first") != NULL;
+    return check_tokens(tape, c, first, tokens);
 }
 
 ls_tensor *ls_transformer_extend(const ls_transformer *model, ls_tape *tape,

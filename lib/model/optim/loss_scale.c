@@ -1,5 +1,4 @@
 /* Dynamic loss scaling (Micikevicius et al., ICLR 2018). */
-#include <inttypes.h>
 #include <math.h>
 
 #include "base/error.h"
@@ -14,21 +13,29 @@ ls_loss_scale ls_loss_scale_defaults(void)
         .scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
 }
 
+static ls_status wrong(const char *member, double value, const char *right)
+{
+    return lsi_fail(LS_ERR_ARGUMENT, "ls_loss_scale: %s is %g; it must be %s",
+                    member, value, right);
+}
+
 ls_status ls_loss_scale_check(const ls_loss_scale *scale)
 {
     LS_NEED(scale);
     const ls_loss_scale *const s = scale;
-    if (s->scale >= smallest && s->scale <= largest && s->growth >= 1 &&
-        s->growth <= largest && s->backoff > 0 && s->backoff < 1 &&
-        s->interval >= 1 && s->good_steps >= 0 && s->skipped >= 0)
-        return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "loss scale %g, growth %g, backoff %g, interval %" PRId64
-                    ", %" PRId64 " good and %" PRId64 " skipped steps; they "
-                    "must be %g to %g, at least 1, between 0 and 1, at least "
-                    "1, and not negative",
-                    s->scale, s->growth, s->backoff, s->interval, s->good_steps,
-                    s->skipped, smallest, largest);
+    if (!(s->scale >= smallest && s->scale <= largest))
+        return wrong("scale", s->scale, "from 2^-24 to 2^60");
+    if (!(s->growth >= 1 && s->growth <= largest))
+        return wrong("growth", s->growth, "from 1 to 2^60");
+    if (!(s->backoff > 0 && s->backoff < 1))
+        return wrong("backoff", s->backoff, "above 0 and below 1");
+    if (s->interval < 1)
+        return wrong("interval", (double)s->interval, "at least 1");
+    if (s->good_steps < 0)
+        return wrong("good_steps", (double)s->good_steps, "at least 0");
+    if (s->skipped < 0)
+        return wrong("skipped", (double)s->skipped, "at least 0");
+    return LS_OK;
 }
 
 static ls_status back_off(ls_loss_scale *s)

@@ -59,13 +59,16 @@ static void what_is_no_scale(void **state)
     (void)state;
     ls_loss_scale s = ls_loss_scale_defaults();
     s.backoff = 1;
-    assert_error(ls_loss_scale_check(&s), LS_ERR_ARGUMENT, "backoff 1");
+    assert_error(ls_loss_scale_check(&s), LS_ERR_ARGUMENT,
+                 "backoff is 1; it must be above 0 and below 1");
     s = ls_loss_scale_defaults();
     s.scale = NAN;
-    assert_error(ls_loss_scale_check(&s), LS_ERR_ARGUMENT, "loss scale nan");
+    assert_error(ls_loss_scale_check(&s), LS_ERR_ARGUMENT,
+                 "scale is nan; it must be from 2^-24 to 2^60");
     s = ls_loss_scale_defaults();
     s.interval = 0;
-    assert_error(ls_loss_scale_check(&s), LS_ERR_ARGUMENT, "interval 0");
+    assert_error(ls_loss_scale_check(&s), LS_ERR_ARGUMENT,
+                 "interval is 0; it must be at least 1");
 }
 
 /* ---- overflow ------------------------------------------------------------ */
