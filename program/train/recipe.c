@@ -75,8 +75,8 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe)
     if (kind_of(recipe) != LS_LR_CONSTANT &&
         recipe->min_lr > lr_of(recipe, kind))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the smallest learning rate, %g, is above the largest, "
-                        "%g",
+                        "--min-lr %g is above --lr %g, the highest learning "
+                        "rate of the schedule",
                         recipe->min_lr, lr_of(recipe, kind));
     return LS_OK;
 }

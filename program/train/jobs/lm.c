@@ -187,11 +187,11 @@ static ls_status count_micro_steps(job *j)
     if (n * each == o->tokens_per_step)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "a step of %" PRId64 " tokens does not consist of whole "
-                    "micro-steps of %" PRId64 " (batch size %" PRId64
-                    " x context %" PRId64 " x %d ranks); %" PRId64 " would",
+                    "--tokens-per-step %" PRId64 " is not a multiple of a "
+                    "micro-step of %" PRId64 " tokens (batch size %" PRId64
+                    " x context %" PRId64 " x %d rank%s); %" PRId64 " is",
                     o->tokens_per_step, each, o->batch_size, j->length, ranks,
-                    each * (n + 1));
+                    ranks == 1 ? "" : "s", each * (n + 1));
 }
 
 /* Of all ranks. */

@@ -64,7 +64,7 @@ class Usage(FailureTest):
 
 class Recipe(FailureTest):
     def test_rates_that_rise(self):
-        self.refuses(1, "above the largest", "--schedule", "cosine", "--lr",
+        self.refuses(1, "--min-lr 0.2 is above --lr 0.1", "--schedule", "cosine", "--lr",
                      "0.1", "--min-lr", "0.2")
 
 

@@ -170,9 +170,9 @@ class Learning(LmTest):
                                                micro))
         done = self.run_lm(*SHAPE, *steps, "--tokens-per-step", "100")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("a step of 100 tokens does not consist of whole "
-                      "micro-steps of 64 (batch size 4 x context 16 x 1 "
-                      "ranks); 128 would", done.stderr)
+        self.assertIn("--tokens-per-step 100 is not a multiple of a micro-step "
+                      "of 64 tokens (batch size 4 x context 16 x 1 rank); 128 "
+                      "is", done.stderr)
         self.fails(2, "give one", "train", "lm", "--tokens-per-step", "512",
                    "--accumulate", "2")
 

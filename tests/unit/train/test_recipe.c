@@ -224,7 +224,7 @@ static void what_is_refused(void **state)
     recipe = base;
     recipe.min_lr = 0.2;
     assert_error(lsi_stepper_init(&stepper, params, &recipe, 1),
-                 LS_ERR_ARGUMENT, "0.2, is above the largest, 0.1");
+                 LS_ERR_ARGUMENT, "--min-lr 0.2 is above --lr 0.1");
     assert_null(stepper.optimizer);
     ls_params_free(&params);
 }
