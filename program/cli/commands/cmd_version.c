@@ -17,5 +17,7 @@ static int run(const lsi_invocation *call)
 const lsi_command lsi_command_version = {
     .name = "version",
     .summary = "Print the version",
+    .text = "'lockstep --version' and 'lockstep -V' print the same. 'lockstep "
+            "info' also says what this build and this machine have.",
     .run = run,
 };

@@ -151,19 +151,81 @@ static bool asks_for_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* A command with children was named, but none of them. */
-static int group_alone(const lsi_command *command, const char *name,
-                       const char *next_word)
+/* Whether a command has the flag of a word such as "--lr=1" or "-n2". */
+static bool has_flag(const lsi_command *command, const char *word)
 {
-    if (next_word == NULL && command != &lsi_command_root) {
+    const size_t length = strcspn(word, "=");
+    for (size_t i = 0; i < command->n_options; i++) {
+        const lsi_option *const row = &command->options[i];
+        if (word[1] == '-' ? strlen(row->name) + 2 == length &&
+                                 strncmp(word + 2, row->name, length - 2) == 0
+                           : row->letter == word[1])
+            return true;
+    }
+    return false;
+}
+
+/* The first child that has that flag, or NULL. */
+static const lsi_command *child_with(const lsi_command *parent,
+                                     const char *flag)
+{
+    for (size_t i = 0; i < parent->n_children; i++)
+        if (has_flag(parent->children[i], flag))
+            return parent->children[i];
+    return NULL;
+}
+
+/* "cifar100, images or lm"; of many children, where they are listed. */
+static void list_children(const lsi_command *parent, char out[NAME_BYTES])
+{
+    enum { MOST = 6 };
+    size_t used = 0;
+    if (parent->n_children > MOST) {
+        snprintf(out, NAME_BYTES, "'lockstep %.64s --help' lists them",
+                 parent->name);
+        return;
+    }
+    for (size_t i = 0; i < parent->n_children && used < NAME_BYTES; i++)
+        used += (size_t)snprintf(out + used, NAME_BYTES - used, "%s%s",
+                                 i == 0                        ? ""
+                                 : i + 1 == parent->n_children ? " or "
+                                                               : ", ",
+                                 parent->children[i]->name);
+}
+
+/* words[0] is a flag in the place of a group's sub-command. */
+static ls_status fail_early_flag(const lsi_command *group, char **words)
+{
+    char names[NAME_BYTES];
+    const lsi_command *const child = child_with(group, words[0]);
+    const bool valued = words[1] != NULL && words[1][0] != '-';
+    if (group == &lsi_command_root)
+        return fail_unknown(group, "flag", words[0]);
+    list_children(group, names);
+    if (child == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s: a sub-command comes before the flag '%s': %s",
+                        group->name, words[0], names);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s: a sub-command comes before the flag '%s': %s; for "
+                    "example 'lockstep %s %s %s%s%s'",
+                    group->name, words[0], names, group->name, child->name,
+                    words[0], valued ? " " : "", valued ? words[1] : "");
+}
+
+/* A command with children was named, but none of them; words end with NULL. */
+static int group_alone(const lsi_command *command, const char *name,
+                       char **words)
+{
+    if (words[0] == NULL && command != &lsi_command_root) {
         lsi_cli_help(stderr, command, name);
         return LSI_EXIT_USAGE;
     }
-    if (next_word == NULL || asks_for_help(next_word)) {
+    if (words[0] == NULL || asks_for_help(words[0])) {
         lsi_cli_help(stdout, command, name);
         return 0;
     }
-    fail_unknown(command, "flag", next_word);
+    fail_early_flag(command, words);
     return lsi_cli_usage("%s", ls_last_error());
 }
 
@@ -205,7 +267,7 @@ int lsi_cli_dispatch(int argc, char **argv)
         return lsi_cli_usage("%s", ls_last_error());
     join(name, argv + 1, used);
     if (command->run == NULL)
-        return group_alone(command, name, argv[1 + used]);
+        return group_alone(command, name, argv + 1 + used);
     return run_command(command, name, used, argc, argv);
 }
 

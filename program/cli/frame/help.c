@@ -36,8 +36,7 @@ static void print_usage(FILE *stream, const lsi_command *command,
     fprintf(stream, "usage: lockstep%s%s", name[0] ? " " : "", name);
     if (command->n_children > 0)
         fputs(" COMMAND", stream);
-    if (command->n_options > 0 || command->n_children > 0)
-        fputs(" [FLAGS]", stream);
+    fputs(" [FLAGS]", stream);
     if (command->arguments != NULL)
         fprintf(stream, " %s", command->arguments);
     fputs("\n\n", stream);
@@ -66,7 +65,7 @@ void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name)
     }
     if (command->n_children > 0)
         print_children(stream, command);
-    if (command->n_options > 0) {
+    if (command->n_children == 0) {
         fputs("\nFlags:\n", stream);
         lsi_options_help(stream, command->options, command->n_options);
     }

@@ -89,6 +89,7 @@ static const lsi_option_word flag_words[] = {
     OTHER(NULL, "--np", "-n"),
     OTHER(NULL, "--num-processes", "--ranks"),
     OTHER(NULL, "--verbose", "progress is shown unless there is --quiet"),
+    OTHER(NULL, "-v", "progress is shown unless there is --quiet"),
 };
 
 const lsi_option_word *lsi_cli_flag_words(size_t *n)
@@ -105,7 +106,7 @@ const lsi_option_word *lsi_cli_flag_words(size_t *n)
 
 static const lsi_command_word command_words[] = {
     {"bench", "tune", "tune", true},
-    OTHER("", "-v", "version"),
+    OTHER("", "-v", "--version"),
     OTHER("", "man", "help"),
     OTHER("", "benchmark", "bench"),
     OTHER("", "launch", "run"),

@@ -51,6 +51,11 @@ class Version(ProgramTest):
         for words in (["version"], ["--version"], ["-V"]):
             self.assertEqual(self.succeeds(*words), f"lockstep {version}\n")
 
+    def test_it_has_help(self):
+        text = self.succeeds("version", "--help")
+        self.assertIn("'lockstep -V' print the same", text)
+        self.assertIn("--help", text.split("Flags:")[1])
+
 
 class Mistakes(ProgramTest):
     def test_unknown_commands(self):
@@ -60,18 +65,34 @@ class Mistakes(ProgramTest):
         self.fails(2, 'unknown command "x"', "help", "x")
         self.fails(2, 'unknown command "nope"; "lockstep --help" lists',
                    "help", "nope")
-        self.fails(2, 'unknown flag "-v"; did you mean "lockstep version"?',
+        self.fails(2, 'unknown flag "-v"; did you mean "lockstep --version"?',
                    "-v")
         self.fails(2, 'unexpected argument "x"', "help", "run", "x")
 
     def test_unknown_flags(self):
         self.fails(2, 'unknown flag "--bogus"; "lockstep --help" lists',
                    "--bogus")
-        self.fails(2, 'unknown flag "--bogus"; "lockstep bench --help"',
-                   "bench", "--bogus")
+        self.fails(2, "version: unexpected argument", "version", "x")
+
+    def test_flags_of_a_group(self):
+        first = "a sub-command comes before the flag"
+        self.fails(2, f"train: {first} '--lr': cifar100, images or lm; for "
+                   "example 'lockstep train cifar100 --lr 3e-4'\n",
+                   "train", "--lr", "3e-4", "--seed", "1")
+        self.fails(2, f"train: {first} '--size=xl': cifar100, images or lm; "
+                   "for example 'lockstep train lm --size=xl'\n",
+                   "train", "--size=xl")
+        self.fails(2, f"train: {first} '--bogus': cifar100, images or lm\n",
+                   "train", "--bogus", "3")
+        self.fails(2, f"bench: {first} '-n': 'lockstep bench --help' lists "
+                   "them; for example 'lockstep bench all-reduce -n 2'\n",
+                   "bench", "-n", "2")
+
+    def test_unknown_flags_of_commands(self):
         self.fails(2, "info: unknown flag --jsn; did you mean --json?", "info",
                    "--jsn")
-        self.fails(2, "version: unexpected argument", "version", "x")
+        self.fails(2, "train lm: unknown flag -v; progress is shown unless "
+                   "there is --quiet", "train", "lm", "-v")
 
     def test_full_disk(self):
         with open("/dev/full", "w", encoding="ascii") as full:
