@@ -31,10 +31,10 @@ static const lsi_option options[] = {
 };
 
 static const char text[] =
-    "DIR is the folder that LOCKSTEP_RECORD named when the ranks ran. They "
-    "write there\nwhen their group fails, and when they get SIGUSR1. The exit "
-    "status is 0 if\nnothing is wrong, 1 if something is, and 2 if the files "
-    "cannot be read.";
+    "DIR is the folder that LOCKSTEP_RECORD named when the ranks ran. Each "
+    "rank writes there when its group fails, and when it gets SIGUSR1. The "
+    "exit status is 0 if nothing is wrong, 1 if something is wrong, and 2 if "
+    "the files cannot be read.";
 
 /* ---- the files ----------------------------------------------------------- */
 

@@ -20,6 +20,6 @@ static const lsi_command *const commands[] = {
 
 const lsi_command lsi_command_root = {
     .name = "",
-    .summary = "Data-parallel training on the processors of this machine",
+    .summary = "Data-parallel training on the CPUs of one machine or several",
     LSI_COMMAND_CHILDREN(commands),
 };

@@ -35,6 +35,15 @@ class Help(ProgramTest):
         for line in self.succeeds("help", "--markdown").splitlines():
             self.assertLessEqual(len(line), 80, line)
 
+    def test_lines_are_filled(self):
+        """No paragraph has line breaks from its source."""
+        lines = self.succeeds("help", "--markdown").splitlines()
+        for line, after in zip(lines, lines[1:]):
+            if line[:1] in ("", " ", "`", "#") or after[:1] in ("", " ", "`"):
+                continue
+            word = after.split(" ", 1)[0]
+            self.assertGreater(len(line) + 1 + len(word), 79, line)
+
     def test_documentation_is_current(self):
         path = os.path.join(SOURCE, "docs", "commands.md")
         with open(path, encoding="utf-8") as file:
