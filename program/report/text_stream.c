@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/grow.h"
+#include "report/size_text.h"
 
 /* One byte more than the text, for its zero. */
 static bool make_room(lsi_text_stream *s, size_t bytes)
@@ -31,8 +32,9 @@ static ssize_t append(void *context, const char *data, size_t bytes)
 
 static ls_status no_memory(const lsi_text_stream *s)
 {
-    return lsi_fail(LS_ERR_MEMORY, "no memory for a text of over %zu bytes",
-                    s->bytes);
+    char size[LSI_SIZE_TEXT];
+    lsi_size_text(size, s->bytes);
+    return lsi_fail(LS_ERR_MEMORY, "out of memory: a text of over %s", size);
 }
 
 ls_status lsi_text_stream_open(lsi_text_stream *stream)

@@ -80,8 +80,8 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
             least = room;
     }
     if (fitting == 0)
-        return lsi_memory_demand_fail(
-            least, "weights, gradients and the state of the optimizer");
+        return lsi_memory_demand_fail(least,
+                                      "weights, gradients and optimizer state");
     if (fitting == 1 && choice->n > 1)
         choice->reason = LSI_DDP_ONLY;
     return LS_OK;

@@ -104,7 +104,7 @@ static uint64_t free_bytes(const char *path)
 
 static ls_status check_room(const lsi_keep *k, uint64_t needed)
 {
-    char room[LSI_SIZE_TEXT], missing[LSI_SIZE_TEXT];
+    char room[LSI_SIZE_TEXT];
     const char *const path = k->file != NULL     ? k->file
                              : k->folder != NULL ? k->folder
                                                  : runs;
@@ -112,11 +112,9 @@ static ls_status check_room(const lsi_keep *k, uint64_t needed)
     if (available >= needed || available + more >= needed)
         return LS_OK;
     lsi_size_text(room, available);
-    lsi_size_text(missing, needed - available);
-    return refuse(lsi_fail(LS_ERR_IO,
-                           "cannot write to '%s': %s are free, %s too little",
-                           path, room, missing),
-                  needed, k->file != NULL);
+    return refuse(
+        lsi_fail(LS_ERR_IO, "cannot write to '%s': %s are free", path, room),
+        needed, k->file != NULL);
 }
 
 /* ---- what a folder holds ------------------------------------------------- */

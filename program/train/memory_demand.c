@@ -1,11 +1,10 @@
 /* Needs are formulas, so that they are known before anything is allocated. */
 #include "train/memory_demand.h"
 
-#include <inttypes.h>
-
 #include "base/error.h"
 #include "base/meminfo.h"
 #include "comm/state/state.h"
+#include "report/size_text.h"
 
 /* Of what each rank of this machine has one, or all ranks divide one. */
 static double copies(const ls_group *group, bool divided)
@@ -56,8 +55,11 @@ ls_status lsi_memory_demand_ask(ls_group *group, int64_t needed, int64_t budget,
 
 ls_status lsi_memory_demand_fail(lsi_memory_demand room, const char *what)
 {
+    char needed[LSI_SIZE_TEXT], available[LSI_SIZE_TEXT];
+    lsi_size_text(needed, (uint64_t)room.needed);
+    lsi_size_text(available, (uint64_t)room.available);
     return lsi_fail(LS_ERR_MEMORY,
-                    "%s: the ranks of a machine need at least %" PRId64
-                    " bytes, %" PRId64 " are available",
-                    what, room.needed, room.available);
+                    "%s do not fit into memory: the ranks of a machine need at "
+                    "least %s, %s are available",
+                    what, needed, available);
 }

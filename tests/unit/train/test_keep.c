@@ -322,7 +322,7 @@ static void too_little_room(void **state)
     (void)state;
     lsi_keep keep = {.job = "lm", .folder_wanted = true};
     assert_error(lsi_keep_open(&keep, UINT64_C(1) << 60, false), LS_ERR_IO,
-                 "too little. The result needs 1064960 TiB; give another "
+                 "are free. The result needs 1064960 TiB; give another "
                  "folder with --output-dir");
     assert_true(access("runs", F_OK) != 0);
     keep = (lsi_keep){.file = "no/such/folder/m"};

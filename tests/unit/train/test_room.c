@@ -54,7 +54,10 @@ static void play_asking(ls_group *group, void *unused)
     CHECK(!lsi_memory_demand_fits(room));
     CHECK(room.needed == 2000 && room.available == 1000);
     CHECK(lsi_memory_demand_fail(room, "a model") == LS_ERR_MEMORY);
-    CHECK(strstr(ls_last_error(), "2000 bytes, 1000 are available") != NULL);
+    CHECK(strstr(ls_last_error(),
+                 "a model do not fit into memory: the ranks of a "
+                 "machine need at least 2.0 KiB, 1000 B are available") !=
+          NULL);
     /* No machine has as much; every one has a little. */
     CHECK_OK(lsi_memory_demand_ask(group, INT64_MAX / 2, 0, &room));
     CHECK(!lsi_memory_demand_fits(room));
