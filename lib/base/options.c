@@ -45,15 +45,44 @@ static ls_status check_range(const lsi_option *row, const char *shown,
                     shown, text, row->min, row->max);
 }
 
-static ls_status parse_int(const lsi_option *row, const char *shown,
-                           const char *text, int64_t *out)
+/* The choice that the text is but for case, or NULL; its length is the text's.
+ */
+static const char *find_choice(const lsi_option *row, const char *text)
+{
+    const size_t length = strlen(text);
+    for (const char *choice = row->choices; choice != NULL;) {
+        const char *end = strchrnul(choice, '|');
+        if ((size_t)(end - choice) == length &&
+            strncasecmp(choice, text, length) == 0)
+            return choice;
+        choice = *end == '\0' ? NULL : end + 1;
+    }
+    return NULL;
+}
+
+static ls_status fail_int(const lsi_option *row, const char *shown,
+                          const char *text)
+{
+    if (row->choices == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not a whole number",
+                        shown, text);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s \"%s\" is not a whole number or one of %s", shown, text,
+                    row->choices);
+}
+
+ls_status lsi_option_int(const lsi_option *row, const char *shown,
+                         const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
     const long long value = strtoll(text, &end, 10);
+    if (find_choice(row, text) != NULL) {
+        *out = LSI_OPTION_WORD;
+        return LS_OK;
+    }
     if (end == text || *end != '\0')
-        return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not a whole number",
-                        shown, text);
+        return fail_int(row, shown, text);
     if (errno == ERANGE)
         return lsi_fail(LS_ERR_ARGUMENT, "%s %s does not fit into 64 bits",
                         shown, text);
@@ -119,21 +148,6 @@ static ls_status parse_size(const lsi_option *row, const char *shown,
     LS_TRY(check_range(row, shown, text, (double)value));
     *out = value;
     return LS_OK;
-}
-
-/* The choice that the text is but for case, or NULL; its length is the text's.
- */
-static const char *find_choice(const lsi_option *row, const char *text)
-{
-    const size_t length = strlen(text);
-    for (const char *choice = row->choices; choice != NULL;) {
-        const char *end = strchrnul(choice, '|');
-        if ((size_t)(end - choice) == length &&
-            strncasecmp(choice, text, length) == 0)
-            return choice;
-        choice = *end == '\0' ? NULL : end + 1;
-    }
-    return NULL;
 }
 
 static ls_status fail_choice(const lsi_option *row, const char *shown,
@@ -214,7 +228,7 @@ static ls_status take_value(const lsi_option *row, const char *shown,
         bytes = sizeof(value.flag);
         break;
     case LSI_OPTION_INT:
-        LS_TRY(parse_int(row, shown, text, &value.integer));
+        LS_TRY(lsi_option_int(row, shown, text, &value.integer));
         bytes = sizeof(value.integer);
         break;
     case LSI_OPTION_BYTES:

@@ -26,7 +26,8 @@
 
 typedef enum lsi_option_type {
     LSI_OPTION_BOOL,   /* bool */
-    LSI_OPTION_INT,    /* int64_t; min..max */
+    LSI_OPTION_INT,    /* int64_t; min..max, or LSI_OPTION_WORD for one of
+                          `choices` in place of a number */
     LSI_OPTION_BYTES,  /* int64_t; a size as of lsi_parse_bytes */
     LSI_OPTION_REAL,   /* double; min..max */
     LSI_OPTION_STRING, /* const char * into argv or the default */
@@ -45,6 +46,8 @@ typedef struct lsi_option_texts {
     size_t n;
     const char *all[LSI_OPTION_TEXTS_MOST]; /* into argv */
 } lsi_option_texts;
+
+enum { LSI_OPTION_WORD = -1 };
 
 typedef struct lsi_option {
     const char *name;
@@ -115,6 +118,10 @@ bool lsi_option_stands_alone(const lsi_option *row);
 
 /* Prints the rows, a line or two each, with defaults. */
 void lsi_options_help(FILE *stream, const lsi_option *rows, size_t n);
+
+/* Parses a value of an INT; `shown` is the flag in errors, "--epochs". */
+ls_status lsi_option_int(const lsi_option *row, const char *shown,
+                         const char *text, int64_t *out);
 
 /*
  * Parses a size to bytes: 512; 4k, 10m, 1g or 4KiB, 10MiB, 1GiB in powers of

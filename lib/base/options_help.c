@@ -68,7 +68,8 @@ static void print_row(FILE *stream, const lsi_option *row)
     const char *default_text = row->default_value;
     const bool on = default_text != NULL && strcmp(default_text, "true") == 0;
     size_t used = (size_t)snprintf(text, sizeof(text), "%s", row->help);
-    if (row->choices != NULL && used < sizeof(text))
+    if (row->choices != NULL && row->type != LSI_OPTION_INT &&
+        used < sizeof(text))
         used += (size_t)snprintf(text + used, sizeof(text) - used, ": %s",
                                  row->choices);
     if (row->type == LSI_OPTION_BOOL && on && used < sizeof(text))

@@ -330,8 +330,8 @@ static int coordinate(const lsi_invocation *call, const lsi_bench_common *flags,
     ls_status status = new_table(bench, flags, &table);
     for (size_t i = 0; i < ranks->n && status == LS_OK && complete; i++) {
         int ended;
-        status = run_ranks(call, flags, (int)ranks->values[i], table, &ended,
-                           &complete);
+        status = run_ranks(call, flags, lsi_cli_rank_count(ranks->values[i], 1),
+                           table, &ended, &complete);
         if (status == LS_OK && exit_status == 0)
             exit_status = ended;
     }
@@ -341,10 +341,30 @@ static int coordinate(const lsi_invocation *call, const lsi_bench_common *flags,
     return status == LS_OK ? exit_status : lsi_cli_error();
 }
 
+/* ---- numbers of ranks ------------------------------------------------- */
+
+static ls_status add_ranks(void *list, const char *word)
+{
+    static const lsi_option row = {
+        .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS};
+    lsi_list *const ranks = list;
+    if (ranks->n == LSI_LIST_MAX)
+        return lsi_fail(LS_ERR_ARGUMENT, "--ranks: more than %d values",
+                        LSI_LIST_MAX);
+    return lsi_option_int(&row, "--ranks", word, &ranks->values[ranks->n++]);
+}
+
+static ls_status read_ranks(const char *text, lsi_list *out)
+{
+    out->n = 0;
+    return lsi_each_word("--ranks", text, add_ranks, out);
+}
+
+/* A rank may run on fewer CPUs than its job, so that "auto" is any number. */
 static bool contains(const lsi_list *list, int64_t value)
 {
     for (size_t i = 0; i < list->n; i++) {
-        if (list->values[i] == value)
+        if (list->values[i] == value || list->values[i] == LSI_OPTION_WORD)
             return true;
     }
     return false;
@@ -361,8 +381,7 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
         (bench->parse != NULL && bench->parse(common) != LS_OK))
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     const char *text = common->ranks != NULL ? common->ranks : bench->ranks;
-    if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
-        LS_OK)
+    if (read_ranks(text, &ranks) != LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     if (launched.size > 0 && common->ranks != NULL &&
         !contains(&ranks, launched.size))

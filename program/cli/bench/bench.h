@@ -71,8 +71,8 @@ typedef struct lsi_bench_common {
 /* The rows of the common flags, to be used where ROW is defined. */
 #define LSI_BENCH_ROWS(ranks_, warmup_, iterations_)                           \
     ROW(common.ranks, LIST, "ranks", 'n', "N,...", NULL,                       \
-        "ranks to start (default " ranks_ "); of several numbers each in "     \
-        "turn"),                                                               \
+        "ranks to start, or 'auto' for one per CPU (default " ranks_ "); of "  \
+        "several numbers each in turn"),                                       \
         LSI_THREADS_ROW(common.threads), LSI_BIND_ROW(common.bind),            \
         LSI_DETERMINISTIC_ROW(common.deterministic),                           \
         ROW(common.warmup, INT, "warmup", 'w', "N", warmup_, "warm-up runs",   \

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cpus.h"
 #include "base/error.h"
 #include "cli/commands/rank_outputs.h"
 #include "cli/commands/run_hosts.h"
@@ -19,8 +18,7 @@
 #include "report/result.h"
 
 typedef struct args {
-    const char *ranks; /* "4", or torchrun's "auto" and "cpu" */
-    const char *ranks_torchrun;
+    int64_t ranks, ranks_torchrun; /* as of lsi_rank_flags */
     int64_t threads;
     double timeout, grace;
     const char *bind;
@@ -36,9 +34,11 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(ranks, STRING, "ranks", 'n', "N", NULL,
-        "ranks to start, 1 to 1024, or \"auto\": one for each cpu (default 1)"),
-    ROW(ranks_torchrun, STRING, "nproc-per-node", 0, "N", NULL, "as --ranks"),
+    ROW(ranks, INT, "ranks", 'n', "N", NULL,
+        "ranks to start, 1 to 1024, or 'auto' for one per CPU (default 1)",
+        .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
+    ROW(ranks_torchrun, INT, "nproc-per-node", 0, "N", NULL, "as --ranks",
+        .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
     ROW(threads, INT, "threads", 0, "N", NULL,
         "OMP_NUM_THREADS of each rank (default: as it is set, else the cpus "
         "divided by the ranks)",
@@ -295,27 +295,10 @@ static ls_status read_rendezvous(args *a, bool several)
 
 static ls_status read_ranks(const args *a, int *out)
 {
-    const char *text = a->ranks ? a->ranks : a->ranks_torchrun;
-    const char *name = a->ranks ? "-n" : "--nproc-per-node";
-    if (a->ranks != NULL && a->ranks_torchrun != NULL)
+    if (a->ranks != 0 && a->ranks_torchrun != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "run: -n and --nproc-per-node mean the same; give one");
-    if (text == NULL) {
-        *out = 1;
-        return LS_OK;
-    }
-    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0) {
-        *out = lsi_cpus_available();
-        return LS_OK;
-    }
-    char *end;
-    const long value = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || value < 1 ||
-        value > LSI_LAUNCH_MAX_RANKS)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: %s \"%s\" is not a number of ranks: 1 to %d",
-                        name, text, LSI_LAUNCH_MAX_RANKS);
-    *out = (int)value;
+    *out = lsi_cli_rank_count(a->ranks != 0 ? a->ranks : a->ranks_torchrun, 1);
     return LS_OK;
 }
 

@@ -27,8 +27,9 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(ranks.n, INT, "ranks", 'n', "N", NULL,
-        "where so many ranks would run (default: the machine alone)", .min = 1,
-        .max = LSI_LAUNCH_MAX_RANKS),
+        "show where N ranks would run, or 'auto' for one per CPU (default: "
+        "the machine alone)",
+        .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
     LSI_THREADS_ROW(ranks.threads),
     LSI_BIND_ROW(ranks.bind),
     ROW(cpus, STRING, "cpus", 0, "LIST", NULL,
@@ -68,9 +69,9 @@ static ls_status read_machine(const args *a, view *v)
 /* Where lockstep run would put them. */
 static ls_status plan(const args *a, view *v)
 {
-    return lsi_placement_new(&v->topology, v->at.quota,
-                             lsi_binding_parse(a->ranks.bind), (int)a->ranks.n,
-                             (int)a->ranks.threads, &v->at);
+    return lsi_placement_new(
+        &v->topology, v->at.quota, lsi_binding_parse(a->ranks.bind),
+        lsi_cli_rank_count(a->ranks.n, 1), (int)a->ranks.threads, &v->at);
 }
 
 /* Where those of a job are. */
@@ -349,7 +350,7 @@ static ls_status show(const args *a, const char *job,
     ls_status status = read_machine(a, &v);
     if (status == LS_OK && job != NULL)
         status = look(job, &v);
-    else if (status == LS_OK && a->ranks.n > 0)
+    else if (status == LS_OK && a->ranks.n != 0)
         status = plan(a, &v);
     if (status == LS_OK && !lsi_result_is_stdout(a->json))
         status = print(a, &v);
@@ -372,7 +373,7 @@ static int run(const lsi_invocation *call)
     if (rest + 1 < call->argc || (job != NULL && job[0] == '\0'))
         return lsi_cli_usage("topo: one JOB, behind the flags; lockstep "
                              "jobs lists them");
-    if (job != NULL && a.ranks.n > 0)
+    if (job != NULL && a.ranks.n != 0)
         return lsi_cli_usage("topo: -n says where ranks would run, JOB where "
                              "they do; give one");
     return show(&a, job, call) == LS_OK ? 0 : lsi_cli_error();

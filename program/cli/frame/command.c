@@ -204,10 +204,10 @@ static ls_status fail_early_flag(const lsi_command *group, char **words)
     list_children(group, names);
     if (child == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: a sub-command comes before the flag '%s': %s",
+                        "%s: a sub-command comes before the flag %s: %s",
                         group->name, words[0], names);
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: a sub-command comes before the flag '%s': %s; for "
+                    "%s: a sub-command comes before the flag %s: %s; for "
                     "example 'lockstep %s %s %s%s%s'",
                     group->name, words[0], names, group->name, child->name,
                     words[0], valued ? " " : "", valued ? words[1] : "");

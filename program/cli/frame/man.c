@@ -52,7 +52,7 @@ static void print_option(FILE *page, const lsi_option *row)
     fputc('\n', page);
     print_text(page, on ? "not: " : "");
     print_text(page, row->help);
-    if (row->choices != NULL) {
+    if (row->choices != NULL && row->type != LSI_OPTION_INT) {
         fputs(": ", page);
         for (const char *c = row->choices; *c != '\0'; c++)
             fputs(*c == '|' ? ", " : (const char[]){*c, '\0'}, page);

@@ -16,7 +16,6 @@
 #include "base/program.h"
 #include "comm/bootstrap/environment.h"
 #include "comm/node/rank_cpus.h"
-#include "launch/launch.h"
 
 /*
  * A descriptor that holds one token: who takes it may say what went wrong.
@@ -37,6 +36,13 @@ ls_status lsi_cli_launched(lsi_launched *out)
     const bool is_rank = world.size > 1 || getenv("WORLD_SIZE") != NULL;
     *out = (lsi_launched){world.rank, is_rank ? world.size : 0};
     return LS_OK;
+}
+
+int lsi_cli_rank_count(int64_t flag, int usual)
+{
+    if (flag == LSI_OPTION_WORD)
+        return lsi_cpus_available();
+    return flag > 0 ? (int)flag : usual;
 }
 
 void lsi_cli_set_threads(int64_t threads, int cpus)
@@ -153,7 +159,7 @@ bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
         *exit_status = lsi_cli_error();
         return false;
     }
-    const int n = flags->n > 0 ? (int)flags->n : usual;
+    const int n = lsi_cli_rank_count(flags->n, usual);
     if (launched.size > 0 && flags->n > 0 && flags->n != launched.size) {
         *exit_status = lsi_cli_usage(
             "%s: -n %d, but this is one of %d ranks that a launcher started; "

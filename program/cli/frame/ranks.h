@@ -25,10 +25,20 @@
 
 #include "cli/frame/command.h"
 #include "launch/binding.h"
+#include "launch/launch.h"
 #include "lockstep/group.h"
 
+/*
+ * The words for one rank per CPU that a number of ranks may be, as torchrun
+ * has them; such a flag is LSI_OPTION_WORD.
+ */
+#define LSI_RANK_WORDS "auto|cpu"
+
+/* The number of ranks that a flag stands for; `usual` where it is 0. */
+int lsi_cli_rank_count(int64_t flag, int usual);
+
 typedef struct lsi_rank_flags {
-    int64_t n;       /* 0: not given */
+    int64_t n;       /* 0: not given; LSI_OPTION_WORD: one per CPU */
     int64_t threads; /* 0: not given */
     const char *bind;
 } lsi_rank_flags;
@@ -39,9 +49,9 @@ typedef struct lsi_rank_flags {
  */
 #define LSI_RANK_ROWS(field, usual)                                            \
     ROW(field.n, INT, "ranks", 'n', "N", NULL,                                 \
-        "ranks to start (default " usual "); one that another launcher has "   \
-        "started takes their number from it",                                  \
-        .min = 1, .max = 1024),                                                \
+        "ranks to start, or 'auto' for one per CPU (default " usual "); one "  \
+        "that another launcher has started takes their number from it",        \
+        .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),     \
         LSI_THREADS_ROW(field.threads), LSI_BIND_ROW(field.bind)
 
 #define LSI_BIND_ROW(field)                                                    \

@@ -88,6 +88,16 @@ class Collectives(Benches):
                                  dtype, "--op", "avg")
                 self.assertEqual({row["wrong"] for row in rows}, {0})
 
+    def test_a_rank_per_cpu(self):
+        cpus = len(self.succeeds("run", "-n", "auto", "echo"))
+        rows = self.rows("barrier", "-n", "1,auto")
+        self.assertEqual([row["ranks"] for row in rows], [1, cpus])
+        # A launcher's ranks are any number.
+        done = self.call("run", "-n", "3", LOCKSTEP, "bench", "barrier", "-n",
+                         "auto", "--iterations", "1", "--json")
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual([row["ranks"] for row in rows], [3])
+
     def test_sizes(self):
         def sizes(*flags):
             return [row["bytes"] for row in self.rows(

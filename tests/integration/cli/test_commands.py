@@ -85,15 +85,15 @@ class Mistakes(ProgramTest):
 
     def test_flags_of_a_group(self):
         first = "a sub-command comes before the flag"
-        self.fails(2, f"train: {first} '--lr': cifar100, images or lm; for "
+        self.fails(2, f"train: {first} --lr: cifar100, images or lm; for "
                    "example 'lockstep train cifar100 --lr 3e-4'\n",
                    "train", "--lr", "3e-4", "--seed", "1")
-        self.fails(2, f"train: {first} '--size=xl': cifar100, images or lm; "
+        self.fails(2, f"train: {first} --size=xl: cifar100, images or lm; "
                    "for example 'lockstep train lm --size=xl'\n",
                    "train", "--size=xl")
-        self.fails(2, f"train: {first} '--bogus': cifar100, images or lm\n",
+        self.fails(2, f"train: {first} --bogus: cifar100, images or lm\n",
                    "train", "--bogus", "3")
-        self.fails(2, f"bench: {first} '-n': 'lockstep bench --help' lists "
+        self.fails(2, f"bench: {first} -n: 'lockstep bench --help' lists "
                    "them; for example 'lockstep bench all-reduce -n 2'\n",
                    "bench", "-n", "2")
 

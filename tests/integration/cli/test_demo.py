@@ -108,6 +108,13 @@ class Mistakes(ProgramTest):
     def test_number_of_ranks(self):
         self.fails(2, "out of range: 1 to 1024", "demo", "hello", "-n", "0")
         self.fails(2, "out of range: 1 to 1024", "demo", "hello", "-n", "-2")
+        self.fails(2, '-n "few" is not a whole number or one of auto|cpu',
+                   "demo", "hello", "-n", "few")
+
+    def test_a_rank_per_cpu(self):
+        one = self.succeeds("run", "-n", "auto", "echo")
+        said = self.succeeds("demo", "hello", "-n", "auto")
+        self.assertEqual(said.count("\n"), 2 * len(one), said)
 
     def test_launcher_and_flag_disagree(self):
         done = self.call("run", "-n", "2", LOCKSTEP, "demo", "hello", "-n", "3")

@@ -156,9 +156,14 @@ class Early(ProgramTest):
 
 class Mistakes(ProgramTest):
     def test_number_of_ranks(self):
-        for number in ("0", "-1", "1025", "2x", "", "99999999999999999999"):
-            self.fails(2, f'"{number}" is not a number of ranks: 1 to 1024',
+        for number in ("0", "-1", "1025"):
+            self.fails(2, f"-n {number} is out of range: 1 to 1024",
                        "run", "-n", number, "true")
+        for number in ("2x", "", "gpu"):
+            self.fails(2, f'-n "{number}" is not a whole number or one of '
+                       "auto|cpu", "run", "-n", number, "true")
+        self.fails(2, "--nproc-per-node 0 is out of range",
+                   "run", "--nproc-per-node", "0", "true")
 
     def test_flags(self):
         self.fails(2, "did you mean --timeout?", "run", "--timout", "1", "true")

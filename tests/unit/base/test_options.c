@@ -10,7 +10,7 @@
 #include "testing.h"
 
 typedef struct args {
-    int64_t epochs, bytes, any;
+    int64_t epochs, bytes, any, count;
     double rate;
     bool fast, checked;
     const char *data, *mode, *sizes, *place, *json, *dtype;
@@ -22,6 +22,8 @@ static const lsi_option rows[] = {
     ROW(epochs, INT, "epochs", 'e', "N", "10", "passes over the data", .min = 1,
         .max = 1e6),
     ROW(any, INT, "any", 0, "N", NULL, "any whole number"),
+    ROW(count, INT, "count", 0, "N", NULL, "a few, or 'auto'", .min = 2,
+        .max = 8, .choices = "auto|all"),
     ROW(bytes, BYTES, "bucket", 'b', "SIZE", "4k", "size of a bucket",
         .min = 512, .max = 1024.0 * 1024 * 1024),
     ROW(rate, REAL, "lr", 0, "X", "0.01", "learning rate", .min = 0, .max = 10),
@@ -125,6 +127,21 @@ static void a_real_may_be_unset_to_infinity(void **state)
                                 l.argv, &a, NULL, &help));
     assert_int_equal(fetestexcept(FE_INVALID), 0);
     assert_true(isinf(a.rate));
+}
+
+static void a_word_may_stand_for_a_number(void **state)
+{
+    (void)state;
+    line l;
+    args a;
+    assert_ok(parse(&l, "--count 3", &a, NULL));
+    assert_int_equal(a.count, 3);
+    assert_ok(parse(&l, "--count auto", &a, NULL));
+    assert_int_equal(a.count, LSI_OPTION_WORD);
+    assert_ok(parse(&l, "--count=ALL", &a, NULL));
+    assert_int_equal(a.count, LSI_OPTION_WORD);
+    assert_ok(parse(&l, "", &a, NULL));
+    assert_int_equal(a.count, 0);
 }
 
 /* The word behind it is never its value. */
@@ -265,6 +282,8 @@ static void bad_lines(void **state)
         {"--epochs", "--epochs needs a value: --epochs N"},
         {"-e", "-e needs a value: -e N"},
         {"-e x", "-e \"x\" is not a whole number"},
+        {"--count x", "\"x\" is not a whole number or one of auto|all"},
+        {"--count -1", "--count -1 is out of range: 2 to 8"},
         {"--data --fast", "--data needs a value before --fast"},
         {"--lr nan", "--lr \"nan\" is not a finite number"},
         {"--lr inf", "not a finite number"},
@@ -467,6 +486,7 @@ static void help_text(void **state)
     static const char want[] =
         "  -e, --epochs N            passes over the data (default 10)\n"
         "      --any N               any whole number\n"
+        "      --count N             a few, or 'auto'\n"
         "  -b, --bucket SIZE         size of a bucket (default 4k)\n"
         "      --lr X                learning rate (default 0.01)\n"
         "  -f, --fast                be fast\n"
@@ -520,6 +540,7 @@ int main(void)
         cmocka_unit_test(an_output_is_a_file_or_standard_output),
         cmocka_unit_test(choices_have_one_spelling),
         cmocka_unit_test(all_forms),
+        cmocka_unit_test(a_word_may_stand_for_a_number),
         cmocka_unit_test(a_mode_can_do_without_a_value),
         cmocka_unit_test(texts_are_collected),
         cmocka_unit_test(bad_lines),
