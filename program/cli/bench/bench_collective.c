@@ -328,15 +328,26 @@ static ls_status set_kind(state *b, size_t kind)
                            b->collective->reduces ? b->x.op : LS_REDUCE_MAX);
 }
 
+/* Whether a step of -b and -e has as many elements as the one before it. */
+static bool is_repeated(const state *b, size_t at)
+{
+    const int64_t *const sizes = b->size_list.values;
+    return at > 0 && b->sizes == NULL &&
+           block_count(b, sizes[at]) == block_count(b, sizes[at - 1]);
+}
+
 /* Of each kind every size, out of place, in place, or both. */
 static ls_status measure(void *opaque, size_t i)
 {
     state *const b = opaque;
     const size_t ways = (size_t)b->places.out + b->places.in;
     const size_t sizes = b->size_list.n;
+    const size_t at = i / ways % sizes;
     if (i / ways / sizes != b->kind)
         LS_TRY(set_kind(b, i / ways / sizes));
-    return measure_one(b, b->size_list.values[i / ways % sizes],
+    if (is_repeated(b, at))
+        return LS_OK;
+    return measure_one(b, b->size_list.values[at],
                        b->places.in && (i % ways == 1 || !b->places.out));
 }
 

@@ -107,6 +107,12 @@ class Collectives(Benches):
         self.assertEqual(sizes("-b", "1k", "-e", "4k", "-i", "1k"),
                          [1024, 2048, 3072, 4096])
         self.assertEqual(sizes("--sizes", "8,1k"), [8, 1024])
+        self.assertEqual(sizes("--sizes", "1,0,8,8"), [0, 0, 8, 8])
+        # Each number of elements is a row, whatever their type.
+        self.assertEqual(sizes("-b", "0", "-e", "8", "-f", "2"),
+                         [0, 4, 8])
+        self.assertEqual(sizes("-b", "1", "-e", "32", "-f", "2", "-d", "f64"),
+                         [0, 8, 16, 32])
 
     def test_size_is_that_of_the_larger_buffer(self):
         for operation in ("all-gather", "reduce-scatter", "all-to-all"):
