@@ -134,7 +134,7 @@ ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
  */
 
 static const lsi_column columns[] = {
-    LSI_COLUMN(TEXT, "implementation", "Implementation"),
+    LSI_COLUMN(TEXT, "implementation", "SyncBatchNorm"),
     LSI_COLUMN(INT, "ranks", "Ranks"),
     LSI_COLUMN(INT, "epochs", "Epochs"),
     LSI_COLUMN(REAL, "accuracy", "Final validation accuracy", .decimals = 4),

@@ -101,7 +101,7 @@ class Output(TrainTest):
         header, rule, row = done.stdout.splitlines()
         cells = [cell.strip() for cell in header.strip("|").split("|")]
         self.assertEqual(cells, [
-            "Implementation", "Ranks", "Epochs", "Final validation accuracy",
+            "SyncBatchNorm", "Ranks", "Epochs", "Final validation accuracy",
             "Mean peak memory (MB)", "Mean epoch time (s)"])
         values = [cell.strip() for cell in row.strip("|").split("|")]
         self.assertEqual(values[:3], ["gathered", "2", "3"])
