@@ -1,3 +1,4 @@
+/* A text is written in one piece: other ranks may write to the stream, too. */
 #include "report/paragraph.h"
 
 #include <stdarg.h>
@@ -6,22 +7,56 @@
 
 #include "report/progress.h"
 
-enum { MOST_BYTES = 2048 };
+/* A line break takes the place of a blank, or two bytes more. */
+enum { MOST_BYTES = 2048, MOST_ADDED = 2 * MOST_BYTES };
 
-static void print_wrapped(FILE *stream, const char *text, size_t width)
+typedef struct lines {
+    char text[MOST_BYTES + MOST_ADDED];
+    size_t used, column;
+} lines;
+
+static void add(lines *out, const char *text, size_t length)
 {
-    size_t column = 0;
+    if (length > sizeof(out->text) - out->used)
+        length = sizeof(out->text) - out->used;
+    memcpy(out->text + out->used, text, length);
+    out->used += length;
+    out->column += length;
+}
+
+static void end_line(lines *out, const char *end)
+{
+    add(out, end, strlen(end));
+    out->column = 0;
+}
+
+/* Adds a piece, on the next line if it would pass the width. */
+static void add_piece(lines *out, const char *piece, size_t length,
+                      size_t width, const char *end)
+{
+    if (out->column > 0 && out->column + 1 + length > width)
+        end_line(out, end);
+    else if (out->column > 0)
+        add(out, " ", 1);
+    add(out, piece, length);
+}
+
+static void write_out(FILE *stream, lines *out)
+{
+    end_line(out, "\n");
+    fwrite(out->text, 1, out->used, stream);
+}
+
+static size_t width_of(FILE *stream)
+{
+    return (size_t)lsi_terminal_width(stream);
+}
+
+static void add_words(lines *out, const char *text, size_t width)
+{
     while (*text != '\0') {
         const size_t length = strcspn(text, " ");
-        if (column > 0 && column + 1 + length > width) {
-            fputc('\n', stream);
-            column = 0;
-        } else if (column > 0) {
-            fputc(' ', stream);
-            column++;
-        }
-        fwrite(text, 1, length, stream);
-        column += length;
+        add_piece(out, text, length, width, "\n");
         text += length;
         text += strspn(text, " ");
     }
@@ -30,13 +65,36 @@ static void print_wrapped(FILE *stream, const char *text, size_t width)
 void lsi_paragraph(FILE *stream, const char *format, ...)
 {
     char text[MOST_BYTES];
+    lines out = {.used = 0};
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (isatty(fileno(stream)))
-        print_wrapped(stream, text, (size_t)lsi_terminal_width(stream));
+        add_words(&out, text, width_of(stream));
     else
-        fputs(text, stream);
-    fputc('\n', stream);
+        add(&out, text, strlen(text));
+    write_out(stream, &out);
+}
+
+/* The bytes up to the next flag, without the blank before it. */
+static size_t flag_length(const char *text)
+{
+    const char *const next = strstr(text, " -");
+    return next != NULL ? (size_t)(next - text) : strlen(text);
+}
+
+void lsi_paragraph_of_flags(FILE *stream, const char *text)
+{
+    static const char end[] = " \\\n"; /* two columns */
+    lines out = {.used = 0};
+    const size_t width =
+        isatty(fileno(stream)) ? width_of(stream) : sizeof(out.text);
+    while (*text != '\0') {
+        const size_t length = flag_length(text);
+        add_piece(&out, text, length, width > 2 ? width - 2 : 1, end);
+        text += length;
+        text += *text == ' ';
+    }
+    write_out(stream, &out);
 }

@@ -12,6 +12,7 @@
 #include "base/append.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "report/paragraph.h"
 #include "report/progress.h"
 #include "report/run_sink.h"
 
@@ -80,20 +81,29 @@ static void draw(lines *l)
     lsi_live_line_draw(&l->live, parts, n);
 }
 
-/* Prints lines that stay, above the live one. */
+/* Prints a line that stays, above the live one. */
+static void stay_as(lines *l, const char *text, bool flags)
+{
+    char shown[1024];
+    lsi_printable(shown, sizeof(shown), text);
+    lsi_live_line_clear(&l->live);
+    if (flags)
+        lsi_paragraph_of_flags(stderr, shown);
+    else
+        lsi_paragraph(stderr, "%s", shown);
+    if (l->live.stream != NULL && l->last.step > 0)
+        draw(l);
+}
+
 __attribute__((format(printf, 2, 3))) static void stay(lines *l,
                                                        const char *format, ...)
 {
-    char text[1024], shown[1024];
+    char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    lsi_printable(shown, sizeof(shown), text);
-    lsi_live_line_clear(&l->live);
-    fprintf(stderr, "%s\n", shown); /* at once: other ranks write there, too */
-    if (l->live.stream != NULL && l->last.step > 0)
-        draw(l);
+    stay_as(l, text, false);
 }
 
 static void print_step(lines *l, const lsi_run_step *s)
@@ -180,10 +190,9 @@ static ls_status tell_saved(void *self, int64_t step, const char *folder)
     return LS_OK;
 }
 
-static void say(void *self, const char *text)
+static void say(void *self, const char *text, bool flags)
 {
-    lines *const l = self;
-    stay(l, "%s", text);
+    stay_as(self, text, flags);
 }
 
 /* Nothing is drawn any more, but lines may follow. */

@@ -113,6 +113,15 @@ void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder)
     TELL(log, saved, sink->self, step, folder);
 }
 
+static void say(lsi_run_log *log, const char *line, bool flags)
+{
+    for (size_t i = 0; i < SINKS; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->say != NULL)
+            sink->say(sink->self, line, flags);
+    }
+}
+
 void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
 {
     char line[1024];
@@ -120,11 +129,12 @@ void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    for (size_t i = 0; i < SINKS; i++) {
-        const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->say != NULL)
-            sink->say(sink->self, line);
-    }
+    say(log, line, false);
+}
+
+void lsi_run_log_say_flags(lsi_run_log *log, const char *line)
+{
+    say(log, line, true);
 }
 
 ls_status lsi_run_log_end(lsi_run_log *log)

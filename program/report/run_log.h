@@ -125,6 +125,9 @@ void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder);
 void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same of flags, which can be copied from there into a command line. */
+void lsi_run_log_say_flags(lsi_run_log *log, const char *line);
+
 /* All steps are done: writes what has not been written yet. */
 ls_status lsi_run_log_end(lsi_run_log *log);
 

@@ -314,21 +314,23 @@ static int run(const lsi_invocation *call)
         lsi_memory_record_in(a.outputs.memory) != LS_OK ||
         lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
-    s.log = (lsi_lm_log){
-        .tells = ls_group_rank(s.group) == 0,
-        .size = shown_size(&a, &job.model, size),
-        .about = {.job = "lm",
-                  .unit = "tokens",
-                  .resumes = a.resume.resume,
-                  .perplexity = true,
-                  .steps = a.steps,
-                  .every = a.log_every,
-                  .ranks = ls_group_size(s.group),
-                  .threads = lsi_threads(),
-                  .strategy = a.ddp.strategy,
-                  .dtype = a.dtype,
-                  .optimizer = a.recipe.optimizer},
-        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .keep = &s.keep}};
+    s.log = (lsi_lm_log){.tells = ls_group_rank(s.group) == 0,
+                         .size = shown_size(&a, &job.model, size),
+                         .about = {.job = "lm",
+                                   .unit = "tokens",
+                                   .resumes = a.resume.resume,
+                                   .perplexity = true,
+                                   .steps = a.steps,
+                                   .every = a.log_every,
+                                   .ranks = ls_group_size(s.group),
+                                   .threads = lsi_threads(),
+                                   .strategy = a.ddp.strategy,
+                                   .dtype = a.dtype,
+                                   .optimizer = a.recipe.optimizer},
+                         .summary = {.data = a.data,
+                                     .batch_size = a.batch_size,
+                                     .seed = (uint64_t)a.seed,
+                                     .keep = &s.keep}};
     exit_status = train(&s, &job);
     ls_group_close(&s.group);
     return exit_status;

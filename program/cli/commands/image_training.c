@@ -131,20 +131,23 @@ int lsi_cli_train_images(const lsi_invocation *call,
         lsi_memory_record_in(a.outputs.memory) != LS_OK ||
         lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
-    s.log = (lsi_train_log){
-        .tells = ls_group_rank(s.group) == 0,
-        .name = a.sync_bn,
-        .about = {.job = a.name,
-                  .unit = "images",
-                  .resumes = a.resume.resume,
-                  .epochs = a.epochs,
-                  .ranks = ls_group_size(s.group),
-                  .threads = lsi_threads(),
-                  .model = a.model,
-                  .strategy = a.ddp.strategy,
-                  .dtype = a.dtype,
-                  .optimizer = a.recipe.optimizer},
-        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .keep = &s.keep}};
+    s.log = (lsi_train_log){.tells = ls_group_rank(s.group) == 0,
+                            .name = a.sync_bn,
+                            .about = {.job = a.name,
+                                      .unit = "images",
+                                      .resumes = a.resume.resume,
+                                      .epochs = a.epochs,
+                                      .ranks = ls_group_size(s.group),
+                                      .threads = lsi_threads(),
+                                      .model = a.model,
+                                      .strategy = a.ddp.strategy,
+                                      .dtype = a.dtype,
+                                      .optimizer = a.recipe.optimizer},
+                            .summary = {.data = a.data,
+                                        .batch_size = a.batch_size,
+                                        .accumulate = a.accumulate,
+                                        .seed = (uint64_t)a.seed,
+                                        .keep = &s.keep}};
     exit_status = train(&s);
     ls_group_close(&s.group);
     return exit_status;

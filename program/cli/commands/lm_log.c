@@ -33,6 +33,9 @@ static void describe(lsi_lm_log *log, const lsi_lm_start *start)
              " a step",
              start->train_tokens, start->val_tokens, start->step_tokens);
     log->about.model = log->model;
+    log->summary.accumulate =
+        start->step_tokens /
+        (log->summary.batch_size * start->length * log->about.ranks);
 }
 
 ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/append.h"
 #include "base/error.h"
+#include "report/paragraph.h"
 #include "report/plot.h"
 #include "report/table.h"
 
@@ -167,12 +169,13 @@ static void print_residual(const lsi_memory_file *f, lsi_memory_residual r)
     const lsi_memory_block *const sum = find_sums(f, &live);
     if (r.d_model == 0 || sum == NULL)
         return;
-    printf("One tensor of the residual stream: batch %" PRId64 " x context "
-           "%" PRId64 " x d_model %" PRId64 " x 4 bytes = %" PRId64
-           " bytes (%.2f MiB) by formula, %" PRIu64
-           " recorded; %zu of them are live at the peak.\n\n",
-           r.batch, r.context, r.d_model, formula(r), (double)formula(r) / mib,
-           sum->bytes, live);
+    lsi_paragraph(stdout,
+                  "One tensor of the residual stream: batch %" PRId64
+                  " x context %" PRId64 " x d_model %" PRId64
+                  " x 4 bytes = %.2f MiB by formula, %.2f MiB recorded; %zu of "
+                  "them %s live at the peak.\n",
+                  r.batch, r.context, r.d_model, (double)formula(r) / mib,
+                  (double)sum->bytes / mib, live, live == 1 ? "is" : "are");
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -190,16 +193,19 @@ static const char *phase_of(const lsi_memory_file *f)
 static void print_live_peak(const lsi_memory_file *f)
 {
     const char *const phase = phase_of(f);
-    printf("Most is live %.1f ms after the beginning%s%s: %.2f MiB",
-           (double)f->live_peak_time * 1e-6, phase[0] != '\0' ? ", in " : "",
-           phase, (double)f->live_peak / mib);
+    char kinds[300] = "";
     for (int k = 0; k < LSI_MEMORY_KEPT; k++) {
         if (f->at_live_peak[k] > 0)
-            printf(", %s %.2f", lsi_memory_series_name(k),
-                   (double)f->at_live_peak[k] / mib);
+            lsi_append(kinds, sizeof(kinds), ", %s %.2f",
+                       lsi_memory_series_name(k),
+                       (double)f->at_live_peak[k] / mib);
     }
-    printf(". With what pools keep it is %.2f MiB at most.\n",
-           (double)f->peak / mib);
+    lsi_paragraph(stdout,
+                  "Peak of live memory: %.2f MiB, %.1f ms after the "
+                  "beginning%s%s%s. With what pools keep: at most %.2f MiB.",
+                  (double)f->live_peak / mib, (double)f->live_peak_time * 1e-6,
+                  phase[0] != '\0' ? ", in " : "", phase, kinds,
+                  (double)f->peak / mib);
 }
 
 static void print_peak(const lsi_memory_file *f)
@@ -207,11 +213,12 @@ static void print_peak(const lsi_memory_file *f)
     if (f->peak > 0)
         print_live_peak(f);
     else
-        printf("No memory was taken while it was recorded.\n");
+        lsi_paragraph(stdout, "No memory was allocated in the recording.");
     if (f->refused > 0)
-        printf("Allocations were refused %" PRIu64 " times.\n", f->refused);
+        lsi_paragraph(stdout, "Refused allocations: %" PRIu64 ".", f->refused);
     if (!f->process->whole)
-        printf("The recording has no end: its process was killed.\n");
+        lsi_paragraph(stdout,
+                      "The recording has no end: its process was killed.");
     printf("\n");
 }
 

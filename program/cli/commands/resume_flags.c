@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "cli/frame/ranks.h"
+#include "report/paragraph.h"
 #include "train/divergence.h"
 #include "train/stop.h"
 
@@ -55,12 +56,12 @@ void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step)
         return;
     const lsi_printable_name folder = lsi_printable_of(flags->folder);
     if (step > 0)
-        fprintf(stderr, "resumed after step %" PRId64 " from '%s'\n", step,
-                folder.text);
+        lsi_paragraph(stderr, "resumed after step %" PRId64 " from '%s'", step,
+                      folder.text);
     else
-        fprintf(stderr,
-                "no checkpoint in '%s' yet: starting from the beginning\n",
-                folder.text);
+        lsi_paragraph(stderr,
+                      "no checkpoint in '%s' yet: starting from the beginning",
+                      folder.text);
 }
 
 int lsi_cli_train_exit(ls_status status, bool told)

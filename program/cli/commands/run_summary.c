@@ -4,27 +4,41 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/append.h"
+
 /* The flags of a recipe, as they could be given. */
-static void describe_recipe(char *out, size_t bytes, const lsi_recipe *recipe,
-                            int64_t steps)
+static void add_recipe(char *out, size_t bytes, const lsi_recipe *recipe,
+                       int64_t steps)
 {
     lsi_run_config config = {0};
-    size_t used = 0;
     lsi_recipe_describe(recipe, steps, &config);
-    out[0] = '\0';
-    for (size_t i = 0; i < config.n && used < bytes; i++) {
+    for (size_t i = 0; i < config.n; i++) {
         const lsi_run_setting *const s = &config.all[i];
         if (strncmp(s->name, "--", 2) == 0)
-            used += (size_t)snprintf(out + used, bytes - used, "%s%s %s",
-                                     used > 0 ? " " : "", s->name, s->value);
+            lsi_append(out, bytes, " %s %s", s->name, s->value);
     }
+}
+
+/* Flags for a command line that trains so again. */
+static void tell_recipe(lsi_run_log *log, const lsi_run_summary *summary)
+{
+    const lsi_run_about *const a = summary->about;
+    const bool epochs = a->epochs > 0;
+    char flags[1000];
+    snprintf(flags, sizeof(flags),
+             "recipe: -n %d --strategy %s --dtype %s --batch-size %" PRId64
+             " --accumulate %" PRId64 " --%s %" PRId64,
+             a->ranks, a->strategy, a->dtype, summary->batch_size,
+             summary->accumulate, epochs ? "epochs" : "steps",
+             epochs ? a->epochs : a->steps);
+    add_recipe(flags, sizeof(flags), &summary->recipe, a->steps);
+    lsi_append(flags, sizeof(flags), " --seed %" PRIu64, summary->seed);
+    lsi_run_log_say_flags(log, flags);
 }
 
 void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary)
 {
     const lsi_run_about *const a = summary->about;
-    char recipe[900];
-    describe_recipe(recipe, sizeof(recipe), &summary->recipe, a->steps);
     lsi_run_log_say(log, "trained: %s: %s", a->job, summary->model);
     lsi_run_log_say(log, "data: %s, %s",
                     summary->data != NULL ? summary->data : "built-in",
@@ -32,7 +46,7 @@ void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary)
     lsi_run_log_say(log, "on: %d rank%s x %d thread%s, strategy %s, %s",
                     a->ranks, a->ranks == 1 ? "" : "s", a->threads,
                     a->threads == 1 ? "" : "s", a->strategy, a->dtype);
-    lsi_run_log_say(log, "recipe: %s --seed %" PRIu64, recipe, summary->seed);
+    tell_recipe(log, summary);
     lsi_run_log_say(log, "result: %s", summary->result);
 }
 

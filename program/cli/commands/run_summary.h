@@ -15,6 +15,7 @@ typedef struct lsi_run_summary {
     const char *data;   /* where they are from; NULL: built-in */
     const char *counts; /* how many, of the data and in a step */
     lsi_recipe recipe;
+    int64_t batch_size, accumulate; /* of a rank */
     uint64_t seed;
     const char *result;   /* in words */
     const lsi_keep *keep; /* where the model is */

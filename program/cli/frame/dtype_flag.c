@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/frame/list.h"
 #include "fold/fold.h"
+#include "report/paragraph.h"
 
 ls_dtype lsi_cli_dtype(const char *name)
 {
@@ -58,9 +59,9 @@ void lsi_cli_dtype_note(ls_dtype dtype)
 {
     const char *const unit = bf16_unit();
     if (dtype == LS_BF16 && unit != NULL)
-        fprintf(stderr, "bf16: this processor multiplies it by %s\n", unit);
+        lsi_paragraph(stderr, "bf16: this processor multiplies it by %s", unit);
     else if (dtype != LS_F32)
-        fprintf(stderr, "%s: %s\n", ls_dtype_name(dtype), note_of(dtype));
+        lsi_paragraph(stderr, "%s: %s", ls_dtype_name(dtype), note_of(dtype));
 }
 
 void lsi_cli_dtype_advise(ls_dtype dtype)
@@ -68,8 +69,8 @@ void lsi_cli_dtype_advise(ls_dtype dtype)
     const char *const unit = bf16_unit();
     lsi_cli_dtype_note(dtype);
     if (dtype == LS_F32 && unit != NULL)
-        fprintf(stderr,
-                "f32: with --dtype bf16 this processor multiplies matrices by "
-                "%s\n",
-                unit);
+        lsi_paragraph(stderr,
+                      "f32: with --dtype bf16 this processor multiplies "
+                      "matrices by %s",
+                      unit);
 }

@@ -186,7 +186,7 @@ class MemoryTest(ProgramTest):
         name, = os.listdir(self.path("m"))
         # It has taken nothing, so there are no tables.
         self.assertNotIn("|", text)
-        self.assertIn("No memory was taken", text)
+        self.assertIn("No memory was allocated", text)
         process = name[len("process-"):-len(".lsmem")]
         self.assertIn(f"{name}: process {process} on ", text)
 

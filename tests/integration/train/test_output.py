@@ -184,7 +184,9 @@ class Plain(FolderTest):
                      "16, vocabulary 256, context 8; 10032 parameters",
                      "data: built-in, 235930 tokens to train",
                      "on: 2 ranks x 1 thread, strategy naive, bf16",
-                     "recipe: --optimizer sgd --lr 0.01 --momentum 0.5",
+                     "recipe: -n 2 --strategy naive --dtype bf16 --batch-size "
+                     "2 --accumulate 1 --steps 600 --optimizer sgd --lr 0.01 "
+                     "--momentum 0.5",
                      " --seed 3\n", "result: 600 steps, loss ",
                      f"\nsaved '{self.path('model')}' (40.5 KiB)\n"):
             self.assertIn(text, done.stderr)
@@ -194,6 +196,27 @@ class Plain(FolderTest):
                      "data: built-in, 300 images to train, 1000 to validate",
                      "result: 2 epochs, 150 steps, loss "):
             self.assertIn(text, done.stderr)
+
+    def test_the_recipe_can_be_given_again(self):
+        for job, flags in (
+                (LM, ("--optimizer", "lion", "--steps", "20", "--clip-norm",
+                      "0", "--tokens-per-step", "64")),
+                (CIFAR, ("--epochs", "1", "--accumulate", "2", "--schedule",
+                         "cosine", "--ema", "0.9", "--seed", "7"))):
+            said = self.run_well(*job, *flags, "-n", "2", "--no-save").stderr
+            recipe, = re.findall("^recipe: (.*)$", said, re.M)
+            result, = re.findall("^result: .*$", said, re.M)
+            again = self.run_well(*job, *recipe.split(), "--no-save")
+            self.assertIn(result, again.stderr)
+
+    def test_lines_fit_a_terminal(self):
+        status, text = on_terminal((*LM, "--no-save"), 60)
+        self.assertEqual(status, 0)
+        lines = on_screen(text)
+        self.assertIn("recipe: -n 1 --strategy flat --dtype f32 --batch-size 2 "
+                      "\\", lines)
+        for line in lines:
+            self.assertLessEqual(len(line), 60, line)
 
     def test_quiet(self):
         for words, lines in ((CIFAR, 2), (LM, 604)):

@@ -30,11 +30,39 @@ static void one_line_elsewhere(void **state)
                               "a terminal, and more than that\n");
 }
 
+/* A shell that reads the lines reads one command line. */
+static void flags_on_a_terminal(void **state)
+{
+    (void)state;
+    char text[256];
+    terminal t = terminal_open(24);
+    lsi_paragraph_of_flags(t.stream,
+                           "again: -n 2 --lr 0.001 --decay-order first"
+                           " --beta -1");
+    terminal_close(&t, text, sizeof(text));
+    assert_string_equal(text, "again: -n 2 --lr 0.001 \\\n"
+                              "--decay-order first \\\n"
+                              "--beta -1\n");
+}
+
+static void flags_elsewhere(void **state)
+{
+    (void)state;
+    char text[256] = "";
+    FILE *const stream = fmemopen(text, sizeof(text), "w");
+    lsi_paragraph_of_flags(stream,
+                           "again: -n 2 --lr 0.001 --decay-order first");
+    fclose(stream);
+    assert_string_equal(text, "again: -n 2 --lr 0.001 --decay-order first\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_on_a_terminal),
         cmocka_unit_test(one_line_elsewhere),
+        cmocka_unit_test(flags_on_a_terminal),
+        cmocka_unit_test(flags_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
