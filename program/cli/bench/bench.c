@@ -379,19 +379,17 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
         return lsi_cli_error();
     if (lsi_span_limit_steps("--trace-steps", common->trace_steps) != LS_OK ||
         (bench->parse != NULL && bench->parse(common) != LS_OK))
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+        return lsi_cli_usage("%s", ls_last_error());
     const char *text = common->ranks != NULL ? common->ranks : bench->ranks;
     if (read_ranks(text, &ranks) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+        return lsi_cli_usage("%s", ls_last_error());
     if (launched.size > 0 && common->ranks != NULL &&
         !contains(&ranks, launched.size))
-        return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
-                             call->argv[0], text, launched.size);
+        return lsi_cli_usage("--ranks %s, but a launcher started %d ranks",
+                             text, launched.size);
     if (lsi_result_is_stdout(common->json) && lsi_result_is_stdout(common->csv))
-        return lsi_cli_usage(
-            "%s: --json and --csv without a file cannot both be "
-            "printed",
-            call->argv[0]);
+        return lsi_cli_usage("--json and --csv without a file cannot both be "
+                             "printed");
     if (launched.size > 0)
         return be_rank(call, bench, common, launched.rank == 0);
     if (check_outputs(common) != LS_OK)

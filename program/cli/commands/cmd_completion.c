@@ -23,7 +23,7 @@ static int run(const lsi_invocation *call)
             return 0;
         }
     }
-    return lsi_cli_usage("completion: for which shell? lockstep completion "
+    return lsi_cli_usage("for which shell? lockstep completion "
                          "bash, zsh or fish");
 }
 

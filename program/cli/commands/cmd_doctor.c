@@ -289,7 +289,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &status))
         return status;
     if (folder == NULL)
-        return lsi_cli_usage("doctor needs one folder: the one that "
+        return lsi_cli_usage("give one folder: the one that "
                              "LOCKSTEP_RECORD named");
     if (work(call, &a, folder, &wrong) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());

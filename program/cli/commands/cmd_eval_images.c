@@ -169,7 +169,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
     if (a.model == NULL || a.data == NULL)
-        return lsi_cli_usage("%s: --%s is missing", call->argv[0],
+        return lsi_cli_usage("--%s is missing",
                              a.model == NULL ? "weights PATH" : "data PATH");
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;

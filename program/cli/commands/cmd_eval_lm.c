@@ -162,10 +162,9 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, &rest, &exit_status))
         return exit_status;
     if (a.model.model == NULL)
-        return lsi_cli_usage("%s: --weights PATH is missing", call->argv[0]);
+        return lsi_cli_usage("--weights PATH is missing");
     if (a.data == NULL && rest == call->argc)
-        return lsi_cli_usage("%s: a file to evaluate is missing",
-                             call->argv[0]);
+        return lsi_cli_usage("a file to evaluate is missing");
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);

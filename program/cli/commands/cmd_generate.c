@@ -99,10 +99,9 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
     if (a.model.model == NULL)
-        return lsi_cli_usage("%s: --weights PATH is missing", call->argv[0]);
+        return lsi_cli_usage("--weights PATH is missing");
     if (a.prompt.n > 0 && a.prompts != NULL)
-        return lsi_cli_usage("%s: --prompt and --prompts exclude each other",
-                             call->argv[0]);
+        return lsi_cli_usage("--prompt and --prompts exclude each other");
     lsi_cli_set_threads(a.threads, lsi_cpus_available());
     ls_status status = lsi_cli_lm_open(&a.model, true, &m);
     lsi_continuations texts = {.model = &m};

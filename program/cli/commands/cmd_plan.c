@@ -380,18 +380,18 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &status))
         return status;
     if (a.preset == NULL && a.run.model == NULL && !a.run.verify)
-        return lsi_cli_usage("plan: say what to calculate, by --size NAME, "
+        return lsi_cli_usage("say what to calculate, by --size NAME, "
                              "--size all, or --preset "
                              "communication-accounting or sharding-accounting");
     const unsigned what = what_of(&a);
     const char *const stray = stray_flag(&a, what);
     if (stray != NULL)
-        return lsi_cli_usage("plan: %s has no meaning with --%s %s", stray,
+        return lsi_cli_usage("%s has no meaning with --%s %s", stray,
                              what == TRAINING ? "size" : "preset",
                              what == TRAINING ? a.run.model : a.preset);
     const char *const wrong = what == TRAINING ? contradiction(&a.run) : NULL;
     if (wrong != NULL)
-        return lsi_cli_usage("plan: %s", wrong);
+        return lsi_cli_usage("%s", wrong);
     if (lsi_result_check(a.run.json) != LS_OK)
         return lsi_cli_error();
     const ls_status made = account(call, &a, what);

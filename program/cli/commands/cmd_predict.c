@@ -100,7 +100,7 @@ static int64_t next_class(const float *values, int64_t n, int64_t last)
 static ls_status add_failed(session *s, int64_t image)
 {
     s->failed++;
-    fprintf(stderr, "lockstep: %s\n", s->why[image]);
+    (void)lsi_cli_complain("", s->why[image]);
     lsi_table_row(s->table);
     lsi_table_text(s->table, "image", lsi_file_names_at(&s->paths, image));
     lsi_table_text(s->table, "error", s->why[image]);
@@ -224,10 +224,9 @@ static void release(session *s)
 static int predict(session *s, const lsi_invocation *call)
 {
     if (s->args->model == NULL)
-        return lsi_cli_usage("%s: --weights PATH is missing", call->argv[0]);
+        return lsi_cli_usage("--weights PATH is missing");
     if (s->arguments.n == 0)
-        return lsi_cli_usage("%s: give an image, or a folder of images",
-                             call->argv[0]);
+        return lsi_cli_usage("give an image, or a folder of images");
     lsi_cli_set_threads(s->args->threads, lsi_cpus_available());
     const ls_status status = run_all(s, call);
     const int64_t failed = s->failed, all = s->paths.count;

@@ -365,10 +365,9 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("%s: name one folder of traces", call->argv[0]);
+        return lsi_cli_usage("name one folder of traces");
     if (a.range != NULL && a.phase != NULL)
-        return lsi_cli_usage("%s: give --range or --phase, not both",
-                             call->argv[0]);
+        return lsi_cli_usage("give --range or --phase, not both");
     const lsi_profile_filter filter = {a.range, a.phase, (int)a.rank, a.warmup};
     ls_status status = lsi_result_check(a.json);
     if (status == LS_OK)

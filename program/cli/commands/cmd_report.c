@@ -209,8 +209,9 @@ static ls_status make(lsi_study *r, const args *a, char data[PATH_MAX])
     LS_TRY(enter_folder(a->out));
     LS_TRY(lsi_study_open(r));
     if (!r->plots)
-        fprintf(stderr, "report: gnuplot is not installed, so there will be "
-                        "tables and no plots\n");
+        fprintf(stderr,
+                "lockstep: report: gnuplot is not installed, so there will be "
+                "tables and no plots\n");
     if (r->runs)
         LS_TRY(lsi_study_measure(r));
     LS_TRY(write_page(r));
@@ -228,7 +229,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, &rest, &exit_status))
         return exit_status;
     if (a.quick && a.full)
-        return lsi_cli_usage("%s: --quick or --full, not both", call->argv[0]);
+        return lsi_cli_usage("--quick or --full, not both");
     lsi_study r = {.quick = a.quick,
                    .runs = a.quick || a.full || rest == call->argc,
                    .again = a.again,

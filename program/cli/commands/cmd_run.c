@@ -206,7 +206,7 @@ static ls_status read_torchrun_flags(int argc, char **argv)
         const struct refused *no =
             length > 2 ? find_refused(word + 2, length - 2) : NULL;
         if (no != NULL)
-            return lsi_fail(LS_ERR_ARGUMENT, "run: %.*s is not supported: %s",
+            return lsi_fail(LS_ERR_ARGUMENT, "%.*s is not supported: %s",
                             (int)length, word, no->instead);
         if (takes_next(word))
             i++;
@@ -218,17 +218,17 @@ static ls_status check_torchrun(const args *a, bool several)
 {
     if (!several && a->hosts.node_rank > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --node-rank %lld: there is one host, number 0; "
+                        "--node-rank %lld: there is one host, number 0; "
                         "--nnodes says how many",
                         (long long)a->hosts.node_rank);
     if (!several && strcmp(a->hosts.master_address, "127.0.0.1") != 0 &&
         strcmp(a->hosts.master_address, "localhost") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --master-addr %s: with one host it is 127.0.0.1",
+                        "--master-addr %s: with one host it is 127.0.0.1",
                         a->hosts.master_address);
     if (a->is_module + a->by_path + a->no_python > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --module, --run-path and --no-python exclude "
+                        "--module, --run-path and --no-python exclude "
                         "each other; give one");
     return LS_OK;
 }
@@ -245,15 +245,14 @@ static ls_status read_endpoint(const char *text, int *port)
                       (length == 5 && strncmp(text, "[::1]", 5) == 0);
     if (!here)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --rdzv-endpoint %s: with one host (--nnodes says "
+                        "--rdzv-endpoint %s: with one host (--nnodes says "
                         "how many) it is localhost or 127.0.0.1, with :PORT or "
                         "without",
                         text);
     if (colon != NULL &&
         (end == colon + 1 || *end != '\0' || value < 0 || value > 65535))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --rdzv-endpoint %s: the port is 0 to 65535",
-                        text);
+                        "--rdzv-endpoint %s: the port is 0 to 65535", text);
     *port = (int)value;
     return LS_OK;
 }
@@ -265,7 +264,7 @@ static ls_status check_run_id(const char *id)
                        strchr(id, '/') == NULL && strlen(id) < 200))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "run: --rdzv-id \"%s\" is to name a folder of logs: 1 to "
+                    "--rdzv-id \"%s\" is to name a folder of logs: 1 to "
                     "199 characters without /, not beginning with a dot",
                     id);
 }
@@ -279,7 +278,7 @@ static ls_status read_rendezvous(args *a, bool several)
     LS_TRY(check_run_id(a->run_id));
     if (!is_static && strcmp(a->hosts.backend, "c10d") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --rdzv-backend %s is not supported: it is static "
+                        "--rdzv-backend %s is not supported: it is static "
                         "or c10d",
                         a->hosts.backend);
     if (several)
@@ -297,7 +296,7 @@ static ls_status read_ranks(const args *a, int *out)
 {
     if (a->ranks != 0 && a->ranks_torchrun != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: -n and --nproc-per-node mean the same; give one");
+                        "-n and --nproc-per-node mean the same; give one");
     *out = lsi_cli_rank_count(a->ranks != 0 ? a->ranks : a->ranks_torchrun, 1);
     return LS_OK;
 }
@@ -407,7 +406,7 @@ static int run(const lsi_invocation *call)
         return lsi_cli_usage("%s", ls_last_error());
     char **line = NULL;
     if (rest >= call->argc)
-        status = lsi_cli_usage("run: which program? lockstep run -n %d -- "
+        status = lsi_cli_usage("which program? lockstep run -n %d -- "
                                "PROGRAM [ARGS...]",
                                ranks);
     else if ((line = command_line(&a, call->argc - rest, call->argv + rest)) ==

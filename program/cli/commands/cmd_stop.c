@@ -23,7 +23,7 @@ static ls_status stop(const lsi_job_found *job, bool at_once)
 {
     if (kill(job->launcher, at_once ? SIGKILL : SIGTERM) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "stop: cannot signal the launcher (pid %d)",
+                              "cannot signal the launcher (pid %d)",
                               (int)job->launcher);
     printf("%s %s (%d ranks, launcher %d)\n", at_once ? "killed" : "asked",
            job->run, job->size, (int)job->launcher);
@@ -39,7 +39,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, &rest, &exit_status))
         return exit_status;
     if (rest + 1 != call->argc || call->argv[rest][0] == '\0')
-        return lsi_cli_usage("stop: which job? lockstep jobs lists them");
+        return lsi_cli_usage("which job? lockstep jobs lists them");
     ls_status status = lsi_find_job(call->argv[rest], &job);
     if (status == LS_OK)
         status = stop(&job, a.kill);

@@ -226,7 +226,7 @@ static ls_status train(const args *a, ls_group *group, const names *files)
 
 /* ---- all ----------------------------------------------------------------- */
 
-static bool check(const lsi_invocation *call, const args *a, int *exit_status)
+static bool check(const args *a, int *exit_status)
 {
     const char *missing = NULL;
     if (a->train == (a->tokenizer != NULL))
@@ -238,8 +238,7 @@ static bool check(const lsi_invocation *call, const args *a, int *exit_status)
         missing = "--out FILE, not standard output";
     if (missing == NULL)
         return true;
-    *exit_status =
-        lsi_cli_usage("%s: there should be %s", call->argv[0], missing);
+    *exit_status = lsi_cli_usage("there should be %s", missing);
     return false;
 }
 
@@ -283,7 +282,7 @@ static int run_words(const lsi_invocation *call)
     names files = {.n = 0};
     ls_group *group = NULL;
     if (!lsi_cli_parse(call, &a, &rest, &exit_status) ||
-        !check(call, &a, &exit_status) ||
+        !check(&a, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     if (lsi_cli_open_group(a.ranks.threads, &group) != LS_OK)

@@ -396,7 +396,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &name, &exit_status))
         return exit_status;
     if (name == NULL)
-        return lsi_cli_usage("top needs one job, as `lockstep jobs` lists "
+        return lsi_cli_usage("give one job, as `lockstep jobs` lists "
                              "them, or the PID of a rank");
     view v = {.args = &a, .all = calloc(MOST_RANKS, sizeof(watched))};
     ls_status status =

@@ -61,8 +61,7 @@ static ls_status read_machine(const args *a, view *v)
         return LS_OK;
     if (!lsi_cpuset_parse(a->cpus, &only))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "topo: --cpus \"%s\" is not a list such as 0-7,16",
-                        a->cpus);
+                        "--cpus \"%s\" is not a list such as 0-7,16", a->cpus);
     return lsi_topology_restrict(&v->topology, &only);
 }
 
@@ -371,10 +370,10 @@ static int run(const lsi_invocation *call)
         return exit_status;
     const char *const job = rest < call->argc ? call->argv[rest] : NULL;
     if (rest + 1 < call->argc || (job != NULL && job[0] == '\0'))
-        return lsi_cli_usage("topo: one JOB, behind the flags; lockstep "
+        return lsi_cli_usage("one JOB, behind the flags; lockstep "
                              "jobs lists them");
     if (job != NULL && a.ranks.n != 0)
-        return lsi_cli_usage("topo: -n says where ranks would run, JOB where "
+        return lsi_cli_usage("-n says where ranks would run, JOB where "
                              "they do; give one");
     return show(&a, job, call) == LS_OK ? 0 : lsi_cli_error();
 }

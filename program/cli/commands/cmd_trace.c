@@ -74,7 +74,7 @@ static int merge(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("%s: name one folder of traces", call->argv[0]);
+        return lsi_cli_usage("name one folder of traces");
     return merge_folder(&a, folder) == LS_OK ? 0 : lsi_cli_error();
 }
 

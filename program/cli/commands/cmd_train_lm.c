@@ -260,12 +260,11 @@ static int train(session *s, lsi_lm_options *job)
     return lsi_cli_train_exit(status, agreed && !s->log.tells);
 }
 
-static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,
-                        int *exit_status)
+static bool check_shape(const lsi_lm_options *job, int *exit_status)
 {
     if (ls_transformer_check(&job->model) == LS_OK)
         return true;
-    *exit_status = lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    *exit_status = lsi_cli_usage("%s", ls_last_error());
     return false;
 }
 
@@ -290,23 +289,21 @@ static int run(const lsi_invocation *call)
     lsi_lm_options job;
     session s = {.call = call, .args = &a};
     if (!lsi_cli_parse_config(call, &a, &exit_status) ||
-        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
-        !lsi_cli_check_keep(call, &a.keep, &exit_status))
+        !lsi_cli_check_resume(&a.resume, &exit_status) ||
+        !lsi_cli_check_keep(&a.keep, &exit_status))
         return exit_status;
     s.keep = lsi_cli_keep_of("lm", &a.keep, &a.resume);
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+        return lsi_cli_usage("%s", ls_last_error());
     if (a.accumulate > 1 && a.tokens_per_step > 0)
-        return lsi_cli_usage("train lm: --accumulate and --tokens-per-step "
+        return lsi_cli_usage("--accumulate and --tokens-per-step "
                              "both say how many micro-steps a step has; give "
                              "one");
     if (job_of(&s, &job) != LS_OK)
-        return a.model != NULL
-                   ? lsi_cli_error()
-                   : lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
-    if (!check_shape(call, &job, &exit_status) ||
-        !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &job.choose_ddp,
-                             &exit_status) ||
+        return a.model != NULL ? lsi_cli_error()
+                               : lsi_cli_usage("%s", ls_last_error());
+    if (!check_shape(&job, &exit_status) ||
+        !lsi_cli_ddp_options(&a.ddp, &job.ddp, &job.choose_ddp, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);

@@ -29,15 +29,15 @@ ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
                     lsi_strategies_with_buckets(&others));
 }
 
-bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
-                         ls_ddp_options *out, bool *automatic, int *exit_status)
+bool lsi_cli_ddp_options(const lsi_ddp_flags *flags, ls_ddp_options *out,
+                         bool *automatic, int *exit_status)
 {
     *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
     out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
     *automatic = strcmp(flags->strategy, "auto") == 0;
     if (*automatic || lsi_cli_ddp_parse(flags, out) == LS_OK)
         return true;
-    *exit_status = lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    *exit_status = lsi_cli_usage("%s", ls_last_error());
     return false;
 }
 

@@ -42,9 +42,8 @@ ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out);
  * chosen. False if they contradict each other,
  * with the usage error told and *exit_status set.
  */
-bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
-                         ls_ddp_options *out, bool *automatic,
-                         int *exit_status);
+bool lsi_cli_ddp_options(const lsi_ddp_flags *flags, ls_ddp_options *out,
+                         bool *automatic, int *exit_status);
 
 /* Before the log of a run is opened: what a choice means for it. */
 void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,

@@ -116,14 +116,13 @@ int lsi_cli_train_images(const lsi_invocation *call,
     session s = {.call = call, .args = &a};
     int exit_status;
     if (!lsi_cli_parse_config(call, &a, &exit_status) ||
-        !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &s.choose_ddp,
-                             &exit_status) ||
-        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
-        !lsi_cli_check_keep(call, &a.keep, &exit_status))
+        !lsi_cli_ddp_options(&a.ddp, &s.ddp, &s.choose_ddp, &exit_status) ||
+        !lsi_cli_check_resume(&a.resume, &exit_status) ||
+        !lsi_cli_check_keep(&a.keep, &exit_status))
         return exit_status;
     s.keep = lsi_cli_keep_of(a.name, &a.keep, &a.resume);
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+        return lsi_cli_usage("%s", ls_last_error());
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);

@@ -7,16 +7,14 @@
 #include "cli/frame/config_file.h"
 #include "cli/frame/flags_json.h"
 
-bool lsi_cli_check_keep(const lsi_invocation *call, const lsi_keep_flags *flags,
-                        int *exit_status)
+bool lsi_cli_check_keep(const lsi_keep_flags *flags, int *exit_status)
 {
     const char *const other = flags->folder != NULL ? "--output-dir"
                               : flags->save != NULL ? "--save"
                                                     : NULL;
     if (!flags->nothing || other == NULL)
         return true;
-    *exit_status = lsi_cli_usage("%s: --no-save and %s exclude each other",
-                                 call->argv[0], other);
+    *exit_status = lsi_cli_usage("--no-save and %s exclude each other", other);
     return false;
 }
 

@@ -40,8 +40,7 @@ void lsi_cli_settle_flags(const ls_group *group, lsi_rank_flags *ranks,
                           const lsi_ddp_choice *choice, lsi_ddp_flags *ddp);
 
 /* False if the flags contradict each other; the usage error is told then. */
-bool lsi_cli_check_keep(const lsi_invocation *call, const lsi_keep_flags *flags,
-                        int *exit_status);
+bool lsi_cli_check_keep(const lsi_keep_flags *flags, int *exit_status);
 
 /* What the flags stand for. */
 lsi_keep lsi_cli_keep_of(const char *job, const lsi_keep_flags *flags,

@@ -26,13 +26,11 @@ static void go_on_after_restart(lsi_resume_options *flags)
     flags->of_run_only = true;
 }
 
-bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
-                          int *exit_status)
+bool lsi_cli_check_resume(lsi_resume_options *flags, int *exit_status)
 {
     const bool used = flags->every > 0 || flags->resume;
     if (flags->new_schedule && !flags->resume) {
-        *exit_status =
-            lsi_cli_usage("%s: --new-schedule needs --resume", call->argv[0]);
+        *exit_status = lsi_cli_usage("--new-schedule needs --resume");
         return false;
     }
     if (used == (flags->folder != NULL)) {
@@ -41,12 +39,11 @@ bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
     }
     if (used)
         *exit_status =
-            lsi_cli_usage("%s: %s needs --checkpoint-dir DIR", call->argv[0],
+            lsi_cli_usage("%s needs --checkpoint-dir DIR",
                           flags->resume ? "--resume" : "--save-every");
     else
-        *exit_status = lsi_cli_usage(
-            "%s: --checkpoint-dir needs --save-every N or --resume",
-            call->argv[0]);
+        *exit_status =
+            lsi_cli_usage("--checkpoint-dir needs --save-every N or --resume");
     return false;
 }
 
@@ -72,6 +69,6 @@ int lsi_cli_train_exit(ls_status status, bool told)
         return lsi_divergence_ended() ? LSI_EXIT_DIVERGED : exit_status;
     }
     if (!told)
-        fprintf(stderr, "lockstep: %s\n", ls_last_error());
+        (void)lsi_cli_error();
     return 128 + number;
 }

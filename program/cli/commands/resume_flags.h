@@ -31,8 +31,7 @@
  * Whether the flags fit together; if not the usage error is told and
  * *exit_status set. Completes them by what the launcher says of restarts.
  */
-bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
-                          int *exit_status);
+bool lsi_cli_check_resume(lsi_resume_options *flags, int *exit_status);
 
 /* Says where a run with --resume begins, on stderr; 0: at the beginning. */
 void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step);

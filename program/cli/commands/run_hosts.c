@@ -25,7 +25,7 @@ static ls_status read_nodes(const char *text, lsi_run_hosts *out)
     if (*rest != '\0' || out->nodes.least == 0 ||
         out->nodes.most < out->nodes.least)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --nnodes \"%s\" is no number of hosts: 1 to %d, "
+                        "--nnodes \"%s\" is no number of hosts: 1 to %d, "
                         "or MIN:MAX",
                         text, LSI_LAUNCH_MAX_NODES);
     out->several = out->nodes.most > 1;
@@ -54,7 +54,7 @@ static ls_status read_conf(const char *text, lsi_launch_nodes *out)
         }
         if (!found)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "run: --rdzv-conf \"%.*s\": join_timeout=SECONDS "
+                            "--rdzv-conf \"%.*s\": join_timeout=SECONDS "
                             "and last_call_timeout=SECONDS are known",
                             (int)length, text);
         text += length;
@@ -71,7 +71,7 @@ static ls_status read_meeting_point(lsi_run_hosts_flags *a, lsi_run_hosts *out)
     char text[LSI_ENDPOINT_BYTES];
     if (a->endpoint == NULL && a->master_port == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --nnodes %s: the hosts need --rdzv-endpoint "
+                        "--nnodes %s: the hosts need --rdzv-endpoint "
                         "HOST:PORT to meet at, an address of one of them",
                         a->nodes);
     if (a->endpoint == NULL) {
@@ -81,7 +81,7 @@ static ls_status read_meeting_point(lsi_run_hosts_flags *a, lsi_run_hosts *out)
     } else
         snprintf(text, sizeof(text), "%.290s", a->endpoint);
     if (lsi_endpoint_parse(text, &parsed) != LS_OK)
-        return lsi_fail(LS_ERR_ARGUMENT, "run: --rdzv-endpoint: %s",
+        return lsi_fail(LS_ERR_ARGUMENT, "--rdzv-endpoint: %s",
                         ls_last_error());
     if (parsed.port == 0)
         parsed.port = USUAL_PORT;
@@ -106,18 +106,17 @@ ls_status lsi_run_hosts_read(lsi_run_hosts_flags *a, lsi_run_hosts *out)
         return LS_OK;
     if (a->standalone)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --standalone means one host, and --nnodes %s "
+                        "--standalone means one host, and --nnodes %s "
                         "does not",
                         a->nodes);
     if (nodes->node >= nodes->most)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --node-rank %d: with --nnodes %s it is 0 to %d",
+                        "--node-rank %d: with --nnodes %s it is 0 to %d",
                         nodes->node, a->nodes, nodes->most - 1);
     if (is_static && nodes->node < 0)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "run: --rdzv-backend static takes a --node-rank of each "
-            "host, 0 to %d",
-            nodes->most - 1);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--rdzv-backend static takes a --node-rank of each "
+                        "host, 0 to %d",
+                        nodes->most - 1);
     return read_meeting_point(a, out);
 }

@@ -63,7 +63,7 @@ static ls_status add_variable(words *w, char *text)
             entry++;
         if (*entry == NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "run: -x %s: there is no such variable here; give "
+                            "-x %s: there is no such variable here; give "
                             "it a value, %s=VALUE",
                             text, text);
         text = *entry;
@@ -109,7 +109,7 @@ static ls_status take(words *w, const lsi_option *row, char *value, bool *own)
     *own = true;
     if (strcmp(row->name, "nnodes") == 0 || strcmp(row->name, "node-rank") == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --hosts says which hosts there are; leave --%s "
+                        "--hosts says which hosts there are; leave --%s "
                         "out",
                         row->name);
     if (strcmp(row->name, "export") == 0)
@@ -154,7 +154,7 @@ static ls_status read_ranks(const char *text, int *out)
     if (text != NULL && (end == text || *end != '\0' || value < 1 ||
                          value > LSI_LAUNCH_MAX_RANKS))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: with --hosts -n is a number, 1 to %d: the ranks "
+                        "with --hosts -n is a number, 1 to %d: the ranks "
                         "of a host that does not say how many it has",
                         LSI_LAUNCH_MAX_RANKS);
     *out = (int)value;
@@ -178,7 +178,7 @@ static ls_status run(const lsi_over_ssh_flags *flags, words *w,
     int ranks;
     LS_TRY(read_ranks(w->ranks, &ranks));
     if (lsi_ssh_hosts_read(flags->hosts, ranks, &config.hosts) != LS_OK)
-        return lsi_fail(LS_ERR_ARGUMENT, "run: --hosts: %s", ls_last_error());
+        return lsi_fail(LS_ERR_ARGUMENT, "--hosts: %s", ls_last_error());
     const ls_status status = lsi_ssh_launch(&config, exit_status);
     free(config.hosts.hosts);
     return status;

@@ -16,22 +16,32 @@
 
 enum { NAME_BYTES = 128, MOST_NAMES = 64 };
 
+/* The command that runs, "train lm"; or "". */
+static const char *running = "";
+
+int lsi_cli_complain(const char *rank, const char *text)
+{
+    char shown[1024];
+    lsi_printable(shown, sizeof(shown), text);
+    fprintf(stderr, "lockstep: %s%s%s%s\n", running,
+            running[0] != '\0' ? ": " : "", rank, shown);
+    return LSI_EXIT_ERROR;
+}
+
 int lsi_cli_usage(const char *format, ...)
 {
-    char text[1024], shown[1024];
+    char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    lsi_printable(shown, sizeof(shown), text);
-    fprintf(stderr, "lockstep: %s\n", shown);
+    (void)lsi_cli_complain("", text);
     return LSI_EXIT_USAGE;
 }
 
 int lsi_cli_error(void)
 {
-    fprintf(stderr, "lockstep: %s\n", ls_last_error());
-    return LSI_EXIT_ERROR;
+    return lsi_cli_complain("", ls_last_error());
 }
 
 ls_status lsi_cli_write_table(const lsi_invocation *call,
@@ -247,7 +257,9 @@ static int run_command(const lsi_command *command, char *name, int used,
         .line_argc = argc,
         .line_argv = argv,
     };
+    running = name;
     const int status = command->run(&call);
+    running = "";
     free(words);
     return status;
 }
@@ -293,6 +305,8 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
     set.words = lsi_cli_flag_words(&set.n_words);
     if (lsi_options_parse(&set, call->argc, call->argv, out, rest, &help) !=
         LS_OK) {
+        /* It has the name of the command. */
+        running = "";
         *exit_status = lsi_cli_usage("%s", ls_last_error());
         return false;
     }

@@ -108,11 +108,17 @@ ls_status lsi_cli_write_table(const lsi_invocation *call,
 ls_status lsi_cli_show_table(const lsi_invocation *call, const lsi_table *table,
                              const char *json);
 
-/* Says "lockstep: ..." on stderr; returns LSI_EXIT_USAGE. */
+/*
+ * Prints "lockstep: COMMAND: text" on stderr, with the command that runs; with
+ * `rank` before the text, "rank 3: " or "". Returns LSI_EXIT_ERROR.
+ */
+int lsi_cli_complain(const char *rank, const char *text);
+
+/* The same of a wrong command line; returns LSI_EXIT_USAGE. */
 int lsi_cli_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* Says ls_last_error(): returns LSI_EXIT_ERROR. See also ranks.h. */
+/* The same of ls_last_error(). See also ranks.h. */
 int lsi_cli_error(void);
 
 #endif

@@ -309,8 +309,8 @@ bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
     if (path == NULL)
         return true;
     if (read_config(call, path, out, &c) != LS_OK) {
-        *exit_status = lsi_cli_usage("%s: --config '%s': %s", call->argv[0],
-                                     path, ls_last_error());
+        *exit_status =
+            lsi_cli_usage("--config '%s': %s", path, ls_last_error());
         return false;
     }
     const bool good = apply(call, path, &c, out, exit_status);

@@ -106,15 +106,14 @@ static bool take_token(void)
 int lsi_cli_rank_error(void)
 {
     char text[1024]; /* the next call may fail, too */
+    char rank[32] = "";
     lsi_launched launched;
     snprintf(text, sizeof(text), "%s", ls_last_error());
     if (!take_token())
         return LSI_EXIT_ERROR;
     if (lsi_cli_launched(&launched) == LS_OK && launched.size > 1)
-        fprintf(stderr, "lockstep: rank %d: %s\n", launched.rank, text);
-    else
-        fprintf(stderr, "lockstep: %s\n", text);
-    return LSI_EXIT_ERROR;
+        snprintf(rank, sizeof(rank), "rank %d: ", launched.rank);
+    return lsi_cli_complain(rank, text);
 }
 
 int lsi_cli_rank_exit(ls_status status, bool told)
@@ -162,9 +161,9 @@ bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
     const int n = lsi_cli_rank_count(flags->n, usual);
     if (launched.size > 0 && flags->n > 0 && flags->n != launched.size) {
         *exit_status = lsi_cli_usage(
-            "%s: -n %d, but this is one of %d ranks that a launcher started; "
+            "-n %d, but this is one of %d ranks that a launcher started; "
             "leave -n out or make them agree",
-            call->argv[0], n, launched.size);
+            n, launched.size);
         return false;
     }
     if (launched.size > 0 || n == 1)

@@ -126,7 +126,7 @@ class Mistakes(ProgramTest):
             process = self.start("demo", "hello", "-n", "4", out=full)
             status, _, errors = self.ended(process)
         self.assertEqual(status, 1)
-        self.assertRegex(errors, r"^lockstep: rank \d: cannot write standard "
+        self.assertRegex(errors, r"^lockstep: demo hello: rank \d: cannot write standard "
                                  r"output: No space left on device\n$")
 
 

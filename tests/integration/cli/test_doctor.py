@@ -110,8 +110,8 @@ class Mistakes(ProgramTest):
         self.folder = folder.name
 
     def test_usage(self):
-        self.fails(2, "doctor needs one folder", "doctor")
-        self.fails(2, "doctor needs one folder", "doctor", "a", "b")
+        self.fails(2, "doctor: give one folder", "doctor")
+        self.fails(2, "doctor: give one folder", "doctor", "a", "b")
         self.fails(2, "cannot read nowhere", "doctor", "nowhere")
         self.fails(2, "is not a folder", "doctor", LOCKSTEP)
         self.fails(2, "has no records (*.json) in it", "doctor", self.folder)

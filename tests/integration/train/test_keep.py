@@ -487,7 +487,7 @@ class Diverged(KeepTest):
                 self.assertEqual(done.returncode, 65, done.stderr)
                 name = f"runs/{self.name(job, 1)}"
                 self.assertRegex(
-                    done.stderr, r"\nlockstep: (rank 0: )?step \d+: (loss|"
+                    done.stderr, r"\nlockstep: train \w+: (rank 0: )?step \d+: (loss|"
                     r"gradient norm|validation loss) is (nan|inf): .*\. "
                     f"'{name}/model.safetensors' was not written\n$")
                 self.assertEqual(done.stderr.count("lockstep: "), 1)

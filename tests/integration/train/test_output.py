@@ -333,7 +333,7 @@ class TensorBoard(FolderTest):
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                 check=False)
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertRegex(done.stderr, "\nlockstep: cannot write .*/board/"
+            self.assertRegex(done.stderr, "\nlockstep: train .*: cannot write .*/board/"
                              "events.*: File too large\n$")
             self.assertEqual(done.stderr.count("\nlockstep: "), 1)
 

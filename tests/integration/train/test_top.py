@@ -147,7 +147,7 @@ class Top(ProgramTest):
                           str(os.getpid()))
         self.assertIn(f"has the id or the PID '{os.getpid()}'", done.stderr)
         self.fails(1, "is or begins with 'no such job'", "top", "no such job")
-        self.fails(2, "top needs one job", "top")
+        self.fails(2, "top: give one job", "top")
 
     def test_no_job_is_disturbed(self):
         """A rank that is looked at goes on, and nothing is left of it."""
