@@ -212,7 +212,7 @@ ls_status lsi_make_parents(const char *path)
         return LS_OK;
     const int error = errno;
     const ls_status status = lsi_fail_errno(
-        LS_ERR_IO, "cannot write %s: cannot make the folder '%s'", path,
+        LS_ERR_IO, "cannot write '%s': cannot make the folder '%s'", path,
         folder);
     errno = error;
     return status;

@@ -64,10 +64,10 @@ static ls_status fail_int(const lsi_option *row, const char *shown,
                           const char *text)
 {
     if (row->choices == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not a whole number",
-                        shown, text);
+        return lsi_fail(LS_ERR_ARGUMENT, "%s '%s' is not a whole number", shown,
+                        text);
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s \"%s\" is not a whole number or one of %s", shown, text,
+                    "%s '%s' is not a whole number or one of %s", shown, text,
                     row->choices);
 }
 
@@ -97,7 +97,7 @@ static ls_status parse_real(const lsi_option *row, const char *shown,
     char *end;
     const double value = strtod(text, &end);
     if (end == text || *end != '\0' || !isfinite(value))
-        return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not a finite number",
+        return lsi_fail(LS_ERR_ARGUMENT, "%s '%s' is not a finite number",
                         shown, text);
     LS_TRY(check_range(row, shown, text, value));
     *out = value;
@@ -130,7 +130,7 @@ ls_status lsi_parse_bytes(const char *text, int64_t *out)
     int64_t bytes;
     if (end == text || unit == 0 || count < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "\"%s\" is not a size such as 512, 4k, 10m, 1g, 4KiB "
+                        "'%s' is not a size such as 512, 4k, 10m, 1g, 4KiB "
                         "(4096) or 4kB (4000)",
                         text);
     if (errno == ERANGE || __builtin_mul_overflow(count, unit, &bytes))
@@ -163,7 +163,7 @@ static ls_status fail_choice(const lsi_option *row, const char *shown,
         choices[n++] = strsep(&left, "|");
     const bool is_near = lsi_suggest(
         text, strlen(text), &(lsi_known_names){choices, n, "", ""}, near);
-    return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not one of %s%s%s%s", shown,
+    return lsi_fail(LS_ERR_ARGUMENT, "%s '%s' is not one of %s%s%s%s", shown,
                     text, row->choices, is_near ? "; did you mean " : "",
                     is_near ? near : "", is_near ? "?" : "");
 }
@@ -449,7 +449,7 @@ static ls_status take_mode(const scan *s, const flag *f)
         value = f->value;
     else if (find_choice(f->row, next) != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s takes its value after a \"=\": %s=%s; if %s is not "
+                        "%s takes its value after '=': %s=%s; if %s is not "
                         "a value, write -- before it",
                         f->shown, f->shown, next, next);
     return take_value(f->row, f->shown, value, s->out);
@@ -467,9 +467,8 @@ static ls_status take_output(const scan *s, const flag *f)
 {
     const char *const next = s->next < s->argc ? s->argv[s->next] : "";
     if (f->value == NULL && is_file_of(f->row, next))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s takes its file after a \"=\": %s=%s", f->shown,
-                        f->shown, next);
+        return lsi_fail(LS_ERR_ARGUMENT, "%s takes its file after '=': %s=%s",
+                        f->shown, f->shown, next);
     if (f->value != NULL && f->value[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT, "%s= needs a file: %s=FILE", f->shown,
                         f->shown);
@@ -540,7 +539,7 @@ static ls_status scan_flags(scan *s, bool *help)
 static ls_status fail_unexpected(const scan *s)
 {
     const lsi_option_word *const word = find_word(s, "", 0);
-    return lsi_fail(LS_ERR_ARGUMENT, "unexpected argument \"%s\"%s%s",
+    return lsi_fail(LS_ERR_ARGUMENT, "unexpected argument '%s'%s%s",
                     s->argv[s->next], word != NULL ? "; " : "",
                     word != NULL ? word->instead : "");
 }

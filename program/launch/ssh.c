@@ -111,7 +111,7 @@ static ls_status start_agent(const job *j, lsi_ssh_node *node)
     if (status == LS_OK && error_number != 0) {
         errno = error_number;
         return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot run %s, which starts "
+                              "cannot run '%s', which starts "
                               "programs on other hosts (--ssh)",
                               words[0]);
     }

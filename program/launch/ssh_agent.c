@@ -88,7 +88,7 @@ static ls_status start(agent *a)
         close(nothing);
     if (status == LS_OK && error_number != 0) {
         errno = error_number;
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot run %s", own);
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot run '%s'", own);
     }
     return status;
 }

@@ -170,8 +170,8 @@ ls_status lsi_event_file_flush(lsi_event_file *file)
     const size_t used = file->used;
     file->used = 0; /* what failed is not tried again */
     file->flushed = lsi_clock_seconds();
-    return lsi_write_all(file->fd, (const char *)file->buffer, used,
-                         file->path);
+    return lsi_write_to_file(file->fd, (const char *)file->buffer, used,
+                             file->path);
 }
 
 ls_status lsi_event_file_add(lsi_event_file *file, int64_t step,

@@ -46,7 +46,7 @@ ls_status lsi_find_files(const char *folder, const char *pattern, glob_t *out)
     if (failed == GLOB_NOSPACE)
         return lsi_fail(LS_ERR_MEMORY, "no memory for the files of %s", folder);
     if (failed != 0 && failed != GLOB_NOMATCH)
-        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", folder);
+        return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", folder);
     *out = found;
     return LS_OK;
 }
@@ -180,7 +180,7 @@ ls_status lsi_find_attempt(const char *folder, const char *ending,
     free(names);
     if (wanted > 0 && !s.has_wanted)
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "%s has no records (*%s) of attempt %d; it has those "
+                        "'%s' has no records (*%s) of attempt %d; it has those "
                         "of attempts: %s",
                         folder, ending, (int)wanted, s.any ? s.list : "none");
     out->newest = s.any ? s.best.attempt : 0;

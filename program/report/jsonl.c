@@ -57,14 +57,14 @@ static ls_status cut(int fd, const char *path, int64_t keep)
         return LS_OK;
     const off_t end = end_of_lines(fd, keep, &n);
     if (end < 0) /* what cannot be read is not dropped for it */
-        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
     if (n < keep)
         lsi_log(LS_LOG_WARN,
-                "%s has %" PRId64 " of the %" PRId64 " lines that were "
+                "'%s' has %" PRId64 " of the %" PRId64 " lines that were "
                 "written before the checkpoint; it goes on without the others",
                 path, n, keep);
     if (ftruncate(fd, end) != 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
     return LS_OK;
 }
 
@@ -74,7 +74,7 @@ static ls_status open_file(const char *path, int64_t keep, int *fd)
     LS_TRY(lsi_make_parents(path));
     *fd = open(path, access | O_CREAT | O_CLOEXEC | O_APPEND, 0666);
     if (*fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
     const ls_status status = cut(*fd, path, keep);
     if (status != LS_OK)
         close(*fd);
@@ -87,7 +87,7 @@ static ls_status open_lines(const char *path, int64_t keep, int *fd)
         return open_file(path, keep, fd);
     *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (*fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
     return LS_OK;
 }
 
@@ -99,7 +99,7 @@ ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep)
     lsi_jsonl *lines = malloc(sizeof(*lines) + bytes);
     if (lines == NULL) {
         close(fd);
-        return lsi_fail(LS_ERR_MEMORY, "no memory to write %s", path);
+        return lsi_fail(LS_ERR_MEMORY, "no memory to write '%s'", path);
     }
     lines->fd = fd;
     memcpy(lines->path, path, bytes);
@@ -117,7 +117,7 @@ ls_status lsi_jsonl_write(lsi_jsonl *lines, json_t *object)
     const size_t length = strlen(text);
     text[length] = '\n';
     const ls_status status =
-        lsi_write_all(lines->fd, text, length + 1, lines->path);
+        lsi_write_to_file(lines->fd, text, length + 1, lines->path);
     free(text);
     return status;
 }

@@ -20,7 +20,7 @@ typedef lsi_timeline_reader reader;
 static ls_status wrong(const reader *r, const char *what)
 {
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is not a valid recording of memory: the event after "
+                    "'%s' is not a valid recording of memory: the event after "
                     "%" PRIu64 " others %s",
                     r->path, r->process->memory->events, what);
 }
@@ -258,7 +258,7 @@ ls_status lsi_memory_take_end(const reader *r, uint64_t events)
     if (events == r->process->memory->events)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is not a valid recording of memory: its end states "
+                    "'%s' is not a valid recording of memory: its end states "
                     "%" PRIu64 " events, but it has %" PRIu64,
                     r->path, events, r->process->memory->events);
 }
@@ -285,7 +285,7 @@ ls_status lsi_memory_read(const char *path, lsi_memory_file **out)
     }
     lsi_timeline_process_free(&p);
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is not a recording of memory but a trace; lockstep "
+                    "'%s' is not a recording of memory but a trace; lockstep "
                     "profile and lockstep trace read its folder",
                     path);
 }

@@ -298,7 +298,7 @@ ls_status lsi_plot_script(const lsi_plot *plot, char **out)
     put_plots(text.file, plot);
     const ls_status status =
         drawn > 0 ? LS_OK
-                  : lsi_fail(LS_ERR_ARGUMENT, "the plot \"%s\" has no points",
+                  : lsi_fail(LS_ERR_ARGUMENT, "the plot '%s' has no points",
                              plot->name);
     return lsi_text_stream_close(&text, status, out);
 }

@@ -326,7 +326,7 @@ static ls_status walk_all(const lsi_timeline *t, walk *w,
                         w->filter->rank >= 0 ? " of that rank" : "");
     if (w->profile->time == 0)
         return lsi_fail(
-            LS_ERR_NOT_FOUND, "the trace has no %s \"%s\" behind the warm-up",
+            LS_ERR_NOT_FOUND, "the trace has no %s '%s' behind the warm-up",
             w->filter->range != NULL ? "range" : "phase",
             w->filter->range != NULL ? w->filter->range : w->filter->phase);
     if (w->profile->n > 0)

@@ -112,7 +112,7 @@ static void answer_forward(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (f < 0) {
-        say(a, "There is no phase \"forward\" in these steps.");
+        say(a, "No phase 'forward' in these steps.");
         return;
     }
     say(a,

@@ -19,9 +19,11 @@
 #include "base/json.h"
 
 /* As errno says. */
-static ls_status cannot_write(const char *what)
+static ls_status cannot_write(const char *path)
 {
-    return lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
+    return lsi_result_is_stdout(path)
+               ? lsi_fail_errno(LS_ERR_IO, "cannot write standard output")
+               : lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
 }
 
 bool lsi_result_is_stdout(const char *path)
@@ -29,19 +31,32 @@ bool lsi_result_is_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-ls_status lsi_write_all(int fd, const char *data, size_t bytes,
-                        const char *what)
+static bool write_bytes(int fd, const char *data, size_t bytes)
 {
     while (bytes > 0) {
         const ssize_t written = write(fd, data, bytes);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return cannot_write(what);
+            return false;
         data += written;
         bytes -= (size_t)written;
     }
-    return LS_OK;
+    return true;
+}
+
+ls_status lsi_write_all(int fd, const char *data, size_t bytes,
+                        const char *what)
+{
+    return write_bytes(fd, data, bytes)
+               ? LS_OK
+               : lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
+}
+
+ls_status lsi_write_to_file(int fd, const char *data, size_t bytes,
+                            const char *path)
+{
+    return write_bytes(fd, data, bytes) ? LS_OK : cannot_write(path);
 }
 
 /* A file that exists and cannot be replaced by another of its name. */
@@ -66,7 +81,7 @@ static bool name_beside(const char *path, char temporary[PATH_MAX])
 
 static ls_status too_long(const char *path)
 {
-    return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long", path);
+    return lsi_fail(LS_ERR_IO, "cannot write '%s': the name is too long", path);
 }
 
 /*
@@ -148,7 +163,7 @@ ls_status lsi_result_check(const char *path)
         return lsi_fail(LS_ERR_IO, "cannot write a file with an empty name");
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        return lsi_fail(LS_ERR_IO, "cannot write %s: it is a folder", path);
+        return lsi_fail(LS_ERR_IO, "cannot write '%s': it is a folder", path);
     if (access(path, F_OK) == 0 && access(path, W_OK) != 0)
         return cannot_write(path);
     if (is_special(path))
@@ -179,7 +194,7 @@ ls_status lsi_result_check_file(const char *path)
 {
     if (path != NULL && is_special(path))
         return lsi_fail(LS_ERR_IO,
-                        "cannot save to %s: it is not a regular file", path);
+                        "cannot save to '%s': it is not a regular file", path);
     return lsi_result_check(path);
 }
 
@@ -209,29 +224,23 @@ ls_status lsi_result_open(lsi_result_stream *stream, const char *path)
     if (stream->file != NULL)
         return LS_OK;
     const ls_status status =
-        lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+        lsi_fail_errno(LS_ERR_MEMORY, "cannot write '%s'", path);
     close(fd);
     if (stream->temporary[0] != '\0')
         unlink(stream->temporary);
     return status;
 }
 
-static const char *name_of(const char *path)
-{
-    return lsi_result_is_stdout(path) ? "standard output" : path;
-}
-
 /* An error of an earlier write is remembered; its errno is not. */
 static ls_status finish_writing(lsi_result_stream *stream)
 {
     FILE *const file = stream->file;
-    const char *const what = name_of(stream->path);
     if (ferror(file))
-        return lsi_fail(LS_ERR_IO, "cannot write %s: not all of it was stored",
-                        what);
+        return lsi_fail(LS_ERR_IO, "cannot write '%s': not all was stored",
+                        stream->path);
     if (fflush(file) != 0 ||
         (stream->target[0] != '\0' && fsync(fileno(file)) != 0))
-        return cannot_write(what);
+        return cannot_write(stream->path);
     return stream->target[0] != '\0' && stream->temporary[0] == '\0'
                ? give_name(fileno(file), stream->target, stream->temporary)
                : LS_OK;
@@ -253,7 +262,7 @@ ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
     lsi_result_stream stream;
     LS_TRY(lsi_result_open(&stream, path));
     const ls_status status =
-        lsi_write_all(fileno(stream.file), data, bytes, name_of(path));
+        lsi_write_to_file(fileno(stream.file), data, bytes, path);
     return lsi_result_close(&stream, status);
 }
 
@@ -280,7 +289,7 @@ ls_status lsi_result_replace(const char *path, const char *data, size_t bytes)
     int fd;
     LS_TRY(lsi_resolve_links(path, target));
     LS_TRY(open_replacement(target, false, temporary, &fd));
-    const ls_status status = lsi_write_all(fd, data, bytes, target);
+    const ls_status status = lsi_write_to_file(fd, data, bytes, target);
     close(fd);
     return put_in_place(status, temporary, target);
 }

@@ -72,4 +72,8 @@ bool lsi_result_is_stdout(const char *path);
 ls_status lsi_write_all(int fd, const char *data, size_t bytes,
                         const char *what);
 
+/* The same of the file of that path, or "-". */
+ls_status lsi_write_to_file(int fd, const char *data, size_t bytes,
+                            const char *path);
+
 #endif

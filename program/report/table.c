@@ -70,7 +70,7 @@ static void set(lsi_table *table, const char *name, lsi_column_type type,
     } else if (column == NULL || column->type != type || rows == 0) {
         json_decref(value);
         table->status = lsi_fail(LS_ERR_STATE,
-                                 "the table has no row with a column \"%s\" "
+                                 "the table has no row with a column '%s' "
                                  "of that type",
                                  name);
     } else if (json_object_set_new(json_array_get(table->rows, rows - 1), name,

@@ -83,11 +83,11 @@ static ls_status read_files(const char *folder, lsi_timeline *t)
     glob_t found = {0};
     struct stat about;
     if (stat(folder, &about) != 0)
-        return lsi_fail_errno(LS_ERR_NOT_FOUND, "cannot read the folder %s",
+        return lsi_fail_errno(LS_ERR_NOT_FOUND, "cannot read the folder '%s'",
                               folder);
     if (!S_ISDIR(about.st_mode))
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "%s is no folder; name the one that --trace named",
+                        "'%s' is no folder; name the one that --trace named",
                         folder);
     LS_TRY(lsi_find_files(folder, "*.lstrace", &found));
     if (found.gl_pathc == 0)
@@ -119,7 +119,7 @@ static ls_status check_run(const char *folder, const lsi_timeline *t)
             continue;
         if (first != NULL && strcmp(p->job, first->job) != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s has traces of two runs: of rank %d (job %s) "
+                            "'%s' has traces of two runs: of rank %d (job %s) "
                             "and of rank %d (job %s); remove those of the "
                             "older one",
                             folder, first->rank, first->job, p->rank, p->job);
@@ -374,7 +374,7 @@ void lsi_timeline_warn(const lsi_timeline *timeline, FILE *stream)
         if (!p->aligned)
             fprintf(stream,
                     "lockstep: rank %d on %s has no collective in common with "
-                    "%s: its times are by the time of day, with an unknown "
+                    "'%s': its times are by the time of day, with an unknown "
                     "error\n",
                     p->rank, p->host, first->host);
         else if (p->error != 0)

@@ -61,7 +61,7 @@ const unsigned char *lsi_timeline_bytes_at(const lsi_timeline_source *source,
         if (some < 0 && errno == EINTR)
             continue;
         if (some < 0)
-            *status = lsi_fail_errno(LS_ERR_IO, "cannot read %s", path);
+            *status = lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
         else if (some == 0)
             *status = lsi_fail(LS_ERR_FORMAT,
                                "%s became shorter while it was read", path);

@@ -24,7 +24,7 @@ typedef lsi_timeline_reader reader;
 static ls_status wrong(const reader *r, const char *what)
 {
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is not a valid trace or recording of memory: %s",
+                    "'%s' is not a valid trace or recording of memory: %s",
                     r->path, what);
 }
 
@@ -253,7 +253,7 @@ static ls_status read_head(reader *r, json_t *json)
         return wrong(r, error.text);
     if (version != LSI_CHUNKS_VERSION)
         return lsi_fail(LS_ERR_FORMAT,
-                        "%s is a trace of version %d; this program reads %d",
+                        "'%s' is a trace of version %d; this program reads %d",
                         r->path, version, LSI_CHUNKS_VERSION);
     if (json_unpack_ex(json, &error, 0, "{s:i, s:i, s:i, s:s, s:s, s:s, s?s}",
                        "rank", &p->rank, "size", &p->size, "pid", &pid, "host",
@@ -355,11 +355,11 @@ static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
     if (memcmp(magic, "LSTRACE1", LSI_CHUNKS_MAGIC_BYTES) == 0 ||
         strcmp(magic, memory) == 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "%s has the format of an older Lockstep, which this "
+                        "'%s' has the format of an older Lockstep, which this "
                         "version does not read; record it again",
                         r->path);
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is not a trace or a recording of memory; such files "
+                    "'%s' is not a trace or a recording of memory; such files "
                     "come from --trace, LOCKSTEP_TRACE, --record-memory, "
                     "LOCKSTEP_MEMORY or ls_memory_record_start",
                     r->path);

@@ -185,7 +185,7 @@ static ls_status load(const char *path, json_t **out)
     lsi_free(text);
     if (status != LS_ERR_FORMAT)
         return status;
-    return lsi_fail(LS_ERR_FORMAT, "%s is not valid JSON: line %d: %s", path,
+    return lsi_fail(LS_ERR_FORMAT, "'%s' is not valid JSON: line %d: %s", path,
                     error.line, error.text);
 }
 
@@ -197,10 +197,10 @@ static ls_status check_version(json_t *json, const char *path)
         return LS_OK;
     if (version != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "%s is a record of version %d; this program reads %d",
+                        "'%s' is a record of version %d; this program reads %d",
                         path, (int)version, LSI_TRACE_VERSION);
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is not a rank's record; such files come from "
+                    "'%s' is not a rank's record; such files come from "
                     "LOCKSTEP_RECORD or ls_group_dump",
                     path);
 }
@@ -227,7 +227,8 @@ ls_status lsi_trace_of_json(json_t *json, const char *path, lsi_trace **out)
     if (status == LS_OK) {
         status = read_all(trace, &error);
         if (status == LS_ERR_FORMAT)
-            lsi_fail(status, "%s is not a valid record: %s", path, error.text);
+            lsi_fail(status, "'%s' is not a valid record: %s", path,
+                     error.text);
     }
     if (status != LS_OK) {
         lsi_trace_free(&trace);

@@ -70,7 +70,7 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe)
 {
     const lsi_optimizer_row *const kind = lsi_optimizer_find(recipe->optimizer);
     if (kind == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "unknown optimizer \"%s\"",
+        return lsi_fail(LS_ERR_ARGUMENT, "unknown optimizer '%s'",
                         recipe->optimizer);
     if (kind_of(recipe) != LS_LR_CONSTANT &&
         recipe->min_lr > lr_of(recipe, kind))

@@ -121,7 +121,7 @@ static ls_status add_size(void *context, const char *word)
     const double mb = strtod(word, &end);
     if (end == word || *end != '\0' || !(mb > 0) || isinf(mb))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--bucket-mb \"%s\" is not a number above 0", word);
+                        "--bucket-mb '%s' is not a number above 0", word);
     return add_way(s->state, s->strategy, mb);
 }
 

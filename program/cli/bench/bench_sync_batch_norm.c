@@ -311,7 +311,7 @@ static ls_status add_kind(void *context, const char *word)
     const bool fused = strcmp(word, "fused") == 0;
     if (!fused && strcmp(word, "gathered") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--impl \"%s\" is not one of fused, gathered", word);
+                        "--impl '%s' is not one of fused, gathered", word);
     if (b->n_kinds == sizeof(b->kinds) / sizeof(b->kinds[0]))
         return lsi_fail(LS_ERR_ARGUMENT, "--impl names more than %zu",
                         b->n_kinds);

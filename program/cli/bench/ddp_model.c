@@ -18,7 +18,7 @@ static ls_status parse_arch(const char *text, int64_t *width)
         return LS_OK;
     if (strncmp(text, "mlp:", 4) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--arch \"%s\" is not mlp or mlp:WIDTH; a language "
+                        "--arch '%s' is not mlp or mlp:WIDTH; a language "
                         "model is --size NAME",
                         text);
     *width = strtoll(text + 4, &end, 10);

@@ -80,13 +80,13 @@ static ls_status read_folder(const char *folder, traces *out)
     struct stat info;
     glob_t found = {0};
     if (stat(folder, &info) != 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", folder);
+        return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", folder);
     if (!S_ISDIR(info.st_mode))
-        return lsi_fail(LS_ERR_IO, "%s is not a folder", folder);
+        return lsi_fail(LS_ERR_IO, "'%s' is not a folder", folder);
     LS_TRY(lsi_find_files(folder, "*.json", &found));
     if (found.gl_pathc == 0)
         return lsi_fail(LS_ERR_IO,
-                        "%s has no records (*.json) in it; was it named by "
+                        "'%s' has no records (*.json) in it; was it named by "
                         "LOCKSTEP_RECORD when the ranks ran?",
                         folder);
     const ls_status status = read_found(&found, out);

@@ -41,7 +41,7 @@ static int print_help_of(int argc, char **words)
     if (lsi_cli_find(&lsi_command_root, argc, words, &command, &used) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (used < argc)
-        return lsi_cli_usage("unexpected argument \"%s\"", words[used]);
+        return lsi_cli_usage("unexpected argument '%s'", words[used]);
     size_t length = 0;
     for (int i = 0; i < used && length < sizeof(name); i++)
         length += (size_t)snprintf(name + length, sizeof(name) - length, "%s%s",

@@ -147,7 +147,7 @@ static ls_status read_mode(void *opaque, const char *word)
     const bool steps = strcmp(word, "step") == 0;
     if (!steps && strcmp(word, "forward") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--mode is \"%s\"; it should be forward or step", word);
+                        "--mode is '%s'; it should be forward or step", word);
     if (w->n_modes == MAX_MODES)
         return lsi_fail(LS_ERR_ARGUMENT, "--mode has more than %d words",
                         MAX_MODES);
@@ -344,7 +344,7 @@ static ls_status read_folder(work *w, const char *folder)
     struct dirent **names = NULL;
     const int n = scandir(folder, &names, is_recording, versionsort);
     if (n < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", folder);
+        return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", folder);
     const ls_status status =
         n == 0 ? lsi_fail(
                      LS_ERR_NOT_FOUND,

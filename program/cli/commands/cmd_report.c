@@ -57,7 +57,7 @@ static ls_status check_list(const char *flag, const char *list)
         }
         if (!known)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s has \"%s\", which is neither a section nor a "
+                            "%s has '%s', which is neither a section nor a "
                             "measurement; docs/report.md lists them",
                             flag, word);
         list += length + (list[length] == ',');
@@ -72,11 +72,11 @@ static ls_status read_peers(lsi_study *r, const char *path)
         return LS_OK;
     r->peers = json_load_file(path, 0, &error);
     if (r->peers == NULL)
-        return lsi_fail(LS_ERR_FORMAT, "cannot read %s: %s (line %d)", path,
+        return lsi_fail(LS_ERR_FORMAT, "cannot read '%s': %s (line %d)", path,
                         error.text, error.line);
     if (!json_is_array(json_object_get(r->peers, "rows")))
         return lsi_fail(LS_ERR_FORMAT,
-                        "%s has no \"rows\" of other programs (docs/report.md)",
+                        "'%s' has no 'rows' of other programs (docs/report.md)",
                         path);
     return LS_OK;
 }
@@ -96,7 +96,7 @@ static ls_status read_run(lsi_study *r, const char *path)
     json_object_set_new(rows, "name", lsi_json_text(name, strlen(name)));
     json_array_append_new(r->compared, rows);
     if (json_array_size(json_object_get(rows, "rows")) == 0)
-        return lsi_fail(LS_ERR_FORMAT, "%s has no lines of --metrics", file);
+        return lsi_fail(LS_ERR_FORMAT, "'%s' has no lines of --metrics", file);
     return LS_OK;
 }
 
@@ -106,7 +106,7 @@ static ls_status make_folder(const char *path)
 {
     if (lsi_make_folders(path))
         return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder %s", path);
+    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
 }
 
 static const char title[] = "What data-parallel training costs";
@@ -121,13 +121,13 @@ static ls_status check_ours(const char *name)
         return LS_OK;
     FILE *const file = fopen(name, "rb");
     if (file == NULL)
-        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", name);
+        return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", name);
     const size_t n = fread(head, 1, HEAD, file);
     fclose(file);
     if (n == 0 || strstr(head, title) != NULL)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s is not what this command has written; name another "
+                    "'%s' is not what this command has written; name another "
                     "folder by --out, or remove it",
                     name);
 }
@@ -137,7 +137,7 @@ static ls_status enter_folder(const char *path)
 {
     LS_TRY(make_folder(path));
     if (chdir(path) != 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write into %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot write into '%s'", path);
     LS_TRY(check_ours("index.html"));
     LS_TRY(check_ours("report.md"));
     LS_TRY(make_folder("rows"));
@@ -203,7 +203,7 @@ static ls_status make(lsi_study *r, const args *a, char data[PATH_MAX])
     LS_TRY(read_peers(r, a->peers));
     if (a->data != NULL) {
         if (realpath(a->data, data) == NULL)
-            return lsi_fail_errno(LS_ERR_IO, "cannot read %s", a->data);
+            return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", a->data);
         r->data = data;
     }
     LS_TRY(enter_folder(a->out));

@@ -264,7 +264,7 @@ static ls_status check_run_id(const char *id)
                        strchr(id, '/') == NULL && strlen(id) < 200))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "--rdzv-id \"%s\" is to name a folder of logs: 1 to "
+                    "--rdzv-id '%s' is to name a folder of logs: 1 to "
                     "199 characters without /, not beginning with a dot",
                     id);
 }

@@ -61,7 +61,7 @@ static ls_status read_machine(const args *a, view *v)
         return LS_OK;
     if (!lsi_cpuset_parse(a->cpus, &only))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--cpus \"%s\" is not a list such as 0-7,16", a->cpus);
+                        "--cpus '%s' is not a list such as 0-7,16", a->cpus);
     return lsi_topology_restrict(&v->topology, &only);
 }
 

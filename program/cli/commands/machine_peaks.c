@@ -142,7 +142,7 @@ static bool take_kept(bool force, lsi_machine_rates *out,
     char reason[LSI_PEAKS_WHY], date[LSI_PEAKS_DATE];
     lsi_kept_peaks kept;
     if (!lsi_kept_peaks_read(out->path, &kept)) {
-        snprintf(why, LSI_RATES_TEXT, "none are kept in %s", out->path);
+        snprintf(why, LSI_RATES_TEXT, "none are kept in '%s'", out->path);
         return false;
     }
     if (lsi_kept_peaks_expired(&kept, &out->found.place,

@@ -344,7 +344,7 @@ static ls_status add_all_ranks(sweep *s)
     const char *const text = s->flags.sweep + sizeof(key) - 1;
     if (strncmp(s->flags.sweep, key, sizeof(key) - 1) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--sweep \"%s\" must be ranks=1..4096 or ranks=1,2,4",
+                        "--sweep '%s' must be ranks=1..4096 or ranks=1,2,4",
                         s->flags.sweep);
     int64_t first = strtoll(text, &end, 10);
     if (end == text || strncmp(end, "..", 2) != 0) {
@@ -357,7 +357,7 @@ static ls_status add_all_ranks(sweep *s)
     LS_TRY(lsi_list_of_numbers("--sweep ranks", end + 2, 1, MOST_RANKS, &list));
     if (first < 1 || first > list.values[0] || list.n > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--sweep \"%s\" must go from at least 1 rank to more",
+                        "--sweep '%s' must go from at least 1 rank to more",
                         s->flags.sweep);
     for (; first <= list.values[0]; first *= 2)
         LS_TRY(add_ranks(s, first));

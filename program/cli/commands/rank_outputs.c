@@ -20,7 +20,7 @@ static long take_number(const char **text, long max)
 static ls_status bad_streams(const char *flag, const char *text)
 {
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s \"%s\" is neither 0 (nothing), 1 (stdout), 2 "
+                    "%s '%s' is neither 0 (nothing), 1 (stdout), 2 "
                     "(stderr), 3 (both) nor a list of RANK:STREAMS such as "
                     "0:1,1:3",
                     flag, text);
@@ -64,14 +64,14 @@ static ls_status filter(const char *text, int ranks, lsi_rank_output *outputs)
         const long rank = take_number(&at, ranks - 1);
         if (rank < 0)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "--local-ranks-filter \"%s\" is not a list of "
+                            "--local-ranks-filter '%s' is not a list of "
                             "ranks, 0 to %d, such as 0,1",
                             text, ranks - 1);
         shown[rank] = true;
     } while (*at++ == ',');
     if (at[-1] != '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--local-ranks-filter \"%s\": ranks are separated "
+                        "--local-ranks-filter '%s': ranks are separated "
                         "by commas",
                         text);
     for (int i = 0; i < ranks; i++)

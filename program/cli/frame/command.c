@@ -90,7 +90,7 @@ static const char *shown_name(const lsi_command *command)
     return text;
 }
 
-/* "\"lockstep bench ring\"", or several such, or the word's. */
+/* "'lockstep bench ring'", or several such, or the word's. */
 static bool suggest(const lsi_command *parent, const lsi_command_word *word,
                     const char *name, char out[LSI_SUGGESTION_BYTES])
 {
@@ -98,33 +98,34 @@ static bool suggest(const lsi_command *parent, const lsi_command_word *word,
     const char *names[MOST_NAMES];
     size_t n = 0;
     if (word != NULL) {
-        snprintf(out, LSI_SUGGESTION_BYTES, "\"lockstep %s\"", word->instead);
+        snprintf(out, LSI_SUGGESTION_BYTES, "'lockstep %s'", word->instead);
         return true;
     }
     for (; n < parent->n_children && n < MOST_NAMES; n++)
         names[n] = parent->children[n]->name;
-    snprintf(start, sizeof(start), "\"%s ", shown_name(parent));
+    snprintf(start, sizeof(start), "'%s ", shown_name(parent));
     return lsi_suggest(name, strlen(name),
-                       &(lsi_known_names){names, n, start, "\""}, out);
+                       &(lsi_known_names){names, n, start, "'"}, out);
 }
 
-/* `what` is "command" or "flag". */
-static ls_status fail_unknown(const lsi_command *parent, const char *what,
-                              const char *name)
+/* In the place of a command stands a word, or a flag. */
+static ls_status fail_unknown(const lsi_command *parent, const char *name)
 {
+    const bool flag = name[0] == '-';
+    const char *const quote = flag ? "" : "'";
     char near[LSI_SUGGESTION_BYTES];
     const lsi_command_word *const word =
         lsi_cli_command_word(parent->name, name);
     const bool is_near = suggest(parent, word, name, near);
     if (word != NULL && word->retired)
-        return lsi_fail(LS_ERR_ARGUMENT, "\"%s %s\" is now %s",
+        return lsi_fail(LS_ERR_ARGUMENT, "'%s %s' is now %s",
                         shown_name(parent), name, near);
     if (is_near)
-        return lsi_fail(LS_ERR_ARGUMENT, "unknown %s \"%s\"; did you mean %s?",
-                        what, name, near);
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "unknown %s \"%s\"; \"%s --help\" lists the valid ones",
-                    what, name, shown_name(parent));
+        return lsi_fail(LS_ERR_ARGUMENT, "unknown %s %s%s%s; did you mean %s?",
+                        flag ? "flag" : "command", quote, name, quote, near);
+    return lsi_fail(
+        LS_ERR_ARGUMENT, "unknown %s %s%s%s; '%s --help' lists the valid ones",
+        flag ? "flag" : "command", quote, name, quote, shown_name(parent));
 }
 
 ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
@@ -135,7 +136,7 @@ ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
     while (command->n_children > 0 && next < argc && argv[next][0] != '-') {
         const lsi_command *child = find_child(command, argv[next]);
         if (child == NULL)
-            return fail_unknown(command, "command", argv[next]);
+            return fail_unknown(command, argv[next]);
         command = child;
         next++;
     }
@@ -210,7 +211,7 @@ static ls_status fail_early_flag(const lsi_command *group, char **words)
     const lsi_command *const child = child_with(group, words[0]);
     const bool valued = words[1] != NULL && words[1][0] != '-';
     if (group == &lsi_command_root)
-        return fail_unknown(group, "flag", words[0]);
+        return fail_unknown(group, words[0]);
     list_children(group, names);
     if (child == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -267,7 +268,7 @@ static int run_command(const lsi_command *command, char *name, int used,
 int lsi_cli_dispatch(int argc, char **argv)
 {
     const lsi_command *command;
-    int used;
+    int used = 0;
     char name[NAME_BYTES];
     /* As other programs are asked. */
     static char version[] = "version";

@@ -86,7 +86,7 @@ static ls_status add_bool(word_list *list, const char *name,
                           const json_t *value)
 {
     if (!json_is_boolean(value))
-        return lsi_fail(LS_ERR_FORMAT, "\"%s\" must be true or false", name);
+        return lsi_fail(LS_ERR_FORMAT, "'%s' must be true or false", name);
     return add(list, "--%s%s", json_is_true(value) ? "" : "no-", name);
 }
 
@@ -102,8 +102,7 @@ static ls_status add_value(word_list *list, const char *name,
     case JSON_REAL:
         return add(list, "--%s=%.17g", name, json_real_value(value));
     default:
-        return lsi_fail(LS_ERR_FORMAT, "\"%s\" must be a number or a text",
-                        name);
+        return lsi_fail(LS_ERR_FORMAT, "'%s' must be a number or a text", name);
     }
 }
 
@@ -115,7 +114,7 @@ static ls_status add_flag(const lsi_invocation *call, word_list *list,
         return fail_unknown(call, name);
     if (strcmp(name, LSI_CONFIG_NAME) == 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "\"%s\" may only be given on the "
+                        "'%s' may only be given on the "
                         "command line",
                         name);
     if (json_is_null(value))
@@ -145,13 +144,13 @@ static ls_status find_flags(const lsi_invocation *call, config *c)
     if (!json_is_object(c->flags))
         return lsi_fail(LS_ERR_FORMAT,
                         "%s must be an object, such as {\"steps\": 200}",
-                        flags != NULL ? "\"flags\"" : "the file");
+                        flags != NULL ? "'flags'" : "the file");
     if (flags != NULL && command != NULL && strcmp(command, call->argv[0]) != 0)
         return lsi_fail(LS_ERR_FORMAT, "its flags are those of 'lockstep %s'",
                         command);
     if (!are_names(c->chosen))
         return lsi_fail(LS_ERR_FORMAT,
-                        "\"chosen\" must be a list of flags, such as "
+                        "'chosen' must be a list of flags, such as "
                         "[\"lr\"]");
     return LS_OK;
 }

@@ -20,7 +20,7 @@ static ls_status parse_number(const char *text, int64_t *out)
     errno = 0;
     const long long value = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno == ERANGE)
-        return lsi_fail(LS_ERR_ARGUMENT, "\"%s\" is not a whole number", text);
+        return lsi_fail(LS_ERR_ARGUMENT, "'%s' is not a whole number", text);
     *out = value;
     return LS_OK;
 }
@@ -46,7 +46,7 @@ static ls_status parse_list(const char *flag, const char *text, int64_t min,
         const size_t length = strcspn(at, ",");
         if (length >= sizeof(item))
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s: \"%s\" is not a list of numbers", flag, text);
+                            "%s: '%s' is not a list of numbers", flag, text);
         if (list.n == LSI_LIST_MAX)
             return lsi_fail(LS_ERR_ARGUMENT, "%s: more than %d values", flag,
                             LSI_LIST_MAX);

@@ -184,7 +184,7 @@ ls_status lsi_image_file_read(lsi_image_file *out, const char *path)
                        "`lockstep train images` writes",
                        path,
                        lm ? "is a language model"
-                          : "has no metadata \"" LSI_IMAGE_NET_KEY "\"");
+                          : "has no metadata '" LSI_IMAGE_NET_KEY "'");
     lsi_safetensors_close(&file);
     if (status != LS_OK)
         lsi_image_file_free(out);

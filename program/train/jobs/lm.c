@@ -142,9 +142,9 @@ static ls_status open_tokens(job *j)
     if (o->not_bytes && ls_tokens_are_bytes(j->tokens))
         return lsi_fail(
             LS_ERR_FORMAT,
-            "%s is text, and the model's tokens are not bytes; "
+            "the data ('%s') are text, and the model's tokens are not bytes; "
             "give a file of its tokens (.u16, .u32, .bin), or --tokenizer",
-            o->data != NULL ? o->data : "the built-in text");
+            o->data != NULL ? o->data : "built-in");
     const int64_t n = ls_tokens_count(j->tokens);
     const int64_t length = j->length;
     j->train_end = n - n / VALIDATION_SHARE;
@@ -152,11 +152,12 @@ static ls_status open_tokens(job *j)
         (o->validate_every == 0 || n - j->train_end > length))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s has %" PRId64 " tokens, %" PRId64 " to train and "
+                    "the data ('%s') have %" PRId64 " tokens, %" PRId64
+                    " to train and "
                     "%" PRId64 " to validate; a context of %" PRId64
                     " needs at least %" PRId64 " of each",
-                    o->data != NULL ? o->data : "the built-in text", n,
-                    j->train_end, n - j->train_end, length, length + 1);
+                    o->data != NULL ? o->data : "built-in", n, j->train_end,
+                    n - j->train_end, length, length + 1);
 }
 
 static ls_status choose_model(job *j)

@@ -314,9 +314,9 @@ class Outputs(Benches):
 
     def test_files_are_checked_before_the_work(self):
         huge = ("--iterations", "1000000000")
-        self.fails(1, "cannot write /proc/nonexistent/x", "bench", "barrier",
+        self.fails(1, "cannot write '/proc/nonexistent/x'", "bench", "barrier",
                    *huge, "--json=/proc/nonexistent/x")
-        self.fails(1, "cannot write /tmp: it is a folder", "bench", "barrier",
+        self.fails(1, "cannot write '/tmp': it is a folder", "bench", "barrier",
                    *huge, "--csv=/tmp")
 
 

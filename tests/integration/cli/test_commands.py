@@ -68,18 +68,18 @@ class Version(ProgramTest):
 
 class Mistakes(ProgramTest):
     def test_unknown_commands(self):
-        self.fails(2, 'unknown command "rnu"; did you mean "lockstep run"?',
+        self.fails(2, "unknown command 'rnu'; did you mean 'lockstep run'?",
                    "rnu")
-        self.fails(2, '"lockstep --help" lists', "quite-different")
-        self.fails(2, 'unknown command "x"', "help", "x")
-        self.fails(2, 'unknown command "nope"; "lockstep --help" lists',
+        self.fails(2, "'lockstep --help' lists", "quite-different")
+        self.fails(2, "unknown command 'x'", "help", "x")
+        self.fails(2, "unknown command 'nope'; 'lockstep --help' lists",
                    "help", "nope")
-        self.fails(2, 'unknown flag "-v"; did you mean "lockstep --version"?',
+        self.fails(2, "unknown flag -v; did you mean 'lockstep --version'?",
                    "-v")
-        self.fails(2, 'unexpected argument "x"', "help", "run", "x")
+        self.fails(2, "unexpected argument 'x'", "help", "run", "x")
 
     def test_unknown_flags(self):
-        self.fails(2, 'unknown flag "--bogus"; "lockstep --help" lists',
+        self.fails(2, "unknown flag --bogus; 'lockstep --help' lists",
                    "--bogus")
         self.fails(2, "version: unexpected argument", "version", "x")
 

@@ -112,7 +112,7 @@ class Mistakes(ProgramTest):
     def test_usage(self):
         self.fails(2, "doctor: give one folder", "doctor")
         self.fails(2, "doctor: give one folder", "doctor", "a", "b")
-        self.fails(2, "cannot read nowhere", "doctor", "nowhere")
+        self.fails(2, "cannot read 'nowhere'", "doctor", "nowhere")
         self.fails(2, "is not a folder", "doctor", LOCKSTEP)
         self.fails(2, "has no records (*.json) in it", "doctor", self.folder)
 
@@ -165,7 +165,7 @@ class Mistakes(ProgramTest):
         for name in self.record():
             damaged = self.record()
             del damaged[name]
-            self.fails_on(json.dumps(damaged), "one.json is n")
+            self.fails_on(json.dumps(damaged), "one.json' is n")
         path = os.path.join(self.folder, "one.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self.record(), file)

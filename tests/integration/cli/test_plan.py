@@ -169,7 +169,7 @@ class Plan(ProgramTest):
         self.assertIsNone(self.plan(*words, *DEVICE)["rates"])
         text = self.succeeds("plan", *words, "--force", env=environment(
             XDG_CACHE_HOME="/proc/nonexistent"))
-        self.assertIn("not kept (cannot write /proc/nonexistent/", text)
+        self.assertIn("not kept (cannot write '/proc/nonexistent/", text)
 
     def test_a_busy_machine_is_not_measured(self):
         words = "plan", "--size", "tiny"

@@ -297,9 +297,9 @@ class Report(ProgramTest):
 
     def test_foreign_rows(self):
         path = os.path.join(self.out, "rows", "ring.json")
-        for text, part in (("{\"rows\": [", "ring.json is not JSON"),
-                           ("{\"rows\": []}", "ring.json is JSON, but not"),
-                           ("[]", "ring.json is JSON, but not")):
+        for text, part in (("{\"rows\": [", "ring.json' is not JSON"),
+                           ("{\"rows\": []}", "ring.json' is JSON, but not"),
+                           ("[]", "ring.json' is JSON, but not")):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             self.refused(part, "--quick", "--only", "info")
@@ -311,7 +311,7 @@ class Report(ProgramTest):
         self.refused("line 2", "--quick", "--only", "info")
 
     def test_other_mistakes(self):
-        self.refused("\"rng\"", "--quick", "--only", "rng")
+        self.refused("'rng'", "--quick", "--only", "rng")
         self.refused("no-such", os.path.join(self.folder, "no-such.jsonl"))
         self.refused("no-such", "--quick", "--peers", os.path.join(self.folder, "no-such"))
         self.refused("no-such", "--quick", "--data", os.path.join(self.folder, "no-such"))
@@ -332,13 +332,13 @@ class Report(ProgramTest):
                 page.write("# Somebody's notes\n")
             done = self.report("--quick", "--only", "info")
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{name} is not what this command", done.stderr)
+            self.assertIn(f"{name}' is not what this command", done.stderr)
             self.assertIn("Somebody", self.read(name))
             os.remove(path)
         os.mkdir(os.path.join(self.out, "index.html"))
         done = self.report("--quick")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("index.html: it is a folder", done.stderr)
+        self.assertIn("index.html': it is a folder", done.stderr)
         self.assertEqual(self.call("report", "--quick", "--full").returncode, 2)
 
 

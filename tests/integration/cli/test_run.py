@@ -160,7 +160,7 @@ class Mistakes(ProgramTest):
             self.fails(2, f"-n {number} is out of range: 1 to 1024",
                        "run", "-n", number, "true")
         for number in ("2x", "", "gpu"):
-            self.fails(2, f'-n "{number}" is not a whole number or one of '
+            self.fails(2, f"-n '{number}' is not a whole number or one of "
                        "auto|cpu", "run", "-n", number, "true")
         self.fails(2, "--nproc-per-node 0 is out of range",
                    "run", "--nproc-per-node", "0", "true")
@@ -172,7 +172,7 @@ class Mistakes(ProgramTest):
         self.fails(2, "which program?", "run", "-n", "2", "--")
         self.fails(2, "out of range", "run", "--threads", "0", "true")
         self.fails(2, "out of range", "run", "--timeout", "-1", "true")
-        self.fails(2, '--bind "socket" is not one of cpu|core|numa|none',
+        self.fails(2, "--bind 'socket' is not one of cpu|core|numa|none",
                    "run", "--bind=socket", "true")
 
     def test_no_such_program(self):

@@ -159,8 +159,8 @@ class Logs(ProgramTest):
 
     def test_wrong_streams(self):
         for flags, message in (
-                (("-r", "4"), "--redirects \"4\" is neither"),
-                (("-t", "0:1,2:1"), "--tee \"0:1,2:1\" is neither"),
+                (("-r", "4"), "--redirects '4' is neither"),
+                (("-t", "0:1,2:1"), "--tee '0:1,2:1' is neither"),
                 (("-t", "0:1,"), "--tee"), (("-r", ""), "--redirects"),
                 (("--local-ranks-filter", "0,2"), "0 to 1"),
                 (("--local-ranks-filter", "0;1"), "separated by commas")):

@@ -216,7 +216,7 @@ class Mistakes(OverSsh):
                      "unknown flag", "true", hosts="h", agent=agent)
 
     def test_no_agent(self):
-        self.refuses(1, "cannot run nonesuch, which starts programs on other "
+        self.refuses(1, "cannot run 'nonesuch', which starts programs on other "
                      "hosts", "true", agent="nonesuch")
 
     def test_a_program_that_is_not_there(self):

@@ -276,7 +276,7 @@ class Evaluation(ImagesTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.refuse(self.pets, "4 classes")
         files.write_safetensors(self.path("model"), {})
-        self.refuse(self.pets, "no metadata \"image_net\"")
+        self.refuse(self.pets, "no metadata 'image_net'")
 
 
 class Wrong(ImagesTest):

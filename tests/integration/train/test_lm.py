@@ -568,7 +568,7 @@ class Refused(LmTest):
                     "--size", "10B", "--context", "8")
 
     def test_full_disk(self):
-        self.refuse(1, "cannot write /dev/full: No space left on device",
+        self.refuse(1, "cannot write '/dev/full': No space left on device",
                     *SHAPE, "-n", "2", "--steps", "3", "--log-every", "100",
                     "--validate-every", "0", "--metrics", "/dev/full")
         path = self.path("a.safetensors")
@@ -579,7 +579,7 @@ class Refused(LmTest):
                  "1000000000"], env=environment(), timeout=50, check=False,
                 stdout=full, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr, b"lockstep: cannot write to standard "
+        self.assertEqual(done.stderr, b"lockstep: generate: cannot write to standard "
                          b"output: No space left on device\n")
 
     def test_generate(self):

@@ -311,7 +311,7 @@ class Peaks(ProfileTest):
     def test_a_busy_machine_is_not_measured(self):
         """Then the table is there without the column of the roofline."""
         self.train("t", "--steps", "3", ranks=1)
-        why = "cannot measure rates of this machine (none are kept in "
+        why = "cannot measure rates of this machine (none are kept in '"
         with busy_machine():
             text = self.succeeds("profile", self.traces("t"), env=self.env)
             self.assertIn("\nNo roofline: " + why, text)

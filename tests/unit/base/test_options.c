@@ -166,7 +166,7 @@ static void a_mode_can_do_without_a_value(void **state)
     assert_ok(parse(&l, "--bind -- core", &a, &rest));
     assert_int_equal(rest, 3);
     assert_error(parse(&l, "--bind core", &a, &rest), LS_ERR_ARGUMENT,
-                 "--bind takes its value after a \"=\": --bind=core");
+                 "--bind takes its value after '=': --bind=core");
     assert_error(parse(&l, "--no-bind=core", &a, NULL), LS_ERR_ARGUMENT,
                  "--no-bind takes no value");
 }
@@ -187,7 +187,7 @@ static void an_output_is_a_file_or_standard_output(void **state)
     assert_ok(parse(&l, "--json=-", &a, NULL));
     assert_string_equal(a.json, "-");
     assert_error(parse(&l, "--json x.json", &a, &rest), LS_ERR_ARGUMENT,
-                 "--json takes its file after a \"=\": --json=x.json");
+                 "--json takes its file after '=': --json=x.json");
     assert_error(parse(&l, "--json -", &a, &rest), LS_ERR_ARGUMENT,
                  "--json takes its file");
     assert_error(parse(&l, "--json=", &a, NULL), LS_ERR_ARGUMENT,
@@ -212,9 +212,9 @@ static void choices_have_one_spelling(void **state)
         assert_string_equal(a.dtype, types[i][1]);
     }
     assert_error(parse(&l, "--dtype fp16", &a, NULL), LS_ERR_ARGUMENT,
-                 "--dtype \"fp16\" is not one of f32|bf16");
+                 "--dtype 'fp16' is not one of f32|bf16");
     assert_error(parse(&l, "--dtype tf32", &a, NULL), LS_ERR_ARGUMENT,
-                 "--dtype \"tf32\" is not one of f32|bf16");
+                 "--dtype 'tf32' is not one of f32|bf16");
     assert_ok(parse(&l, "--sync-bn Gathered --bind=CORE", &a, NULL));
     assert_string_equal(a.mode, "gathered");
     assert_string_equal(a.place, "core");
@@ -274,37 +274,36 @@ static void bad_lines(void **state)
          "lockstep train: --epochs 0 is out of range: 1 to 1000000"},
         {"--epochs -1", "--epochs -1 is out of range"},
         {"--epochs 1000001", "out of range"},
-        {"--epochs ten", "--epochs \"ten\" is not a whole number"},
-        {"--epochs 3x", "\"3x\" is not a whole number"},
-        {"--epochs=", "\"\" is not a whole number"},
-        {"--epochs 1.5", "\"1.5\" is not a whole number"},
+        {"--epochs ten", "--epochs 'ten' is not a whole number"},
+        {"--epochs 3x", "'3x' is not a whole number"},
+        {"--epochs=", "'' is not a whole number"},
+        {"--epochs 1.5", "'1.5' is not a whole number"},
         {"--any 9223372036854775808", "does not fit into 64 bits"},
         {"--epochs", "--epochs needs a value: --epochs N"},
         {"-e", "-e needs a value: -e N"},
-        {"-e x", "-e \"x\" is not a whole number"},
-        {"--count x", "\"x\" is not a whole number or one of auto|all"},
+        {"-e x", "-e 'x' is not a whole number"},
+        {"--count x", "'x' is not a whole number or one of auto|all"},
         {"--count -1", "--count -1 is out of range: 2 to 8"},
         {"--data --fast", "--data needs a value before --fast"},
-        {"--lr nan", "--lr \"nan\" is not a finite number"},
+        {"--lr nan", "--lr 'nan' is not a finite number"},
         {"--lr inf", "not a finite number"},
         {"--lr 1e999", "not a finite number"},
         {"--lr -0.5", "--lr -0.5 is out of range: 0 to 10"},
         {"--lr 0.1,", "not a finite number"},
-        {"--bucket 4q", "--bucket: \"4q\" is not a size"},
-        {"--bucket 4kbit", "\"4kbit\" is not a size such as 512, 4k,"},
+        {"--bucket 4q", "--bucket: '4q' is not a size"},
+        {"--bucket 4kbit", "'4kbit' is not a size such as 512, 4k,"},
         {"--bucket 511", "--bucket 511 is out of range"},
-        {"--bucket -4k", "\"-4k\" is not a size"},
+        {"--bucket -4k", "'-4k' is not a size"},
         {"--bucket 9999999999g", "does not fit into 64 bits"},
-        {"--sync-bn fuse",
-         "--sync-bn \"fuse\" is not one of fused|gathered|off"},
-        {"--sync-bn=", "\"\" is not one of"},
-        {"--bind=socket", "--bind \"socket\" is not one of cpu|core|none"},
-        {"--bind=", "\"\" is not one of"},
+        {"--sync-bn fuse", "--sync-bn 'fuse' is not one of fused|gathered|off"},
+        {"--sync-bn=", "'' is not one of"},
+        {"--bind=socket", "--bind 'socket' is not one of cpu|core|none"},
+        {"--bind=", "'' is not one of"},
         {"--fast=yes", "--fast takes no value; use --fast or --no-fast"},
         {"-fe", "-f takes no value"},
-        {"--epochs 3 stray", "unexpected argument \"stray\"; give --data"},
-        {"-", "unexpected argument \"-\""},
-        {"-- x", "unexpected argument \"x\""},
+        {"--epochs 3 stray", "unexpected argument 'stray'; give --data"},
+        {"-", "unexpected argument '-'"},
+        {"-- x", "unexpected argument 'x'"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++)
         refused(cases[i].text, cases[i].want);
@@ -477,7 +476,7 @@ static void bad_defaults_fail(void **state)
     bool help;
     assert_error(lsi_options_parse(&(lsi_option_set){broken, 1, NULL, 0},
                                    l.argc, l.argv, &a, NULL, &help),
-                 LS_ERR_ARGUMENT, "\"many\"");
+                 LS_ERR_ARGUMENT, "'many'");
 }
 
 static void help_text(void **state)

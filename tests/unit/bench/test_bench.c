@@ -213,7 +213,7 @@ static void outputs_are_checked_first(void **state)
     static char nowhere[] = "--json=/proc/nonexistent/x";
     assert_int_equal(run((char[]){"fail"}, nowhere, NULL, NULL, NULL), 1);
     assert_non_null(
-        strstr(ls_last_error(), "cannot write /proc/nonexistent/x"));
+        strstr(ls_last_error(), "cannot write '/proc/nonexistent/x'"));
     assert_int_equal(opened, 0);
     assert_int_equal(RUN("right", "--json", "--csv"), 2);
 }

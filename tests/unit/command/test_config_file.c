@@ -89,22 +89,22 @@ static void what_is_refused(void **state)
         {"{\"steps=3\": 1}", "unknown flag --steps=3"},
         {"{\"help\": true}", "unknown flag --help"},
         {"{\"no-check\": true}", "unknown flag --no-check"},
-        {"{\"check\": 1}", "\"check\" must be true or false"},
-        {"{\"steps\": true}", "\"steps\" must be a number or a text"},
-        {"{\"lr\": [1]}", "\"lr\" must be a number or a text"},
-        {"{\"steps\": 1.5}", "--steps \"1.5\" is not a whole number"},
+        {"{\"check\": 1}", "'check' must be true or false"},
+        {"{\"steps\": true}", "'steps' must be a number or a text"},
+        {"{\"lr\": [1]}", "'lr' must be a number or a text"},
+        {"{\"steps\": 1.5}", "--steps '1.5' is not a whole number"},
         {"{\"lr\": 11}", "--lr 11 is out of range: 0 to 10"},
-        {"{\"choice\": \"x\"}", "--choice \"x\" is not one of one|two"},
+        {"{\"choice\": \"x\"}", "--choice 'x' is not one of one|two"},
         {"{\"config\": \"x\"}", "may only be given on the command line"},
         {"{\"steps\": 1, \"steps\": 2}", "line 1 is not JSON: duplicate"},
         {"{\n\n\"steps\": }", "line 3 is not JSON: "},
         {"", "is not JSON"},
         {"[1]", "the file must be an object, such as {\"steps\": 200}"},
         {"{\"flags\": {}, \"chosen\": \"lr\"}",
-         "\"chosen\" must be a list of flags"},
+         "'chosen' must be a list of flags"},
         {"{\"flags\": {}, \"chosen\": [1]}",
-         "\"chosen\" must be a list of flags"},
-        {"{\"flags\": 1}", "\"flags\" must be an object"},
+         "'chosen' must be a list of flags"},
+        {"{\"flags\": 1}", "'flags' must be an object"},
         {"{\"command\": \"train lm\", \"flags\": {}}",
          "its flags are those of 'lockstep train lm'"},
     };
@@ -123,7 +123,7 @@ static void what_is_refused(void **state)
     char more[] = "--steps=x";
     assert_false(parse("{\"steps\": 7}", more, &v));
     assert_string_equal(ls_last_error(),
-                        "train it: --steps \"x\" is not a whole number");
+                        "train it: --steps 'x' is not a whole number");
 }
 
 static int make(void **state)

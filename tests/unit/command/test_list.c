@@ -33,11 +33,11 @@ static void mistakes(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "--n: \"\" is not a whole number"},
-        {"2,", "--n: \"\" is not a whole number"},
-        {",2", "--n: \"\" is not a whole number"},
-        {"2,x", "--n: \"x\" is not a whole number"},
-        {"2;4", "--n: \"2;4\" is not a whole number"},
+        {"", "--n: '' is not a whole number"},
+        {"2,", "--n: '' is not a whole number"},
+        {",2", "--n: '' is not a whole number"},
+        {"2,x", "--n: 'x' is not a whole number"},
+        {"2;4", "--n: '2;4' is not a whole number"},
         {"0", "--n: 0 is out of range: 1 to 8"},
         {"1,9", "--n: 9 is out of range: 1 to 8"},
         {"-1", "--n: -1 is out of range"},
@@ -51,7 +51,7 @@ static void mistakes(void **state)
         assert_int_equal(list.n, 77);
     }
     assert_error(lsi_list_of_sizes("--sizes", "4k,4q", 0, 1 << 20, &list),
-                 LS_ERR_ARGUMENT, "--sizes: \"4q\" is not a size");
+                 LS_ERR_ARGUMENT, "--sizes: '4q' is not a size");
 }
 
 static void too_many(void **state)

@@ -75,23 +75,21 @@ static void first_tries(void **state)
         {"train lm --learning-rate 3e-4", "did you mean --lr?"},
         {"train lm --bf16", "did you mean --dtype bf16?"},
         {"train lm --fp16", "did you mean --dtype f16?"},
-        {"train cifar10",
-         "did you mean \"lockstep train images --data PATH\"?"},
-        {"train mnist", "did you mean \"lockstep train images --data PATH\"?"},
-        {"mnist", "did you mean \"lockstep train images --data PATH\"?"},
+        {"train cifar10", "did you mean 'lockstep train images --data PATH'?"},
+        {"train mnist", "did you mean 'lockstep train images --data PATH'?"},
+        {"mnist", "did you mean 'lockstep train images --data PATH'?"},
         {"run -np 2 prog", "run: unknown flag -np; did you mean -n 2?"},
-        {"bench all_reduce_perf",
-         "did you mean \"lockstep bench all-reduce\"?"},
-        {"bench sendrecv_perf", "did you mean \"lockstep bench send-recv\"?"},
+        {"bench all_reduce_perf", "did you mean 'lockstep bench all-reduce'?"},
+        {"bench sendrecv_perf", "did you mean 'lockstep bench send-recv'?"},
         {"bench all-reduce --bytes 8", "unknown flag --bytes; --help lists"},
         {"generate --max-tokens 50",
          "generate: unknown flag --max-tokens; did you mean --max-new-tokens?"},
-        {"benchmark", "did you mean \"lockstep bench\"?"},
-        {"evaluate", "did you mean \"lockstep eval\"?"},
-        {"man", "did you mean \"lockstep help\"?"},
-        {"rnu", "did you mean \"lockstep run\"?"},
-        {"topp", "did you mean \"lockstep top\" or \"lockstep topo\"?"},
-        {"nope", "unknown command \"nope\"; \"lockstep --help\" lists"},
+        {"benchmark", "did you mean 'lockstep bench'?"},
+        {"evaluate", "did you mean 'lockstep eval'?"},
+        {"man", "did you mean 'lockstep help'?"},
+        {"rnu", "did you mean 'lockstep run'?"},
+        {"topp", "did you mean 'lockstep top' or 'lockstep topo'?"},
+        {"nope", "unknown command 'nope'; 'lockstep --help' lists"},
     };
     refused(tries, TEST_COUNT(tries));
 }
@@ -115,7 +113,7 @@ static void retired_words(void **state)
         {"bench ddp --model lm:tiny", "--model is now --arch mlp, --size NAME"},
         {"generate -m model", "generate: -m is now --weights"},
         {"eval images --model model", "--model is now --weights"},
-        {"bench tune", "\"lockstep bench tune\" is now \"lockstep tune\""},
+        {"bench tune", "'lockstep bench tune' is now 'lockstep tune'"},
         {"tune --save select.txt", "tune: --save is now --out"},
         {"generate --tokens 50", "--tokens is now --max-new-tokens"},
         {"generate -t50", "-t is now --max-new-tokens"},
@@ -133,7 +131,7 @@ static void retired_words(void **state)
         {"profile -r 0 x", "-r is now --rank"},
         {"bench ring -J x", "-J is now --json=FILE"},
         {"run --report x true", "--report is now --json=FILE"},
-        {"memory --json rows.json", "--json takes its file after a \"=\": "
+        {"memory --json rows.json", "--json takes its file after '=': "
                                     "--json=rows.json"},
         {"top -i 1 x", "-i is now --interval"},
         {"top -c 1 x", "-c is now --count"},
@@ -159,7 +157,7 @@ static void other_spellings(void **state)
     for (size_t i = 0; i < TEST_COUNT(lines); i++)
         assert_ok(parse(lines[i]));
     assert_error(parse("train lm --optimizer adam"), LS_ERR_ARGUMENT,
-                 "\"adam\" is not one of sgd|adamw|lion; did you mean adamw?");
+                 "'adam' is not one of sgd|adamw|lion; did you mean adamw?");
 }
 
 static void underscores_are_dashes_in_commands(void **state)
@@ -170,7 +168,7 @@ static void underscores_are_dashes_in_commands(void **state)
     assert_string_equal(l.command->name, "all-reduce");
     assert_int_equal(l.used, 2);
     assert_error(find(&l, "bench all__reduce"), LS_ERR_ARGUMENT,
-                 "did you mean \"lockstep bench all-reduce\"?");
+                 "did you mean 'lockstep bench all-reduce'?");
 }
 
 /* ---- one vocabulary ------------------------------------------------------ */

@@ -206,14 +206,14 @@ static void mistakes_stick(void **state)
     (void)state;
     lsi_table *table = new_table();
     lsi_table_int(table, "ranks", 1); /* before any row */
-    assert_error(lsi_table_status(table), LS_ERR_STATE, "\"ranks\"");
+    assert_error(lsi_table_status(table), LS_ERR_STATE, "'ranks'");
     assert_int_equal(lsi_table_print(table, stdout), LS_ERR_STATE);
     lsi_table_free(&table);
     table = new_table();
     lsi_table_row(table);
     lsi_table_real(table, "ranks", 1); /* of another type */
     lsi_table_int(table, "nothing", 1);
-    assert_error(lsi_table_status(table), LS_ERR_STATE, "\"ranks\"");
+    assert_error(lsi_table_status(table), LS_ERR_STATE, "'ranks'");
     lsi_table_free(&table);
     lsi_table_free(NULL);
 }

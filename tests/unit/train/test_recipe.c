@@ -220,7 +220,7 @@ static void what_is_refused(void **state)
     lsi_recipe recipe = base;
     recipe.optimizer = "lamb";
     assert_error(lsi_stepper_init(&stepper, params, &recipe, 1),
-                 LS_ERR_ARGUMENT, "unknown optimizer \"lamb\"");
+                 LS_ERR_ARGUMENT, "unknown optimizer 'lamb'");
     recipe = base;
     recipe.min_lr = 0.2;
     assert_error(lsi_stepper_init(&stepper, params, &recipe, 1),

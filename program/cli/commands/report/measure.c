@@ -127,7 +127,7 @@ ls_status lsi_study_open(lsi_study *r)
         r->measured = json_load_file(measured_path, 0, &error);
         if (!json_is_object(r->measured))
             return lsi_fail(LS_ERR_FORMAT,
-                            "%s is not what this command writes; remove it",
+                            "'%s' is not what this command writes; remove it",
                             measured_path);
     } else {
         r->measured = json_object();
@@ -233,7 +233,7 @@ static ls_status prepare(process *p, const lsi_study *r,
                     ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
                     : dup(p->null);
     if (p->null < 0 || p->error < 0 || p->output < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", p->log);
+        return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", p->log);
     return LS_OK;
 }
 
@@ -296,7 +296,7 @@ static ls_status run_process(process *p, char *status, size_t bytes)
     LS_TRY(lsi_spawn_process(&what, &pid, &error_number));
     if (error_number != 0) {
         errno = error_number;
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot run %s", p->own);
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot run '%s'", p->own);
     }
     const int ended = wait_for(pid);
     char words[LINE_BYTES];

@@ -23,14 +23,14 @@ static ls_status parse_json(const char *path, const char *text, size_t bytes,
     if (status == LS_ERR_MEMORY)
         return status;
     if (status != LS_OK)
-        return lsi_fail(LS_ERR_FORMAT, "%s is not JSON (line %d: %s)", path,
+        return lsi_fail(LS_ERR_FORMAT, "'%s' is not JSON (line %d: %s)", path,
                         error.line, error.text);
     if (json_is_string(json_object_get(*out, "lockstep")))
         return LS_OK;
     json_decref(*out);
     *out = NULL;
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is JSON, but not what --json of this program writes",
+                    "'%s' is JSON, but not what --json of this program writes",
                     path);
 }
 
