@@ -47,7 +47,7 @@ static const struct {
     const char *name;
     sign signs[MOST_SIGNS];
 } kinds[] = {
-    [LSI_MAGIC_NONE] = {"a file of no known kind", {{0}}},
+    [LSI_MAGIC_NONE] = {"a file of an unknown kind", {{0}}},
 #define AT(at, text)       {at, text, sizeof(text) - 1, NULL},
 #define BY(function)       {0, "", 0, function},
 #define X(id, name, signs) [LSI_MAGIC_##id] = {name, {signs}},

@@ -22,7 +22,7 @@ enum { LSI_MAGIC_BYTES = 512 };
 /* Of a file that begins so; more than LSI_MAGIC_BYTES are not looked at. */
 lsi_magic lsi_magic_of(const void *data, size_t bytes);
 
-/* "a gzip file", and so on; "a file of no known kind" for LSI_MAGIC_NONE. */
+/* "a gzip file", and so on; "a file of an unknown kind" for LSI_MAGIC_NONE. */
 const char *lsi_magic_name(lsi_magic magic);
 
 /* Whether it packs one other file. */

@@ -72,7 +72,7 @@ static void paging(const lsi_plan_place *place, const lsi_plan_step *s,
     lsi_facts_whole(out, "time", "pages", s->pages, "",
                     "4 P (N-1)/N / 4096: gradients that are given back");
     lsi_facts_real(out, "time", "page_us", 1e6 * place->page, "us",
-                   "to give one back and write it anew");
+                   "to return a page and write to it again");
     lsi_facts_real(out, "time", "page_seconds", s->paging, "s",
                    "pages page_us / 10^6");
 }

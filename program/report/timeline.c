@@ -87,12 +87,12 @@ static ls_status read_files(const char *folder, lsi_timeline *t)
                               folder);
     if (!S_ISDIR(about.st_mode))
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "'%s' is no folder; name the one that --trace named",
+                        "'%s' is not a folder; name the one that --trace named",
                         folder);
     LS_TRY(lsi_find_files(folder, "*.lstrace", &found));
     if (found.gl_pathc == 0)
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "there are no traces (*.lstrace) in %s; --trace or "
+                        "'%s' has no traces (*.lstrace); --trace or "
                         "LOCKSTEP_TRACE writes them",
                         folder);
     const ls_status status = read_found(&found, t);

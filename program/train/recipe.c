@@ -127,11 +127,7 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     lsi_run_config_real(config, "--min-lr", recipe->min_lr);
     const ls_lr_kind schedule = kind_of(recipe);
     if (schedule != LS_LR_CONSTANT && schedule != LS_LR_INVERSE_SQRT) {
-        lsi_run_config_int(config,
-                           schedule == LS_LR_COSINE
-                               ? "a cosine of so many steps:"
-                               : "a schedule of so many steps:",
-                           total_steps);
+        lsi_run_config_int(config, "steps of the schedule", total_steps);
         lsi_run_config_end(config);
     }
     if (schedule == LS_LR_WSD)

@@ -421,12 +421,10 @@ static ls_status count_ranks(state *b)
     if (b->threads == 0 && b->gpus == 0)
         return LS_OK;
     if (b->common.ranks != NULL)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "-n %s says how many ranks to start, and so do "
-            "--nthreads and -g; -n is no number of runs here, that is "
-            "--iterations",
-            b->common.ranks);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "-n %s says how many ranks to start, and so do "
+                        "--nthreads and -g; the number of runs is --iterations",
+                        b->common.ranks);
     snprintf(b->ranks, sizeof(b->ranks), "%" PRId64,
              (b->threads > 0 ? b->threads : 1) * (b->gpus > 0 ? b->gpus : 1));
     b->common.ranks = b->ranks;

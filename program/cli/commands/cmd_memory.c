@@ -346,11 +346,10 @@ static ls_status read_folder(work *w, const char *folder)
     if (n < 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", folder);
     const ls_status status =
-        n == 0 ? lsi_fail(
-                     LS_ERR_NOT_FOUND,
-                     "there are no recordings of memory in %s; --record-memory "
-                     "or LOCKSTEP_MEMORY writes them",
-                     folder)
+        n == 0 ? lsi_fail(LS_ERR_NOT_FOUND,
+                          "'%s' has no recordings of memory; --record-memory "
+                          "or LOCKSTEP_MEMORY writes them",
+                          folder)
                : read_names(w, folder, names, n);
     for (int i = 0; i < n; i++)
         free(names[i]);

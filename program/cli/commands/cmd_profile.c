@@ -394,7 +394,7 @@ const lsi_command lsi_command_profile = {
             "ranks ran. The first line has the shares of a step: forward, "
             "backward, optimizer, exposed communication (waiting for ranks, "
             "and gradient sync) and the rest. A row is a kernel, over all "
-            "steps behind the warm-up "
+            "steps after the warm-up "
             "and all ranks, with its rates against what this machine can: the "
             "roofline, which is measured and kept. Below are answers: forward "
             "against the wall clock, the kernel with the most time, what else "

@@ -264,7 +264,7 @@ static ls_status check_run_id(const char *id)
                        strchr(id, '/') == NULL && strlen(id) < 200))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "--rdzv-id '%s' is to name a folder of logs: 1 to "
+                    "--rdzv-id '%s' is not a name for a folder of logs: 1 to "
                     "199 characters without /, not beginning with a dot",
                     id);
 }
@@ -445,7 +445,7 @@ const lsi_command lsi_command_run = {
         "counts. A rank that dies of such a signal, or ends with 128 + its "
         "number, has not failed then. USR1 goes to processes of ranks that "
         "handle it, and the launcher prints what each rank does.\n\n"
-        "With --nnodes, the same command runs on each of so many hosts; they "
+        "With --nnodes, the same command runs on each of the N hosts; they "
         "meet at --rdzv-endpoint, start their ranks, of which they may have "
         "different numbers, and are one job: the first failure on any host "
         "ends it on all, and its status is that of all. All hosts need the "

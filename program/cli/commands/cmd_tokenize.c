@@ -89,7 +89,7 @@ static ls_status add_files(names *list, const char *pattern)
     if (access(pattern, F_OK) == 0)
         return add_name(list, pattern);
     if (glob(pattern, 0, NULL, &found) != 0)
-        return lsi_fail(LS_ERR_NOT_FOUND, "there is no file '%s'", pattern);
+        return lsi_fail(LS_ERR_NOT_FOUND, "file '%s' does not exist", pattern);
     for (size_t i = 0; i < found.gl_pathc && status == LS_OK; i++)
         status = add_name(list, found.gl_pathv[i]);
     globfree(&found);

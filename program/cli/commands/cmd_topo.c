@@ -370,7 +370,7 @@ static int run(const lsi_invocation *call)
         return exit_status;
     const char *const job = rest < call->argc ? call->argv[rest] : NULL;
     if (rest + 1 < call->argc || (job != NULL && job[0] == '\0'))
-        return lsi_cli_usage("one JOB, behind the flags; lockstep "
+        return lsi_cli_usage("give one JOB, after the flags; lockstep "
                              "jobs lists them");
     if (job != NULL && a.ranks.n != 0)
         return lsi_cli_usage("-n says where ranks would run, JOB where "

@@ -89,7 +89,7 @@ static const lsi_option options[] = {
         .min = 1, .max = 1e12),
     ROW(model, STRING, "weights", 0, "PATH", NULL,
         "go on from this model: what `lockstep generate --weights` takes; it "
-        "says the shape, and the optimizer begins anew"),
+        "says the shape, and the optimizer starts without state"),
     ROW(init, STRING, "init", 0, "FILE", NULL,
         "begin with the weights of this safetensors file, of the shape that "
         "the flags say"),

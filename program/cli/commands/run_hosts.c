@@ -25,7 +25,7 @@ static ls_status read_nodes(const char *text, lsi_run_hosts *out)
     if (*rest != '\0' || out->nodes.least == 0 ||
         out->nodes.most < out->nodes.least)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--nnodes '%s' is no number of hosts: 1 to %d, "
+                        "--nnodes '%s' is not a number of hosts: 1 to %d, "
                         "or MIN:MAX",
                         text, LSI_LAUNCH_MAX_NODES);
     out->several = out->nodes.most > 1;

@@ -63,7 +63,7 @@ static ls_status add_variable(words *w, char *text)
             entry++;
         if (*entry == NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "-x %s: there is no such variable here; give "
+                            "-x %s: this variable is not set here; give "
                             "it a value, %s=VALUE",
                             text, text);
         text = *entry;

@@ -228,7 +228,7 @@ ls_status lsi_image_file_check(const lsi_image_file *file,
     if (ls_dataset_classes(data) != c->classes)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' has %" PRId64 " classes, but the network of '%s' "
-                        "tells %" PRId64 " apart",
+                        "distinguishes %" PRId64,
                         data_path, ls_dataset_classes(data), file->path,
                         c->classes);
     if (shape[0] != c->channels || shape[1] != c->height ||

@@ -220,7 +220,7 @@ class MemoryTest(ProgramTest):
         self.fails(2, "huge", "--size", "huge")
         self.fails(2, "should be forward or step", "--mode", "sideways")
         self.fails(2, "--out draws one case", "--context", "8,16", "--out", "x")
-        self.fails(1, "there are no recordings of memory in", self.folder)
+        self.fails(1, "has no recordings of memory", self.folder)
         self.fails(1, "/nonexistent", "/nonexistent")
         for text, message in (("", "is not a trace or a recording of memory"),
                               ("\x7fELF", "is not a trace or a recording of memory"),

@@ -718,8 +718,8 @@ class Refusals(Nodes):
 
     def test_wrong_usage(self):
         for flags, message in (
-                (("--nnodes", "0"), "--nnodes '0' is no number of hosts"),
-                (("--nnodes", "3:2"), "no number of hosts"),
+                (("--nnodes", "0"), "--nnodes '0' is not a number of hosts"),
+                (("--nnodes", "3:2"), "not a number of hosts"),
                 (("--nnodes", "2"), "need --rdzv-endpoint HOST:PORT"),
                 (("--nnodes", "2", "--rdzv-endpoint", "h0:x"),
                  "is not an endpoint"),

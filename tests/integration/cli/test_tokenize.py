@@ -157,7 +157,7 @@ class Tokenize(ProgramTest):
         for data, message in ((bad, "is not UTF-8: its byte 3 is 0xe9"),
                               (packed, "text.gz' is damaged or cut off"),
                               (array, "is an .npy array, not text"),
-                              (self.path("none.txt"), "there is no file"),
+                              (self.path("none.txt"), "does not exist"),
                               (self.folder, "is a folder")):
             with self.subTest(data):
                 done = self.tokenize("--tokenizer", name, "--data", data,

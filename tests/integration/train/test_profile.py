@@ -140,14 +140,14 @@ class Kernels(ProfileTest):
         for flags, message in (
                 (("--range", "lunch"), 'no range "lunch"'),
                 (("--phase", "lunch"), 'no phase "lunch"'),
-                (("--rank", "7"), "no step behind the warm-up of that rank"),
-                (("--warmup", "2"), "no step behind the warm-up")):
+                (("--rank", "7"), "no step after the warm-up of that rank"),
+                (("--warmup", "2"), "no step after the warm-up")):
             self.fails(1, message, "profile", self.traces("t"), *flags,
                        env=self.env)
         self.fails(2, "--range or --phase, not both", "profile",
                    self.traces("t"), "--range", "attention", "--phase",
                    "forward", env=self.env)
-        self.fails(1, "there are no traces", "profile", self.folder,
+        self.fails(1, "has no traces", "profile", self.folder,
                    env=self.env)
 
     def attention(self, method):

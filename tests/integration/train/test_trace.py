@@ -363,12 +363,12 @@ class Attempts(TraceTest):
 
 class Refused(TraceTest):
     def test_what_is_no_folder_of_traces(self):
-        self.fails(1, "there are no traces", "trace", "merge", self.folder)
+        self.fails(1, "has no traces", "trace", "merge", self.folder)
         out = os.path.join(self.folder, "x")
         self.fails(1, "the folder '/nonexistent': No such file", "trace", "merge",
                    "/nonexistent", "--out", out)
-        self.fails(1, "is no folder", "trace", "merge", __file__, "--out", out)
-        self.fails(1, "is no folder", "trace", "merge", __file__)
+        self.fails(1, "is not a folder", "trace", "merge", __file__, "--out", out)
+        self.fails(1, "is not a folder", "trace", "merge", __file__)
         self.fails(2, "name one folder", "trace", "merge")
 
     def test_foreign_files(self):

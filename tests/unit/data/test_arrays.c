@@ -401,7 +401,7 @@ static void test_any_arrays(void **state)
     write_file("t.txt", "hello", 5);
     assert_error(ls_dataset_new_arrays(&set, in_root("t.txt"), NULL),
                  LS_ERR_FORMAT,
-                 "t.txt' is a file of no known kind; arrays are read from");
+                 "t.txt' is a file of an unknown kind; arrays are read from");
 }
 
 int main(void)

@@ -258,7 +258,7 @@ static void test_bad_folders(void **state)
     refuse("loop", LS_ERR_IO, "whether '");
     refuse("loop", LS_ERR_IO, "loop/b' is the folder of a class; fix or");
     refuse("one/README.txt", LS_ERR_FORMAT,
-           "README.txt' is a file of no known kind; images are read from");
+           "README.txt' is a file of an unknown kind; images are read from");
     make_dir("few");
     make_class("few", "a", 0, 9);
     refuse("few", LS_ERR_FORMAT, "holds 9 images; to hold out a tenth");

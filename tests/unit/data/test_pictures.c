@@ -139,7 +139,7 @@ static void test_other_files(void **state)
     } others[] = {
         {"GIF89a", "'x' is a GIF image; images are read from PNG and JPEG"},
         {"RIFFabcdWEBPVP8 ", "'x' is a WebP image"},
-        {"some text", "'x' is a file of no known kind"},
+        {"some text", "'x' is a file of an unknown kind"},
         {"", "the image 'x' is empty"},
     };
     for (size_t i = 0; i < TEST_COUNT(others); i++) {
