@@ -511,7 +511,7 @@ static void bad_paths(void **state)
     snprintf(other, sizeof other, "%s/none", folder);
     assert_int_equal(rmdir(other), 0);
     assert_error(ls_safetensors_save("/proc/none/a", NULL, 0, NULL), LS_ERR_IO,
-                 "cannot write /proc/none/a");
+                 "cannot write '/proc/none/a'");
     assert_error(ls_safetensors_load(folder, NULL, 0), LS_ERR_IO, "regular");
     assert_error(ls_safetensors_load("/dev/zero", NULL, 0), LS_ERR_IO,
                  "is a device, not a regular file");
