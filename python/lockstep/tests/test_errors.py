@@ -57,6 +57,7 @@ class Table(unittest.TestCase):
         for status, (kind, also) in listed.items():
             error = lockstep._library.error_of(numbers[status])
             self.assertIs(type(error), getattr(lockstep, kind), status)
+            self.assertEqual(type(error).__module__, "lockstep")
             self.assertEqual(BOTH.get(kind, Exception).__name__,
                              also or "Exception", status)
             self.assertIsInstance(error, BOTH.get(kind, Exception))

@@ -19,6 +19,12 @@ from ._library import (AbortedError, ArgumentError, ArgumentTypeError, Error,
                        StateError, StoreLike, SystemCallError, ask as _ask)
 from ._types import DTypeName, ReduceOp
 
+# Tracebacks name the exceptions as programs do.
+for _error in (AbortedError, ArgumentError, ArgumentTypeError, Error, LateError,
+               MismatchError, OutOfMemoryError, PeerDeadError, StateError,
+               SystemCallError):
+    _error.__module__ = __name__
+
 if TYPE_CHECKING:
     from ._averager import GradientAverager
     from ._group import Group, Request
