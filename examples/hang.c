@@ -1,7 +1,7 @@
 /*
  * What goes wrong between ranks, on purpose: after 500 good all-reduces rank 1
  * misbehaves, and each rank says how it learns of that. To be looked at with
- * `lockstep doctor` (docs/debugging.md).
+ * `lockstep doctor` (docs/how-to/debugging.md).
  *
  *     LOCKSTEP_RECORD=records lockstep run -n 4 -- hang broadcast
  *

@@ -4,7 +4,7 @@
   - Markdown: a link or a path in backticks that leads nowhere; C that ignores a
     status
   - public headers: a function without a comment
-  - docs/experimental.md: a function too many, or too few, by the marks of the
+  - docs/reference/experimental.md: a function too many, or too few, by the marks of the
     public headers
   - comments and Markdown: a public name (ls_..., LS_...) that does not exist
   - sources: no comment at the top that says what the file is about (a .c file
@@ -172,7 +172,7 @@ class Checker:
 
     def check_experimental(self):
         """What is marked in the headers is listed, and nothing else."""
-        folder, path = "include/lockstep", "docs/experimental.md"
+        folder, path = "include/lockstep", "docs/reference/experimental.md"
         marked, listed = set(), set()
         for name in os.listdir(os.path.join(self.root, folder)) \
                 if os.path.isdir(os.path.join(self.root, folder)) else ():

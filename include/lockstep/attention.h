@@ -45,7 +45,7 @@ typedef struct ls_attention_strides {
  * h / (heads / kv_heads). A gradient has the layout of its array.
  */
 typedef struct ls_attention_shape {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t batch, heads, queries, keys, d;
     int64_t kv_heads; /* divides heads; 0: heads */
     ls_dtype dtype;   /* LS_F32 or LS_BF16, of Q, K, V, O and gradients */
@@ -88,7 +88,7 @@ LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_attention_backward(
  */
 
 typedef struct ls_attention_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     ls_attention_method method;
     bool causal;
     double scale; /* 0: 1/sqrt(d) */

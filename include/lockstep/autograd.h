@@ -278,7 +278,7 @@ LS_API ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
  * relu = true the result is clipped at 0 in the same pass.
  */
 typedef struct ls_conv2d_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int stride;         /* 0: 1 */
     int padding;        /* zeros on each side */
     int dilation;       /* from one tap of the filter to the next; 0: 1 */
@@ -299,7 +299,7 @@ LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 
 /* Where the windows of a pooling are. */
 typedef struct ls_pool2d_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int stride;         /* 0: size */
     int padding;        /* on each side */
 } ls_pool2d_options;
@@ -327,8 +327,8 @@ LS_API ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x);
 
 /* The arguments of ls_batch_norm but x. */
 typedef struct ls_batch_norm_args {
-    size_t struct_size;       /* sizeof, or 0: as in 0.1 (docs/abi.md) */
-    ls_tensor *weight, *bias; /* (C) or NULL */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
+    ls_tensor *weight, *bias;              /* (C) or NULL */
     ls_tensor *running_mean, *running_var; /* (C) */
     double eps;                            /* >= 0; 0: 1e-5 */
     double momentum;                       /* 0..1; 0 keeps running ones */
@@ -432,7 +432,7 @@ LS_API ls_tensor *ls_gelu_erf(ls_tape *tape, ls_tensor *a);
 /* ---- losses -------------------------------------------------------------- */
 
 typedef struct ls_cross_entropy_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     /*
      * Label smoothing: the share of the 1 of a row's label that all C classes
      * get evenly, the label's own among them; 0..1.

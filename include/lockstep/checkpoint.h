@@ -44,7 +44,7 @@ extern "C" {
 
 /* What a checkpoint is made of. */
 typedef struct ls_checkpoint_parts {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     const ls_params *params;
     const ls_optimizer *optimizer; /* or NULL */
     /*

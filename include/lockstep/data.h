@@ -29,8 +29,8 @@ typedef struct ls_field {
 
 /* What a dataset consists of, told by who has the data. */
 typedef struct ls_dataset_source {
-    size_t struct_size;     /* sizeof, or 0: as in 0.1 (docs/abi.md) */
-    int64_t count;          /* of items */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
+    int64_t count;      /* of items */
     const ls_field *fields; /* copied */
     size_t n_fields;        /* 1 to LS_MAX_FIELDS */
     /*
@@ -123,7 +123,7 @@ LS_API LS_MUST_CHECK ls_status ls_dataset_new_synthetic(ls_dataset **out,
 
 /* How images of any kind are made ready; zeros are the usual. */
 typedef struct ls_image_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t size; /* side of what is read, in pixels; 0: that of the data */
     int channels; /* 1 or 3; 0: those of the data */
     /*
@@ -181,10 +181,10 @@ ls_dataset_new_images(ls_dataset **out, const char *path, ls_subset subset,
 
 /* How arrays are read; zeros are the usual. */
 typedef struct ls_array_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     /*
      * Do not compare the CRC-32 of the arrays in an .npz, which reads all of it
-     * at opening (docs/data.md). For all ranks of a node but one, say:
+     * at opening (docs/how-to/data.md). For all ranks of a node but one, say:
      * ls_group_local_rank(group) != 0.
      */
     bool skip_checksums;
@@ -215,7 +215,7 @@ typedef enum ls_csv_header {
 
 /* How a table is read; zeros are the usual. */
 typedef struct ls_csv_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     ls_csv_header header;
 } ls_csv_options;
 
@@ -231,9 +231,9 @@ typedef struct ls_csv_options {
  * (all columns but the label); field 1 is i64, if `label` names a column of
  * classes 0, 1, 2, ...: "last" is the last, NULL none. A cell that is no
  * decimal number is LS_ERR_FORMAT with its line and column. With LS_CSV_AUTO a
- * first row with names is a header (docs/data.md); the log warns, and says what
- * was assumed, if a cell of that row is neither clearly a name nor a number.
- * options may be NULL. Local.
+ * first row with names is a header (docs/how-to/data.md); the log warns, and
+ * says what was assumed, if a cell of that row is neither clearly a name nor a
+ * number. options may be NULL. Local.
  */
 LS_API LS_MUST_CHECK ls_status
 ls_dataset_new_csv(ls_dataset **out, const char *path, const char *label,
@@ -250,7 +250,7 @@ ls_dataset_new_csv(ls_dataset **out, const char *path, const char *label,
  * differ by one.
  */
 typedef struct ls_sampler {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t count;
     uint64_t seed;
     uint64_t epoch;
@@ -275,7 +275,7 @@ LS_API LS_MUST_CHECK ls_status ls_sampler_fill(const ls_sampler *sampler,
 typedef struct ls_loader ls_loader;
 
 typedef struct ls_loader_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t batch_size; /* required */
     int prefetch;       /* batches read ahead; 0: read in the caller's thread */
     int threads;        /* that read ahead, 0: 1; at most 64 */
@@ -395,7 +395,7 @@ LS_API LS_MUST_CHECK ls_status ls_tokens_read(const ls_tokens *tokens,
  * rank * rows + r), so that two ranks with 4 rows see what one with 8 does.
  */
 typedef struct ls_token_batch {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t begin, end; /* of the tokens to draw from */
     int64_t rows, length;
     uint64_t seed, step;

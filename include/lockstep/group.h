@@ -96,7 +96,7 @@ LS_API LS_MUST_CHECK ls_status ls_group_from_env(ls_group **group);
  * when ls_group_open returns, and is not needed any more.
  */
 typedef struct ls_store {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     void *context;      /* is passed on */
     ls_status (*set)(void *context, const char *key, const void *data,
                      size_t bytes);
@@ -183,7 +183,7 @@ LS_API void ls_group_abort(ls_group *group);
  * leave in ls_last_error. All ranks of a machine get the same.
  */
 typedef struct ls_failure {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     ls_status status;   /* what calls on the group return */
     /*
      * The rank to blame: that has died, left, aborted or is late, or one side

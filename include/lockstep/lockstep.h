@@ -39,7 +39,8 @@
  * Options: a pointer to a struct that begins with struct_size; NULL means the
  * defaults. A member of 0 means its default, or 0 where 0 is a setting, such as
  * a momentum. LS_..._INIT has all defaults. Members without a default, such as
- * the size of a loader's batch, are 0 in it, which is refused (docs/abi.md).
+ * the size of a loader's batch, are 0 in it, which is refused
+ * (docs/reference/abi.md).
  */
 #ifndef LOCKSTEP_LOCKSTEP_H
 #define LOCKSTEP_LOCKSTEP_H

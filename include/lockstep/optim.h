@@ -31,7 +31,7 @@ typedef struct ls_optimizer ls_optimizer;
  * (Sutskever et al., ICML 2013, in the form without dampening.)
  */
 typedef struct ls_sgd_options {
-    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     double lr;           /* > 0; 0: 0.01 */
     double momentum;     /* 0 <= momentum < 1; 0 keeps no state */
     double weight_decay; /* >= 0 */
@@ -68,7 +68,7 @@ typedef enum ls_adamw_order {
 
 /* Two numbers of state for each parameter. */
 typedef struct ls_adamw_options {
-    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     double lr;           /* > 0; 0: 1e-3 */
     double beta1, beta2; /* 0 <= beta < 1; 0: no average. INIT has 0.9, 0.999 */
     double eps;          /* > 0; 0: 1e-8 */
@@ -98,7 +98,7 @@ typedef struct ls_adamw_options {
  * number of state for each parameter.
  */
 typedef struct ls_lion_options {
-    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size;  /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     double lr;           /* > 0; 0: 1e-4 */
     double beta1, beta2; /* 0 <= beta < 1; 0: no average. INIT has 0.9, 0.99 */
     double weight_decay; /* >= 0 */
@@ -121,7 +121,7 @@ typedef enum ls_optimizer_kind {
 
 /* A group of parameters and how an optimizer steps them. */
 typedef struct ls_optimizer_spec {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     /*
      * LS_OPTIMIZER_DEFAULT: the kind whose options are given; without options
      * AdamW, or the kind of the optimizer that the group is added to.
@@ -309,7 +309,7 @@ typedef enum ls_lr_kind {
  * at total_steps, which include those, and stays at min_lr.
  */
 typedef struct ls_lr_schedule {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     ls_lr_kind kind;
     double max_lr, min_lr;
     int64_t warmup_steps, total_steps;

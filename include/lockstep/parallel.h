@@ -24,9 +24,9 @@ typedef struct ls_ddp ls_ddp;
  * final.
  * BUCKETED: as OVERLAP, for buckets of parameters.
  * OWNERS, ZERO1, SHARED, FSDP: ranks divide the optimizer's state and work (see
- * docs/parallel.md). Make the optimizer after ls_ddp_new; its steps are
- * collective. Under the last three a rank gets the mean gradients of its own
- * part only, and ls_ddp_new moves the parameters. Under SHARED and FSDP the
+ * docs/concepts/parallel.md). Make the optimizer after ls_ddp_new; its steps
+ * are collective. Under the last three a rank gets the mean gradients of its
+ * own part only, and ls_ddp_new moves the parameters. Under SHARED and FSDP the
  * ranks of a node have one copy of them: a program that writes weights does so
  * on all ranks alike, with a barrier before and after.
  */
@@ -52,7 +52,7 @@ LS_API LS_MUST_CHECK ls_status ls_ddp_strategy_parse(const char *name,
                                                      ls_ddp_strategy *out);
 
 typedef struct ls_ddp_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     ls_ddp_strategy strategy;
     /*
      * Bytes of a bucket, at most; a larger parameter gets its own. 0: no limit:
@@ -228,7 +228,7 @@ typedef enum ls_sync_bn_kind {
 typedef struct ls_sync_bn ls_sync_bn;
 
 typedef struct ls_sync_bn_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     ls_sync_bn_kind kind;
     bool no_affine;  /* without weight and bias */
     bool relu;       /* of ls_sync_bn_forward: the result is clipped at 0 */

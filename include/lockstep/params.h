@@ -53,7 +53,7 @@ LS_API LS_MUST_CHECK ls_status ls_params_add(ls_params *params,
 
 /* Memory of a program's that holds a parameter. */
 typedef struct ls_param_memory {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     void *data;         /* the weights, row-major and without gaps */
     ls_dtype dtype;     /* of those: LS_F32, LS_BF16 or LS_F16 */
     void *grad;         /* likewise the gradient, or NULL */

@@ -58,7 +58,7 @@ LS_API void ls_free(void *memory);
  * libraries take for themselves, still comes from malloc.
  */
 typedef struct ls_allocator {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     void *context;      /* is passed on */
     /*
      * A block of `bytes`, a multiple of 64, at a multiple of `alignment`: 64,
@@ -107,8 +107,8 @@ LS_API void ls_memory_set_budget(size_t bytes);
  * each block, with its bytes and kind, the phase and the ranges that were open,
  * the operation of the tape, and the calls that led there. Storage that a tape
  * keeps for the next step counts as kept, not as live. The file at `path` is
- * for `lockstep memory` (docs/memory.md); "": none, but snapshots can be taken,
- * and an allocation that is refused says who holds most.
+ * for `lockstep memory` (docs/how-to/memory.md); "": none, but snapshots can be
+ * taken, and an allocation that is refused says who holds most.
  *
  * Of this process, in which it is started once at a time; not collective. A
  * process records from its start on if LOCKSTEP_MEMORY names a folder. Costs
@@ -146,9 +146,10 @@ ls_memory_snapshot_above(size_t bytes, const char *path);
 /*
  * Names what this thread does until the ls_range_pop that belongs to it, for
  * the timeline and the tables that `lockstep trace`, `lockstep profile` and
- * `lockstep memory` make (docs/profiling.md). Ranges nest, up to 64 deep;
- * deeper ones are not recorded. `name` is copied, NULL is "unnamed"; a process
- * can have 4096 different names of 95 bytes, and more are recorded as "other".
+ * `lockstep memory` make (docs/how-to/profiling.md). Ranges nest, up to 64
+ * deep; deeper ones are not recorded. `name` is copied, NULL is "unnamed"; a
+ * process can have 4096 different names of 95 bytes, and more are recorded as
+ * "other".
  *
  * Ranges are recorded if LOCKSTEP_TRACE names a folder, or a command has the
  * flag --trace, and while memory is recorded; otherwise a call costs a

@@ -42,8 +42,8 @@ extern "C" {
 
 /*
  * Marks functions that a minor release may change or remove even after 1.0;
- * docs/experimental.md lists them and says why. Define LS_WARN_EXPERIMENTAL to
- * get a warning where a program calls one.
+ * docs/reference/experimental.md lists them and says why. Define
+ * LS_WARN_EXPERIMENTAL to get a warning where a program calls one.
  */
 #if defined(LS_WARN_EXPERIMENTAL) && defined(__GNUC__)
 #    define LS_EXPERIMENTAL __attribute__((deprecated("is experimental")))

@@ -39,7 +39,7 @@ LS_API LS_MUST_CHECK ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype,
 
 /* How memory of the caller's is wrapped. */
 typedef struct ls_wrap_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     /*
      * ndim distances from one element to the next, in elements; NULL: dense and
      * row-major. 0 repeats an element, which must not be written then; one
@@ -232,7 +232,7 @@ LS_API const char *const *ls_safetensors_metadata(const ls_safetensors *file);
 
 /* A tensor of a file. Pointers are to memory of the file until it is closed. */
 typedef struct ls_stored_tensor {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     const char *name;
     const char *type;     /* as files call it: "F32", "BF16", "I8", ... */
     const int64_t *shape; /* ndim extents; NULL if ndim is above LS_MAX_DIMS */

@@ -14,7 +14,8 @@ extern "C" {
  * Sets the number of threads that computations of this library use from now on,
  * 1 to 4096; 0 restores the default. The default is the number that
  * the calling thread gave to omp_set_num_threads, then OMP_NUM_THREADS, then
- * this rank's share of the CPUs (docs/clusters.md). LS_ERR_ARGUMENT otherwise.
+ * this rank's share of the CPUs (docs/how-to/clusters.md). LS_ERR_ARGUMENT
+ * otherwise.
  *
  * Other users of OpenMP in the process keep their number. The threads of a
  * loader, and of the program itself, do not count. Local, for the process, from

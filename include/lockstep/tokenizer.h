@@ -50,7 +50,7 @@ typedef enum ls_pattern {
 } ls_pattern;
 
 typedef struct ls_tokenizer_training {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t vocabulary; /* tokens altogether; 0: 32768 */
     int64_t least;      /* occurrences of a pair that becomes a token; 0: 2 */
     ls_pattern pattern;

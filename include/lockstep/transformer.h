@@ -61,7 +61,7 @@ typedef struct ls_rope_scaling {
 } ls_rope_scaling;
 
 typedef struct ls_transformer_config {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     ls_transformer_kind kind;
     int64_t vocabulary;
     int64_t context; /* the longest sequence */

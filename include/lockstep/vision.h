@@ -5,8 +5,8 @@
  *     "vit"         a small vision transformer (Dosovitskiy et al., ICLR 2021)
  *     "cifar-net"   two convolutions and two linear layers
  *
- * docs/images.md says what each is made of. Parameters of the first two have
- * torchvision's names, shapes and initial distributions.
+ * docs/how-to/images.md says what each is made of. Parameters of the first two
+ * have torchvision's names, shapes and initial distributions.
  *
  *     ls_image_net_options options = {.name = "resnet18", .classes = 10,
  *         .channels = 3, .height = 32, .width = 32};
@@ -26,7 +26,7 @@ extern "C" {
 typedef struct ls_image_net ls_image_net;
 
 typedef struct ls_image_net_options {
-    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     const char *name;   /* required, as the next four */
     int64_t classes;
     int64_t channels, height, width; /* of an image */

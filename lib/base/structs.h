@@ -1,6 +1,6 @@
 /*
  * Reading and filling structs of programs that were compiled against other
- * headers: those that begin with `size_t struct_size` (docs/abi.md).
+ * headers: those that begin with `size_t struct_size` (docs/reference/abi.md).
  */
 #ifndef LS_BASE_STRUCTS_H
 #define LS_BASE_STRUCTS_H

@@ -1,6 +1,6 @@
 /*
- * Exit statuses of the program; docs/exit-status.md says what each means. A
- * process that signal n ended has 128 + n, as in shells (signals.h).
+ * Exit statuses of the program; docs/reference/exit-status.md says what each
+ * means. A process that signal n ended has 128 + n, as in shells (signals.h).
  */
 #ifndef LS_LAUNCH_EXIT_STATUS_H
 #define LS_LAUNCH_EXIT_STATUS_H

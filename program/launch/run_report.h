@@ -1,6 +1,6 @@
 /*
- * The report of a run as JSON: `lockstep run --json=FILE`. docs/run-output.md
- * says what is in it.
+ * The report of a run as JSON: `lockstep run --json=FILE`.
+ * docs/how-to/run-output.md says what is in it.
  */
 #ifndef LS_LAUNCH_RUN_REPORT_H
 #define LS_LAUNCH_RUN_REPORT_H

@@ -1,8 +1,9 @@
 /*
  * Memory of a rank that trains a language model with AdamW, by kind: what the
  * library allocates. Weights, gradients and state follow from the strategy
- * (docs/parallel.md); activations from what the tape keeps of each token and
- * what is there besides when backward is at its height (docs/plan.md).
+ * (docs/concepts/parallel.md); activations from what the tape keeps of each
+ * token and what is there besides when backward is at its height
+ * (docs/how-to/plan.md).
  */
 #ifndef LS_PLAN_MEMORY_H
 #define LS_PLAN_MEMORY_H

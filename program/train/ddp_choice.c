@@ -24,8 +24,8 @@ static const lsi_strategy *row_of(ls_ddp_strategy strategy)
 }
 
 /*
- * sqrt(s w o) with s bytes at 13 GB/s and 5 us a bucket, as docs/parallel.md
- * derives it, in two digits, so that it can be said.
+ * sqrt(s w o) with s bytes at 13 GB/s and 5 us a bucket, as
+ * docs/concepts/parallel.md derives it, in two digits, so that it can be said.
  */
 static size_t usual_bucket_bytes(int64_t parameters)
 {

@@ -1,7 +1,8 @@
 /*
  * Which strategy a run takes that leaves it open (--strategy auto): of those
- * that there is memory for the one whose steps are fastest (docs/parallel.md).
- * The loop measures; here is what it measures, and what came of it.
+ * that there is memory for the one whose steps are fastest
+ * (docs/concepts/parallel.md). The loop measures; here is what it measures, and
+ * what came of it.
  */
 #ifndef LS_TRAIN_DDP_CHOICE_H
 #define LS_TRAIN_DDP_CHOICE_H

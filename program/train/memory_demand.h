@@ -31,7 +31,8 @@ typedef struct lsi_memory_plan {
 
 /*
  * The least memory for weights, gradients and the optimizer's state on this
- * rank's machine (docs/parallel.md), while they are made or later. Local.
+ * rank's machine (docs/concepts/parallel.md), while they are made or later.
+ * Local.
  */
 int64_t lsi_memory_plan_bytes(const ls_group *group,
                               const lsi_memory_plan *wish);

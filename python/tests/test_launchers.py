@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The lines of docs/pytorch.md that start ranks, with the backend.
+"""The lines of docs/how-to/pytorch.md that start ranks, with the backend.
 
 torchrun and `lockstep run` are in test_example.py and stress_kills.py.
 """

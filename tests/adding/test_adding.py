@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Each patch of this folder adds one thing to a copy of the tree, as
-docs/adding-one.md describes it. The copy is built, and the new things run.
+docs/dev/adding-one.md describes it. The copy is built, and the new things run.
 
 The text before the first "diff" says what to build (Build:), what to run (Run:, a
 line of the shell; several run in order), and what the last one prints (Prints:).

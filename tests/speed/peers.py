@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Records what other programs take on this machine, for `lockstep report --peers`
-(docs/report.md): PyTorch over gloo and, where mpicc and mpirun are, Open MPI.
+(docs/how-to/report.md): PyTorch over gloo and, where mpicc and mpirun are, Open MPI.
 
     python tests/speed/peers.py --out peers.json
 

@@ -54,7 +54,7 @@ class Commits(GateTest):
         self.git("mv", "a.c", "b.c")
         self.commit("comm: move a")
         self.git("rm", "-q", "b.c")
-        self.write("docs/commands.md", "x\n" * 3000)
+        self.write("docs/reference/commands.md", "x\n" * 3000)
         self.commit("comm: remove b")
         self.assertIn("2 looked at, 0 errors", self.passes())
 

@@ -51,7 +51,7 @@ class Text(GateTest):
                    "LS_API LS_EXPERIMENTAL const char *ls_new(void);\n"
                    "LS_API LS_EXPERIMENTAL int ls_newer(int a);\n"
                    "LS_API int ls_old(void);\n" + guard("LOCKSTEP_B_H"))
-        self.write("docs/experimental.md", "# May change\n\n`ls_new` `ls_old`\n")
+        self.write("docs/reference/experimental.md", "# May change\n\n`ls_new` `ls_old`\n")
         self.fails("ls_newer is experimental, but not listed",
                    "ls_old is listed, but not experimental")
 

@@ -1,7 +1,7 @@
 /*
  * Writing what a rank knows about its group: the record of operations, how far
  * the others have come, and why the group has failed. `lockstep doctor` reads
- * it; docs/debugging.md says what the fields mean.
+ * it; docs/how-to/debugging.md says what the fields mean.
  *
  * If LOCKSTEP_RECORD names a folder, every group writes there when it fails and
  * when the process gets SIGUSR1. The signal's handler only wakes a thread,

@@ -23,7 +23,7 @@ ls_status lsi_read_refuse(const char *path, const char *field,
         return lsi_read_fail(path, "its %s has no type", field);
     return lsi_fail(LS_ERR_UNSUPPORTED,
                     "'%s': its %s asks for \"%.60s\", which Lockstep does not "
-                    "know; docs/tokenizers.md lists what it knows",
+                    "know; docs/how-to/tokenizers.md lists what it knows",
                     path, field, name);
 }
 

@@ -43,7 +43,7 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "5", "10"),
     ROW(strategies, LIST, "strategy", 0, "NAME,...", "all",
         "strategies to measure; shared and fsdp keep one copy of the weights "
-        "per node (docs/parallel.md)"),
+        "per node (docs/concepts/parallel.md)"),
     ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
         "bucket sizes, in millions of bytes, of the strategies with buckets"),
     LSI_DDP_MODEL_ROWS(model),

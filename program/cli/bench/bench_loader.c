@@ -43,7 +43,7 @@ static const lsi_option options[] = {
         "mirror images at random, and move them by up to 4 pixels"),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
         "compare the CRC-32 of arrays in an .npz, on one rank of each node "
-        "(docs/data.md)"),
+        "(docs/how-to/data.md)"),
     ROW(threads, LIST, "loader-threads", 0, "N,...", "1,2",
         "threads of a rank that read ahead"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "items of a batch",

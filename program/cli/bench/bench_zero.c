@@ -89,7 +89,7 @@ static const formula formulas[] = {
     {LS_DDP_FSDP, true, true, true, 1},
 };
 
-/* What is expected, and how much less may be: see docs/parallel.md. */
+/* What is expected, and how much less may be: see docs/concepts/parallel.md. */
 typedef struct expectation {
     double parameters, gradients, state, sent;
     double fewer_gradients;
@@ -261,22 +261,23 @@ static ls_status measure(void *opaque, size_t i)
 }
 
 const lsi_bench lsi_bench_zero = {
-    .command = {.name = "zero",
-                .summary = "Compare ways to divide the optimizer's state",
-                .text =
-                    "Trains with AdamW under flat (nothing is divided), "
-                    "owners, zero1, shared and fsdp (buckets of one "
-                    "parameter); the last two keep one copy of the weights per "
-                    "node. Memory is the peak by kind: when all is made, "
-                    "until the first step of the optimizer, and in it; bytes "
-                    "sent are those of one step. Both are a rank's, on "
-                    "average. Beside each stands what the formula of "
-                    "docs/parallel.md says (for gradients of fsdp the most); "
-                    "more than 5% apart makes the exit status 1. What there is "
-                    "no memory for is a row that says so, with what the ranks "
-                    "of a machine need at least.",
-                LSI_COMMAND_OPTIONS(options),
-                .run = lsi_bench_run},
+    .command =
+        {.name = "zero",
+         .summary = "Compare ways to divide the optimizer's state",
+         .text =
+             "Trains with AdamW under flat (nothing is divided), "
+             "owners, zero1, shared and fsdp (buckets of one "
+             "parameter); the last two keep one copy of the weights per "
+             "node. Memory is the peak by kind: when all is made, "
+             "until the first step of the optimizer, and in it; bytes "
+             "sent are those of one step. Both are a rank's, on "
+             "average. Beside each stands what the formula of "
+             "docs/concepts/parallel.md says (for gradients of fsdp the most); "
+             "more than 5% apart makes the exit status 1. What there is "
+             "no memory for is a row that says so, with what the ranks "
+             "of a machine need at least.",
+         LSI_COMMAND_OPTIONS(options),
+         .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .parse = parse,

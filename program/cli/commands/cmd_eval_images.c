@@ -38,7 +38,7 @@ static const lsi_option options[] = {
         .min = 1, .max = 1e6),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
         "compare the CRC-32 of arrays in an .npz, on one rank of each node "
-        "(docs/data.md)"),
+        "(docs/how-to/data.md)"),
     LSI_DTYPE_ROW(dtype),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),

@@ -1,6 +1,6 @@
 /*
  * lockstep help [COMMAND...], and the whole of it as Markdown, from which
- * docs/commands.md is made.
+ * docs/reference/commands.md is made.
  */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(markdown, BOOL, "markdown", 0, NULL, NULL,
-        "print the help of every command, as in docs/commands.md"),
+        "print the help of every command, as in docs/reference/commands.md"),
     ROW(man, STRING, "man", 0, "DIR", NULL,
         "write a manual page of every command into a folder"),
 };

@@ -437,7 +437,7 @@ const lsi_command lsi_command_memory = {
             "ls_memory_record_start has "
             "written. Of one case or one rank there are tables, too, of what "
             "is live at the peak: by layer, by operation, and the largest "
-            "blocks with the line that took them (docs/memory.md).",
+            "blocks with the line that took them (docs/how-to/memory.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -61,7 +61,7 @@ static const lsi_option options[] = {
         "rates are then kept for other plans with --force only"),
     ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
         "how gradients travel (default flat); shared and fsdp keep one copy of "
-        "the weights per node (docs/parallel.md)"),
+        "the weights per node (docs/concepts/parallel.md)"),
     ROW(run.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,
         "most gradients that travel together, in millions of bytes (default: "
         "all)",
@@ -403,14 +403,15 @@ static int run(const lsi_invocation *call)
 const lsi_command lsi_command_plan = {
     .name = "plan",
     .summary = "Calculate what training would take",
-    .text = "Prints numbers and the formulas that they follow from "
-            "(docs/plan.md). Nothing is trained: models of any number of "
-            "parameters, and more ranks than there are, are possible. Only "
-            "--calibrate and --verify run steps; without them, or rates of "
-            "another machine, times follow from this machine's highest rates. "
-            "These are measured for N threads, as many as CPUs, and kept "
-            "for 30 days, for this kernel and set of CPUs, "
-            "in " LSI_KEPT_PEAKS_HELP ".",
+    .text =
+        "Prints numbers and the formulas that they follow from "
+        "(docs/how-to/plan.md). Nothing is trained: models of any number of "
+        "parameters, and more ranks than there are, are possible. Only "
+        "--calibrate and --verify run steps; without them, or rates of "
+        "another machine, times follow from this machine's highest rates. "
+        "These are measured for N threads, as many as CPUs, and kept "
+        "for 30 days, for this kernel and set of CPUs, "
+        "in " LSI_KEPT_PEAKS_HELP ".",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -400,7 +400,7 @@ const lsi_command lsi_command_profile = {
             "against the wall clock, the kernel with the most time, what else "
             "counts, the share of matrix products, softmax against products in "
             "attention, how much of communication is behind computation, and "
-            "which rank was the slowest in what (docs/profiling.md).",
+            "which rank was the slowest in what (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -30,7 +30,7 @@ static const lsi_option options[] = {
     ROW(out, STRING, "out", 'o', "DIR", "report",
         "folder of index.html, report.md, plots, rows and traces"),
     ROW(peers, STRING, "peers", 0, "FILE", NULL,
-        "rows of other programs, to stand beside (docs/report.md)"),
+        "rows of other programs, to stand beside (docs/how-to/report.md)"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "CIFAR-100 for the pipeline (default: a built-in set)"),
     ROW(only, LIST, "only", 0, "NAME,...", NULL,
@@ -58,7 +58,7 @@ static ls_status check_list(const char *flag, const char *list)
         if (!known)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "%s has '%s', which is neither a section nor a "
-                            "measurement; docs/report.md lists them",
+                            "measurement; docs/how-to/report.md lists them",
                             flag, word);
         list += length + (list[length] == ',');
     }
@@ -75,9 +75,10 @@ static ls_status read_peers(lsi_study *r, const char *path)
         return lsi_fail(LS_ERR_FORMAT, "cannot read '%s': %s (line %d)", path,
                         error.text, error.line);
     if (!json_is_array(json_object_get(r->peers, "rows")))
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no 'rows' of other programs (docs/report.md)",
-                        path);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' has no 'rows' of other programs (docs/how-to/report.md)",
+            path);
     return LS_OK;
 }
 

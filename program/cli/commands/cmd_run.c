@@ -80,7 +80,8 @@ static const lsi_option options[] = {
         .choices = "all|rank0"),
     ROW(output.report, OUTPUT, "json", 0, "FILE", NULL,
         "write at the end, as JSON, what became of the run: attempts, who "
-        "failed first, how, and its last words (docs/run-output.md); without "
+        "failed first, how, and its last words (docs/how-to/run-output.md); "
+        "without "
         "FILE, print it after the output of the ranks"),
     ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
         "show these only in the logs: 1 stdout, 2 stderr, 3 both, or by rank, "
@@ -460,12 +461,14 @@ const lsi_command lsi_command_run = {
         "the job. With --max-restarts, all are then started again, in a job of "
         "its own (LOCKSTEP_JOB) within the same run (LOCKSTEP_RUN); not after "
         "exit status 2 or 65, which say that the command line is wrong and "
-        "that training has diverged (docs/exit-status.md). Only if the "
+        "that training has diverged (docs/reference/exit-status.md). Only if "
+        "the "
         "launcher and the supervisor below it are both killed by SIGKILL at "
         "once, there is nobody to end what a rank has put into a process group "
         "of its own.\n\n"
         "With --tag-output, --log-dir, --console rank0 or --local-ranks-filter "
-        "(docs/run-output.md), lines pass through a buffer of 256 KB a stream. "
+        "(docs/how-to/run-output.md), lines pass through a buffer of 256 KB a "
+        "stream. "
         "When nobody reads (a pager, Ctrl-S) and it is full, ranks wait when "
         "they write, as they would for the reader itself: nothing is lost. "
         "When they have ended, the launcher waits for the reader; if the job "

@@ -87,7 +87,7 @@ static const lsi_command merge_command = {
             "timeline is in Chrome's trace event form. Clocks of machines are "
             "compared by the collectives that their ranks had in common; how "
             "well they are known then is told, and is in the file "
-            "(docs/profiling.md).",
+            "(docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = merge,
 };

@@ -23,7 +23,7 @@ const lsi_command lsi_command_train_cifar100 = {
     .summary = "Train a small network to tell 100 classes of images apart",
     .text =
         "Progress goes to stderr, the summary to stdout "
-        "(docs/training-output.md). A line of --metrics is "
+        "(docs/reference/training-output.md). A line of --metrics is "
         "{\"event\":\"epoch\", \"epoch\", \"train_loss\", \"train_accuracy\", "
         "\"train_seconds\", \"waited_seconds\", \"images_per_second\", "
         "\"val_loss\", \"val_accuracy\", \"peak_bytes\", \"collectives\", "

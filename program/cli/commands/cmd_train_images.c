@@ -11,7 +11,7 @@ static const char model_choices[] =
     ;
 
 static const char data_help[] =
-    "images (docs/images.md): "
+    "images (docs/how-to/images.md): "
 #define SOURCE(name, text, ...) text "; "
 #include "input/data/image_sources.def"
 #undef SOURCE
@@ -21,7 +21,7 @@ static const char data_help[] =
 #define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(model, CHOICE, "arch", 0, "NAME", "resnet18",
-        "network (docs/images.md)", .choices = &model_choices[1]),
+        "network (docs/how-to/images.md)", .choices = &model_choices[1]),
     ROW(image_size, INT, "image-size", 0, "N", "0",
         "side to which images are resized and cropped; 0: that of the data",
         .min = 0, .max = 4096),
@@ -30,7 +30,7 @@ static const lsi_option options[] = {
         "image with an eighth of its side more on each side"),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
         "compare the CRC-32 of arrays in an .npz, on one rank of each node "
-        "(docs/data.md)"),
+        "(docs/how-to/data.md)"),
     ROW(label_smoothing, REAL, "label-smoothing", 0, "X", "0",
         "share of a label that goes to all classes evenly", .min = 0, .max = 1),
     LSI_IMAGE_ROWS(data_help, "2"),

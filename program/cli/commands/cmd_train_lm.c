@@ -338,7 +338,7 @@ const lsi_command lsi_command_train_lm = {
     .summary = "Train a Transformer language model on text or tokens",
     .text =
         "Progress goes to stderr, the summary to stdout "
-        "(docs/training-output.md). A line of --metrics is "
+        "(docs/reference/training-output.md). A line of --metrics is "
         "{\"event\":\"step\", \"step\", \"loss\", \"lr\", \"gradient_norm\", "
         "\"seconds\", \"tokens_per_second\"} or {\"event\":\"validation\", "
         "\"step\", \"val_loss\"}; a step with --dtype f16 also has "

@@ -26,7 +26,7 @@ extern const char lsi_strategy_choices[];
         "how gradients travel; all give the same weights; auto measures "      \
         "those that there is memory for, and takes the fastest; "              \
         "shared and fsdp keep one copy of the weights per node "               \
-        "(docs/parallel.md)",                                                  \
+        "(docs/concepts/parallel.md)",                                         \
         .choices = lsi_strategy_choices),                                      \
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
             "most gradients that travel together, in millions of bytes "       \

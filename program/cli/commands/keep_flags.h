@@ -25,7 +25,7 @@ typedef struct lsi_keep_flags {
     ROW(field.folder, STRING, "output-dir", 0, "DIR", NULL,                    \
         "folder of the result: model, metrics, flags (default: "               \
         "runs/JOB-DATE-N; none with --save or --checkpoint-dir; "              \
-        "docs/training-output.md)"),                                           \
+        "docs/reference/training-output.md)"),                                 \
         ROW(field.save, STRING, "save", 0, "FILE", NULL,                       \
             "write the trained model to this safetensors file" reader),        \
         ROW(field.nothing, BOOL, "no-save", 0, NULL, NULL,                     \

@@ -59,7 +59,7 @@ static const char decay_help[] =
     ROW(recipe.flags.weight_decay, REAL, "weight-decay", 0, "X", NULL, decay_help,      \
         .unset = -1, .min = 0, .max = 1e6),                                             \
     ROW(recipe.schedule, CHOICE, "schedule", 0, "NAME", usual_schedule,                 \
-        "learning rate after the warm-up (docs/training.md): constant; half a "         \
+        "learning rate after the warm-up (docs/how-to/training.md): constant; half a "         \
         "cosine, or a line, down until the last step; with 1 / sqrt(step); constant "   \
         "and a line at the end (wsd); or half a cosine up and one down",                \
         .choices = "constant|cosine|linear|inverse-sqrt|wsd|one-cycle"),                \
@@ -75,9 +75,9 @@ static const char decay_help[] =
         .max = 1e30),                                                                   \
     ROW(recipe.ema, REAL, "ema", 0, "DECAY", "0",                                       \
         "validate and save an exponential moving average of the weights, 0.999 say "    \
-        "(docs/training.md); 0: the weights", .min = 0, .max = 0.9999999),                   \
+        "(docs/how-to/training.md); 0: the weights", .min = 0, .max = 0.9999999),                   \
     ROW(recipe.divergence_check, BOOL, "divergence-check", 0, NULL, "true",             \
-        "end when the loss has stayed high for 50 steps (docs/training.md)")
+        "end when the loss has stayed high for 50 steps (docs/how-to/training.md)")
 /* clang-format on */
 
 #endif

@@ -13,7 +13,7 @@
 
 #define LSI_RESUME_ROWS(field)                                                 \
     ROW(field.folder, STRING, "checkpoint-dir", 0, "DIR", NULL,                \
-        "folder of this run's checkpoints (docs/checkpoints.md)"),             \
+        "folder of this run's checkpoints (docs/how-to/checkpoints.md)"),      \
         ROW(field.every, INT, "save-every", 0, "N", "0",                       \
             "steps of the optimizer between checkpoints; 0: none", .min = 0,   \
             .max = 1e12),                                                      \

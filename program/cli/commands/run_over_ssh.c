@@ -10,7 +10,7 @@
 #include "launch/launch.h"
 #include "launch/ssh.h"
 
-/* Variables that hosts get without being asked for; docs/clusters.md. */
+/* Variables that hosts get without being asked for; docs/how-to/clusters.md. */
 static const char *const passed[] = {
     "PATH",     "LD_LIBRARY_PATH", "VIRTUAL_ENV", "LANG",       "LC_*",
     "TZ",       "NO_COLOR",        "PYTHON*",     "LOCKSTEP_*", "OMP_*",

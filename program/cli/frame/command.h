@@ -1,7 +1,7 @@
 /*
  * Commands form a tree: `lockstep bench all-reduce` is the child "all-reduce"
  * of the child "bench" of the root. A command describes itself by one
- * constant, from which dispatch, help and docs/commands.md come.
+ * constant, from which dispatch, help and docs/reference/commands.md come.
  */
 #ifndef LS_CLI_FRAME_COMMAND_H
 #define LS_CLI_FRAME_COMMAND_H

@@ -20,7 +20,7 @@
     ROW(field, STRING, LSI_CONFIG_NAME, 0, "FILE", NULL,                       \
         "take flags from this file of JSON, such as the run.json of a "        \
         "result; those on the command line win, also over flags of the file "  \
-        "that contradict them (docs/training.md)")
+        "that contradict them (docs/how-to/training.md)")
 
 /*
  * Fills `out` with defaults and then with the flags of the file, whatever the

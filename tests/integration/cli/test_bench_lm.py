@@ -77,7 +77,7 @@ class BenchLm(ProgramTest):
         self.assertLess(more, 2 * 9316608 + 1.1 * 4 * 2560000)
 
     def test_peak_is_what_the_passes_have_to_keep(self):
-        # docs/language-models.md
+        # docs/how-to/language-models.md
         context, batch = 128, 4
         d, ff, layers, vocabulary = 256, 1024, 4, 10000
         kept = layers * (8 * d + 3 * ff) + 2 * d + 2 * vocabulary

@@ -49,7 +49,7 @@ class Help(ProgramTest):
         with open(path, encoding="utf-8") as file:
             self.assertEqual(
                 file.read(), self.succeeds("help", "--markdown"),
-                "run: lockstep help --markdown > docs/commands.md")
+                "run: lockstep help --markdown > docs/reference/commands.md")
 
 
 class Version(ProgramTest):

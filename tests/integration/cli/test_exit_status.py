@@ -1,4 +1,4 @@
-"""The table of exit statuses in docs/exit-status.md, beside the header."""
+"""The table of exit statuses in docs/reference/exit-status.md, beside the header."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import unittest
 from program import SOURCE, ProgramTest
 
 HEADER = "program/launch/exit_status.h"
-PAGE = "docs/exit-status.md"
+PAGE = "docs/reference/exit-status.md"
 
 
 def read(name):

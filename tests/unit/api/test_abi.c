@@ -1,6 +1,7 @@
 /*
- * The rules of docs/abi.md for structs that may grow: what the library makes of
- * smaller, larger and wrong structs. abi_offsets.c has where members are.
+ * The rules of docs/reference/abi.md for structs that may grow: what the
+ * library makes of smaller, larger and wrong structs. abi_offsets.c has where
+ * members are.
  */
 #include <stdlib.h>
 #include <string.h>

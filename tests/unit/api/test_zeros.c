@@ -1,6 +1,6 @@
 /*
  * What a member of 0 does, for each member of each struct of options: the
- * default where 0 is not a setting, and 0 where it is (docs/abi.md).
+ * default where 0 is not a setting, and 0 where it is (docs/reference/abi.md).
  */
 #include <math.h>
 #include <stdlib.h>

@@ -182,10 +182,10 @@ static void expect_within(const problem *p, const sizes *s, double bound)
 }
 
 /*
- * docs/attention.md: the exponent of a probability is a score, a sum of d
- * products, less another number as large, times a constant. Its error is that
- * of the probability, relative to it, and so of all sums over them, relative to
- * the sums of their magnitudes.
+ * docs/concepts/attention.md: the exponent of a probability is a score, a sum
+ * of d products, less another number as large, times a constant. Its error is
+ * that of the probability, relative to it, and so of all sums over them,
+ * relative to the sums of their magnitudes.
  */
 static void large_scores(void **state)
 {

@@ -2,7 +2,7 @@
  * What collectives between nodes cost each rank, for up to 4,096 ranks in any
  * shape: the schedules are walked, their messages, bytes and connections are
  * counted, and the counts are held against formulas that know nothing of them.
- * The tables in docs/collectives.md are what this program counts.
+ * The tables in docs/dev/collectives.md are what this program counts.
  */
 #include <stdio.h>
 #include <stdlib.h>

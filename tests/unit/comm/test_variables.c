@@ -1,7 +1,7 @@
 /*
- * Every variable of docs/environment.md with values that make no sense: what a
- * program learns from its first call. Each row is a process of its own, because
- * some variables are read once.
+ * Every variable of docs/reference/environment.md with values that make no
+ * sense: what a program learns from its first call. Each row is a process of
+ * its own, because some variables are read once.
  */
 #include "testing.h"
 

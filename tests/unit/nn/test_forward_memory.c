@@ -119,8 +119,8 @@ static void layers_that_are_done_are_not_kept(void **state)
 }
 
 /*
- * docs/language-models.md. Sizes are rounded up by a sixteenth at most; beside
- * that there are tables and the workspace of attention and of products.
+ * docs/how-to/language-models.md. Sizes are rounded up by a sixteenth at most;
+ * beside that there are tables and the workspace of attention and of products.
  */
 static void a_pass_takes_what_one_layer_does(void **state)
 {

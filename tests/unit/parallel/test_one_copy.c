@@ -1,8 +1,8 @@
 /*
  * Parameters of which the ranks of a node have one copy (strategies shared and
  * fsdp): what is written is seen by all, their halves are the rounded values,
- * and under fsdp a rank holds what docs/parallel.md says. That the weights come
- * out right is test_strategies.c's.
+ * and under fsdp a rank holds what docs/concepts/parallel.md says. That the
+ * weights come out right is test_strategies.c's.
  */
 #include "testing.h"
 

@@ -52,7 +52,8 @@ static lsi_ddp_choice asked(ls_group *group, int64_t budget)
     return c;
 }
 
-/* As docs/parallel.md counts: 48 MB, 32 MB, 24 MB, and 16 MB for fsdp. */
+/* As docs/concepts/parallel.md counts: 48 MB, 32 MB, 24 MB, and 16 MB for fsdp.
+ */
 static void play_room(ls_group *group, void *unused)
 {
     char text[LSI_DDP_CHOICE_TEXT];

@@ -19,7 +19,7 @@ static int64_t needed(const ls_group *group, ls_ddp_strategy strategy,
     return lsi_memory_plan_bytes(group, &wish);
 }
 
-/* The table of docs/parallel.md, of all ranks. */
+/* The table of docs/concepts/parallel.md, of all ranks. */
 static void play_formulas(ls_group *group, void *unused)
 {
     const int n = RANKS;

@@ -1,6 +1,6 @@
 /*
  * Which layouts and which algorithm a convolution uses: a fixed function of
- * its shape and the instruction level (docs/kernels.md has the measurements
+ * its shape and the instruction level (docs/dev/kernels.md has the measurements
  * behind the rules).
  */
 #ifndef LS_ARRAY_COMPUTE_ONEDNN_CONV2D_CHOICE_H
