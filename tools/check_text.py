@@ -7,6 +7,8 @@
   - docs/reference/experimental.md: a function too many, or too few, by the marks of the
     public headers
   - comments and Markdown: a public name (ls_..., LS_...) that does not exist
+  - docs/reference/environment.md: a variable LOCKSTEP_... that no source reads, or one
+    too few
   - sources: no comment at the top that says what the file is about (a .c file
     may leave that to the header of its name), a header whose guard is missing
     or not named after it (kernels aside: there a header can be a template),
@@ -35,6 +37,7 @@ NAME = re.compile(r"(?<![\w.$\"])(?:ls|LS)_\w*\w(?![\w*<])")
 C_BLOCK = re.compile(r"^```c\n(.*?)^```", re.S | re.M)
 MUST_CHECK = re.compile(r"\bLS_MUST_CHECK\s+ls_status\s+(\w+)\(")
 EXPERIMENTAL = re.compile(r"\bLS_API\s+LS_EXPERIMENTAL\b[^;(#]*?(\w+)\(")
+VARIABLE = re.compile(r"[\"`](LOCKSTEP_[A-Z_]+)[\"`]")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 TO_STDERR = re.compile(r"\bSTDERR_FILENO\b|\bperror\(|[(,]\s*stderr\s*[,)]")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")  # unfinished: the marks
@@ -170,6 +173,22 @@ class Checker:
             if above < 1 or not lines[above - 1].rstrip().endswith("*/"):
                 self.error(path, i + 1, "a public function with no comment")
 
+    def check_environment(self):
+        page = os.path.join("docs", "reference", "environment.md")
+        if not os.path.exists(os.path.join(self.root, page)):
+            return
+        listed = set(VARIABLE.findall(self.read(page)))
+        used = set()
+        for path in files(self.root):
+            if path.startswith(("lib/", "program/", "python/")) and \
+                    path.endswith(SOURCE + (".py",)) and "/tests/" not in path and \
+                    not path.endswith("setup.py"):
+                used.update(VARIABLE.findall(self.read(path)))
+        for name in sorted(used - listed):
+            self.error(page, 1, f"{name} is missing")
+        for name in sorted(listed - used):
+            self.error(page, 1, f"no source reads {name}")
+
     def check_experimental(self):
         """What is marked in the headers is listed, and nothing else."""
         folder, path = "include/lockstep", "docs/reference/experimental.md"
@@ -223,6 +242,7 @@ class Checker:
             if path.endswith(".h") and path.startswith(("include", "lib", "program")):
                 self.check_guard(path, text)
         self.check_experimental()
+        self.check_environment()
         return self.errors
 
 

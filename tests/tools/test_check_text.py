@@ -60,6 +60,13 @@ class Text(GateTest):
         self.write("lib/base/z.h", "int z;\n")
         self.fails("lib/base/y.c:1", "lib/base/z.h:1")
 
+    def test_variables_of_the_environment_are_listed(self):
+        self.write("lib/base/y.c", '/* Y. */\nchar *y = getenv("LOCKSTEP_Y");\n')
+        self.write("docs/reference/environment.md", "# Variables\n\n`LOCKSTEP_Y`\n")
+        self.passes()
+        self.write("docs/reference/environment.md", "# Variables\n\n`LOCKSTEP_X`\n")
+        self.fails("LOCKSTEP_Y is missing", "no source reads LOCKSTEP_X")
+
     def test_names_that_do_not_exist(self):
         self.write("include/lockstep/c.h",
                    "/* See ls_gone and f. ls_kind_* are kinds. */\n"
