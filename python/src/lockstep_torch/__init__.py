@@ -1,8 +1,10 @@
 """The backend "lockstep" of torch.distributed: CPU ranks over shared memory.
 
-    import torch.distributed as dist
-    import lockstep_torch
-    dist.init_process_group("lockstep")    # in place of "gloo"
+```python
+import torch.distributed as dist
+import lockstep_torch
+dist.init_process_group("lockstep")    # in place of "gloo"
+```
 
 PyTorch 2.15 and later find the backend without the import. SyncBatchNorm normalises
 over the batches of all ranks on CPU, and shared_buckets averages DDP's gradients

@@ -142,16 +142,20 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     averages them as it does all others. It cannot be differentiated twice.
 
     Args:
-        num_features: C.
-        eps, momentum, affine, track_running_stats: as of ``nn.BatchNorm``;
-            momentum None averages over all batches.
-        process_group: the ranks whose batches are normalised together (default:
-            all ranks).
+        num_features: Number of channels, C.
+        eps: Added to the variance, as in ``nn.BatchNorm``.
+        momentum: Weight of a batch in the running statistics. None averages over
+            all batches.
+        affine: Whether the layer has weight and bias.
+        track_running_stats: Whether the layer keeps running statistics.
+        process_group: The group whose ranks share batches. Default: all ranks.
+        device: Device of the parameters and statistics.
+        dtype: Type of the parameters and statistics.
 
     Raises:
-        ValueError: in ``forward``, on all ranks, if all batches together have
-            fewer than two values per channel; on this rank alone, if the input
-            has another shape, number of channels or device.
+        ValueError: in ``forward``, on all ranks, if all batches together have fewer than two
+            values per channel; on this rank alone, if the input has another
+            number of dimensions, number of channels or device.
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5,

@@ -1,8 +1,10 @@
 """Collectives between processes over shared memory, on NumPy arrays.
 
-    import lockstep, numpy as np
-    with lockstep.Group.from_env() as group:
-        print(group.allreduce(np.arange(3.0) + group.rank))
+```python
+import lockstep, numpy as np
+with lockstep.Group.from_env() as group:
+    print(group.allreduce(np.arange(3.0) + group.rank))
+```
 
 Start two ranks of such a program by `lockstep run -n 2 -- example.py`, torchrun or
 mpirun. All calls are methods of Group: help(lockstep.Group) says what each takes,
