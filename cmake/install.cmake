@@ -10,6 +10,10 @@ if(TARGET lockstep)
   install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# Help texts and errors name these pages.
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+
 # The program writes its manual pages and completions itself, if it runs here.
 if(TARGET lockstep AND NOT CMAKE_CROSSCOMPILING)
   set(made ${PROJECT_BINARY_DIR}/share)

@@ -109,6 +109,16 @@ build_as_in_readme() {
         diff - "$work/readme/out" || { echo "README.md fails"; exit 1; }
 }
 
+# Each page that a help text names.
+find_pages() {
+    local page
+    "$prefix/bin/lockstep" help --markdown | grep -o 'docs/[a-z/-]*\.md' | sort -u |
+        while read -r page; do
+            [ -f "$prefix/share/doc/lockstep/${page#docs/}" ] ||
+                { echo "$page is not installed"; exit 1; }
+        done
+}
+
 build_with_pkg_config
 build_with_cmake
 build_with_comm_alone
@@ -116,4 +126,5 @@ if [ -x "$prefix/bin/lockstep" ]; then
     "$prefix/bin/lockstep" --version | grep -F "$version" ||
         { echo "the program does not know its version"; exit 1; }
     build_as_in_readme
+    find_pages
 fi
