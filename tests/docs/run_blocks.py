@@ -154,7 +154,7 @@ class Page:
     def environment(self, options):
         home = os.path.join(self.work, "home")
         kept = {name: value for name, value in os.environ.items() if name in (
-            "PATH", "TMPDIR", "PYTHONPATH")}
+            "PATH", "TMPDIR", "PYTHONPATH", "LOCKSTEP_COMM_LIBRARY")}
         folders = [kept["PATH"]]
         if options.prefix:
             os.symlink(os.path.abspath(options.prefix), os.path.join(home, "lockstep"))

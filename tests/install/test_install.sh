@@ -1,8 +1,8 @@
 #!/bin/bash
 # test_install.sh BUILD VERSION: installs BUILD to a new folder, then builds and
 # runs program.c against it through pkg-config and through find_package, each
-# with the shared and with the static library; and the first program of README.md
-# by the lines that stand there.
+# with the shared and with the static library; and the C program of README.md by the
+# lines of docs/how-to/install.md.
 set -euo pipefail
 build=$1 version=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -84,28 +84,28 @@ build_with_comm_alone() {
         "$prefix/bin/lockstep" run -n 3 -- "$work/ranks"
 }
 
-# The first block of README.md after ```LANGUAGE that has the text.
-readme_block() {
-    awk -v fence="\`\`\`$1" -v text="$2" '
+# page_block PAGE LANGUAGE TEXT: the first block of that language with the text.
+page_block() {
+    awk -v fence="\`\`\`$2" -v text="$3" '
         $0 == fence { block = ""; inside = 1; next }
         /^```/ && inside { if (index(block, text)) { printf "%s", block; exit }
                            inside = 0 }
-        inside { block = block $0 "\n" }' "$here/../../README.md"
+        inside { block = block $0 "\n" }' "$here/../../$1"
 }
 
 # As a stranger would: with no other variable that says where anything is.
 build_as_in_readme() {
     mkdir "$work/readme"
-    readme_block c ls_group_from_env >"$work/readme/hello.c"
+    page_block README.md c ls_group_from_env >"$work/readme/hello.c"
     {
-        readme_block sh PKG_CONFIG_PATH
-        echo 'lockstep run -n 3 -- ./hello'
+        page_block docs/how-to/install.md sh PKG_CONFIG_PATH
+        echo 'lockstep run -n 2 -- ./hello'
     } >"$work/readme/lines"
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v "$CC")" >"$work/readme/cc"
     chmod +x "$work/readme/cc"
     (cd "$work/readme" && env -i HOME="$HOME" PREFIX="$prefix" \
         PATH="$work/readme:$PATH" sh -eu lines) | sort >"$work/readme/out"
-    readme_block console './hello' | grep '^rank' | sort |
+    page_block README.md console './sum' | grep '^rank' | sort |
         diff - "$work/readme/out" || { echo "README.md fails"; exit 1; }
 }
 
