@@ -59,12 +59,12 @@ typedef struct ls_attention_shape {
 } ls_attention_shape;
 
 /*
- * What forward leaves for backward, in f32. Both methods begin with L (batch,
- * heads, queries), the logarithm of the sum of the exponentials of a row of
- * scaled scores. FLASH adds (batch, heads, queries, 2): m, the row's largest
- * scaled score times log2(e), and 1 / sum of 2^(scaled score log2(e) - m),
- * which together are more precise than L. NAIVE adds the probabilities (batch,
- * heads, queries, keys).
+ * Bytes that forward saves for backward, in f32. Both methods begin with L
+ * (batch, heads, queries), the logarithm of the sum of the exponentials of a
+ * row of scaled scores. FLASH adds (batch, heads, queries, 2), which are more
+ * precise than L. These are m, the row's largest scaled score times log2(e),
+ * and 1 / sum of 2^(scaled score log2(e) - m). NAIVE adds the probabilities
+ * (batch, heads, queries, keys).
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_attention_saved_bytes(
     const ls_attention_shape *shape, ls_attention_method method, size_t *bytes);
@@ -93,8 +93,8 @@ typedef struct ls_attention_options {
     bool causal;
     double scale; /* 0: 1/sqrt(d) */
     /*
-     * false: q is (batch, heads, queries, d). true: (batch, queries, heads,
-     * d), as a linear layer returns it. k and v likewise.
+     * false: q is (batch, heads, queries, d). true: (batch, queries, heads, d),
+     * as a linear layer returns it. k and v have the same layout.
      */
     bool rows_outside;
 } ls_attention_options;

@@ -52,22 +52,22 @@ LS_API void ls_tape_set_training(ls_tape *tape, bool training);
 LS_API bool ls_tape_is_training(const ls_tape *tape);
 
 /*
- * Where the tape's random numbers come from: they are a pure function of
+ * Sets the source of the tape's random numbers. They are a pure function of
  * (seed, stream, step, index of the operation, index of the element). All three
- * are 0 at first. A reset after dropout goes on to the next step by itself, so
- * that each step has masks of its own; give each rank a stream of its own, and
- * set the step where training goes on from a checkpoint.
+ * are 0 at first. A reset after dropout advances the step, so each step has
+ * different masks. Give each rank a different stream, and set the step after
+ * resuming from a checkpoint.
  */
 LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
                                uint64_t step);
 
 /*
- * Mixed precision, from the next operation on: with LS_BF16 or LS_F16 matrix
- * products (ls_linear, ls_matmul, ls_conv2d, ls_attention) round what they
- * multiply to that type, forward and backward, add up in f32 and return tensors
- * of that type. ls_relu, ls_swiglu, ls_gelu and ls_batch_norm of images keep
- * the type they are given; every other operation computes in f32 and returns
- * f32. Parameters and their gradients stay f32. LS_F32, as at first, ends it.
+ * Mixed precision, from the next operation on. With LS_BF16 or LS_F16, matrix
+ * products (ls_linear, ls_matmul, ls_conv2d, ls_attention) round their factors
+ * to that type, forward and backward. They add up in f32 and return tensors of
+ * that type. ls_relu, ls_swiglu, ls_gelu and ls_batch_norm of images keep the
+ * type they are given; every other operation computes in f32 and returns f32.
+ * Parameters and their gradients stay f32. LS_F32, as at first, ends it.
  * Outlives resets.
  */
 LS_API LS_MUST_CHECK ls_status ls_tape_set_autocast(ls_tape *tape,
@@ -102,10 +102,9 @@ LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
  */
 
 /*
- * Element-wise. Shapes that are not equal broadcast as NumPy's do: they are
- * compared from the last dimension on, and where one has an extent of 1, or no
- * dimension any more, it is repeated. Its gradient is the sum over the
- * repetitions.
+ * Element-wise. Unequal shapes broadcast as in NumPy. They are compared from
+ * the last dimension on; a tensor is repeated where its extent is 1 or its
+ * dimension is missing. Its gradient is the sum over the repetitions.
  */
 LS_API ls_tensor *ls_add(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 LS_API ls_tensor *ls_sub(ls_tape *tape, ls_tensor *a, ls_tensor *b);
@@ -121,9 +120,10 @@ LS_API ls_tensor *ls_where(ls_tape *tape, ls_tensor *condition, ls_tensor *a,
                            ls_tensor *b);
 
 /*
- * Whether a < b, a <= b, a > b, a >= b and a = b, element by element: u8, 1
- * where it is so and 0 elsewhere, also where one is NaN. That is a condition of
- * ls_where. The two broadcast as above. There is no gradient.
+ * Whether a < b, a <= b, a > b, a >= b and a = b, element by element, as a
+ * condition of ls_where. The result is u8: 1 where it holds and 0 elsewhere,
+ * also where one is NaN. The two broadcast as above. The result has no
+ * gradient.
  *
  *     limit = ls_scalar(tape, 10);
  *     y = ls_where(tape, ls_gt(tape, x, limit), limit, x);
@@ -170,9 +170,9 @@ LS_API ls_tensor *ls_pow(ls_tape *tape, ls_tensor *a, double exponent);
 LS_API ls_tensor *ls_clamp(ls_tape *tape, ls_tensor *a, double min, double max);
 
 /*
- * e^a, the natural logarithm, the square root, the hyperbolic tangent, and
- * 1 / (1 + e^-a), element by element. Where there is no real result it is NaN,
- * and infinite where f32 ends, as in C.
+ * e^a, the natural logarithm, the square root, the hyperbolic tangent, and 1 /
+ * (1 + e^-a), element by element. As in C, the result is NaN where none is
+ * real, and infinite beyond the range of f32.
  */
 LS_API ls_tensor *ls_exp(ls_tape *tape, ls_tensor *a);
 LS_API ls_tensor *ls_log(ls_tape *tape, ls_tensor *a);
@@ -311,11 +311,11 @@ typedef struct ls_pool2d_options {
     }
 
 /*
- * The maximum or mean of windows of size x size (1..15), `stride` apart, over x
- * (N, C, H, W) with `padding` on each side, at most half of size -> (N, C, OH,
- * OW) with OH = (H + 2 padding - size) / stride + 1 and OW alike; f32. The
- * padding counts as zeros in means, which are sums divided by size^2, and never
- * is a maximum. NULL for the options means the defaults.
+ * The maximum or mean of windows of size x size (1..15), `stride` apart. x is
+ * (N, C, H, W), f32. `padding` on each side is at most half of size. The result
+ * is (N, C, OH, OW) with OH = (H + 2 padding - size) / stride + 1; OW follows
+ * from W. Padding counts as zeros in means, which are sums divided by size^2,
+ * and is never a maximum. NULL for the options means the defaults.
  */
 LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size,
                                 const ls_pool2d_options *options);
@@ -344,10 +344,10 @@ typedef struct ls_batch_norm_args {
     }
 
 /*
- * Batch normalisation of x (N, C, ...), of at least two dimensions, over all
- * but C: y = (x - mean) / sqrt(var + eps), then * weight + bias if they are not
- * NULL, + residual (of x's shape) if that is not NULL, and clipped at 0 if
- * `relu` is set, all in one pass: a block of a residual network ends with
+ * Batch normalization of x (N, C, ...), of at least two dimensions, over all
+ * but C: y = (x - mean) / sqrt(var + eps). Weight, bias and residual (of x's
+ * shape) may be NULL: y = y * weight + bias + residual. With `relu`, y is
+ * clipped at 0. All is one pass, so a block of a residual network ends with
  * relu(bn(x) + residual). Training: batch statistics (biased variance);
  * running_mean and running_var move towards them by `momentum` (running_var
  * with the unbiased variance). Otherwise the running ones are used. A batch of
@@ -359,10 +359,10 @@ LS_API ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
                                 const ls_batch_norm_args *args);
 
 /*
- * Group normalisation of x (N, C, ...), each image by itself: the channels in
- * `groups` equal ranges, each over its channels and all pixels:
- * y = (x - mean) / sqrt(var + eps), with the biased variance, then * weight +
- * bias, (C), if they are not NULL. In mixed precision x keeps its type.
+ * Group normalization of x (N, C, ...), each image separately. The channels
+ * form `groups` equal ranges, each normalized over its channels and all pixels:
+ * y = (x - mean) / sqrt(var + eps), with the biased variance. Weight and bias,
+ * (C), may be NULL: y = y * weight + bias. In mixed precision x keeps its type.
  */
 LS_API ls_tensor *ls_group_norm(ls_tape *tape, ls_tensor *x, int groups,
                                 ls_tensor *weight, ls_tensor *bias, double eps);
@@ -398,9 +398,9 @@ typedef enum ls_rope_layout {
 } ls_rope_layout;
 
 /*
- * Rotary positions. x (batch, rows, heads, d), cosine and sine (at least rows,
- * d/2), which have no gradient: pair k of row t is rotated by the angle whose
- * cosine and sine the tables hold at (t, k).
+ * Rotary positions of x (batch, rows, heads, d). Pair k of row t is rotated by
+ * the angle whose cosine and sine the tables hold at (t, k). The tables, (at
+ * least rows, d/2), have no gradient.
  */
 LS_API ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
                           ls_tensor *sine, ls_rope_layout layout);
@@ -456,9 +456,9 @@ LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
                                    const ls_cross_entropy_options *options);
 
 /*
- * Binary cross-entropy: the mean over all elements of -t log s - (1 - t)
- * log(1 - s), s = 1 / (1 + e^-x), of logits x and targets t, usually 0 or 1.
- * Equal shapes; 0 if there are no elements.
+ * Binary cross-entropy: the mean over all elements of -t log s - (1 - t) log(1
+ * - s), s = 1 / (1 + e^-x), of logits x and targets t, usually 0 or 1. Equal
+ * shapes; 0 without elements.
  */
 LS_API ls_tensor *ls_bce_with_logits(ls_tape *tape, ls_tensor *logits,
                                      ls_tensor *targets);
@@ -469,12 +469,11 @@ LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 /* ---- less memory --------------------------------------------------------- */
 
 /*
- * What a function makes of its inputs, without keeping anything in between: the
- * tape keeps inputs and result only, and backward calls the function again.
- * Known as activation checkpointing. Gradients, and random numbers such as
- * those of dropout, are the same bits as without; running statistics move once.
- * It costs the function's forward pass once more, and memory for one call at a
- * time.
+ * Activation checkpointing: the result of a function of its inputs, without the
+ * values in between. The tape keeps inputs and result only, and backward calls
+ * the function again. Gradients, and random numbers such as those of dropout,
+ * have the same bits as without; running statistics are updated once. The cost
+ * is one more forward pass of the function, and memory for one call at a time.
  *
  * The function computes on the tape that it is given, from the inputs that it
  * is given, in their order, from parameters, and from tensors that have no

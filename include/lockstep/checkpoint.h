@@ -42,15 +42,15 @@
 extern "C" {
 #endif
 
-/* What a checkpoint is made of. */
+/* The parts of a checkpoint. */
 typedef struct ls_checkpoint_parts {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     const ls_params *params;
     const ls_optimizer *optimizer; /* or NULL */
     /*
-     * Any other values that the program wants to restore, as a NULL-terminated
-     * array of key, value, key, value, ... or NULL. Rank 0's are stored, in the
-     * manifest and in the metadata of model.safetensors.
+     * Other values to restore, as a NULL-terminated array of key, value, key,
+     * value, ... or NULL. Rank 0's are stored, in the manifest and in the
+     * metadata of model.safetensors.
      */
     const char *const *values;
     /*
@@ -64,15 +64,15 @@ typedef struct ls_checkpoint_parts {
  * Saves to a new folder for this step in `folder`, which is created with its
  * missing parents. The ranks write their parts at the same time. Then older
  * checkpoints are removed, except for the newest `keep` intact ones including
- * this one (0 keeps all), and so are the remains of unfinished saves of older
- * steps. Newer checkpoints and symbolic links are neither counted nor removed;
- * a warning mentions newer ones once. To find out which are intact, each that
- * was not saved or opened by this process is read once. Only files that a save
- * writes are removed.
+ * this one (0 keeps all). The remains of unfinished saves of older steps are
+ * removed, too. Newer checkpoints and symbolic links are neither counted nor
+ * removed; a warning mentions newer ones once. Each checkpoint that this
+ * process did not save or open is read once, to check that it is intact. Only
+ * files that a save writes are removed.
  *
- * If ls_checkpoint_open in this process has skipped a checkpoint of this step
- * that may be whole, because reading it failed, that one is renamed to
- * unreadable-step-000000000123, which nothing here reads or removes.
+ * ls_checkpoint_open in this process may have skipped a checkpoint of this step
+ * because reading it failed. It is then renamed to
+ * unreadable-step-000000000123, which is never read or removed here.
  *
  * After an error all older checkpoints are unchanged, and the new one does not
  * exist, or is intact if the ranks only failed to tell each other so. If there

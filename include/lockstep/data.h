@@ -27,7 +27,7 @@ typedef struct ls_field {
     int64_t shape[LS_MAX_DIMS - 1];
 } ls_field;
 
-/* What a dataset consists of, told by who has the data. */
+/* A dataset, described by its owner. */
 typedef struct ls_dataset_source {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t count;      /* of items */
@@ -35,9 +35,9 @@ typedef struct ls_dataset_source {
     size_t n_fields;        /* 1 to LS_MAX_FIELDS */
     /*
      * Writes item `index` to memory of the caller's: field f, row-major and
-     * without gaps, to fields[f]. Several threads call it at the same time.
-     * What it writes must depend on (index, epoch) alone: then training gives
-     * the same bits on any number of ranks and threads, and after a resume.
+     * without gaps, to fields[f]. Several threads call it at the same time. The
+     * item must depend on (index, epoch) alone: then it has the same bits on
+     * any number of ranks and threads, and after a resume.
      */
     ls_status (*read)(void *context, int64_t index, uint64_t epoch,
                       void *const *fields);
@@ -99,12 +99,12 @@ typedef enum ls_subset { LS_SUBSET_TRAIN, LS_SUBSET_TEST } ls_subset;
 /*
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
  * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
- * train.bin and test.bin (or holds cifar-100-binary/), or a .tar of it, plain
- * or packed by gzip, zstd, xz or bzip2, whose checksums are compared. Images
- * are (3, 32, 32), normalised by the mean and deviation of each channel. Files
- * in a folder are mapped and must not change while the dataset is open; every
- * rank reads an archive into its own memory, so neither can be a pipe. A size
- * that is not a multiple of the record size, or a label above 99, is
+ * train.bin and test.bin (or holds cifar-100-binary/). It may also be a .tar of
+ * it, plain or packed by gzip, zstd, xz or bzip2, whose checksums are compared.
+ * Images are (3, 32, 32), normalized by the mean and deviation of each channel.
+ * Files in a folder are mapped and must not change while the dataset is open.
+ * Every rank reads an archive into private memory. Neither can be a pipe. A
+ * size that is not a multiple of the record size, or a label above 99, is
  * LS_ERR_FORMAT with the file and the record. Local.
  */
 LS_API LS_MUST_CHECK ls_status ls_dataset_new_cifar100(ls_dataset **out,
@@ -112,16 +112,16 @@ LS_API LS_MUST_CHECK ls_status ls_dataset_new_cifar100(ls_dataset **out,
                                                        ls_subset subset);
 
 /*
- * A set of `count` images of the same shape, generated from `seed`: each of the
+ * A set of `count` images of the same shape, generated from `seed`. Each of the
  * 100 classes is a pattern with random noise, shifts and brightness, so that a
- * network can learn it and generalise. Train and test differ.
+ * network can learn it and generalize. Train and test differ.
  */
 LS_API LS_MUST_CHECK ls_status ls_dataset_new_synthetic(ls_dataset **out,
                                                         int64_t count,
                                                         uint64_t seed,
                                                         ls_subset subset);
 
-/* How images of any kind are made ready; zeros are the usual. */
+/* Preprocessing of images of any kind; zeros are the defaults. */
 typedef struct ls_image_options {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     int64_t size; /* side of what is read, in pixels; 0: that of the data */
@@ -131,10 +131,10 @@ typedef struct ls_image_options {
      * deviation. A deviation of 0 takes both from the images of ImageNet.
      */
     double mean[3], deviation[3];
-    /* Of training images, anew in each epoch: */
+    /* Of training images, drawn again in each epoch: */
     bool flip; /* mirrored from left to right, every other one */
-    int pad;   /* cropped at random from the image with so many black pixels */
-               /* on each side */
+    int pad;   /* cropped at random from the image with this number of black */
+               /* pixels on each side */
     bool skip_checksums; /* as in ls_array_options */
     uint64_t seed;       /* of these, and of which tenth is held out */
 } ls_image_options;
@@ -163,15 +163,15 @@ typedef struct ls_image_options {
  *   - MNIST and what is made like it: a folder of its four IDX files, which may
  *     be packed by gzip.
  *
- * Where nothing is set aside for validation, a tenth of the images is, drawn by
- * the seed; LS_SUBSET_TEST is that. An image whose side is not `size` is
- * resized so that its shorter side is (bilinear, with antialiasing, as Pillow
- * does it), then cropped in the middle. With size 0 the side is the shorter one
- * of the first image. What is read is a function of (options, epoch, index).
+ * Without a validation set, a tenth of the images is held out, drawn by the
+ * seed: LS_SUBSET_TEST. An image whose side is not `size` is resized so that
+ * its shorter side is (bilinear, with antialiasing, as in Pillow), then cropped
+ * in the middle. With size 0 the side is the shorter one of the first image. An
+ * item is a function of (options, epoch, index).
  *
- * options may be NULL. What a file is, its first bytes say; one that cannot be
- * read is an error with its name, when it is opened or when its item is read.
- * Local.
+ * options may be NULL. The first bytes of a file decide its format. A file that
+ * cannot be read is an error with its name, when it is opened or when its item
+ * is read. Local.
  */
 LS_API LS_MUST_CHECK ls_status
 ls_dataset_new_images(ls_dataset **out, const char *path, ls_subset subset,
@@ -228,12 +228,12 @@ typedef struct ls_csv_options {
 /*
  * A table of numbers in text: rows are lines, columns are between commas,
  * semicolons or tabs; cells may be in quotes, as in RFC 4180. Field 0 is f32
- * (all columns but the label); field 1 is i64, if `label` names a column of
- * classes 0, 1, 2, ...: "last" is the last, NULL none. A cell that is no
+ * (all columns but the label). Field 1 is i64, if `label` names a column of
+ * classes 0, 1, 2, ...: "last" is the last, NULL none. A cell that is not a
  * decimal number is LS_ERR_FORMAT with its line and column. With LS_CSV_AUTO a
- * first row with names is a header (docs/how-to/data.md); the log warns, and
- * says what was assumed, if a cell of that row is neither clearly a name nor a
- * number. options may be NULL. Local.
+ * first row with names is a header (docs/how-to/data.md). If a cell of that row
+ * is neither clearly a name nor a number, a warning in the log states the
+ * assumption. options may be NULL. Local.
  */
 LS_API LS_MUST_CHECK ls_status
 ls_dataset_new_csv(ls_dataset **out, const char *path, const char *label,
@@ -269,8 +269,8 @@ LS_API LS_MUST_CHECK ls_status ls_sampler_fill(const ls_sampler *sampler,
 /* ---- loaders ------------------------------------------------------------- */
 
 /*
- * Reads batches ahead on threads of its own. The order is that of the indices,
- * however many threads read; the last batch may be smaller.
+ * Reads batches ahead on separate threads. The order is that of the indices,
+ * for any number of threads; the last batch may be smaller.
  */
 typedef struct ls_loader ls_loader;
 
@@ -335,9 +335,9 @@ typedef struct ls_tokens ls_tokens;
 
 typedef enum ls_token_format {
     /*
-     * What the file is: .u16 and .u32 are raw; else an .npy array and a file of
-     * llm.c by their first bytes; a .bin that is neither is refused, as is any
-     * other file that is known and not text; the rest is text.
+     * Detected: .u16 and .u32 are raw. An .npy array and a file of llm.c are
+     * known by their first bytes. A .bin that is neither is refused, as is any
+     * other known format that is not text. The rest is text.
      */
     LS_TOKENS_BY_NAME,
     LS_TOKENS_TEXT, /* UTF-8 without zeros; each byte is a token, 0..255 */
@@ -349,14 +349,13 @@ typedef enum ls_token_format {
 } ls_token_format;
 
 /*
- * Maps a regular file, which must not change while it is open; or all files
- * that match a pattern (`shards/part-*.bin`), or lie in a folder, one after the
- * other in the order of their names. They may be larger than memory. Text,
- * arrays and files of llm.c may be packed by gzip, or with libarchive by zstd,
- * xz or bzip2; these are unpacked into memory. A header that is not llm.c's, a
- * size that does not fit, or bytes that are not text where text is expected (64
- * MiB of each file are looked at) are LS_ERR_FORMAT. On success *out is the
- * caller's. Local.
+ * Maps a regular file, which must not change while it is open; or all files of
+ * a pattern (`shards/part-*.bin`) or a folder, one after another in the order
+ * of their names. They may be larger than memory. Text, arrays and files of
+ * llm.c may be packed by gzip, or with libarchive by zstd, xz or bzip2; these
+ * are unpacked into memory. LS_ERR_FORMAT: a header that is not llm.c's, a size
+ * that does not fit, or bytes that are not text where text is expected. 64 MiB
+ * of each file are checked. On success *out is the caller's. Local.
  */
 LS_API LS_MUST_CHECK ls_status ls_tokens_new(ls_tokens **out, const char *path,
                                              ls_token_format format);
@@ -390,9 +389,9 @@ LS_API LS_MUST_CHECK ls_status ls_tokens_read(const ls_tokens *tokens,
                                               size_t n);
 
 /*
- * Which pieces a rank sees in a step: a pure function of these numbers. Row r
+ * The pieces of a rank in a step: a pure function of these numbers. Row r
  * begins at a place drawn uniformly from [begin, end - length) by (seed, step,
- * rank * rows + r), so that two ranks with 4 rows see what one with 8 does.
+ * rank * rows + r). So two ranks with 4 rows see the pieces of one rank with 8.
  */
 typedef struct ls_token_batch {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */

@@ -40,7 +40,7 @@ LS_API LS_MUST_CHECK ls_status
 ls_tensor_to_dlpack(ls_tensor *tensor, struct DLManagedTensorVersioned **out);
 
 /*
- * DLPack's structs under names of our own, for programs without its header: a
+ * DLPack's structs under other names, for programs without its header. A
  * pointer to an ls_dlpack is one to a DLManagedTensorVersioned after a cast.
  */
 typedef struct ls_dlpack_tensor {

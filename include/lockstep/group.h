@@ -9,24 +9,25 @@
  * alive but late, they get LS_ERR_TIMEOUT. After any of these errors the group
  * can only be closed; ls_group_failure names the rank.
  *
- * A collective that one rank cannot take part in (it passes a NULL buffer, a
- * root that does not exist, or has no memory left) fails on all ranks, as soon
- * as all have called it: that rank gets its error, the others the same status
- * and a message that names the rank and the reason. The group stays usable.
- * Errors that cannot be reported to the group (NULL instead of a group or a
- * request) and wrong arguments of send and recv fail on the caller alone.
+ * A rank may be unable to take part in a collective: it passes a NULL buffer or
+ * a root that does not exist, or has no memory left. The collective then fails
+ * on all ranks, as soon as all have called it. The rank gets its error, the
+ * others the same status and a message that names the rank and the reason. The
+ * group stays usable. Errors that cannot be reported to the group (NULL instead
+ * of a group or a request) and wrong arguments of send and recv fail on the
+ * caller alone.
  *
  * A group belongs to one thread at a time. Different groups may be used from
  * different threads at once. While a thread waits for something in one group,
  * what it has in flight in others makes progress, too, until another thread
  * uses these; if one of them fails meanwhile, its own requests report it.
  *
- * A child that a process forks is no member of its groups: calls on them, and
- * on their requests, are LS_ERR_STATE there, but for ls_group_close and
- * ls_request_free, which free the child's copy. What the child does, and how it
- * ends, is nothing to the parent or to other ranks. Shared buffers stay mapped:
- * reading them is safe, and what it writes the parent sees. It may open groups
- * of its own, between machines only if the parent had none between machines.
+ * A forked child is not a member of its parent's groups. Calls on them, and on
+ * their requests, are LS_ERR_STATE there, except ls_group_close and
+ * ls_request_free, which free the child's copy. The child and its end do not
+ * affect the parent or other ranks. Shared buffers stay mapped: reading them is
+ * safe, and the parent sees writes. The child may open other groups, between
+ * machines only if the parent had none between machines.
  *
  *     ls_group *group = NULL;
  *     if (ls_group_from_env(&group) != LS_OK) { puts(ls_last_error()); ... }
@@ -53,17 +54,17 @@ typedef struct ls_request ls_request;
 /* ---- timeouts ------------------------------------------------------------ */
 
 /*
- * A timeout is how many seconds a call waits for other ranks before it fails
- * with LS_ERR_TIMEOUT. A dead peer is an error at once under any timeout. The
- * argument `seconds` of ls_group_open, ls_group_set_timeout and ls_store.get
- * means
+ * A timeout is the number of seconds that a call waits for other ranks before
+ * it fails with LS_ERR_TIMEOUT. A dead peer is an error at once under any
+ * timeout. The argument `seconds` of ls_group_open, ls_group_set_timeout and
+ * ls_store.get means
  *
  *   more than 0         the limit in seconds, such as 0.5
  *   LS_TIMEOUT_NONE     no limit
  *   LS_TIMEOUT_DEFAULT  LOCKSTEP_TIMEOUT, or 300 seconds without this variable
  *
- * Other numbers are LS_ERR_ARGUMENT. A store gets no LS_TIMEOUT_DEFAULT.
- * ls_wait_for is no timeout: it returns, and the request goes on.
+ * Other numbers are LS_ERR_ARGUMENT. A store never gets LS_TIMEOUT_DEFAULT. The
+ * limit of ls_wait_for is not a timeout: it returns, and the request goes on.
  */
 #define LS_TIMEOUT_NONE    0.0
 #define LS_TIMEOUT_DEFAULT (-1.0)
@@ -71,19 +72,19 @@ typedef struct ls_request ls_request;
 /* ---- making and closing groups ------------------------------------------ */
 
 /*
- * Joins the group that the environment describes, as `lockstep run` or
- * torchrun set it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
- * MASTER_PORT; Open MPI's, MPICH's and Slurm's names serve as fallbacks. With
- * none of them set the group has one rank. Two sources that disagree are an
- * error that names both. With LOCKSTEP_TRANSPORT=mpi the ranks meet through the
- * MPI whose launcher started them. Collective over all ranks of the job; waits
- * for the others for LS_TIMEOUT_DEFAULT, which becomes the group's timeout.
+ * Joins the group that the environment describes, as `lockstep run` or torchrun
+ * set it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
+ * MASTER_PORT. Open MPI's, MPICH's and Slurm's names serve as fallbacks.
+ * Without any of them the group has one rank. Two sources that disagree are an
+ * error that names both. With LOCKSTEP_TRANSPORT=mpi the ranks connect through
+ * the MPI whose launcher started them. Collective over all ranks of the job;
+ * waits for the others for LS_TIMEOUT_DEFAULT, which becomes the group's
+ * timeout.
  *
- * Unless OMP_NUM_THREADS, omp_set_num_threads or ls_set_threads has set a
- * number, liblockstep computes from then on with no more threads than this
- * rank's share of the CPUs of its machine. ls_group_open and
- * ls_group_open_threads set this limit, too. A later group can lower it; it
- * stays when groups close.
+ * From then on liblockstep computes with at most this rank's share of the CPUs
+ * of its machine. OMP_NUM_THREADS, omp_set_num_threads and ls_set_threads come
+ * before this limit. ls_group_open and ls_group_open_threads set this limit,
+ * too. A later group can lower it; it stays when groups close.
  *
  * On success *group is owned by the caller; on failure it is not written.
  */
@@ -111,20 +112,20 @@ typedef struct ls_store {
 
 /*
  * Joins, as `rank` of `size`, the group of that name. No launcher's variables
- * are read; those that set the library up (LOCKSTEP_SELECT, LOCKSTEP_RECORD,
- * LOCKSTEP_INTERFACE and the like) count. Called by its members only, which may
+ * are read; those that configure the library (LOCKSTEP_SELECT, LOCKSTEP_RECORD,
+ * LOCKSTEP_INTERFACE and others) count. Called by its members only, which may
  * be any processes, or threads; a process may be in any number of groups, and
- * open and close them in any order. The timeout `seconds` is that of this call,
- * which waits for the others, and then the group's.
+ * open and close them in any order. `seconds` is the timeout of this call,
+ * which waits for the other members, and then of the group.
  *
- * Without a store (NULL) the members are of one user on one machine and meet at
- * the name, which must be unlike those of all other groups that this user opens
- * there at the time. With one it only must be new to that store, and members
- * may be anywhere: those that cannot share memory are joined by UCX, or get
- * LS_ERR_UNSUPPORTED and what to install. Members that disagree about the size
- * are told so at once. If one that has come dies while others are awaited,
- * those of its machine get LS_ERR_PEER_DEAD. Collective; *group is owned by the
- * caller, and not written on failure.
+ * Without a store (NULL) the members belong to one user on one machine and
+ * connect at the name. It must differ from those of all other groups that this
+ * user opens there at the time. With a store the name only must be new to it,
+ * and members may be anywhere. UCX connects those that cannot share memory;
+ * without UCX they get LS_ERR_UNSUPPORTED and what to install. Members that
+ * disagree about the size get an error at once. If a member dies while others
+ * are awaited, those of its machine get LS_ERR_PEER_DEAD. Collective; *group is
+ * owned by the caller, and not written on failure.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_group_open(ls_group **group, const char *name, int rank, int size,
@@ -222,8 +223,8 @@ typedef struct ls_failure {
 LS_API bool ls_group_failure(const ls_group *group, ls_failure *out);
 
 /*
- * What this rank has communicated through the group so far. Barriers count as
- * collectives; bytes are those that left this rank for others.
+ * Communication of this rank through the group so far. Barriers count as
+ * collectives. Bytes are those sent to other ranks.
  */
 typedef struct ls_group_counters {
     uint64_t collectives;
@@ -251,8 +252,8 @@ LS_API LS_MUST_CHECK ls_status ls_group_select(ls_group *group,
  * rank, how far the others have come, and why the group has failed if it has.
  * Local; works on a failed group, too. `lockstep doctor` compares the files of
  * all ranks. If LOCKSTEP_RECORD names a folder, every group writes such a file
- * there when it fails, and all groups of a process when it gets SIGUSR1, unless
- * the program handles that signal itself (ignoring it does not count).
+ * there when it fails. All groups of a process write one when it gets SIGUSR1,
+ * unless the program handles that signal itself (ignoring it does not count).
  */
 LS_API LS_MUST_CHECK ls_status ls_group_dump(ls_group *group, const char *path);
 
@@ -365,13 +366,13 @@ LS_API LS_MUST_CHECK ls_status ls_all_gather_bytes(ls_group *group,
                                                    void **all);
 
 /*
- * The same with a count of its own for each rank: counts has as many entries as
- * the group has ranks, and blocks lie one behind the other in rank order.
- * Counts may be 0. All ranks pass the same counts to the first two. What does
- * not fit is LS_ERR_MISMATCH with the ranks and the counts, and fails the
- * group; of an exchange, ranks that it does not concern may learn of it in
- * their next call. The arrays are not needed any more once a call returns, even
- * if its request is not done.
+ * The same with a count for each rank: counts has as many entries as the group
+ * has ranks, and blocks follow one another in rank order. Counts may be 0. All
+ * ranks pass the same counts to the first two. Counts that do not fit are
+ * LS_ERR_MISMATCH with the ranks and the counts, and fail the group. In an
+ * exchange, ranks that are not concerned may get the error in their next call.
+ * The arrays are not needed any more once a call returns, even if its request
+ * is not done.
  */
 
 /*
@@ -409,11 +410,11 @@ LS_API LS_MUST_CHECK ls_status ls_all_to_allv(ls_group *group, const void *send,
 /*
  * As the function without the i, but returns at once: *request, which is the
  * caller's, is done when ls_wait or ls_test says so, and is then freed. Several
- * may be in flight, beside planned ones and messages; all ranks start them in
- * the same order, in which they are done. The buffers must stay untouched
- * until then. A call that this rank cannot take part in fails on all ranks, as
- * above, and makes no request; the rank that is to blame waits until all have
- * called it. Collective.
+ * may be in flight, together with planned ones and messages; all ranks start
+ * them in the same order, in which they are done. The buffers must stay
+ * untouched until then. A call that this rank cannot take part in fails on all
+ * ranks, as above, and makes no request; the rank that is to blame waits until
+ * all have called it. Collective.
  */
 LS_API LS_MUST_CHECK ls_status ls_ibarrier(ls_group *group,
                                            ls_request **request);
@@ -463,10 +464,9 @@ LS_API LS_MUST_CHECK ls_status ls_iall_to_allv(
 
 /*
  * recv[i] = sum over ranks of factor * send[i], of floating types; each rank
- * has a factor of its own. Products and sums are rounded in the type, those of
- * half types in f32, and their sum once to the type. Otherwise as
- * ls_iall_reduce and ls_ireduce_scatter; `send` is not needed any more when the
- * call returns.
+ * has its factor. Products and sums are rounded in the type, those of half
+ * types in f32, and their sum once to the type. Otherwise as ls_iall_reduce and
+ * ls_ireduce_scatter; `send` is not needed any more when the call returns.
  */
 LS_API LS_MUST_CHECK ls_status ls_iall_reduce_premul(
     ls_group *group, const void *send, void *recv, size_t count, ls_dtype dtype,
@@ -479,17 +479,16 @@ LS_API LS_MUST_CHECK ls_status ls_ireduce_scatter_premul(
 /*
  * Messages between two ranks with one tag arrive in the order in which they
  * were sent, and are received in the order in which they are asked for; the
- * receive must name the same count and type as the send. What is not asked for
- * stays with its sender, who may have to wait, unless something behind it is:
- * then it is kept in memory of the receiver, and if there is none the group
- * fails (LS_ERR_MEMORY, LS_ERR_BUDGET). Sending to oneself is allowed with
- * isend and irecv.
+ * receive must name the same count and type as the send. A message without a
+ * receive stays with its sender, which may have to wait. If a later message has
+ * a receive, the receiver keeps the earlier one in its memory; without memory
+ * the group fails (LS_ERR_MEMORY, LS_ERR_BUDGET). A rank may send to itself
+ * with isend and irecv.
  *
- * A receive may be from LS_ANY_RANK, and of LS_ANY_TAG. It gets what comes
- * first; of ranks from whom something is there, they take turns. If a rank
- * dies, the group fails, and every receive with it (LS_ERR_PEER_DEAD); ranks
- * that have closed the group end a receive from anybody when no other rank is
- * left.
+ * A receive may be from LS_ANY_RANK, and of LS_ANY_TAG. It gets the message
+ * that arrives first; ranks with waiting messages are served in turn. If a rank
+ * dies, the group fails, and every receive with it (LS_ERR_PEER_DEAD). When all
+ * other ranks have closed the group, a receive from any rank ends.
  */
 #define LS_ANY_RANK (-1)
 #define LS_ANY_TAG  (-1)
@@ -507,11 +506,11 @@ LS_API LS_MUST_CHECK ls_status ls_recv(ls_group *group, void *data,
 
 /*
  * Sends to rank `to` and receives from rank `from` at once, both with this tag.
- * Ranks that exchange, or pass something around a ring, need no order of their
- * own. Either count may be 0, which is a message, too. `from` may be
- * LS_ANY_RANK, and a rank may send to itself if it receives from itself. The
- * buffers must not overlap. Returns when both are done. Like send and recv it
- * concerns the ranks that it names, not the whole group.
+ * Ranks that exchange, or pass data around a ring, need no further order.
+ * Either count may be 0, which is a message, too. `from` may be LS_ANY_RANK,
+ * and a rank may send to itself if it receives from itself. The buffers must
+ * not overlap. Returns when both are done. Like send and recv it concerns the
+ * ranks that it names, not the whole group.
  */
 LS_API LS_MUST_CHECK ls_status ls_sendrecv(ls_group *group, const void *send,
                                            size_t send_count, int to,
@@ -527,8 +526,8 @@ LS_API LS_MUST_CHECK ls_status ls_irecv(ls_group *group, void *data,
                                         int tag, ls_request **request);
 
 /*
- * What a receive that is done has got: the rank that sent it, and its tag.
- * LS_ERR_STATE before that. Local.
+ * The result of a finished receive: the rank that sent the message, and its
+ * tag. LS_ERR_STATE before that. Local.
  */
 LS_API LS_MUST_CHECK ls_status ls_request_source(const ls_request *request,
                                                  int *rank);
@@ -537,10 +536,10 @@ LS_API LS_MUST_CHECK ls_status ls_request_tag(const ls_request *request,
 
 /*
  * Looks for a message from a rank (or LS_ANY_RANK) with a tag (or LS_ANY_TAG)
- * that no receive has been started for, and says who has sent it, its tag and
- * its length. It is not received: the next receive from that rank with that tag
- * gets it. ls_probe waits until there is one; ls_iprobe returns LS_IN_PROGRESS
- * if there is none yet. Any of source, message_tag and bytes may be NULL.
+ * for which no receive has been started. The outputs are its sender, tag and
+ * length. The message stays: the next receive from that rank with that tag gets
+ * it. ls_probe waits for a message; ls_iprobe returns LS_IN_PROGRESS if none
+ * has arrived. Any of source, message_tag and bytes may be NULL.
  */
 LS_API LS_MUST_CHECK ls_status ls_probe(ls_group *group, int peer, int tag,
                                         int *source, int *message_tag,
@@ -569,7 +568,7 @@ LS_API LS_MUST_CHECK ls_status ls_start(ls_request *request);
 
 /*
  * Makes progress; LS_OK when finished, LS_IN_PROGRESS when not. Fails as a wait
- * would, also if the peers do not arrive in time: the time counts from the
+ * would, also if the peers do not arrive in time. The time counts from the
  * first test that makes no progress, with at most 0.2 s between two tests.
  * Local.
  */
@@ -579,9 +578,9 @@ LS_API LS_MUST_CHECK ls_status ls_test(ls_request *request);
 LS_API LS_MUST_CHECK ls_status ls_wait(ls_request *request);
 
 /*
- * The same, but returns LS_IN_PROGRESS if it is not done after so many seconds,
- * give or take a tenth, and may be called again. Together these waits fail when
- * a peer is late, as one would.
+ * The same, but returns LS_IN_PROGRESS if it is not done after `seconds`, give
+ * or take 0.1 s, and may be called again. Together these waits fail when a peer
+ * is late, as one would.
  */
 LS_API LS_MUST_CHECK ls_status ls_wait_for(ls_request *request, double seconds);
 
@@ -613,14 +612,14 @@ LS_API LS_MUST_CHECK ls_status ls_wait_any(ls_request *const *requests,
                                            size_t n, size_t *done);
 
 /*
- * Calls `function` with that context, once, when a request that is in flight is
- * done or has failed: with LS_OK, or the status that a wait would return and
- * its sentence in ls_last_error. The thread that finds it so calls it, at the
- * end of the call of the library in which it does, or at once if it is done
- * already; so some thread has to test or wait for something in the group. It
- * may use the library, and free the request unless that is the one which is
- * waited for, but not close the group. If a call on another group calls it, a
- * thread that uses this one meanwhile waits until it has returned.
+ * Calls `function` with that context, once, when a request in flight is done or
+ * has failed. The status is LS_OK, or the one that a wait would return, with
+ * its sentence in ls_last_error. The thread that finds the request done makes
+ * the call, at the end of its library call, or at once if it is done already.
+ * So some thread has to test or wait for something in the group. It may use the
+ * library, and free the request unless that is the one which is waited for, but
+ * not close the group. If a call on another group calls it, a thread that uses
+ * this one meanwhile waits until it has returned.
  */
 typedef void (*ls_done_fn)(void *context, ls_status status);
 LS_API LS_MUST_CHECK ls_status ls_request_on_done(ls_request *request,

@@ -31,10 +31,10 @@
  * shape stands after its int ndim. A bool argument is what a setter sets or a
  * fact that the caller passes on; other choices are flags.
  *
- * Collectives have three marks of a variant: i (ls_iall_reduce) returns at once
- * with a request, v (ls_all_gatherv) has a count for each rank, as in MPI, and
- * _premul multiplies what each rank sends by a factor, as NCCL's PreMulSum.
- * Other variants are options or arguments of one function.
+ * Collectives have three marks of a variant. i (ls_iall_reduce) returns at once
+ * with a request. v (ls_all_gatherv) has a count for each rank, as in MPI.
+ * _premul multiplies each rank's data by a factor, as NCCL's PreMulSum. Other
+ * variants are options or arguments of one function.
  *
  * Options: a pointer to a struct that begins with struct_size; NULL means the
  * defaults. A member of 0 means its default, or 0 where 0 is a setting, such as

@@ -32,9 +32,9 @@ LS_API const char *ls_log_level_name(ls_log_level level);
  *
  * Any thread that is inside the library may call it, threads of the library
  * too, and several at once. The library may hold locks meanwhile. So the
- * function must not wait for another thread that uses the library, must not
- * leave by longjmp or a C++ exception, and must call nothing of the library but
- * ls_log_level_name.
+ * function must not wait for another thread that uses the library. It must not
+ * leave by longjmp or a C++ exception, and calls only ls_log_level_name of the
+ * library.
  */
 typedef void (*ls_log_fn)(void *context, ls_log_level level, int rank,
                           const char *text);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* What the parameters of a layer are: flags, joined by |. */
+/* Parameters of a layer: flags, joined by |. */
 typedef unsigned ls_layer_flags;
 enum {
     LS_LAYER_DEFAULT = 0,
@@ -38,9 +38,9 @@ LS_API ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
 /*
- * Weight and bias uniform in +-1/sqrt(in / groups * kernel^2). There is no bias
- * if the options say no_bias, as before a batch normalisation. NULL for the
- * options means the defaults.
+ * Weight and bias uniform in +-1/sqrt(in / groups * kernel^2). With no_bias in
+ * the options, as before a batch normalization, the layer has no bias. NULL for
+ * the options means the defaults.
  */
 typedef struct ls_conv2d_layer {
     ls_tensor *weight;         /* (out, in / groups, kernel, kernel) */

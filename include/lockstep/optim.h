@@ -59,9 +59,8 @@ typedef enum ls_adamw_order {
      */
     LS_ADAMW_DECAY_FIRST,
     /*
-     * As the papers' short form: p -= a * m / (sqrt(v) + eps) with
-     * a = lr * sqrt(1 - beta2^t) / (1 - beta1^t), and then
-     * p -= lr * weight_decay * p
+     * As the papers' short form. With a = lr * sqrt(1 - beta2^t) / (1 -
+     * beta1^t): p -= a * m / (sqrt(v) + eps). Then p -= lr * weight_decay * p
      */
     LS_ADAMW_DECAY_LAST
 } ls_adamw_order;
@@ -185,7 +184,7 @@ LS_API LS_MUST_CHECK ls_status ls_optimizer_set_lr(ls_optimizer *optimizer,
 LS_API LS_MUST_CHECK ls_status
 ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group, double lr);
 
-/* The learning rate of a group (0 if there is no such group); of group 0. */
+/* The learning rate of a group (0 if the group does not exist); of group 0. */
 LS_API double ls_optimizer_group_lr(const ls_optimizer *optimizer,
                                     size_t group);
 LS_API double ls_optimizer_lr(const ls_optimizer *optimizer);
@@ -305,8 +304,8 @@ typedef enum ls_lr_kind {
 } ls_lr_kind;
 
 /*
- * All but the one cycle first rise to max_lr in warmup_steps. What falls ends
- * at total_steps, which include those, and stays at min_lr.
+ * All but the one cycle first rise to max_lr in warmup_steps. Falling ones end
+ * at total_steps, which include the warm-up, and stay at min_lr.
  */
 typedef struct ls_lr_schedule {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */

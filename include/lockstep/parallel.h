@@ -16,19 +16,18 @@ extern "C" {
 typedef struct ls_ddp ls_ddp;
 
 /*
- * How gradients travel; all strategies give the same bits.
+ * Strategies for gradients; all give the same bits.
  *
- * NAIVE: one all-reduce for each parameter after backward.
- * FLAT: one all-reduce of everything after backward.
- * OVERLAP: as NAIVE, each started during backward as soon as the gradient is
- * final.
- * BUCKETED: as OVERLAP, for buckets of parameters.
- * OWNERS, ZERO1, SHARED, FSDP: ranks divide the optimizer's state and work (see
- * docs/concepts/parallel.md). Make the optimizer after ls_ddp_new; its steps
- * are collective. Under the last three a rank gets the mean gradients of its
- * own part only, and ls_ddp_new moves the parameters. Under SHARED and FSDP the
- * ranks of a node have one copy of them: a program that writes weights does so
- * on all ranks alike, with a barrier before and after.
+ * NAIVE: one all-reduce for each parameter after backward. FLAT: one all-reduce
+ * of everything after backward. OVERLAP: as NAIVE, each started during backward
+ * as soon as the gradient is final. BUCKETED: as OVERLAP, for buckets of
+ * parameters. OWNERS, ZERO1, SHARED, FSDP: ranks divide the optimizer's state
+ * and work (see docs/concepts/parallel.md). Make the optimizer after
+ * ls_ddp_new; its steps are collective. Under the last three a rank gets the
+ * mean gradients of its part only, and ls_ddp_new moves the parameters. Under
+ * SHARED and FSDP the ranks of a node share one copy of the weights. A program
+ * that writes weights does so on all ranks alike, with a barrier before and
+ * after.
  */
 typedef enum ls_ddp_strategy {
     LS_DDP_DEFAULT = 0, /* LS_DDP_FLAT */
@@ -138,11 +137,11 @@ ls_ddp_set_loss_scale(ls_ddp *ddp, double scale);
 LS_API LS_MUST_CHECK ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch,
                                            bool *any);
 
-/* ---- gradients of a program of your own ---------------------------------- */
+/* ---- gradients from a custom backward ------------------------------------ */
 /*
- * For gradients that the tape does not make: of a backward written by hand or
- * of another framework. The program reports when each is final and finds the
- * means over all ranks in the same place.
+ * For gradients from a hand-written backward or another framework, not from the
+ * tape. The program reports when each is final and finds the means over all
+ * ranks in the same place.
  *
  *     check(ls_ddp_begin(ddp, samples));
  *     for each layer, last to first:
@@ -152,12 +151,11 @@ LS_API LS_MUST_CHECK ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch,
  *     check(ls_optimizer_step(optimizer, 1));
  *
  * With an ls_ddp over a parameter set (ls_ddp_new) every strategy can be used.
- * Gradient `index`, of as many elements as the parameter, is then written to
- * the memory that ls_params_adopt was given for it, in f32, bf16 or f16, or to
- * that of ls_grad, in f32. It is summed over ranks in f32, and rounded once if
- * it is a half type. With an ls_ddp over ranges of f32 (ls_ddp_new_ranges),
- * which the library knows nothing else of, strategies that share more than
- * gradients are refused.
+ * Gradient `index` has as many elements as the parameter. The program writes it
+ * to the memory given to ls_params_adopt, in f32, bf16 or f16, or to that of
+ * ls_grad, in f32. It is summed over ranks in f32, and rounded once if it is a
+ * half type. With an ls_ddp over ranges of f32 (ls_ddp_new_ranges), strategies
+ * that share more than gradients are refused.
  */
 
 typedef struct ls_ddp_range {
@@ -176,16 +174,16 @@ ls_ddp_new_ranges(ls_ddp **out, ls_group *group, const ls_ddp_range *ranges,
                   size_t n, const ls_ddp_options *options);
 
 /*
- * Begins a reduction of gradients that are sums over `weight` samples of this
- * rank (or tokens; 0 is allowed, and then no gradient need become ready), times
- * the loss scale if ls_ddp_set_loss_scale has set one. Local.
+ * Begins a reduction of gradients that are sums over `weight` samples (or
+ * tokens) of this rank, times the loss scale if ls_ddp_set_loss_scale has set
+ * one. With weight 0 no gradient need become ready. Local.
  *
- * From here on others may wait for this rank. So what it does wrong until
- * ls_ddp_finish (a weight that is no number, a gradient that is ready twice, an
- * index that does not exist) is an error at once and again in ls_ddp_finish,
- * where all ranks get it with this rank's name, and maybe in others'
- * ls_ddp_ready before that. The next reduction can go on. A rank that cannot
- * call ls_ddp_finish any more calls ls_ddp_free, which tells the others, too.
+ * From here on other ranks may wait for this one. So an error is reported at
+ * once and again in ls_ddp_finish: a weight that is not a number, a gradient
+ * that is ready twice, an index that does not exist. There all ranks get it
+ * with this rank's name; other ranks' ls_ddp_ready may report it earlier. The
+ * next reduction can go on. A rank that cannot call ls_ddp_finish any more
+ * calls ls_ddp_free, which tells the others, too.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_ddp_begin(ls_ddp *ddp,
                                                             double weight);

@@ -2,10 +2,10 @@
  * Parameters of a model: an ordered set of named tensors that are trained, and
  * of named buffers (running statistics) that are not.
  *
- * A set is filled first and allocated once: all parameters then lie in one flat
- * buffer and all gradients in another, both in reverse order of definition, so
- * that the gradient that backward finishes first comes first and a bucket is a
- * range.
+ * A set is filled first and allocated once. All parameters are then stored in
+ * one flat buffer and all gradients in another, both in reverse order of
+ * definition. So the gradient that backward finishes first comes first, and a
+ * bucket is a range.
  */
 #ifndef LOCKSTEP_PARAMS_H
 #define LOCKSTEP_PARAMS_H
@@ -56,28 +56,28 @@ typedef struct ls_param_memory {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
     void *data;         /* the weights, row-major and without gaps */
     ls_dtype dtype;     /* of those: LS_F32, LS_BF16 or LS_F16 */
-    void *grad;         /* likewise the gradient, or NULL */
+    void *grad;         /* the gradient, in the same way, or NULL */
     ls_dtype grad_dtype;
 } ls_param_memory;
 
 /*
  * As ls_params_add for weights that the program has already, such as those of
- * another framework. Both blocks stay the program's, must be aligned to an
- * element, overlap with those of no other parameter and stay where they are
- * until ls_params_free; the set never frees them. *memory is copied.
+ * another framework. The program keeps both blocks. They must be aligned to an
+ * element, must not overlap those of another parameter, and must not move until
+ * ls_params_free; the set never frees them. *memory is copied.
  *
  * Weights are what the program has at ls_params_allocate. Those of f32 are used
  * where they lie: an optimizer's step is seen there, and what the program
  * writes is seen by the set (see ls_params_changed). ls_params_flat is NULL
- * then. For halves the set has f32 values of its own, which optimizers step;
- * the program's are written, rounded to nearest, after each step and in
+ * then. For half types the set has separate f32 values, which optimizers
+ * update. The program's are written, rounded to nearest, after each step and in
  * ls_params_changed, and not read again. The same holds for any type after an
  * ls_ddp_new with strategy "zero1", "shared" or "fsdp".
  *
- * `grad` is where a backward of the program's own leaves the gradient. It is
- * read by ls_ddp_ready; ls_ddp_finish writes the mean there, if this rank gets
- * all of it. With NULL that backward writes to ls_grad's memory, which saves
- * both copies. ls_backward does not write to `grad`.
+ * `grad` is where a custom backward stores the gradient. It is read by
+ * ls_ddp_ready; ls_ddp_finish writes the mean there, if this rank gets all of
+ * it. With NULL that backward writes to ls_grad's memory, which saves both
+ * copies. ls_backward does not write to `grad`.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_params_adopt(
     ls_params *params, const char *name, int ndim, const int64_t *shape,
@@ -127,11 +127,11 @@ LS_API const char *ls_params_buffer_name(const ls_params *params, size_t index);
 LS_API int64_t ls_params_numel(const ls_params *params);
 
 /*
- * The flat buffers of the trained parameters: *count elements (a multiple of
- * 16, each parameter padded with zeros to 64 bytes), parameter i at
+ * The flat buffers of the trained parameters: *count elements, a multiple of
+ * 16, each parameter padded with zeros to 64 bytes. Parameter i is at
  * ls_params_offset(params, i) in both (SIZE_MAX if it is not trained). Owned by
- * the set. count may be NULL. There is no flat buffer of weights (NULL) while
- * ls_params_adopt has left some of them where the program has them.
+ * the set. count may be NULL. The buffer of weights is NULL while some weights
+ * are in the program's memory (ls_params_adopt).
  */
 LS_API float *ls_params_flat(ls_params *params, size_t *count);
 LS_API float *ls_params_flat_grad(ls_params *params, size_t *count);
@@ -184,11 +184,11 @@ LS_API LS_MUST_CHECK ls_status ls_params_save(const ls_params *params,
                                               const char *const *metadata);
 
 /*
- * Fills all parameters and buffers of an allocated set from such a file. Each
- * must be in it with the same shape and type, and no other tensor: the first
- * that is missing, differs, or is one too many is named in the error, and
- * nothing is written. Local: each rank calls it, or rank 0 before ls_ddp_new,
- * which copies to the others.
+ * Fills all parameters and buffers of an allocated set from such a file. The
+ * file must have each of them with the same shape and type, and no other
+ * tensor. The error names the first that is missing, differs or is surplus, and
+ * nothing is written then. Local: each rank calls it, or rank 0 before
+ * ls_ddp_new, which copies to the others.
  */
 LS_API LS_MUST_CHECK ls_status ls_params_load(ls_params *params,
                                               const char *path);

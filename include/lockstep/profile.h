@@ -1,6 +1,6 @@
 /*
  * Memory accounting: bytes by kind, live and at their peak, and what holds
- * them. And ranges: what a program spends its time on, by names of its own.
+ * them. And ranges: the time of named parts of a program.
  *
  * All numbers are of this process. Every byte that the library allocates for
  * tensors, parameters, buckets, collectives and workspace goes through one
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* What a block of memory is for. */
+/* The purpose of a block of memory. */
 typedef enum ls_memory_tag {
     LS_MEMORY_PARAMETERS = 0,
     LS_MEMORY_GRADIENTS = 1,
@@ -103,12 +103,12 @@ LS_API void ls_memory_set_budget(size_t bytes);
 /* ---- what holds the memory ---------------------------------------------- */
 
 /*
- * Records from here on what takes memory and gives it back: each tensor and
- * each block, with its bytes and kind, the phase and the ranges that were open,
- * the operation of the tape, and the calls that led there. Storage that a tape
- * keeps for the next step counts as kept, not as live. The file at `path` is
- * for `lockstep memory` (docs/how-to/memory.md); "": none, but snapshots can be
- * taken, and an allocation that is refused says who holds most.
+ * Starts to record allocations and frees. Each tensor and each block has its
+ * bytes and kind, the phase and the open ranges, the operation of the tape, and
+ * the calls that led there. Storage that a tape keeps for the next step counts
+ * as kept, not as live. The file at `path` is for `lockstep memory`
+ * (docs/how-to/memory.md); "": none, but snapshots can be written, and a
+ * refused allocation names the largest holder.
  *
  * Of this process, in which it is started once at a time; not collective. A
  * process records from its start on if LOCKSTEP_MEMORY names a folder. Costs
@@ -153,14 +153,14 @@ ls_memory_snapshot_above(size_t bytes, const char *path);
  *
  * Ranges are recorded if LOCKSTEP_TRACE names a folder, or a command has the
  * flag --trace, and while memory is recorded; otherwise a call costs a
- * nanosecond. Each thread has ranges of its own. Nothing here can fail, and
+ * nanosecond. Each thread has separate ranges. Nothing here can fail, and
  * nothing is collective.
  */
 LS_API void ls_range_push(const char *name);
 
 /*
- * The same of a range that moves so many bytes of memory and makes so many
- * floating-point operations: they become rates in the tables.
+ * The same for a range with these bytes of memory traffic and floating-point
+ * operations, which become rates in the tables.
  */
 LS_API void ls_range_push_work(const char *name, uint64_t bytes,
                                uint64_t operations);

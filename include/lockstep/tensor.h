@@ -172,9 +172,9 @@ typedef struct ls_named_tensor {
 } ls_named_tensor;
 
 /*
- * Writes a safetensors file atomically: to a temporary file beside it, synced,
- * then renamed, so that `path` is either the old file or the complete new one.
- * The new file has the permissions of the old one, and its owner and group
+ * Writes a safetensors file atomically: to a temporary file in the same folder,
+ * synced, then renamed. So `path` is either the old file or the complete new
+ * one. The new file has the permissions of the old one, and its owner and group
  * where the process may set them; a symbolic link stays one. Temporary files of
  * killed saves are removed. Missing folders above `path` are created. metadata
  * is NULL or a NULL-terminated array of key, value, key, value, ...

@@ -23,9 +23,9 @@ typedef struct ls_tokenizer ls_tokenizer;
 /*
  * Reads a tokenizer.json as Hugging Face's `tokenizers` writes it, or GPT-2's
  * vocab.json and merges.txt. `path` is the tokenizer.json, or one of the two
- * other files, which lie in the same folder, or a folder with either. What a
- * tokenizer.json asks for that is not known here is LS_ERR_FORMAT with its
- * name. On success *out is the caller's. Local.
+ * other files, which are in the same folder, or a folder with either. An
+ * unknown feature of a tokenizer.json is LS_ERR_FORMAT with its name. On
+ * success *out is the caller's. Local.
  */
 LS_API LS_MUST_CHECK ls_status ls_tokenizer_open(ls_tokenizer **out,
                                                  const char *path);
@@ -66,15 +66,15 @@ typedef struct ls_tokenizer_training {
     }
 
 /*
- * Learns a vocabulary from n text files, which all ranks can read: byte-pair
- * encoding (Sennrich, Haddow and Birch 2016) of bytes, which begins with the
- * special tokens and the 256 bytes in the order of their characters, and then
- * makes the pair that occurs most often one token, again and again; of pairs
- * that occur equally often the one whose left token, then right token has the
- * smaller number. That is the rule of `tokenizers`, of which the result is the
- * same, and it is the same for any number of ranks, who count words together.
- * Fewer tokens come of it if no pair is left. NULL for `training` means
- * the defaults. Collective; on success *out is each rank's own.
+ * Learns a vocabulary from n text files, which all ranks can read, by byte-pair
+ * encoding of bytes (Sennrich, Haddow and Birch 2016). It begins with the
+ * special tokens and the 256 bytes in the order of their characters. Then it
+ * repeatedly makes the most frequent pair one token. Among equally frequent
+ * pairs the one whose left, then right token has the smaller number comes
+ * first. The result is that of `tokenizers`, on any number of ranks, which
+ * count words together. Fewer tokens come of it if no pair is left. NULL for
+ * `training` means the defaults. Collective; on success *out is each rank's
+ * own.
  */
 LS_API LS_MUST_CHECK ls_status ls_tokenizer_new_trained(
     ls_tokenizer **out, ls_group *group, const char *const *paths, size_t n,
@@ -105,7 +105,7 @@ LS_API bool ls_tokenizer_is_special(const ls_tokenizer *tokenizer, int64_t id);
  */
 LS_API int64_t ls_tokenizer_end(const ls_tokenizer *tokenizer);
 
-/* What becomes of special tokens: flags, joined by |. */
+/* Treatment of special tokens: flags, joined by |. */
 typedef unsigned ls_tokenizer_flags;
 enum {
     LS_TOKENIZER_PLAIN = 0,
@@ -159,7 +159,7 @@ LS_API LS_MUST_CHECK ls_status ls_decoder_push(ls_decoder *decoder, int64_t id,
                                                const char **text,
                                                size_t *bytes);
 
-/* What is left at the end: U+FFFD for a character that was never completed. */
+/* The rest at the end: U+FFFD for an incomplete character. */
 LS_API LS_MUST_CHECK ls_status ls_decoder_finish(ls_decoder *decoder,
                                                  const char **text,
                                                  size_t *bytes);

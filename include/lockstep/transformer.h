@@ -48,10 +48,10 @@ typedef enum ls_rope_scaling_kind {
 
 /*
  * Pair k turns by theta^(-2k / d_head) radians a place. LINEAR divides that by
- * `factor`. LLAMA3 does so where a whole turn takes more than original_context
- * / low_freq_factor places, leaves it where a turn takes fewer than
- * original_context / high_freq_factor, and goes from one to the other between
- * (Llama 3.1's rope_scaling). Zeros where a number is not used.
+ * `factor`. LLAMA3 (Llama 3.1's rope_scaling) depends on the places that a
+ * whole turn takes. With more than original_context / low_freq_factor it
+ * divides; with fewer than original_context / high_freq_factor it does not; in
+ * between it interpolates. Unused numbers are zero.
  */
 typedef struct ls_rope_scaling {
     ls_rope_scaling_kind kind;
@@ -140,17 +140,16 @@ LS_API ls_tensor *ls_transformer_forward(const ls_transformer *model,
 /* ---- token by token ------------------------------------------------------ */
 
 /*
- * Keys and values of the tokens that a model has seen, of several sequences, so
- * that what is left to do for one token more is that token alone.
+ * Keys and values of the tokens that a model has seen, of several sequences.
+ * One more token then costs the computation of that token alone.
  *
  * A sequence may be of any length. Beyond the capacity the model sees the first
- * four tokens and, of the others, the last: with rotary positions the oldest
- * make room, nothing is computed anew, and the distances between tokens are
- * those within the cache, so that none is larger than the capacity (Xiao et al.
- * 2023, "Efficient streaming language models with attention sinks"). With
- * learned positions (GPT2), which there are only as many of as the context, the
- * later half of the tokens is read anew from position 0 on, each time that the
- * cache is full.
+ * four tokens and the newest of the others. With rotary positions a new token
+ * replaces the oldest, and nothing is computed again. Distances between tokens
+ * are those within the cache, so none exceeds the capacity (Xiao et al. 2023,
+ * "Efficient streaming language models with attention sinks"). GPT2 has learned
+ * positions, only as many as the context. Each time the cache is full, the
+ * later half of its tokens is computed again from position 0.
  */
 typedef struct ls_transformer_cache ls_transformer_cache;
 
@@ -175,10 +174,10 @@ ls_transformer_cache_clear(ls_transformer_cache *cache);
  * Shows the model tokens i64 (batch, n) that follow those in the cache: row i
  * is of sequence first + i. Returns the logits (batch, vocabulary) of what
  * follows the last of each row, in f32. The tape must not be training. Many
- * tokens are read in pieces, of which only one at a time takes memory; the
- * pieces change the rounding and, beyond the capacity, how many of the oldest
- * tokens the first of a piece does not see any more (at most an eighth of the
- * capacity). After an error the cache is to be cleared.
+ * tokens are processed in pieces, of which only one at a time uses memory. The
+ * pieces change the rounding. Beyond the capacity, the first token of a piece
+ * misses some of the oldest tokens, at most an eighth of the capacity. After an
+ * error clear the cache.
  */
 LS_API LS_EXPERIMENTAL ls_tensor *
 ls_transformer_extend(const ls_transformer *model, ls_tape *tape,
@@ -213,10 +212,10 @@ LS_API LS_MUST_CHECK ls_status ls_transformer_load(ls_transformer *model,
 
 /*
  * The configuration that ls_transformer_save wrote into the file; or, for
- * published GPT-2 and Llama weights, that of config.json beside the file, in
- * the format of Hugging Face (LS_ERR_UNSUPPORTED names what is not supported);
- * or, for GPT-2 without one, that which follows from the shapes: for published
- * sizes the number of heads is known. `path` as of ls_transformer_load. Set
+ * published GPT-2 and Llama weights, that of config.json in the same folder, in
+ * the format of Hugging Face (LS_ERR_UNSUPPORTED names unsupported settings).
+ * For GPT-2 without config.json it follows from the shapes: for published sizes
+ * the number of heads is known. `path` as of ls_transformer_load. Set
  * out->struct_size before the call.
  */
 LS_API LS_MUST_CHECK ls_status
