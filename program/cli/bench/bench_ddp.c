@@ -319,14 +319,14 @@ const lsi_bench lsi_bench_ddp = {
              "and it takes as long as the slowest of them. Comm is the time in "
              "which a rank waited for others or sent weights, after backward "
              "and around the optimizer; it and the parts of a step are means "
-             "over ranks. What a rank adds up during backward counts as "
-             "backward. Bytes and collectives are rank 0's, of one step. The "
-             "JSON rows also hold rank 0's peak memory by kind, at the start, "
-             "before and in the first step of the optimizer. If strategies do "
-             "not end with the same bits the exit status is 1. A strategy for "
-             "which there is no memory is a row that says so, with what the "
-             "ranks of a machine need at least. Of a bench that is "
-             "interrupted, the rows so far are shown and written.",
+             "over ranks. Sums during backward count as backward. Bytes and "
+             "collectives are rank 0's, of one step. The JSON rows also hold "
+             "rank 0's peak memory by kind, at the start, before and in the "
+             "first step of the optimizer. If strategies do not end with the "
+             "same bits the exit status is 1. A strategy that does not fit "
+             "into memory is a row that says so, with the least that the ranks "
+             "of a machine need. If interrupted, prints and writes the rows "
+             "measured so far.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .foot = foot,

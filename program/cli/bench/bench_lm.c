@@ -57,7 +57,7 @@ static const lsi_option options[] = {
         "memory to use at most; 0: what this machine has free", .min = 0,
         .max = 1e18),
     ROW(quick, BOOL, "quick", 0, NULL, NULL,
-        "unless told otherwise the size tiny, warm-ups 1 and 0, three steps"),
+        "size tiny, warm-ups 1 and 0, three steps, unless flags set them"),
     LSI_BENCH_OUTPUT_ROWS,
 };
 

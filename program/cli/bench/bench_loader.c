@@ -278,7 +278,7 @@ static void close_cases(void *opaque)
 
 const lsi_bench lsi_bench_loader = {
     .command = {.name = "loader",
-                .summary = "Time the loader of data beside reading alone",
+                .summary = "Time the data loader, and reading without it",
                 .text = "A run reads the same items twice: through a loader "
                         "whose threads read ahead of a caller that does "
                         "nothing with them, and one by one in the caller's "

@@ -247,19 +247,19 @@ static ls_status parse(void *opaque)
 }
 
 const lsi_bench lsi_bench_ring = {
-    .command =
-        {.name = "ring",
-         .summary = "Compare the ring, the butterfly and the library's choice",
-         .text =
-             "Each computes the mean of a vector of f32 over all ranks. time "
-             "is "
-             "the median, max the largest, of the slowest rank's times; memory "
-             "is the most that a rank allocated for it beside the vectors; "
-             "error is the largest distance of an element from the mean in "
-             "float64, in units of 2^-23. The exit status is 1 if an error is "
-             "larger than rounding explains or if ranks differ in a bit.",
-         LSI_COMMAND_OPTIONS(options),
-         .run = lsi_bench_run},
+    .command = {.name = "ring",
+                .summary =
+                    "Compare the ring, the butterfly and the library's choice",
+                .text =
+                    "Each computes the mean of a vector of f32 over all ranks. "
+                    "time is the median, max the largest, of the slowest "
+                    "rank's times; memory is the most that a rank allocated "
+                    "for it in addition to the vectors; error is the largest "
+                    "distance of an element from the mean in float64, in units "
+                    "of 2^-23. The exit status is 1 if an error is larger than "
+                    "rounding explains or if ranks differ in a bit.",
+                LSI_COMMAND_OPTIONS(options),
+                .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),
     .ranks = "1,2,4,8,16,32",
     .parse = parse,

@@ -347,18 +347,18 @@ static ls_status measure(void *opaque, size_t i)
 }
 
 const lsi_bench lsi_bench_sync_batch_norm = {
-    .command = {.name = "sync-batch-norm",
-                .summary = "Time batch normalisation over all ranks",
-                .text = "An iteration is forward, the sum of the first half of "
-                        "each rank's rows, and backward; ranks begin it "
-                        "together, and it takes as long as the slowest of "
-                        "them. Results are compared with sums in double; a "
-                        "difference above 1e-3 makes the exit status 1. Peak "
-                        "bytes are the most that an iteration has in use at "
-                        "once, beside the layer and its input; --wide has what "
-                        "is kept for backward, and what the layer holds.",
-                LSI_COMMAND_OPTIONS(options),
-                .run = lsi_bench_run},
+    .command =
+        {.name = "sync-batch-norm",
+         .summary = "Time batch normalisation over all ranks",
+         .text = "An iteration is forward, the sum of the first half of each "
+                 "rank's rows, and backward; ranks begin it together, and it "
+                 "takes as long as the slowest of them. Results are compared "
+                 "with sums in double; a difference above 1e-3 makes the exit "
+                 "status 1. Peak bytes are the most that an iteration has in "
+                 "use at once, without the layer and its input; --wide has "
+                 "what is kept for backward, and what the layer holds.",
+         LSI_COMMAND_OPTIONS(options),
+         .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),
     .ranks = "2",
     .parse = parse,

@@ -312,15 +312,14 @@ const lsi_bench lsi_bench_tune = {
     .command =
         {.name = "tune",
          .summary = "Measure which algorithm is best for which size here",
-         .text =
-             "Times every algorithm for all-reduce, reduce, reduce-scatter, "
-             "broadcast, all-gather and all-to-all (f32, sum), with private "
-             "and with shared buffers, and prints the selection line of the "
-             "fastest: set LOCKSTEP_SELECT to it, or save it and set "
-             "LOCKSTEP_SELECT=@FILE. What one line must serve is chosen by the "
-             "product of both times. Where results are within 5% nothing is "
-             "changed from one size to the next. Nothing reads such a file "
-             "unless it is asked to.",
+         .text = "Times every algorithm for all-reduce, reduce, "
+                 "reduce-scatter, broadcast, all-gather and all-to-all (f32, "
+                 "sum), with private and with shared buffers. Prints the "
+                 "selection line of the fastest: set LOCKSTEP_SELECT to it, or "
+                 "save it and set LOCKSTEP_SELECT=@FILE. If one line serves "
+                 "both kinds of buffers, the product of both times decides. "
+                 "Results within 5% do not change the algorithm from one size "
+                 "to the next. No command reads such a file unless told.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -265,17 +265,16 @@ const lsi_bench lsi_bench_zero = {
         {.name = "zero",
          .summary = "Compare ways to divide the optimizer's state",
          .text =
-             "Trains with AdamW under flat (nothing is divided), "
-             "owners, zero1, shared and fsdp (buckets of one "
-             "parameter); the last two keep one copy of the weights per "
-             "node. Memory is the peak by kind: when all is made, "
-             "until the first step of the optimizer, and in it; bytes "
-             "sent are those of one step. Both are a rank's, on "
-             "average. Beside each stands what the formula of "
-             "docs/concepts/parallel.md says (for gradients of fsdp the most); "
-             "more than 5% apart makes the exit status 1. What there is "
-             "no memory for is a row that says so, with what the ranks "
-             "of a machine need at least.",
+             "Compares AdamW with replicated state (flat) and sharded state: "
+             "owners, zero1, shared and fsdp (buckets of one parameter); the "
+             "last two keep one copy of the weights per node. Memory is the "
+             "peak by kind: when all is made, until the first step of the "
+             "optimizer, and in it; bytes sent are those of one step. Both are "
+             "a rank's, on average. Next to each is the value of the formula "
+             "of docs/concepts/parallel.md (for gradients of fsdp the most). A "
+             "difference of more than 5% makes the exit status 1. A strategy "
+             "that does not fit into memory is a row that says so, with the "
+             "least that the ranks of a machine need.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -428,16 +428,15 @@ const lsi_command lsi_command_memory = {
     .name = "memory",
     .summary = "Tell what holds the memory of a model or of a recorded run",
     .arguments = "[FILE|DIR]",
-    .text = "Without an argument it runs language models on random tokens, "
-            "each in a process of its own, and shows the most that was in use, "
-            "by kind, with what tapes keep for the next step, and how much of "
-            "the growth of the process's resident memory that is, the code of "
-            "libraries left out. FILE or DIR "
-            "is what --record-memory, LOCKSTEP_MEMORY or "
-            "ls_memory_record_start has "
-            "written. Of one case or one rank there are tables, too, of what "
-            "is live at the peak: by layer, by operation, and the largest "
-            "blocks with the line that took them (docs/how-to/memory.md).",
+    .text =
+        "Without an argument it runs language models on random tokens, each in "
+        "a separate process. It shows the peak memory by kind, the memory that "
+        "tapes keep for the next step, and the share of the process's resident "
+        "growth, without the code of libraries. FILE or DIR is what "
+        "--record-memory, LOCKSTEP_MEMORY or ls_memory_record_start has "
+        "written. For a single case or rank, more tables show the live memory "
+        "at the peak: by layer, by operation, and the largest blocks with the "
+        "line that allocated them (docs/how-to/memory.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

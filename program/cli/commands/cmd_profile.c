@@ -390,17 +390,17 @@ const lsi_command lsi_command_profile = {
     .name = "profile",
     .summary = "Tell what a traced run spends its time on",
     .arguments = "DIR",
-    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named when the "
-            "ranks ran. The first line has the shares of a step: forward, "
-            "backward, optimizer, exposed communication (waiting for ranks, "
-            "and gradient sync) and the rest. A row is a kernel, over all "
-            "steps after the warm-up "
-            "and all ranks, with its rates against what this machine can: the "
-            "roofline, which is measured and kept. Below are answers: forward "
-            "against the wall clock, the kernel with the most time, what else "
-            "counts, the share of matrix products, softmax against products in "
-            "attention, how much of communication is behind computation, and "
-            "which rank was the slowest in what (docs/how-to/profiling.md).",
+    .text =
+        "DIR is the folder that --trace or LOCKSTEP_TRACE named when the ranks "
+        "ran. The first line has the shares of a step: forward, backward, "
+        "optimizer, exposed communication (waiting for ranks, and gradient "
+        "sync) and the rest. A row is a kernel, over all steps after the "
+        "warm-up and all ranks, with its rates against what this machine can: "
+        "the roofline, which is measured and kept. Below are answers: forward "
+        "against the wall clock, the kernels with the most time, the share of "
+        "matrix products, and softmax against products in attention. The last "
+        "ones are the share of communication that computation hides, and the "
+        "slowest rank of each phase (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -30,7 +30,7 @@ static const lsi_option options[] = {
     ROW(out, STRING, "out", 'o', "DIR", "report",
         "folder of index.html, report.md, plots, rows and traces"),
     ROW(peers, STRING, "peers", 0, "FILE", NULL,
-        "rows of other programs, to stand beside (docs/how-to/report.md)"),
+        "rows of other programs, to compare with (docs/how-to/report.md)"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "CIFAR-100 for the pipeline (default: a built-in set)"),
     ROW(only, LIST, "only", 0, "NAME,...", NULL,
@@ -256,14 +256,14 @@ const lsi_command lsi_command_report = {
     .name = "report",
     .summary = "Measure what training costs, and write it down as a page",
     .arguments = "[FILE...]",
-    .text = "Runs the benchmarks of this program one after the other and "
-            "writes index.html, which needs no other file, and report.md: the "
-            "machine, the commands, tables, plots and what follows from them. "
-            "What is measured already stays as it is in DIR/rows, so a report "
-            "that was interrupted goes on with the same command. FILE is what "
-            "--metrics of a run has written, or a folder with metrics.jsonl: "
-            "runs are compared, and nothing is measured without --quick or "
-            "--full. Plots need the program gnuplot.",
+    .text =
+        "Runs the benchmarks of this program one after another. Writes "
+        "index.html, which needs no other file, and report.md: the machine, "
+        "the commands, tables, plots and conclusions. Rows that exist in "
+        "DIR/rows are not measured again, so the same command continues an "
+        "interrupted report. FILE is what --metrics of a run has written, or a "
+        "folder with metrics.jsonl: runs are compared, and nothing is measured "
+        "without --quick or --full. Plots need the program gnuplot.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

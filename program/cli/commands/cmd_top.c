@@ -420,11 +420,11 @@ const lsi_command lsi_command_top = {
     .text = LSI_JOB_NAME_HELP
     "A rank that another launcher has started is found by its PID, and shown "
     "alone. The ranks are not stopped; while somebody looks they also tell "
-    "phases and waiting, from the second look on. A rank that has waited for "
-    "others for a tenth of a second shows in which operation, for which rank "
-    "of its group and for how long, in any program that has opened a group. "
-    "Busy is the last step without waiting for others; samples are what "
-    "ls_ddp_backward is given as weight: tokens, images.",
+    "phases and waiting, from the second look on. After a tenth of a second, a "
+    "waiting rank shows the operation, the rank that it waits for and the "
+    "time, in any program that has opened a group. Busy is the last step "
+    "without waiting for others; samples are what ls_ddp_backward is given as "
+    "weight: tokens, images.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

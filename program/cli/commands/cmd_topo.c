@@ -384,11 +384,11 @@ const lsi_command lsi_command_topo = {
     .arguments = "[JOB]",
     .text =
         "Draws packages, NUMA nodes, caches and cores, and which CPUs this "
-        "process may use; parts that are equal are one line. With -n it says "
-        "where `lockstep run` with the same --bind would put so many ranks, "
-        "and with how many threads each. With JOB it says where the ranks of "
-        "that job are now: what the kernel lets their first threads use, and "
-        "where those ran last. " LSI_JOB_NAME_HELP "\n\n"
+        "process may use; parts that are equal are one line. With -n it shows "
+        "where `lockstep run` with the same --bind would put N ranks, and "
+        "their threads. With JOB it says where the ranks of that job are now: "
+        "what the kernel lets their first threads use, and where those ran "
+        "last. " LSI_JOB_NAME_HELP "\n\n"
         "The machine can be another one: hwloc takes it from HWLOC_XMLFILE, "
         "which its lstopo writes, or HWLOC_SYNTHETIC, such as \"pack:2 core:8 "
         "pu:2\".",

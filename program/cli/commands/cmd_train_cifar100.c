@@ -27,16 +27,13 @@ const lsi_command lsi_command_train_cifar100 = {
         "{\"event\":\"epoch\", \"epoch\", \"train_loss\", \"train_accuracy\", "
         "\"train_seconds\", \"waited_seconds\", \"images_per_second\", "
         "\"val_loss\", \"val_accuracy\", \"peak_bytes\", \"collectives\", "
-        "\"ranks\"}: epochs count from 1, waited_seconds is how long the rank "
-        "that waited most has "
-        "waited for data while it trained, peak_bytes the most that the "
-        "largest rank held at once in the epoch, collectives what the group "
-        "did in it, validation included, ranks a list with these numbers of "
-        "each \"rank\": loss and accuracy of the images that it was given, its "
-        "time and its peak. With --dtype f16 there are \"loss_scale\", the one "
-        "after the epoch, and \"skipped\", how many steps were skipped so far. "
-        "A run with --resume leaves the lines of epochs before its checkpoint "
-        "and writes the others again.",
+        "\"ranks\"}: docs/reference/files.md describes them. Epochs count from "
+        "1, waited_seconds is the longest wait of a rank for data, and "
+        "peak_bytes the peak memory of the largest rank. ranks has these "
+        "numbers for each rank. With --dtype f16 a line also has "
+        "\"loss_scale\", after the epoch, and \"skipped\", the steps skipped "
+        "so far. A run with --resume leaves the lines of epochs before its "
+        "checkpoint and writes the others again.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

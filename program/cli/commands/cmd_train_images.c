@@ -46,8 +46,8 @@ const lsi_command lsi_command_train_images = {
     .name = "images",
     .summary = "Train a network to tell classes of images apart",
     .text = "Progress goes to stderr, the summary to stdout. The lines of "
-            "--metrics are those of `lockstep train cifar100`. What --save "
-            "writes has the network, the side of its images and the names of "
+            "--metrics are those of `lockstep train cifar100`. The file of "
+            "--save has the network, the side of its images and the names of "
             "the classes in its metadata; `lockstep eval images` reads it.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,

@@ -75,7 +75,7 @@ typedef struct lsi_image_flags {
         "made; 0: 5,000)",                                                             \
         .min = 0, .max = 1e9),                                                         \
     ROW(prefetch, INT, "prefetch", 0, "N", usual_prefetch,                             \
-        "batches that threads of their own read ahead; 0: none, unless there are "     \
+        "batches that separate threads read ahead; 0: none, unless there are "         \
         "--loader-threads, then 2", .min = 0, .max = 1024),                            \
     ROW(loader_threads, INT, "loader-threads", 0, "N", "1",                            \
         "threads of each rank that read ahead; how many does not change what is "      \

@@ -33,7 +33,7 @@ typedef struct lsi_lm_model_flags {
             "published and without a config.json",                             \
             .min = 1, .max = 1 << 20),                                         \
         ROW(field.tokenizer, STRING, "tokenizer", 0, "PATH", NULL,             \
-            "a tokenizer.json, or GPT-2's vocab.json beside its merges.txt "   \
+            "a tokenizer.json, or GPT-2's vocab.json next to its merges.txt "  \
             "(default: the one that the model's file keeps, or the one in "    \
             "its folder, if there is one)")
 

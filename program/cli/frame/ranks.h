@@ -56,8 +56,8 @@ typedef struct lsi_rank_flags {
 
 #define LSI_BIND_ROW(field)                                                    \
     ROW(field, MODE, "bind", 0, "core|numa|none", "cpu",                       \
-        "where ranks may run: by cpu, each on neighbouring CPUs of its own "   \
-        "(not if there are too few); by core, on cores of its own within a "   \
+        "where ranks may run: by cpu, each on separate, neighbouring CPUs "    \
+        "(not if there are too few); by core, on separate cores within a "     \
         "NUMA node; by numa, on all of a node; none, --no-bind, everywhere",   \
         .choices = LSI_BINDING_NAMES)
 
@@ -69,7 +69,7 @@ typedef struct lsi_rank_flags {
 
 #define LSI_DETERMINISTIC_ROW(field)                                           \
     ROW(field, BOOL, "deterministic", 0, NULL, NULL,                           \
-        "refuse algorithms that add in an order of their own, so that "        \
+        "refuse algorithms that add in another order, so that "                \
         "results do not depend on the algorithm (LOCKSTEP_DETERMINISTIC=1)")
 
 /* Does what the flag of that row says, for this process and its ranks. */
