@@ -21,5 +21,7 @@ static const lsi_command *const commands[] = {
 const lsi_command lsi_command_root = {
     .name = "",
     .summary = "Data-parallel training on the CPUs of one machine or several",
+    .text = "Pages named docs/... are in the folder share/doc/lockstep of an "
+            "installation.",
     LSI_COMMAND_CHILDREN(commands),
 };

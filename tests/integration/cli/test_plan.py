@@ -176,7 +176,7 @@ class Plan(ProgramTest):
         with tempfile.TemporaryDirectory() as cache, busy_machine():
             env = environment(XDG_CACHE_HOME=cache)
             done = self.fails(1, "cannot measure rates of this machine (none "
-                              f"are kept in {cache}/lockstep/peaks-", *words,
+                              f"are kept in '{cache}/lockstep/peaks-", *words,
                               env=env)
             self.assertRegex(
                 done.stderr, r"other processes use \d+\.\d of the \d+ CPUs\. Wait "
