@@ -29,10 +29,15 @@ static bool is_harmless(tjhandle handle, const uint8_t *data, size_t bytes)
 static ls_status decode(tjhandle handle, lsi_picture *out, const uint8_t *data,
                         size_t bytes, const char *path)
 {
-    int width, height, sampling, space;
+    int width = 0, height = 0, sampling = 0, space = 0;
     if (tjDecompressHeader3(handle, data, bytes, &width, &height, &sampling,
                             &space) != 0)
         return fail(handle, path);
+    /* A file that is cut off within its tables has a header for the library. */
+    if (width == 0 || height == 0)
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the JPEG '%s' is damaged or cut off: it has no picture", path);
     if (space == TJCS_CMYK || space == TJCS_YCCK)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "the JPEG '%s' is in CMYK; images of grey or of red, "

@@ -424,7 +424,8 @@ class Predictions(ImagesTest):
         good = read(os.path.join(self.pets, "dog", "003.png"))
         side = 16
         bad = {"cut.png": (good[:-40], "damaged or cut off"),
-               "cut.jpg": (b"\xff\xd8\xff\xe0" + bytes(30), "cut.jpg' "),
+               "cut.jpg": (b"\xff\xd8\xff\xe0" + bytes(30),
+                           "damaged or cut off: it has no picture"),
                "damaged.png": (good[:60] + b"x" + good[61:], "damaged"),
                "empty.png": (b"", "is empty"),
                "huge.png": (pngs.png(60000, 60000, bytes(180000)),
@@ -455,8 +456,8 @@ class Predictions(ImagesTest):
         lines = done.stderr.splitlines()
         self.assertEqual(lines.pop(), "lockstep: predict: 9 of 15 images could "
                          "not be read")
-        self.assertEqual(lines, ["lockstep: " + row["error"] for row in rows
-                                 if row["error"] is not None])
+        self.assertEqual(lines, ["lockstep: predict: " + row["error"]
+                                 for row in rows if row["error"] is not None])
         for row in rows:
             name = os.path.basename(row["image"])
             if name in fine:
