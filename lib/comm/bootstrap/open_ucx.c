@@ -22,7 +22,7 @@ static ls_status load(const lsi_wire **out)
                     "but %s; install libucx-dev and build the library again, "
                     "by CMake or pip, or install the package "
                     "liblockstep%d.%d-ucx, and say by LOCKSTEP_MODULES where "
-                    "it is if that is not beside the library",
+                    "it is if that is not next to the library",
                     ls_last_error(), LS_VERSION_MAJOR, LS_VERSION_MINOR);
 }
 

@@ -138,8 +138,8 @@ class Kernels(ProfileTest):
     def test_what_is_not_there(self):
         self.train("t", "--steps", "2", ranks=1)
         for flags, message in (
-                (("--range", "lunch"), 'no range "lunch"'),
-                (("--phase", "lunch"), 'no phase "lunch"'),
+                (("--range", "lunch"), "no range 'lunch'"),
+                (("--phase", "lunch"), "no phase 'lunch'"),
                 (("--rank", "7"), "no step after the warm-up of that rank"),
                 (("--warmup", "2"), "no step after the warm-up")):
             self.fails(1, message, "profile", self.traces("t"), *flags,
