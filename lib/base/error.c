@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,23 +44,28 @@ static void record(int error_number, const char *format, va_list args)
 /*
  * An argument may point into last_error (a caller that adds to the message of
  * a callee), so the text is built aside and then copied. Names in it may hold
- * anything.
+ * anything. Of a text that is too long the reason stays.
  */
 static void record(int error_number, const char *format, va_list args)
 {
-    char text[MESSAGE_BYTES];
-    int length = vsnprintf(text, sizeof(text), format, args);
-    size_t used = length < 0 ? 0 : (size_t)length;
-    if (used >= sizeof(text)) {
-        used = sizeof(text) - 1;
-        memcpy(text + used - 3, "...", 3);
-    }
-    if (error_number != 0) {
-        char reason[128];
-        snprintf(text + used, sizeof(text) - used, ": %s",
+    char text[MESSAGE_BYTES], reason[128] = "", end[sizeof(reason) + 5] = "";
+    const int length = vsnprintf(text, sizeof(text), format, args);
+    if (length < 0)
+        text[0] = '\0';
+    if (error_number != 0)
+        snprintf(end, sizeof(end), "...: %s",
                  strerror_r(error_number, reason, sizeof(reason)));
-    }
-    lsi_printable_lines(last_error, sizeof(last_error), text);
+    else
+        snprintf(end, sizeof(end), "...");
+    const char *const after = end + strlen("...");
+    const size_t room = sizeof(last_error) - strlen(after);
+    const bool cut = !lsi_printable_lines(last_error, room, text) ||
+                     length >= (int)sizeof(text);
+    if (cut)
+        lsi_printable_lines(last_error, room - strlen("..."), text);
+    const size_t used = strlen(last_error);
+    snprintf(last_error + used, sizeof(last_error) - used, "%s",
+             cut ? end : after);
 }
 
 ls_status lsi_error_of_peer(int number)

@@ -1,6 +1,5 @@
 #include "base/printable.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +24,8 @@ static piece piece_of(const uint8_t *at, size_t n)
     return (piece){(size_t)length, -1};
 }
 
-static void write_pieces(char *out, size_t room, const char *text,
+/* False: the text was cut. */
+static bool write_pieces(char *out, size_t room, const char *text,
                          bool keeps_lines)
 {
     enum { ESCAPE = 4 };
@@ -46,16 +46,17 @@ static void write_pieces(char *out, size_t room, const char *text,
         left -= p.length;
     }
     out[used] = '\0';
+    return left == 0;
 }
 
 void lsi_printable(char *out, size_t room, const char *text)
 {
-    write_pieces(out, room, text, false);
+    (void)write_pieces(out, room, text, false);
 }
 
-void lsi_printable_lines(char *out, size_t room, const char *text)
+bool lsi_printable_lines(char *out, size_t room, const char *text)
 {
-    write_pieces(out, room, text, true);
+    return write_pieces(out, room, text, true);
 }
 
 lsi_printable_name lsi_printable_of(const char *name)

@@ -5,6 +5,7 @@
 #ifndef LS_BASE_PRINTABLE_H
 #define LS_BASE_PRINTABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -13,8 +14,8 @@
  */
 void lsi_printable(char *out, size_t room, const char *text);
 
-/* The same of a text of several lines, whose ends stay. */
-void lsi_printable_lines(char *out, size_t room, const char *text);
+/* The same of a text of several lines, whose ends stay. False: it was cut. */
+bool lsi_printable_lines(char *out, size_t room, const char *text);
 
 /* The same of a name in a message. */
 typedef struct lsi_printable_name {

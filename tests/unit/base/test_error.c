@@ -50,8 +50,37 @@ static void cuts_long_messages(void **state)
     errno = EIO;
     lsi_fail_errno(LS_ERR_IO, "%s", text);
     const size_t length = strlen(ls_last_error());
+    const char end[] = "a...: Input/output error";
     assert_true(length > 500 && length < sizeof(text));
-    assert_string_equal(ls_last_error() + length - 4, "a...");
+    assert_string_equal(ls_last_error() + length - strlen(end), end);
+}
+
+/* Four times as long as it was: the reason stays, and the cut is seen. */
+static void cuts_what_printing_makes_long(void **state)
+{
+    (void)state;
+    char name[400];
+    memset(name, 0xff, sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    errno = ENOENT;
+    lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", name);
+    const size_t length = strlen(ls_last_error());
+    const char end[] = "\\xff...: No such file or directory";
+    assert_string_equal(ls_last_error() + length - strlen(end), end);
+}
+
+/* Never within a character. */
+static void cuts_between_characters(void **state)
+{
+    (void)state;
+    for (size_t begin = 0; begin < 2; begin++) {
+        char text[3001] = "a";
+        for (size_t i = begin; i + 2 < sizeof(text); i += 2)
+            memcpy(text + i, "\xc3\xa4", 2);
+        lsi_fail(LS_ERR_IO, "%s", text);
+        const size_t length = strlen(ls_last_error());
+        assert_string_equal(ls_last_error() + length - 5, "\xc3\xa4...");
+    }
 }
 
 static void numbers_of_peers_are_errors(void **state)
@@ -119,6 +148,8 @@ int main(void)
         cmocka_unit_test(adds_the_text_of_errno),
         cmocka_unit_test(adds_to_its_own_text),
         cmocka_unit_test(cuts_long_messages),
+        cmocka_unit_test(cuts_what_printing_makes_long),
+        cmocka_unit_test(cuts_between_characters),
         cmocka_unit_test(numbers_of_peers_are_errors),
         cmocka_unit_test(try_returns_early),
         cmocka_unit_test(each_thread_has_its_own),
