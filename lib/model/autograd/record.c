@@ -1,5 +1,6 @@
 /* Recording operations as nodes. */
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -144,6 +145,19 @@ static const char *missing_part(const record *r)
     return r->n_saved > 0 && r->saved == NULL ? "saved" : NULL;
 }
 
+static ls_status check_counts(const record *r)
+{
+    const size_t counts[] = {r->n_inputs, r->n_outputs, r->n_saved};
+    for (int i = 0; i < 3; i++) {
+        if (counts[i] > INT_MAX)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: %zu tensors in a list; at most %d are "
+                            "possible",
+                            r->function->name, counts[i], INT_MAX);
+    }
+    return LS_OK;
+}
+
 ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                           const void *state, ls_tensor *const *inputs,
                           size_t n_inputs, ls_tensor *const *outputs,
@@ -165,7 +179,9 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                             "%s: the tape has been walked; reset it before "
                             "another operation",
                             function->name);
-    ls_status status = check_outputs(function, outputs, n_outputs);
+    ls_status status = check_counts(&r);
+    if (status == LS_OK)
+        status = check_outputs(function, outputs, n_outputs);
     if (status == LS_OK)
         status = check_inputs(tape, &r);
     if (status == LS_OK && tape->training && any_needed(tape, inputs, n_inputs))

@@ -227,6 +227,23 @@ static void misuse(void **state)
     assert_int_equal(ls_tape_status(f->tape), LS_ERR_STATE);
 }
 
+/* Such as an int of -1, whose list would be read far past its end. */
+static void counts_that_no_list_has(void **state)
+{
+    const fixture *f = *state;
+    const state_data data = {1.0F};
+    for (int i = 0; i < 3; i++) {
+        size_t n[] = {1, 1, 1};
+        n[i] = (size_t)-1;
+        ls_tensor *y = ls_tape_output(f->tape, LS_F32, 0, NULL);
+        assert_null(ls_tape_record(f->tape, &function, &data, &f->a, n[0], &y,
+                                   n[1], &f->b, n[2]));
+        assert_error(ls_backward(f->tape, y, 1.0), LS_ERR_ARGUMENT,
+                     "at most 2147483647");
+        ls_tape_reset(f->tape);
+    }
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -239,6 +256,7 @@ int main(void)
         CASE(failing_forward),
         CASE(gradients_that_nobody_writes),
         CASE(misuse),
+        CASE(counts_that_no_list_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
