@@ -13,6 +13,7 @@
 #include "base/structs.h"
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
+#include "model/autograd/ops/image_norm.h"
 #include "model/autograd/params.h"
 
 /* ---- the layer ------------------------------------------------------------
@@ -461,7 +462,8 @@ static ls_tensor *train_matrix(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
                                ls_tensor *residual)
 {
     prepared ready;
-    if (!prepare(bn, tape, x, &ready))
+    if (!lsi_image_norm_check(tape, &function, x, residual) ||
+        !prepare(bn, tape, x, &ready))
         return lsi_bn_stay_away(bn, tape);
     ls_tensor *y = forward_training(bn, tape, &ready);
     if (residual != NULL)

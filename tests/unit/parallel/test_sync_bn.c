@@ -431,6 +431,14 @@ static void test_bad_arguments(void **state)
     assert_int_equal(ls_tape_status(f.tape), LS_ERR_DTYPE);
     ls_tape_reset(f.tape);
     ls_tensor_free(&wrong);
+    assert_ok(ls_tensor_zeros(&wrong, LS_F32, 2, (int64_t[]){1, 6}));
+    for (int training = 0; training < 2; training++) {
+        ls_tape_set_training(f.tape, training == 1);
+        assert_null(ls_sync_bn_forward(f.bn, f.tape, f.x, wrong));
+        assert_int_equal(ls_tape_status(f.tape), LS_ERR_SHAPE);
+        ls_tape_reset(f.tape);
+    }
+    ls_tensor_free(&wrong);
 
     ls_tensor *without_memory;
     assert_ok(ls_params_new(&params));
