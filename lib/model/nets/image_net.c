@@ -83,12 +83,21 @@ static lsi_forward forward(void *self, ls_tape *tape, const ls_batch *batch)
 
 static ls_status check_extents(const lsi_image_config *c)
 {
-    if (c->classes >= 1 && c->channels >= 1 && c->height >= 1 && c->width >= 1)
-        return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "a network of %" PRId64 " classes of images (%" PRId64
-                    ", %" PRId64 ", %" PRId64 "); all must be at least 1",
-                    c->classes, c->channels, c->height, c->width);
+    const struct {
+        const char *name;
+        int64_t value;
+    } members[] = {{"classes", c->classes},
+                   {"channels", c->channels},
+                   {"height", c->height},
+                   {"width", c->width}};
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        if (members[i].value < 1)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "network '%s': %s is %" PRId64
+                            "; it must be at least 1",
+                            c->name, members[i].name, members[i].value);
+    }
+    return LS_OK;
 }
 
 static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)

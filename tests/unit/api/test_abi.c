@@ -552,7 +552,17 @@ static void inits_without_what_is_required(void **state)
     assert_error(load(&loading), LS_ERR_ARGUMENT, "batch_size is 0");
     assert_error(make_net(&net), LS_ERR_ARGUMENT, "name is NULL");
     net.name = "vit";
-    assert_error(make_net(&net), LS_ERR_ARGUMENT, "0 classes");
+    const struct {
+        const char *message;
+        int64_t *member;
+    } rest[] = {{"classes is 0", &net.classes},
+                {"channels is 0", &net.channels},
+                {"height is 0", &net.height},
+                {"width is 0", &net.width}};
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++) {
+        assert_error(make_net(&net), LS_ERR_ARGUMENT, rest[i].message);
+        *rest[i].member = 32;
+    }
 }
 
 static int close_group(void **state)
