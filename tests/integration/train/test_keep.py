@@ -532,9 +532,9 @@ class Rescued(KeepTest):
                              cwd=self.folder)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertRegex(
-                done.stderr, r"\nlockstep: (rank 0: )?cannot write /dev/full: "
-                fr"No space left on device; ended after step 1, saved '{ranks}"
-                r"/model.safetensors' \([\d.]+ KiB\)\n$")
+                done.stderr, r"\nlockstep: train lm: (rank 0: )?cannot write "
+                "'/dev/full': No space left on device; ended after step 1, "
+                fr"saved '{ranks}/model.safetensors' \([\d.]+ KiB\)\n$")
             self.assertEqual(sorted(os.listdir(self.path(ranks))),
                              [name for name in LM_RESULT
                               if name != "metrics.jsonl"])
@@ -544,7 +544,7 @@ class Rescued(KeepTest):
         done = self.call(*CIFAR, "-n", "2", "--metrics", "/dev/full",
                          cwd=self.folder)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, "cannot write /dev/full: .*; ended after "
+        self.assertRegex(done.stderr, "cannot write '/dev/full': .*; ended after "
                                       r"step \d+, saved 'runs/")
 
     def test_nothing_to_save(self):
@@ -554,7 +554,7 @@ class Rescued(KeepTest):
                              cwd=self.folder)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertTrue(done.stderr.endswith(
-                "cannot write /dev/full: No space left on device\n"))
+                "cannot write '/dev/full': No space left on device\n"))
 
 
 MOUNT = ("unshare", "--mount", "sh", "-c",
