@@ -260,13 +260,31 @@ static ls_status check_content(const lsi_keep *k, bool continues, bool failed)
                     k->folder, there);
 }
 
+/* The folders above that this process has made, if nothing is in them. */
+static void remove_above(const lsi_keep *k)
+{
+    lsi_path at = k->place;
+    while (k->above.text[0] != '\0' && go_up(at.text) &&
+           strcmp(at.text, k->above.text) != 0)
+        (void)rmdir(at.text);
+}
+
 static ls_status make_folder(lsi_keep *k, uint64_t needed)
 {
     struct stat info;
-    k->made_place = stat(k->folder, &info) != 0;
+    lsi_path above = lsi_path_in(NULL, k->folder);
+    k->made_place = stat(above.text, &info) != 0;
+    while (stat(above.text, &info) != 0 && go_up(above.text))
+        ;
+    if (k->made_place)
+        k->above = above;
     if (!lsi_make_folders(k->folder)) {
+        const ls_status status = cannot_make(k->folder, needed);
+        k->place = lsi_path_in(NULL, k->folder);
+        remove_above(k);
+        k->place = (lsi_path){0};
         k->made_place = false;
-        return cannot_make(k->folder, needed);
+        return status;
     }
     k->place = lsi_path_in(NULL, k->folder);
     return LS_OK;
@@ -337,8 +355,8 @@ void lsi_keep_close(lsi_keep *keep)
     if (!begun || keep->over)
         lsi_folder_lock_remove(&keep->lock, place, LSI_KEEP_LOCK);
     lsi_folder_lock_drop(&keep->lock);
-    if (unused)
-        (void)rmdir(place);
+    if (unused && rmdir(place) == 0)
+        remove_above(keep);
     if (keep->made_parent)
         (void)rmdir(runs);
 }

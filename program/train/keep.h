@@ -30,6 +30,7 @@ typedef struct lsi_keep {
     lsi_path place;               /* the folder */
     lsi_path model;               /* the model's file */
     bool made_parent, made_place; /* which folders this process has made */
+    lsi_path above;               /* of `folder`, that was there before */
     lsi_folder_lock lock;         /* of the folder */
     uint64_t needed;              /* bytes of the result, at most */
     lsi_reserve room;             /* for the model */

@@ -596,6 +596,18 @@ class Refused(KeepTest):
                                            cwd=self.folder))
         self.assertEqual(os.listdir(self.folder), ["runs"])
 
+    def test_folders_above(self):
+        """A refused run removes the folders that it has made, and no other."""
+        os.mkdir(self.path("old"))
+        for out in ("new/a/b", "old/a/b/", self.path("new/a"),
+                    "old/a/" + "x" * 300):
+            done = self.call(*LM, "--init", "none", "--output-dir", out,
+                             cwd=self.folder)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual([(path, names) for path, names, _ in
+                              os.walk(self.folder)],
+                             [(self.folder, ["old"]), (self.path("old"), [])])
+
     @unittest.skipUnless(can_mount(), "no file systems can be mounted")
     def test_file_systems(self):
         for options, reason in (
