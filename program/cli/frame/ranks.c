@@ -103,6 +103,14 @@ static bool take_token(void)
            errno != EAGAIN;
 }
 
+/* Of another rank, which has told this one: "rank 3: cannot open ..." */
+static bool names_rank(const char *text)
+{
+    int length = 0;
+    (void)sscanf(text, "rank %*d: %n", &length);
+    return length > 0;
+}
+
 int lsi_cli_rank_error(void)
 {
     char text[1024]; /* the next call may fail, too */
@@ -111,7 +119,8 @@ int lsi_cli_rank_error(void)
     snprintf(text, sizeof(text), "%s", ls_last_error());
     if (!take_token())
         return LSI_EXIT_ERROR;
-    if (lsi_cli_launched(&launched) == LS_OK && launched.size > 1)
+    if (lsi_cli_launched(&launched) == LS_OK && launched.size > 1 &&
+        !names_rank(text))
         snprintf(rank, sizeof(rank), "rank %d: ", launched.rank);
     return lsi_cli_complain(rank, text);
 }

@@ -116,7 +116,7 @@ ls_status lsi_cli_launch_self(const lsi_invocation *call,
 /*
  * As lsi_cli_error, for a rank: of the ranks that the command has started
  * itself only the first that fails says why; the errors of the others follow
- * from that.
+ * from that. The error of another rank, which all ranks have, names that one.
  */
 int lsi_cli_rank_error(void);
 

@@ -99,6 +99,14 @@ class Ranks(FailureTest):
                       "--checkpoint-dir given\n",
                       self.differ(2, lm, "", "", "--checkpoint-dir c --resume"))
 
+    def test_rank_once(self):
+        """The rank that failed is named, and not the one that prints it."""
+        lm = "lm --layers 1 --d-model 16 --heads 2 --d-ff 16 --context 8"
+        for first, last, rank in (("", "--data none", 1),
+                                  ("--data none", "", 0)):
+            self.assertIn(f"lockstep: train lm: rank {rank}: cannot open "
+                          "'none'", self.differ(2, lm, "", first, last))
+
     def test_other_settings(self):
         """Those that change no result may differ."""
         said = self.differ(2, "lm --steps 2 --size tiny", "", "",
