@@ -61,8 +61,10 @@ static const lsi_option options[] = {
         .max = 1e12),
     ROW(batch_size, INT, "batch-size", 'b', "N", "8",
         "sequences of a rank in each micro-step", .min = 1, .max = 1e6),
-    ROW(accumulate, INT, "accumulate", 0, "N", "1",
-        "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
+    ROW(accumulate, INT, "accumulate", 0, "N", NULL,
+        "micro-steps for each step of the optimizer (default 1, or those of "
+        "--tokens-per-step)",
+        .min = 1, .max = 1e6),
     ROW(tokens_per_step, INT, "tokens-per-step", 0, "N", "0",
         "tokens of all ranks for each step of the optimizer, from which its "
         "micro-steps follow; 0: as --accumulate says",
@@ -173,7 +175,7 @@ static ls_status job_of(session *s, lsi_lm_options *out)
                             .init = a->init,
                             .steps = a->steps,
                             .batch_size = a->batch_size,
-                            .accumulate = a->accumulate,
+                            .accumulate = a->accumulate > 0 ? a->accumulate : 1,
                             .tokens_per_step = a->tokens_per_step,
                             .recipe = a->recipe,
                             .dtype = lsi_cli_dtype(a->dtype),
@@ -197,6 +199,8 @@ static args settled(const session *s, const lsi_lm_start *start)
     lsi_cli_settle_flags(s->group, &a.ranks, start->recipe, &a.recipe,
                          start->choice, &a.ddp);
     a.shape.context = start->length;
+    if (a.accumulate == 0 && a.tokens_per_step == 0)
+        a.accumulate = 1;
     if (a.model != NULL)
         return a; /* whose file says the shape */
     a.shape.layers = c->layers;
@@ -295,7 +299,7 @@ static int run(const lsi_invocation *call)
     s.keep = lsi_cli_keep_of("lm", &a.keep, &a.resume);
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
-    if (a.accumulate > 1 && a.tokens_per_step > 0)
+    if (a.accumulate > 0 && a.tokens_per_step > 0)
         return lsi_cli_usage("--accumulate and --tokens-per-step "
                              "both say how many micro-steps a step has; give "
                              "one");

@@ -238,6 +238,22 @@ class Folder(KeepTest):
         self.good(*few, "--config", "c.json", "--save", "m")
         self.assertTrue(os.path.exists(self.path("m")))
 
+    def test_config_accumulate(self):
+        """A flag of the command line wins, though it says the usual."""
+        few = (*LM[:-4], "--steps", "1", "--validate-every", "0")
+        self.good(*few, "--tokens-per-step", "64", "--output-dir", "one")
+        self.assertNotIn("accumulate", self.config("one")["flags"])
+        lines = self.good("train", "lm", "--config", "one/run.json",
+                          "--accumulate", "1", "--output-dir", "two")
+        self.assertIn("determines them: tokens-per-step", lines[0])
+        self.assertIn("16 a step", lines[2])
+        lines = self.good("train", "lm", "--config", "two/run.json",
+                          "--tokens-per-step", "64", "--output-dir", "three")
+        self.assertIn("determines them: accumulate", lines[0])
+        self.assertIn("64 a step", lines[2])
+        self.fails(2, "both say how many micro-steps", *few,
+                   "--tokens-per-step", "64", "--accumulate", "1")
+
     def test_config_of_size(self):
         """A size keeps its name, though the file has its shape, too."""
         with open(self.path("text"), "w", encoding="ascii") as file:
