@@ -171,7 +171,7 @@ ls_status lsi_default_timeout(double *seconds)
     *seconds = strtod(text, &end);
     if (*end != '\0' || !(*seconds >= 0 && *seconds <= LSI_MAX_TIMEOUT))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "LOCKSTEP_TIMEOUT is \"%s\"; it should be a number of "
+                        "LOCKSTEP_TIMEOUT is '%s'; it should be a number of "
                         "seconds, 0 for none",
                         text);
     return LS_OK;

@@ -134,7 +134,7 @@ static ls_status parse_size(piece text, size_t *out)
     }
     int64_t bytes = 0;
     if (text.length >= sizeof(copy))
-        return lsi_fail(LS_ERR_ARGUMENT, "\"%.*s\" is too long for a size",
+        return lsi_fail(LS_ERR_ARGUMENT, "'%.*s' is too long for a size",
                         (int)text.length, text.text);
     snprintf(copy, sizeof(copy), "%.*s", (int)text.length, text.text);
     LS_TRY(lsi_parse_bytes(copy, &bytes));
@@ -185,7 +185,7 @@ static ls_status parse_candidates(piece names, bool deterministic,
             row->candidates[kept++] = found;
         if (found->in_cells && (n > 0 || rest.text != NULL))
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s always works and stands alone, not in \"%.*s\"",
+                            "%s always works and stands alone, not in '%.*s'",
                             found->name, (int)names.length, names.text);
         if (found->in_cells && row->end - 1 > LSI_FLAT_BYTES)
             return lsi_fail(LS_ERR_ARGUMENT,
@@ -194,7 +194,7 @@ static ls_status parse_candidates(piece names, bool deterministic,
     }
     if (kept == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s by \"%.*s\" adds in an order of its own, which "
+                        "%s by '%.*s' adds in an order of its own, which "
                         "--deterministic (LOCKSTEP_DETERMINISTIC) rules out; "
                         "staged, say, does not",
                         lsi_operation_name(row->operation), (int)names.length,
@@ -211,7 +211,7 @@ static ls_status parse_row(lsi_operation operation, piece text,
     if (!cut(&rest, ':', &bounds) || !cut(&rest, ':', &names) ||
         rest.text != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "\"%.*s\" should be RANGE:ALGORITHM, such as 0-8k:flat",
+                        "'%.*s' should be RANGE:ALGORITHM, such as 0-8k:flat",
                         (int)text.length, text.text);
     LS_TRY(parse_bounds(bounds, &row));
     LS_TRY(parse_candidates(names, table->deterministic, &row));
@@ -227,7 +227,7 @@ static ls_status parse_line(const char *line, lsi_select_table *table)
         lsi_operation operation = LSI_OP_COUNT;
         if (!cut(&entry, ':', &name) || entry.text == NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "\"%.*s\" should be OPERATION:RANGE:ALGORITHM",
+                            "'%.*s' should be OPERATION:RANGE:ALGORITHM",
                             (int)name.length, name.text);
         LS_TRY(parse_operation(name, &operation));
         while (cut(&entry, ';', &row))
@@ -248,7 +248,7 @@ ls_status lsi_select_environment(lsi_select_table *table)
     const bool set = text != NULL && strcmp(text, "1") == 0;
     if (text != NULL && !set && *text != '\0' && strcmp(text, "0") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "LOCKSTEP_DETERMINISTIC is \"%s\"; it should be 0 or 1",
+                        "LOCKSTEP_DETERMINISTIC is '%s'; it should be 0 or 1",
                         text);
     table->deterministic = set;
     return LS_OK;

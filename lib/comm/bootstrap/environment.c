@@ -48,7 +48,7 @@ static ls_status parse(const char *name, const char *text, int *out)
     const long value = strtol(text, &end, 10);
     if (*end != '\0' || value < 0 || value > 1 << 24)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s is \"%s\"; it should be a whole number of 0 or "
+                        "%s is '%s'; it should be a whole number of 0 or "
                         "more",
                         name, text);
     *out = (int)value;
@@ -192,7 +192,7 @@ static ls_status choose_transport(lsi_world *world, bool share_known)
         chosen = lsi_meeting_find(text);
     if (chosen == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "LOCKSTEP_TRANSPORT is \"%s\"; it should be %s", text,
+                        "LOCKSTEP_TRANSPORT is '%s'; it should be %s", text,
                         lsi_meeting_names(names, sizeof(names)));
     if (world->size == 1)
         return LS_OK; /* who meets nobody */

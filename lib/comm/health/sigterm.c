@@ -123,7 +123,7 @@ static ls_status is_asked(bool *out)
     if (text == NULL || *out || *text == '\0' || strcmp(text, "0") == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "LOCKSTEP_SIGTERM is \"%s\"; it should be 0 or 1", text);
+                    "LOCKSTEP_SIGTERM is '%s'; it should be 0 or 1", text);
 }
 
 ls_status lsi_sigterm_listen(const ls_group *group)

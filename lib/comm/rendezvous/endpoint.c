@@ -81,7 +81,7 @@ ls_status lsi_endpoint_resolve(const lsi_endpoint *endpoint,
     const int failed = getaddrinfo(endpoint->host, port, &hints, out);
     if (failed != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "cannot find the host \"%s\" of the endpoint: %s",
+                        "cannot find the host '%s' of the endpoint: %s",
                         endpoint->host, gai_strerror(failed));
     return LS_OK;
 }

@@ -262,11 +262,11 @@ static void nonsense_is_an_error(void **state)
     SET("RANK", "1");
     failure("RANK is set but its counterpart");
     SET("WORLD_SIZE", "one");
-    failure("WORLD_SIZE is \"one\"");
+    failure("WORLD_SIZE is 'one'");
     SET("WORLD_SIZE", "1");
     failure("RANK is 1 but WORLD_SIZE is 1");
     SET("WORLD_SIZE", "-1");
-    failure("WORLD_SIZE is \"-1\"");
+    failure("WORLD_SIZE is '-1'");
     SET("WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "2", "LOCKSTEP_TRANSPORT",
         "shm");
     assert_int_equal(failure("only 2 of 4 ranks are on this machine"),

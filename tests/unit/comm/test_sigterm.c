@@ -73,7 +73,7 @@ static void sigterm_is_left_alone_unless_asked(void **state)
     assert_false(handles_sigterm());
     setenv("LOCKSTEP_SIGTERM", "yes", 1);
     assert_error(lsi_sigterm_listen(*state), LS_ERR_ARGUMENT,
-                 "LOCKSTEP_SIGTERM is \"yes\"; it should be 0 or 1");
+                 "LOCKSTEP_SIGTERM is 'yes'; it should be 0 or 1");
     setenv("LOCKSTEP_SIGTERM", "1", 1);
     assert_ok(lsi_sigterm_listen(*state));
     assert_true(handles_sigterm());

@@ -106,7 +106,7 @@ static void test_unknown_host(void **state)
     struct addrinfo *all;
     assert_ok(lsi_endpoint_parse("no-such-host.invalid:1", &e));
     assert_error(lsi_endpoint_resolve(&e, &all), LS_ERR_ARGUMENT,
-                 "cannot find the host \"no-such-host.invalid\"");
+                 "cannot find the host 'no-such-host.invalid'");
 }
 
 int main(void)

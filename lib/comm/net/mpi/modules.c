@@ -80,7 +80,7 @@ static ls_status choose(const mpi **out)
                             known[i].text, by->text, by->variables[0]);
         }
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "LOCKSTEP_MPI is \"%s\"; it should be openmpi or mpich",
+                    "LOCKSTEP_MPI is '%s'; it should be openmpi or mpich",
                     name);
 }
 
