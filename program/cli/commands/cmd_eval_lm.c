@@ -164,7 +164,8 @@ static int run(const lsi_invocation *call)
     if (a.model.model == NULL)
         return lsi_cli_usage("--weights PATH is missing");
     if (a.data == NULL && rest == call->argc)
-        return lsi_cli_usage("a file to evaluate is missing");
+        return lsi_cli_usage("give a file of text or tokens to evaluate, or "
+                             "--data PATH");
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);

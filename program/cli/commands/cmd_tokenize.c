@@ -231,14 +231,15 @@ static bool check(const args *a, int *exit_status)
     const char *missing = NULL;
     if (a->train == (a->tokenizer != NULL))
         missing = a->train ? "either --train or --tokenizer, not both"
-                           : "--tokenizer FILE, or --train";
+                           : "--tokenizer FILE to turn text into tokens, or "
+                             "--train to make a tokenizer";
     else if (a->out == NULL)
         missing = "--out FILE";
     else if (!a->train && a->out[0] != '\0' && strcmp(a->out, "-") == 0)
         missing = "--out FILE, not standard output";
     if (missing == NULL)
         return true;
-    *exit_status = lsi_cli_usage("there should be %s", missing);
+    *exit_status = lsi_cli_usage("give %s", missing);
     return false;
 }
 

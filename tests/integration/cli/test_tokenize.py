@@ -144,7 +144,7 @@ class Tokenize(ProgramTest):
     def test_refuses(self):
         out, text = self.path("out.bin"), self.path("1.txt", TEXT)
         name = os.path.join(TOKENIZERS, "gpt2.json")
-        usage = (((), "--tokenizer FILE, or --train"),
+        usage = (((), "give --tokenizer FILE to turn text into tokens, or "),
                  (("--train", "--tokenizer", name), "not both"),
                  (("--tokenizer", name), "--out FILE"))
         for words, message in usage:

@@ -415,6 +415,8 @@ class Stopped(KeepTest):
             file.write("all work and no play " * 50)
         self.generates(folder)
         self.good("eval", "lm", "--weights", folder, text)
+        self.fails(2, "give a file of text or tokens to evaluate, or --data "
+                   "PATH", "eval", "lm", "--weights", folder)
         shutil.rmtree(folder)
 
     def generates(self, model):
