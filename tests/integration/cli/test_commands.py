@@ -45,7 +45,7 @@ class Help(ProgramTest):
             self.assertGreater(len(line) + 1 + len(word), 79, line)
 
     def test_documentation_is_current(self):
-        path = os.path.join(SOURCE, "docs", "commands.md")
+        path = os.path.join(SOURCE, "docs", "reference", "commands.md")
         with open(path, encoding="utf-8") as file:
             self.assertEqual(
                 file.read(), self.succeeds("help", "--markdown"),
