@@ -1,15 +1,15 @@
 /*
- * A file that appears all at once: written beside its place under another
- * name, synced, then renamed. Whoever reads the path sees the old file or the
+ * A file that appears all at once: written next to its place under another
+ * name, synced, then renamed. A reader of the path sees the old file or the
  * whole new one, also after a crash.
  *
- * The other name is that of the file with ".tmp-" and 16 random digits. A lock
- * of the kernel lies on it while its writer lives, so that what a kill has left
- * is known from what is being written: whoever next writes to the same path
- * removes it. Where a file system knows no locks it stays.
+ * The other name is that of the file with ".tmp-" and 16 random digits. Its
+ * writer holds a kernel lock on it while it lives. So the next writer to the
+ * same path knows remains of a killed one, and removes them. Without locks in
+ * the file system they stay.
  *
- * What replaces a file takes over its permissions, and its owner and group as
- * far as we may: nobody may read the new one who could not read the old one.
+ * The new file gets the permissions of the old one, and its owner and group
+ * where allowed. No user can read the new file who could not read the old one.
  */
 #ifndef LS_BASE_ATOMIC_FILE_H
 #define LS_BASE_ATOMIC_FILE_H

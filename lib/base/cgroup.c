@@ -118,7 +118,7 @@ static bool read_number(const char *folder, const char *name, double *out)
     return end != text && *out >= 0;
 }
 
-/* What "name 123" says on a line of memory.stat; 0 without that line. */
+/* The number of a line "name 123" of memory.stat; 0 without that line. */
 static double read_stat(const char *folder, const char *name)
 {
     char text[TEXT_BYTES];
@@ -132,7 +132,7 @@ static double read_stat(const char *folder, const char *name)
     return 0;
 }
 
-/* What the kernel keeps of files and of their names gives way. */
+/* The kernel can free its caches of files and of their names. */
 static double room(double limit, double used, double kept)
 {
     const double left = limit - used + kept;

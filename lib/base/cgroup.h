@@ -26,8 +26,8 @@ bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
 
 /*
  * The tightest quota from this process's group up to the root, in CPUs, or 0
- * if there is none. `proc_file` is /proc/self/cgroup, `mount` is
- * /sys/fs/cgroup; tests pass folders of their own.
+ * without a quota. `proc_file` is /proc/self/cgroup, `mount` is /sys/fs/cgroup;
+ * tests pass other folders.
  */
 double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount);
 

@@ -1,6 +1,4 @@
-/*
- * What the processor and the operating system offer, from CPUID and XCR0.
- */
+/* Features of the processor and the operating system, from CPUID and XCR0. */
 #include "base/cpu.h"
 
 #include <pthread.h>

@@ -17,7 +17,7 @@ typedef enum lsi_isa {
     LSI_ISA_COUNT
 } lsi_isa;
 
-/* What levels need, as bits; AVX-512 is there only with what stands before. */
+/* Features that levels need, as bits; AVX-512 requires those before it. */
 typedef enum lsi_cpu_feature {
     LSI_CPU_AVX2 = 1,   /* with FMA and F16C */
     LSI_CPU_AVX512 = 2, /* F, BW, DQ and VL */

@@ -22,9 +22,9 @@ typedef struct lsi_cpu_claim {
 void lsi_cpu_claim_here(int ranks, lsi_cpu_claim *out);
 
 /*
- * The CPUs of one rank of all[which]: a CPU that k ranks of its machine may use
+ * The CPUs of one rank of all[which]. A CPU that k ranks of its machine may use
  * counts 1/k, and a quota is divided among the ranks of its control group. At
- * least 1; 0 if no other claim is known to be of that machine.
+ * least 1; 0 if no other claim is known to be of the same machine.
  */
 int lsi_cpu_claim_share(const lsi_cpu_claim *all, size_t n, size_t which);
 

@@ -34,7 +34,7 @@ int lsi_cpus_available(void);
  */
 void lsi_cpus_limit(int cpus);
 
-/* That limit; INT_MAX: none. */
+/* The limit of CPUs; INT_MAX: none. */
 int lsi_cpus_limited(void);
 
 /* The first number of OMP_NUM_THREADS; 0 if it is not set or not usable. */

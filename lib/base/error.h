@@ -69,7 +69,7 @@ ls_status lsi_error_of_peer(int number);
 
 /*
  * Returns LS_ERR_ARGUMENT from a public function if one of the arguments that
- * it requires is NULL. Up to four, as a statement of their own.
+ * it requires is NULL. Up to four, as a separate statement.
  */
 #define LS_NEED(...)                                                           \
     LS_NEED_MANY(__VA_ARGS__, LS_NEED_4, LS_NEED_3, LS_NEED_2, LS_NEED_1, )    \

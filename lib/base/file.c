@@ -161,8 +161,9 @@ static void sync_around(const char *path)
 }
 
 /*
- * One that is there is no error, whoever made it, and whatever mkdir says of it
- * where nothing may be written or a server must first be asked.
+ * An existing folder is not an error, even if another process made it. The
+ * error of mkdir differs where nothing may be written, or where a server
+ * must be asked first.
  */
 static bool make_folder(const char *path)
 {

@@ -51,7 +51,10 @@ json_t *lsi_json_text(const char *text, size_t bytes)
     return json;
 }
 
-/* What is understood in the same way twice is understood. */
+/*
+ * Without memory, jansson may report a fault of the text or lose members. Two
+ * readings that agree are right.
+ */
 ls_status lsi_json_loadb(const char *text, size_t bytes, size_t flags,
                          json_t **out, json_error_t *error)
 {

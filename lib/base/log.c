@@ -26,7 +26,7 @@ static const int level_count = sizeof(level_names) / sizeof(level_names[0]);
 static atomic_int threshold = LEVEL_UNSET;
 static _Thread_local int line_rank = -1;
 
-/* What ls_set_log has set; no function: stderr. */
+/* Set by ls_set_log; no function: stderr. */
 typedef struct listener {
     ls_log_fn function;
     void *context;
@@ -72,7 +72,7 @@ static void write_all(const char *text, size_t bytes)
     while (bytes > 0) {
         ssize_t written = write(STDERR_FILENO, text, bytes);
         if (written <= 0)
-            return; /* there is no better place to complain about stderr */
+            return; /* stderr itself cannot be reported elsewhere */
         text += written;
         bytes -= (size_t)written;
     }

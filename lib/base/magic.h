@@ -1,5 +1,5 @@
 /*
- * What a file is, by its first bytes: names and their endings are not asked.
+ * The kind of a file, by its first bytes: names and their endings do not count.
  */
 #ifndef LS_BASE_MAGIC_H
 #define LS_BASE_MAGIC_H

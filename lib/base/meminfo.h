@@ -11,7 +11,7 @@
 int64_t lsi_meminfo_parse(const char *text, const char *key);
 
 /*
- * What this process could get without swapping, within the limits of its
+ * Memory that this process could get without swapping, within the limits of its
  * control groups; -1 if the kernel does not say.
  */
 int64_t lsi_memory_available(void);

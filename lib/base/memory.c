@@ -1,7 +1,7 @@
 /*
- * The accounting allocator. What is counted is what was asked for: the header
- * in front of a block and the rounding to its alignment are not, so that the
- * numbers are those a reader computes from shapes.
+ * The accounting allocator. It counts requested bytes, without the header ahead
+ * of a block and the rounding to its alignment. So the numbers are those that a
+ * reader computes from shapes.
  */
 #include "base/memory.h"
 
@@ -295,7 +295,7 @@ static void *take_from_system(size_t whole, size_t alignment)
     return memory;
 }
 
-/* NULL if there is no memory, or if the sum overflows. */
+/* NULL without memory, or if the sum overflows. */
 static block_header *take_block(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
@@ -329,10 +329,10 @@ static size_t untouched(void)
 }
 
 /*
- * The kernel promises memory that it does not have and kills who uses it. So a
- * large block is compared with what there is, less what this process has been
- * promised before, unless a budget says otherwise. What other ranks are about
- * to take is known to who makes them take it (train/memory_demand.h).
+ * The kernel promises memory that it does not have, and kills the process that
+ * uses it. So a large block is compared with the available memory, less the
+ * earlier promises to this process, unless a budget is set. The code that makes
+ * other ranks allocate accounts for them (train/memory_demand.h).
  */
 ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what)
 {

@@ -46,9 +46,9 @@ ls_status lsi_alloc_kept(void **out, size_t bytes, const char *what);
 size_t lsi_memory_kept(void);
 
 /*
- * Asks the machine for so many bytes, as lsi_alloc does for a large block. If
- * they are not there, the error has both numbers. A budget is asked instead
- * of the machine, where there is one.
+ * Checks that the machine has this number of bytes, as lsi_alloc does for a
+ * large block. The error has both numbers. With a budget, the budget is checked
+ * instead.
  */
 ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what);
 
@@ -63,8 +63,8 @@ void lsi_memory_discharge(size_t bytes, ls_memory_tag tag);
 ls_status lsi_memory_try(size_t bytes, ls_memory_tag tag, const char *what);
 
 /*
- * What would have been live with the request that was refused last since the
- * last call; 0: none was.
+ * Bytes that would have been live with the last refused request since the last
+ * call; 0: none was refused.
  */
 size_t lsi_memory_take_refused(void);
 

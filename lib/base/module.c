@@ -31,7 +31,10 @@ static void own_folder(char *folder)
     folder[end == NULL ? 0 : end - folder] = '\0';
 }
 
-/* Where one was told; in a folder beside the library; from the program's. */
+/*
+ * In the given folder; in a folder next to the library; relative to the
+ * program.
+ */
 static bool find(const char *name, char *path, size_t bytes)
 {
     char own[PATH_MAX];

@@ -1,7 +1,7 @@
 /*
- * Finding and loading modules: parts of the library that need what is not on
- * every machine, each a shared library that exports one function. They lie in
- * a folder beside the library that is named for the version:
+ * Finding and loading modules: parts of the library with requirements that not
+ * every machine meets. Each is a shared library that exports one function. They
+ * are in a folder next to the library, named after the version:
  * lockstep-0.1/liblockstep-NAME.so.
  */
 #ifndef LS_BASE_MODULE_H
@@ -11,7 +11,7 @@
 
 #include "lockstep/status.h"
 
-/* What a module implements: tables of functions, all of which begin so. */
+/* The beginning of each table of functions that a module implements. */
 typedef struct lsi_module_kind {
     const char *symbol; /* the function that it exports: const void *(void) */
     int version;        /* of the table that the function returns */

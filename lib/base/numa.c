@@ -1,4 +1,4 @@
-/* What the kernel says of NUMA nodes. */
+/* NUMA nodes as the kernel lists them. */
 #include "base/numa.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
  * NUMA nodes as the kernel lists them in a folder, /sys/devices/system/node;
- * tests pass folders of their own.
+ * tests pass other folders.
  */
 #ifndef LS_BASE_NUMA_H
 #define LS_BASE_NUMA_H
@@ -11,7 +11,7 @@
 
 /*
  * The nodes that a file of the folder lists: "online", "has_memory". They are
- * no CPUs, but the form is the same. False if there is no such file.
+ * nodes, not CPUs, in the same form. False without this file.
  */
 bool lsi_numa_list(const char *folder, const char *file, lsi_cpuset *out);
 

@@ -104,7 +104,7 @@ static ls_status parse_real(const lsi_option *row, const char *shown,
     return LS_OK;
 }
 
-/* What one of a unit is: k and KiB are 1024, kB is 1000. 0: it is no unit. */
+/* Bytes of a unit: k and KiB are 1024, kB is 1000. 0: not a unit. */
 static int64_t bytes_of_unit(const char *unit)
 {
     static const char letters[] = "kmg";
@@ -329,7 +329,7 @@ static bool applies(const lsi_option_word *word, const scan *s)
     return find_name(s->set, name, strcspn(name, " =,")) != NULL;
 }
 
-/* What to say to the first `length` letters of an argument, or NULL. */
+/* The suggestion for the first `length` letters of an argument, or NULL. */
 static const lsi_option_word *find_word(const scan *s, const char *argument,
                                         size_t length)
 {
@@ -510,7 +510,7 @@ static bool asks_for_help(const scan *s, const char *argument)
            (strcmp(argument, "-h") == 0 && find_letter(s->set, 'h') == NULL);
 }
 
-/* Stops at "--", at the first argument that is no flag, and at --help. */
+/* Stops at "--", at the first argument that is not a flag, and at --help. */
 static ls_status scan_flags(scan *s, bool *help)
 {
     while (s->next < s->argc) {
@@ -535,7 +535,7 @@ static ls_status scan_flags(scan *s, bool *help)
     return LS_OK;
 }
 
-/* The next argument is no flag, and the command takes none. */
+/* The next argument is not a flag, and the command accepts none. */
 static ls_status fail_unexpected(const scan *s)
 {
     const lsi_option_word *const word = find_word(s, "", 0);

@@ -75,14 +75,14 @@ typedef struct lsi_option {
  */
 typedef struct lsi_option_word {
     const char *command; /* whose flag; NULL: of every command */
-    const char *typed;   /* "--epochs", "-t"; "": an argument that is no flag */
+    const char *typed;   /* "--epochs", "-t"; "": an argument, not a flag */
     /* "--lr", "--dtype bf16": rows without that flag skip the word; or a
        clause, such as "train lm counts --steps" */
     const char *instead;
     bool retired; /* an older name of the same */
 } lsi_option_word;
 
-/* What a command line is read by. */
+/* The description of a command line. */
 typedef struct lsi_option_set {
     const lsi_option *rows;
     size_t n;
@@ -93,11 +93,11 @@ typedef struct lsi_option_set {
 /*
  * Fills `out` with the defaults and then from argv[1..argc-1] (argv[0] names
  * the command in errors). *rest gets the index of the first argument that is
- * no flag, or of the one after "--"; pass NULL to make such arguments errors.
- * LS_ERR_ARGUMENT says which flag, what was wrong and what would be right; an
+ * not a flag, or of the one after "--"; pass NULL to make such arguments
+ * errors. LS_ERR_ARGUMENT names the flag, the fault and a right value; an
  * unknown flag names one of the set's words, or the nearest flags. --help and
- * -h set *help. Choices are read without regard to case; one that differs in
- * it is changed in argv.
+ * -h set *help. Choices are read without regard to case; one that differs in it
+ * is changed in argv.
  */
 ls_status lsi_options_parse(const lsi_option_set *set, int argc, char **argv,
                             void *out, int *rest, bool *help);

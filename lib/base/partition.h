@@ -17,7 +17,7 @@ static inline size_t lsi_range_size(lsi_range range)
     return range.end - range.begin;
 }
 
-/* What two ranges have in common; an empty one if nothing. */
+/* The intersection of two ranges, which may be empty. */
 static inline lsi_range lsi_range_common(lsi_range a, lsi_range b)
 {
     const size_t begin = a.begin > b.begin ? a.begin : b.begin;

@@ -1,6 +1,6 @@
 /*
- * Counter-based random numbers (Philox 4x32-10; Salmon et al., SC 2011): the
- * value at (key, counter) is a pure function, so streams need no state and do
+ * Counter-based random numbers (Philox 4x32-10; Salmon et al., SC 2011). The
+ * value at (key, counter) is a pure function. So streams need no state and do
  * not depend on the number of ranks, threads or vector lanes.
  */
 #ifndef LS_BASE_RNG_H

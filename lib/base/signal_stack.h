@@ -1,9 +1,9 @@
 /*
- * A stack of its own for signal handlers. While some f32 products of oneDNN
- * run, the stack pointer points into the heap (oneDNN's issue 4845, mended in
- * 2026): a handler that runs there destroys what lies below it. Therefore every
- * handler of ours is installed with SA_ONSTACK, by who calls this first. A
- * stack that is full does not matter either.
+ * A separate stack for signal handlers. While some f32 products of oneDNN run,
+ * the stack pointer points into the heap (oneDNN's issue 4845, fixed in 2026),
+ * and a handler that runs there destroys memory. Therefore every handler of
+ * Lockstep is installed with SA_ONSTACK, after a call of this function. It also
+ * serves when the usual stack is full.
  */
 #ifndef LS_BASE_SIGNAL_STACK_H
 #define LS_BASE_SIGNAL_STACK_H

@@ -48,7 +48,7 @@ size_t lsi_edit_distance(const char *a, size_t a_length, const char *b)
     return costs[(row - 1) % 3][columns];
 }
 
-/* What has been typed, as names are compared. */
+/* The typed text, as names are compared. */
 typedef struct word {
     char text[LONGEST + 1];
     size_t length;

@@ -1,9 +1,8 @@
 /*
- * Time for those who wait. A process that was stopped (Ctrl-Z, a freezer, a
- * container that is paused) comes back to a clock that has gone on meanwhile,
- * and what it waits for was most likely stopped with it. So time of the
- * suspending clock grows by two slices at most from one look to the next, and
- * who waits looks at least every slice.
+ * Time for waits. A process that was stopped (Ctrl-Z, a freezer, a paused
+ * container) comes back to a clock that has gone on, and its peers were most
+ * likely stopped with it. So the suspending clock advances by at most two
+ * slices between two looks, and a waiting thread looks at least every slice.
  */
 #ifndef LS_BASE_SUSPENDING_CLOCK_H
 #define LS_BASE_SUSPENDING_CLOCK_H
@@ -33,7 +32,7 @@ static inline uint64_t lsi_suspending_clock_read(lsi_suspending_clock *time,
     return time->ns;
 }
 
-/* That of this thread; never 0. Times of two threads have nothing in common. */
+/* The time of this thread; never 0. Times of two threads cannot be compared. */
 uint64_t lsi_suspending_clock_ns(void);
 
 static inline double lsi_suspending_clock_seconds(void)

@@ -1,6 +1,4 @@
-/*
- * Threads beside the program's own.
- */
+/* Threads of the library. */
 #ifndef LS_BASE_THREAD_H
 #define LS_BASE_THREAD_H
 
@@ -8,8 +6,8 @@
 #include <stdbool.h>
 
 /*
- * A thread beside the program's own, which takes no signals and is to be
- * joined. False if there is none.
+ * Starts a thread that receives no signals and must be joined. False if it
+ * cannot start.
  */
 bool lsi_thread_begin(void *(*fn)(void *), void *context, pthread_t *out);
 

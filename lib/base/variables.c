@@ -27,7 +27,7 @@ static bool is_of(const char *string, const lsi_variable *v)
     return strncmp(string, v->name, length) == 0 && string[length] == '=';
 }
 
-/* Room for so many strings with a NULL behind them, and for some text. */
+/* Room for this number of strings, a NULL after them, and some text. */
 static block *make(size_t strings, size_t text)
 {
     return calloc(1, sizeof(block) + (strings + 1) * sizeof(char *) + text);

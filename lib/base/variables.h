@@ -1,13 +1,13 @@
 /*
- * Variables of the environment for libraries that are configured by nothing
- * else, in a process whose other threads may read the environment at the same
- * time. setenv and unsetenv must not be called there: before glibc 2.41 they
- * move or free what getenv is reading.
+ * Environment variables for libraries that have no other configuration. Other
+ * threads may read the environment at the same time, so setenv and unsetenv
+ * must not be called: before glibc 2.41 they move or free memory that getenv
+ * reads.
  *
  * Each change here is a new array of pointers, published in one piece. The old
- * one stays as it was, and in memory for ever, for whoever still reads it: some
- * kilobytes a call, so call these a few times in a process only. A thread of
- * the program that calls setenv at the same time is not safe, as ever.
+ * one stays unchanged, and in memory for ever, for threads that still read it.
+ * This costs some kilobytes per call, so a process calls these a few times
+ * only. As always, a thread that calls setenv at the same time is not safe.
  */
 #ifndef LS_BASE_VARIABLES_H
 #define LS_BASE_VARIABLES_H

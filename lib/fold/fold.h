@@ -1,7 +1,7 @@
 /*
  * The two kernels that communication calls, reduce and convert, at the level of
- * this machine. liblockstep takes them from here for its own table
- * (array/kernels/kernels.h), whose rules hold for them.
+ * this machine. liblockstep uses them for its table (array/kernels/kernels.h),
+ * whose rules hold for them.
  */
 #ifndef LS_FOLD_FOLD_H
 #define LS_FOLD_FOLD_H

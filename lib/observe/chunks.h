@@ -42,7 +42,7 @@ struct lsi_chunks {
     int fd;         /* -1: no file is open */
     int error;      /* errno of the first write that failed */
     uint64_t bytes; /* size of the file */
-    /* Called ahead of each write of so many bytes, or NULL. */
+    /* Called ahead of each write with its number of bytes, or NULL. */
     void (*make_room)(const lsi_chunks *to, size_t bytes);
     uint32_t names_told;
     bool rank_told;

@@ -127,7 +127,7 @@ static uintptr_t crashed_at(const ucontext_t *context)
 #endif
 }
 
-/* Who called a function that is not there, when nothing can be unwound. */
+/* The caller of a function that does not exist, when nothing can be unwound. */
 static uintptr_t caller_of(const ucontext_t *context)
 {
 #if defined(__x86_64__)

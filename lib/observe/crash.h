@@ -1,8 +1,8 @@
 /*
- * What a process leaves behind when it crashes: the addresses of the functions
- * that the thread was in, and what lay where. Whoever has started it makes a
- * backtrace of that (launch/backtrace.h); the process itself only writes
- * numbers, since nothing else is safe then.
+ * The traces of a crash: the addresses of the functions that the thread was in,
+ * and the memory map. The launcher makes a backtrace of them
+ * (launch/backtrace.h). The process itself only writes numbers, since nothing
+ * else is safe then.
  *
  * LOCKSTEP_CRASH_FILE asks for it, as `lockstep run` does: the file is made by
  * the first crash. The process then dies as it would have died, of the same

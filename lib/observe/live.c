@@ -61,8 +61,8 @@ static void in_child(void)
 static lsi_fork_guard fork_guard = {.in_child = in_child};
 
 /*
- * The descriptor stays open: by it the page is found. Who maps it relies on its
- * length.
+ * The descriptor stays open: by it the page is found. Readers that map it rely
+ * on its length.
  */
 static void *map_page(void)
 {
@@ -84,7 +84,7 @@ static lsi_live_page *get_page(void)
     return atomic_load_explicit(&own_page, memory_order_acquire);
 }
 
-/* NULL if there is no memory for it. */
+/* NULL without memory for it. */
 static lsi_live_page *make_page(void)
 {
     assert(lsi_mutex_held(&lock) && get_page() == NULL);
@@ -230,7 +230,7 @@ static void look_who_watches(lsi_live_page *page)
 
 static void tell_step(lsi_live_page *page)
 {
-    /* Who sees anything of what follows sees that, too: all are releases. */
+    /* A reader that sees a later store also sees this one: all are releases. */
     SET(changes, GET(changes) + 1);
     if (GET(watched_ns) != 0)
         (void)tell_time(page);

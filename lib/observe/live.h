@@ -1,10 +1,10 @@
 /*
- * What a process does now, for `lockstep top`: a page that it shares by a
- * descriptor, which others of its user find in /proc. It is made when the
- * process joins others, or at the first step of an optimizer, lives as long as
- * the process, and costs a store a step. Phases, and how much time
- * goes into waiting, are only told while somebody looks; a wait that lasts long
- * is always told, ten times a second.
+ * The present state of a process, for `lockstep top`: a page that it shares by
+ * a descriptor, which processes of the same user find in /proc. It is made when
+ * the process joins others, or at the first step of an optimizer, lives as long
+ * as the process, and costs a store a step. Phases, and the time spent waiting,
+ * are reported only while a reader looks. A long wait is always reported, ten
+ * times a second.
  */
 #ifndef LS_OBSERVE_LIVE_H
 #define LS_OBSERVE_LIVE_H
@@ -27,7 +27,10 @@ enum {
     LSI_LIVE_CALL_BYTES = 96
 };
 
-/* Who looks says so as often, in nanoseconds; who does not, has gone. */
+/*
+ * Time at which a reader last looked, in nanoseconds; an old one means that it
+ * has gone.
+ */
 #define LSI_LIVE_LOOKS ((uint64_t)10 * 1000 * 1000 * 1000)
 
 /* A thread of the process waits for other ranks, and has for long. */
@@ -69,7 +72,7 @@ void lsi_live_begin(void);
 /* A step of the optimizer is over. */
 void lsi_live_step(void);
 
-/* So many samples (tokens, images) have been learnt from. */
+/* Reports this number of trained samples (tokens, images). */
 void lsi_live_add_samples(double samples);
 
 /*

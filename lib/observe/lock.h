@@ -1,7 +1,7 @@
 /*
  * The lock of the recorder, under which files are written. A thread that holds
- * it and allocates does not record this: the recorder's own memory is no part
- * of a recording. A process that forks holds the lock meanwhile.
+ * it and allocates does not record this: the recorder's memory is not part of a
+ * recording. A process that forks holds the lock meanwhile.
  */
 #ifndef LS_OBSERVE_LOCK_H
 #define LS_OBSERVE_LOCK_H

@@ -44,7 +44,7 @@ uint32_t lsi_memory_book_trail(lsi_trail trail)
     return number;
 }
 
-/* Names stand in tables, so there is no end of a line in them. */
+/* Names appear in tables, so they contain no end of a line. */
 uint32_t lsi_memory_book_name(const char *name, const char *suffix)
 {
     char text[LSI_NAME_BYTES];

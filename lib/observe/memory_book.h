@@ -1,7 +1,7 @@
 /*
- * What a memory recording knows (memory_record.h): everything that is live,
- * who took it, and the names, paths and stacks by which that is told. All of it
- * belongs to memory_record.c, under the lock.
+ * The state of a memory recording (memory_record.h): all live blocks, their
+ * holders, and the names, paths and stacks that describe these. It belongs to
+ * memory_record.c, under the lock.
  */
 #ifndef LS_OBSERVE_MEMORY_BOOK_H
 #define LS_OBSERVE_MEMORY_BOOK_H
@@ -60,7 +60,7 @@ uint32_t lsi_memory_book_trail(lsi_trail trail);
 /* The number of a name + 1. */
 uint32_t lsi_memory_book_name(const char *name, const char *suffix);
 
-/* Enters a block; NULL: there is no memory to do so. */
+/* Enters a block; NULL without memory. */
 lsi_memory_held *lsi_memory_book_add(lsi_memory_held value);
 
 /* Where a block hangs, or NULL; and takes it out. */

@@ -22,7 +22,9 @@
 
 static lsi_memory_book *const book = &lsi_memory_books;
 
-/* What a thread does now; `of` is the recording that it belongs to. */
+/*
+ * The present activity of a thread; `of` is the recording that it belongs to.
+ */
 typedef struct context {
     uint32_t of;
     uint32_t path, operation, phase;
@@ -315,7 +317,7 @@ static void set_recorded(bool recorded)
     lsi_span_want(LSI_SPAN_TO_MEMORY, recorded);
 }
 
-/* What is live before nobody is known of. */
+/* Blocks that are live before the recording have no known holder. */
 static void begin(void)
 {
     book->recording++;

@@ -1,14 +1,14 @@
 /*
- * What holds memory: while it is recorded, a table of everything that is live,
- * each with who took it, and a file of all that is taken and given back
- * (memory_events.h). Off, each place that tells of it costs one relaxed load.
+ * Holders of memory. A recording has a table of all live blocks with their
+ * holders, and a file of all allocations and frees (memory_events.h). Without a
+ * recording, each place that reports costs one relaxed load.
  *
- * Who took a block is: the phase, the path of the ranges that were open, the
- * operation of the tape, what the caller calls it, and the calls that led
- * there. A backward function runs under the path that its operation ran under.
- * A tape's operation is known when it is recorded, which is after it has taken
- * its memory; so it claims what its thread took of the tape's pool since the
- * operation before.
+ * The holder of a block is the phase, the path of the open ranges, the
+ * operation of the tape, the caller's name for the block, and its call stack. A
+ * backward function runs under the path that its operation ran under. A tape's
+ * operation is known when it is recorded, which is after it has allocated its
+ * memory. So it claims the blocks that its thread got from the tape's pool
+ * since the previous operation.
  */
 #ifndef LS_OBSERVE_MEMORY_RECORD_H
 #define LS_OBSERVE_MEMORY_RECORD_H
@@ -25,9 +25,9 @@ static inline bool lsi_memory_is_recorded(void)
 }
 
 /*
- * Bytes that are in use now, and the most that were since a peak was last
- * reset, or since the recording began: without what pools keep unused, so that
- * it does not matter what was run before. Zeros if nothing is recorded.
+ * Bytes in use now, and their peak since it was last reset, or since the
+ * recording began. Unused memory of pools does not count, so earlier work does
+ * not matter. Zeros without a recording.
  */
 typedef struct lsi_memory_use {
     int64_t now, peak;

@@ -35,7 +35,7 @@ static _Atomic uint32_t *find_slot(const char *name)
     }
 }
 
-/* The last number is kept for all names that there is no more room for. */
+/* The last number is kept for all names that no longer fit. */
 static uint32_t add_name(const char *name)
 {
     const bool entered = lsi_observe_enter(); /* or this thread is inside */

@@ -361,7 +361,7 @@ static void register_end(void)
     (void)atexit(lsi_span_stop);
 }
 
-/* "16m"; 0 is no limit. */
+/* "16m"; 0 means unlimited. */
 static ls_status read_limit(void)
 {
     int64_t bytes = (int64_t)LSI_SPAN_LIMIT;

@@ -4,13 +4,13 @@
  * ..., of which the oldest ones are removed; each is complete in itself, with
  * its own header, names and clocks.
  *
- * In the form of chunks.h; the header also has the kinds of spans and what
- * their numbers mean, the number of the file in its trace ("file"), and what
- * the files before have: how many spans, and from which to which step (0:
- * none). An E chunk has spans of a thread: its number, how many follow; each is
- * a byte (the kind, + 16 with bytes, + 32 with work, + 64 with an id), the
- * name, the beginning less the end of the one before (zigzag; the first less
- * 0), the length, and the numbers that the byte says.
+ * In the form of chunks.h. The header also has the kinds of spans with the
+ * meaning of their numbers, and the number of the file in its trace ("file").
+ * For the earlier files it has the number of spans, and the first and last step
+ * (0: none). An E chunk has spans of a thread: its number, how many follow;
+ * each is a byte (the kind, + 16 with bytes, + 32 with work, + 64 with an id),
+ * the name, the beginning less the end of the one before (zigzag; the first
+ * less 0), the length, and the numbers that the byte says.
  */
 #ifndef LS_OBSERVE_SPAN_FILE_H
 #define LS_OBSERVE_SPAN_FILE_H
@@ -31,19 +31,19 @@ enum { LSI_SPAN_HAS_BYTES = 16, LSI_SPAN_HAS_WORK = 32, LSI_SPAN_HAS_ID = 64 };
 /*
  * Turns tracing on, into files in this folder, which is made if it is not
  * there, of the steps chosen below. LS_ERR_IO if it cannot be written to,
- * LS_ERR_ARGUMENT if LOCKSTEP_TRACE_LIMIT is no size. Does nothing if it is on,
- * or for NULL.
+ * LS_ERR_ARGUMENT if LOCKSTEP_TRACE_LIMIT is not a size. Does nothing if it is
+ * on, or for NULL.
  */
 ls_status lsi_span_start(const char *name);
 
-/* Writes what is left and turns tracing off. What comes later is dropped. */
+/* Writes the rest and turns tracing off. Later spans are dropped. */
 void lsi_span_stop(void);
 
 /*
  * Limits traces that begin later to the steps of "FIRST:COUNT", from 1 on
- * (--trace-steps, LOCKSTEP_TRACE_STEPS); nothing for NULL. What comes before
- * the first step counts as part of it. LS_ERR_ARGUMENT names `what`, the flag
- * or the variable.
+ * (--trace-steps, LOCKSTEP_TRACE_STEPS); nothing for NULL. Spans before the
+ * first step count as part of it. LS_ERR_ARGUMENT names `what`, the flag or the
+ * variable.
  */
 ls_status lsi_span_limit_steps(const char *what, const char *text);
 
@@ -54,7 +54,7 @@ void lsi_span_begin_step(uint64_t number);
 void lsi_span_end_optimizer_step(void);
 
 /*
- * What rank of what job this process is: the name of its file. The first call
+ * Sets the rank and job of this process, which name its file. The first call
  * counts.
  */
 void lsi_span_set_rank(int rank_of_process, int ranks, uint64_t job_of_ranks);

@@ -120,7 +120,7 @@ static void end_thread(void *context)
     free(buffer);
 }
 
-/* What has been recorded is the parent's, and so are the other threads. */
+/* Recorded spans and other threads belong to the parent. */
 static void in_child(void)
 {
     atomic_store(&lsi_span_wanted, 0);

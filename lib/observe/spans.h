@@ -1,10 +1,10 @@
 /*
- * What a program spends its time on: spans, each with a beginning and an end,
- * that the library and its users record while tracing is on. Off, a span costs
- * one relaxed load and a branch.
+ * The time of a program as spans, each with a beginning and an end. The library
+ * and its users record them while tracing is on. Off, a span costs one relaxed
+ * load and a branch.
  *
- * Each thread has a buffer of its own, to which nobody else writes. When it is
- * full, and at the ends of steps, its thread writes it to the file of the
+ * Each thread has a separate buffer, to which no other thread writes. When it
+ * is full, and at the ends of steps, its thread writes it to the file of the
  * process (span_file.h); so nothing is lost in long runs, and a process that is
  * killed loses a second at most.
  */
@@ -50,8 +50,8 @@ typedef struct lsi_span {
 } lsi_span;
 
 /*
- * Who wants to know of spans: a file, who looks at live.h's page, and of phases
- * and ranges memory_record.h.
+ * Readers of spans: a file and readers of live.h's page; for phases and ranges
+ * also memory_record.h.
  */
 enum { LSI_SPAN_TO_FILE = 1, LSI_SPAN_TO_LIVE = 2, LSI_SPAN_TO_MEMORY = 4 };
 extern _Atomic unsigned lsi_span_wanted;

@@ -23,8 +23,10 @@ typedef struct lsi_trails {
     uint32_t *slots; /* two for each in `room`; 0: free */
 } lsi_trails;
 
-/* The number of a trail; 0: a new one, for which there is no memory, or one too
- * many. *is_new: it was not there. */
+/*
+ * The number of a trail; 0: a new one without memory for it, or one too many.
+ * *is_new: the trail is new.
+ */
 uint32_t lsi_trail_number(lsi_trails *trails, lsi_trail trail, bool *is_new);
 
 void lsi_trails_free(lsi_trails *trails);

@@ -1,7 +1,7 @@
 /*
- * The words in which simd/ and attention/ are written, for AVX-512 (F, BW, DQ,
- * VL): vf, vi and vd are vectors of float, 32-bit integers and double, vm a
- * mask of lanes.
+ * The vocabulary of simd/ and attention/, for AVX-512 (F, BW, DQ, VL). vf, vi
+ * and vd are vectors of float, 32-bit integers and double; vm is a mask of
+ * lanes.
  *
  * Loads and stores take the number of lanes, 1..LANES; it is usually the
  * constant LANES, and the test for it goes away. Lanes that a load leaves out
@@ -18,7 +18,7 @@
 #define INLINE         static inline __attribute__((always_inline, unused))
 #define LANES          ((size_t)16)
 
-/* A product keeps so many rows of so many of the 32 registers as sums. */
+/* Rows of a product, and registers per row (of 32), that are kept as sums. */
 #define PRODUCT_ROWS 8
 #define PRODUCT_VECS 2
 

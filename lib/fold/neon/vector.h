@@ -65,7 +65,7 @@ INLINE void vf_store(float *p, vf x, size_t m)
     memcpy(p, &x, m * sizeof(float));
 }
 
-/* There is no store past the caches that is worth it. */
+/* No store past the caches is worth it. */
 INLINE void vf_stream(float *p, vf x, size_t m)
 {
     vf_store(p, x, m);

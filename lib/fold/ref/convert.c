@@ -1,7 +1,7 @@
 /*
- * Conversion between any two element types. Every integer type fits in
- * int64_t and every floating type in double without loss, so each source type
- * needs one load and each target one store from either of the two.
+ * Conversion between any two element types. Every integer type fits in int64_t
+ * and every floating type in double without loss. So each source type needs one
+ * load, and each target one store from either of the two.
  */
 #include <math.h>
 #include <string.h>

@@ -3,9 +3,8 @@
  * type and operation, made by macros; integers are computed unsigned so that
  * overflow wraps.
  *
- * The fold (see fold.def) of n sources is a tree: its root joins the fold of
- * the sources with even numbers and that of those with odd ones, each of which
- * is a fold again.
+ * The fold (see fold.def) of n sources is a tree. Its root joins the fold of
+ * the sources with even numbers and that of the sources with odd numbers.
  */
 #include "base/half.h"
 #include "fold/levels.h"

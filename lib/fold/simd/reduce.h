@@ -1,10 +1,10 @@
 /*
- * Reductions over several arrays, by folding: the fold of sources `first`,
- * first + stride, ... joins that of every other one of them, from the first on,
- * with that of the rest, as in ref/reduce.c. A chunk of each partial result
- * lies in a local array that stays in the first-level cache; loops over plain
- * elements are what compilers vectorize well. The common case, sums of up to
- * four arrays of f32 or halves, is kept in registers instead.
+ * Reductions over several arrays, by folding, as in ref/reduce.c. The fold of
+ * sources `first`, first + stride, ... joins the fold of every other one of
+ * them with that of the rest. A chunk of each partial result is in a local
+ * array that stays in the first-level cache. Compilers vectorize loops over
+ * plain elements well. The common case, sums of up to four arrays of f32 or
+ * halves, is kept in registers instead.
  */
 #ifndef LS_FOLD_SIMD_REDUCE_H
 #define LS_FOLD_SIMD_REDUCE_H
@@ -328,7 +328,7 @@ static void scale_f64(double *x, size_t n, double factor)
         x[i] *= factor;
 }
 
-/* The types of which sums have a path of their own. */
+/* The types whose sums have a separate path. */
 static bool reduce_sum(void *dst, const void *const *srcs, int n_srcs, size_t n,
                        ls_dtype dtype, double factor)
 {
