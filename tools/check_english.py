@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on sentences that are hard to read, in Markdown and in the public headers.
+"""Fails on sentences that are hard to read, in Markdown and in comments of COVERED.
 
   - words that hide the subject or are not the field's: BANNED below
   - a sentence of more than 30 words
@@ -26,6 +26,7 @@ TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
 PIECE = re.compile(r"\n\s*\n|\n(?= *(?:[-*] |\d+\. |#|\||:::))")
 END = re.compile(r"(?<=[.!?:;])[)\"*]*\s+(?=[A-Z\[(*0-9_])|(?<=;)\s+")
 COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
+COVERED = ("include/", "lib/base/", "lib/fold/", "lib/observe/")
 EXEMPT = {"docs/reference/commands.md", "docs/results.md",  # generated
           "THIRD-PARTY.md"}  # quotes licences
 
@@ -103,7 +104,7 @@ def main():
             continue
         if name.endswith(".md"):
             read = markdown
-        elif name.startswith("include/") and name.endswith(".h"):
+        elif name.startswith(COVERED) and name.endswith((".c", ".h", ".def")):
             read = header
         else:
             continue
