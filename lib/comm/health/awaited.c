@@ -28,7 +28,7 @@ int lsi_first_behind(const ls_group *group, bool on_node)
     return -1;
 }
 
-/* -1 if it is nobody in particular. */
+/* -1 if this rank waits for no particular rank. */
 static int awaited(const ls_group *group)
 {
     const lsi_stream *stream = lsi_stream_awaited(group);

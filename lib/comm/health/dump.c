@@ -34,7 +34,7 @@ static ls_status write_text(FILE *file, const char *text, const char *path)
     return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
 }
 
-/* Written beside and renamed, so that a reader never sees half a file. */
+/* Written to another name and renamed, so a reader never sees half a file. */
 static ls_status write_file(const char *path, const char *text)
 {
     char beside[PATH_BYTES];
@@ -64,7 +64,7 @@ static ls_status write_group(const ls_group *group, const char *path,
     return status;
 }
 
-/* No two groups of any two jobs have the same name. */
+/* The name differs between any two groups, even of different jobs. */
 static void write_to_folder(const ls_group *group, const char *reason)
 {
     char path[PATH_BYTES];

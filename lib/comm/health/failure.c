@@ -1,8 +1,8 @@
 /*
  * A rank that fails the group writes the reason into its own member, and then
- * its number into the header, where only the first one stays. So whoever reads
- * the number finds the whole reason, however slow its writer was, and reports
- * it from its own point of view.
+ * its number into the header, where only the first number stays. So a reader of
+ * the number finds the whole reason, however slow its writer was. The reader
+ * reports the reason from its own point of view.
  */
 #include "comm/health/failure.h"
 
@@ -112,7 +112,7 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
     return used;
 }
 
-/* One line for each rank, those that are missed first, as far as they fit. */
+/* One line per rank, missing ranks first, as far as the lines fit. */
 static void where_table(const ls_group *group, uint64_t sequence, char *text)
 {
     size_t used = 0;
@@ -135,7 +135,7 @@ static void where_table(const ls_group *group, uint64_t sequence, char *text)
 
 /* ---- reporting ----------------------------------------------------------- */
 
-/* What this rank was doing: "all_reduce of 10 f32 (sum), #7". */
+/* The call in which this rank is: "in all_reduce of 10 f32 (sum), #7". */
 static void own_text(const ls_group *group, char *text, size_t bytes)
 {
     char name[CALL_BYTES];
@@ -189,7 +189,7 @@ static ls_status report_abort(const ls_group *group,
                     member_text(group, rank, text), group->rank, own);
 }
 
-/* Of ranks that have counts of their own. */
+/* For the collectives in which ranks have different counts. */
 static ls_status report_counts(const lsi_failure_record *failure,
                                const lsi_call *call)
 {
@@ -258,7 +258,10 @@ static ls_status report_late(const ls_group *group,
         whom, group->rank, own, table);
 }
 
-/* Of a rank that cannot keep what has come, to receive what is behind it. */
+/*
+ * For a rank that has no memory to keep an early message, and so cannot receive
+ * the messages queued after it.
+ */
 static ls_status report_full(const ls_group *group,
                              const lsi_failure_record *failure, const char *own)
 {
@@ -312,14 +315,14 @@ ls_status lsi_report_failure(ls_group *group)
     if (group->failed)
         return status;
     group->failed = true;
-    /* Who aborts may not have been where it could tell other nodes. */
+    /* An abort may have been called where it could not tell other nodes. */
     const lsi_failure_record *const failure = lsi_failure_of(group);
     if (failure->status == LS_ERR_ABORTED && failure->rank_a == group->rank)
         lsi_channels_tell_failure(group, failure);
     lsi_channels_abandon(group);
     lsi_dump_failure(group, ls_last_error());
     lsi_sigterm_said();
-    return tell(group); /* writing may have had an error of its own */
+    return tell(group); /* again: writing may have set another error */
 }
 
 int lsi_find_dead(const ls_group *group)

@@ -34,7 +34,7 @@ static void set_ranks(const lsi_failure_record *failure, ls_failure *out)
     }
 }
 
-/* What a rank is in, if that is the collective of this number. */
+/* The call of a rank, if that rank has come to the collective `sequence`. */
 static bool find_call(const ls_group *group, int rank, uint64_t sequence,
                       lsi_call *out)
 {

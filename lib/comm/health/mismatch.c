@@ -32,7 +32,7 @@ static uint64_t elements_of(const uint64_t *begin, int rank)
     return begin[rank + 1] - begin[rank];
 }
 
-/* What the rank sends to this one is what this one expects. */
+/* Checks that the rank sends as many elements as this one expects. */
 static ls_status check_exchange(lsi_collective *op, int rank)
 {
     const int own = op->group->rank;
@@ -49,7 +49,7 @@ static ls_status check_exchange(lsi_collective *op, int rank)
                        own);
 }
 
-/* The hashes of the counts differ: which of these do? */
+/* Finds the count that differs, once the hashes of the counts do. */
 static ls_status find_count(lsi_collective *op, int rank)
 {
     const uint64_t *theirs = lsi_cell_table(op, rank);
@@ -68,7 +68,7 @@ static ls_status find_count(lsi_collective *op, int rank)
                        at);
 }
 
-/* Whether all but the counts is the same. */
+/* Whether the calls differ in nothing but the counts. */
 static bool differs_in_counts(const lsi_call *call, const lsi_cell *cell)
 {
     const lsi_call theirs =

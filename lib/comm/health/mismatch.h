@@ -7,7 +7,7 @@
 
 #include "comm/state/state.h"
 
-/* Compares a rank's call with one's own; posts and reports a difference. */
+/* Compares a rank's call with this rank's; posts and reports a difference. */
 ls_status lsi_check_call(lsi_collective *op, int rank);
 
 /* Compares the envelope that has arrived with what the receiver expects. */

@@ -52,14 +52,17 @@ static void end(lsi_record *record, uint64_t result)
     PUT(record->state, state | result);
 }
 
-/* NULL if it is so long ago that its place has been taken. */
+/* NULL if a later record has taken its place. */
 static lsi_record *find(lsi_record *ring, uint64_t number)
 {
     lsi_record *record = &ring[number % LSI_RECORDS];
     return OWN(record->number) == number ? record : NULL;
 }
 
-/* What the timeline has of it: until all have come, and from then on. */
+/*
+ * Puts the spans of a collective on the timeline: until all ranks have come,
+ * and from then on.
+ */
 static void put_spans(const lsi_collective *op)
 {
     const char *const name = lsi_operation_name(op->call.operation);
@@ -138,7 +141,7 @@ void lsi_record_message_end(ls_group *group, const lsi_message *message)
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* What this rank waits for, if it is recorded. */
+/* The record of the operation that this rank waits in; NULL if none. */
 static lsi_record *awaited(ls_group *group)
 {
     if (group->queue.first != NULL)

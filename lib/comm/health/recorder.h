@@ -1,14 +1,15 @@
 /*
- * The last operations of this rank, for finding out afterwards on which call
- * ranks began to differ. Always on, so it must cost next to nothing: a line of
- * memory is written, and clocks are read only where that is cheap. A rank that
+ * The last operations of this rank, to find out afterwards on which call ranks
+ * began to differ. Recording is always on, so it must cost next to nothing: it
+ * writes one cache line, and reads clocks only where that is cheap. A rank that
  * waits has the time; otherwise long operations and every sixteenth are timed.
  *
- * Collectives and messages have a ring each: a flood of one does not push out
- * the other. One thread writes and any may read. A reader takes the number of
- * a record before and after all else; the writer takes it away before it
- * changes a record and puts the new one in at the end, everything with release
- * order, so equal numbers mean that nothing has changed in between.
+ * Collectives and messages have a ring each, so a flood of one does not push
+ * out the other. One thread writes and any may read. A reader reads the number
+ * of a record before and after all its other fields. The writer clears the
+ * number before it changes a record, and sets the new one at the end. All of
+ * this has release order, so equal numbers mean that the record has not changed
+ * in between.
  */
 #ifndef LS_COMM_HEALTH_RECORDER_H
 #define LS_COMM_HEALTH_RECORDER_H
@@ -34,7 +35,7 @@ enum {
     LSI_RECORD_FAILED = 4 /* by itself; the group went on */
 };
 
-/* What a reader gets. */
+/* A copy of a record, for a reader. */
 typedef struct lsi_recorded {
     uint64_t number;
     lsi_call call;
@@ -58,19 +59,22 @@ void lsi_record_end(const lsi_collective *op);
 /* A message has been queued; it is over. */
 void lsi_record_message(ls_group *group, lsi_message *message,
                         lsi_operation operation, int peer);
-/* It is known from whom it comes. */
+/* The sender of a message has become known. */
 void lsi_record_message_peer(ls_group *group, const lsi_message *message);
 void lsi_record_message_end(ls_group *group, const lsi_message *message);
 
-/* This rank begins to wait for others; it will take long. */
+/* This rank begins to wait for others; its wait will be long. */
 void lsi_record_wait(ls_group *group);
 void lsi_record_long_wait(ls_group *group);
 
-/* Whether there is such a collective; false if it is being written just now. */
+/*
+ * Finds the record of a collective. False if it is not there, or is being
+ * written.
+ */
 bool lsi_record_find(const lsi_recorder *recorder, uint64_t sequence,
                      lsi_recorded *out);
 
-/* The records of a ring, the oldest first; returns how many. */
+/* The records of a ring, the oldest first; returns their number. */
 size_t lsi_recorder_ordered(const lsi_record ring[LSI_RECORDS],
                             lsi_recorded out[LSI_RECORDS]);
 

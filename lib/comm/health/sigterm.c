@@ -36,8 +36,9 @@ static const ls_group *subject;
 
 /*
  * A rank that computes, and so does not poll, still ends by the alarm. The
- * signal may come twice, from the launcher and from who sent it to all
- * processes of the job: its second counts from the first.
+ * signal may come twice, from the launcher and from a process that sent it to
+ * all processes of the job. So the second of the alarm counts from the first
+ * signal.
  */
 static void on_end(int number)
 {
