@@ -122,7 +122,7 @@ static ls_status peek(ls_group *group, lsi_stream *stream,
     return LS_OK;
 }
 
-/* Moves a portion of the data; false if there is no room or nothing yet. */
+/* Moves a portion of the data; false without room, or without data yet. */
 static bool move_data(ls_group *group, lsi_stream *stream, lsi_message *message)
 {
     const size_t left = message->envelope.bytes - message->moved;

@@ -11,7 +11,7 @@
 
 enum { WORD_BITS = 8 * sizeof(unsigned long), MASK_WORDS = 16 };
 
-/* Whether nobody has said where this process's memory is to be. */
+/* Whether no memory policy has been set for this process. */
 static bool is_free_to_choose(void)
 {
     int mode = MPOL_DEFAULT;
@@ -45,7 +45,7 @@ void lsi_home_ask(const ls_group *group)
     int node = -1;
     if (group->size > 1 && lsi_cpuset_own(&cpus))
         node = lsi_numa_home(LSI_NUMA_FOLDER, &cpus);
-    /* What is refused lies where it would have lain. */
+    /* Pages that the kernel refuses to place go where they would have gone. */
     if (node >= 0 && is_free_to_choose())
         (void)lsi_home_ask_for(group, node);
 }

@@ -1,8 +1,8 @@
 /*
- * What a file in memory holds lies in pages of 4 KiB unless an administrator
- * has said otherwise (shmem_enabled, whose default is `never`); madvise with
+ * The kernel backs a file in memory with pages of 4 KiB, unless an
+ * administrator has changed shmem_enabled (default: `never`). madvise with
  * MADV_HUGEPAGE alone changes nothing then. Since Linux 6.1 a process may ask
- * for the pages that it means: MADV_COLLAPSE. That is worth it twice. Other
+ * for particular huge pages: MADV_COLLAPSE. This has two advantages. Other
  * ranks map 2 MiB by one fault, not by 512, and reading is as fast as in
  * private memory.
  */
@@ -22,7 +22,10 @@
 #    define MADV_COLLAPSE 25
 #endif
 
-/* Up from there to what lies in a huge page as `offset` does in the file. */
+/*
+ * Bytes from `from` up to the next address with the offset within a huge page
+ * that `offset` has in the file.
+ */
 static size_t missing(uintptr_t from, uint64_t offset)
 {
     return (size_t)((offset - from) & (LSI_HUGE_PAGE - 1));
@@ -53,7 +56,7 @@ void *lsi_map_shared(int fd, uint64_t offset, size_t bytes)
     return at;
 }
 
-/* MADV_COLLAPSE itself does not ask. */
+/* MADV_COLLAPSE itself ignores this setting. */
 static bool are_wanted(void)
 {
     char text[128];
@@ -62,7 +65,7 @@ static bool are_wanted(void)
            strstr(text, "[never]") == NULL;
 }
 
-/* One small page first: an empty place in a file cannot be collapsed. */
+/* Populates one small page first: a hole in a file cannot be collapsed. */
 void lsi_take_huge_pages(void *address, size_t bytes)
 {
     const size_t before = missing((uintptr_t)address, 0);

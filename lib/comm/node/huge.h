@@ -6,16 +6,16 @@
 #include <stdint.h>
 
 /*
- * Maps it to read and write. What is as large as a huge page begins at as much
- * of one as it does in the file: else the kernel cannot map any. MAP_FAILED:
- * errno says why.
+ * Maps a range of the file to read and write. A range of at least a huge page
+ * gets the same offset within a huge page in memory as in the file; otherwise
+ * the kernel cannot map huge pages. MAP_FAILED: errno has the reason.
  */
 void *lsi_map_shared(int fd, uint64_t offset, size_t bytes);
 
 /*
- * Takes the huge pages that lie in the range as a whole, of which the rest is
- * taken by whoever touches it. Nothing follows if there are none to be had, or
- * whoever keeps the machine does not want them.
+ * Allocates the huge pages that are in the range as a whole. The first rank to
+ * touch the remaining bytes allocates them. Does nothing if no huge pages are
+ * available, or if the administrator has disabled them.
  */
 void lsi_take_huge_pages(void *address, size_t bytes);
 

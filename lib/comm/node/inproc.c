@@ -1,7 +1,7 @@
 /*
  * Ranks as threads of one process. A range of the job's memory is mapped once
- * and has the same address for all, so that tools that follow addresses (the
- * thread sanitizer) see what the ranks do to each other.
+ * and has the same address for all ranks. So tools that follow addresses, such
+ * as the thread sanitizer, see what the ranks do to each other.
  */
 #include <assert.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static ls_status inproc_map(lsi_node_memory *base, uint64_t offset,
     return status;
 }
 
-/* Kernels before 5.14 cannot; there is no other way for private memory. */
+/* Kernels before 5.14 cannot reserve private memory; the call does nothing. */
 static ls_status inproc_reserve(lsi_node_memory *node, uint64_t offset,
                                 void *address, size_t bytes)
 {
@@ -106,7 +106,7 @@ static bool inproc_leave(lsi_node_memory *base, void *address)
     return last;
 }
 
-/* What was mapped as a whole may have users of a part of it. */
+/* Users of a range may have mapped only a part of it. */
 static void inproc_unmap(lsi_node_memory *base, void *address, size_t bytes)
 {
     inproc_node *node = inproc(base);
@@ -123,8 +123,8 @@ static void inproc_unmap(lsi_node_memory *base, void *address, size_t bytes)
 }
 
 /*
- * The last unmap gives the pages back, which may be yet to come. There are
- * addresses enough to use none twice.
+ * The last unmap gives the pages back, and may not have happened yet. The
+ * address space is large enough to use no address twice.
  */
 static bool inproc_discard(lsi_node_memory *node, uint64_t offset, size_t bytes)
 {

@@ -1,17 +1,18 @@
 /*
- * How a process shows that it lives, to those that share memory with it.
+ * How a process shows that it is alive to the processes that share memory with
+ * it.
  *
- * A thread that does nothing else writes its number into a word of the shared
- * memory and has the word on its list of robust futexes. Whatever ends the
- * process (exit, a signal, exec) ends the thread, and then the kernel marks the
- * word. Others just read it.
+ * A dedicated thread writes its number into a word of the shared memory and has
+ * the word on its list of robust futexes. Any end of the process (exit, a
+ * signal, exec) ends the thread, and then the kernel marks the word. Other
+ * processes just read the word.
  *
- * What else the kernel drops when a process ends does not do:
+ * Other things that the kernel drops when a process ends do not serve:
  *
  *   a record lock               goes as soon as the process closes any
  *                               descriptor of the file, be it one that a
  *                               debugger or a backup has opened
- *   a lock of a description,    is shared with children, who may live on
+ *   a lock of a description,    is shared with children, which may live on
  *   the end of a socket
  *   a process descriptor        is one for each peer in each rank, and the
  *                               program may close it; outlives exec; is missing
@@ -32,9 +33,9 @@
 #include <stdint.h>
 
 /*
- * In shared memory, all zero at first. The list is the owner's: it lies here as
- * well because the kernel may have taken the private memory of a process that
- * it kills for want of memory before it reads the list.
+ * In shared memory, all zero at first. The list belongs to the owner. It is
+ * stored here as well because of processes that the kernel kills for want of
+ * memory: the kernel may take their private memory before it reads the list.
  */
 typedef struct lsi_life {
     alignas(64) _Atomic uint32_t owner; /* a thread; 0: none */
@@ -44,13 +45,13 @@ typedef struct lsi_life {
 
 typedef struct lsi_keeper lsi_keeper;
 
-/* Keeps the word of this process; false if the system has no means to. */
+/* Keeps the word of this process; false if the system has no means for it. */
 bool lsi_life_begin(lsi_life *life, lsi_keeper **out);
 
-/* The word is nobody's then. In a child of the process it stays as it is. */
+/* The word then has no owner. In a child process the word stays unchanged. */
 void lsi_life_end(lsi_keeper *keeper);
 
-/* Whether its owner lives. */
+/* Whether the owner is alive. */
 static inline bool lsi_life_shows(const lsi_life *life)
 {
     return (atomic_load(&life->owner) & FUTEX_TID_MASK) != 0;

@@ -20,7 +20,9 @@
 #include "comm/health/failure.h"
 #include "comm/state/channels.h"
 
-/* What others read as a test; the value differs from process to process. */
+/*
+ * A word that other ranks read as a test; it differs from process to process.
+ */
 static _Atomic uint64_t cookie;
 
 void lsi_remote_offer(lsi_member *self)
@@ -36,9 +38,10 @@ void lsi_remote_offer(lsi_member *self)
 /* ---- who may read -------------------------------------------------------- */
 
 /*
- * Yama knows one process for each that consents: it and its descendants may
- * trace, which is more than to read. So that is the nearest ancestor of all
- * ranks that may read, their launcher mostly, and only while they may.
+ * Yama accepts one process for each that consents. This process and its
+ * descendants may then trace, which is more than to read. So the accepted
+ * process is the nearest ancestor of all ranks that may read, mostly their
+ * launcher, and only while they may.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int groups; /* that read */

@@ -6,13 +6,13 @@
 
 #include "comm/state/state.h"
 
-/* Says what the others may try to read. */
+/* Publishes the word that the others may try to read. */
 void lsi_remote_offer(lsi_member *self);
 
 /*
- * Lets the ranks of the group read this one's memory, as far as that is for the
- * process to say, until it is dismissed. All members must have entered, and
- * meet once more before they try.
+ * Lets the ranks of the group read this one's memory, as far as the process may
+ * decide that, until it is dismissed. All members must have entered, and must
+ * synchronize once more before they try.
  */
 void lsi_remote_admit(ls_group *group);
 void lsi_remote_dismiss(ls_group *group);

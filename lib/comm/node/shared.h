@@ -21,9 +21,9 @@ void *lsi_shared_first_here(const ls_group *group, const void *data);
 
 /*
  * Copies bytes of a buffer from ls_shared_alloc to the same place of all other
- * ranks' parts. They are seen after the next collective, and until then nobody
- * else may use them. Local. Threads may each push a range; when all have, one
- * says once how many bytes that were, so that they are counted.
+ * ranks' parts. The other ranks see them after the next collective, and must
+ * not use them until then. Local. Threads may each push a range; when all have,
+ * one thread reports the total number of bytes, so that they are counted.
  */
 void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
 void lsi_shared_pushed(const ls_group *group, size_t bytes);
@@ -34,7 +34,10 @@ void lsi_shared_pushed(const ls_group *group, size_t bytes);
  */
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes);
 
-/* Frees what the user has left behind; who is no member just unmaps it. */
+/*
+ * Frees the buffers that the user has not freed. A process that is not a member
+ * just unmaps them.
+ */
 void lsi_shared_forget(ls_group *group, bool is_member);
 
 /* ---- making and dropping ------------------------------------------------- */
@@ -47,8 +50,8 @@ typedef struct lsi_shared_shape {
 lsi_shared_shape lsi_shared_shape_of(const ls_group *group, size_t bytes);
 
 /*
- * For the next one; the same on all ranks, which allocate and free in the same
- * order.
+ * Chooses the id of the next allocation. It is the same on all ranks, which
+ * allocate and free in the same order.
  */
 void lsi_shared_choose_id(ls_group *group);
 

@@ -2,13 +2,15 @@
  * Ranks as processes. Their memory is one memfd, a file without a name that
  * goes away with the last process that holds it, however that ends.
  *
- * The file is made large at once and stays sparse, so nothing ever has to be
- * grown while others look. Its end is ours: the job's number, and by which each
- * rank shows that it lives (life.h). Where the system has no means for that (no
- * robust futexes under some emulators and filters, no thread to be had) a rank
- * holds a record lock on one byte far behind the data instead. The kernel drops
- * that, too, when the process ends, but also when it closes a descriptor of the
- * file that somebody else has opened.
+ * The file is made large at once and stays sparse, so it never has to grow
+ * while others use it. The library keeps the end of the file: the job's number,
+ * and the words that show which ranks are alive (life.h).
+ *
+ * Some systems have no means for such words: no robust futexes (under some
+ * emulators and filters), or no thread available. There a rank holds a record
+ * lock on one byte far past the data instead. The kernel drops the lock, too,
+ * when the process ends, but also when the process closes a descriptor of the
+ * file that other code has opened.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +39,7 @@ typedef struct tail {
 
 #define TAIL_BYTES ((sizeof(tail) + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE)
 
-/* The word of a life that is shown by a lock. */
+/* The word of a rank that shows by a lock that it is alive. */
 #define BY_LOCK FUTEX_WAITERS
 
 typedef struct shm_node {
@@ -54,7 +56,7 @@ static shm_node *shm(lsi_node_memory *node)
     return (shm_node *)(void *)node;
 }
 
-/* What precedes it is the job's. */
+/* The offset of the tail; the bytes ahead of it are the job's. */
 static off_t tail_at(off_t file_bytes)
 {
     return (file_bytes - (off_t)TAIL_BYTES) / LSI_PAGE * LSI_PAGE;
@@ -89,8 +91,8 @@ ls_status lsi_shm_create(int *memfd)
 }
 
 /*
- * Whether a range is the job's: behind it is the tail, and to touch what lies
- * beyond the end of the file would be SIGBUS.
+ * Whether a range is within the job's bytes. The tail follows them, and
+ * touching memory past the end of the file raises SIGBUS.
  */
 static bool is_inside(const shm_node *node, uint64_t offset, size_t bytes)
 {
@@ -135,9 +137,9 @@ static bool shm_leave(lsi_node_memory *node, void *address)
 }
 
 /*
- * Each rank does this for its own part, as it would at the first touch: that
- * puts the pages where it runs, takes huge ones where they are granted, and in
- * all takes as long. Kernels before 5.14 can only fill the file.
+ * Each rank reserves its own part, with the effects of a first touch. The pages
+ * go where the rank runs, and are huge where these are granted. In total it
+ * takes as long as touching. Kernels before 5.14 can only fill the file.
  */
 static ls_status shm_reserve(lsi_node_memory *node, uint64_t offset,
                              void *address, size_t bytes)

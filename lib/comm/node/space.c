@@ -1,9 +1,9 @@
 /*
- * Ranges that are free again wait in a table at the start of the job's memory.
- * Who changes a row makes it its own first, and nobody waits for a row: one
- * that is being changed, or whose rank died doing so, is passed over. If no row
- * fits, a range is taken from behind all others; the file is sparse, so that
- * costs nothing but the number.
+ * Freed ranges wait in a table at the start of the job's memory. A rank
+ * acquires a row before it changes it, and nobody waits for a row. A row that
+ * is being changed, or whose rank died doing so, is passed over. If no row
+ * fits, a range is taken past the end of all others. The file is sparse, so
+ * that costs nothing but addresses.
  */
 #include "comm/node/space.h"
 
@@ -51,7 +51,7 @@ void lsi_space_give_back(ls_group *group, uint64_t offset, uint64_t bytes)
 {
     if (!group->memory.node->transport->discard(group->memory.node, offset,
                                                 bytes))
-        return; /* what the next one finds would not be zero */
+        return; /* the next user of the range would not find zeros */
     for (int i = 0; i < LSI_VACANCIES; i++) {
         lsi_vacancy *row = &group->memory.job->vacancies[i];
         if (!hold(row, EMPTY))

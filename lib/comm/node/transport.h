@@ -1,6 +1,7 @@
 /*
- * What the ranks of one node need from below: memory that all of them see, and
- * to know who is alive. A node is one process's view of the job's memory.
+ * The services that the ranks of one node need: memory that all of them see,
+ * and to know which ranks are alive. A node is one process's view of the job's
+ * memory.
  */
 #ifndef LS_COMM_NODE_TRANSPORT_H
 #define LS_COMM_NODE_TRANSPORT_H
@@ -28,8 +29,8 @@ typedef struct lsi_transport {
     ls_status (*map)(lsi_node_memory *node, uint64_t offset, size_t bytes,
                      void **out);
     /*
-     * Makes a part of what is mapped be there, so that to touch it cannot fail.
-     * Page-aligned; `offset` is its place in the job's memory.
+     * Allocates the pages of a mapped part, so that touching it cannot fail.
+     * Page-aligned; `offset` is the part's place in the job's memory.
      */
     ls_status (*reserve)(lsi_node_memory *node, uint64_t offset, void *address,
                          size_t bytes);
@@ -41,8 +42,8 @@ typedef struct lsi_transport {
      */
     bool (*leave)(lsi_node_memory *node, void *address);
     /*
-     * Gives the pages of a range back that no rank needs any more. Whether it
-     * now reads as zero and may be mapped for something else.
+     * Gives back the pages of a range that no rank needs any more. Returns
+     * whether the range now reads as zero and may be mapped for another use.
      */
     bool (*discard)(lsi_node_memory *node, uint64_t offset, size_t bytes);
     /* Whether the process (or thread) that is `rank` of the job still runs. */
