@@ -1,5 +1,5 @@
 /*
- * The client waits: one request at a time, and for each its answer.
+ * The client waits: it sends one request at a time and waits for its answer.
  */
 #include "comm/rendezvous/client.h"
 
@@ -25,7 +25,7 @@
 typedef struct client {
     lsi_link link;
     lsi_handshake shake;
-    int owed; /* answers to requests, also of those that gave up waiting */
+    int owed; /* pending answers, including those to timed-out requests */
     char endpoint[LSI_ENDPOINT_BYTES];
 } client;
 
@@ -35,7 +35,7 @@ static double deadline_in(double seconds)
     return seconds > 0 ? lsi_suspending_clock_seconds() + seconds : 0;
 }
 
-/* Adds where it happened. */
+/* Adds the endpoint to the last error. */
 static ls_status fail_at(const client *c, ls_status status)
 {
     return lsi_fail(status, "the rendezvous at %s: %s", c->endpoint,
@@ -86,8 +86,9 @@ static ls_status send_frame(client *c, lsi_frame_kind kind, const char *key,
 }
 
 /*
- * The answer to the last request: one of two kinds. Answers come in the order
- * of the requests; those that came too late for theirs are passed over.
+ * The answer to the last request, of one of two kinds. Answers come in the
+ * order of the requests. Answers to requests that have timed out are passed
+ * over.
  */
 static ls_status await_answer(client *c, lsi_frame *frame, lsi_frame_kind a,
                               lsi_frame_kind b, double until)

@@ -8,13 +8,15 @@
 #include "comm/rendezvous/store.h"
 
 /*
- * Connects to HOST:PORT within so many seconds (0: no limit) and fills *out,
- * which belongs to the caller and is ended by lsi_store_disconnect. `secret` is
- * that of the server; NULL if it has none, and then both must be on one
- * machine, by a loopback address. Errors name the endpoint: LS_ERR_ARGUMENT
- * (no endpoint, a host that does not resolve), LS_ERR_TIMEOUT, LS_ERR_MISMATCH
- * (another secret, no secret, another version), LS_ERR_PEER_DEAD (nobody
- * serves there), LS_ERR_FORMAT (something else does).
+ * Connects to HOST:PORT within `seconds` (0: no limit) and fills *out, which
+ * belongs to the caller; lsi_store_disconnect ends it. `secret` is that of the
+ * server. NULL if the server has none: then both must be on one machine, by a
+ * loopback address.
+ *
+ * Errors name the endpoint: LS_ERR_ARGUMENT (no endpoint, a host that does not
+ * resolve), LS_ERR_TIMEOUT, LS_ERR_MISMATCH (another secret, no secret, another
+ * version), LS_ERR_PEER_DEAD (nobody serves there), LS_ERR_FORMAT (another
+ * program serves there).
  */
 ls_status lsi_store_connect(const char *endpoint, const char *secret,
                             double seconds, ls_store *out);

@@ -23,7 +23,7 @@ ls_status lsi_endpoint_parse(const char *text, lsi_endpoint *out);
 void lsi_endpoint_print(const lsi_endpoint *endpoint,
                         char out[LSI_ENDPOINT_BYTES]);
 
-/* *out is freed by freeaddrinfo. LS_ERR_ARGUMENT if there is no such host. */
+/* *out is freed by freeaddrinfo. LS_ERR_ARGUMENT for an unknown host. */
 ls_status lsi_endpoint_resolve(const lsi_endpoint *endpoint,
                                struct addrinfo **out);
 

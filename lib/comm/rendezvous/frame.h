@@ -7,8 +7,8 @@
  *     6  bytes of the key, little-endian
  *     8  bytes of the data, little-endian
  *
- * then the key and the data. Who connects says HELLO; handshake.h has what
- * follows until WELCOME. Then, for each of its requests, one answer.
+ * then the key and the data. A client sends HELLO first; handshake.h describes
+ * the frames up to WELCOME. Then each of the client's requests gets one answer.
  */
 #ifndef LS_COMM_RENDEZVOUS_FRAME_H
 #define LS_COMM_RENDEZVOUS_FRAME_H
@@ -42,22 +42,22 @@ typedef struct lsi_frame {
 } lsi_frame;
 
 /*
- * Reads the frame at the start of so many bytes. *used is its length; 0 if
- * they are not the whole of it, and *wanted then is how long that is, as far as
- * is known. LS_ERR_MISMATCH for another version; LS_ERR_FORMAT for what is no
- * frame, or has more than `most` bytes of data.
+ * Reads the frame at the start of `have` bytes. *used is its length. It is 0 if
+ * the frame is not complete, and *wanted then is its length, as far as known.
+ * LS_ERR_MISMATCH for another version. LS_ERR_FORMAT if the bytes are not a
+ * frame, or if it has more than `most` bytes of data.
  */
 ls_status lsi_frame_read(const unsigned char *from, size_t have, size_t most,
                          lsi_frame *out, size_t *used, size_t *wanted);
 
-/* Whether a key may be one. */
+/* Whether a key is valid. */
 ls_status lsi_frame_check_key(const char *key);
 
 /* Writes the header; returns the bytes of the whole frame. */
 size_t lsi_frame_header(lsi_frame_kind kind, const char *key, size_t bytes,
                         unsigned char out[LSI_FRAME_HEADER_BYTES]);
 
-/* What a REFUSED frame says, without control characters. */
+/* The reason in a REFUSED frame, without control characters. */
 void lsi_frame_refusal(const lsi_frame *frame,
                        char out[LSI_FRAME_REFUSAL_BYTES + 1]);
 

@@ -40,7 +40,7 @@ static ls_status draw(unsigned char out[LSI_HMAC_BYTES])
     return LS_OK;
 }
 
-/* A refusal: told to the client, and an error here. */
+/* A refusal: sent to the client, and an error here. */
 static ls_status refuse(lsi_link *link, const char *why)
 {
     (void)lsi_link_send(link, LSI_FRAME_REFUSED, "", why, strlen(why));

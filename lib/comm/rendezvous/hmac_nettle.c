@@ -1,4 +1,4 @@
-/* By nettle, which GnuTLS stands on. */
+/* By nettle, on which GnuTLS builds. */
 #include "comm/rendezvous/hmac.h"
 
 #include <nettle/hmac.h>

@@ -43,8 +43,9 @@ static bool own_address(const struct addrinfo *to, struct sockaddr_storage *own)
 
 /*
  * Debian gives a host's own name the address 127.0.1.1, by which no other host
- * reaches it. The endpoint's host then takes the route to everywhere else, that
- * to an address of nobody's (RFC 5737, RFC 3849); false if there is none.
+ * reaches it. The endpoint's host then uses the route to all other hosts: the
+ * one to a documentation address (RFC 5737, RFC 3849). False without such a
+ * route.
  */
 static bool default_address(int family, struct sockaddr_storage *own)
 {
@@ -84,7 +85,7 @@ static bool is_allowed(const struct ifaddrs *a, const char *list, int family,
            (routed || (a->ifa_flags & IFF_LOOPBACK) == 0 || *list != '^');
 }
 
-/* The best of all; NULL if there is none. */
+/* The best of all; NULL if none is eligible. */
 static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list,
                                     const struct sockaddr *own)
 {

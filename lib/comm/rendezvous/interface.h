@@ -1,5 +1,5 @@
 /*
- * Through which of a host's networks the others are reached.
+ * The network interface of a host by which the other hosts reach it.
  */
 #ifndef LS_COMM_RENDEZVOUS_INTERFACE_H
 #define LS_COMM_RENDEZVOUS_INTERFACE_H
@@ -23,20 +23,22 @@ typedef struct lsi_interface {
 bool lsi_interface_matches(const char *list, const char *name);
 
 /*
- * The interface that `list` (LOCKSTEP_INTERFACE) allows; if it is NULL or "",
- * that of the route to the endpoint; the default route where the endpoint is
- * this host's own name and that has a loopback address, as Debian's installer
- * makes it. Of several it is that of the route, else
- * the first with an address of the endpoint's family; loopback only if the
- * list names it or the endpoint is on it. LS_ERR_ARGUMENT if there is none,
- * with those that there are.
+ * The interface that `list` (LOCKSTEP_INTERFACE) allows. If it is NULL or "",
+ * the interface of the route to the endpoint. If the endpoint is this host's
+ * own name with a loopback address, as Debian's installer makes it, that of the
+ * default route.
+ *
+ * Of several allowed ones it is that of the route, else the first with an
+ * address of the endpoint's family. Loopback counts only if the list names it
+ * or the endpoint is on it. LS_ERR_ARGUMENT if none is left, with a list of the
+ * existing ones.
  */
 ls_status lsi_interface_choose(const char *list, const char *endpoint,
                                lsi_interface *out);
 
 /*
  * The address by which other hosts probably reach this one: that of the default
- * route, else the first that is no loopback address; "" if there is none.
+ * route, else the first that is not a loopback address; "" without one.
  */
 void lsi_interface_address(char *text, size_t bytes);
 

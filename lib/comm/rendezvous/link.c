@@ -44,7 +44,7 @@ void lsi_link_close(lsi_link *link)
     *link = (lsi_link){.fd = -1};
 }
 
-/* Room for so many bytes behind those that are used. */
+/* Makes room for `bytes` bytes after the first `used` ones. */
 static ls_status make_room(unsigned char **buffer, size_t used, size_t *room,
                            size_t bytes)
 {
@@ -60,7 +60,7 @@ static ls_status make_room(unsigned char **buffer, size_t used, size_t *room,
     return LS_OK;
 }
 
-/* The frame handed out last makes room. */
+/* Drops the frame that was handed out last. */
 static void drop_taken(lsi_link *link)
 {
     assert(link->in_taken <= link->in_used);
@@ -75,7 +75,7 @@ static void drop_taken(lsi_link *link)
     }
 }
 
-/* Whether the other host answers no more, or has said that this is the end. */
+/* The error of a failed connection: the other host is silent, or closed it. */
 static ls_status fail_connection(void)
 {
     const bool silent = errno == ETIMEDOUT || errno == EHOSTUNREACH ||
@@ -89,7 +89,7 @@ ls_status lsi_link_receive(lsi_link *link)
     enum { PIECE = 4096 };
     ssize_t got;
     drop_taken(link);
-    /* Frames are taken before more is read than one can have. */
+    /* Callers take the frames before this reads more than one whole frame. */
     while (link->in_used <
            LSI_FRAME_HEADER_BYTES + LSI_STORE_KEY_BYTES + link->most) {
         LS_TRY(make_room(&link->in, link->in_used, &link->in_room, PIECE));
@@ -122,7 +122,7 @@ ls_status lsi_link_next(lsi_link *link, lsi_frame *out, bool *got)
     return LS_OK;
 }
 
-/* What is with the kernel makes room, once it is more than what is not. */
+/* Drops the bytes that the kernel has, once they exceed the remaining ones. */
 static void drop_sent(lsi_link *link)
 {
     assert(link->out_sent <= link->out_used);

@@ -16,26 +16,27 @@ typedef struct lsi_link {
     size_t out_sent, out_used, out_room;
 } lsi_link;
 
-/* Before a peer is known, a frame may have so many bytes of data. */
+/* Bytes of data that a frame may have before its peer is verified. */
 enum { LSI_LINK_STRANGER_BYTES = 512 };
 
 /*
- * Takes the descriptor of a TCP connection, which it makes non-blocking; the
- * kernel looks after `seconds` of silence whether the other host is there, and
- * the connection has failed when it has been away for as long again.
+ * Takes over the descriptor of a TCP connection, and makes it non-blocking.
+ * After `seconds` of silence the kernel probes whether the other host is there.
+ * The connection has failed after as many seconds more without an answer.
  */
 void lsi_link_open(lsi_link *link, int fd, double seconds);
 void lsi_link_close(lsi_link *link);
 
 /*
- * Reads what has come. LS_ERR_PEER_DEAD if the other side has closed it,
- * LS_ERR_TIMEOUT if it cannot be reached; what came before can still be taken.
+ * Reads the bytes that have arrived. LS_ERR_PEER_DEAD if the other side has
+ * closed the connection, LS_ERR_TIMEOUT if it cannot be reached. Bytes that
+ * arrived before can still be taken.
  */
 ls_status lsi_link_receive(lsi_link *link);
 
 /*
- * Takes the next frame that is whole; its data is valid until the next call
- * with this link. False if there is none.
+ * Takes the next whole frame; its data is valid until the next call with this
+ * link. False without one.
  */
 ls_status lsi_link_next(lsi_link *link, lsi_frame *out, bool *got);
 

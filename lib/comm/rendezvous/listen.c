@@ -12,7 +12,7 @@
 
 /*
  * Debian gives a host's own name the address 127.0.1.1, at which no other host
- * finds it: with a secret, such a name means all addresses of this host.
+ * finds it. So with a secret, such a name means all addresses of this host.
  */
 static void widen(const lsi_endpoint *endpoint, struct sockaddr *address)
 {
@@ -81,7 +81,7 @@ ls_status lsi_store_listen(const lsi_endpoint *endpoint, bool has_secret,
         if (has_secret)
             widen(endpoint, a->ai_addr);
         fd = listen_at(a);
-        /* That one is in use says more than that another is not ours. */
+        /* "In use" tells more than "not an address of this host". */
         if (fd < 0 && error_number == EADDRNOTAVAIL)
             error_number = errno;
     }

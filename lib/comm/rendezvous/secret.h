@@ -1,5 +1,5 @@
 /*
- * The secret that all hosts of a job have.
+ * The secret that all hosts of a job share.
  */
 #ifndef LS_COMM_RENDEZVOUS_SECRET_H
 #define LS_COMM_RENDEZVOUS_SECRET_H
@@ -16,10 +16,10 @@ enum { LSI_SECRET_LEAST = 16, LSI_SECRET_MOST = 1024 };
     "that is the same on all hosts (`openssl rand -hex 32` makes one)"
 
 /*
- * That of LOCKSTEP_SECRET or, without it, the file of LOCKSTEP_SECRET_FILE, of
- * which blanks at the end do not count. *out is freed by lsi_free; NULL if
- * neither is set. Errors: too short or long, a file that others may read, a
- * build without HMAC.
+ * The secret of LOCKSTEP_SECRET or, without it, of the file in
+ * LOCKSTEP_SECRET_FILE, without trailing blanks. *out is freed by lsi_free;
+ * NULL if neither is set. Errors: too short or long, a file that others may
+ * read, a build without HMAC.
  */
 ls_status lsi_secret_read(char **out);
 

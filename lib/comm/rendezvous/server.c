@@ -41,7 +41,7 @@ void lsi_store_peer_watch(lsi_store_server *s, int number)
     p->watched = events;
 }
 
-/* A look every slice, while somebody's time may run out. */
+/* Looks every slice, while some peer's time may run out. */
 static void tick(lsi_store_server *s, bool wanted)
 {
     const struct timespec slice = {.tv_nsec = LSI_SLICE_NS};
@@ -111,9 +111,9 @@ static int count_from(lsi_store_peer *const *strangers, int n,
 }
 
 /*
- * Of the origin that has most strangers the one that has been there longest
- * makes room: who connects without end takes the place of its own connections,
- * not of those of other hosts.
+ * Makes room by dropping the oldest stranger of the origin that has most of
+ * them. So a host that connects without end displaces its own connections, not
+ * those of other hosts.
  */
 static void limit_strangers(lsi_store_server *s)
 {
@@ -199,7 +199,7 @@ static void accept_all(lsi_store_server *s)
 
 /* ---- the loop --------------------------------------------------------- */
 
-/* Whatever it says now is not heard; it may say it without end. */
+/* Reads and ignores a refused peer's words, of which there may be no end. */
 static bool has_left(lsi_store_peer *p)
 {
     enum { AT_ONCE = 16 };

@@ -1,5 +1,5 @@
 /*
- * What those who are connected ask for.
+ * The requests of connected peers.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ void lsi_store_peer_break(lsi_store_peer *p, const char *why)
     snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, why);
 }
 
-/* It is told why; then it has a moment to read that. */
+/* A refused peer is sent the reason, and has a moment to read it. */
 static void set_ending(lsi_store_peer *p)
 {
     if (p->state == LSI_PEER_BROKEN)
@@ -134,7 +134,10 @@ void lsi_store_peer_take(lsi_store_server *s, int number)
     }
 }
 
-/* Not where they are answered: each may answer the next, without end. */
+/*
+ * Serves answered peers later, not where they are answered: each may answer the
+ * next, without end.
+ */
 void lsi_store_take_answered(lsi_store_server *s)
 {
     while (s->has_answered) {

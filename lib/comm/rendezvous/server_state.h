@@ -1,5 +1,5 @@
 /*
- * What the server's files share.
+ * The state that the server's files share.
  */
 #ifndef LS_COMM_RENDEZVOUS_SERVER_STATE_H
 #define LS_COMM_RENDEZVOUS_SERVER_STATE_H
@@ -12,7 +12,7 @@
 #include "comm/rendezvous/server.h"
 #include "comm/rendezvous/values.h"
 
-/* A peer that has left so much unread is heard no more. */
+/* Unread bytes at which the server stops reading from a peer. */
 enum { LSI_PEER_FULL_BYTES = 4 * LSI_STORE_VALUE_BYTES };
 #define LSI_STRANGER_SECONDS 3.0
 
@@ -26,15 +26,15 @@ typedef enum lsi_peer_state {
 
 typedef struct lsi_store_peer {
     lsi_peer_state state;
-    bool is_owners;   /* has sent a message: its end is told */
-    bool is_answered; /* its wait is over: it may have asked for more since */
+    bool is_owners;   /* has sent a message: its end is reported */
+    bool is_answered; /* wait is over; may have sent more requests */
     lsi_link link;
     lsi_handshake shake;
-    double until;     /* of a stranger, of one that waits or ends; 0: never */
-    uint32_t watched; /* events of epoll */
-    unsigned char origin[8]; /* of its address; IPv6: the network */
+    double until;     /* deadline of a stranger, a wait or an end; 0: none */
+    uint32_t watched; /* epoll's events */
+    unsigned char origin[8]; /* part of the address; IPv6: network */
     char why[160];
-    char key[LSI_STORE_KEY_BYTES + 1]; /* that it waits for */
+    char key[LSI_STORE_KEY_BYTES + 1]; /* the awaited key */
 } lsi_store_peer;
 
 struct lsi_store_server {
@@ -42,10 +42,10 @@ struct lsi_store_server {
     double seconds;
     lsi_store_owner owner;
     int epoll, listener, timer;
-    bool is_ticking, is_deaf; /* deaf: no descriptors left to accept with */
-    bool has_answered;        /* a peer that is_answered */
+    bool is_ticking, is_deaf; /* deaf: out of descriptors to accept */
+    bool has_answered;        /* any peer is_answered */
     lsi_store_peer **peers;
-    int n_peers; /* slots */
+    int n_peers; /* number of slots */
     lsi_store_values values;
 };
 
@@ -53,22 +53,22 @@ struct lsi_store_server {
 ls_status lsi_store_listen(const lsi_endpoint *endpoint, bool has_secret,
                            int *out, lsi_store_refusal *why);
 
-/* Takes what it has said so far. */
+/* Handles the frames that a peer has sent so far. */
 void lsi_store_peer_take(lsi_store_server *server, int number);
 
-/* Takes what those have said meanwhile whose wait is over. */
+/* Handles the frames that peers have sent during a wait that is over. */
 void lsi_store_take_answered(lsi_store_server *server);
 
-/* Says why, and ends. */
+/* Sends the reason, and ends the connection. */
 void lsi_store_peer_refuse(lsi_store_peer *peer, const char *why);
 
-/* The connection is closed at the end of the step. */
+/* Closes the connection at the end of the step. */
 void lsi_store_peer_break(lsi_store_peer *peer, const char *why);
 
-/* It has waited for its key as long as it wanted to. */
+/* Ends a wait for a key, whose time is up. */
 void lsi_store_peer_late(lsi_store_server *server, int number);
 
-/* Has epoll look for what it may do now. */
+/* Sets the events for which epoll watches the peer. */
 void lsi_store_peer_watch(lsi_store_server *server, int number);
 
 #endif

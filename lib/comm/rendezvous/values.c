@@ -40,7 +40,7 @@ static ls_status stored_new(const char *key, const void *data, size_t bytes,
     return LS_OK;
 }
 
-/* tsearch's nodes begin with a pointer to what is in them. */
+/* tsearch's nodes begin with a pointer to their content. */
 static stored **find(const lsi_store_values *values, const char *key)
 {
     const stored wanted = {.key = key};

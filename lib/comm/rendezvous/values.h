@@ -1,5 +1,5 @@
 /*
- * What has been set: keys and values, up to a limit for all together.
+ * The keys and values of the store, up to a limit for all together.
  */
 #ifndef LS_COMM_RENDEZVOUS_VALUES_H
 #define LS_COMM_RENDEZVOUS_VALUES_H
@@ -20,11 +20,11 @@ typedef struct lsi_store_value {
     size_t bytes;
 } lsi_store_value;
 
-/* LS_ERR_BUDGET if there would be more than the limit. */
+/* LS_ERR_BUDGET if the values would exceed the limit. */
 ls_status lsi_store_values_set(lsi_store_values *values, const char *key,
                                const void *data, size_t bytes);
 
-/* NULL if it is not set; valid until it is set again. */
+/* NULL if the key is not set; valid until the key is set again. */
 const lsi_store_value *lsi_store_values_get(const lsi_store_values *values,
                                             const char *key);
 
