@@ -151,9 +151,8 @@ typedef struct way {
 } way;
 
 /*
- * Halving from the root, a node has something once its number differs from the
- * root's in none of the bits up to that of the distance; on the way back such a
- * one collects.
+ * Halving from the root, a node has data once its number equals the root's in
+ * all bits up to that of the distance. On the way back such a node collects.
  */
 static bool leads(lsi_rooted shape, int node, int distance)
 {
@@ -184,7 +183,10 @@ static bool reduces_by(lsi_rooted shape, way w)
     return leads(shape, w.receiver, distance_of(w));
 }
 
-/* First who has something to who has not; then what the others have not got. */
+/*
+ * First to the nodes that have no data yet, from those that have; then the
+ * parts that a node lacks.
+ */
 static bool broadcasts_by(lsi_rooted shape, way w)
 {
     const bool back = w.step >= lsi_nodes_first_gather(shape.nodes);

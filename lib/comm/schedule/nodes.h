@@ -1,5 +1,5 @@
 /*
- * Who talks to whom between nodes, and about which part. Pure.
+ * The exchange between nodes: which rank sends which part to which. Pure.
  *
  * The vector that a node has reduced is cut into rails: as many as the node
  * with the most ranks has ranks. The ranks of a node carry the rails between
@@ -14,9 +14,10 @@
  *
  * Both add in the order of the fold in fold.def, so they give the same bits.
  *
- * What has a root is the same with less: a reduce adds up like that, but the
- * sums move towards the root's node only. A broadcast is the way back: the
- * parts move away from it, and then to all who have not got them.
+ * Operations with a root use a subset of these messages. A reduce adds up the
+ * same way, but the sums move towards the root's node only. A broadcast is the
+ * way back: the parts move away from the root, and then to all nodes that lack
+ * them.
  */
 #ifndef LS_COMM_SCHEDULE_NODES_H
 #define LS_COMM_SCHEDULE_NODES_H
@@ -56,17 +57,17 @@ typedef struct lsi_rooted {
     int nodes, root; /* no matter which if all nodes get the sum */
 } lsi_rooted;
 
-/* Into how many parts a rail is cut. */
+/* The number of parts into which a rail is cut. */
 int lsi_nodes_parts(int nodes);
 
-/* How many steps there are, and the number of the first that gathers. */
+/* The number of steps, and the index of the first that gathers. */
 int lsi_nodes_steps(int nodes);
 int lsi_nodes_first_gather(int nodes);
 
-/* What `node` does in a step 0..steps-1. */
+/* The messages of `node` in a step 0..steps-1. */
 void lsi_nodes_step(lsi_rooted shape, int node, int step, lsi_leap *out);
 
-/* The same, if the sum is for node `root` only, or the data is from there. */
+/* As lsi_nodes_step, with the sum or the data for or from node `root` only. */
 void lsi_nodes_reduce_step(lsi_rooted shape, int node, int step, lsi_leap *out);
 void lsi_nodes_broadcast_step(lsi_rooted shape, int node, int step,
                               lsi_leap *out);

@@ -1,6 +1,6 @@
 /*
- * Who takes what from whom, for the operations that only move data. Pure: four
- * integers in, offsets out. Sizes are in bytes.
+ * The operations that only move data: which rank takes which bytes from which.
+ * Pure: four integers in, offsets out. Sizes are in bytes.
  */
 #ifndef LS_COMM_SCHEDULE_PULL_H
 #define LS_COMM_SCHEDULE_PULL_H
@@ -17,8 +17,10 @@ typedef struct lsi_place {
     size_t block; /* bytes of count elements */
     int size, root;
     lsi_cut cut; /* gather_shards, in bytes */
-    /* Where ranks have counts of their own: those, of elements of so many bytes
-     * each. `self` is the rank that has them. */
+    /*
+     * The counts if they differ among ranks, in elements of `item` bytes.
+     * `self` is the rank that has this table.
+     */
     const lsi_block_table *counted;
     size_t item;
     int self;
@@ -33,16 +35,16 @@ typedef struct lsi_pull {
 /* The most bytes that a rank takes from another. */
 size_t lsi_pull_most(const lsi_place *place);
 
-/* What `rank` takes from `peer`, which may be itself. */
+/* The bytes that `rank` takes from `peer`, which may be itself. */
 lsi_pull lsi_pull_of(const lsi_place *place, int rank, int peer);
 
-/* Bytes at the start of `rank`'s send buffer that somebody takes. */
+/* Bytes at the start of `rank`'s send buffer that any rank takes. */
 size_t lsi_contribution(const lsi_place *place, int rank);
 
 /* The most that any rank contributes. */
 size_t lsi_contribution_most(const lsi_place *place);
 
-/* 1 if all who take from a rank take the same bytes, else how many ranks. */
+/* 1 if all readers take the same bytes from a rank, else their number. */
 int lsi_pull_readers(const lsi_place *place);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * Who sends which block in a ring. Pure. Steps count from 1 to size - 1.
+ * The blocks that the ranks send in a ring. Pure. Steps count from 1 to size -
+ * 1.
  *
- * Reduce-scatter: in step t rank i sends block i-t to its right neighbour and
- * adds what comes from the left to block i-t-1, so after the last step it has
- * all of block i. All-gather: blocks travel on from there.
+ * Reduce-scatter: in step t rank i sends block i-t to its right neighbour. It
+ * adds the data from the left to block i-t-1, so after the last step it has all
+ * of block i. All-gather: blocks travel on from there.
  */
 #ifndef LS_COMM_SCHEDULE_RING_H
 #define LS_COMM_SCHEDULE_RING_H

@@ -8,7 +8,7 @@ enum {
     LINE = 64
 };
 
-/* How many ranks follow each other, from number `begin` of the node on. */
+/* The number of consecutive ranks, from number `begin` of the node on. */
 static int run_length(lsi_node_ranks node, int begin)
 {
     int length = 1;
@@ -18,7 +18,7 @@ static int run_length(lsi_node_ranks node, int begin)
     return length;
 }
 
-/* What ranks that follow each other own; nothing of some of them, maybe. */
+/* The range that consecutive ranks own; some of them may own nothing. */
 static lsi_range owned_by(const lsi_owners *all, int rank, int ranks)
 {
     lsi_range run = {0, 0};

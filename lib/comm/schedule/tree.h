@@ -1,12 +1,12 @@
 /*
- * Who talks to whom when distances double: a binomial tree, and dissemination.
- * Pure. Rounds count from 0 to lsi_doubling_rounds(size) - 1; in round k the
- * distance is 2^k.
+ * The peers of a rank when distances double: a binomial tree, and
+ * dissemination. Pure. Rounds count from 0 to lsi_doubling_rounds(size) - 1; in
+ * round k the distance is 2^k.
  *
- * Tree: ranks are counted from the root. Those below the distance have the data
- * and each sends it on, so that twice as many have it.
+ * Tree: ranks are counted from the root. Ranks below the distance have the data
+ * and each sends it on, so that the number of ranks with the data doubles.
  *
- * Dissemination: each rank sends to the one that far to its right, so that
+ * Dissemination: each rank sends to the rank at the distance to its right. So
  * after the last round each has, directly or not, the data of all.
  */
 #ifndef LS_COMM_SCHEDULE_TREE_H
