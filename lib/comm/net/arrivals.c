@@ -1,13 +1,13 @@
 /*
- * The first rank of each node passes on what the ranks of its node have
- * published about a collective, once all have: a record for each. The records
- * go round by dissemination (schedule/tree.h): in each round a node sends on
- * the records it has so far, so that after log2(nodes) rounds every node has
- * all of them. What arrives is written where the ranks of this node look for
- * it, as if its owner had done that.
+ * The first rank of each node passes on the arrivals of its node's ranks in a
+ * collective, once all have published: a record for each. The records go round
+ * by dissemination (schedule/tree.h). In each round a node sends on the records
+ * it has so far, so that after log2(nodes) rounds every node has all of them.
+ * The first rank writes arrived records where the ranks of its node look for
+ * them, as if their owners had done so.
  *
- * All ranks of this node have published, so none of them reads what the same
- * place has held before.
+ * All ranks of this node have published, so none of them reads the earlier
+ * content of the same place.
  */
 #include <assert.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static void append_own(const ls_group *group, lsi_arrivals *arrivals, int rank)
     arrivals->used += record_bytes(cell->bytes);
 }
 
-/* Whether all ranks of this node have published; then the bundle is theirs. */
+/* Whether all ranks of this node have published; fills the bundle with them. */
 static bool begin(const ls_group *group, lsi_arrivals *arrivals)
 {
     const lsi_internode *net = group->net;
@@ -79,7 +79,7 @@ static bool begin(const ls_group *group, lsi_arrivals *arrivals)
     return true;
 }
 
-/* The bytes of the first records, which are those of so many nodes. */
+/* Bytes of the records of the first `nodes` nodes in the bundle. */
 static size_t prefix(const ls_group *group, const lsi_arrivals *arrivals,
                      int nodes)
 {
@@ -114,8 +114,8 @@ static void publish(const ls_group *group, const record *r, const void *payload)
 }
 
 /*
- * The record at `at`, which must be that of a certain rank: nobody else's cell
- * is written, and `prefix` finds as many as it looks for.
+ * The record at `used`, which must be that of `rank`. So no other rank's cell
+ * is written, and `prefix` finds the expected number of records.
  */
 static bool read_record(const lsi_arrivals *arrivals, size_t end, int rank,
                         record *r)
@@ -128,7 +128,7 @@ static bool read_record(const lsi_arrivals *arrivals, size_t end, int rank,
            record_bytes(r->bytes) <= end - arrivals->used;
 }
 
-/* All of the ranks of the node that is so many to the left of this one. */
+/* Publishes all ranks of the node that is `left` nodes to the left. */
 static bool publish_node(ls_group *group, lsi_arrivals *arrivals, size_t end,
                          int left)
 {

@@ -1,6 +1,7 @@
 /*
  * Long messages between ranks of different nodes, in fragments that MPI sends
- * without asking. Both ends know how long a bulk message is and cut it alike.
+ * without a handshake. Both ends know the length of a bulk message and cut it
+ * alike.
  */
 #include <assert.h>
 

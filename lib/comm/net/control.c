@@ -13,7 +13,7 @@
 
 /* ---- sending ------------------------------------------------------------- */
 
-/* Whether nothing is left to send to a rank, which may be slow to receive. */
+/* Whether no message is left to a rank, which may be slow to receive. */
 static bool say_next(lsi_internode *net, int rank)
 {
     lsi_control_slot *control = &net->control[rank];
@@ -102,7 +102,7 @@ static bool is_rank(const ls_group *group, int rank)
     return rank >= 0 && rank < group->size;
 }
 
-/* What it says is used as indices later; UCX receives from any host. */
+/* Checks a message: it holds indices, and UCX receives from any host. */
 static bool is_sound(const ls_group *group, const lsi_control *message,
                      size_t bytes)
 {

@@ -1,6 +1,7 @@
 /*
- * Control messages: what ranks of different nodes tell each other outside
- * collectives: whom they wait for, that they leave, that the group has failed.
+ * Control messages, which ranks of different nodes send each other outside
+ * collectives: the rank they wait for, that they leave, that the group has
+ * failed.
  */
 #ifndef LS_COMM_NET_CONTROL_H
 #define LS_COMM_NET_CONTROL_H
@@ -11,8 +12,8 @@
 ls_status lsi_control_listen(ls_group *group);
 
 /*
- * Handles what has arrived, and sends what is still to be sent. What names no
- * rank of the group, or is not as long as a message, is ignored.
+ * Handles the messages that have arrived, and sends the pending ones. Ignores a
+ * message that names a rank outside the group, or has the wrong length.
  */
 ls_status lsi_control_progress(ls_group *group);
 

@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 ls_status lsi_wire_load(const char *name, const lsi_wire **out)
 {
-    /* Libraries load parts of their own, which look for their symbols. */
+    /* Libraries load further parts, which look for the libraries' symbols. */
     static const lsi_module_kind wires = {LSI_WIRE_SYMBOL, LSI_WIRE_VERSION,
                                           true};
     const void *table = NULL;
@@ -186,7 +186,7 @@ void lsi_wire_retire(const lsi_internode *net)
     pthread_mutex_unlock(&lock);
 }
 
-/* What the others still may get, although this rank does not wait for it. */
+/* Stops waiting for a send, which the receiver may still get. */
 static void drop(lsi_internode *net, lsi_wire_request *request)
 {
     void *owned = NULL;
@@ -198,7 +198,7 @@ static void drop(lsi_internode *net, lsi_wire_request *request)
     net->wire->drop(&request->ticket, owned, lsi_free);
 }
 
-/* Receives first: one of them goes where a send comes from. */
+/* Receives first: one of them writes to memory that a send reads. */
 void lsi_internode_cancel_all(lsi_internode *net)
 {
     for (int sends = 0; sends < 2; sends++)
@@ -218,7 +218,7 @@ void lsi_internode_cancel_all(lsi_internode *net)
 
 /* ---- for algorithms ------------------------------------------------------ */
 
-/* The group of the node has failed, and so the whole one. */
+/* The node's group has failed, and so has the whole group. */
 static ls_status local_failed(ls_group *group)
 {
     const lsi_internode *net = group->net;

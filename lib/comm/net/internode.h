@@ -1,12 +1,11 @@
 /*
- * Groups that span nodes: what they have besides the memory of their node.
+ * Groups that span nodes: their state in addition to the memory of their node.
  *
  * On each node such a group has a control region like any other, with room for
- * all ranks. What ranks of other nodes publish there when they arrive in a
- * collective is brought by messages (arrivals.c), so that agreeing, refusing
- * and little data work as on one node. Everything else that leaves the node is
- * a message, too. The ranks of the node are a group of their own, `local`,
- * which does what is done inside it.
+ * all ranks. Messages bring the arrivals that ranks of other nodes publish
+ * (arrivals.c). So agreeing, refusing and little data work as on one node. All
+ * other data that leaves the node is a message, too. The ranks of the node are
+ * a separate group, `local`, which does the work inside the node.
  */
 #ifndef LS_COMM_NET_INTERNODE_H
 #define LS_COMM_NET_INTERNODE_H
@@ -18,9 +17,10 @@
 /* ---- messages between nodes ---------------------------------------------- */
 
 /*
- * What a message is about. Each rank chooses a number for a group that no other
- * of its groups has; the tags of what it receives begin at so many LSI_TAGS. So
- * nobody has to agree, and threads may make groups at once.
+ * The kinds of messages. Each rank chooses a number for a group that no other
+ * of its groups has. The tags that the rank receives by begin at this number
+ * times LSI_TAGS. So the ranks need no agreement, and threads may make groups
+ * at once.
  */
 enum {
     LSI_TAG_ARRIVALS,
@@ -37,7 +37,7 @@ enum { LSI_CREDIT_BYTES = 512 * 1024 };
 
 /*
  * Posts a message to, or from, a rank of the group. A receive may name
- * LSI_WIRE_ANYBODY: whoever sends first with that tag.
+ * LSI_WIRE_ANYBODY: the first sender with that tag.
  */
 ls_status lsi_internode_send(ls_group *group, lsi_wire_request *request,
                              const void *data, size_t bytes, int rank, int tag);
@@ -47,10 +47,10 @@ ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
 /* LS_OK if it has arrived (or left), LS_IN_PROGRESS if not yet. */
 ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request);
 
-/* Fails the group: a rank has sent words that no rank can have sent. */
+/* Fails the group: a rank has sent data that no rank can have sent. */
 ls_status lsi_internode_garbled(ls_group *group, int rank);
 
-/* Into how many fragments so many bytes are cut. */
+/* The number of fragments into which `bytes` bytes are cut. */
 size_t lsi_bulk_fragments(size_t bytes);
 
 /*
@@ -66,38 +66,39 @@ ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk);
 ls_status lsi_wire_load(const char *name, const lsi_wire **out);
 
 /*
- * Several threads may use groups, but only one at a time the wire. Who calls
- * the functions below, and those above, does not hold the lock.
+ * Serializes the wire: several threads may use groups, but only one at a time
+ * the wire. Callers of the functions below, and of those above, do not hold the
+ * lock.
  */
 void lsi_wire_lock(void);
 void lsi_wire_unlock(void);
 
-/* Numbers on the wire stay those of their processes from here to there. */
+/* Numbers on the wire stay those of their processes from hold to let_go. */
 void lsi_peers_hold(const lsi_wire *wire, const int *peer, int size);
 void lsi_peers_let_go(const lsi_wire *wire, const int *peer, int size);
 
 /* ---- one rank's view ----------------------------------------------------- */
 
-/* How the arrivals in one collective go round between nodes; see arrivals.c. */
+/* The exchange of one collective's arrivals between nodes; see arrivals.c. */
 typedef struct lsi_arrivals {
-    uint64_t sequence; /* the next that is passed on */
+    uint64_t sequence; /* the next to be passed on */
     int round;         /* -1: waits for the ranks of the node */
     unsigned char *bundle;
     size_t used, room;
     lsi_wire_request out, in;
-    bool in_taken; /* what this round has brought has been written down */
+    bool in_taken; /* this round's records are published */
 } lsi_arrivals;
 
 /* A control message; see control.h. */
 typedef struct lsi_control {
     int32_t rank; /* of the sender */
-    /* A later one of these replaces an earlier one that is not yet sent. */
+    /* A later message of one of these kinds replaces an unsent earlier one. */
     enum { LSI_CONTROL_AWAITS, LSI_CONTROL_LEAVES, LSI_CONTROL_FAILED } about;
     uint32_t awaits;            /* as in its lsi_member */
     lsi_failure_record failure; /* of the group */
 } lsi_control;
 
-/* One that is being sent to a rank, and the one to be sent next. */
+/* The message that is being sent to a rank, and the next one. */
 typedef struct lsi_control_slot {
     lsi_wire_request request;
     lsi_control current, next;
@@ -113,33 +114,33 @@ typedef struct lsi_internode {
     int rails;       /* schedule/nodes.h */
     int *world;      /* of each rank: its number in the job */
     int *peer;       /* of each rank: the number of its process on the wire */
-    int *id;         /* of each rank: what it calls the group */
+    int *id;         /* of each rank: its number for the group */
     int *node_of, *index_of;      /* of each rank */
     int *ranks_on, *first, *rank; /* rank[first[node] + index] */
     lsi_arrivals arrivals;
     lsi_control received;
     lsi_wire_request receive_control;
     lsi_control_slot *control; /* to each rank */
-    bool control_waits;        /* one of them may have a next */
-    lsi_wire_request *pending; /* all that are not done */
+    bool control_waits;        /* a slot may have a next */
+    lsi_wire_request *pending; /* all unfinished requests */
 } lsi_internode;
 
 /*
- * For control messages, which a group that has failed sends, too; no failure of
- * the wire fails the group here. The first returns whether the message is being
+ * For control messages, which a failed group sends, too. A failure of the wire
+ * does not fail the group here. The first returns whether the message is being
  * sent; the second whether it is over, also because the wire has dropped it.
  */
 bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
                             const void *data, size_t bytes, int rank, int tag);
 bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request);
 
-/* What only a group that spans nodes does. */
+/* The hooks of groups that span nodes. */
 extern const lsi_internode_hooks lsi_wire_hooks;
 
-/* Nobody will receive what may still come for the group. */
+/* Late messages for the group have no receiver any more. */
 void lsi_wire_retire(const lsi_internode *net);
 
-/* Gives up all that is not done. */
+/* Gives up all unfinished requests. */
 void lsi_internode_cancel_all(lsi_internode *net);
 
 /* ---- arrivals in collectives, passed on between nodes -------------------- */
@@ -147,14 +148,14 @@ void lsi_internode_cancel_all(lsi_internode *net);
 ls_status lsi_arrivals_open(lsi_arrivals *arrivals, size_t ranks);
 void lsi_arrivals_close(lsi_arrivals *arrivals);
 
-/* Passes on what can be; does nothing on any but a node's first rank. */
+/* Passes on complete arrivals; only on a node's first rank. */
 ls_status lsi_arrivals_progress(ls_group *group);
 
 /* ---- for algorithms ------------------------------------------------------ */
 
 /*
- * Moves an algorithm on that also works in the group of the node, whose failure
- * is one of the whole group.
+ * Moves an algorithm on that also works in the node's group. A failure of that
+ * group fails the whole group.
  */
 ls_status lsi_internode_advance(lsi_collective *op,
                                 ls_status (*move_on)(lsi_collective *op));

@@ -3,11 +3,11 @@
  * bulk message. Both ends post them in the order of the stream, so that they
  * match.
  *
- * MPI takes what is sent although nobody has asked for it yet, and keeps it in
- * the receiver's memory. So each end counts what has gone through the stream,
- * and whenever that has grown by LSI_CREDIT_BYTES at the receiver, it sends an
- * empty message the other way: a credit. A sender with too few waits for the
- * next one before it goes on.
+ * MPI accepts a message before any rank has asked for it, and keeps it in the
+ * receiver's memory. So each end counts the bytes that have gone through the
+ * stream. Whenever the receiver's count has grown by LSI_CREDIT_BYTES, it sends
+ * an empty message the other way: a credit. A sender with too few credits waits
+ * for the next one before it goes on.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "comm/health/mismatch.h"
 #include "comm/net/internode.h"
 
-/* What a short message costs the MPI that keeps it, more or less. */
+/* Approximate bytes that a short message costs the MPI that keeps it. */
 enum { ENVELOPE_CHARGE = 4096 };
 
 static int class_of(const ls_group *group, const lsi_stream *stream)
@@ -29,19 +29,19 @@ static int class_of(const ls_group *group, const lsi_stream *stream)
 
 /* ---- credits ------------------------------------------------------------- */
 
-/* Up to where in the stream the sender may begin something. */
+/* The position in the stream up to which the sender may begin a message. */
 static uint64_t limit_of(const lsi_stream *stream)
 {
     return (stream->credits + 2) * LSI_CREDIT_BYTES;
 }
 
-/* Where in the stream the data of its first message begins. */
+/* The position in the stream where the data of its first message begins. */
 static uint64_t data_begin(const lsi_stream *stream)
 {
     return stream->position + ENVELOPE_CHARGE;
 }
 
-/* How many fragments may be posted. The first may go with its envelope. */
+/* Fragments that may be posted. The first may go with its envelope. */
 static size_t fragments_within(const lsi_stream *stream, size_t fragments)
 {
     const uint64_t begin = data_begin(stream), limit = limit_of(stream);
@@ -65,7 +65,7 @@ static ls_status take_credit(ls_group *group, lsi_stream *stream,
     return LS_OK;
 }
 
-/* For all that has arrived; and done once the credits are out. */
+/* Sends credits for all arrived bytes; done once these are sent. */
 static ls_status give_credits(ls_group *group, lsi_stream *stream,
                               lsi_message *message)
 {
@@ -101,7 +101,7 @@ static void pack(const ls_group *group, const lsi_stream *stream,
                    .room = LSI_MESSAGE_FRAGMENTS};
 }
 
-/* Whether any rank can have sent it; memory is taken by what it says. */
+/* Whether a rank can have sent it; its fields size allocations. */
 static bool is_sound(const lsi_wire_request *head, const lsi_envelope *envelope)
 {
     const size_t size = ls_dtype_size((ls_dtype)envelope->dtype);
@@ -111,7 +111,7 @@ static bool is_sound(const lsi_wire_request *head, const lsi_envelope *envelope)
            envelope->tag <= INT32_MAX;
 }
 
-/* An envelope belongs to the stream until it is known whom it is for. */
+/* An envelope belongs to the stream until its receiver is known. */
 static ls_status peek(ls_group *group, lsi_stream *stream,
                       lsi_envelope *envelope)
 {
@@ -223,7 +223,7 @@ static ls_status move(ls_group *group, lsi_stream *stream, lsi_message *message)
     return status;
 }
 
-/* Its death is reported by other ranks, or by the wire. */
+/* Other ranks, or the wire, report its death. */
 static bool is_alive(const ls_group *group, int rank)
 {
     (void)group, (void)rank;

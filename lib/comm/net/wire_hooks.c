@@ -1,4 +1,4 @@
-/* What only a group that spans nodes does: the hooks of its channels. */
+/* The hooks of the channels of a group that spans nodes. */
 #include "base/error.h"
 #include "comm/health/awaited.h"
 #include "comm/net/control.h"

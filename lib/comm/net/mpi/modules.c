@@ -16,7 +16,7 @@ typedef struct mpi {
     const char *variables[3]; /* its launchers set one of these */
 } mpi;
 
-/* PMIx is what Open MPI speaks, PMI what MPICH and its relatives do. */
+/* Open MPI uses PMIx; MPICH and its relatives use PMI. */
 static const mpi known[] = {
     {"openmpi",
      "mpi-openmpi",

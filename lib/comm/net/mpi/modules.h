@@ -1,5 +1,5 @@
 /*
- * The module that speaks the MPI by which the ranks were started.
+ * The module for the MPI by which the ranks were started.
  */
 #ifndef LS_COMM_NET_MPI_MODULES_H
 #define LS_COMM_NET_MPI_MODULES_H
@@ -14,9 +14,9 @@
 ls_status lsi_mpi_load(const lsi_wire **out);
 
 /*
- * Joins the others. What the module sees must be what the launcher has told;
- * otherwise the module is of another MPI, and the error names both. Waits at
- * most `seconds` (0: for ever).
+ * Joins the other ranks. The module must see the ranks that the launcher has
+ * announced. Otherwise the module is of another MPI, and the error names both.
+ * Waits at most `seconds` (0: for ever).
  */
 ls_status lsi_mpi_join(const lsi_wire *wire, int rank, int size,
                        double seconds);

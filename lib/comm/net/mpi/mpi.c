@@ -1,6 +1,6 @@
 /*
- * The wire over MPI: point-to-point messages on a communicator of our own.
- * Compiled once for each MPI library there is, into a module that the library
+ * The wire over MPI: point-to-point messages on a separate communicator.
+ * Compiled once for each available MPI library, into a module that the library
  * loads when ranks span nodes.
  */
 #include <stdarg.h>
@@ -57,10 +57,10 @@ static int wire_open(const lsi_wire_start *start, lsi_wire_opened *out)
 /* ---- messages ------------------------------------------------------------ */
 
 /*
- * A message that MPI has been asked to move. What is sent is copied: MPI cannot
- * be made to give up a send, and whoever sends gives its memory back when the
- * group has failed, while other groups, or the program, go on calling MPI. A
- * piece of LSI_WIRE_PIECE is in the cache when MPI reads it.
+ * A message that MPI has been asked to move. Sends are copied, because MPI
+ * cannot give up a send. When the group has failed, the sender frees its
+ * memory, while other groups, or the program, go on calling MPI. A piece of
+ * LSI_WIRE_PIECE is in the cache when MPI reads it.
  */
 typedef struct message {
     struct message *next;
@@ -69,7 +69,7 @@ typedef struct message {
     unsigned char data[];
 } message;
 
-/* Messages to be used again, of two sizes; and sends that were given up. */
+/* Messages for reuse, of two sizes; and sends that were given up. */
 enum { SMALL_BYTES = 1024, MOST_SPARE = 64 };
 
 typedef struct list {
@@ -129,7 +129,7 @@ static void give_back(message *m)
         free(m);
 }
 
-/* Looks at one of those that were given up, in turn: it may be over by now. */
+/* Tests the sends that were given up, in turn: some may be over by now. */
 static void look_at_dropped(void)
 {
     int over = 0;
@@ -224,9 +224,10 @@ static int wire_test(lsi_ticket *ticket, int64_t *done)
 }
 
 /*
- * MPI_Cancel is a request only. What has begun to arrive goes on arriving, so
- * the receive is over only when MPI says so, which it must do soon whatever the
- * others do. A sender that has stopped halfway may still keep it waiting.
+ * MPI_Cancel is a request only. A message that has begun to arrive goes on
+ * arriving, so the receive is over only when MPI says so. MPI must do that
+ * soon, whatever the other ranks do. A sender that has stopped halfway may
+ * still delay it.
  */
 static void wire_cancel(lsi_ticket *ticket)
 {

@@ -1,7 +1,7 @@
 /*
- * The all-gather by which ranks meet. A rank that has waited for too long calls
- * the roll: it tells all others that it is here, and every rank that receives
- * this gives up, too, and does the same. So all know who has not come.
+ * The all-gather by which ranks connect. A rank that has waited for too long
+ * calls the roll: it tells all others that it is here. Every rank that receives
+ * this gives up, too, and does the same. So all know which ranks have not come.
  */
 #include <stdio.h>
 #include <stdlib.h>

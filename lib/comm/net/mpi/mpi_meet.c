@@ -1,7 +1,7 @@
 /*
  * Open MPI's MPI_Init and MPICH's wait for all processes that the launcher has
  * started, whatever these do, and cannot be given up. So a thread makes that
- * call (mpi_thread.h), and the caller stops waiting after a while; the process
+ * call (mpi_thread.h), and the caller stops waiting after a while. The process
  * can then only end.
  */
 #include <signal.h>
@@ -43,9 +43,9 @@ static void name_library(void)
 }
 
 /*
- * Over TCP, UCX announces what is longer than its buffers, 8 KiB if nobody says
- * otherwise, and our pieces should go unannounced. Must be set before it
- * starts.
+ * Over TCP, UCX announces messages longer than its buffers, which are 8 KiB by
+ * default. Pieces of LSI_WIRE_PIECE should go unannounced. Must be set before
+ * UCX starts.
  */
 static void prepare_ucx(void)
 {
@@ -144,7 +144,7 @@ int lsi_mpi_open(double seconds)
 
 /* ---- leaving ------------------------------------------------------------- */
 
-/* Receives a message that nobody waits for any more, if there is one. */
+/* Receives a message that no rank waits for any more, if any. */
 static int take_unwanted(void)
 {
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -163,8 +163,8 @@ static int take_unwanted(void)
 }
 
 /*
- * Before all leave, each takes what it was still sent. False if not all have
- * come to this in time.
+ * Before all leave, each receives the messages still sent to it. False if not
+ * all ranks have come to this in time.
  */
 static int drain(void)
 {
@@ -184,9 +184,9 @@ static int drain(void)
 }
 
 /*
- * MPICH 4.0 over UCX hangs in MPI_Finalize more often than not once messages
- * have crossed a network: ranks that have disconnected wait in a barrier that
- * moves nothing, for ranks that need an answer to disconnect.
+ * MPICH 4.0 over UCX mostly hangs in MPI_Finalize once messages have crossed a
+ * network. Ranks that have disconnected wait in a barrier that moves nothing,
+ * for ranks that need an answer to disconnect.
  */
 static int may_finalize(void)
 {
@@ -198,9 +198,10 @@ static int may_finalize(void)
 }
 
 /*
- * What MPI_Finalize would have told MPICH's launcher, which otherwise takes the
- * first rank that ends for one that has died, and kills the rest. The text is
- * that of the wire protocol of PMI-1; only Hydra sets both variables.
+ * Sends MPICH's launcher the message of MPI_Finalize. Otherwise the launcher
+ * treats the first rank that ends as one that has died, and kills the others.
+ * The text is that of the wire protocol of PMI-1; only Hydra sets both
+ * variables.
  */
 static void tell_launcher(void)
 {
@@ -224,7 +225,7 @@ static int free_comm(void)
     return lsi_mpi_check(MPI_Comm_free(&lsi_mpi_comm), "MPI_Comm_free");
 }
 
-/* What the program has started is the program's to end. */
+/* Leaves MPI running if the program has started it. */
 void lsi_mpi_close(void)
 {
     int over = 0;

@@ -1,6 +1,6 @@
 /*
- * Joining the ranks that MPI has started, and leaving them. No call of MPI that
- * waits for others is made where it could hold up the program for ever.
+ * Joining the ranks that MPI has started, and leaving them. A call of MPI that
+ * waits for others never holds up the program for ever.
  */
 #ifndef LS_COMM_NET_MPI_MPI_MEET_H
 #define LS_COMM_NET_MPI_MPI_MEET_H
@@ -14,15 +14,15 @@ extern char lsi_mpi_library[LSI_WIRE_LIBRARY_BYTES];
 extern int lsi_mpi_highest_tag;
 
 /*
- * MPI holds on to memory that is not its own any more, and would write there
- * when it is called: so it is not.
+ * MPI still refers to memory that it does not own any more, and would write
+ * there when called. So it is not called.
  */
 extern int lsi_mpi_stuck;
 
 /* 0, or -1 with a sentence that says what went wrong. */
 int lsi_mpi_check(int code, const char *what);
 
-/* Leaves a sentence. Returns the result, which is no success. */
+/* Sets the error text. Returns the result, which is not a success. */
 int lsi_mpi_refuse(int result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

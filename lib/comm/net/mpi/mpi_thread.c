@@ -26,8 +26,8 @@ static void *serve(void *unused)
 }
 
 /*
- * Signals are for the program's own threads, and for none that MPI starts. So
- * are those of a failure, but they would end the process anyway.
+ * Signals are for the program's threads, not for those that MPI starts. Signals
+ * of a failure are blocked, too, but they would end the process anyway.
  */
 static int start(void)
 {
@@ -59,8 +59,8 @@ static struct timespec after_ms(long ms)
 }
 
 /*
- * Whether it came before `until` by the suspending clock; with 0 this waits for
- * as long as it takes.
+ * Whether the answer came before `until` by the suspending clock. With 0 this
+ * waits without a limit.
  */
 static int has_answered(double until)
 {
@@ -72,7 +72,7 @@ static int has_answered(double until)
     return 0;
 }
 
-/* Without a thread the call is made here, and waits as long as it waits. */
+/* Without a thread the call is made here, and may wait without a limit. */
 int lsi_mpi_call(int (*call)(void), double seconds)
 {
     const double until =

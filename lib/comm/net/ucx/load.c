@@ -14,8 +14,9 @@
 /* ---- loading ------------------------------------------------------------- */
 
 /*
- * What UCX reads once, when it is loaded. It would handle the signals of
- * crashes and SIGHUP, replace what allocates memory, and print to stdout.
+ * Variables that UCX reads once, when it is loaded. Without them it would
+ * handle the signals of crashes and SIGHUP, replace memory allocators, and
+ * print to stdout.
  */
 static const lsi_variable wanted[] = {{"UCX_HANDLE_ERRORS", "none", false},
                                       {"UCX_ERROR_SIGNALS", "", false},
@@ -29,7 +30,7 @@ static const lsi_variable wanted[] = {{"UCX_HANDLE_ERRORS", "none", false},
 
 enum { VARIABLES = sizeof(wanted) / sizeof(wanted[0]) };
 
-/* They are not for programs that this one starts. */
+/* Programs that this one starts do not inherit the variables. */
 ls_status lsi_ucx_load(const lsi_wire **out)
 {
     static const lsi_wire *_Atomic loaded; /* it stays */

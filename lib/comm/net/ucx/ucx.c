@@ -1,6 +1,6 @@
 /*
- * The wire over UCX: tagged messages of UCP. Who sends is a part of the tag, so
- * that one may receive from a certain rank or from anybody.
+ * The wire over UCX: tagged messages of UCP. The tag contains the sender, so
+ * that a rank may receive from a certain rank or from any.
  */
 #include "comm/net/ucx/ucx.h"
 
@@ -106,8 +106,8 @@ static ucp_tag_t tag_from(int rank, int tag)
 }
 
 /*
- * A copy of what is short: what a group says last may be sent when it is gone,
- * once the other end has answered.
+ * A copy of a short message. A group's last message may be sent when the group
+ * is gone, once the other end has answered.
  */
 enum { COPIED_BYTES = 1024 };
 
@@ -176,9 +176,9 @@ static int is_lost(const lsi_ucx_request *request)
 }
 
 /*
- * What has begun to arrive may go on arriving, so the receive is over only when
- * UCX says so, which it does soon whatever the others do, unless a sender of a
- * long message has stopped halfway.
+ * A message that has begun to arrive may go on arriving, so the receive is over
+ * only when UCX says so. UCX does that soon, whatever the other ranks do,
+ * unless a sender of a long message has stopped halfway.
  */
 static void wire_cancel(lsi_ticket *ticket)
 {
@@ -197,8 +197,8 @@ static void wire_cancel(lsi_ticket *ticket)
 }
 
 /*
- * Bytes that are not the wire's own are left alone only when UCX says so, which
- * it does when the connection is ended; it has not moved for a while.
+ * Bytes that the wire does not own are left alone only when UCX says so. So
+ * this ends the connection, which has not moved data for a while.
  */
 static void wire_drop(lsi_ticket *ticket, void *owned, void (*release)(void *))
 {
@@ -231,8 +231,8 @@ static void wire_drop(lsi_ticket *ticket, void *owned, void (*release)(void *))
 }
 
 /*
- * A message to or from a rank that is lost is over only when the library may be
- * told, even if UCX has given it up before.
+ * A message to or from a lost rank is over only when the library may be told,
+ * even if UCX has given it up before.
  */
 static int test_lost(lsi_ticket *ticket, int number)
 {

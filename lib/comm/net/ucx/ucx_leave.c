@@ -1,12 +1,15 @@
 /*
- * How a process leaves the others, when it ends, and what groups leave behind.
+ * How a process leaves the others when it ends, and late messages of closed
+ * groups.
  *
- * A process that ends with bytes unread resets its connections, and what it has
- * sent may be lost with them. So it says to those that it is connected to that
- * it leaves, and waits for their word. That comes as soon as they make progress
- * in any group, and behind all that they have sent before; they have then taken
- * what came before its own word. The kernel closes the rest: UCX would talk to
- * the others about it, who may be gone.
+ * A process that ends with bytes unread resets its connections, and data that
+ * it has sent may be lost with them. So it announces to its connected peers
+ * that it leaves, and waits for their answers. A peer answers as soon as it
+ * makes progress in any group, and after all of its earlier messages. By then
+ * it has received the data ahead of the announcement.
+ *
+ * The kernel closes the connections. UCX would exchange messages with the peers
+ * for that, and they may be gone.
  */
 #include <stdlib.h>
 
@@ -17,7 +20,7 @@
 
 /* ---- who leaves ---------------------------------------------------------- */
 
-static uint64_t heard; /* which process says that it leaves */
+static uint64_t heard; /* the process that announces its end */
 static lsi_ucx_request *hearing;
 
 static void on_heard(void *request, ucs_status_t status,
@@ -91,7 +94,7 @@ void lsi_ucx_progress(void)
 
 /* ---- leaving ------------------------------------------------------------- */
 
-/* Hands all that was sent to the kernels. */
+/* Hands all sent bytes to the kernels. */
 static void flush(double until)
 {
     const ucp_request_param_t param = {0};
@@ -131,7 +134,7 @@ void lsi_ucx_close(void)
             tell(lsi_ucx.peer[i]);
     while (someone_is_awaited() && lsi_suspending_clock_seconds() < until)
         lsi_ucx_progress();
-    flush(until); /* words to those who have left may be on their way */
+    flush(until); /* answers to leaving peers may be in flight */
 }
 
 /* ---- what comes for groups that are closed ------------------------------- */
@@ -151,7 +154,7 @@ static void on_dropped(void *request, ucs_status_t status,
     ucp_request_free(request);
 }
 
-/* Takes a message that is there; whether there was one. */
+/* Takes an arrived message; whether there was one. */
 static int drop(const struct retired *tags)
 {
     ucp_tag_recv_info_t info;

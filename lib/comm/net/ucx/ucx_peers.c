@@ -1,15 +1,16 @@
 /*
- * The processes that this one shares groups with, and their endpoints, each
- * made when there is first something to say: processes of one node never talk
- * here. All groups use the same, so that groups may come and go; a peer is
+ * The processes that this one shares groups with, and their endpoints. An
+ * endpoint is made for the first message; processes of one node send none here.
+ * All groups use the same endpoints, so that groups may come and go. A peer is
  * forgotten when it is out of reach and in no group any more.
  *
- * UCX reports a peer whose connection has ended. What that peer has sent before
- * has arrived by then, the reason of a failure perhaps, which is better than
- * the news that somebody has left; so the library is told of a lost peer a
- * little later, when it has had time to read it. A connection that is silent
- * has not ended: how long to wait for it is the library's to say, and UCX's own
- * probes are off if it has a limit (ucx_start.c).
+ * UCX reports a peer whose connection has ended. By then the peer's earlier
+ * messages have arrived, perhaps with the reason of a failure, which tells more
+ * than the loss of a peer. So the library is told of a lost peer a little
+ * later, when it has had time to read them.
+ *
+ * A silent connection has not ended. The library decides how long to wait for
+ * it, and UCX's own probes are off if the library has a limit (ucx_start.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ static void forget_lost(void)
             forget(i);
 }
 
-/* A number that none has; -1 if there is no memory. */
+/* An unused number; -1 without memory. */
 static int vacancy(void)
 {
     int number = 0;
@@ -130,7 +131,7 @@ static int find(const lsi_ucx_card *card)
     return -1;
 }
 
-/* The number of a process, known or new; -1 if there is no memory. */
+/* The number of a process, known or new; -1 without memory. */
 static int number_of(const lsi_ucx_card *card, size_t bytes)
 {
     const int known = find(card);

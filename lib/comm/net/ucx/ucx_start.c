@@ -1,6 +1,6 @@
 /*
- * Starting UCX, once in a process. It waits for nobody here: what it makes is
- * this process's own, and the library tells the others where that is reached.
+ * Starting UCX, once in a process. The start waits for no other process: the
+ * worker belongs to this process, and the library distributes its address.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 enum { MOST_SETTINGS = 16 };
 
 /*
- * Settings of UCX that the user has not made. They are variables while it
- * starts: of its transports ucp_config_modify knows, up to 1.19, no names with
- * the transport in front.
+ * Settings of UCX that the user has not made. They are variables while UCX
+ * starts: up to 1.19, ucp_config_modify accepts no names of transports'
+ * settings that have the transport in front.
  */
 typedef struct settings {
     lsi_variable all[MOST_SETTINGS];
@@ -42,12 +42,13 @@ static int is_tcp(const lsi_wire_start *start)
 }
 
 /*
- * Ranks of one node never come here, so shared memory is off. Over TCP a piece
- * goes in one buffer, unannounced however long it is: what a receiver has not
- * asked for is limited by credits (net/internode_channel.c), and nothing is
- * ever written into memory that was given up. To connect must not wait. The
- * kernel's and UCX's own probes of silent peers would end a job before
- * LOCKSTEP_TIMEOUT does, and would say less.
+ * Ranks of one node never use this wire, so shared memory is off. Over TCP a
+ * piece goes in one buffer, unannounced whatever its length. Credits limit the
+ * bytes that a receiver has not asked for (net/internode_channel.c), and UCX
+ * never writes into memory that was given up. Connecting must not wait.
+ *
+ * The kernel's and UCX's own probes of silent peers would end a job before
+ * LOCKSTEP_TIMEOUT does, and would report less.
  */
 static void choose(settings *all, const lsi_wire_start *start)
 {
@@ -95,7 +96,7 @@ static int make_context(const lsi_wire_start *start)
     return result;
 }
 
-/* Signals are for the program's own threads, and for none that UCX starts. */
+/* Signals are for the program's threads, not for those that UCX starts. */
 static int start_ucx(const lsi_wire_start *start)
 {
     const ucp_worker_params_t params = {
