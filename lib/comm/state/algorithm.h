@@ -1,14 +1,14 @@
 /*
- * What an algorithm is.
+ * An algorithm for a collective.
  */
 #ifndef LS_COMM_STATE_ALGORITHM_H
 #define LS_COMM_STATE_ALGORITHM_H
 
 #include "comm/state/state.h"
 
-/* The sizes that it serves if nobody chooses; bytes, end exclusive. */
+/* The sizes that it serves by default; bytes, end exclusive. */
 typedef struct lsi_default_sizes {
-    bool on_a_node, between_nodes; /* in groups of which kind */
+    bool on_a_node, between_nodes; /* kinds of groups */
     size_t begin, end;
 } lsi_default_sizes;
 
@@ -22,8 +22,8 @@ struct lsi_algorithm {
     /* LSI_PATH bits that every rank must offer; AHEAD: must have begun. */
     uint64_t needs;
     /*
-     * Begins before the others have arrived, if it can; NULL for none. Only
-     * done if what this rank offers rules out all candidates before.
+     * Begins before the other ranks have arrived, if it can; NULL for none.
+     * Called only if this rank's offer rules out all candidates before.
      */
     bool (*ahead)(lsi_collective *op);
     /*

@@ -1,5 +1,5 @@
 /*
- * Waking those who sleep (sleep.h). All ranks of a group sleep on one futex
+ * Waking sleeping ranks (sleep.h). All ranks of a group sleep on one futex
  * word, its bell. The bits of FUTEX_WAKE_BITSET reach one rank (and those 32
  * apart) or all.
  */

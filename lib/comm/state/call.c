@@ -1,6 +1,6 @@
 /*
- * Packing and printing of calls. The fingerprint is no hash: it holds every
- * argument, so equal words mean equal calls and an error can show both sides.
+ * Packing and printing of calls. The fingerprint is not a hash: it holds every
+ * argument. So equal words mean equal calls, and an error can show both sides.
  */
 #include "comm/state/call.h"
 

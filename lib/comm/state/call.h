@@ -1,6 +1,6 @@
 /*
- * What a collective call is: the part of its arguments on which all ranks must
- * agree. It is published in each call and compared, word by word.
+ * A collective call: the part of its arguments on which all ranks must agree.
+ * It is published in each call and compared, word by word.
  */
 #ifndef LS_COMM_STATE_CALL_H
 #define LS_COMM_STATE_CALL_H
@@ -13,9 +13,9 @@
 enum { LSI_ROOT_ALL = -1 };
 
 /*
- * As a reduction: so many + a type. The sum of elements of that type which each
- * rank has multiplied by a factor of its own; the call's type is the one in
- * which it is computed.
+ * A reduction of LSI_PREMUL + a type: the sum of elements of that type, which
+ * each rank has multiplied by a separate factor. The call's type is the one in
+ * which the sum is computed.
  */
 enum { LSI_PREMUL = 16 };
 
@@ -23,7 +23,7 @@ typedef struct lsi_call {
     lsi_operation operation;
     ls_dtype dtype;
     ls_reduce_op redop;
-    int root; /* where ranks have counts of their own: a hash of those */
+    int root; /* if counts differ among ranks: their hash */
     size_t count;
     ls_status refusal; /* why this rank cannot take part; LS_OK if it can */
 } lsi_call;
@@ -33,7 +33,7 @@ typedef struct lsi_fingerprint {
     uint64_t what, count;
 } lsi_fingerprint;
 
-/* What is done to two partial results; an average is a sum until the end. */
+/* The step on two partial results; an average is a sum until the end. */
 static inline ls_reduce_op lsi_call_step(const lsi_call *call)
 {
     return call->redop == LS_REDUCE_AVG || (int)call->redop >= LSI_PREMUL
@@ -54,7 +54,7 @@ const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes);
 /* Of count elements, if the operation has any. */
 uint64_t lsi_call_bytes(const lsi_call *call);
 
-/* The name of the first argument in which they differ: "count", "root", ... */
+/* The first argument in which the two differ: "count", "root", ... */
 const char *lsi_call_difference(const lsi_call *a, const lsi_call *b);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The channel table of a group: the one place that knows whether its ranks are
- * on one node or on several. Who wants to know what follows from that asks
- * here; who does something about a rank does it by the rank's channel.
+ * The channel table of a group: the only place that knows whether its ranks are
+ * on one node or on several. Code that depends on this asks here. Code that
+ * acts on a rank uses the rank's channel.
  */
 #ifndef LS_COMM_STATE_CHANNELS_H
 #define LS_COMM_STATE_CHANNELS_H
@@ -14,13 +14,13 @@ static inline const lsi_channel_kind *lsi_channel_to(const ls_group *group,
     return group->channels.peer[rank].channel;
 }
 
-/* Whether what the rank publishes lies in memory that this one maps. */
+/* Whether the rank publishes in memory that this one maps. */
 static inline bool lsi_shares_memory(const ls_group *group, int rank)
 {
     return lsi_channel_to(group, rank)->shares_memory;
 }
 
-/* Whether there are ranks that do not. Nothing wakes for their messages. */
+/* Whether some ranks are on other nodes. Their messages wake nobody. */
 static inline bool lsi_spans_nodes(const ls_group *group)
 {
     return group->channels.hooks != NULL;

@@ -1,6 +1,6 @@
 /*
- * How a vector is cut among ranks into shards that lie one behind the other.
- * Pure. In elements or in bytes, as one likes.
+ * How a vector is cut among ranks into consecutive shards. Pure. In elements or
+ * in bytes, at the caller's choice.
  */
 #ifndef LS_COMM_STATE_CUT_H
 #define LS_COMM_STATE_CUT_H
@@ -9,15 +9,15 @@
 
 /*
  * The vector begins at `first` of a longer one, which is cut into shards. Rank
- * r owns number r or, if there are `rails` of them (not 0), a part of those.
- * With a window that is not empty it is only about that part of each shard.
+ * r owns number r or, if there are `rails` of them (not 0), a part of those. A
+ * window that is not empty limits the cut to that part of each shard.
  */
 typedef struct lsi_cut {
     size_t first, shard, rails;
     lsi_range window;
 } lsi_cut;
 
-/* What `rank` of `ranks` owns of a vector of n. */
+/* The part of a vector of n that `rank` of `ranks` owns. */
 static inline lsi_range lsi_cut_part(const lsi_cut *cut, size_t n, int ranks,
                                      int rank)
 {

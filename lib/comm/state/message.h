@@ -12,12 +12,12 @@
 
 typedef struct lsi_message lsi_message;
 
-/* What precedes a message in its stream; a multiple of 32 bytes. */
+/* The header of a message in its stream; a multiple of 32 bytes. */
 typedef struct lsi_envelope {
     uint64_t dtype, count, bytes, tag;
 } lsi_envelope;
 
-/* Of messages, oldest first. */
+/* A list of messages, oldest first. */
 typedef struct lsi_message_list {
     lsi_message *first, *last;
 } lsi_message_list;
@@ -26,14 +26,14 @@ typedef struct lsi_message_list {
 typedef struct lsi_wire_request {
     struct lsi_wire_request *next, **link;
     lsi_ticket ticket;
-    int rank; /* at the other end */
+    int rank; /* the rank at the other end */
     bool receives, pending;
-    size_t bytes; /* that have arrived */
+    size_t bytes; /* arrived bytes */
 } lsi_wire_request;
 
 /*
- * One end of a stream: messages that wait for their turn, oldest first. What a
- * user receives waits apart until an envelope has come that it matches.
+ * One end of a stream: messages that wait for their turn, oldest first. A
+ * user's receives wait in a separate list until a matching envelope has come.
  */
 typedef struct lsi_stream {
     lsi_channel *channel;
@@ -42,8 +42,8 @@ typedef struct lsi_stream {
     uint64_t position; /* bytes this end has written or read */
     uint64_t credits;  /* between nodes: given or taken; internode_channel.c */
     int peer;
-    bool receives, active, matches; /* waiting: a user's to receive */
-    /* Between nodes: the next envelope, for which nobody may have asked yet. */
+    bool receives, active, matches; /* matches: for a user's receives */
+    /* Between nodes: the next envelope, which may have no receive yet. */
     bool head_posted, head_arrived;
     lsi_wire_request head;
     lsi_envelope envelope;
@@ -53,12 +53,12 @@ typedef struct lsi_stream {
 typedef struct lsi_bulk {
     unsigned char *data;
     size_t bytes;
-    int rank, tag; /* to whom, or from whom */
+    int rank, tag; /* of the other end */
     bool receives;
-    lsi_wire_request *requests; /* as many are on the way at once */
+    lsi_wire_request *requests; /* `room` of them may be in flight at once */
     size_t room;
-    size_t posted, arrived; /* fragments */
-    size_t held;            /* the last ones, which may not be posted yet */
+    size_t posted, arrived; /* numbers of fragments */
+    size_t held;            /* number of last fragments not to be posted yet */
 } lsi_bulk;
 
 enum { LSI_MESSAGE_FRAGMENTS = 8 };
@@ -67,8 +67,8 @@ enum { LSI_MESSAGE_FRAGMENTS = 8 };
 typedef struct lsi_wire_message {
     lsi_envelope arrived;
     lsi_wire_request head, credit;
-    bool posted; /* the head is, or has been, under way */
-    bool asked;  /* for a credit */
+    bool posted; /* the head is, or has been, in flight */
+    bool asked;  /* a receive of a credit is posted */
     lsi_bulk body;
     lsi_wire_request fragments[LSI_MESSAGE_FRAGMENTS];
 } lsi_wire_message;
@@ -77,15 +77,14 @@ struct lsi_message {
     lsi_message *next;
     unsigned char *data;
     lsi_envelope envelope;
-    int peer, tag; /* asked for, perhaps any; then those that have come */
-    uint64_t turn; /* among all that wait to be received */
-    bool kept;     /* came before it was asked for; then by whom it was */
+    int peer, tag; /* as asked for, perhaps any; then as received */
+    uint64_t turn; /* position among all waiting receives */
+    bool kept;     /* came before its receive; then that is claimed_by */
     lsi_message *claimed_by;
     bool opened;     /* the envelope has moved */
     size_t moved;    /* bytes of the payload, within a node */
-    uint64_t record; /* its number; 0: part of a collective */
-    /* Of one that has a number, for the timeline; began: 0 if it is not in it.
-     */
+    uint64_t record; /* number of its record; 0: part of a collective */
+    /* Ticks of its start for the timeline, if it has a record; 0: none. */
     uint64_t began;
     lsi_operation operation;
     bool done;
@@ -121,7 +120,7 @@ static inline bool lsi_message_strike(lsi_message_list *list,
     return true;
 }
 
-/* What a user wants to know of a message that has not been received. */
+/* A user's question about a message that has not been received. */
 typedef struct lsi_probe {
     int peer, tag; /* as in lsi_message */
     bool found;

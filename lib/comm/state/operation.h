@@ -1,7 +1,7 @@
 /*
- * What ranks do together, and the properties from which all else follows: who
- * sends and receives how much, and whether it is added up on the way. A row of
- * operations.def is one.
+ * The operations that ranks do together, and their basic properties: how much
+ * each rank sends and receives, and whether the data is added up on the way.
+ * Each row of operations.def is one operation.
  */
 #ifndef LS_COMM_STATE_OPERATION_H
 #define LS_COMM_STATE_OPERATION_H
@@ -20,17 +20,17 @@ typedef enum lsi_operation_kind {
     LSI_KIND_REDUCES,  /* a public collective that combines it */
     LSI_KIND_NESTED,   /* a part of hierarchical collectives */
     LSI_KIND_PLANS,    /* agrees on a collective to come */
-    LSI_KIND_INTERNAL, /* exchanges what the library has to say */
-    LSI_KIND_MEMORY,   /* makes some; its count is one of bytes */
+    LSI_KIND_INTERNAL, /* exchanges data of the library itself */
+    LSI_KIND_MEMORY,   /* makes memory; its count is in bytes */
     LSI_KIND_MESSAGE   /* between two ranks */
 } lsi_operation_kind;
 
-/* Of `count` elements, what a rank sends or receives. */
+/* The elements, of `count`, that a rank sends or receives. */
 typedef enum lsi_extent {
     LSI_EXTENT_NOTHING,
     LSI_EXTENT_BLOCK,  /* all of them */
-    LSI_EXTENT_BLOCKS, /* as many for, or of, each rank */
-    LSI_EXTENT_SHARD   /* those that it owns */
+    LSI_EXTENT_BLOCKS, /* `count` for, or of, each rank */
+    LSI_EXTENT_SHARD   /* the elements that it owns */
 } lsi_extent;
 
 typedef enum lsi_root {
@@ -45,10 +45,10 @@ typedef struct lsi_operation_row {
     lsi_operation_kind kind;
     lsi_extent sends, receives;
     lsi_root root;
-    const char *count; /* what that word of a call stands for */
+    const char *count; /* meaning of that word of a call */
 } lsi_operation_row;
 
-/* Behind the last is one for numbers that are no operation. */
+/* The row after the last is for numbers that are not an operation. */
 extern const lsi_operation_row lsi_operation_rows[LSI_OP_COUNT + 1];
 
 static inline const lsi_operation_row *lsi_operation_of(lsi_operation operation)

@@ -36,7 +36,7 @@ lsi_region_layout lsi_region_layout_of(int ranks)
     return at;
 }
 
-/* The pages that lie in a range as a whole; maybe none. */
+/* The pages that are in a range as a whole; maybe none. */
 static lsi_range whole_pages(size_t begin, size_t bytes)
 {
     const size_t first = round_up(begin, LSI_PAGE);

@@ -1,5 +1,5 @@
 /*
- * The memory that the ranks of a group share, and who writes what.
+ * The memory that the ranks of a group share, and which rank writes which part.
  *
  * One group has one control region:
  *
@@ -10,13 +10,14 @@
  *   staging    one a rank: a window through which private memory is copied
  *   channels   2 x ranks x ranks: byte streams for point-to-point messages
  *
- * Everything except the header is written by one rank and read by others.
- * Pages that nobody touches take no memory.
+ * One rank writes each part except the header, and the others read it.
+ * Untouched pages take no memory.
  *
- * Memory ordering. Nothing relies on the order in which a CPU happens to do
- * plain loads and stores; it must hold on ARM as on x86. Each hand-over is a
- * store with release order or stronger after the work, and a load of the same
- * word with acquire order or stronger before the next owner begins:
+ * Memory ordering. The code does not rely on the order in which a CPU happens
+ * to do plain loads and stores, as it must work on ARM as on x86. Each
+ * hand-over is a store and a load of one word. The store has release order or
+ * stronger and comes after the work. The load has acquire order or stronger and
+ * comes before the next owner begins:
  *
  *   what is handed over           the word                who waits for it
  *   cell, window, shared buffer   stamp of its writer     all readers
@@ -26,19 +27,19 @@
  *   room in a channel             tail                    the sender
  *   why a rank fails the group    failed (its number)     all
  *
- * Reuse is the case that is easily forgotten: a reader's loads come before its
- * release store, so the writer, once it has acquired that word, cannot
- * overwrite what is still to be loaded. Private memory that another process
- * copies (process_vm_readv) is no exception: the copy is made on the reader's
- * CPU, after its acquire. Stores past the caches need a fence of their own,
- * which lsi_copy_out has.
+ * Reuse is the case that is easily forgotten. A reader's loads come before its
+ * release store. So the writer, once it has acquired that word, cannot
+ * overwrite data that is still to be loaded. This holds for private memory that
+ * another process copies (process_vm_readv), too: the copy is made on the
+ * reader's CPU, after its acquire. Stores past the caches need a separate
+ * fence, which lsi_copy_out has.
  *
- * Sleeping needs more than that. The stamp's store and the load of `sleepers`
- * after it are both sequentially consistent, as are a sleeper's increment of
- * `sleepers` and its last look at the stamps: in the single total order of
- * these four either the publisher sees the sleeper and wakes it, or the sleeper
- * sees the stamp and does not sleep. `completed` with `cell_waiters`, and head
- * and tail with `asleep`, are the same.
+ * Sleeping needs more. A publisher stores the stamp and then loads `sleepers`.
+ * A sleeper increments `sleepers` and then looks at the stamps a last time.
+ * These four accesses are sequentially consistent. So in their single total
+ * order either the publisher sees the sleeper and wakes it, or the sleeper sees
+ * the stamp and does not sleep. `completed` with `cell_waiters`, and head and
+ * tail with `asleep`, work the same way.
  */
 #ifndef LS_COMM_STATE_SEGMENT_H
 #define LS_COMM_STATE_SEGMENT_H
@@ -56,7 +57,7 @@ enum {
     LSI_LINE = 64,
     LSI_CELLS = 8,              /* collectives published at once */
     LSI_FLAT_BYTES = 32 * 1024, /* data that travels inside a cell */
-    LSI_OFFER_BYTES = 96,       /* and what may precede it there */
+    LSI_OFFER_BYTES = 96,       /* of an offer ahead of such data */
     LSI_PAYLOAD_BYTES = LSI_OFFER_BYTES + LSI_FLAT_BYTES,
     LSI_STAGING_BYTES = 4 * 1024 * 1024, /* of one rank's window */
     LSI_MAX_RANKS = 1024,
@@ -70,16 +71,16 @@ enum { LSI_PHASE_BITS = 24 };
 typedef struct lsi_cell {
     _Atomic uint64_t stamp;
     uint64_t what, count; /* lsi_fingerprint */
-    uint64_t completed;   /* collectives that this rank has left behind */
+    uint64_t completed;   /* collectives that this rank has completed */
     unsigned char payload[LSI_PAYLOAD_BYTES];
-    uint64_t bytes; /* of the payload that count */
+    uint64_t bytes; /* used bytes of the payload */
 } lsi_cell;
 
-/* What the payload of a cell holds when the data does not travel in it. */
+/* The payload of a cell when the data does not travel in it. */
 typedef struct lsi_offer {
     uint64_t able;             /* lsi_path bits that this rank could serve */
     uint64_t send, recv;       /* addresses in the rank's own space */
-    uint64_t send_at, recv_at; /* where they are for others; 0: nowhere */
+    uint64_t send_at, recv_at; /* addresses for other ranks; 0: none */
     uint64_t scratch;          /* like send */
 } lsi_offer;
 
@@ -88,22 +89,22 @@ typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
 typedef struct lsi_failure_record {
     int32_t status; /* ls_status */
     int32_t rank_a, rank_b;
-    int32_t told_to_end; /* rank_a did not wait for as long as it would */
+    int32_t told_to_end; /* rank_a gave up early, on SIGTERM */
     uint64_t sequence;
     uint64_t what_a, count_a, what_b, count_b;
-    int64_t counted; /* 1 + the rank of which the counts differ; or 0 */
+    int64_t counted; /* 1 + the rank whose counts differ; or 0 */
 } lsi_failure_record;
 
 typedef struct lsi_member {
     alignas(LSI_LINE) _Atomic uint64_t completed;
     _Atomic uint32_t asleep;
     _Atomic uint64_t waiting_for; /* 0, or 1 + peer << 1 + (1 if receiving) */
-    _Atomic uint32_t awaits;      /* for long: 1 + a rank, or 0 */
+    _Atomic uint32_t awaits;      /* in long waits: 1 + a rank, or 0 */
     _Atomic int32_t ran_on;       /* 1 + the CPU where it last waited, or 0 */
     alignas(LSI_LINE) _Atomic uint32_t presence;
     int32_t pid;
-    uint64_t cookie_at, cookie; /* what others read as a test */
-    int32_t node_rank;          /* rank in the job, whatever the group */
+    uint64_t cookie_at, cookie; /* a test word for other ranks */
+    int32_t node_rank;          /* rank in the job */
     char host[LSI_HOST_BYTES];
     uint64_t cpus[LSI_CPU_WORDS];
     uint64_t quota_of;           /* base/cpu_claim.h */
@@ -112,18 +113,18 @@ typedef struct lsi_member {
 } lsi_member;
 
 /*
- * In `failed`: why is what the rank wrote when it joined. An abort may come
- * from a signal handler or another thread while the rank's own one writes a
- * reason of its own.
+ * A flag in `failed`: the reason is the one that the rank wrote when it joined.
+ * An abort may come from a signal handler or another thread while the rank's
+ * main thread writes another reason.
  */
 #define LSI_ABORTED ((uint32_t)1 << 31)
 
-/* In each range of the job's memory: how many ranks will not touch it again. */
+/* In each range of the job's memory: number of ranks that are done with it. */
 typedef struct lsi_hold {
     alignas(LSI_LINE) _Atomic uint32_t gone;
 } lsi_hold;
 
-/* A range that nobody uses (comm/node/space.h); written by who holds it. */
+/* An unused range (comm/node/space.h); the rank that holds it writes it. */
 typedef struct lsi_vacancy {
     _Atomic uint32_t state;
     _Atomic uint64_t bytes;
@@ -132,10 +133,10 @@ typedef struct lsi_vacancy {
 
 enum { LSI_VACANCIES = 256 };
 
-/* What all groups of a job share, at the start of its memory. */
+/* The memory that all groups of a job share, ahead of their regions. */
 typedef struct lsi_job {
-    _Atomic uint64_t end;    /* of all ranges that have been taken */
-    _Atomic uint64_t groups; /* how many there have been */
+    _Atomic uint64_t end;    /* end of all taken ranges */
+    _Atomic uint64_t groups; /* number of groups so far */
     lsi_vacancy vacancies[LSI_VACANCIES];
 } lsi_job;
 
@@ -145,7 +146,7 @@ typedef struct lsi_job {
 
 typedef struct lsi_header {
     alignas(LSI_LINE) _Atomic uint32_t bell; /* the futex word */
-    _Atomic uint64_t rung_ns;                /* when it was last rung */
+    _Atomic uint64_t rung_ns;                /* time of the last ring */
     alignas(LSI_LINE) _Atomic uint32_t sleepers;
     _Atomic uint32_t cell_waiters;
     /* 1 + a rank, or that | LSI_ABORTED; 0: nobody */
@@ -163,7 +164,7 @@ typedef struct lsi_channel {
 /* User messages and those of collectives never mix. */
 enum { LSI_CHANNEL_USER, LSI_CHANNEL_COLLECTIVE, LSI_CHANNEL_CLASSES };
 
-/* Where the parts lie, in bytes from the start of the region. */
+/* Offsets of the parts, in bytes from the start of the region. */
 typedef struct lsi_region_layout {
     size_t ranks;
     size_t members, cells, staging, channels;
@@ -176,9 +177,9 @@ lsi_region_layout lsi_region_layout_of(int ranks);
 enum { LSI_REGION_OWN = LSI_CELLS + 1 + LSI_CHANNEL_CLASSES };
 
 /*
- * The whole pages, in bytes of the region, that are for one rank above all: its
- * cells, its staging window, and the channels that it receives from. No page is
- * two ranks'.
+ * The whole pages, in bytes of the region, that mostly one rank uses: its
+ * cells, its staging window, and the channels that it receives from. No page
+ * belongs to two ranks.
  */
 void lsi_region_own(const lsi_region_layout *at, int rank,
                     lsi_range out[LSI_REGION_OWN]);

@@ -1,5 +1,5 @@
 /*
- * One rank's view of a group, and of what it has in flight.
+ * One rank's view of a group, and of its operations in flight.
  *
  * Collectives form a queue. Each gets the next sequence number, which is the
  * same on all ranks because they start collectives in the same order. A rank
@@ -48,18 +48,17 @@ typedef enum lsi_collective_state {
 enum { LSI_CANDIDATES = 4 };
 
 /*
- * The blocks of a collective in which ranks have counts of their own: where
- * each begins, in elements, and behind the last one where that ends.
+ * The blocks of a collective in which ranks have different counts: the
+ * beginning of each block in elements, and after the last one the end of that.
  */
 typedef struct lsi_block_table {
     size_t *sends, *receives; /* NULL: of one block only */
-    size_t
-        *from;   /* all_to_allv: where one's own begins in each rank's buffer */
-    size_t most; /* elements of the largest block of any rank */
-    size_t room; /* ranks that there is memory for */
+    size_t *from; /* all_to_allv: own block's start in each buffer */
+    size_t most;  /* elements of the largest block of any rank */
+    size_t room;  /* number of ranks with room here */
 } lsi_block_table;
 
-/* Of the sentence of a rank that cannot take part, in its cell. */
+/* Bytes of the reason in the cell of a rank that cannot take part. */
 enum { LSI_REASON_BYTES = 512 };
 
 struct lsi_collective {
@@ -72,14 +71,14 @@ struct lsi_collective {
     size_t block; /* bytes of count elements */
 
     /*
-     * reduce_shards, gather_shards: who owns which elements. What is reduced
-     * of a window goes to the start of the receive buffer.
+     * reduce_shards, gather_shards: the owner of each element. The sums of a
+     * window go to the start of the receive buffer.
      */
     lsi_cut cut;
     lsi_block_table counted;
 
     const lsi_algorithm *candidates[LSI_CANDIDATES]; /* best first, then NULL */
-    const lsi_algorithm *algorithm; /* the one that was agreed on */
+    const lsi_algorithm *algorithm; /* the one that all ranks agreed on */
     bool offers; /* the cells hold offers, and data only behind them */
     bool ahead;  /* every rank has begun the algorithm before it arrived */
     void *scratch;
@@ -88,16 +87,18 @@ struct lsi_collective {
     lsi_collective_state state;
     bool done;
     ls_status status; /* once done */
-    char *failure;    /* where to keep the text of it, or NULL */
+    char *failure;    /* buffer for the error text, or NULL */
     size_t failure_bytes;
     int refuser;        /* the first rank that cannot take part, or -1 */
     const char *reason; /* of this rank, if call.refusal is set */
     uint64_t sequence;
     uint32_t phase; /* last published */
-    int cursor;     /* ranks that are known to have reached the phase */
+    int cursor;     /* ranks known to have reached the phase */
     size_t step;    /* the algorithm's own */
-    /* Ticks, for the timeline: of its submission, 0 if it is not in it; and
-       when all ranks had come to it, 0 before. */
+    /*
+     * Ticks, for the timeline: of its submission, 0 if it is not in the
+     * timeline; and of the arrival of the last rank, 0 before.
+     */
     uint64_t began, arrived;
     lsi_message out, in;
 };
@@ -108,35 +109,35 @@ typedef struct lsi_shared {
     struct lsi_shared *next;
     unsigned char *base; /* rank 0's part */
     size_t stride, bytes, mapped;
-    lsi_hold *hold;  /* behind the parts */
+    lsi_hold *hold;  /* after the parts */
     uint64_t offset; /* in the job's memory */
     uint64_t id;     /* the same on all ranks */
 } lsi_shared;
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* How a wait goes; see wait.c. */
+/* The course of a wait; see wait.c. */
 typedef struct lsi_patience {
-    int looks;           /* without sleeping */
-    int spins;           /* of these without yielding */
-    int yields;          /* the rest */
+    int looks;           /* looks without sleeping so far */
+    int spins;           /* the first of them, without yielding */
+    int yields;          /* the next of them, with yielding */
     uint64_t began_ns;   /* time of the group's clock of the first sleep; 0
                             before it */
     uint64_t checked_ns; /* the same, when peers were last looked at */
     uint64_t since_ns;   /* the same as began_ns, by the clock */
     unsigned shown;      /* where lsi_live_waits shows it; 0: nowhere */
-    bool told;           /* other nodes know whom this rank waits for */
-    bool coprogress;     /* other groups may have to be moved meanwhile */
+    bool told;           /* other nodes know the awaited rank */
+    bool coprogress;     /* other groups may need progress meanwhile */
 } lsi_patience;
 
-/* The same, of a program that tests requests instead of waiting for them. */
+/* A wait of a program that tests requests instead of waiting for them. */
 typedef struct lsi_polling {
     lsi_patience patience;
-    uint64_t activity; /* of the group, at the first test in vain */
-    uint64_t ticks;    /* when the clock was last looked at */
+    uint64_t activity; /* group's activity at the first failed test */
+    uint64_t ticks;    /* time of the last look at the clock */
 } lsi_polling;
 
-/* What a rank has seen when it announces its sleep; see sleep.c. */
+/* The state that a rank has seen when it announces its sleep; see sleep.c. */
 typedef struct lsi_sleeper {
     uint32_t bell;
     uint64_t activity;
@@ -154,12 +155,12 @@ typedef struct lsi_range_row {
 enum { LSI_SELECT_ROWS = 128 };
 
 typedef struct lsi_select_table {
-    bool deterministic; /* no algorithm with an order of its own */
+    bool deterministic; /* only algorithms that reduce by folding */
     bool copying_pays;  /* the kernel's copy is faster than the windows */
-    bool spans;         /* of a group on several nodes */
+    bool spans;         /* for a group on several nodes */
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
-    /* Of operations that no row is about. */
+    /* For operations without a row. */
     const lsi_algorithm *fixed[LSI_OP_COUNT][LSI_CANDIDATES];
 } lsi_select_table;
 
@@ -180,15 +181,15 @@ lsi_select_find(const lsi_select_table *table, lsi_operation operation,
 /* ---- channels ------------------------------------------------------------ */
 
 /*
- * A way to reach a rank. There are three: to a thread of this process and to a
- * process that maps the same memory (node/channel_memory.c), and by the wire to
- * one that does not (net/internode_channel.c). None may block.
+ * A way to reach a rank. Three exist: to a thread of this process, to a process
+ * that maps the same memory (node/channel_memory.c), and by the wire to any
+ * other process (net/internode_channel.c). None may block.
  */
 typedef struct lsi_channel_kind {
     const char *name;
     /*
-     * Whether what the rank publishes lies in memory that this one maps. What
-     * others publish has to be brought there.
+     * Whether the rank publishes in memory that this one maps. Messages bring
+     * the arrivals of all other ranks.
      */
     bool shares_memory;
     /* Moves the first message of a stream on; LS_OK once it is done. */
@@ -199,7 +200,7 @@ typedef struct lsi_channel_kind {
                       lsi_envelope *envelope);
     /*
      * Copies from an address in the rank's private memory: 0, or -1 with errno
-     * set. NULL if there is no way.
+     * set. NULL if the channel cannot do so.
      */
     int (*read)(const ls_group *group, int rank, void *to, uint64_t from,
                 size_t bytes);
@@ -216,17 +217,17 @@ typedef struct lsi_peer {
     int local_rank; /* among the ranks of this node; -1: on another one */
 } lsi_peer;
 
-/* What a group that spans nodes does in addition; net/wire_hooks.c. */
+/* The additional work of a group that spans nodes; net/wire_hooks.c. */
 typedef struct lsi_internode_hooks {
-    /* Passes on what ranks publish; as lsi_progress. */
+    /* Passes on the arrivals that ranks publish; as lsi_progress. */
     ls_status (*progress)(ls_group *group);
-    /* The rank that is waited for if none of this node is late; or -1. */
+    /* The awaited rank if none of this node is late; or -1. */
     int (*awaited)(const ls_group *group);
-    /* Tells the others whom this rank waits for, by its lsi_member. */
+    /* Tells the other nodes which rank this one awaits, by its lsi_member. */
     void (*tell_awaits)(ls_group *group);
-    /* The group has failed, and here first. */
+    /* Tells the other nodes of a failure that began here. */
     void (*tell_failure)(ls_group *group, const lsi_failure_record *failure);
-    /* After a failure: sends what is pending, and receives no more. */
+    /* After a failure: sends pending messages, and receives no more. */
     void (*abandon)(ls_group *group);
 } lsi_internode_hooks;
 
@@ -248,7 +249,7 @@ typedef struct lsi_group_identity {
 typedef struct lsi_group_memory {
     lsi_node_memory *node;
     lsi_job *job;
-    int sharers; /* how many ranks map the region: those of this node */
+    int sharers; /* number of ranks of this node, which map the region */
     uint64_t region_offset;
     unsigned char *region;
     lsi_region_layout layout;
@@ -267,7 +268,7 @@ typedef struct lsi_queue {
     uint64_t staged;    /* of the last that used the staging windows */
     uint64_t *seen;     /* completed, as last read from each rank */
     uint64_t seen_by_all;
-    bool waits_completed; /* something waits for others to complete */
+    bool waits_completed; /* whether anything waits for others to complete */
     lsi_collective *first, *last;
     lsi_collective *entering; /* the first without a cell */
 } lsi_queue;
@@ -276,15 +277,15 @@ typedef struct lsi_queue {
 typedef struct lsi_streams {
     lsi_stream *of[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
     lsi_stream *active;
-    lsi_message_list any;  /* to be received from anybody */
-    lsi_message_list kept; /* that came before they were asked for */
-    bool fresh;            /* more is asked for than when kept was looked at */
+    lsi_message_list any;  /* receives from any rank */
+    lsi_message_list kept; /* messages without a receive so far */
+    bool fresh;            /* new receives since the last look at kept */
     uint64_t turns;
     int served; /* the rank from which one of `any` has come last */
     lsi_probe *probe;
 } lsi_streams;
 
-/* What this rank has learnt about waiting; wait.c, sleep.c. */
+/* This rank's experience with waiting; wait.c, sleep.c. */
 typedef struct lsi_waiting {
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
@@ -293,27 +294,27 @@ typedef struct lsi_waiting {
     int waits, retry;    /* since then; until it is tried again */
     int late;            /* waits still to come in which it hardly looks */
     int backoff;         /* as many, when it runs late again */
-    lsi_suspending_clock clock; /* that of whatever thread waits */
+    lsi_suspending_clock clock; /* of the waiting thread */
     lsi_polling polling;
     lsi_sleeper sleeper;
 } lsi_waiting;
 
-/* Which thread moves the group; coprogress.c. The links are under its lock. */
+/* The thread that moves the group; coprogress.c. The lock guards the links. */
 typedef struct lsi_group_coprogress {
     _Atomic uint64_t mover; /* that may move it from others; or 0 */
     ls_group *next_member, *next_borrowed;
-    unsigned borrowed; /* how often, by one thread; */
-    uint64_t holder;   /* that */
+    unsigned borrowed; /* number of borrows by the holder */
+    uint64_t holder;   /* id of the borrowing thread */
 } lsi_group_coprogress;
 
-/* What is kept about it for a time after; recorder.c, dump.c. */
+/* The records of recent operations; recorder.c, dump.c. */
 typedef struct lsi_recording {
     lsi_recorder *recorder;
     const char *folder; /* NULL: none is written */
-    ls_group *next;     /* of all of this process that are written */
+    ls_group *next;     /* next group of this process to be written */
 } lsi_recording;
 
-/* What is to be called when something is done; on_done.c. */
+/* A call to be made when an operation is done; on_done.c. */
 typedef struct lsi_on_done {
     struct lsi_on_done *next;
     const bool *done;
@@ -327,18 +328,18 @@ struct ls_group {
     lsi_group_identity identity;
     uint64_t activity; /* grows whenever anything moves */
     bool failed;       /* and this rank has reported it */
-    unsigned forks;    /* of the process that has opened it; forks.h */
+    unsigned forks;    /* forks of the process that opened it; forks.h */
     lsi_group_memory memory;
     lsi_queue queue;
     lsi_streams streams;
-    int cpus_share; /* if ranks of other nodes are on this machine; or 0 */
+    int cpus_share; /* CPUs per rank if other nodes' ranks share them; or 0 */
     lsi_waiting waiting;
     lsi_group_coprogress coprogress;
     lsi_on_done *completions;
     lsi_recording recording;
     lsi_channels channels;
-    lsi_internode *net; /* what the hooks of the channels work on, or NULL */
-    const ls_group *dup_of; /* whose shared buffers it knows, or NULL */
+    lsi_internode *net;     /* the data of the channels' hooks, or NULL */
+    const ls_group *dup_of; /* group whose shared buffers it sees, or NULL */
     lsi_select_table *select;
     ls_group_counters *counters; /* its own, or those of dup_of */
     ls_group_counters own_counters;
@@ -369,8 +370,9 @@ static inline lsi_offer *lsi_offer_of(const lsi_collective *op, int rank)
 }
 
 /*
- * Where blocks of their own sizes begin, behind the offer: of what is sent, or
- * of what is received in an all-gather; then lsi_block_table.most.
+ * Bytes of the table of block starts, which follows the offer: of the sent
+ * blocks or, in an all-gather, of the received ones. Its last word is
+ * lsi_block_table.most.
  */
 static inline size_t lsi_cell_table_bytes(const lsi_collective *op)
 {
@@ -386,7 +388,7 @@ static inline uint64_t *lsi_cell_table(const lsi_collective *op, int rank)
     return (uint64_t *)(void *)(cell->payload + LSI_OFFER_BYTES);
 }
 
-/* What a rank has packed into its cell. */
+/* The data that a rank has packed into its cell. */
 static inline unsigned char *lsi_cell_data(const lsi_collective *op, int rank)
 {
     return lsi_cell_of(op->group, op->sequence, rank)->payload +
@@ -401,8 +403,8 @@ static inline unsigned char *lsi_window(const ls_group *group, int rank)
 }
 
 /*
- * The first stream in which something moves, or waits for its peer; not one
- * that is looked at for messages from anybody.
+ * The first stream in which a message moves, or waits for its peer. Streams
+ * that are only looked at for messages from any rank do not count.
  */
 static inline const lsi_stream *lsi_stream_awaited(const ls_group *group)
 {
@@ -413,7 +415,7 @@ static inline const lsi_stream *lsi_stream_awaited(const ls_group *group)
     return stream;
 }
 
-/* The message that moves, or is waited for, if none of a collective is. */
+/* The moving or awaited message, if no collective's message is. */
 static inline const lsi_message *lsi_message_awaited(const ls_group *group)
 {
     const lsi_stream *stream = lsi_stream_awaited(group);
@@ -429,10 +431,10 @@ static inline bool lsi_has_failed(const ls_group *group)
                                 memory_order_acquire) != 0;
 }
 
-/* Why the group has failed; NULL if it has not. It stays where it is. */
+/* Why the group has failed; NULL if it has not. The record stays valid. */
 static inline const lsi_failure_record *lsi_failure_of(const ls_group *group)
 {
-    /* Acquires what the rank has written before it was the first. */
+    /* Acquires the reason, which the rank wrote before its number. */
     const uint32_t first = atomic_load_explicit(&group->memory.header->failed,
                                                 memory_order_acquire);
     if (first == 0)
