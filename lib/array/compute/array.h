@@ -54,7 +54,7 @@ void lsi_array_fold(float *dst, float *const *srcs, int n_srcs, size_t n);
 /* The sum of a, or of (a - b)^2 if b is not NULL. */
 double lsi_array_total(const float *a, const float *b_or_null, size_t n);
 
-/* The sum of what the kernel bce_with_logits adds up. */
+/* The sum of the terms of the kernel bce_with_logits. */
 double lsi_array_total_bce(const float *x, const float *t, size_t n);
 
 /* *y = that of a * factor, rounded once. */
@@ -79,8 +79,8 @@ void lsi_array_zero(void *dst, ls_dtype dtype, size_t n);
 void lsi_array_copy(void *dst, const void *src, ls_dtype dtype, size_t n);
 
 /*
- * dst = src in a half type, written only where it differs: others may be
- * reading what is right already.
+ * dst = src in a half type, written only where it differs: other threads may be
+ * reading the elements that are already right.
  */
 void lsi_array_correct_halves(uint16_t *dst, ls_dtype dtype, const float *src,
                               size_t n);

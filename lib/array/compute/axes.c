@@ -84,7 +84,7 @@ typedef struct axes_job {
     plan p;
     float *y;
     const float *x;
-    const float *times; /* NULL, or what x is multiplied by first */
+    const float *times; /* NULL, or factors by which x is multiplied first */
     double factor;
 } axes_job;
 

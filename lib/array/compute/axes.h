@@ -34,7 +34,7 @@ void lsi_axes_max(const lsi_axes *axes, float *y, const float *x);
 
 /*
  * dx = dy / n where x equals y, the n largest, else 0; NaN where y is NaN.
- * `counts` is memory for as many elements as y has.
+ * `counts` is memory for one element per element of y.
  */
 void lsi_axes_max_backward(const lsi_axes *axes, float *dx, const float *dy,
                            const float *x, const float *y, uint64_t *counts);

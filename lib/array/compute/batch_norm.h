@@ -43,10 +43,10 @@ typedef struct lsi_running {
 } lsi_running;
 
 /*
- * Moves running statistics towards those of a batch of so many rows: its mean
- * and its unbiased variance, which is variance / divisor. All is computed in
- * double and rounded once. One row leaves the running variance as it is, none
- * both.
+ * Updates running statistics with those of a batch of `rows` rows: its mean and
+ * its unbiased variance, which is variance / divisor. Everything is computed in
+ * double and rounded once. One row leaves the running variance unchanged; zero
+ * rows leave both unchanged.
  */
 void lsi_batch_norm_track(const lsi_running *running, const float *mean,
                           const float *variance, double divisor, double rows,

@@ -1,6 +1,6 @@
 /*
  * The result is computed in blocks of consecutive elements. An operand whose
- * elements are consecutive, too, is read where it lies; others are gathered
+ * elements are consecutive, too, is read in place; other operands are gathered
  * first, into a block that stays in the first-level cache.
  */
 #include "array/compute/broadcast.h"
@@ -14,14 +14,14 @@
 
 enum {
     GRAIN = 1 << 14, /* elements worth a thread */
-    BLOCK = 512,     /* that are gathered at once */
-    LONG_ROW = 64    /* a row that is worth a block of its own */
+    BLOCK = 512,     /* elements that are gathered at once */
+    LONG_ROW = 64    /* elements of a row that is worth a separate block */
 };
 
 typedef struct operand {
     const float *data;
     int64_t strides[LS_MAX_DIMS];
-    bool dense; /* lies as the result does */
+    bool dense; /* in the order of the result */
 } operand;
 
 /* y = a op one number, or the other way round. */
@@ -115,7 +115,7 @@ static void next_row(const broadcast *b, place *p)
     }
 }
 
-/* Goes on by n elements. */
+/* Advances by n elements. */
 static void advance(const broadcast *b, place *p, size_t n)
 {
     const int inner = b->ndim - 1;
@@ -161,7 +161,7 @@ static void gather(const broadcast *b, int i, place p, float *to, size_t n)
     }
 }
 
-/* Whether n elements from here on lie one after another. */
+/* Whether n elements from here on are consecutive. */
 static bool lies_ready(const broadcast *b, int i, const place *p, size_t n)
 {
     const operand *in = &b->in[i];

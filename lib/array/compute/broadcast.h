@@ -1,7 +1,7 @@
 /*
  * Element-wise operations on arrays that are repeated along some dimensions, as
- * NumPy's broadcasting does: such a dimension has stride 0. Nothing is written
- * but the result, whatever the strides are.
+ * NumPy's broadcasting does: such a dimension has stride 0. Only the result is
+ * written, with any strides.
  */
 #ifndef LS_ARRAY_COMPUTE_BROADCAST_H
 #define LS_ARRAY_COMPUTE_BROADCAST_H
@@ -17,7 +17,7 @@ typedef enum lsi_binary_op {
     LSI_BINARY_DIV
 } lsi_binary_op;
 
-/* Any strides, in elements; as many as there are dimensions. */
+/* Any strides, in elements, one per dimension. */
 typedef struct lsi_repeated {
     const float *data;
     int64_t strides[LS_MAX_DIMS];

@@ -7,7 +7,7 @@
 #include "array/compute/along.h"
 #include "lockstep/status.h"
 
-/* y[o][j][i] = x[o][indices[o][j][i]][i], j < m; x as `of` says. */
+/* y[o][j][i] = x[o][indices[o][j][i]][i], j < m; `of` describes x. */
 typedef struct lsi_choice {
     lsi_along of;
     size_t m;

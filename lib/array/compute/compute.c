@@ -1,4 +1,4 @@
-/* What all operations need; see compute.h. */
+/* Functions that all operations need; see compute.h. */
 #include "array/compute/compute.h"
 
 #include "base/error.h"

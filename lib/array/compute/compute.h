@@ -2,7 +2,7 @@
  * Operations on whole arrays, for the tape, the optimizers and all other code
  * that computes. An operation picks the kernels for this machine (only this
  * layer uses the table of lib/array/kernels), divides the work among threads,
- * and plans what oneDNN does. Scalars are arrays of one element, which
+ * and plans the work of oneDNN. Scalars are arrays of one element, which
  * operations read and write themselves.
  */
 #ifndef LS_ARRAY_COMPUTE_COMPUTE_H
@@ -15,8 +15,8 @@
 #include "lockstep/status.h"
 
 /*
- * Whether LOCKSTEP_ISA is a level that this machine has. Asked by what makes
- * the things that compute: groups, tensors, parameters, tapes, datasets.
+ * Whether LOCKSTEP_ISA is a level that this machine has. Checked when objects
+ * that compute are made: groups, tensors, parameters, tapes, datasets.
  */
 ls_status lsi_compute_check(void);
 

@@ -1,4 +1,4 @@
-/* Convolutions: checks, plans, and the choice of who computes. */
+/* Convolutions: checks, plans, and the choice of the implementation. */
 #include "array/compute/onednn/conv2d.h"
 #include "array/compute/dense.h"
 #include "array/compute/plan_cache.h"

@@ -12,7 +12,7 @@
 
 enum {
     RUN = 256,      /* elements that are gathered at once */
-    GRAIN = 1 << 15 /* elements worth a thread of their own */
+    GRAIN = 1 << 15 /* elements worth a separate thread */
 };
 
 /* One side of a copy: where it is and how it is strided. */

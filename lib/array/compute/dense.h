@@ -27,15 +27,15 @@ ls_status lsi_gemm_run_batch(const lsi_gemm_shape *shape,
 typedef struct lsi_conv2d_plan lsi_conv2d_plan;
 
 /*
- * The calling thread's plan for a shape, owned by its cache. Which algorithm
- * and which layouts it uses is a fixed function of the shape and the
- * instruction level (never of a measurement), so that a run repeats bit for bit
- * and all ranks agree; the layouts do not depend on n. *src_layout and
- * *dst_layout say what the plan wants and gives; the weights are always plain
- * (O, C, KH, KW), the plan reorders them itself.
+ * The calling thread's plan for a shape, owned by its cache. Its algorithm and
+ * its layouts are a fixed function of the shape and the instruction level,
+ * never of a measurement. So a run repeats bit for bit, and all ranks agree.
+ * The layouts do not depend on n. The functions *_src_layout and *_dst_layout
+ * return the layouts of the plan's source and result. The weights are always
+ * plain (O, C, KH, KW); the plan reorders them itself.
  *
- * A plan computes in the shape's type, which *_dtype tells, or in f32 if that
- * is faster here: all arrays are f32 then, and for the caller to convert.
+ * A plan computes in the shape's type, or in f32 if f32 is faster here; *_dtype
+ * returns the type. With f32, all arrays are f32, and the caller converts them.
  */
 ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape,
                               lsi_conv2d_plan **plan);
@@ -47,7 +47,7 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
                              const void *weight, const float *bias_or_null);
 /*
  * dsrc in src_layout, ddst in dst_layout. Overwrites. With relu, ddst is the
- * gradient of what was before it (see relu_backward), here and below.
+ * gradient of the input of the relu (see relu_backward), here and below.
  */
 ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
                                    const void *ddst, const void *weight);

@@ -15,8 +15,8 @@ typedef struct lsi_embedding {
 } lsi_embedding;
 
 /*
- * y[i] = table[indices[i]], in f32 whatever the table's type is;
- * LS_ERR_ARGUMENT names an index out of range.
+ * y[i] = table[indices[i]], in f32 for any type of the table; LS_ERR_ARGUMENT
+ * names an index out of range.
  */
 ls_status lsi_embedding_forward(const lsi_embedding *e, const void *table,
                                 ls_dtype dtype, float *y);

@@ -1,7 +1,7 @@
 /*
- * Functions of each element of an f32 array, and their gradients: a row each,
- * from which come lsi_unary_<name>, the operation ls_<name> on the tape and its
- * demand for a gradient check. functions.c has forward_<name> and
+ * Functions of each element of an f32 array, and their gradients, one per row.
+ * A row generates lsi_unary_<name>, the operation ls_<name> on the tape and its
+ * demand for a gradient check. The file functions.c has forward_<name> and
  * backward_<name>. Plain C is enough for both; kernels can replace it later.
  * Functions that have numbers as arguments, too, are at the end.
  */

@@ -1,4 +1,4 @@
-/* Matrix products: checks, and the choice of who computes. */
+/* Matrix products: checks, and the choice of the implementation. */
 #include "array/compute/onednn/gemm.h"
 #include "array/compute/dense.h"
 #include "array/compute/half_gemm.h"
@@ -20,7 +20,7 @@ static ls_status check_types(const lsi_gemm_shape *g)
                     ls_dtype_name(g->ab_dtype), ls_dtype_name(g->c_dtype));
 }
 
-/* `columns` of the array as it lies in memory. */
+/* `columns` of the array as stored in memory. */
 static ls_status check_leading(const char *name, int64_t leading,
                                int64_t columns)
 {

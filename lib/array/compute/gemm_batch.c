@@ -1,9 +1,9 @@
 /*
  * Batches of matrix products. Dimensions of the batch along which one of the
- * matrices simply goes on become part of the product: a weight that all share
- * is multiplied with all rows at once, and its gradient is one sum over them.
- * What is left and has a C of its own is given to oneDNN in one call; along
- * what is added up, one call follows the other.
+ * matrices simply continues become part of the product. So a weight that all
+ * share is multiplied with all rows at once, and its gradient is one sum over
+ * them. The remaining products with a separate C each go to oneDNN in one call.
+ * Along dimensions that are added up, one call follows the other.
  */
 #include "array/compute/array.h"
 #include "array/compute/dense.h"
@@ -31,7 +31,7 @@ static void remove_dim(lsi_gemm_batch *batch, int at)
         batch->b[d] = batch->b[d + 1];
         batch->c[d] = batch->c[d + 1];
     }
-    /* What is not used is compared, too, where plans are looked for. */
+    /* Unused entries are compared, too, when plans are looked up. */
     const int64_t last = batch->ndim;
     batch->extent[last] = batch->a[last] = batch->b[last] = batch->c[last] = 0;
 }
@@ -97,7 +97,7 @@ static ls_status run_each(products p)
     return LS_OK;
 }
 
-/* All have a C of their own. */
+/* All products have a separate C. */
 static ls_status run_apart(const products *p)
 {
     bool done = false;
@@ -110,7 +110,7 @@ static ls_status run_apart(const products *p)
     return done ? LS_OK : run_each(*p);
 }
 
-/* Those that are added up are taken out, and run through. */
+/* Dimensions that are added up are removed, and become a loop. */
 static ls_status run_added(products p, int from)
 {
     int d = from;

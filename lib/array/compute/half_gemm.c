@@ -16,7 +16,7 @@ static const lsi_plan_kind memory_kind = LSI_WORKSPACE_KIND("halves as f32");
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* A matrix as it lies in memory; only C is written to. */
+/* A matrix as stored in memory; only C is written to. */
 typedef struct stored {
     const void *data;
     ls_dtype dtype;
@@ -51,7 +51,10 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How many of `all` lines of so many numbers; many, in multiples of 64. */
+/*
+ * Lines of a block, of `all` lines of this many numbers. If many fit, a
+ * multiple of 64.
+ */
 static int64_t lines(int64_t all, int64_t numbers)
 {
     const int64_t fit = most_numbers / numbers;
@@ -84,7 +87,7 @@ static void widen_a(const blocks *s, int64_t row, int64_t rows)
         widen(s->wide_a, part_of(s->a, row, 0), rows, s->g->k);
 }
 
-/* A block of C that is f32 already is computed where it lies. */
+/* A block of C that is already f32 is computed in place. */
 static ls_status run_block(const blocks *s, int64_t row, int64_t rows,
                            int64_t col, int64_t cols)
 {

@@ -10,7 +10,7 @@
 typedef struct pool_call {
     const lsi_kernels *kernels;
     const lsi_pool2d *shape;
-    float *y; /* what is written */
+    float *y; /* the result */
     const float *x;
     uint8_t *index_out;
     const uint8_t *index_in;
@@ -63,7 +63,7 @@ void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
 typedef struct window_call {
     const lsi_kernels *kernels;
     const lsi_window2d *shape;
-    float *y; /* what is written */
+    float *y; /* the result */
     const float *x;
     uint8_t *index_out; /* of a maximum, forward */
     const uint8_t *index_in;

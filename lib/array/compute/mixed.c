@@ -13,7 +13,7 @@ typedef void (*block_fn)(const lsi_kernels *k, float *const *p, size_t n);
 typedef struct mixed_job {
     lsi_mixed arrays[ARRAYS]; /* those that are written, then those read */
     int n_out, n_arrays;
-    bool accumulate; /* what is written is read, too */
+    bool accumulate; /* the result is read, too */
     block_fn fn;
     bool any_half;
 } mixed_job;

@@ -1,6 +1,6 @@
 /*
- * Element-wise operations on arrays of any real types, computed in f32: what is
- * half is converted block by block, in the first-level cache.
+ * Element-wise operations on arrays of any real types, computed in f32: half
+ * types are converted block by block, in the first-level cache.
  */
 #ifndef LS_ARRAY_COMPUTE_MIXED_H
 #define LS_ARRAY_COMPUTE_MIXED_H

@@ -1,6 +1,6 @@
 /*
- * One step of each optimizer: n parameters p with gradients g and what the
- * optimizer keeps of them. The formulas stand above the kernels of their names.
+ * One step of each optimizer: n parameters p with gradients g and the
+ * optimizer's state. The formulas are above the kernels of their names.
  */
 #ifndef LS_ARRAY_COMPUTE_OPTIMIZERS_H
 #define LS_ARRAY_COMPUTE_OPTIMIZERS_H

@@ -24,7 +24,7 @@ typedef struct panel_run {
     size_t rows;   /* of a block: a multiple of LSI_PANEL_LANES */
     size_t across; /* parts that the columns are divided into */
     size_t down;   /* and the rows */
-    char *memory;  /* what each worker has, one after another */
+    char *memory;  /* of each worker, one after another */
 } panel_run;
 
 /* One block of A, and the columns of B that it meets. */
@@ -109,7 +109,7 @@ static lsi_strip strip_of_b(const panel_run *r, lsi_range cols, lsi_range terms)
     return strip_of(r->b, r->g->ldb, !r->g->b_transposed, cols, terms);
 }
 
-/* The pass of B behind this one: more terms, else more columns. */
+/* The pass of B after this one: more terms, else more columns. */
 static lsi_fetch fetch_b(const panel_run *r, const panel_block *k,
                          lsi_range cols, lsi_range terms)
 {
@@ -204,7 +204,7 @@ static void multiply_part(void *context, size_t part, int worker)
     r->ops->end(&before);
 }
 
-/* As many parts as threads, as close to squares as their number allows. */
+/* One part per thread, as close to squares as the number allows. */
 static void divide(panel_run *r, size_t threads)
 {
     const size_t m = (size_t)r->g->m, n = (size_t)r->g->n;

@@ -131,9 +131,10 @@ static void give_up_room(void)
 }
 
 /*
- * What a plan keeps lies between arrays of the same step, and each hole that an
- * array leaves is a little too small for the next, longer one. So the holes are
- * given back now and then: 1,000 lengths took ten times as much without.
+ * The memory of a plan is between arrays of the same step, and each hole that
+ * an array leaves is a little too small for the next, longer one. So the holes
+ * are given back now and then. Without this, 1,000 lengths took ten times as
+ * much memory.
  */
 static void give_back_holes(uint64_t n)
 {

@@ -4,9 +4,8 @@
  * freed when it ends.
  *
  * Plans of a kind that is `limited` come in ever new shapes. All threads of the
- * process together keep at most LSI_PLAN_LIMIT of them: a new one takes the
- * place of the one that was used least recently by any thread, with time
- * counted in plans made.
+ * process together keep at most LSI_PLAN_LIMIT of them. A new plan replaces the
+ * one least recently used by any thread, with time counted in plans made.
  */
 #ifndef LS_ARRAY_COMPUTE_PLAN_CACHE_H
 #define LS_ARRAY_COMPUTE_PLAN_CACHE_H
@@ -18,7 +17,9 @@
 
 enum { LSI_PLAN_LIMIT = 256 };
 
-/* What all plans of one kind share. Its address is part of the key. */
+/*
+ * Properties that all plans of one kind share. The address is part of the key.
+ */
 typedef struct lsi_plan_kind {
     const char *name; /* in errors */
     size_t key_bytes;
@@ -30,8 +31,8 @@ typedef struct lsi_plan_kind {
 } lsi_plan_kind;
 
 /*
- * The calling thread's plan for the key, made if there is none. Padding inside
- * the key must be zero. A limited plan stays until the thread asks for another
+ * The calling thread's plan for the key, made on first use. Padding inside the
+ * key must be zero. A limited plan stays until the thread asks for another
  * limited one, or calls lsi_plan_cache_done.
  */
 ls_status lsi_plan_cache_get(const lsi_plan_kind *kind, const void *key,
@@ -54,7 +55,7 @@ ls_status lsi_workspace_get(const lsi_plan_kind *kind, size_t bytes,
 /* The calling thread has done with the limited plan that it got last. */
 void lsi_plan_cache_done(void);
 
-/* Frees the calling thread's plans now; what needs them makes them anew. */
+/* Frees the calling thread's plans now; they are made again when needed. */
 void lsi_plan_cache_drop(void);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What normalisations of channels compute between their passes over the pixels
- * (planes.h): a few numbers for each channel, or for each channel of each
- * image, where the images have statistics of their own.
+ * Statistics that normalisations of channels compute between their passes over
+ * the pixels (planes.h). They are a few numbers for each channel. Where images
+ * have separate statistics, they are for each channel of each image.
  */
 #ifndef LS_ARRAY_COMPUTE_PLANE_STATS_H
 #define LS_ARRAY_COMPUTE_PLANE_STATS_H
@@ -21,7 +21,7 @@ void lsi_plane_stats_scale(const lsi_plane_stats *stats, size_t channels,
 
 /*
  * p and q (count) of dx = scale dz + (x - mean) p + q, for statistics over n
- * numbers, of which the sums (count) of dz and dz (x - mean) are given.
+ * numbers. Given are the sums (count) of dz and dz (x - mean).
  */
 void lsi_plane_stats_batch_dx(const lsi_plane_stats *stats, const float *sum_dz,
                               const float *sum_dz_d, double n, float *p,

@@ -1,10 +1,10 @@
 /*
- * Normalisation of channels; see planes.h. A *unit* is what lies together of an
+ * Normalisation of channels; see planes.h. A *unit* is a contiguous part of an
  * image: the pixels of a block of channels. To kernels it is a matrix whose
  * columns are lanes: several copies of the block side by side, so that sums
  * have enough of them to add to in turn. The pixels that fill no row are a row
- * of fewer lanes. A unit is done piece by piece; what is half is converted
- * then, in the second-level cache.
+ * of fewer lanes. A unit is done piece by piece; half types are converted then,
+ * in the second-level cache.
  */
 #include "array/compute/planes.h"
 
@@ -89,7 +89,7 @@ struct job {
     lsi_plane_sums sums;
     lsi_plane_dx dx;
     float *mean, *m2; /* of moments */
-    piece_fn piece;   /* what with_lanes calls */
+    piece_fn piece;   /* called by with_lanes */
     bool half;        /* all arrays are bf16 and given to kernels as they are */
 };
 

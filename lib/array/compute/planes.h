@@ -1,7 +1,7 @@
 /*
  * Normalisation of channels of images of any real type, computed in f32, on all
- * threads. What is summed over an image is summed in the order that its layout
- * gives, so that results do not depend on the threads.
+ * threads. Sums over an image are in the order of its layout, so results do not
+ * depend on the threads.
  */
 #ifndef LS_ARRAY_COMPUTE_PLANES_H
 #define LS_ARRAY_COMPUTE_PLANES_H
@@ -63,17 +63,17 @@ void lsi_planes_fill(const lsi_planes *s, lsi_mixed y, const float *values);
 void lsi_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
                        lsi_mixed y, lsi_mixed x, lsi_mixed residual, bool relu);
 
-/* What a gradient passed on its way back through the relu. */
+/* The gate of the relu that a gradient passed on its way back. */
 typedef enum lsi_plane_gate {
-    LSI_GATE_NONE, /* there is none: dz = dy */
+    LSI_GATE_NONE, /* no relu: dz = dy */
     LSI_GATE_BY_Y, /* dz = dy where y > 0 */
     LSI_GATE_BY_X  /* dz = dy where (x - mean) scale + bias > 0 */
 } lsi_plane_gate;
 
 /*
- * Of each channel of each image, (images, channels): sum_dz = sum of dz, and
- * sum_dz_d = sum of dz (x - mean). y is read if the gate is by it. dz is
- * written if it is an array; it may be dy.
+ * For each channel of each image, (images, channels): sum_dz = sum of dz, and
+ * sum_dz_d = sum of dz (x - mean). The array y is read with LSI_GATE_BY_Y. The
+ * array dz is written unless it is LSI_NO_ARRAY; it may be dy.
  */
 typedef struct lsi_plane_sums {
     lsi_mixed dz, dy, x, y;

@@ -1,5 +1,5 @@
 /*
- * Rotary positions; what is computed stands above the kernels `rope` and
+ * Rotary positions; the formulas are above the kernels `rope` and
  * `rotate_half`.
  */
 #ifndef LS_ARRAY_COMPUTE_ROPE_H
@@ -16,7 +16,7 @@ typedef enum lsi_rope_pairing {
 } lsi_rope_pairing;
 
 typedef struct lsi_rope {
-    size_t length;   /* rows of a sequence; row i turns as i % length says */
+    size_t length;   /* rows of a sequence; row i turns by i % length */
     size_t heads, d; /* of a row */
     lsi_rope_pairing layout;
 } lsi_rope;

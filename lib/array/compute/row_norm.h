@@ -12,7 +12,7 @@ typedef struct lsi_row_norm {
     const float *x, *weight;
     const float *bias; /* or NULL */
     float *mean;       /* of each row, or NULL; forward writes it */
-    float *inv_std;    /* likewise */
+    float *inv_std;    /* of each row; forward writes it */
     size_t rows, cols;
 } lsi_row_norm;
 
@@ -20,8 +20,8 @@ void lsi_row_norm_forward(const lsi_row_norm *norm, float *y, float eps);
 
 /*
  * Sums over rows are taken over blocks of a fixed number of them, so that
- * threads do not change them. This is how many there are; backward leaves their
- * sums in dweight and dbias (blocks, cols), for lsi_array_column_sum.
+ * threads do not change them. This is the number of blocks; backward leaves
+ * their sums in dweight and dbias (blocks, cols), for lsi_array_column_sum.
  */
 size_t lsi_row_norm_blocks(size_t rows);
 

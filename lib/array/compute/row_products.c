@@ -31,7 +31,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Memory serves threads unequally: who is faster does more tasks. */
+/* Memory serves threads unequally: faster threads do more tasks. */
 static void multiply(void *context, size_t task, int worker)
 {
     const job *j = context;
@@ -52,7 +52,7 @@ static void multiply(void *context, size_t task, int worker)
     }
 }
 
-/* As many columns of y at a time as there is room to widen rows of w. */
+/* Columns of y at a time: the rows of w that fit in the memory for widening. */
 static ls_status widen(const lsi_row_products *p, float *y, const float *x,
                        const void *w, const float *bias)
 {

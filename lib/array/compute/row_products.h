@@ -1,7 +1,6 @@
 /*
  * Few rows times a matrix of weights, as when a language model writes token by
- * token. What it costs is to read the weights, which therefore stay in the type
- * that they have.
+ * token. The cost is reading the weights, which therefore stay in their type.
  */
 #ifndef LS_ARRAY_COMPUTE_ROW_PRODUCTS_H
 #define LS_ARRAY_COMPUTE_ROW_PRODUCTS_H
@@ -17,14 +16,14 @@ typedef struct lsi_row_products {
     ls_dtype w_dtype; /* f32, bf16, f16 */
 } lsi_row_products;
 
-/* From so many rows on a matrix product is faster. */
+/* With more rows than this, a matrix product is faster. */
 enum { LSI_FEW_ROWS = 8 };
 
 /*
  * y (rows, out) = x (rows, in) w^T + bias, w (out, in); all but w are f32, and
- * so is the arithmetic. With at most LSI_FEW_ROWS the bits of a row of y do not
- * depend on how many there are. Fails only if there is no memory to widen w,
- * for more rows.
+ * so is the arithmetic. With at most LSI_FEW_ROWS rows, the bits of a row of y
+ * do not depend on the number of rows. Fails only with more rows, without
+ * memory to widen w.
  */
 ls_status lsi_row_products_run(const lsi_row_products *p, float *y,
                                const float *x, const void *w,

@@ -105,7 +105,7 @@ int ls_threads(void)
 /* How many threads the calling thread may start, itself included. */
 static _Thread_local int granted = 1;
 
-enum { POOL_BYTES = 1 << 20 }; /* what OpenMP keeps of a pool, and more */
+enum { POOL_BYTES = 1 << 20 }; /* more than OpenMP keeps of a pool */
 
 static void *pass_through(void *gate)
 {

@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /*
- * As ls_set_threads and ls_threads, with a number that is moved into what is
- * possible.
+ * As ls_set_threads and ls_threads, with a number that is clamped to the
+ * possible range.
  */
 void lsi_threads_set(int threads);
 int lsi_threads(void);
@@ -26,9 +26,9 @@ int lsi_threads(void);
 int lsi_threads_lend(int threads);
 
 /*
- * Whether the calling thread can start lsi_threads() threads; to be asked
+ * Whether the calling thread can start lsi_threads() threads; to be checked
  * before code that uses OpenMP itself and would end the process. The loops
- * below ask, and if there are none do all the work on the calling thread.
+ * below check, and otherwise do all the work on the calling thread.
  */
 ls_status lsi_threads_ask(void);
 
@@ -43,9 +43,9 @@ void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context);
 
 /*
  * Calls fn(context, task, worker) once for each task 0..n-1, in order of the
- * task as threads become free, on up to lsi_threads() threads. worker, in
- * 0..lsi_threads()-1, is not shared by two calls at once: an index of scratch
- * memory. Which worker does which task differs from run to run.
+ * task as threads become free, on up to lsi_threads() threads. Two calls at
+ * once never have the same worker, 0..lsi_threads()-1, so it can be an index of
+ * scratch memory. The assignment of tasks to workers differs from run to run.
  */
 typedef void (*lsi_task_fn)(void *context, size_t task, int worker);
 void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context);

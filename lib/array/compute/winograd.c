@@ -65,7 +65,7 @@ typedef struct images_run {
     bool turned;
     const uint16_t *weight;
     uint16_t *u;
-    char *scratch; /* what each worker has, one after another */
+    char *scratch; /* of each worker, one after another */
     size_t worker_bytes;
 } images_run;
 

@@ -1,6 +1,5 @@
 /*
- * What kernels are told beside arrays, and the sizes of blocks that sums are
- * made of.
+ * Arguments of kernels other than arrays, and the sizes of the blocks of sums.
  */
 #ifndef LS_ARRAY_KERNELS_ARGUMENTS_H
 #define LS_ARRAY_KERNELS_ARGUMENTS_H
@@ -12,15 +11,15 @@
 #define LSI_COLUMN_BLOCK 32
 
 /*
- * Sums of squares are made block by block, so that they do not depend on who
- * sums which blocks.
+ * Sums of squares are made block by block, so that they do not depend on which
+ * thread sums which blocks.
  */
 #define LSI_SQUARES_BLOCK 512
 
 /*
  * A row's softmax: scale e^(x - max). The logarithm of the sum of the
- * exponentials would be one number less, but rounded to f32 it loses what the
- * size of the logits takes.
+ * exponentials would be one number less, but rounded to f32 it loses precision
+ * as the logits grow.
  */
 typedef struct lsi_softmax_row {
     float max;

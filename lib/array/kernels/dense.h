@@ -1,6 +1,6 @@
 /*
  * The shapes of dense products, convolutions and pooling, and the layouts of
- * images: what their kernels and operations (array/compute/dense.h) are told.
+ * images: arguments of their kernels and operations (array/compute/dense.h).
  */
 #ifndef LS_ARRAY_KERNELS_DENSE_H
 #define LS_ARRAY_KERNELS_DENSE_H
@@ -26,9 +26,9 @@ typedef struct lsi_gemm_shape {
 } lsi_gemm_shape;
 
 /*
- * Products of one shape: as many as the extents say, whose matrices lie that
- * many elements apart. A stride of 0 repeats A or B; for C it says that the
- * products along this dimension are added up.
+ * Products of one shape. Extents are their numbers, and strides are the
+ * distances of their matrices in elements. A stride of 0 repeats A or B; with a
+ * stride of 0 for C, the products along this dimension are added up.
  */
 enum { LSI_GEMM_BATCH_DIMS = 4 };
 typedef struct lsi_gemm_batch {
@@ -39,9 +39,9 @@ typedef struct lsi_gemm_batch {
 } lsi_gemm_batch;
 
 /*
- * How the elements of an (N, C, H, W) tensor lie in memory. Everything but
- * PLAIN stays between the operations of this header and element-wise ones; it
- * is dense, C a multiple of the block.
+ * The order in memory of the elements of an (N, C, H, W) tensor. Layouts other
+ * than PLAIN stay between the operations of this header and element-wise ones;
+ * they are dense, with C a multiple of the block.
  */
 typedef enum lsi_layout {
     LSI_LAYOUT_PLAIN,         /* N C H W */
@@ -59,7 +59,7 @@ typedef struct lsi_conv2d_shape {
     ls_dtype dtype;          /* of src, weight, dst and ddst: f32 or half */
     ls_dtype dsrc_dtype;     /* that, or f32 */
     int64_t dilation;        /* of the filter's taps; a plan takes 0 for 1 */
-    int64_t groups;          /* each of c / groups and o / groups; likewise */
+    int64_t groups;          /* each of c / groups, o / groups; also 0 for 1 */
 } lsi_conv2d_shape;
 
 /* Rows (columns) of the output for as many of the input and of the filter. */
@@ -71,11 +71,11 @@ static inline int64_t lsi_conv2d_extent(const lsi_conv2d_shape *s, int64_t in,
 
 /*
  * Windows size x size, stride = size, over an (n, c, h, w) tensor in any
- * layout; dst is PLAIN whatever the source's layout is (the following layer
- * flattens it). index has one byte for each element of dst, in the order of
- * the source's layout: the place of the maximum in its window (row * size +
- * column), the first on ties; the first NaN if there is one. Rows and columns
- * that fill no window are ignored; their gradient is 0.
+ * layout. The result dst is always PLAIN, because the following layer flattens
+ * it. The array `index` has one byte for each element of dst, in the order of
+ * the source's layout. The byte is the place, row * size + column, of the
+ * maximum in its window: the first on ties, or the first NaN. Rows and columns
+ * that do not fill a window are ignored; their gradient is 0.
  */
 typedef struct lsi_pool2d {
     int64_t n, c, h, w;

@@ -37,13 +37,13 @@ typedef struct lsi_kernels {
 #undef X
     lsi_isa isa;
 
-    /* What the level has beside single kernels. */
+    /* Parts of the level other than single kernels. */
     const struct lsi_flash_ops *flash; /* attention: [0] f32, [1] bf16 */
-    lsi_layout blocked;                /* of images, as convolutions want it */
-    lsi_layout bf16_layout;            /* the same in bf16, where that pays: */
-    int64_t bf16_channels;             /* at so many and more; 0: never */
+    lsi_layout blocked;                /* of images, for convolutions */
+    lsi_layout bf16_layout;            /* of bf16 images with many channels */
+    int64_t bf16_channels;             /* least for bf16_layout; 0: never */
     const lsi_panel_ops *panels;       /* of f32 products; NULL if none */
-    const lsi_winograd_ops *winograd;  /* of bf16 convolutions; likewise */
+    const lsi_winograd_ops *winograd;  /* of bf16 convolutions; NULL if none */
 } lsi_kernels;
 
 /* The table for this process, filled on first use. Never NULL. */
@@ -52,7 +52,7 @@ const lsi_kernels *lsi_kernels_get(void);
 /* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);
 
-/* What each level does with a table that lower levels have filled. */
+/* Each level's changes to a table that lower levels have filled. */
 #define X(NAME, name, architecture, needs, onednn)                             \
     void lsi_kernels_fill_##name(lsi_kernels *table);
 #include "base/isas.def"

@@ -1,7 +1,6 @@
 /*
- * Where an element of an (N, C, H, W) tensor lies. All layouts are
- * (N, C / block, H, W, block) with another block: 1 is plain, C is channels
- * last.
+ * The place of an element of an (N, C, H, W) tensor. All layouts are (N, C /
+ * block, H, W, block) with another block: 1 is plain, C is channels last.
  */
 #ifndef LS_ARRAY_KERNELS_LAYOUT_H
 #define LS_ARRAY_KERNELS_LAYOUT_H
@@ -23,7 +22,7 @@ static inline int64_t lsi_layout_block(lsi_layout layout, int64_t c)
     return 1;
 }
 
-/* The taps of a window that lie inside the image, and where it begins. */
+/* The taps of a window inside the image, and the place where it begins. */
 typedef struct lsi_window_taps {
     int64_t y, x; /* of tap (0, 0) */
     int64_t y_begin, y_end, x_begin, x_end;

@@ -1,6 +1,6 @@
 /*
- * The kernel table: the reference fills every slot, then each instruction
- * level up to that of fold/fold.h replaces what it does better.
+ * The kernel table: the reference fills every slot, then each instruction level
+ * up to that of fold/fold.h replaces the kernels that it does better.
  */
 #include <pthread.h>
 #include <stddef.h>

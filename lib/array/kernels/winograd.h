@@ -1,14 +1,14 @@
 /*
- * Convolutions by 3x3 filters with stride 1 of bf16 images, as Winograd's
- * algorithm F(2x2, 3x3) does them (Lavin and Gray 2016): tiles of 4x4 pixels
- * and the filters are transformed to 16 points, at each point there is a matrix
- * product over the channels, and the inverse transform of the 16 products is
- * 2x2 pixels of the result. That takes 16 multiplications where the direct sum
- * takes 36. compute/winograd.c puts the parts together.
+ * Convolutions by 3x3 filters with stride 1 of bf16 images, by Winograd's
+ * algorithm F(2x2, 3x3) (Lavin and Gray 2016). Tiles of 4x4 pixels and the
+ * filters are transformed to 16 points. At each point, a matrix product runs
+ * over the channels. The inverse transform of the 16 products is 2x2 pixels of
+ * the result. The algorithm needs 16 multiplications where the direct sum needs
+ * 36. The file compute/winograd.c puts the parts together.
  *
  * Images are LSI_LAYOUT_BLOCKED_16, filters plain; channels of both are
- * multiples of LSI_WINOGRAD_LANES. Transforms are computed in f32; what is
- * multiplied is rounded to bf16 once more, sums are f32.
+ * multiples of LSI_WINOGRAD_LANES. Transforms are computed in f32. Factors are
+ * rounded to bf16 once more; sums are f32.
  */
 #ifndef LS_ARRAY_KERNELS_WINOGRAD_H
 #define LS_ARRAY_KERNELS_WINOGRAD_H
@@ -70,9 +70,9 @@ typedef struct lsi_winograd_ops {
     size_t (*v_elements)(const lsi_winograd_conv *conv);
     size_t (*z_elements)(const lsi_winograd_conv *conv);
     /*
-     * Of LSI_WINOGRAD_STRETCH tiles from `first` on: the points of tiles
-     * begin..end-1 of them (even numbers), and what they add to the sums at one
-     * point, for 64 channels of the result.
+     * For LSI_WINOGRAD_STRETCH tiles from `first` on. `points` computes the
+     * points of tiles begin..end-1 of them (even numbers). `add_up` adds their
+     * terms to the sums at one point, for 64 channels of the result.
      */
     void (*points)(const lsi_winograd_gradient *run, size_t first, size_t begin,
                    size_t end);

@@ -26,7 +26,7 @@ typedef struct lsi_attention_gradients {
     const float *saved;
 } lsi_attention_gradients;
 
-/* Fills in what the shape leaves open, or says what is wrong with it. */
+/* Fills in the open parts of the shape, or reports its fault. */
 ls_status lsi_attention_check(const ls_attention_shape *shape,
                               lsi_attention *out);
 
@@ -44,7 +44,7 @@ static inline lsi_flash_rows lsi_attention_rows(const lsi_attention *a,
         (size_t)strides.row};
 }
 
-/* Where the flash method saves its rows' softmax: behind their L. */
+/* Where the flash method saves the softmax of its rows: after their L. */
 static inline lsi_softmax_row *
 lsi_attention_softmax_rows(const lsi_attention *a, const float *saved)
 {
@@ -65,8 +65,8 @@ static inline size_t lsi_attention_keys(const lsi_attention *a, size_t batch)
 ls_status lsi_attention_workspace(size_t bytes, const char *what, void **out);
 
 /*
- * What so many products of (queries, d) by (d, keys) cost, in floating-point
- * operations; and the bytes of so many arrays as large as q.
+ * Floating-point operations of `products` products, each (queries, d) by (d,
+ * keys); and bytes of `arrays` arrays as large as q.
  */
 static inline uint64_t lsi_attention_work(const lsi_attention *a, int products)
 {
@@ -87,7 +87,7 @@ ls_status lsi_attention_flash_backward(const lsi_attention *a,
                                        lsi_attention_inputs in,
                                        lsi_attention_gradients g);
 
-/* What the naive backward has beside what forward saved. */
+/* Bytes that the naive backward needs in addition to those saved by forward. */
 size_t lsi_naive_backward_bytes(const lsi_attention *a);
 ls_status lsi_naive_forward_all(const lsi_attention *a, void *o, float *saved,
                                 lsi_attention_inputs in);

@@ -11,8 +11,8 @@
 #include "lockstep/status.h"
 
 /*
- * Rows of one query each. Keys and values of a row's key head lie in `slots`
- * rows of d, those of its other heads behind them.
+ * Rows of one query each. Keys and values of a row's key head are in `slots`
+ * rows of d. Those of its other heads follow.
  */
 typedef struct lsi_attention_step {
     size_t rows, heads, kv_heads, d, slots;
@@ -26,9 +26,10 @@ ls_status lsi_attention_step_run(const lsi_attention_step *step, float *o,
                                  const float *v);
 
 /*
- * o (queries, heads, d) and what the flash method saves with it over some keys,
- * and `other` over others, become those over all of them. L stays as it was:
- * the softmax of the rows, behind it, says more.
+ * Attention over some keys: o (queries, heads, d) and the values that the flash
+ * method saves with it. Joined with `other`, over other keys, they become those
+ * over all keys. L is not updated: the softmax of the rows, stored after L, is
+ * more precise.
  */
 typedef struct lsi_attention_part {
     float *o, *saved;

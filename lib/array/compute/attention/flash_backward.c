@@ -1,9 +1,9 @@
 /*
  * FlashAttention-2, backward, with five products a pair of blocks and without
- * atomics on what it computes. flash_order.h has the order of the sums, by
- * which the result is the same on any number of threads.
+ * atomics on its results. The order of the sums (flash_order.h) makes the
+ * result the same on any number of threads.
  *
- * Whole rounds of heads are one head a worker; the heads that are left are
+ * In whole rounds of heads, each worker does one head; the remaining heads are
  * divided among all workers. Both take pairs from a queue, alone or together.
  */
 #include "array/compute/attention/attention.h"
@@ -51,7 +51,7 @@ static size_t row_blocks(const backward_run *r)
     return r->a->group * r->query_blocks;
 }
 
-/* ---- where things lie --------------------------------------------------- */
+/* ---- places in memory ---------------------------------------------------- */
 
 /* Memory of a head: packed query blocks, packed key blocks, dQ, dK, dV. */
 static size_t query_sums_at(const backward_run *r)
@@ -124,7 +124,7 @@ static lsi_flash_key_block key_block(const backward_run *r, size_t kv,
         .first = j * BLOCK};
 }
 
-/* ---- what is done to a head --------------------------------------------- */
+/* ---- one head ------------------------------------------------------------ */
 
 /* Packs block `n` of a head: its query blocks first, then its key blocks. */
 static void start_block(const backward_run *r, size_t kv, float *memory,
@@ -163,7 +163,7 @@ static void finish_block(const backward_run *r, size_t kv, float *memory,
     r->ops->store(writable(dv), dv.ld, k.dv, width, k.rows, a->d);
 }
 
-/* What adds nothing to any sum: its gradient is zero. */
+/* Blocks that add nothing to any sum: their gradient is zero. */
 static void clear_unseen(const backward_run *r, size_t kv, float *memory,
                          const lsi_flash_order *o)
 {
@@ -182,8 +182,9 @@ static void clear_unseen(const backward_run *r, size_t kv, float *memory,
 }
 
 /*
- * A pair of blocks. Who does the first of a row or a column packs it, and who
- * does the last stores its gradient: then they are in that worker's cache.
+ * A pair of blocks. The worker of the first pair of a row or a column packs it,
+ * and the worker of the last pair stores its gradient. Then they are in that
+ * worker's cache.
  */
 static void do_pair(const backward_run *r, size_t kv, float *memory,
                     const lsi_flash_order *o, const lsi_flash_turn *t,
@@ -220,7 +221,7 @@ static void do_pairs(const backward_run *r, lsi_flash_queue *queue,
     }
 }
 
-/* A queue of `heads` heads; what no pair will touch is already cleared. */
+/* A queue of `heads` heads; blocks without a pair are already cleared. */
 static lsi_flash_queue set_up(const backward_run *r, void *at, size_t first,
                               size_t heads, float *memory, int workers)
 {

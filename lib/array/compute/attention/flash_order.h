@@ -1,12 +1,12 @@
 /*
- * Which pairs of blocks a head's backward has, and the order in which every
+ * The pairs of blocks in the backward of a head, and the order in which every
  * sum gets its terms.
  *
- * A pair (row i of query blocks, column j of key blocks) adds to dQ_i, dK_j
- * and dV_j. The pairs of a head have steps: step s has those with i + j = s
- * modulo the number of blocks, like one symbol of a Latin square, so that no
- * two pairs of a step add to the same sums. Every sum sees its terms in the
- * order of the steps, whoever does the pairs and whenever: the result is the
+ * A pair (row i of query blocks, column j of key blocks) adds to dQ_i, dK_j and
+ * dV_j. The pairs of a head have steps: step s has those with i + j = s modulo
+ * the number of blocks, like one symbol of a Latin square. So two pairs of a
+ * step never add to the same sums. Every sum gets its terms in the order of the
+ * steps, whichever worker does the pairs, and whenever. So the result is the
  * same to the last bit. The query heads that share a key head count as one
  * sequence of rows.
  *

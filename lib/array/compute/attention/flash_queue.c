@@ -1,4 +1,4 @@
-/* Which pair of blocks a worker does next. */
+/* The choice of a worker's next pair of blocks. */
 #include "array/compute/attention/flash_queue.h"
 
 #include <assert.h>
@@ -41,8 +41,8 @@ void lsi_flash_queue_start(lsi_flash_queue *b)
 }
 
 /*
- * Each worker has as much to do. Under a causal mask a column is the shorter
- * the later it is, so the first is followed by the last, then the second.
+ * Each worker has the same amount of work. Under a causal mask later columns
+ * are shorter, so the first column is followed by the last, then by the second.
  */
 static int owner_of(const lsi_flash_queue *b, size_t head, size_t j)
 {
@@ -59,8 +59,8 @@ static int owner_of(const lsi_flash_queue *b, size_t head, size_t j)
 
 /*
  * Within a head, wrapped pairs come first, and a larger row or column means a
- * later step: so may rows be taken two at a time, a strip, which stays in the
- * second-level cache while the keys pass by once for both.
+ * later step. So rows can be taken two at a time, as a strip. A strip stays in
+ * the second-level cache while the keys pass by once for both rows.
  */
 static size_t strip_of(const lsi_flash_queue *b, size_t head, size_t i,
                        size_t j)

@@ -1,9 +1,9 @@
 /*
  * The pairs of blocks that several workers still have to do, of one head or of
  * some. A worker takes a pair whose turn it is in its row and in its column,
- * and says when it is done. Nobody owns a pair, but each column belongs to
- * some worker, in whose cache its keys and their gradients stay: others take
- * from it only what would keep them waiting otherwise.
+ * and marks it when it is done. Pairs have no owner, but each column belongs to
+ * a worker, in whose cache its keys and their gradients stay. Other workers
+ * take a pair of it only if they would wait otherwise.
  */
 #ifndef LS_ARRAY_COMPUTE_ATTENTION_FLASH_QUEUE_H
 #define LS_ARRAY_COMPUTE_ATTENTION_FLASH_QUEUE_H
@@ -23,10 +23,10 @@ typedef struct lsi_flash_queue {
 typedef struct lsi_flash_turn {
     size_t head, row, column;
     size_t place; /* in the column */
-    size_t strip; /* what it is chosen by */
+    size_t strip; /* the key of the choice */
 } lsi_flash_turn;
 
-/* What a queue of so many blocks needs, aligned as any object. */
+/* Bytes of a queue of this number of blocks, aligned for any object. */
 size_t lsi_flash_queue_bytes(size_t heads, size_t rows, size_t columns);
 
 /* A queue in `memory`; its orders are all `order` until they are set. */
@@ -38,7 +38,7 @@ void lsi_flash_queue_start(lsi_flash_queue *b);
 
 /*
  * The next pair for `worker`, whose last one was *turn (all zero at first).
- * Waits while there is none whose turn it is; false if all are taken.
+ * Waits until it is the turn of a pair; false if all are taken.
  */
 bool lsi_flash_queue_take(lsi_flash_queue *b, int worker, lsi_flash_turn *turn);
 void lsi_flash_queue_done(lsi_flash_queue *b, const lsi_flash_turn *turn);

@@ -1,6 +1,4 @@
-/*
- * Calls of oneDNN that C may make. See calls.h for what they promise.
- */
+/* Calls of oneDNN that C may make. See calls.h for their guarantees. */
 #include "array/compute/onednn/calls.h"
 
 #include <new>
@@ -10,8 +8,8 @@
 
 /*
  * Measured for oneDNN 2.6: making a primitive takes up to 3.5 MB for code and
- * 0.3 MB beside it, and the first run of one, which makes code that primitives
- * share, up to 12 MB and 1.5 MB.
+ * 0.3 MB in addition. The first run of one makes code that primitives share,
+ * and takes up to 12 MB and 1.5 MB.
  */
 static constexpr std::size_t most = std::size_t{16} << 20;
 
@@ -30,8 +28,8 @@ namespace
 {
 
 /*
- * Of a primitive that was not made a promise stays in oneDNN's cache, and
- * asking for the like again would fail for ever. Empties the cache.
+ * Empties oneDNN's cache. A primitive that could not be made leaves a promise
+ * in the cache, and asking for an equal one again would fail for ever.
  */
 void forget_primitives()
 {

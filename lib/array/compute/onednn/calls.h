@@ -1,14 +1,16 @@
 /*
- * The functions of oneDNN that take memory, each as lsi_ and its name.
+ * The functions of oneDNN that allocate memory, each as lsi_ and its name.
  *
  * oneDNN is C++. Where its memory runs out it throws through its C interface,
- * or writes to a null pointer. So those that make something first ask the
- * system for as much as they may take, and an exception becomes a status.
+ * or writes to a null pointer. So functions that make something first ask the
+ * system for as much memory as they may take, and an exception becomes a
+ * status.
  *
- * Not covered is what is refused although there was room a moment before: what
- * another thread has taken in between ends the process if oneDNN does not look,
- * and so does an exception in one of its parallel regions. Runs after the first
- * take a few hundred bytes, which the first has given back.
+ * Not covered: memory that is refused although it was available a moment
+ * before, because another thread has taken it in between. This ends the process
+ * if oneDNN does not check. An exception in one of its parallel regions ends
+ * the process, too. Runs after the first take a few hundred bytes, which the
+ * first has given back.
  */
 #ifndef LS_ARRAY_COMPUTE_ONEDNN_CALLS_H
 #define LS_ARRAY_COMPUTE_ONEDNN_CALLS_H
@@ -20,8 +22,8 @@ extern "C" {
 #endif
 
 /*
- * dnnl_out_of_memory unless the system has what making a primitive, or running
- * it for the first time, may take: code above all.
+ * dnnl_out_of_memory unless the system has enough memory to make a primitive or
+ * to run it for the first time. Most of it is for code.
  */
 dnnl_status_t lsi_dnnl_ask(void);
 
@@ -58,8 +60,8 @@ dnnl_status_t lsi_dnnl_memory_create(dnnl_memory_t *memory,
                                      dnnl_engine_t engine, void *handle);
 
 /*
- * Asks nothing: this is the one that a step calls. By as many threads as there
- * were when the primitive was made.
+ * Does not ask the system for memory: a step calls this function. Runs on the
+ * number of threads for which the primitive was made.
  */
 dnnl_status_t lsi_dnnl_primitive_execute(const_dnnl_primitive_t primitive,
                                          dnnl_stream_t stream, int n_args,

@@ -1,6 +1,6 @@
 /*
- * The three passes of a convolution. Weights lie plain outside and in whatever
- * layout a pass likes inside; the reordered copy and tensors in other layouts
+ * The three passes of a convolution. Weights are plain outside, and in the best
+ * layout for a pass inside; the reordered copy and tensors in other layouts
  * live in the thread's scratch memory for the duration of one call.
  */
 #include "array/compute/onednn/conv2d.h"
@@ -37,7 +37,10 @@ struct lsi_onednn_conv2d {
     conv_pass passes[PASSES];
 };
 
-/* What is written first, then what is read, the weights after the tensors. */
+/*
+ * The output first, then the inputs (the weights after the tensors), then the
+ * bias.
+ */
 static const int roles[PASSES][4] = {
     [LSI_CONV2D_FORWARD] = {DNNL_ARG_DST, DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
                             DNNL_ARG_BIAS},
@@ -90,7 +93,7 @@ static ls_status plan_weights(conv_pass *p, lsi_conv2d_pass which,
     return lsi_onednn_op_reorder(&p->copy_weight, &plain, inner, false);
 }
 
-/* Where the pieces of scratch memory lie. */
+/* The places of the pieces of scratch memory. */
 static void plan_pieces(conv_pass *p, lsi_conv2d_pass which,
                         const lsi_onednn_conv2d *conv)
 {
@@ -160,7 +163,7 @@ static ls_status get_pass(lsi_onednn_conv2d *conv, lsi_conv2d_pass which,
 ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
                                 const lsi_conv2d_shape *shape)
 {
-    lsi_onednn_thread *thread; /* asks for room for threads, too */
+    lsi_onednn_thread *thread; /* checks for memory for threads, too */
     LS_TRY(lsi_onednn_thread_get(&thread));
     lsi_conv2d_layouts layouts;
     LS_TRY(lsi_conv2d_choose_layouts(shape, &layouts));

@@ -66,7 +66,10 @@ typedef struct tensors {
     dnnl_memory_desc_t src, weight, bias, dst;
 } tensors;
 
-/* A gradient of weights is f32, one of the source what the shape says. */
+/*
+ * A gradient of weights is f32; the shape gives the type of the source's
+ * gradient.
+ */
 static dnnl_status_t describe_tensors(tensors *t, const lsi_conv2d_shape *s,
                                       lsi_conv2d_pass pass,
                                       lsi_conv2d_layouts layouts)
@@ -191,9 +194,8 @@ ls_status lsi_conv2d_describe(const lsi_conv2d_shape *shape,
 }
 
 /*
- * Whether oneDNN has code of its own for the pass, not just plain loops.
- * Without memory it is not known: a rank must not choose otherwise than the
- * others.
+ * Whether oneDNN has special code for the pass, not just plain loops. Fails
+ * without memory: a rank must not choose differently from the others.
  */
 static ls_status is_fast(const lsi_conv2d_shape *shape, lsi_conv2d_pass pass,
                          lsi_conv2d_layouts layouts, bool *fast)
@@ -220,7 +222,7 @@ enum {
     WEIGHT = 1 << LSI_CONV2D_WEIGHT
 };
 
-/* Whether all of these passes have. */
+/* Whether oneDNN has special code for all of these passes. */
 static ls_status are_fast(const lsi_conv2d_shape *shape, unsigned passes,
                           lsi_conv2d_layouts layouts, bool *fast)
 {
@@ -286,7 +288,7 @@ ls_status lsi_conv2d_is_fast(const lsi_conv2d_shape *shape, bool *fast)
     return are_fast(&one, FORWARD | DATA | WEIGHT, chosen, fast);
 }
 
-/* Few channels leave blocks nearly empty where they are what is computed. */
+/* Few channels leave blocks nearly empty where the channels are computed. */
 ls_status lsi_conv2d_pass_layouts(const lsi_conv2d_shape *shape,
                                   lsi_conv2d_pass pass,
                                   lsi_conv2d_layouts chosen,

@@ -1,7 +1,7 @@
 /*
- * Which layouts and which algorithm a convolution uses: a fixed function of
- * its shape and the instruction level (docs/dev/kernels.md has the measurements
- * behind the rules).
+ * Which layouts and which algorithm a convolution uses: a fixed function of its
+ * shape and the instruction level (docs/dev/kernels.md has the measurements for
+ * the rules).
  */
 #ifndef LS_ARRAY_COMPUTE_ONEDNN_CONV2D_CHOICE_H
 #define LS_ARRAY_COMPUTE_ONEDNN_CONV2D_CHOICE_H
@@ -19,17 +19,20 @@ typedef enum lsi_conv2d_pass {
 /* The extents of the weights, with those of groups first if there are some. */
 int lsi_conv2d_weight_dims(const lsi_conv2d_shape *shape, dnnl_dims_t dims);
 
-/* How the caller's tensors lie. */
+/* The layouts of the caller's tensors. */
 ls_status lsi_conv2d_choose_layouts(const lsi_conv2d_shape *shape,
                                     lsi_conv2d_layouts *out);
 
-/* How they must lie for one pass: the same, or reordered before and after. */
+/* The layouts for one pass: the same, or reordered before and after. */
 ls_status lsi_conv2d_pass_layouts(const lsi_conv2d_shape *shape,
                                   lsi_conv2d_pass pass,
                                   lsi_conv2d_layouts chosen,
                                   lsi_conv2d_layouts *out);
 
-/* The primitive of one pass on tensors that lie so. *out is the caller's. */
+/*
+ * The primitive of one pass on tensors with these layouts. *out is the
+ * caller's.
+ */
 ls_status lsi_conv2d_describe(const lsi_conv2d_shape *shape,
                               lsi_conv2d_pass pass, lsi_conv2d_layouts layouts,
                               dnnl_primitive_desc_t *out);

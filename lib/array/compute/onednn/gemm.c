@@ -4,7 +4,7 @@
  * post operation. A batch has more dimensions, and an operand that is repeated
  * along one of them has an extent of 1 there.
  *
- * A matrix B whose rows lie a multiple of 4 KiB apart is first copied to the
+ * A matrix B whose rows are a multiple of 4 KiB apart is first copied to the
  * layout that oneDNN likes best. Read in place, all its rows would share a few
  * sets of the first-level cache, which halves the speed.
  */
@@ -178,7 +178,7 @@ static const char batch_name[] = "matrix products plan";
 static ls_status make_plan(const void *key, void **plan)
 {
     const gemm_key *const k = key;
-    lsi_onednn_thread *thread; /* asks for room for threads, too */
+    lsi_onednn_thread *thread; /* checks for memory for threads, too */
     LS_TRY(lsi_onednn_thread_get(&thread));
     void *block;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(gemm_plan), LS_MEMORY_OTHER,

@@ -13,8 +13,8 @@
 enum { LSI_ONEDNN_MAX_ARGS = 5 };
 
 /*
- * What oneDNN takes for a matrix product that it has made, in descriptions and
- * code, about: seen for f32 are 14 to 38 KiB with AVX2 and 44 to 65 above.
+ * Bytes that oneDNN keeps for a matrix product, in descriptions and code,
+ * about. Measured for f32: 14 to 38 KiB with AVX2, and 44 to 65 KiB above.
  */
 size_t lsi_onednn_plan_bytes(void);
 
@@ -22,9 +22,9 @@ typedef struct lsi_onednn_op {
     dnnl_primitive_t primitive;                    /* NULL: not made */
     dnnl_exec_arg_t args[LSI_ONEDNN_MAX_ARGS + 1]; /* the last is scratch */
     int n_args;                                    /* without scratch */
-    int threads;                                   /* that it was made for */
+    int threads;                                   /* for which it was made */
     size_t scratch_bytes;
-    bool has_run; /* the first run takes memory, of its own and for all */
+    bool has_run; /* the first run allocates for itself and for all */
 } lsi_onednn_op;
 
 /*

@@ -1,4 +1,4 @@
-/* The engine, and what each thread needs beside it. */
+/* The engine, and the state of each thread. */
 #include "array/compute/onednn/runtime.h"
 
 #include <pthread.h>
@@ -55,9 +55,10 @@ static void init(void)
     snprintf(version_text, sizeof(version_text), "oneDNN %d.%d.%d", v->major,
              v->minor, v->patch);
     /*
-     * oneDNN keeps the primitives that it has made, by default 1,024, so that
-     * dropping a plan would free nothing. As many as there are plans let
-     * threads share theirs. ONEDNN_PRIMITIVE_CACHE_CAPACITY may say fewer.
+     * oneDNN keeps the primitives that it has made, by default 1,024, so
+     * dropping a plan would free nothing. A capacity equal to the number of
+     * plans lets threads share primitives. ONEDNN_PRIMITIVE_CACHE_CAPACITY may
+     * set a lower one.
      */
     init_status = lsi_dnnl_limit_primitives(LSI_PLAN_LIMIT);
     if (init_status == dnnl_success)

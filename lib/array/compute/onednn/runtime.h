@@ -1,7 +1,7 @@
 /*
- * What everything done by oneDNN shares: the engine of the process, and for
- * each thread a stream and one block of scratch memory that all its plans use
- * in turn.
+ * State shared by everything that oneDNN does: the engine of the process, and
+ * for each thread a stream and one block of scratch memory. All plans of the
+ * thread use that block in turn.
  */
 #ifndef LS_ARRAY_COMPUTE_ONEDNN_RUNTIME_H
 #define LS_ARRAY_COMPUTE_ONEDNN_RUNTIME_H
@@ -32,8 +32,8 @@ static inline dnnl_data_type_t lsi_onednn_dtype(ls_dtype dtype)
 ls_status lsi_onednn_engine(dnnl_engine_t *out);
 
 /*
- * The calling thread's part, made on first use. LS_ERR_MEMORY if there is no
- * room for the threads that oneDNN will start.
+ * The calling thread's part, made on first use. LS_ERR_MEMORY without room for
+ * the threads that oneDNN will start.
  */
 ls_status lsi_onednn_thread_get(lsi_onednn_thread **out);
 

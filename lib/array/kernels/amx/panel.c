@@ -54,7 +54,7 @@ INLINE void put_words(uint32_t *to, vf low, vf high)
                  pair(l[i], h[i]), LANES);
 }
 
-/* Rows of tiles lie as the operand's rows do. */
+/* Rows of tiles are in the order of the operand's rows. */
 INLINE void pack_rows(uint32_t *to, const float *low, const float *high,
                       size_t ld)
 {
@@ -98,7 +98,7 @@ INLINE void pack_step(uint32_t *to, const lsi_strip *s, const bool turned)
     }
 }
 
-/* What there is of a step, with zeros around it. */
+/* The existing part of a step, with zeros around it. */
 static void fill_up(float square[LSI_SUMS], const lsi_strip *s)
 {
     const size_t rows = s->lanes_dense ? s->terms : s->lanes;

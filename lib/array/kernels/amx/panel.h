@@ -6,7 +6,7 @@
  * terms of the sum. It is stored in steps of LSI_STEP_TERMS terms, each step
  * being six tiles: of each of the three bf16 parts, one tile for each half of
  * the lanes. A tile is 16 x 16 words of two terms, (t, t + 16): rows are lanes
- * in A, terms in B. What fills no step or no panel is zero.
+ * in A, terms in B. The missing part of an incomplete step or panel is zero.
  */
 #ifndef LS_ARRAY_KERNELS_AMX_PANEL_H
 #define LS_ARRAY_KERNELS_AMX_PANEL_H
@@ -24,7 +24,7 @@ enum {
 };
 
 /*
- * Lanes (at most LSI_PANEL_LANES) and terms of an operand. Either lanes lie
+ * Lanes (at most LSI_PANEL_LANES) and terms of an operand. Either lanes are
  * side by side and `ld` floats lead to the next term, or the other way round.
  */
 typedef struct lsi_strip {
@@ -37,7 +37,7 @@ typedef struct lsi_strip {
 void lsi_amx_pack_a(uint32_t *panel, const lsi_strip *strip);
 void lsi_amx_pack_b(uint32_t *panel, const lsi_strip *strip);
 
-/* What a thread's tiles look like; the layout is the processor's. */
+/* The tile configuration of a thread, in the processor's layout. */
 typedef struct lsi_tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
@@ -73,14 +73,14 @@ typedef struct lsi_amx_result {
     float *c;
     size_t ld;
     size_t rows, cols;
-    bool add;          /* to what is there */
+    bool add;          /* to the present values */
     const float *bias; /* of each column, or NULL */
 } lsi_amx_result;
 
-/* C (+)= sums of as many panels as the rows take (+ bias). */
+/* C (+)= sums of the panels of all rows (+ bias). */
 void lsi_amx_put(const lsi_amx_result *to, const float *sums);
 
-/* What a level has of these. */
+/* The operations on panels of one level. */
 typedef struct lsi_panel_ops {
     void (*pack_a)(uint32_t *panel, const lsi_strip *strip);
     void (*pack_b)(uint32_t *panel, const lsi_strip *strip);

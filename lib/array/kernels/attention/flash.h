@@ -1,10 +1,10 @@
 /*
  * FlashAttention-2 (Dao 2023) on a CPU: the parts that are compiled once for
- * each instruction level, and what they are given. Softmax runs over tiles of
- * keys with a running maximum and sum, so that scores never leave the cache;
- * the backward recomputes them from a row's shift m and 1 / sum. These stay
- * apart: L = log of the sum of exponentials, rounded to f32, would lose what
- * the size of the scores takes.
+ * each instruction level, and their arguments. Softmax runs over tiles of keys
+ * with a running maximum and sum, so that scores never leave the cache; the
+ * backward recomputes them from a row's shift m and 1 / sum. These stay apart:
+ * L = log of the sum of exponentials, rounded to f32, would lose precision as
+ * the scores grow.
  */
 #ifndef LS_ARRAY_KERNELS_ATTENTION_FLASH_H
 #define LS_ARRAY_KERNELS_ATTENTION_FLASH_H
@@ -49,13 +49,13 @@ typedef struct lsi_flash_forward {
     float *workspace;
 } lsi_flash_forward;
 
-/* What all blocks of a backward pass share. */
+/* Parameters that all blocks of a backward pass share. */
 typedef struct lsi_flash_backward {
     size_t d;
     size_t width; /* of a row of the gradient sums: d rounded up to lanes */
     float scale;
     bool causal;
-    /* Every row lies as the products want it, so nothing is copied. */
+    /* Every row is stored as the products need it, so nothing is copied. */
     bool direct;
 } lsi_flash_backward;
 

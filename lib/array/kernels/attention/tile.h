@@ -33,7 +33,7 @@
 /* Lanes of a panel: as many as a product keeps in registers. */
 enum { PANEL = PRODUCT_VECS * LANES };
 
-/* 32 bits of anything, at any address where a bf16 may lie. */
+/* 32 bits of anything, at any address that a bf16 may have. */
 typedef float word __attribute__((aligned(2), may_alias));
 
 typedef enum result_mode {
@@ -53,8 +53,8 @@ typedef struct product {
 } product;
 
 /*
- * What is constant in one instance of a product. a_columns: A lies with its
- * rows side by side, a[depth * lda + row], else a[row * lda + depth].
+ * The constants of one instance of a product. With a_columns, A is stored with
+ * its rows side by side, a[depth * lda + row], else a[row * lda + depth].
  */
 typedef struct product_kind {
     result_mode mode;
@@ -71,9 +71,9 @@ INLINE void store_columns(float *dst, size_t ld, vf rows[LANES])
 }
 
 /*
- * Rows of A that lie apart: four share a pointer, so that the addresses of all
- * fit in registers. The compiler would give each row an offset of its own, and
- * fetch those from the stack in the innermost loop.
+ * Rows of A that are apart: four share a pointer, so that the addresses of all
+ * fit in registers. The compiler would give each row a separate offset, and
+ * load the offsets from the stack in the innermost loop.
  */
 typedef struct row_pointers {
     const char *four[(PRODUCT_ROWS + 3) / 4];
@@ -208,8 +208,8 @@ INLINE void multiply_vectors(const product *p, const product_kind kind)
 }
 
 /*
- * Rows of a product that is made anew for every group of rows, because each
- * group sees other keys.
+ * Rows of a group, where each group of rows is a separate product because it
+ * sees other keys.
  */
 INLINE size_t group_rows(const bool half)
 {
@@ -257,8 +257,8 @@ INLINE void multiply_all(const product *p, const product_kind kind)
  * 2^x. Relative error at most 2^-22 where the result is a normal number; below
  * 2^-126 it goes to 0, exactly 0 at -127 and less. x at most 127. Cody and
  * Waite's reduction to x = n + f, |f| <= 1/2 (adding 1.5 * 2^23 rounds to the
- * integer n), then a polynomial of 2^f with value 1 at 0, whose relative error
- * on the interval is 9.2e-8 (minimax); what is left is rounding.
+ * integer n). Then a minimax polynomial of 2^f with value 1 at 0, with a
+ * relative error of 9.2e-8 on the interval; the remaining error is rounding.
  */
 INLINE vf vf_exp2(vf x)
 {

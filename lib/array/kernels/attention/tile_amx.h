@@ -1,8 +1,8 @@
 /*
  * Products of bf16 by AMX: an instruction multiplies 16 x 32 by 32 x 16. Its
- * operands are what tile.h calls A (rows of words) and B (words of two terms),
- * so that they are loaded from where they lie. Two tiles of A and two of B make
- * four of C, and that is all the eight that there are.
+ * operands are A (rows of words) and B (words of two terms) of tile.h, so they
+ * are loaded in place. Two tiles of A and two of B make four of C: all eight
+ * tiles of the processor.
  *
  * Included by tile.h where PRODUCT_TILES is defined.
  */

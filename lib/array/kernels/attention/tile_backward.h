@@ -4,7 +4,7 @@
  *   P = 2^(scale2 Q K^T - m) / sum     dP = dO V^T     dS = P (dP - D) scale
  *   dV += P^T dO     dK += dS^T Q     dQ += dS K     D = sum of dO * O
  *
- * As in the forward, scores lie transposed: keys down, queries across.
+ * As in the forward, scores are stored transposed: keys down, queries across.
  */
 #ifndef LS_ARRAY_KERNELS_ATTENTION_TILE_BACKWARD_H
 #define LS_ARRAY_KERNELS_ATTENTION_TILE_BACKWARD_H
@@ -237,7 +237,9 @@ INLINE void differentiate_chunk(const pair *t, size_t key0, size_t keys,
     }
 }
 
-/* What a chunk that no query of the panel sees adds to the gradients. */
+/*
+ * Terms of the gradients from a chunk that no query of the panel sees: zeros.
+ */
 INLINE void clear_chunk(const pair *t, size_t key0, size_t keys, size_t panel,
                         const bool half)
 {

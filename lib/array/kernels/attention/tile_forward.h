@@ -1,8 +1,8 @@
 /*
  * The forward pass over one block of queries, with its keys in tiles. Scores
- * are computed transposed (keys down, queries across the lanes), so that the
+ * are computed transposed (keys down, queries across the lanes). So the
  * maximum, the exponential and the sum of a row are all vertical, and the
- * product with the values reads them as broadcasts.
+ * product with the values reads the scores as broadcasts.
  */
 #ifndef LS_ARRAY_KERNELS_ATTENTION_TILE_FORWARD_H
 #define LS_ARRAY_KERNELS_ATTENTION_TILE_FORWARD_H

@@ -9,7 +9,7 @@
  *                                  the elements of two rows
  *
  * width is d rounded up to LANES, and one vector more if rows of d would
- * otherwise share few sets of the first-level cache. What is padding is zero.
+ * otherwise share few sets of the first-level cache. Padding is zero.
  */
 #ifndef LS_ARRAY_KERNELS_ATTENTION_TILE_PACK_H
 #define LS_ARRAY_KERNELS_ATTENTION_TILE_PACK_H
@@ -79,7 +79,7 @@ typedef struct operand {
 } operand;
 
 /*
- * Rows for A. Rows that lie far apart are copied too: at strides of a power of
+ * Rows for A. Rows that are far apart are copied, too: at strides of a power of
  * two they would share a few cache sets.
  */
 INLINE bool rows_are_ready(lsi_flash_rows rows, size_t d, const bool half)

@@ -1,6 +1,6 @@
 /*
- * Softmax of one row that lies in memory, and its derivative: for the method
- * that stores the scores. The end of a row that fills no vector goes through a
+ * Softmax of one row in memory, and its derivative, for the method that stores
+ * the scores. The end of a row that does not fill a vector goes through a
  * padded copy.
  */
 #ifndef LS_ARRAY_KERNELS_ATTENTION_TILE_ROWS_H

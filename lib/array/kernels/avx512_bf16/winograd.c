@@ -25,7 +25,7 @@ INLINE void filter_line(__m512 *to, int step, __m512 g0, __m512 g1, __m512 g2)
     to[3 * step] = g2;
 }
 
-/* G g G^T, rounded, of filters g whose taps lie `ld` apart. */
+/* G g G^T, rounded, of filters g whose taps are `ld` apart. */
 INLINE void filter_points(__m256i u[POINTS], const float *g, size_t ld,
                           bool turned)
 {

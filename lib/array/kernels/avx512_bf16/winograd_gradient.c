@@ -1,7 +1,7 @@
 /*
- * Winograd's algorithm for the gradient of the filters, F(3x3, 2x2): 2x2 pixels
- * of the gradient of the result and 4x4 of the source are transformed, at each
- * of 16 points there is a matrix product over the tiles, and the inverse
+ * Winograd's algorithm for the gradient of the filters, F(3x3, 2x2). 2x2 pixels
+ * of the gradient of the result and 4x4 pixels of the source are transformed to
+ * 16 points. At each point, a matrix product runs over the tiles. The inverse
  * transform of the sums is 3x3 taps.
  */
 #include "array/kernels/avx512_bf16/winograd_parts.h"
@@ -16,9 +16,12 @@ enum {
 };
 
 /*
- * Elements of a block of channels at one point: v is (16, c / 16, STRETCH / 2,
- * 16, 2) and z (16, o / 64, STRETCH / 2, 64, 2), but for one line of a cache
- * that keeps blocks from the same ones.
+ * Elements of a block of channels at one point, in arrays of these shapes:
+ *
+ *   v  (16, c / 16, STRETCH / 2, 16, 2)
+ *   z  (16, o / 64, STRETCH / 2, 64, 2)
+ *
+ * One more cache line keeps blocks off the same cache sets.
  */
 enum { V_BLOCK = BLOCK * STRETCH + 32, Z_BLOCK = LANES * STRETCH + 32 };
 

@@ -1,4 +1,4 @@
-/* What the passes of winograd.c and winograd_gradient.c have in common. */
+/* Parts shared by the passes of winograd.c and winograd_gradient.c. */
 #ifndef LS_ARRAY_KERNELS_AVX512_BF16_WINOGRAD_TILE_H
 #define LS_ARRAY_KERNELS_AVX512_BF16_WINOGRAD_TILE_H
 
@@ -22,7 +22,7 @@ INLINE __m256i round_16(__m512 x)
     return (__m256i)_mm512_cvtneps_pbh(x);
 }
 
-/* Lane by lane (a, b): what dpbf16 multiplies and adds up. */
+/* Lane by lane (a, b): the pairs that dpbf16 multiplies and adds up. */
 INLINE __m512i pair_up(__m256i a, __m256i b)
 {
     return _mm512_or_si512(_mm512_cvtepu16_epi32(a),
@@ -68,8 +68,8 @@ INLINE void find_pixels(pixels *p, int side, int64_t y, int64_t x, int64_t h,
 }
 
 /*
- * Tile `index` of all: side 2, of the result; 4, what of the source it needs.
- * Tiles behind the last have no pixels.
+ * Tile `index` of all. Side 2: of the result; side 4: the pixels of the source
+ * that it needs. Tiles after the last have no pixels.
  */
 INLINE void find_tile(pixels *p, const lsi_winograd_conv *s, size_t index,
                       int side)

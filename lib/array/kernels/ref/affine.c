@@ -1,7 +1,7 @@
 /*
- * Columns that are shifted and scaled, then perhaps cut off at 0, and the
- * gradients of that: what normalisations of channels are made of. Sums are made
- * of those of LSI_COLUMN_BLOCK rows.
+ * Columns that are shifted and scaled, then perhaps cut off at 0, and their
+ * gradients, for normalisations of channels. Sums are sums of the sums of
+ * LSI_COLUMN_BLOCK rows.
  */
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /*
- * Dense products, convolutions and reorders as plain loops: what the level
- * `ref` runs. Arguments are checked already (see compute/dense.h for their
- * meaning); tensors of convolutions are plain.
+ * Dense products, convolutions and reorders as plain loops, for the level
+ * `ref`. Arguments are checked already (see compute/dense.h for their meaning);
+ * tensors of convolutions are plain.
  */
 #ifndef LS_ARRAY_KERNELS_REF_DENSE_H
 #define LS_ARRAY_KERNELS_REF_DENSE_H

@@ -1,6 +1,6 @@
 /*
- * Max pooling. A slab is what lies together: the pixels of one block of
- * channels of one image.
+ * Max pooling. A slab is contiguous: the pixels of one block of channels of one
+ * image.
  */
 #include <string.h>
 

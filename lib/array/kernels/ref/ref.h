@@ -1,6 +1,6 @@
 /*
- * The reference: every row of kernels.def as a plain loop. It defines what the
- * other levels must compute; they may also call it for the cases that are not
+ * The reference: every row of kernels.def as a plain loop. It defines the
+ * results of the other levels. They may also call it for cases that are not
  * worth vectors.
  */
 #ifndef LS_ARRAY_KERNELS_REF_REF_H

@@ -103,7 +103,7 @@ void lsi_ref_normalize_rows_backward(float *dx, float *dweight,
 /* ---- rotation --------------------------------------------------------------
  */
 
-/* Where the two elements of pair k lie in the rotated row. */
+/* The places of the two elements of pair k in the rotated row. */
 typedef struct pair {
     size_t a, b;
 } pair;

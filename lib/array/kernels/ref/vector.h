@@ -58,7 +58,10 @@ INLINE vf vf_fma(vf a, vf b, vf c)
     return a * b + c;
 }
 
-/* In double, as a product and what softmax takes off it are large and near. */
+/*
+ * In double, because a product and the number that softmax subtracts are large
+ * and near each other.
+ */
 INLINE vf vf_fms(vf a, vf b, vf c)
 {
     return (vf)((double)a * (double)b - (double)c);

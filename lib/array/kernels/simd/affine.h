@@ -1,8 +1,8 @@
 /*
- * Columns that are shifted and scaled, and the gradients of that. What belongs
- * to a panel of columns stays in registers all the way down the rows; sums are
- * in the order of the reference. Functions below are compiled for each choice
- * that their constant arguments make.
+ * Columns that are shifted and scaled, and their gradients. The values of a
+ * panel of columns stay in registers all the way down the rows; sums are in the
+ * order of the reference. Functions below are compiled for each choice that
+ * their constant arguments make.
  */
 #ifndef LS_ARRAY_KERNELS_SIMD_AFFINE_H
 #define LS_ARRAY_KERNELS_SIMD_AFFINE_H

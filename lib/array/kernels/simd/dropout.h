@@ -2,8 +2,8 @@
  * Dropout: a vector of blocks of Philox 4x32-10 at a time (the constants are
  * those of Salmon et al., SC 2011), bit for bit those of lsi_rng_u32.
  *
- * The four words of a block lie in the low halves of 64-bit lanes, where the
- * products are computed; what is in the high halves does not matter.
+ * The four words of a block are in the low halves of 64-bit lanes, where the
+ * products are computed; the high halves do not matter.
  */
 #ifndef LS_ARRAY_KERNELS_SIMD_DROPOUT_H
 #define LS_ARRAY_KERNELS_SIMD_DROPOUT_H

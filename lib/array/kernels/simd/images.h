@@ -56,7 +56,7 @@ void LSI_SIMD(reorder)(float *dst, int64_t dst_block, const float *src,
     }
 }
 
-/* How the outputs and inputs of one slab lie. */
+/* The places of the outputs and inputs of one slab. */
 typedef struct pool_slab {
     size_t block, w, ow;
     size_t outputs; /* oh * ow */

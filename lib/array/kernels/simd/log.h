@@ -26,7 +26,7 @@ INLINE vf log_polynomial(vf f)
     return vf_mul(p, square);
 }
 
-/* -infinity of 0, NaN of what is below. */
+/* -infinity for 0, NaN for numbers below. */
 INLINE vf vf_log(vf x)
 {
     const vf zero = vf_set(0.0F), half = vf_set(0.5F), given = x;

@@ -1,7 +1,7 @@
 /*
  * A row times a matrix of rows, and attention of one query, which is two such
- * products. The matrix comes from memory once: what limits them is how fast it
- * is read.
+ * products. The matrix comes from memory once, and the speed of this read is
+ * the limit.
  */
 #ifndef LS_ARRAY_KERNELS_SIMD_PRODUCTS_H
 #define LS_ARRAY_KERNELS_SIMD_PRODUCTS_H
@@ -21,9 +21,10 @@ INLINE vf load_weights(const void *w, size_t i, size_t m, ls_dtype dtype)
 }
 
 /*
- * One row after another, as memory is read best; four sums, so that as many are
- * under way. Half types are worked off faster than processors fetch ahead by
- * themselves: they are told what comes in so many bytes.
+ * One row after another, the best order for reading memory; four sums, so that
+ * four are in flight. Half types are consumed faster than processors prefetch
+ * by themselves. So the rows of half types are prefetched this many bytes
+ * ahead.
  */
 enum { AHEAD = 4096 };
 

@@ -36,7 +36,7 @@ void LSI_SIMD(row_sum)(double *out, const float *a, size_t n)
     *out = (double)vf_sum(total);
 }
 
-/* What is NaN comes out of vf_max never: it is looked for beside it. */
+/* vf_max never returns NaN, so NaN is looked for separately. */
 void LSI_SIMD(max)(float *out, const float *a, size_t n)
 {
     const vf least = vf_set(-INFINITY);

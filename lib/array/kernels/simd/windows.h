@@ -9,8 +9,8 @@
 
 /*
  * Runs the body for each output of each slab and each vector of its channels:
- * `t` are its taps, `at` its first element in the output, `in` those of tap
- * (0, 0) in the input, which may lie before it.
+ * `t` are its taps, `at` its first element in the output, `in` those of tap (0,
+ * 0) in the input, which may be before its beginning.
  */
 #define FOR_OUTPUTS(s, block, ...)                                             \
     do {                                                                       \
