@@ -39,7 +39,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* What MNIST's files, and those made like them, are called here. */
+/* The array names of MNIST's files, and of files named like them. */
 static const char *name_of_idx(const char *file)
 {
     const bool images = strstr(file, "images") != NULL;
@@ -209,7 +209,7 @@ void lsi_file_arrays_free(lsi_file_arrays **arrays)
 {
     if (*arrays == NULL)
         return;
-    /* What was unpacked last may lie in what was opened first. */
+    /* Records unpacked last may be inside records opened first. */
     for (int i = (*arrays)->n_records; i-- > 0;)
         lsi_records_release(&(*arrays)->records[i]);
     lsi_free(*arrays);

@@ -28,11 +28,11 @@ typedef struct lsi_file_arrays {
 } lsi_file_arrays;
 
 /*
- * What a path holds: a file (.npy, .npz or IDX, also packed by gzip), or a
- * folder of them. The arrays of a file are named after it, those of an .npz as
- * they are there; MNIST's files are train_images, train_labels, test_images and
- * test_labels. The CRC-32 of files in an .npz is compared, unless
- * skip_checksums. *out is the caller's.
+ * The arrays of a path: a file (.npy, .npz or IDX, also packed by gzip), or a
+ * folder of such files. The arrays of a file are named after it, those of an
+ * .npz as they are there; MNIST's files are train_images, train_labels,
+ * test_images and test_labels. The CRC-32 of files in an .npz is compared,
+ * unless skip_checksums. *out is the caller's.
  */
 ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path,
                                bool skip_checksums);

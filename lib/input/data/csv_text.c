@@ -140,7 +140,7 @@ static bool copy_cell(const lsi_csv_cell *cell, char out[CELL_BYTES])
     return true;
 }
 
-/* NaN, infinities and numbers in other bases end behind them, too. */
+/* NaN, infinities and numbers in other bases end after them, too. */
 static bool parse(const lsi_csv_text *t, const char *text, double *out)
 {
     char *end;
@@ -210,7 +210,7 @@ typedef struct row_kinds {
     bool has_label;                     /* a cell is the label's name */
     bool counts;      /* 0, 1, 2, ..., which an empty cell may precede */
     double continues; /* the first cell, if it is whole; else -1 */
-    kind odd;         /* of the first cell that is no name */
+    kind odd;         /* of the first cell that is not a name */
     lsi_csv_cell odd_cell;
 } row_kinds;
 

@@ -1,8 +1,8 @@
 /*
- * Text of a table, cell by cell, as RFC 4180 has it: rows end with a line feed,
- * cells may be in quotes, in which a quote is written twice and separators and
- * ends of lines are text. Empty lines are left out. And the first row: whether
- * it names the columns.
+ * Text of a table, cell by cell, as in RFC 4180. Rows end with a line feed.
+ * Cells may be in quotes: there, a quote is written twice, and separators and
+ * ends of lines are text. Empty lines are skipped. Also, whether the first row
+ * names the columns.
  */
 #ifndef LS_INPUT_DATA_CSV_TEXT_H
 #define LS_INPUT_DATA_CSV_TEXT_H
@@ -32,7 +32,7 @@ typedef struct lsi_csv_cell {
 /* Chooses ; or tab or comma by the first row of a text at its beginning. */
 void lsi_csv_choose_separator(lsi_csv_text *text);
 
-/* Moves to the next row; false if there is none. */
+/* Moves to the next row; false at the end. */
 bool lsi_csv_next_row(lsi_csv_text *text);
 
 /*

@@ -1,4 +1,4 @@
-/* Datasets: what their source says, checked once and asked for items. */
+/* Datasets: the properties of a source, checked once, and its items. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -17,7 +17,10 @@ struct ls_dataset {
 
 /* ---- making and freeing -------------------------------------------------- */
 
-/* Bytes of a field of one item; 0 if there cannot be so many. */
+/*
+ * Bytes of a field of one item; 0 if an extent is below 1 or the bytes
+ * overflow.
+ */
 static size_t field_bytes(const ls_field *field)
 {
     size_t bytes = ls_dtype_size(field->dtype);

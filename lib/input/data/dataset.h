@@ -1,7 +1,7 @@
 /*
- * What the datasets share: their making, and bytes that somebody owns. Several
- * are records of the published CIFAR-100 layout in memory, wherever that memory
- * came from.
+ * Parts that datasets share: their construction, and bytes with an owner.
+ * Several are records of the published CIFAR-100 layout in memory, from any
+ * source.
  */
 #ifndef LS_INPUT_DATA_DATASET_H
 #define LS_INPUT_DATA_DATASET_H
@@ -57,7 +57,7 @@ typedef struct lsi_records {
  */
 ls_status lsi_dataset_of_records(ls_dataset **out, const lsi_records *records);
 
-/* Maps a file, read-only. The error says which file and why not. */
+/* Maps a file, read-only. The error names the file and the reason. */
 ls_status lsi_records_map(lsi_records *out, const char *path);
 
 /* Bytes that are about to be read: pages of a mapping are fetched meanwhile. */
@@ -65,10 +65,10 @@ void lsi_records_expect(const uint8_t *data, size_t bytes);
 
 /*
  * Reads members of a tar archive (plain, or packed by gzip, zstd, xz or bzip2)
- * into memory, in one pass: out[i] is the first regular file whose last path
- * component is members[i]. The whole archive is read, and all checksums of a
- * packed one are compared. LS_ERR_FORMAT if a member is missing or the archive
- * is damaged; then all of `out` is zero.
+ * into memory, in one pass. The record out[i] is the first regular file whose
+ * last path component is members[i]. The whole archive is read, and all
+ * checksums of a packed one are compared. LS_ERR_FORMAT if a member is missing
+ * or the archive is damaged; then all of `out` is zero.
  */
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                                    const char *const *members, int n);

@@ -14,8 +14,8 @@ static ls_status fail(tjhandle handle, const char *path)
 
 /*
  * Whether the picture is whole all the same: some cameras and editors leave
- * bytes between segments, which say nothing. The library only tells the first
- * of its warnings; a file that is also cut off has no end marker.
+ * meaningless bytes between segments. The library reports only the first of its
+ * warnings; a file that is also cut off has no end marker.
  */
 static bool is_harmless(tjhandle handle, const uint8_t *data, size_t bytes)
 {

@@ -24,8 +24,8 @@ static uint32_t number(const uint8_t *at)
 
 /*
  * Checks each chunk up to the last one, IEND: a length, a name, the contents
- * and their CRC-32. libpng alone drops a damaged chunk of transparency or gamma
- * with a warning, and reads nothing after the last row.
+ * and their CRC-32. Alone, libpng drops a damaged chunk of transparency or
+ * gamma with a warning, and reads nothing after the last row.
  */
 static ls_status check_chunks(const uint8_t *data, size_t bytes,
                               const char *path)

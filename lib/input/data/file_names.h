@@ -26,23 +26,23 @@ const char *lsi_file_names_at(const lsi_file_names *all, int64_t index);
 /* Sorts those from `begin` on. */
 void lsi_file_names_sort(lsi_file_names *all, int64_t begin);
 
-/* What a folder holds goes to `take`, hidden names aside. */
+/* Lists a folder: calls `take` with each name, except hidden ones. */
 typedef ls_status (*lsi_take_file_name)(lsi_file_names *out, const char *path,
                                         const char *name);
 ls_status lsi_file_names_list(const char *path, lsi_file_names *out,
                               lsi_take_file_name take);
 
 /*
- * Adds a name that ends as one of an image that is read. Other files are none
- * of ours, but for images that somebody would miss: LS_ERR_FORMAT.
+ * Adds a name that ends as one of an image that is read. Other files are
+ * ignored, except images that would be missed: LS_ERR_FORMAT.
  */
 ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
                                     const char *name);
 
 /*
- * Adds the path of a file, whatever its name is; or of all images in a folder
- * and in the folders inside it, in the order of their paths, also of kinds that
- * are not read. LS_ERR_FORMAT if there is none.
+ * Adds the path of a file of any name, or of all images in a folder and in the
+ * folders inside it. Images are in the order of their paths, and may be of
+ * kinds that are not read. LS_ERR_FORMAT if none is found.
  */
 ls_status lsi_file_names_add_images(lsi_file_names *out, const char *path);
 

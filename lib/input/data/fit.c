@@ -1,13 +1,13 @@
 /*
- * Pictures of one shape: resized by the filter that Pillow calls bilinear, in
- * its fixed-point arithmetic, so that what torchvision's Resize and CenterCrop
- * make of an image with Pillow is made here bit by bit.
+ * Pictures of one shape, resized by the filter that Pillow calls bilinear, in
+ * its fixed-point arithmetic. So the results are bit for bit those of
+ * torchvision's Resize and CenterCrop with Pillow.
  *
- * A row of the result is a weighted sum of rows around its place, with weights
- * that fall linearly to 0 at a distance of one pixel, of the result where it is
- * smaller, else of the picture; columns first, then rows, rounded to bytes in
- * between (Pillow, src/libImaging/Resample.c; from version 13 on Pillow takes
- * the rows first where that is less work).
+ * A row of the result is a weighted sum of rows around its place. The weights
+ * fall linearly to 0 at a distance of one pixel: of the result where it is
+ * smaller, else of the picture. Columns come first, then rows, rounded to bytes
+ * in between (Pillow, src/libImaging/Resample.c). From version 13 on, Pillow
+ * resizes the rows first where this is less work.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static uint8_t add_up(const weights *w, int64_t i, const uint8_t *from,
     return round_sum(sum);
 }
 
-/* A row of all channels that lie beside each other: three sums at once. */
+/* A row of interleaved channels: three sums at once. */
 static void add_colours(const weights *w, const uint8_t *row, uint8_t *out,
                         int64_t plane)
 {
@@ -165,7 +165,7 @@ static int64_t half_of(int64_t over)
     return over / 2 + (over % 2 != 0 && over / 2 % 2 != 0 ? 1 : 0);
 }
 
-/* What becomes of a side if another, `from`, becomes `to`. */
+/* The new length of a side if another side changes from `from` to `to`. */
 static int64_t scaled(int64_t side, int64_t from, int64_t to)
 {
     return (int64_t)((double)to * (double)side / (double)from);
@@ -252,7 +252,10 @@ static ls_status fit_shape(const lsi_picture *p, int64_t height, int64_t width,
     return LS_OK;
 }
 
-/* Of colours: all three planes in memory of its own, of which one remains. */
+/*
+ * From colours: fits all three planes in separate memory, and makes one of
+ * them.
+ */
 static ls_status fit_grey(const lsi_picture *p, int64_t height, int64_t width,
                           uint8_t *out)
 {

@@ -23,7 +23,7 @@ typedef struct folder {
 
 /* ---- listing ------------------------------------------------------------- */
 
-/* What cannot be looked at is none, too. */
+/* A path that cannot be looked up is not a folder, either. */
 static bool is_folder(const char *path)
 {
     struct stat info;
@@ -169,7 +169,7 @@ static ls_status open_classes(lsi_image_source *out, const char *path)
 
 /* ---- both splits --------------------------------------------------------- */
 
-/* The folder for validation beside `train`; false if there is none. */
+/* The folder for validation next to `train`; false without one. */
 static bool find_validation(char out[PATH_MAX], const char *path)
 {
     static const char *const usual[] = {"val", "valid", "validation", "test"};
@@ -203,7 +203,7 @@ static ls_status compare_classes(const folder *a, const folder *b)
     return LS_OK;
 }
 
-/* Whether there is nothing to tell apart in it but what `train` holds. */
+/* Whether `train` is the only folder, so that all classes are inside it. */
 static ls_status is_all_in_train(const char *path, bool *out)
 {
     lsi_file_names folders = {0};

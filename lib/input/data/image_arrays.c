@@ -1,6 +1,4 @@
-/*
- * Images that are arrays of bytes: .npz, .npy and IDX, with labels beside them.
- */
+/* Images that are arrays of bytes: .npz, .npy and IDX, with their labels. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>

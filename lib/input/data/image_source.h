@@ -1,6 +1,6 @@
 /*
- * Where images come from: what ls_dataset_new_images can open, before the
- * images are resized, changed at random and normalised.
+ * Sources of images that ls_dataset_new_images can open, before the images are
+ * resized, changed at random and normalised.
  */
 #ifndef LS_INPUT_DATA_IMAGE_SOURCE_H
 #define LS_INPUT_DATA_IMAGE_SOURCE_H
@@ -34,7 +34,7 @@ typedef struct lsi_image_source {
 #include "input/data/image_sources.def"
 #undef SOURCE
 
-/* What images become, of whichever shape they are. */
+/* Shape and normalisation of the results, for images of any shape. */
 typedef struct lsi_image_shape {
     int channels; /* 1 or 3 */
     int64_t height, width;

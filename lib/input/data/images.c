@@ -1,8 +1,7 @@
 /*
- * Sets of images of any source: which are for training, and what becomes of an
- * image until it is a sample. Decoded bytes are brought to one shape, then
- * mirrored and cropped as random numbers of (seed, epoch, index) say, then
- * normalised.
+ * Sets of images of any source: which are for training, and the steps from an
+ * image to a sample. Decoded bytes are resized to one shape, then mirrored and
+ * cropped by random numbers of (seed, epoch, index), then normalised.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -203,7 +202,10 @@ static void free_images(void *context)
 
 /* ---- which samples ------------------------------------------------------- */
 
-/* Marks every tenth of a random order, then takes what is marked, or not. */
+/*
+ * Marks every tenth of a random order, then takes the marked ones, or the
+ * others.
+ */
 static void choose_samples(int64_t *order, int64_t *index, int64_t count,
                            ls_subset subset)
 {

@@ -1,13 +1,13 @@
 /*
  * Reading batches ahead.
  *
- * Batches of an epoch are numbered 0, 1, ...; batch b lies in slot b mod
- * n_slots of a ring. Reader threads claim pieces of batches in order, so that
- * all of them work on the batch that is needed first, while it is at most
- * `prefetch` batches ahead of the one that the consumer holds. What the threads
- * share is guarded by `lock`, except a slot's items: those of a piece belong to
- * the reader that has claimed it, and to the consumer when all pieces of the
- * batch are read.
+ * Batches of an epoch are numbered 0, 1, ...; batch b is in slot b mod n_slots
+ * of a ring. Reader threads claim pieces of batches in order, so all of them
+ * work on the batch that is needed first. They claim pieces while the batch is
+ * at most `prefetch` batches ahead of the one that the consumer holds. The lock
+ * `lock` guards the shared state, except a slot's items. The items of a piece
+ * belong to the reader that has claimed it, and to the consumer when all pieces
+ * of the batch are read.
  */
 #include <assert.h>
 #include <inttypes.h>

@@ -15,7 +15,7 @@ typedef struct lsi_picture {
     int64_t width, height;
     int channels;               /* 1 or 3 */
     int64_t row, column, plane; /* bytes from one to the next */
-    void *block;                /* what holds the pixels (lsi_free), or NULL */
+    void *block;                /* the pixels' memory (lsi_free), or NULL */
 } lsi_picture;
 
 void lsi_picture_free(lsi_picture *picture);
@@ -32,8 +32,8 @@ ls_status lsi_picture_fit(const lsi_picture *picture, int channels,
                           int64_t height, int64_t width, uint8_t *out);
 
 /*
- * Decodes a PNG or a JPEG. Its channels are 1 if it is grey, else 3; what is
- * transparent is seen before black. Errors name the file.
+ * Decodes a PNG or a JPEG. Its channels are 1 if it is grey, else 3;
+ * transparent pixels are shown on black. Errors name the file.
  */
 ls_status lsi_picture_decode(lsi_picture *out, const uint8_t *data,
                              size_t bytes, const char *path);
@@ -47,7 +47,7 @@ ls_status lsi_png_decode(lsi_picture *out, const uint8_t *data, size_t bytes,
 ls_status lsi_jpeg_decode(lsi_picture *out, const uint8_t *data, size_t bytes,
                           const char *path);
 
-/* Room for its rows, columns and channels, which are beside each other. */
+/* Room for its rows, columns and interleaved channels. */
 ls_status lsi_picture_alloc(lsi_picture *out, int64_t width, int64_t height,
                             int channels, const char *path);
 

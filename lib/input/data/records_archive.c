@@ -10,7 +10,7 @@
 #include "input/data/dataset.h"
 #include "input/data/unpack.h"
 
-/* Large enough that a read is not what decompression waits for. */
+/* Large enough that decompression does not wait for reads. */
 enum { READ_BLOCK = 1 << 17 };
 
 /* ---- tar ----------------------------------------------------------------- */
@@ -214,7 +214,7 @@ static ls_status unpack_some(lsi_unpacker *u, uint8_t *to, size_t room,
     return n > 0 ? LS_OK : end_stream(u);
 }
 
-/* Only one filter: what is packed twice is unpacked once. */
+/* Only one filter: files packed twice are unpacked once. */
 static ls_status begin_stream(lsi_unpacker *u)
 {
     const lsi_magic magic = lsi_magic_of(u->packed->data, u->packed->bytes);

@@ -1,6 +1,6 @@
 /*
- * Which samples a rank sees: pure functions of a few integers, so that no rank
- * needs to ask another.
+ * The samples that a rank sees: pure functions of a few integers, so that no
+ * rank needs to ask another.
  */
 #include <inttypes.h>
 

@@ -1,15 +1,15 @@
 /*
- * Made-up images that a small convolutional network learns within a minute and
- * that do not come for free.
+ * Synthetic images that a small convolutional network learns within a minute,
+ * but not without effort.
  *
  * A class is a smooth random pattern: random values on a coarse grid,
  * interpolated, somewhat larger than an image. A sample is a window into the
- * pattern of its class at a random place, with random contrast and brightness,
- * with a fainter pattern of another class over it and with noise on every
- * pixel. Everything is a pure function of (seed, subset, sample), computed
- * without functions of the C library, so that it is the same everywhere and for
- * any number of threads. Patterns depend on the seed only: train and test show
- * different samples of the same classes.
+ * pattern of its class at a random place, with random contrast and brightness.
+ * A fainter pattern of another class is over it, and noise on every pixel.
+ * Everything is a pure function of (seed, subset, sample), computed without
+ * functions of the C library. So it is the same everywhere and for any number
+ * of threads. Patterns depend on the seed only: train and test show different
+ * samples of the same classes.
  */
 #include <inttypes.h>
 

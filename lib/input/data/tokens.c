@@ -142,7 +142,7 @@ typedef struct source {
     lsi_magic magic;
     const char *extension; /* "": any; NULL: only if the format is asked for */
     ls_status (*take)(lsi_token_file *f, size_t width);
-    size_t width; /* bytes of a token; 0: the file says it */
+    size_t width; /* bytes of a token; 0: given by the file */
 } source;
 
 static const source sources[] = {
@@ -157,7 +157,7 @@ static const source sources[] = {
 
 enum { SOURCES = sizeof sources / sizeof sources[0] };
 
-/* Of that format, or LS_TOKENS_BY_NAME; NULL if there is none. */
+/* Of that format, or LS_TOKENS_BY_NAME; NULL if not found. */
 static const source *find_source(const char *path, ls_token_format format,
                                  bool raw, lsi_magic magic)
 {
@@ -273,7 +273,7 @@ ls_status ls_tokens_check(const ls_tokens *tokens, int64_t vocabulary)
     return LS_OK;
 }
 
-/* The file in which a token lies. */
+/* The file of a token. */
 static const lsi_token_file *file_of(const ls_tokens *t, int64_t index)
 {
     int64_t low = 0, high = t->n_files;

@@ -24,7 +24,7 @@ struct ls_tokens {
 /* Opens the file of that path: its records, first, count and width. */
 ls_status lsi_token_file_open(lsi_token_file *file, ls_token_format format);
 
-/* A sequence of so many tokens in memory, of undefined contents. */
+/* A sequence of `count` tokens in memory, of undefined contents. */
 ls_status lsi_tokens_in_memory(ls_tokens **out, const char *name, int64_t count,
                                size_t width);
 

@@ -3,10 +3,14 @@
  *
  *     the old fox sees the bright river. two foxes see the river.
  *
- * What can be learned, from easy to hard: letters and words, the order of the
- * parts, that one fox sees and two foxes see, that each animal lives where it
- * lives ("the otter sleeps in the river"), and that numbers are counted up
- * ("one, two, three."). Everything is a pure function of the seed.
+ * To be learned, from easy to hard:
+ * - letters and words
+ * - the order of the parts
+ * - that one fox sees and two foxes see
+ * - where each animal lives ("the otter sleeps in the river")
+ * - that numbers are counted up ("one, two, three.")
+ *
+ * Everything is a pure function of the seed.
  */
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "input/data/tokens.h"
 
-/* A sequence with room for so many files. */
+/* A sequence with room for `n_files` files. */
 static ls_status alloc_tokens(ls_tokens **out, int64_t n_files,
                               const char *name)
 {
@@ -130,7 +130,7 @@ static ls_status open_pattern(ls_tokens **out, const char *path,
     return status;
 }
 
-/* A folder's name may hold what means something in a pattern. */
+/* A folder's name may contain characters that are special in a pattern. */
 static ls_status open_folder(ls_tokens **out, const char *path,
                              ls_token_format format)
 {

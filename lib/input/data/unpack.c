@@ -54,7 +54,7 @@ ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at)
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* More room for what is unpacked; keeps the first `used` bytes. */
+/* More room for unpacked bytes; keeps the first `used` ones. */
 static ls_status grow(lsi_records *records, size_t used)
 {
     enum { LEAST = 1 << 16 };
@@ -87,7 +87,7 @@ static ls_status read_most(lsi_unpacker *u, size_t most, lsi_records *out)
     return LS_OK;
 }
 
-/* At most the first `most` bytes of what is packed. */
+/* At most the first `most` of the packed bytes. */
 static ls_status unpack_most(lsi_records *out, const lsi_records *packed,
                              const char *path, size_t most)
 {

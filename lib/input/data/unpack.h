@@ -43,7 +43,7 @@ ls_status lsi_gzip_open(lsi_unpacker *out);
 ls_status lsi_archive_open(lsi_unpacker *out);
 
 /*
- * Checks what follows the last member of a packed file, from offset `at` on.
+ * Checks the bytes after the last member of a packed file, from offset `at` on.
  * LS_ERR_FORMAT unless all of it is zeros.
  */
 ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at);
@@ -54,7 +54,7 @@ ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at);
  */
 ls_status lsi_records_load(lsi_records *out, const char *path);
 
-/* What a file is, or what is packed in it. */
+/* The kind of a file, or of the file that is packed in it. */
 ls_status lsi_unpack_magic(const char *path, lsi_magic *out);
 
 #endif

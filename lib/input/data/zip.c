@@ -1,6 +1,7 @@
 /*
- * Zip archives, for .npz (APPNOTE.TXT of PKWARE): a directory at the end says
- * where each file is; files are stored or deflated. Zip64 where it is needed.
+ * Zip archives, for .npz (APPNOTE.TXT of PKWARE): a directory at the end has
+ * the place of each file; files are stored or deflated. Zip64 where it is
+ * needed.
  */
 #define ZLIB_CONST
 #include <inttypes.h>
@@ -61,7 +62,7 @@ static ls_status damaged(const archive *a, const char *what)
                     what);
 }
 
-/* The last record of the archive; its comment goes on to the end. */
+/* The last record of the archive; its comment extends to the end. */
 static bool is_end(const archive *a, size_t at)
 {
     return number(a->data + at, 4) == end_magic &&
@@ -102,7 +103,7 @@ static ls_status find_directory(const archive *a, directory *out)
     return find_directory64(a, end, out);
 }
 
-/* Numbers that did not fit lie in an extra field, in this order. */
+/* Numbers that did not fit are in an extra field, in this order. */
 static void read_zip64(entry *e, const uint8_t *extra, size_t bytes)
 {
     while (bytes >= 4) {
@@ -221,7 +222,7 @@ static void release_nothing(uint8_t *data, size_t bytes)
     (void)data, (void)bytes;
 }
 
-/* Deflate makes at most 1,032 bytes of one: others are lies. */
+/* Deflate makes at most 1,032 bytes of one: larger sizes are false. */
 static ls_status inflate_file(const archive *a, const entry *e,
                               const uint8_t *from, lsi_records *out)
 {

@@ -10,7 +10,7 @@ typedef struct lsi_added_token {
     uint32_t begin, n; /* its text in the pool */
     uint32_t id;
     uint8_t first_byte;
-    bool strip_left, strip_right; /* takes the white space beside it */
+    bool strip_left, strip_right; /* takes adjacent white space */
 } lsi_added_token;
 
 typedef struct lsi_added {

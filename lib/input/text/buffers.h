@@ -1,4 +1,4 @@
-/* Bytes, and tokens, whose number is not known beforehand. */
+/* Growing arrays of bytes and of tokens. */
 #ifndef LS_INPUT_TEXT_BUFFERS_H
 #define LS_INPUT_TEXT_BUFFERS_H
 
@@ -10,7 +10,7 @@
 
 #include "lockstep/status.h"
 
-/* A piece of text that somebody else owns; no zero behind it. */
+/* A piece of text with another owner; without a zero at the end. */
 typedef struct lsi_text {
     const uint8_t *at;
     size_t n;
@@ -27,7 +27,7 @@ typedef struct lsi_bytes {
     size_t n, room;
 } lsi_bytes;
 
-/* Makes room for so many more. */
+/* Makes room for `more` more bytes. */
 ls_status lsi_bytes_reserve(lsi_bytes *bytes, size_t more);
 ls_status lsi_bytes_add(lsi_bytes *bytes, const void *data, size_t n);
 

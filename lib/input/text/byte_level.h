@@ -1,6 +1,6 @@
 /*
- * GPT-2's way to write bytes as characters: those that are printable in
- * Latin-1 stand for themselves, the others for what follows from U+0100 on. A
+ * GPT-2's way to write bytes as characters: bytes that are printable in Latin-1
+ * stand for themselves, the others are characters from U+0100 on. A
  * tokenizer.json with ByteLevel is written in them.
  */
 #ifndef LS_INPUT_TEXT_BYTE_LEVEL_H

@@ -13,9 +13,9 @@ struct ls_decoder {
     bool special;
     bool begun;         /* a token has been written */
     size_t strip;       /* blanks at the beginning still to be left out */
-    bool bytes_waiting; /* what waits are tokens of single bytes */
+    bool bytes_waiting; /* the waiting tokens are single bytes */
     lsi_bytes waiting;  /* the beginning of a character */
-    lsi_bytes out;      /* what the last call has returned */
+    lsi_bytes out;      /* returned by the last call */
 };
 
 /* ---- characters ---------------------------------------------------------- */
@@ -42,8 +42,9 @@ static ls_status write_replacements(ls_decoder *d, size_t n)
 }
 
 /*
- * Writes what is whole of what waits. Bytes that are no UTF-8 become U+FFFD:
- * each by itself if they were tokens of their own, else as Unicode has it.
+ * Writes the complete characters of the waiting bytes. Bytes that are not UTF-8
+ * become U+FFFD: each byte if the tokens were single bytes, else as Unicode
+ * defines it.
  */
 static ls_status write_whole(ls_decoder *d)
 {
@@ -69,7 +70,7 @@ static ls_status write_whole(ls_decoder *d)
     return LS_OK;
 }
 
-/* What waits will not be completed. */
+/* The waiting bytes will not be completed. */
 static ls_status give_up(ls_decoder *d)
 {
     const size_t n = d->waiting.n;

@@ -32,7 +32,7 @@ typedef struct cache_slot {
 } cache_slot;
 
 typedef struct word_cache {
-    cache_slot *slots; /* NULL: there is no cache */
+    cache_slot *slots; /* NULL: no cache */
     lsi_ids ids;
 } word_cache;
 
@@ -89,7 +89,7 @@ static void cache_free(word_cache *cache)
     *cache = (word_cache){.slots = NULL};
 }
 
-/* Puts the tokens of a word in place of what the slot has. */
+/* Replaces the contents of the slot with the tokens of a word. */
 static ls_status cache_put(word_cache *cache, const cache_key *key,
                            const uint32_t *ids, size_t n)
 {
@@ -148,7 +148,7 @@ static ls_status take_bytes(lsi_encoder *e, lsi_text character, bool *all)
     return LS_OK;
 }
 
-/* A token is put behind the unknown one that waits. */
+/* A token is put after the unknown one that waits. */
 static ls_status take_known(lsi_encoder *e, uint32_t id, bool *pending)
 {
     if (*pending)
@@ -159,7 +159,7 @@ static ls_status take_known(lsi_encoder *e, uint32_t id, bool *pending)
 
 /*
  * The tokens of its characters. As in `tokenizers`, those of byte_fallback do
- * not go behind an unknown one that waits.
+ * not go after an unknown one that waits.
  */
 static ls_status take_characters(lsi_encoder *e, lsi_text word)
 {
@@ -185,7 +185,7 @@ static ls_status take_characters(lsi_encoder *e, lsi_text word)
     return pending ? lsi_ids_push(&e->word, t->unknown) : LS_OK;
 }
 
-/* Whether the whole word is a token, whatever the merges. */
+/* Whether the whole word is a token, independent of the merges. */
 static ls_status find_whole(lsi_encoder *e, lsi_text word, uint32_t *id)
 {
     e->name.n = 0;
@@ -272,7 +272,9 @@ static ls_status encode_prepared(lsi_encoder *e, lsi_text text, bool begins,
 typedef ls_status (*stage_fn)(lsi_encoder *e, lsi_text text, bool begins,
                               bool first);
 
-/* Takes added tokens out, and gives what is between them to the next stage. */
+/*
+ * Takes added tokens out, and passes the text between them to the next stage.
+ */
 static ls_status take_added(lsi_encoder *e, const lsi_added *added,
                             lsi_text text, bool begins, bool first,
                             stage_fn next)
@@ -418,7 +420,7 @@ void lsi_encoders_free(lsi_encoders *encoders)
     *encoders = (lsi_encoders){.n = 0};
 }
 
-/* A part of a text, and what has become of it. */
+/* A part of a text, and its result. */
 typedef struct part {
     lsi_text text;
     lsi_ids ids;

@@ -5,7 +5,7 @@
 #include "input/text/tokenizer.h"
 #include "lockstep/data.h"
 
-/* What one thread needs for it. */
+/* The state of one thread for encoding. */
 typedef struct lsi_encoder lsi_encoder;
 
 /* One for each of the rank's threads. */
@@ -16,7 +16,7 @@ typedef struct lsi_encoders {
 } lsi_encoders;
 
 /*
- * For about so many bytes of text. *out is freed by lsi_encoders_free, also
+ * For about `bytes` bytes of text. *out is freed by lsi_encoders_free, also
  * after an error.
  */
 ls_status lsi_encoders_new(lsi_encoders *out,
@@ -24,16 +24,16 @@ ls_status lsi_encoders_new(lsi_encoders *out,
 void lsi_encoders_free(lsi_encoders *encoders);
 
 /*
- * Appends the tokens of valid UTF-8, in parallel. `first` says that it is the
- * beginning of a text and no continuation from a place of lsi_text_cut.
+ * Appends the tokens of valid UTF-8, in parallel. `first`: it is the beginning
+ * of a text, not a continuation from a place of lsi_text_cut.
  */
 ls_status lsi_encode(lsi_encoders *encoders, lsi_text text, bool first,
                      lsi_ids *out);
 
 /*
  * The first place from `from` on where a text can be divided so that its parts
- * become the tokens that the whole does; text.n if there is none. `from` may
- * lie inside a character, and the text need not be UTF-8.
+ * become the tokens that the whole does; text.n if not found. `from` may be
+ * inside a character, and the text need not be UTF-8.
  */
 size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
                     size_t from);

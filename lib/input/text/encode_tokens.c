@@ -6,7 +6,7 @@
 #include "input/data/tokens.h"
 #include "input/text/encode.h"
 
-/* What is encoded at once: more would only need more room besides. */
+/* Bytes that are encoded at once; more would only need more memory. */
 enum { WINDOW = 1 << 24 };
 
 static ls_status encode_file(lsi_encoders *encoders, const lsi_token_file *file,

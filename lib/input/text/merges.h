@@ -1,10 +1,10 @@
 /*
- * Byte-pair encoding proper: which two tokens become which one, and what
- * becomes of a word.
+ * Byte-pair encoding proper: the merges of two tokens into one, and their use
+ * on a word.
  *
  * Sennrich, Haddow and Birch, "Neural machine translation of rare words with
- * subword units", 2016. As long as neighbours are in the list of merges, those
- * that stand first in it become one token; of several places the leftmost.
+ * subword units", 2016. While neighbours are in the list of merges, the pair
+ * that is first in the list becomes one token; of several places the leftmost.
  */
 #ifndef LS_INPUT_TEXT_MERGES_H
 #define LS_INPUT_TEXT_MERGES_H
@@ -33,7 +33,7 @@ void lsi_merges_add(lsi_merges *merges, const lsi_merge *merge);
 const lsi_merge *lsi_merges_find(const lsi_merges *merges, uint32_t left,
                                  uint32_t right);
 
-/* What merging needs besides the tokens; all zeros at first. */
+/* Memory that merging needs in addition to the tokens; all zeros at first. */
 typedef struct lsi_merge_scratch {
     void *block;
     size_t bytes;
@@ -42,8 +42,8 @@ typedef struct lsi_merge_scratch {
 void lsi_merge_scratch_free(lsi_merge_scratch *scratch);
 
 /*
- * Merges what can be merged among ids[0..n-1] in place; returns in *n how many
- * are left. O(n log n).
+ * Merges ids[0..n-1] in place as far as possible; returns the remaining number
+ * in *n. O(n log n).
  */
 ls_status lsi_merges_apply(const lsi_merges *merges, lsi_merge_scratch *scratch,
                            uint32_t *ids, size_t *n);

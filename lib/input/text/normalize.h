@@ -5,15 +5,15 @@
 #include "input/text/tokenizer.h"
 
 /*
- * Appends what the rules of the normalizer make of a text. `begins` says that
- * it is no continuation of one that was divided.
+ * Appends a text, changed by the rules of the normalizer. `begins`: it is not
+ * the continuation of a text that was divided.
  */
 ls_status lsi_normalize(const struct ls_tokenizer *t, lsi_text text,
                         bool begins, lsi_bytes *out);
 
 /*
- * The same for what the pre_tokenizer changes; `first` says that it is the
- * beginning of the whole text.
+ * Appends a text, changed by the pre_tokenizer. `first`: it is the beginning of
+ * the whole text.
  */
 ls_status lsi_prepare(const struct ls_tokenizer *t, lsi_text text, bool begins,
                       bool first, lsi_bytes *out);

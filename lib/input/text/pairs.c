@@ -166,7 +166,7 @@ static ls_status change(lsi_pairs *p, uint32_t left, uint32_t right,
     return lsi_ids_push(&p->grown, index);
 }
 
-/* Puts what has grown onto the heap, and begins another round. */
+/* Puts pairs that have grown onto the heap, and begins another round. */
 static ls_status end_round(lsi_pairs *p)
 {
     for (size_t i = 0; i < p->grown.n; i++)
@@ -247,7 +247,7 @@ ls_status lsi_pairs_new(lsi_pairs *out, const lsi_word_counts *words,
     if (words->n >= UINT32_MAX)
         return lsi_fail(LS_ERR_MEMORY, "the texts have too many words");
     LS_TRY(spell(out, words, bytes));
-    LS_TRY(lsi_ids_push(&out->places, 0)); /* 0 is no link */
+    LS_TRY(lsi_ids_push(&out->places, 0)); /* 0 is not a link */
     LS_TRY(lsi_ids_push(&out->places, 0));
     for (size_t i = 0; i < out->n_words; i++) {
         const lsi_spelling *const word = &out->words[i];

@@ -1,6 +1,6 @@
 /*
- * Neighbours in words: how often each pair occurs, and in which words; the most
- * frequent one. What training a vocabulary repeats is done here.
+ * Neighbours in words: the count of each pair, the words with it, and the most
+ * frequent pair. Training a vocabulary repeats these steps.
  */
 #ifndef LS_INPUT_TEXT_PAIRS_H
 #define LS_INPUT_TEXT_PAIRS_H

@@ -10,7 +10,7 @@
 
 static uint64_t hash_of_merges(const lsi_merges *merges)
 {
-    uint64_t sum = 0; /* in whatever order they lie in the table */
+    uint64_t sum = 0; /* the same for any order in the table */
     for (size_t i = 0; i <= merges->mask; i++)
         if (merges->slots[i].whole != LSI_NO_TOKEN)
             sum += lsi_hash(LSI_HASH_START, &merges->slots[i],
@@ -61,7 +61,7 @@ static uint64_t digest_of(const struct ls_tokenizer *t)
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* What changes what text becomes, and is not done here. */
+/* Refuses settings that change the tokens of a text and are not supported. */
 static ls_status refuse_limits(const char *path, const json_t *root)
 {
     static const char *const names[] = {"truncation", "padding"};

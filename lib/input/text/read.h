@@ -26,7 +26,7 @@ ls_status lsi_read_around(struct ls_tokenizer *t, const char *path,
 ls_status lsi_read_decoder(struct ls_tokenizer *t, const char *path,
                            const json_t *root);
 
-/* What is found in added tokens; after the normalizer. */
+/* Added tokens, to be found in text; read after the normalizer. */
 ls_status lsi_read_added(struct ls_tokenizer *t, const char *path,
                          const json_t *root);
 

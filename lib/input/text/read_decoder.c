@@ -10,7 +10,7 @@
 
 /* ---- what tokens decode to ----------------------------------------------- */
 
-/* What the parts of a decoder do with the text of each token. */
+/* The effect of the parts of a decoder on the text of each token. */
 typedef struct recipe {
     bool byte_level, byte_fallback, fused;
     lsi_rule rules[LSI_MAX_RULES];
@@ -32,7 +32,7 @@ static int byte_named(lsi_text text)
                : -1;
 }
 
-/* Appends what a token decodes to; *byte says that it is a byte. */
+/* Appends the decoded text of a token; *byte: it is a single byte. */
 static ls_status decode_content(const recipe *r, lsi_text content,
                                 lsi_bytes *out, bool *byte)
 {

@@ -12,7 +12,9 @@
 ls_status lsi_read_fail(const char *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* LS_ERR_UNSUPPORTED: names what the file asks for and Lockstep lacks. */
+/*
+ * LS_ERR_UNSUPPORTED: names the feature that the file needs and Lockstep lacks.
+ */
 ls_status lsi_read_refuse(const char *path, const char *field,
                           const json_t *type);
 

@@ -70,9 +70,9 @@ static ls_status take_behavior(const char *path, const json_t *part, int *drop)
 }
 
 /*
- * Whether it has an interval with a plus, as in "{1,3}+": in PCRE2 that takes
- * what it can and gives nothing back, in the library of `tokenizers` it is
- * repeated.
+ * Whether it has an interval with a plus, as in "{1,3}+": PCRE2 takes as much
+ * as it can and gives nothing back; the library of `tokenizers` repeats the
+ * interval.
  */
 static bool repeats_interval(const char *pattern)
 {
@@ -104,7 +104,7 @@ static ls_status take_split(struct ls_tokenizer *t, const char *path,
             path);
     LS_TRY(take_behavior(path, part, &step.drop));
     step.digest = lsi_hash(LSI_HASH_START, text, strlen(text));
-    /* The known ones match everything, so that there is no rest to drop. */
+    /* The known patterns match everything, so nothing is left to drop. */
     if (regex != NULL && step.drop != LSI_DROP_MATCHES &&
         lsi_split_known(regex, &step)) {
         step.drop = 0;
@@ -236,7 +236,7 @@ static bool blanks_divide(const struct ls_tokenizer *t, lsi_text mark)
     return true;
 }
 
-/* What blanks become if that is all that the rules replace; else NULL. */
+/* The replacement of blanks, if the rules replace nothing else; else NULL. */
 static const lsi_word *mark_of(const struct ls_tokenizer *t)
 {
     const lsi_word *mark = NULL;

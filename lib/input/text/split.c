@@ -30,7 +30,7 @@ static inline size_t run_of(const scan *s, size_t at, lsi_char_class kind)
     return at;
 }
 
-/* The same of at most so many; 0: any number. */
+/* The end of a run of at most `most` such characters; 0: any number. */
 static size_t few_of(const scan *s, size_t at, lsi_char_class kind, size_t most)
 {
     if (most == 0)
@@ -77,8 +77,8 @@ static size_t caseless_contraction(const scan *s, size_t at)
 }
 
 /*
- * \s+(?!\S)|\s+ where blanks are at..end-1: what stands before a word leaves
- * it the last one.
+ * \s+(?!\S)|\s+ where blanks are at..end-1: blanks before a word leave it the
+ * last one.
  */
 static size_t blanks(const scan *s, size_t at, size_t end)
 {
@@ -125,8 +125,10 @@ static size_t lines_or_blanks(const scan *s, size_t at, bool ends_whole)
 }
 
 /*
- * (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
- *  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ * The pattern of Llama 3:
+ *
+ *   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+ *    ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  */
 static size_t llama3(const scan *s, size_t at, const lsi_splitter *how)
 {
@@ -171,7 +173,7 @@ static bool mark_at(const lsi_splitter *p, lsi_text text, size_t at)
            memcmp(text.at + at, p->mark.at, p->mark.n) == 0;
 }
 
-/* Where the next mark begins, from `at` on; the text's end if there is none. */
+/* Where the next mark begins, from `at` on; the text's end if not found. */
 static size_t find_mark(const lsi_splitter *p, lsi_text text, size_t at)
 {
     while (at < text.n) {

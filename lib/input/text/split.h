@@ -2,10 +2,10 @@
  * Dividing text into words, which are then encoded each by itself
  * ("pre-tokenization").
  *
- * The patterns of GPT-2, of GPT-4 (cl100k) and of Llama 3 are read by hand:
- * many times quicker than by a library of regular expressions, and by Unicode
- * 16, as other tokenizers do, where Debian's libraries have older versions. Any
- * other pattern is PCRE2's.
+ * The patterns of GPT-2, of GPT-4 (cl100k) and of Llama 3 are matched by
+ * hand-written code. It is many times faster than a library of regular
+ * expressions. It follows Unicode 16, as other tokenizers do; Debian's
+ * libraries have older versions. PCRE2 matches any other pattern.
  */
 #ifndef LS_INPUT_TEXT_SPLIT_H
 #define LS_INPUT_TEXT_SPLIT_H
@@ -24,7 +24,7 @@ typedef enum lsi_split_kind {
     LSI_SPLIT_PATTERN /* a regular expression */
 } lsi_split_kind;
 
-/* What becomes of the text that a pattern matches, and of the rest. */
+/* Parts of a text to drop: the matches of a pattern, or the rest. */
 enum { LSI_DROP_MATCHES = 1, LSI_DROP_REST = 2 };
 
 typedef struct lsi_splitter {
@@ -46,8 +46,8 @@ typedef struct lsi_split_scratch {
 void lsi_split_scratch_free(lsi_split_scratch *scratch);
 
 /*
- * The end of the piece that begins at `at` in valid UTF-8, at < text.n; *drop
- * says whether it is left out. After an error the rest is one piece.
+ * The end of the piece that begins at `at` in valid UTF-8, at < text.n; *drop:
+ * the piece is left out. After an error the rest is one piece.
  */
 size_t lsi_split_next(const lsi_splitter *splitter, lsi_split_scratch *scratch,
                       lsi_text text, size_t at, bool *drop);
@@ -61,14 +61,14 @@ bool lsi_split_known(const char *pattern, lsi_splitter *splitter);
 extern const char lsi_split_llama3[];
 
 /*
- * Compiles any other, or the literal text. LS_ERR_FORMAT says what is wrong
- * with it, or that the library is built without PCRE2.
+ * Compiles any other, or the literal text. LS_ERR_FORMAT if the pattern is
+ * wrong, or if the library is built without PCRE2.
  */
 ls_status lsi_split_pattern_new(struct lsi_split_pattern **out,
                                 const char *pattern, bool literal);
 void lsi_split_pattern_free(struct lsi_split_pattern *pattern);
 
-/* The first match from `at` on that is not empty; false if there is none. */
+/* The first match from `at` on that is not empty; false if not found. */
 bool lsi_split_pattern_find(const struct lsi_split_pattern *pattern,
                             lsi_split_scratch *scratch, lsi_text text,
                             size_t at, size_t *begin, size_t *end);

@@ -14,10 +14,10 @@ typedef struct lsi_tokenize_job {
     const char *const *paths; /* of texts; the same on all ranks */
     size_t n;
     const char *out;
-    bool special;    /* with what the tokenizer puts around each text */
-    bool end_tokens; /* with ls_tokenizer_end behind each text */
+    bool special;    /* with the tokenizer's tokens around each text */
+    bool end_tokens; /* with ls_tokenizer_end after each text */
     uint32_t most;   /* tokens in the file; 0: UINT32_MAX, the format's limit */
-    /* Told on rank 0 how many bytes are done; or NULL. */
+    /* Called on rank 0 with the number of finished bytes; or NULL. */
     void (*progress)(void *context, size_t done, size_t all);
     void *context;
 } lsi_tokenize_job;

@@ -1,4 +1,4 @@
-/* Opening tokenizers, and what can be asked of them. */
+/* Opening tokenizers, and their properties. */
 #include "input/text/tokenizer.h"
 
 #include <limits.h>
@@ -185,7 +185,7 @@ static ls_status dump(const json_t *root, lsi_bytes *out)
     if (status == LS_OK)
         status = lsi_bytes_add(out, "\n", 2);
     if (status == LS_OK)
-        out->n--; /* a zero behind it */
+        out->n--; /* a zero after it */
     free(text);
     return status;
 }
@@ -252,7 +252,7 @@ static ls_status look_into(files *f, const char *folder)
                     folder);
 }
 
-/* Whether the path ends with one of the names; then the other is beside it. */
+/* Whether the path ends with one of the names; the other file is next to it. */
 static bool take_pair(files *f, const char *path)
 {
     static const char *const names[] = {"vocab.json", "merges.txt"};

@@ -1,10 +1,10 @@
 /*
  * Inside a tokenizer; see lockstep/tokenizer.h.
  *
- * Text becomes tokens in these steps, which are those of Hugging Face's
- * `tokenizers`: added tokens are taken out of it (added.h), the rest is
- * normalised (rules), divided into words (split.h), and each word's characters
- * are merged (merges.h).
+ * Text becomes tokens in the steps of Hugging Face's `tokenizers`. Added tokens
+ * are taken out of the text (added.h). The rest is normalised (rules) and
+ * divided into words (split.h). Then the characters of each word are merged
+ * (merges.h).
  */
 #ifndef LS_INPUT_TEXT_TOKENIZER_H
 #define LS_INPUT_TEXT_TOKENIZER_H
@@ -17,7 +17,7 @@
 
 enum { LSI_MAX_STEPS = 8, LSI_MAX_RULES = 8, LSI_MAX_AROUND = 8 };
 
-/* A short text of its own. */
+/* A short text, stored in place. */
 typedef struct lsi_word {
     size_t n;
     uint8_t at[32];
@@ -38,14 +38,14 @@ typedef struct lsi_rule {
 typedef enum lsi_cutting {
     LSI_CUT_NOWHERE,
     LSI_CUT_BEHIND_LETTERS, /* before white space */
-    LSI_CUT_BEFORE_BLANKS   /* before ' ' behind anything else */
+    LSI_CUT_BEFORE_BLANKS   /* before ' ' after anything else */
 } lsi_cutting;
 
 /* When the mark of a blank goes before a text that does not begin with it. */
 typedef enum lsi_prefix {
     LSI_PREFIX_NEVER,
     LSI_PREFIX_FIRST, /* at the beginning of the whole text */
-    LSI_PREFIX_ALWAYS /* behind each added token, too */
+    LSI_PREFIX_ALWAYS /* after each added token, too */
 } lsi_prefix;
 
 typedef struct lsi_decoding {
@@ -55,7 +55,7 @@ typedef struct lsi_decoding {
 } lsi_decoding;
 
 struct ls_tokenizer {
-    lsi_bytes source; /* its tokenizer.json, with a zero behind it */
+    lsi_bytes source; /* its tokenizer.json, with a zero after it */
     lsi_vocabulary vocabulary;
     lsi_merges merges;
     uint8_t *classes; /* of characters */

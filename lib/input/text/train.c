@@ -10,7 +10,7 @@
 #include "input/text/read.h"
 #include "input/text/unicode.h"
 
-/* A caller's options (NULL: the defaults), with what stands for a 0. */
+/* A caller's options (NULL: the defaults), with the default in place of a 0. */
 static ls_status read_options(const ls_tokenizer_training *given,
                               ls_tokenizer_training *out)
 {
@@ -33,7 +33,7 @@ static ls_status read_options(const ls_tokenizer_training *given,
 
 typedef struct learning {
     const ls_tokenizer_training *how;
-    lsi_vocabulary vocabulary; /* of as many tokens as are wanted */
+    lsi_vocabulary vocabulary; /* with room for all wanted tokens */
     uint32_t n;                /* that are there */
     uint32_t bytes[256];
     json_t *merges;

@@ -1,4 +1,4 @@
-/* UTF-8, and what kind of character one is. */
+/* UTF-8, and the kinds of characters. */
 #ifndef LS_INPUT_TEXT_UNICODE_H
 #define LS_INPUT_TEXT_UNICODE_H
 

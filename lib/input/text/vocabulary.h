@@ -36,20 +36,20 @@ void lsi_vocabulary_free(lsi_vocabulary *vocabulary);
 ls_status lsi_vocabulary_new(lsi_vocabulary *vocabulary, size_t n);
 
 /*
- * Sets what is written in tokenizer.json for a number below n that is not in
- * use. Of two with the same content the first is found.
+ * Sets the text in tokenizer.json of a number below n that is not in use. Of
+ * two with the same content the first is found.
  */
 ls_status lsi_vocabulary_add(lsi_vocabulary *vocabulary, uint32_t id,
                              lsi_text content, uint8_t flags);
 
-/* Sets what it decodes to. */
+/* Sets the text to which a token decodes. */
 ls_status lsi_vocabulary_set_text(lsi_vocabulary *vocabulary, uint32_t id,
                                   lsi_text text);
 
 lsi_text lsi_vocabulary_content(const lsi_vocabulary *vocabulary, uint32_t id);
 lsi_text lsi_vocabulary_text(const lsi_vocabulary *vocabulary, uint32_t id);
 
-/* The token with that content; LSI_NO_TOKEN if there is none. */
+/* The token with that content; LSI_NO_TOKEN if not found. */
 uint32_t lsi_vocabulary_find(const lsi_vocabulary *vocabulary,
                              lsi_text content);
 

@@ -25,7 +25,8 @@ void lsi_word_counts_free(lsi_word_counts *counts);
 
 /*
  * Adds all words of a corpus as the tokenizer divides it, on all threads of all
- * ranks. Collective; all ranks get the same words, in an order of their own.
+ * ranks. Collective; all ranks get the same words, in an order that may differ
+ * between ranks.
  */
 ls_status lsi_word_counts_of(lsi_word_counts *out, ls_group *group,
                              const struct ls_tokenizer *t,
