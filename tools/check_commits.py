@@ -17,7 +17,7 @@ import sys
 
 MOST_LINES = 2000
 TITLE = re.compile(r"[a-z_/]+: [a-z]")
-GENERATED = re.compile(r"docs/commands\.md|.*\.svg|.*/unicode_classes\.def")
+GENERATED = re.compile(r"docs/(?:reference/)?commands\.md|.*\.svg|.*/unicode_classes\.def")
 
 
 class Checker:
