@@ -108,7 +108,7 @@ static void check_finds_what_cannot_be_written(void **state)
     assert_error(lsi_result_check(folder), LS_ERR_IO, "it is a folder");
     assert_error(lsi_result_check(""), LS_ERR_IO, "empty name");
     assert_error(lsi_result_check("/proc/version"), LS_ERR_IO,
-                 "cannot write /proc/version");
+                 "cannot write '/proc/version'");
 }
 
 static void writes_and_replaces(void **state)
@@ -174,14 +174,14 @@ static void writes_to_pipes(void **state)
     unlink(path);
     assert_ok(lsi_result_write("/dev/null", "x", 1));
     assert_error(lsi_result_write("/dev/full", "x", 1), LS_ERR_IO,
-                 "cannot write /dev/full: No space left");
+                 "cannot write '/dev/full': No space left");
 }
 
 static void failed_writes_change_nothing(void **state)
 {
     (void)state;
     assert_error(lsi_result_write("/proc/nonexistent/x", "x", 1), LS_ERR_IO,
-                 "cannot write /proc/nonexistent/x");
+                 "cannot write '/proc/nonexistent/x'");
     assert_int_equal(entries(), 0);
 }
 
@@ -311,9 +311,9 @@ static void a_stream_that_was_cut_off_replaces_nothing(void **state)
     assert_ok(lsi_result_open(&stream, "/dev/full"));
     fputs("text", stream.file);
     assert_error(lsi_result_close(&stream, LS_OK), LS_ERR_IO,
-                 "cannot write /dev/full: No space left");
+                 "cannot write '/dev/full': No space left");
     assert_error(lsi_result_open(&stream, "/proc/nonexistent/x"), LS_ERR_IO,
-                 "cannot write /proc/nonexistent/x");
+                 "cannot write '/proc/nonexistent/x'");
 }
 
 /* Where files can be without a name until they are complete. */
@@ -406,10 +406,10 @@ static void lines_that_cannot_be_written(void **state)
     lsi_jsonl_close(&lines);
     lsi_jsonl_close(NULL);
     assert_error(lsi_jsonl_open(&lines, "/proc/nonexistent/m.jsonl", 0),
-                 LS_ERR_IO, "cannot write /proc/nonexistent/m.jsonl");
+                 LS_ERR_IO, "cannot write '/proc/nonexistent/m.jsonl'");
     assert_ok(lsi_jsonl_open(&lines, "/dev/full", 0));
     assert_error(lsi_jsonl_write(lines, json_object()), LS_ERR_IO,
-                 "cannot write /dev/full");
+                 "cannot write '/dev/full'");
     lsi_jsonl_close(&lines);
 }
 
