@@ -10,7 +10,7 @@
 #include "comm/api/check.h"
 #include "comm/core/agree.h"
 
-/* What a rank needs: the result, and blocks that are all equally long. */
+/* Memory of a call: the result, and blocks of equal length. */
 typedef struct memory {
     void *all, *blocks;
 } memory;
@@ -26,7 +26,7 @@ static ls_status allocate(const ls_group *group, const size_t *sizes,
                      LS_MEMORY_COMM, "all_gather_bytes");
 }
 
-/* The most of one rank, whose sum over all ranks is a size. */
+/* The most bytes of one rank, so that the sum over all ranks fits a size_t. */
 static size_t limit(const ls_group *group)
 {
     return (size_t)PTRDIFF_MAX / (size_t)group->size;

@@ -86,7 +86,7 @@ static ls_status check_overlap(const lsi_call *call, lsi_buffer_extent send,
                     lsi_operation_name(call->operation), blocks);
 }
 
-/* How many blocks of count elements an extent has; 0 of what is not used. */
+/* Blocks of `count` elements in an extent; 0 if it is not used. */
 static size_t blocks_of(const ls_group *group, lsi_extent extent, bool used)
 {
     if (!used || extent == LSI_EXTENT_NOTHING)
@@ -111,7 +111,7 @@ ls_status lsi_check_buffers(const ls_group *group, const lsi_call *call,
     LS_TRY(lsi_check_extent(call, to));
     if (sent == 0 || received == 0)
         return LS_OK;
-    /* In place, a rank's own block of the longer buffer is the other one. */
+    /* In place, the shorter buffer is this rank's block of the longer one. */
     const long own = group->rank;
     return check_overlap(call, from, to,
                          (row->sends == LSI_EXTENT_BLOCKS ? own : 0) -
@@ -121,7 +121,7 @@ ls_status lsi_check_buffers(const ls_group *group, const lsi_call *call,
 const void *lsi_sent_from(const ls_group *group, const lsi_call *call,
                           const void *send)
 {
-    /* What is broadcast is sent and received in one place. */
+    /* A broadcast sends from and receives into one buffer. */
     const bool used =
         lsi_operation_of(call->operation)->root != LSI_ROOT_SENDER ||
         call->operation == LSI_OP_BROADCAST;
@@ -135,9 +135,9 @@ void *lsi_received_at(const ls_group *group, const lsi_call *call, void *recv)
     return used || group->rank == call->root ? recv : NULL;
 }
 
-/* ---- counts of their own ------------------------------------------------- */
+/* ---- a count for each rank ----------------------------------------------- */
 
-/* Their sum, in bytes. */
+/* The sum of the counts, in bytes. */
 static ls_status add_up(const ls_group *group, const lsi_call *call,
                         const size_t *counts, size_t *bytes)
 {
@@ -156,7 +156,9 @@ static ls_status add_up(const ls_group *group, const lsi_call *call,
     return LS_OK;
 }
 
-/* Bytes of this rank's block, and in *before of all before it. */
+/*
+ * Bytes of this rank's block; *before gets the bytes of all blocks ahead of it.
+ */
 static size_t own_bytes(const ls_group *group, const lsi_call *call,
                         const size_t *counts, size_t *before)
 {
@@ -185,7 +187,7 @@ static ls_status check_apart(const lsi_call *call, const lsi_counted_buffers *b,
                     what);
 }
 
-/* In place, blocks lie where they belong. */
+/* In place, each block is at its position in the longer buffer. */
 static bool is_in_place(const ls_group *group, const lsi_call *call,
                         const lsi_counted_buffers *b)
 {

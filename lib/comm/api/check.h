@@ -12,45 +12,46 @@
 typedef struct lsi_buffer_extent {
     const char *name;
     const void *data;
-    size_t blocks; /* of count elements each */
+    size_t blocks; /* number of blocks of `count` elements */
 } lsi_buffer_extent;
 
-/* The buffers of a collective in which ranks have counts of their own. */
+/* The buffers of a collective with a count for each rank. */
 typedef struct lsi_counted_buffers {
     const void *send;
     void *recv;
     lsi_counts counts;
-    const size_t *own; /* of the one block that it sends, or NULL */
+    const size_t *own; /* count of the one block to send, or NULL */
 } lsi_counted_buffers;
 
 ls_status lsi_check_group(const ls_group *group, const char *what);
 
-/* Group, type, reduction, root, count. */
+/* Checks the group, type, reduction, root and count. */
 ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call);
 
 /*
- * The arguments and the buffers of a collective, from what its operation sends
- * and receives. What a rank neither reads nor writes is not looked at.
+ * Checks the arguments and the buffers of a collective, by the extents of its
+ * operation. Buffers that this rank neither reads nor writes are not checked.
  */
 ls_status lsi_check_buffers(const ls_group *group, const lsi_call *call,
                             const void *send, const void *recv);
 
 /*
- * The same where ranks have counts of their own. `own` is the count that this
- * rank has given for its one block, of which it must have told the others, too.
+ * Checks a collective with a count for each rank. `own` is the count that this
+ * rank has given for its one block; the counts of all ranks must have the same
+ * number for it.
  */
 ls_status lsi_check_counted(const ls_group *group, const lsi_call *call,
                             const lsi_counted_buffers *buffers);
 
 /*
- * The buffers as the operation is to see them: NULL where only the root sends
- * or receives and this rank is another.
+ * The buffers that the operation gets: NULL where only the root sends or
+ * receives and this rank is not the root.
  */
 const void *lsi_sent_from(const ls_group *group, const lsi_call *call,
                           const void *send);
 void *lsi_received_at(const ls_group *group, const lsi_call *call, void *recv);
 
-/* A pointer is there unless there is nothing to point at. */
+/* Checks that the buffer is not NULL, unless it has 0 elements. */
 ls_status lsi_check_extent(const lsi_call *call, lsi_buffer_extent span);
 
 #endif

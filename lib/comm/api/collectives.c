@@ -22,7 +22,7 @@ static lsi_call reduces(lsi_operation operation, ls_dtype dtype,
     return (lsi_call){operation, dtype, op, 0, count, LS_OK};
 }
 
-/* Completes what has been checked, with that status. */
+/* Completes a collective; `status` is the result of its checks. */
 static ls_status complete(ls_group *group, const lsi_call *call,
                           ls_status status, const void *send, void *recv)
 {
@@ -36,7 +36,10 @@ static ls_status complete(ls_group *group, const lsi_call *call,
     return status;
 }
 
-/* A call whose arguments or memory are not right is refused, not kept back. */
+/*
+ * A call with wrong arguments or without memory is refused, so the other ranks
+ * do not wait for it.
+ */
 static ls_status run(ls_group *group, lsi_call call, const void *send,
                      void *recv)
 {
@@ -46,7 +49,7 @@ static ls_status run(ls_group *group, lsi_call call, const void *send,
                     lsi_received_at(group, &call, recv));
 }
 
-/* ---- that return when done ---------------------------------------------- */
+/* ---- blocking calls ----------------------------------------------------- */
 
 ls_status ls_barrier(ls_group *group)
 {
@@ -103,7 +106,7 @@ ls_status ls_all_to_all(ls_group *group, const void *send, void *recv,
     return run(group, moves(LSI_OP_ALL_TO_ALL, dtype, 0, count), send, recv);
 }
 
-/* ---- that return a request ---------------------------------------------- */
+/* ---- calls that return a request ---------------------------------------- */
 
 ls_status ls_ibarrier(ls_group *group, ls_request **request)
 {
@@ -175,7 +178,7 @@ ls_status ls_iall_to_all(ls_group *group, const void *send, void *recv,
                              send, recv, request);
 }
 
-/* ---- each rank with its own count ---------------------------------------- */
+/* ---- a count for each rank ----------------------------------------------- */
 
 static ls_status run_counted(ls_group *group, lsi_call call,
                              const lsi_counted_buffers *buffers)

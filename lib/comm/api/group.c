@@ -1,5 +1,5 @@
 /*
- * Opening and closing groups, and what can be asked about one.
+ * Opening, closing and querying groups.
  */
 #include "comm/api/group.h"
 
@@ -46,7 +46,7 @@ static void bind_parts(ls_group *group)
         for (int peer = 0; peer < group->size; peer++) {
             const size_t n = at->ranks, me = (size_t)group->rank;
             const size_t base = (size_t)class_ * n * n;
-            /* Those that a rank receives from lie together. */
+            /* The channels that a rank receives from are stored together. */
             const size_t out = base + (size_t)peer * n + me;
             const size_t in = base + me * n + (size_t)peer;
             unsigned char *channels = group->memory.region + at->channels;
@@ -333,7 +333,7 @@ void ls_group_close(ls_group **group)
     release(closing);
 }
 
-/* ---- questions ----------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------- */
 
 int ls_group_rank(const ls_group *group)
 {

@@ -67,12 +67,12 @@ static void release(lsi_internode *net)
 {
     lsi_arrivals_close(&net->arrivals);
     lsi_free(net->control);
-    lsi_free(net->world); /* and the maps behind it */
+    lsi_free(net->world); /* with the other maps, in the same block */
     ls_group_close(&net->local);
     lsi_free(net);
 }
 
-/* All ranks see the same numbers, and come to the same result. */
+/* All ranks check the same numbers, and reach the same result. */
 static ls_status check_tags(const lsi_internode_plan *plan)
 {
     const int most = plan->wire->highest_tag / LSI_TAGS;
@@ -121,7 +121,10 @@ static void bind_channels(ls_group *group, lsi_internode *net)
     group->net = net;
     group->channels.local = net->local;
     group->channels.hooks = &lsi_wire_hooks;
-    /* What the first rank calls it, and which rank of the job that is. */
+    /*
+     * The number of the group on its first rank, and that rank's number in the
+     * job.
+     */
     group->identity =
         (lsi_group_identity){.job = net->job,
                              .number = (uint64_t)net->id[0] * LSI_MAX_RANKS +
@@ -189,7 +192,7 @@ ls_status lsi_internode_open_part(const ls_group *whole, const int *members,
     return lsi_internode_open(&plan, out);
 }
 
-/* What ranks of other nodes cannot read in the memory of this one. */
+/* Facts about a rank that ranks of other nodes cannot read in its memory. */
 typedef struct introduction {
     char host[LSI_HOST_BYTES];
     int32_t pid;
@@ -212,8 +215,8 @@ static introduction introduce(const lsi_member *self)
 }
 
 /*
- * What is left of this machine's CPUs if it is that of other nodes, too. Local:
- * without memory for it they are not divided.
+ * Computes this rank's share of the machine's CPUs if other nodes are on the
+ * same machine. Local: without memory, the CPUs are not divided.
  */
 static void divide_cpus(ls_group *group, const introduction *all)
 {

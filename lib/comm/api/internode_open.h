@@ -6,7 +6,7 @@
 
 #include "comm/net/internode.h"
 
-/* Who belongs to a group that spans nodes. */
+/* The members of a group that spans nodes. */
 typedef struct lsi_internode_plan {
     const lsi_wire *wire;
     int rank, size;
@@ -19,26 +19,26 @@ typedef struct lsi_internode_plan {
     uint64_t offset;  /* of the control region in the node's memory */
 } lsi_internode_plan;
 
-/* Opens this rank's side; sends nothing to the others. */
+/* Opens this rank's side; sends nothing to the other ranks. */
 ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out);
 
 /*
- * A part of a group that spans nodes which spans some, too. Where its members
- * are is filled in from the whole.
+ * Opens a part of a group, where both span nodes. The places of its members are
+ * filled in from the whole.
  */
 ls_status lsi_internode_open_part(const ls_group *whole, const int *members,
                                   lsi_internode_plan plan, ls_group **out);
 
 /*
- * Learns who the others are, once all have opened. Collective; nothing if all
- * are on one node.
+ * Exchanges host names, pids and CPUs with the ranks of other nodes, once all
+ * have opened. Collective. Does nothing if all ranks are on one node.
  */
 ls_status lsi_internode_introduce(ls_group *group);
 
 /* A number that this process has not used. */
 int lsi_internode_new_id(void);
 
-/* Tells the others, unless the group has failed, and frees it. */
+/* Tells the other ranks, unless the group has failed, and frees it. */
 void lsi_internode_close(ls_group *group);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Bringing blocks between nodes, each of which has one copy of the whole.
+ * Exchanges blocks between nodes, each of which has one copy of the vector.
  */
 #include "comm/api/internode_swap.h"
 
 #include "base/error.h"
 #include "comm/net/internode.h"
 
-/* Who takes a rank's block on a node. */
+/* The rank of a node that receives a rank's block. */
 static int taker(const lsi_internode *net, int rank, int node)
 {
     const int index = net->index_of[rank] % net->ranks_on[node];

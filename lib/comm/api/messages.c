@@ -128,7 +128,7 @@ ls_status ls_irecv(ls_group *group, void *data, size_t count, ls_dtype dtype,
                       (lsi_peer_tag){peer, tag}, request);
 }
 
-/* ---- both ways ----------------------------------------------------------- */
+/* ---- sends with receives ------------------------------------------------- */
 
 static size_t bytes_of(lsi_buffer buffer)
 {
@@ -174,7 +174,7 @@ ls_status ls_sendrecv(ls_group *group, const void *send, size_t send_count,
     return status;
 }
 
-/* ---- who has sent it ----------------------------------------------------- */
+/* ---- the sender of a message --------------------------------------------- */
 
 static ls_status check_received(const ls_request *request, const char *what)
 {
@@ -201,7 +201,7 @@ ls_status ls_request_tag(const ls_request *request, int *tag)
     return LS_OK;
 }
 
-/* ---- looking for one ----------------------------------------------------- */
+/* ---- probes -------------------------------------------------------------- */
 
 static void tell(const lsi_probe *probe, int *source, int *message_tag,
                  size_t *bytes)

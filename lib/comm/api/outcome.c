@@ -1,6 +1,7 @@
 /*
- * One small all-reduce if all is well. If not, the lowest rank that failed
- * tells the others. Nothing is allocated: that may be what has failed.
+ * One small all-reduce if all ranks succeed. If not, the lowest rank that
+ * failed broadcasts its report. Nothing is allocated, as an allocation may have
+ * failed.
  */
 #include "comm/api/outcome.h"
 
@@ -8,7 +9,7 @@
 
 #include "base/error.h"
 
-/* What a rank that has failed says. */
+/* The report of a rank that has failed. */
 typedef struct report {
     int32_t status;
     char message[508];

@@ -1,8 +1,8 @@
 /*
- * Sums of what each rank has multiplied by a factor of its own. The products
- * are made before the reduction starts: in the receive buffer, or, where that
- * is too short or too narrow, in memory of the request. Products and sums of
- * half types are in f32, which is what travels; the sum is rounded once.
+ * Sums of each rank's data times the factor of that rank. The products are
+ * computed before the reduction starts: in the receive buffer, or in memory of
+ * the request if the buffer is too short or too narrow. Products and sums of
+ * half types are in f32, and travel as f32; the sum is rounded once.
  */
 #include "base/error.h"
 #include "base/half.h"
@@ -41,7 +41,7 @@ static void multiply(const lsi_call *call, void *to, const void *from, size_t n,
     lsi_serial_reduce(to, &src, 1, n, wide, LS_REDUCE_SUM, factor);
 }
 
-/* The products, and where the reduction of them is to go. */
+/* Computes the products, and sets the place of their reduction. */
 static ls_status prepare(const ls_group *group, const lsi_call *call,
                          const void *send, double factor, lsi_ready *ready)
 {

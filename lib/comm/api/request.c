@@ -23,7 +23,7 @@ typedef struct wanted {
     const void *send;
     void *recv;
     size_t first, shard;
-    const lsi_counts *counts; /* of ranks that have their own, or NULL */
+    const lsi_counts *counts; /* one for each rank, or NULL */
 } wanted;
 
 ls_status lsi_request_make(ls_group *group, ls_request **out)
@@ -123,7 +123,7 @@ ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
     return plan(group, &w, request);
 }
 
-/* Submits what has been prepared. */
+/* Submits a prepared request. */
 static ls_status submit(ls_request *request)
 {
     assert(!request->in_flight && !request->is_message);
@@ -137,7 +137,7 @@ static ls_status submit(ls_request *request)
     return LS_OK;
 }
 
-/* Starts what has been checked, with that status. */
+/* Starts a collective; `status` is the result of its checks. */
 static ls_status start_once(ls_group *group, const wanted *w, ls_status status,
                             ls_request **request)
 {
@@ -208,7 +208,10 @@ ls_status ls_start(ls_request *request)
     LS_NEED(request);
     if (request->is_message || request->is_over)
         return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
-    /* From a function of another request this one's may be called later. */
+    /*
+     * If a function of another request starts this one, its own may still be
+     * due.
+     */
     if (!request->in_flight && request->on_done != NULL)
         lsi_on_done_call_first(request->group, &request->completion);
     if (request->in_flight)
@@ -348,11 +351,11 @@ ls_status ls_wait_for(ls_request *request, double seconds)
 
 /* ---- several ------------------------------------------------------------- */
 
-/* How long one group is waited in before the peers of all are looked at. */
+/* Seconds of a wait in one group before the peers of all groups are checked. */
 #define TURN_SECONDS 0.05
 
 typedef struct several {
-    ls_request *const *all; /* NULL where there is none */
+    ls_request *const *all; /* NULL: an empty slot */
     size_t n;
 } several;
 
@@ -383,7 +386,7 @@ ls_status ls_wait_all(ls_request *const *requests, size_t n)
     return lsi_error_again(&first);
 }
 
-/* The first of them that a wait would not wait for; n: none. */
+/* The first request for which a wait would return at once; n: none. */
 static size_t first_over(const several *s)
 {
     size_t i = 0;
@@ -422,9 +425,9 @@ static void take_several(const several *s)
 }
 
 /*
- * Counts the time of a turn in the groups that wait for theirs, and looks at
+ * Counts the time of a turn in the groups that are not waited in, and checks
  * their peers. A group's clock that is read less often loses time. A failure
- * makes the request over.
+ * completes the request.
  */
 static void poll_others(const several *s, const ls_group *waited)
 {

@@ -1,6 +1,6 @@
 /*
- * Requests that are made inside the library. What it plans itself is a
- * reduction of which every rank keeps the part that it owns.
+ * Requests that are made inside the library. The library plans reductions of
+ * which every rank keeps the part that it owns.
  */
 #ifndef LS_COMM_API_REQUEST_H
 #define LS_COMM_API_REQUEST_H
@@ -19,8 +19,8 @@ typedef struct lsi_shards {
 
 /*
  * Plans to replace, in place, the elements of the range that this rank owns by
- * their sums over ranks; the others stay as they are. Collective; all ranks
- * pass the same shards. Start, test and wait as for ls_all_reduce_plan.
+ * their sums over ranks. The other elements do not change. Collective; all
+ * ranks pass the same shards. Start, test and wait as for ls_all_reduce_plan.
  */
 ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
                                  lsi_shards shards, ls_request **request);
@@ -28,8 +28,8 @@ ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
 enum { LSI_REQUEST_REASON_BYTES = 512 };
 
 /*
- * Memory of a reduction that is computed in another place, and where its result
- * goes from there, perhaps in another type; NULL where it is not.
+ * Memory of a reduction that is computed in another place, and the destination
+ * of its result, perhaps in another type. NULL for other reductions.
  */
 typedef struct lsi_widened {
     void *block;
@@ -61,26 +61,26 @@ typedef struct lsi_ready {
     ls_status status;
 } lsi_ready;
 
-/* An empty one. */
+/* Makes an empty request. */
 ls_status lsi_request_make(ls_group *group, ls_request **out);
 
-/* Starts a collective of which the request is good for once. */
+/* Starts a collective; its request can be used once. */
 ls_status lsi_request_start(ls_group *group, lsi_call call, const void *send,
                             void *recv, ls_request **request);
 
-/* The same where ranks have counts of their own. */
+/* Starts a collective with a count for each rank. */
 ls_status lsi_request_start_counted(ls_group *group, lsi_call call,
                                     const lsi_counted_buffers *buffers,
                                     ls_request **request);
 
 /*
- * The same of buffers that have been made ready, with that status; takes what
- * is widened over, whatever comes.
+ * Starts a collective of prepared buffers; ready.status is the result of their
+ * preparation. Takes over ready.widened, on failure too.
  */
 ls_status lsi_request_start_widened(ls_group *group, lsi_call call,
                                     lsi_ready ready, ls_request **request);
 
-/* As lsi_refuse, instead of starting what has been planned. */
+/* As lsi_refuse, instead of starting the planned collective. */
 ls_status lsi_refuse_planned(ls_request *request, ls_status status);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Ranks compare a hash of all lines, in one small all-reduce. Only if that
- * differs they look for the first line that does, by halves.
+ * Ranks compare a hash of all lines, in one small all-reduce. Only if the
+ * hashes differ, they find the first line that differs by bisection.
  */
 #include "comm/api/same.h"
 
@@ -42,7 +42,7 @@ static ls_status compare(ls_group *group, const lsi_listing *own, size_t lines,
     return LS_OK;
 }
 
-/* The first line that differs, of which there is one among so many. */
+/* The first line that differs, by bisection; at least one of `lines` does. */
 static ls_status find(ls_group *group, const lsi_listing *own, size_t lines,
                       size_t *out)
 {
@@ -60,7 +60,7 @@ static ls_status find(ls_group *group, const lsi_listing *own, size_t lines,
     return LS_OK;
 }
 
-/* Rank 0's line, and that of the first rank that has another. */
+/* Reports rank 0's line, and the line of the first rank that has another. */
 static ls_status report(ls_group *group, const lsi_listing *own, size_t at)
 {
     char line[LSI_LINE_BYTES] = "", first[LSI_LINE_BYTES];

@@ -11,14 +11,15 @@ enum { LSI_LINE_BYTES = 320 };
 typedef struct lsi_listing {
     const void *list;
     size_t n;
-    /* What item i is, in a few words: "parameter 'w' (3, 4)". */
+    /* A short description of item i: "parameter 'w' (3, 4)". */
     void (*line)(const void *list, size_t i, char text[LSI_LINE_BYTES]);
-    const char *what; /* the list is: "model" */
+    const char *what; /* name of the list: "model" */
 } lsi_listing;
 
 /*
- * LS_OK if all ranks have the same lines; else LS_ERR_MISMATCH with the first
- * in which they differ, the same on all. Allocates nothing. Collective.
+ * LS_OK if all ranks have the same lines. Otherwise LS_ERR_MISMATCH on all
+ * ranks, with the first line in which they differ. Allocates nothing.
+ * Collective.
  */
 ls_status lsi_same_listing(ls_group *group, const lsi_listing *own);
 

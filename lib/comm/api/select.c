@@ -19,7 +19,7 @@ void lsi_select_look_around(ls_group *group)
         !lsi_cpu_is_amd() && lsi_rank_cpus_suffice(group);
 }
 
-/* ---- what serves if nobody chooses --------------------------------------- */
+/* ---- defaults ------------------------------------------------------------ */
 
 static bool serves(const lsi_algorithm *a, const lsi_select_table *table,
                    lsi_operation operation)
@@ -50,7 +50,7 @@ static lsi_range_row default_row(const lsi_select_table *table,
     return row;
 }
 
-/* They must all be there: what serves large sizes, most of all. */
+/* All rows must fit, those of large sizes most of all. */
 static ls_status append_row(lsi_select_table *table, const lsi_range_row *row)
 {
     if (table->rows == LSI_SELECT_ROWS)
@@ -76,7 +76,7 @@ static ls_status append_defaults(lsi_select_table *table)
     return LS_OK;
 }
 
-/* ---- what a line says ---------------------------------------------------- */
+/* ---- parsing a line ------------------------------------------------------ */
 
 /* A piece of the line: text up to a delimiter. */
 typedef struct piece {

@@ -16,7 +16,9 @@
 /* Fills the table with the defaults. */
 void lsi_select_default(lsi_select_table *table);
 
-/* What the defaults depend on, once all members are there. */
+/*
+ * Finds the facts that the defaults depend on, once all members have entered.
+ */
 void lsi_select_look_around(ls_group *group);
 
 /*
@@ -26,8 +28,9 @@ void lsi_select_look_around(ls_group *group);
 ls_status lsi_select_environment(lsi_select_table *table);
 
 /*
- * Makes the ranges of `line`, followed by the defaults, the table. In a
- * deterministic one they skip algorithms with an order of their own.
+ * Fills the table with the ranges of `line`, followed by the defaults. In a
+ * deterministic table, the defaults skip algorithms that do not reduce by
+ * folding.
  */
 ls_status lsi_select_parse(const char *line, lsi_select_table *table);
 
@@ -35,7 +38,7 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table);
  * memory. */
 bool lsi_select_copies(const lsi_select_table *table);
 
-/* A number that differs if the tables do that are made of the line. */
+/* A number that differs if the tables made of `line` differ. */
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line);
 
 #endif

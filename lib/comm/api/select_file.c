@@ -12,10 +12,10 @@
 
 #define MACHINE "machine: "
 
-/* Of a whole file, its comments among them. */
+/* Bytes of a file, with its comments. */
 enum { MOST_BYTES = 1 << 20 };
 
-/* Not what this rank may use: ranks are bound to different processors. */
+/* All CPUs, not only those of this rank: ranks are bound to different ones. */
 static void machine_text(char *text, size_t bytes)
 {
     snprintf(text, bytes, "%s%s, %ld cpus", MACHINE, lsi_cpu_model(),
@@ -105,7 +105,7 @@ char *lsi_select_file_text(const char *line, int ranks, char *text,
     snprintf(text, bytes,
              "# Measured by lockstep tune with %d ranks.\n%s\n%s\n", ranks,
              machine, line);
-    /* An operation a line, so that an error finds its place. */
+    /* One operation per line, so that an error can name the line. */
     for (char *c = strstr(text, machine) + strlen(machine); *c != '\0'; c++)
         if (*c == ',')
             *c = '\n';

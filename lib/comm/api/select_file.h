@@ -6,7 +6,7 @@
  *     all_reduce:0-8k:flat;8k-inf:direct|staged
  *     broadcast:0-inf:staged
  *
- * What was measured on another machine is of no use, so it is an error.
+ * A file that was measured on another machine is an error.
  */
 #ifndef LS_COMM_API_SELECT_FILE_H
 #define LS_COMM_API_SELECT_FILE_H
@@ -23,7 +23,7 @@ enum { LSI_SELECT_FILE_BYTES = 16 * 1024 };
  */
 ls_status lsi_select_read(const char *path, char *text);
 
-/* What such a file for this machine looks like; cut to fit. Returns text. */
+/* The text of a selection file for this machine; cut to fit. Returns text. */
 char *lsi_select_file_text(const char *line, int ranks, char *text,
                            size_t bytes);
 

@@ -31,7 +31,7 @@ static ls_status check_request(const ls_group *group, size_t bytes,
     return LS_OK;
 }
 
-/* Of a range that rank 0 has taken in vain. */
+/* Returns a range that rank 0 has taken but will not use. */
 static void return_unused(ls_group *group, uint64_t offset, size_t bytes)
 {
     if (group->rank == 0 && !lsi_has_failed(group))
@@ -69,8 +69,8 @@ static ls_status alloc_here(ls_group *group, const lsi_call *call, bool sparse,
 }
 
 /*
- * The parts of all ranks of this node. All ask before any of them reserves, as
- * they meet in between.
+ * Checks the memory for the parts of all ranks of this node. All ranks check
+ * before any of them reserves, as a collective lies in between.
  */
 static ls_status ask(const ls_group *group, size_t bytes)
 {
@@ -82,7 +82,7 @@ static ls_status ask(const ls_group *group, size_t bytes)
 
 static ls_status alloc(ls_group *group, size_t bytes, bool sparse, void **data);
 
-/* Each node has memory of its own. */
+/* Allocates separate memory on each node. */
 static ls_status alloc_on_nodes(ls_group *group, const lsi_call *call,
                                 bool sparse, void **data)
 {
@@ -154,7 +154,7 @@ ls_status ls_shared_free(ls_group *group, void **data)
     return status;
 }
 
-/* The range is not let go: so nobody gets it while it is mapped here. */
+/* The range is not released, so no rank gets it while it is mapped here. */
 ls_status ls_shared_keep(ls_group *group, void *data, void **mapping,
                          size_t *bytes)
 {

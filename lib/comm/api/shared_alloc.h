@@ -7,9 +7,10 @@
 #include "lockstep/group.h"
 
 /*
- * As ls_shared_alloc, but nothing is asked for or reserved: pages take memory
- * when they are touched, and only those. For buffers of which most may never
- * be, such as parameters that are in the first rank's part alone.
+ * As ls_shared_alloc, but without a check of the memory and without a
+ * reservation: only touched pages take memory. For buffers of which most pages
+ * may never be touched, such as parameters that are in the first rank's part
+ * alone.
  */
 ls_status lsi_shared_alloc_sparse(ls_group *group, size_t bytes, void **data);
 

@@ -18,18 +18,18 @@ typedef struct wish {
     int32_t color, key;
 } wish;
 
-/* Those who share this rank's color: all of them, and those on its node. */
+/* The ranks of this rank's color: all of them, and those on its node. */
 typedef struct part {
     int size, rank;
     int here, here_rank;
-    int leader; /* the first on this node */
+    int leader; /* first rank on this node */
 } part;
 
-/* What a rank contributes to its part. */
+/* A rank's contribution to its part. */
 typedef struct site {
     /* Reserved by the first rank on a node, for the others there. */
     uint64_t offset; /* of the part's control region */
-    uint64_t local;  /* and of that of its ranks on this node alone */
+    uint64_t local;  /* of the control region of its ranks on this node */
     int32_t id;      /* its number for the part, if that spans nodes */
 } site;
 
@@ -153,7 +153,7 @@ ls_status lsi_group_dup(ls_group *group, ls_group **out)
     ls_group *made = NULL;
     LS_TRY(lsi_check_group(group, "a duplicate"));
     LS_TRY(ls_group_split(group, 0, group->rank, &made));
-    assert(made != NULL); /* who has a color gets a group */
+    assert(made != NULL); /* a rank with a color gets a group */
     made->dup_of = group;
     made->counters = group->counters;
     made->channels.local->dup_of = group->channels.local;
