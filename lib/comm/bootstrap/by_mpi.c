@@ -1,6 +1,6 @@
 /*
- * How ranks meet that a launcher of MPI has started: by MPI's own all-gather.
- * If all are on one node, MPI's part is then over.
+ * Ranks started by an MPI launcher connect by MPI's own all-gather. If all are
+ * on one node, they do not need MPI afterwards.
  */
 #include "base/error.h"
 #include "comm/bootstrap/nodes.h"

@@ -1,7 +1,7 @@
 /*
- * How ranks of several nodes meet whom no MPI has started: at a store, whose
- * endpoint the launcher tells them. If they are all on one node, the store is
- * all they need; otherwise UCX carries what crosses.
+ * Ranks of several nodes without MPI connect at a store, whose endpoint the
+ * launcher sets. If all ranks are on one node, they need only the store.
+ * Otherwise UCX carries the messages between nodes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "comm/rendezvous/client.h"
 #include "comm/rendezvous/secret.h"
 
-static ls_store store; /* its context: NULL while there is none */
+static ls_store store; /* its context is NULL until it is connected */
 static lsi_store_gather gatherer;
 
 static const char *variable(const char *name)
@@ -44,7 +44,7 @@ static ls_status connect_to_store(double seconds)
     return status;
 }
 
-/* The name of a job may have blanks, and a key may not. */
+/* A hash, as the name of a job may have blanks, and a key may not. */
 static ls_status begin(void *context, const lsi_world *world, double seconds)
 {
     (void)context;

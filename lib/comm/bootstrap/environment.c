@@ -32,7 +32,7 @@ static const source slurm = {
 enum { SOURCES = sizeof(sources) / sizeof(sources[0]) };
 
 typedef struct field {
-    const char *name; /* of the variable that gave the value */
+    const char *name; /* name of the variable that gave the value */
     int value;
 } field;
 
@@ -55,7 +55,7 @@ static ls_status parse(const char *name, const char *text, int *out)
     return LS_OK;
 }
 
-/* Adds what a source says; what is there already must agree. */
+/* Adds the values of a source; they must agree with the present ones. */
 static ls_status merge(const source *from, field fields[FIELDS])
 {
     for (int i = 0; i < FIELDS && from->names[i] != NULL; i++) {
@@ -93,7 +93,9 @@ static ls_status check(const field fields[FIELDS], const lsi_world *world)
     return LS_OK;
 }
 
-/* What is said of this machine's ranks; a launcher may say nothing of them. */
+/*
+ * Checks the variables for this machine's ranks, which not all launchers set.
+ */
 static ls_status check_share(const field fields[FIELDS], int size)
 {
     const field *rank = &fields[2], *share = &fields[3];
@@ -113,9 +115,9 @@ static ls_status check_share(const field fields[FIELDS], int size)
 /* ---- Slurm --------------------------------------------------------------- */
 
 /*
- * Whether srun has started this process. Slurm tells the shell of a batch
- * script that it is task 0, too, and how many tasks the job may have, but no
- * step; the largest numbers of steps are for shells like that one.
+ * Whether srun has started this process. The shell of a batch script is also
+ * task 0, and has the job's number of tasks, but Slurm sets no step for it. The
+ * largest numbers of steps are for shells like it.
  */
 static bool is_slurm_task(void)
 {
@@ -124,7 +126,9 @@ static bool is_slurm_task(void)
            variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL;
 }
 
-/* A number from 1; what it ends with, or NULL if it is none. */
+/*
+ * Reads a number from 1. Returns the text after it, or NULL without a number.
+ */
 static const char *read_number(const char *text, int64_t *out)
 {
     char *end;
@@ -134,7 +138,7 @@ static const char *read_number(const char *text, int64_t *out)
 
 /*
  * The ranks of a node by a list such as "2(x3),1": three nodes with 2, then one
- * with 1. 0 if it is no such list, or not one of `total` ranks.
+ * with 1. 0 if the text is not a list, or not one of `total` ranks.
  */
 static int ranks_on_node(const char *list, int node, int total)
 {
@@ -158,9 +162,10 @@ static int ranks_on_node(const char *list, int node, int total)
 }
 
 /*
- * Neither srun nor its PMI says how many ranks are on a rank's own node. The
- * step's variables say it for all nodes. They reach whatever a task of the step
- * starts; for the ranks of another launcher they fit only by chance.
+ * Neither srun nor its PMI sets the number of ranks on a rank's own node. The
+ * step's variables have it for all nodes. All processes that a task of the step
+ * starts inherit them; for the ranks of another launcher they fit only by
+ * chance.
  */
 static int slurm_local_size(const lsi_world *world)
 {
@@ -172,9 +177,9 @@ static int slurm_local_size(const lsi_world *world)
     return ranks_on_node(list, (int)strtol(id, NULL, 10), world->size);
 }
 
-/* ---- how they meet ------------------------------------------------------- */
+/* ---- the transport ------------------------------------------------------- */
 
-/* Who does not know this machine's share of the ranks asks the step. */
+/* Without this machine's number of ranks, the step's variables decide. */
 static bool spans_nodes(const lsi_world *world, bool share_known)
 {
     const char *nodes = variable("SLURM_STEP_NUM_NODES");
@@ -195,7 +200,7 @@ static ls_status choose_transport(lsi_world *world, bool share_known)
                         "LOCKSTEP_TRANSPORT is '%s'; it should be %s", text,
                         lsi_meeting_names(names, sizeof(names)));
     if (world->size == 1)
-        return LS_OK; /* who meets nobody */
+        return LS_OK; /* needs no transport */
     if (several && chosen->reaches == LSI_REACHES_MACHINE)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "LOCKSTEP_TRANSPORT is %s, but only %d of %d ranks "
@@ -234,7 +239,7 @@ static void set_name(lsi_world *world, const identity *id)
              (unsigned long long)id->b);
 }
 
-/* LOCKSTEP_JOB says it all; otherwise everything that launchers tell. */
+/* LOCKSTEP_JOB alone, if it is set; otherwise all variables of launchers. */
 static void name_meeting_point(lsi_world *world)
 {
     static const char *const ids[] = {

@@ -1,5 +1,5 @@
 /*
- * What the environment says about the job: the launcher's variables.
+ * The job as the environment describes it: the launcher's variables.
  */
 #ifndef LS_COMM_BOOTSTRAP_ENVIRONMENT_H
 #define LS_COMM_BOOTSTRAP_ENVIRONMENT_H
@@ -11,26 +11,26 @@
 typedef struct lsi_world {
     int rank, size;
     int local_rank, local_size;
-    const struct lsi_meeting *transport; /* how they meet; NULL: one rank */
+    const struct lsi_meeting *transport; /* how ranks connect; NULL: one rank */
     char name[64]; /* of the meeting point: the same on all ranks of a job */
-    const char *named_by; /* what the name is made of, for errors */
+    const char *named_by; /* source of the name, for errors */
     const char *job;      /* whose launcher may say who has ended; or NULL */
     /* Whether a rank that is awaited is known to have died; or NULL. */
     bool (*has_died)(const void *observer, int rank);
-    const void *observer; /* is passed on */
+    const void *observer; /* argument of has_died */
 } lsi_world;
 
 /*
- * Torchrun's names first, then Open MPI's and MPICH's; any two that are both
- * set must agree. Slurm's are used only if none of those is set, because they
- * reach everything that a task starts, and only in a task that srun has
- * started: a batch script is none. With nothing set the world has one rank.
- * Ranks meet by MPI if not all are on this machine, or if LOCKSTEP_TRANSPORT
- * says so.
+ * Reads Torchrun's variables first, then Open MPI's and MPICH's; any two that
+ * are both set must agree. Slurm's are used only if none of these is set, as
+ * all processes that a task starts inherit them. They are used only in a task
+ * that srun has started, which a batch script is not. Without any variables the
+ * world has one rank. Ranks connect by the default of transports.def for one
+ * machine or several, or by LOCKSTEP_TRANSPORT.
  */
 ls_status lsi_world_from_env(lsi_world *out);
 
-/* The name of a meeting point from any text: it is one of this user's. */
+/* Sets the name of a meeting point from any text; the name is this user's. */
 void lsi_world_set_name(lsi_world *world, const char *text);
 
 #endif

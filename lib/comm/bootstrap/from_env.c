@@ -1,5 +1,5 @@
 /*
- * ls_group_from_env: read the environment, meet the others, settle.
+ * ls_group_from_env: read the environment, connect to the ranks, settle.
  */
 #include "base/error.h"
 #include "base/log.h"

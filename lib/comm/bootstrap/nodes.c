@@ -19,22 +19,24 @@
 #include "comm/node/transport.h"
 #include "comm/rendezvous/interface.h"
 
-/* What each rank tells all others: where it is, and then how it went. */
+/*
+ * The messages of each rank to all others: first its place, then its outcome.
+ */
 typedef struct card {
     uint64_t place; /* equal for ranks that may share memory */
-    uint64_t job;   /* rank 0's counts */
-    int32_t id;     /* for the group, if that spans nodes */
+    uint64_t job;   /* job number; rank 0's is used */
+    int32_t id;     /* id of the group, if it spans nodes */
     int32_t unused;
-    char address[64]; /* where the host is, for other hosts; or "" */
+    char address[64]; /* address of the host for other hosts, or "" */
 } card;
 
 typedef struct outcome {
     int32_t status;
-    uint32_t bytes; /* of where the wire reaches it */
-    char text[248]; /* why, if that is an error */
+    uint32_t bytes; /* bytes of its address on the wire */
+    char text[248]; /* the error's message */
 } outcome;
 
-/* ---- where one is -------------------------------------------------------- */
+/* ---- the place of a rank ------------------------------------------------- */
 
 static uint64_t hash_file(uint64_t h, const char *path)
 {
@@ -57,7 +59,7 @@ uint64_t lsi_own_place(void)
 
 /* ---- meeting ------------------------------------------------------------- */
 
-/* The ranks in one's own place, as a world of their own. */
+/* The ranks in this rank's place, as a separate world. */
 static lsi_world local_world(const lsi_world *world, const card *cards)
 {
     const uint64_t place = cards[world->rank].place;
@@ -89,8 +91,8 @@ static void number_places(const lsi_world *world, const card *cards,
 }
 
 /*
- * Nobody goes on before all have met. Those whose meeting on their node was in
- * vain come as late as that took, and a little later.
+ * No rank goes on before all have met. Ranks that failed to meet on their node
+ * come here only after their timeout, so this timeout is a second longer.
  */
 static ls_status agree(const lsi_reach *reach, const lsi_world *world,
                        outcome own, double seconds, outcome *outcomes)
@@ -122,7 +124,7 @@ static ls_status meet_locally(const lsi_world *world, double seconds,
                             : lsi_rendezvous(world, seconds, out);
 }
 
-/* Of a rank of this one's place: its number among all. */
+/* The number in the world of a rank of this rank's place. */
 static int number_of(const lsi_world *world, const card *cards, int local)
 {
     int r = 0;
@@ -160,9 +162,9 @@ static pid_t joined; /* the process that has; not a child that it forks */
 static const lsi_wire *joined_by;
 
 /*
- * The wire wants to be left properly, but to leave waits for all others. A
- * process that fails just ends, and the launcher ends the rest; MPICH's does
- * that by SIGKILL, so they get a moment to say what has happened.
+ * A process must leave the wire properly, but leaving waits for all ranks. A
+ * process that fails just ends, and the launcher ends the other ranks. MPICH's
+ * launcher does so by SIGKILL, so they get a moment to report the error.
  */
 static void leave(int status, void *unused)
 {
@@ -179,7 +181,7 @@ static void leave(int status, void *unused)
     lsi_wire_unlock();
 }
 
-/* Of a process that speaks MPI and UCX the first is left. */
+/* A process that uses MPI and UCX leaves the first one. */
 static void leave_at_the_end(const lsi_wire *wire)
 {
     lsi_wire_lock();
@@ -213,7 +215,7 @@ static ls_status find_longest(const lsi_world *world, const outcome *outcomes,
     return LS_OK;
 }
 
-/* What is known once all have told where they are. */
+/* The state once all ranks have sent their places. */
 typedef struct gathering {
     const lsi_reach *reach;
     const lsi_world *world;
@@ -222,7 +224,7 @@ typedef struct gathering {
     lsi_internode_plan plan; /* its local group is open */
 } gathering;
 
-/* Where the wire reaches all ranks, one after the other; of UCX only. */
+/* The addresses on the wire of all ranks, by rank; UCX only. */
 static ls_status gather_addresses(const gathering *g,
                                   const lsi_wire_opened *own, size_t most,
                                   void **all)
@@ -333,7 +335,10 @@ static ls_status meet_across(gathering *g, ls_status met, ls_group **out)
     return minded;
 }
 
-/* Of those who meet in this place. */
+/*
+ * Whether a rank that connects in this place has died; `local` is its number
+ * there.
+ */
 static bool has_died_here(const void *observer, int local)
 {
     const gathering *g = observer;
@@ -342,8 +347,8 @@ static bool has_died_here(const void *observer, int local)
 }
 
 /*
- * The ranks of one place tell each other how their meeting went; only those of
- * several have to ask the others.
+ * The ranks of one place share the outcome of their meeting; only ranks of
+ * several places have to ask the others.
  */
 static ls_status meet_all(const lsi_reach *reach, const lsi_world *world,
                           double seconds, ls_group **out)

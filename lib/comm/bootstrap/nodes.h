@@ -1,10 +1,11 @@
 /*
- * How ranks that may be on several machines become a group, once there is a way
- * to tell each other where they are.
+ * How ranks that may be on several machines become a group, once they can
+ * exchange their places.
  *
- * Each tells all others its place (kernel, network namespace, user). Those that
- * are in one place meet there as on one machine: what makes them a node is that
- * they have mapped the same memory. If all are on one node, that is all.
+ * Each rank sends its place (kernel, network namespace, user) to all others.
+ * The ranks of one place connect as on one machine: they are a node once they
+ * have mapped the same memory. If all ranks are on one node, the group is
+ * complete.
  */
 #ifndef LS_COMM_BOOTSTRAP_NODES_H
 #define LS_COMM_BOOTSTRAP_NODES_H
@@ -33,12 +34,12 @@ typedef struct lsi_reach {
     void *context; /* is passed on */
     /* Makes `gather` work; NULL if it does already. */
     ls_status (*begin)(void *context, const lsi_world *world, double seconds);
-    /* recv[r * bytes ...] = what rank r sends. */
+    /* recv[r * bytes ...] = the bytes that rank r sends. */
     ls_status (*gather)(void *context, const void *send, size_t bytes,
                         void *recv, double seconds);
     /*
-     * Local: the wire, and where it reaches this process. `address` is where a
-     * rank of another place is, by its default route, or "".
+     * Local: the wire, and this process's address on it. `address` is the host
+     * of a rank of another place, by its default route, or "".
      */
     ls_status (*prepare)(void *context, const lsi_world *world,
                          const char *address, double seconds,
@@ -47,10 +48,10 @@ typedef struct lsi_reach {
     void (*end)(void *context);
     /*
      * Whether a rank of this place is known to have died since the first
-     * gather; NULL if somebody else minds that. Local.
+     * gather; NULL if other code watches for dead ranks. Local.
      */
     bool (*has_died)(void *context, int rank);
-    /* Keeps the ranks of one node, which then meet again without all that. */
+    /* Receives the ranks of one node, which can then connect again directly. */
     lsi_world *alone; /* or NULL */
     /* Whether a launcher's signals are minded; see health/sigterm.h. */
     bool minds_signals;

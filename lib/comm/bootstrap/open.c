@@ -23,13 +23,13 @@ enum { NAME_BYTES = 128 };
 /* A group that is to be opened, with a store. */
 typedef struct opening {
     const ls_store *theirs; /* the caller's */
-    ls_store store;         /* that, with sentences */
+    ls_store store;         /* calls it, and records messages of errors */
     lsi_store_gather gatherer;
 } opening;
 
 /* ---- the caller's store -------------------------------------------------- */
 
-/* A caller's function has no sentence of the library to leave. */
+/* Records an error's message, as a caller's function does not. */
 static ls_status blame_store(ls_status status, const char *what,
                              const char *key)
 {
@@ -68,7 +68,7 @@ static ls_status take(void *context, const char *key, void *data, size_t *bytes,
     return blame_store(status, "get", key);
 }
 
-/* ---- by way of it -------------------------------------------------------- */
+/* ---- connecting by the store --------------------------------------------- */
 
 static ls_status gather(void *context, const void *send, size_t bytes,
                         void *recv, double seconds)
@@ -161,7 +161,9 @@ static ls_status meet(const char *name, int rank, int size,
                          : meet_by_store(name, store, &world, seconds, out);
 }
 
-/* All that ranks say of each other counts in this group. */
+/*
+ * Adds the group's name, as messages of errors number ranks within the group.
+ */
 static ls_status name_group(const char *name, ls_status status)
 {
     return lsi_fail(status, "group \"%s\": %s", name, ls_last_error());
@@ -179,7 +181,7 @@ ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
         store = &own;
     }
     LS_TRY(check(name, rank, size, store));
-    /* Before the others wait for it. */
+    /* Checked before other ranks wait for this one. */
     LS_TRY(lsi_timeout_of("ls_group_open", &seconds));
     ls_group *made = NULL;
     ls_status status = meet(name, rank, size, store, seconds, &made);

@@ -26,7 +26,7 @@ static ls_status load(const lsi_wire **out)
                     ls_last_error(), LS_VERSION_MAJOR, LS_VERSION_MINOR);
 }
 
-/* Under the lock of the wire. */
+/* Called under the lock of the wire. */
 static ls_status start(const lsi_wire *wire, const lsi_world *world,
                        const char *endpoint, double seconds,
                        lsi_wire_opened *out)

@@ -1,5 +1,5 @@
 /*
- * Opening the wire over UCX, of which a process has one.
+ * Opening the wire over UCX, one for each process.
  */
 #ifndef LS_COMM_BOOTSTRAP_OPEN_UCX_H
 #define LS_COMM_BOOTSTRAP_OPEN_UCX_H
@@ -7,9 +7,9 @@
 #include "comm/bootstrap/nodes.h"
 
 /*
- * Loads the module and starts UCX on the interface that LOCKSTEP_INTERFACE
- * says, or on that of the route to `endpoint` (HOST or HOST:PORT). A process
- * that has started it goes on with what it has. Local.
+ * Loads the module and starts UCX on the interface LOCKSTEP_INTERFACE, or on
+ * that of the route to `endpoint` (HOST or HOST:PORT). A process that has
+ * started UCX keeps using it. Local.
  */
 ls_status lsi_open_ucx(const lsi_world *world, const char *endpoint,
                        double seconds, lsi_opened_wire *out);

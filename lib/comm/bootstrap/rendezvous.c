@@ -25,7 +25,7 @@ static void pause_us(long us)
     nanosleep(&pause, NULL);
 }
 
-/* Of those who wait for rank 0 one says so: who gets a name for it first. */
+/* Of the ranks that wait for rank 0, one logs it: the first to bind a name. */
 static int say_that_we_wait(const lsi_world *world)
 {
     char name[sizeof(world->name) + 8];
@@ -37,7 +37,7 @@ static int say_that_we_wait(const lsi_world *world)
     return herald;
 }
 
-/* Whether rank 0 will not open any more. */
+/* LS_ERR_PEER_DEAD if rank 0 is known to have ended. */
 static ls_status look_for_host(const lsi_world *world)
 {
     if (world->job != NULL && lsi_has_ended(world->job, 0))
@@ -136,7 +136,7 @@ static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
     return LS_OK;
 }
 
-/* The answer that brings the memory, which is the caller's to close then. */
+/* Receives the answer with the memory, which the caller must close. */
 static ls_status hear_memory(const lsi_world *world, int fd,
                              lsi_deadline deadline, int *memfd)
 {

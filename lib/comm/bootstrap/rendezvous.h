@@ -1,10 +1,10 @@
 /*
- * How processes that share nothing but a name come to share memory.
+ * How processes that share only a name get to share memory.
  *
  * Rank 0 listens on an abstract unix socket: it has no file, needs no clean-up
- * and vanishes with the process. The others connect and say who they are;
- * rank 0 hands each a descriptor of one memfd; all open their group and say so;
- * rank 0 tells all to go. Whatever goes wrong, rank 0 tells everybody why.
+ * and vanishes with the process. The others connect and send their rank; rank 0
+ * sends each a descriptor of one memfd. All open their group and report it;
+ * rank 0 tells all to go. On any error, rank 0 sends the reason to all ranks.
  */
 #ifndef LS_COMM_BOOTSTRAP_RENDEZVOUS_H
 #define LS_COMM_BOOTSTRAP_RENDEZVOUS_H
@@ -13,8 +13,8 @@
 #include "comm/bootstrap/transports.h"
 
 /*
- * Ranks that wait look so often whether those they miss have ended, and say
- * after so long whom they wait for.
+ * Milliseconds between two checks of a waiting rank whether missing ranks have
+ * ended, and seconds until it logs which ranks it waits for.
  */
 enum { LSI_LOOK_MS = 100 };
 #define LSI_SAY_SECONDS 5.0

@@ -17,18 +17,18 @@
 
 enum { EVERYBODY = LSI_MAX_RANKS, COUNT_BYTES = 256, MORE_BYTES = 32 };
 
-/* How long a meeting that has failed stays open for those still on the way. */
+/* Seconds that a failed meeting stays open for ranks that are still to come. */
 #define LATECOMER_SECONDS 0.5
 
 typedef struct server_state {
     const lsi_world *world;
     lsi_deadline deadline;
-    lsi_deadline say_at; /* whom it waits for */
+    lsi_deadline say_at; /* when to log the missing ranks */
     int listener;
     int clients[EVERYBODY];   /* the socket of each rank, or -1 */
-    int strangers[EVERYBODY]; /* connected, but have not said who they are */
+    int strangers[EVERYBODY]; /* connected, but have not sent their rank */
     int n_strangers;
-    int arrived; /* including rank 0 */
+    int arrived; /* number of ranks, including rank 0 */
     int memfd;
 } server_state;
 
@@ -70,7 +70,7 @@ static ls_status lost(int rank)
                     "rank %d died while the ranks were meeting", rank);
 }
 
-/* Nobody has come for a while. */
+/* Called when no rank has come for a while. */
 static ls_status look_for_missing(server_state *server)
 {
     const lsi_world *world = server->world;
@@ -137,7 +137,7 @@ static ls_status check_hello(const server_state *server, const lsi_hello *hello)
     return LS_OK;
 }
 
-/* Learns who a stranger is. One that hangs up at once is forgotten. */
+/* Receives a stranger's rank. One that hangs up at once is forgotten. */
 static ls_status greet(server_state *server, int index)
 {
     lsi_hello hello;
@@ -159,7 +159,7 @@ static ls_status greet(server_state *server, int index)
     return LS_OK;
 }
 
-/* Handles whatever poll has found. */
+/* Handles the descriptors that poll has found. */
 static ls_status attend(server_state *server, const struct pollfd *polled,
                         int n)
 {
@@ -201,7 +201,7 @@ static ls_status gather_clients(server_state *server)
     return LS_OK;
 }
 
-/* ---- after they have come ------------------------------------------------ */
+/* ---- after all have come ------------------------------------------------- */
 
 static void tell(int fd, ls_status status, int descriptor)
 {
@@ -225,8 +225,8 @@ static void tell_all(const server_state *server, ls_status status,
 }
 
 /*
- * A rank that knocks when the meeting has failed would find nobody and blame
- * rank 0. It is let in, to be told which rank is to blame.
+ * A rank that connects when the meeting has failed would find no listener and
+ * blame rank 0. It is let in, to receive the reason of the failure.
  */
 static void admit_latecomers(server_state *server)
 {

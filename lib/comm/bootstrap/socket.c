@@ -121,7 +121,10 @@ int lsi_send_packet(int fd, const void *data, size_t bytes, int descriptor)
     return sent == (ssize_t)bytes ? 0 : -1;
 }
 
-/* The first that came; there is room for one more than anybody should send. */
+/*
+ * The first descriptor; the buffer has room for one more than a peer should
+ * send.
+ */
 static int take_descriptor(struct msghdr *message)
 {
     int descriptor = -1;
@@ -170,7 +173,10 @@ int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,
     if (wait_readable(fd, deadline) != 0)
         return -1;
     ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    /* A peer that closed without reading all resets; what it said is there. */
+    /*
+     * A peer that closes without reading all data resets the connection; its
+     * own data can still be read.
+     */
     if (got < 0 && errno == ECONNRESET)
         got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (got <= 0)

@@ -10,7 +10,7 @@
 
 #include "lockstep/status.h"
 
-/* What a rank says: on arrival, and again when its group is open. */
+/* A rank's message: on arrival, and again when its group is open. */
 typedef struct lsi_hello {
     uint64_t magic;
     int32_t rank, size;
@@ -18,20 +18,19 @@ typedef struct lsi_hello {
     int32_t status; /* ls_status */
 } lsi_hello;
 
-/* What rank 0 answers. */
+/* The answer of rank 0. */
 typedef struct lsi_answer {
     uint64_t magic;
     int32_t status;
     char text[488]; /* why, if status is an error */
 } lsi_answer;
 
-/* Changes with the layout of anything that is shared. */
+/* Changes with the layout of any shared structure. */
 #define LSI_RENDEZVOUS_MAGIC 0x6c6f636b73740004u
 
 /*
- * Time left; created from seconds, 0 meaning no limit. It is time of the
- * suspending clock, that of the thread which has made it
- * (base/suspending_clock.h).
+ * A deadline, created from seconds; 0: no limit. Its time is that of the
+ * suspending clock of the thread that has made it (base/suspending_clock.h).
  */
 typedef struct lsi_deadline {
     uint64_t at_ns; /* 0: never */
@@ -40,8 +39,9 @@ typedef struct lsi_deadline {
 lsi_deadline lsi_deadline_in(double seconds);
 
 /*
- * For poll: milliseconds until the next look, the end or -1 if there is none. 0
- * at the end only, so that who has polled in vain for longer goes on.
+ * For poll: milliseconds until the next look or the deadline; -1 without one. 0
+ * only once the deadline has passed. A caller whose poll has found nothing goes
+ * on until then.
  */
 int lsi_deadline_poll(lsi_deadline deadline);
 
@@ -63,9 +63,9 @@ int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,
                        lsi_deadline deadline);
 
 /*
- * A name that shows that its process lives, to which nobody has to listen: a
- * descriptor to be closed, or -errno. The second is false if no process of this
- * network namespace has the name.
+ * lsi_show_name binds a name that shows that its process lives: a descriptor to
+ * be closed, or -errno. No peer has to connect to it. lsi_name_is_shown is
+ * false if no process of this network namespace has the name.
  */
 int lsi_show_name(const char *name);
 bool lsi_name_is_shown(const char *name);

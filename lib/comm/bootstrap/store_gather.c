@@ -1,9 +1,10 @@
 /*
- * Each rank leaves its record; rank 0 waits for all of them and leaves the
- * bundle, or the reason why there is none. A rank that hears nothing of rank 0
- * looks itself who has not come. Until the meeting is over, a rank has a name
- * that shows that it lives, so that rank 0 does not wait for others in vain,
- * and nobody for rank 0. The first call tells all the names of all.
+ * Each rank stores its record. Rank 0 waits for all of them and stores the
+ * bundle, or the reason of a failure. A rank that gets no answer of rank 0
+ * looks itself which ranks have not come. Until the meeting is over, each rank
+ * binds a name that shows that it lives. So rank 0 does not wait for a dead
+ * rank, and no rank waits for a dead rank 0. The first call gives all ranks the
+ * names of all.
  */
 #include "comm/bootstrap/store_gather.h"
 
@@ -20,29 +21,29 @@
 #include "comm/bootstrap/socket.h"
 #include "comm/state/segment.h"
 
-#define SLICE_SECONDS 0.5  /* then it is looked who lives */
-#define PROBE_SECONDS 1e-3 /* for what should be there already */
-#define HOLD_SECONDS  0.1  /* for the same, if much depends on it */
-#define GRACE_SECONDS 1.0  /* for what rank 0 says when it gives up */
+#define SLICE_SECONDS 0.5  /* between two checks for dead ranks */
+#define PROBE_SECONDS 1e-3 /* to wait for a key that should be present */
+#define HOLD_SECONDS  0.1  /* to wait for a key ahead of LS_ERR_PEER_DEAD */
+#define GRACE_SECONDS 1.0  /* to wait for the reason why rank 0 gives up */
 
 enum { KEY_BYTES = LSI_STORE_GATHER_NAME + 64, NAMES_BYTES = 128 };
 
-/* Before what a rank sends. */
+/* Precedes the data of a rank. */
 typedef struct record {
     uint64_t owner; /* a number that no other process chooses */
-    uint64_t place; /* where others see whether it lives; 0: nowhere */
+    uint64_t place; /* where others can see its name; 0: nowhere */
     int32_t rank, size;
     uint64_t bytes;
 } record;
 
-/* Before the records of all. */
+/* Precedes the records of all ranks. */
 typedef struct head {
     int32_t status, size;
     uint64_t bytes; /* of a record and what follows it */
     char text[496]; /* why, if status is an error */
 } head;
 
-/* Where a rank shows that it lives. */
+/* The name that shows that a rank lives. */
 typedef struct name_of_life {
     uint64_t owner, place; /* of the record; place 0: nowhere */
 } name_of_life;
@@ -60,7 +61,7 @@ typedef struct call {
     uint64_t number;
     double seconds;
     lsi_deadline deadline;
-    bool *came;          /* rank 0: whose records are there */
+    bool *came;          /* rank 0: whether each rank's record has come */
     size_t bytes;        /* of a record and what follows it */
     unsigned char *body; /* the records */
 } call;
@@ -96,7 +97,7 @@ static unsigned char *record_of(const call *c, int rank)
     return c->body + (size_t)rank * c->bytes;
 }
 
-/* ---- who lives ----------------------------------------------------------- */
+/* ---- dead ranks ---------------------------------------------------------- */
 
 static void name_life(uint64_t owner, char name[LSI_STORE_GATHER_NAME])
 {
@@ -120,7 +121,7 @@ bool lsi_store_gather_has_died(const lsi_store_gather *gather, int rank)
            is_gone(life, &life->known[rank]);
 }
 
-/* Whether the rank has come to this call, the first, and died since. */
+/* In the first call: whether the rank has come to it, and died since. */
 static bool has_come_and_gone(const call *c, int rank)
 {
     record r;
@@ -136,8 +137,9 @@ static bool has_come_and_gone(const call *c, int rank)
 }
 
 /*
- * Of those whom one can see; LS_OK if nobody is known to have died. In the
- * first call the others wait for rank 0 only, so that not all look for all.
+ * Checks the ranks that this one can see; LS_OK if none is known to have died.
+ * In the first call, ranks other than 0 check only rank 0, so that not all
+ * check all.
  */
 static ls_status look_who_lives(const call *c)
 {
@@ -157,9 +159,10 @@ static ls_status look_who_lives(const call *c)
 }
 
 /*
- * Looks once more when time is up, so that it can also ask what is there; and
- * when somebody seems to have died, for as long as a busy store may take: who
- * has seen the end of the meeting has gone, too.
+ * Looks once more when time is up, so that it can also find keys that are
+ * present. If a rank seems to have died, it looks once more for HOLD_SECONDS,
+ * as a busy store may take that long. A rank that has seen the end of the
+ * meeting drops its name, too.
  */
 static ls_status take(const call *c, const char *what, int number, void *data,
                       size_t *bytes)
@@ -184,7 +187,7 @@ static ls_status take(const call *c, const char *what, int number, void *data,
     }
 }
 
-/* Whether what was found of this rank is from this process. */
+/* Checks that the record found for this rank is this process's. */
 static ls_status check_own(const call *c)
 {
     record own;
@@ -197,9 +200,9 @@ static ls_status check_own(const call *c)
                     c->gather->rank);
 }
 
-/* ---- who has not come ---------------------------------------------------- */
+/* ---- missing ranks ------------------------------------------------------- */
 
-/* Who has left nothing yet, as text; how many there are. */
+/* Writes the ranks without a record as text, and returns their number. */
 static int name_missing(const call *c, char text[NAMES_BYTES])
 {
     static _Thread_local char here[LSI_MAX_RANKS];
@@ -214,7 +217,7 @@ static ls_status say_who_is_late(const call *c)
 {
     char names[NAMES_BYTES];
     const int missing = name_missing(c, names);
-    LS_TRY(check_own(c)); /* that is why somebody else is missing */
+    LS_TRY(check_own(c)); /* two of one rank: another one is missing */
     if (missing == 0)
         return lsi_fail(LS_ERR_TIMEOUT,
                         "rank 0 has not said within %g s that all %d ranks "
@@ -227,7 +230,7 @@ static ls_status say_who_is_late(const call *c)
 
 /* ---- rank 0 -------------------------------------------------------------- */
 
-/* `fits`: it has as many bytes as it should. */
+/* `fits`: the record has the expected number of bytes. */
 static ls_status check_record(const call *c, int rank, bool fits)
 {
     record r;
@@ -261,7 +264,7 @@ static ls_status collect(const call *c)
     return LS_OK;
 }
 
-/* In as many values as it takes. */
+/* Stores the bundle in one or more values. */
 static ls_status leave_bundle(const call *c)
 {
     const size_t total = (size_t)c->gather->size * c->bytes;
@@ -275,7 +278,7 @@ static ls_status leave_bundle(const call *c)
     return LS_OK;
 }
 
-/* What it says comes last, so that whoever reads that finds the rest. */
+/* Stores the head last, so that a rank that finds it finds the bundle, too. */
 static ls_status lead(const call *c)
 {
     head h = {.size = c->gather->size, .bytes = c->bytes};
@@ -291,7 +294,7 @@ static ls_status lead(const call *c)
     return left;
 }
 
-/* ---- the others ---------------------------------------------------------- */
+/* ---- other ranks --------------------------------------------------------- */
 
 static ls_status check_head(const call *c, const head *h, size_t bytes)
 {
@@ -351,9 +354,9 @@ static ls_status follow(const call *c)
     return take_bundle(c);
 }
 
-/* ---- all ----------------------------------------------------------------- */
+/* ---- all ranks ----------------------------------------------------------- */
 
-/* Where all show that they live. */
+/* Notes the names of all ranks. */
 static void note_names(const call *c)
 {
     lsi_store_gather_life *life = c->gather->life;
@@ -387,7 +390,7 @@ static ls_status run(call *c, const void *send, size_t bytes, void *recv)
     return LS_OK;
 }
 
-/* With memory for the records, and for who has come. */
+/* Runs a call with memory for the records, and for which ranks have come. */
 static ls_status run_with_room(call *c, const void *send, size_t bytes,
                                void *recv)
 {
@@ -402,7 +405,7 @@ static ls_status run_with_room(call *c, const void *send, size_t bytes,
     return status;
 }
 
-/* Before the first call of a meeting. */
+/* Binds this rank's name, ahead of the first call of a meeting. */
 static ls_status show_life(lsi_store_gather *gather)
 {
     char name[LSI_STORE_GATHER_NAME];

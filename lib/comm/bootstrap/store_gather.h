@@ -1,7 +1,7 @@
 /*
- * The all-gather of ranks that share nothing but a store. Rank 0 collects what
- * all have left there and leaves it again as one, so that each call takes three
- * values a rank.
+ * The all-gather of ranks that share only a store. Rank 0 collects the values
+ * of all ranks and stores them as one, so that each call takes three values per
+ * rank.
  */
 #ifndef LS_COMM_BOOTSTRAP_STORE_GATHER_H
 #define LS_COMM_BOOTSTRAP_STORE_GATHER_H
@@ -16,21 +16,22 @@ enum { LSI_STORE_GATHER_NAME = 128 };
 
 typedef struct lsi_store_gather {
     const ls_store *store;
-    char job[LSI_STORE_GATHER_NAME]; /* before all keys; of no other job */
+    char job[LSI_STORE_GATHER_NAME]; /* prefix of all keys; unique to the job */
     int rank, size;
-    uint64_t calls; /* so far: each has keys of its own */
-    /* Of a meeting, which consists of several calls; zeros before the first. */
+    uint64_t calls; /* number of calls so far, part of their keys */
+    /* State of a meeting of several calls; zeros before the first. */
     uint64_t owner; /* a number that no other rank chooses */
     struct lsi_store_gather_life *life; /* of this rank, and of the others */
 } lsi_store_gather;
 
 /*
- * recv[r * bytes ...] = what rank r sends. Collective. LS_ERR_TIMEOUT if not
- * all have come within so many seconds (0: no limit), and a sentence with those
- * who are missed; LS_ERR_MISMATCH if ranks have been told of different numbers
- * of ranks, or two of the same; LS_ERR_PEER_DEAD if one that has come, to the
- * place where the one that waits for all is, has died since; after the first
- * call of a meeting, to the place of any that waits.
+ * recv[r * bytes ...] = the bytes that rank r sends. Collective. LS_ERR_TIMEOUT
+ * if not all ranks have come within `seconds` (0: no limit), with a message
+ * that names the missing ones. LS_ERR_MISMATCH if ranks have different numbers
+ * of ranks, or two processes have the same rank. LS_ERR_PEER_DEAD if a rank has
+ * come and died since. In the first call of a meeting, rank 0 detects this for
+ * ranks in its place, and the others for rank 0. Later, every rank that waits
+ * detects it for all ranks in its place.
  */
 ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
                                size_t bytes, void *recv, double seconds);
@@ -38,7 +39,10 @@ ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
 /* Whether a rank of this place has died, or given up, since the first call. */
 bool lsi_store_gather_has_died(const lsi_store_gather *gather, int rank);
 
-/* The meeting is over, or given up: nobody need see that this rank lives. */
+/*
+ * The meeting is over, or given up: drops the name that shows that this rank
+ * lives.
+ */
 void lsi_store_gather_end(lsi_store_gather *gather);
 
 #endif

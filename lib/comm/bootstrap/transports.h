@@ -1,6 +1,6 @@
 /*
- * The ways in which ranks meet. Each row of transports.def is one; its file has
- * `meet`, which waits at most `seconds` (0: for ever) for all ranks of the
+ * The ways in which ranks connect. Each row of transports.def is one; its file
+ * has `meet`, which waits at most `seconds` (0: for ever) for all ranks of the
  * world and opens their group.
  */
 #ifndef LS_COMM_BOOTSTRAP_TRANSPORTS_H
@@ -19,7 +19,7 @@
 typedef struct lsi_meeting {
     const char *name;
     enum { LSI_REACHES_MACHINE, LSI_REACHES_SEVERAL } reaches;
-    const char *if_set; /* a variable; or NULL */
+    const char *if_set; /* name of a variable, or NULL */
     ls_status (*meet)(const lsi_world *world, double seconds, ls_group **out);
 } lsi_meeting;
 
