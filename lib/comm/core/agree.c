@@ -9,7 +9,9 @@
 
 ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)
 {
-    /* What is ahead in the queue may fail, too, and record its own reason. */
+    /*
+     * A collective ahead in the queue may fail, too, and record another reason.
+     */
     char reason[LSI_REASON_BYTES];
     lsi_collective *op = &group->call;
     assert(status != LS_OK);
@@ -17,7 +19,7 @@ ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)
     op->group = group;
     op->call = *call;
     op->call.refusal = status;
-    op->send = op->recv = NULL; /* of the call before */
+    op->send = op->recv = NULL; /* left by the call before */
     op->block = 0;
     op->reason = reason;
     return lsi_collective_complete(op);

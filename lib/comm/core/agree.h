@@ -1,6 +1,6 @@
 /*
- * No rank decides alone: a rank that cannot take part in a collective arrives
- * all the same and says so, and the collective is over on all ranks.
+ * Ranks decide together: a rank that cannot take part in a collective arrives
+ * with its refusal, and the collective is over on all ranks.
  */
 #ifndef LS_COMM_CORE_AGREE_H
 #define LS_COMM_CORE_AGREE_H
@@ -9,8 +9,9 @@
 
 /*
  * Takes this rank's place in `call` without taking part: `status` and the last
- * recorded sentence say why. Returns them once all ranks have arrived; the
- * others get the same status with this rank's name. The group stays usable.
+ * recorded message are the reason. Returns them once all ranks have arrived.
+ * The other ranks get the same status with this rank's name. The group stays
+ * usable.
  */
 ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status);
 
@@ -25,8 +26,8 @@ ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
 ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status);
 
 /*
- * The same before ranks make something together, where there is no call yet. A
- * group that is NULL is this rank alone.
+ * As lsi_agree, before ranks create an object together, where no call exists
+ * yet. Without a group (NULL), returns `status`.
  */
 ls_status lsi_agree_to_plan(ls_group *group, ls_status status);
 

@@ -1,9 +1,9 @@
 /*
- * All groups of the process that have joined are in one list; there are few.
- * Who moves one is recorded as the number of a thread, which is never used
- * again, so that a thread may end whatever it has left. A lock guards the list
- * and is held for moments only: who moves groups borrows them first, and who
- * wants to take one that is borrowed waits for its return.
+ * All groups of the process that have joined are in one short list. The mover
+ * of a group is recorded as a thread's number, which is never used again. So a
+ * thread may end although groups record it as their mover. A lock guards the
+ * list and is held for moments only. A thread borrows groups before it moves
+ * them; a thread that takes a borrowed group waits for its return.
  */
 #include "comm/core/coprogress.h"
 
@@ -61,8 +61,8 @@ static lsi_fork_guard fork_guard = {.lock = &lock, .in_child = in_child};
 /* ---- borrowing ----------------------------------------------------------- */
 
 /*
- * Whether this thread has borrowed it, and calls a function of the program's
- * that uses it, although another thread waits for it already.
+ * Whether this thread has borrowed the group. Then a function of the program,
+ * called by this thread, may use it although another thread waits for it.
  */
 static bool is_held(const ls_group *group)
 {
@@ -96,7 +96,7 @@ void lsi_coprogress_join(ls_group *group)
     pthread_mutex_unlock(&lock);
 }
 
-/* Releases what this thread has done. */
+/* Removes the group from the list. Releases this thread's stores. */
 static void strike(ls_group *group)
 {
     ls_group **link = &members;
@@ -107,7 +107,10 @@ static void strike(ls_group *group)
     atomic_store(&group->coprogress.mover, 0);
 }
 
-/* Whoever has it may sleep, and looks at the mover before. */
+/*
+ * Wakes the thread that has the group: it may sleep, but checks the mover
+ * first.
+ */
 static void await_return(ls_group *group)
 {
     assert(lsi_mutex_held(&lock) && is_own(group));
@@ -172,7 +175,7 @@ ls_group *lsi_coprogress_borrow(const ls_group *group)
     return borrowed;
 }
 
-/* A failure in one group is not reported to who waits in another. */
+/* A failure in one group is not reported to a thread that waits in another. */
 static void progress(ls_group *group)
 {
     char text[TEXT_BYTES];
@@ -210,8 +213,8 @@ static bool is_due(const ls_group *group)
     return false;
 }
 
-/* One that is borrowed is so by this thread (lend), which its functions may
- * use. */
+/* A group that is borrowed already is so by this thread (lend), whose functions
+ * may use it. */
 ls_group *lsi_coprogress_borrow_completed(const ls_group *group)
 {
     if (!lsi_coprogress_due(group))

@@ -1,9 +1,8 @@
 /*
  * An all-gather and a reduce-scatter need the counts of all ranks, which must
- * be the same everywhere: a hash of them is a part of the call. In an exchange
- * each rank knows only what it sends and receives itself, so where a block
- * begins is told by its sender, and whether it is as long as expected is looked
- * at by its receiver.
+ * be the same on all ranks: a hash of them is a part of the call. In an
+ * exchange each rank knows only its own counts. So the sender publishes where a
+ * block begins, and the receiver checks its length.
  */
 #include "comm/core/counts.h"
 

@@ -26,10 +26,13 @@ bool lsi_all_completed(ls_group *group, uint64_t sequence)
     if (sequence <= group->queue.seen_by_all)
         return true;
     for (int r = 0; r < group->size; r++) {
-        /* What ranks of other nodes published is passed on when it may be. */
+        /*
+         * Cells of other nodes' ranks are written only once they are free
+         * (net/arrivals.c).
+         */
         if (group->queue.seen[r] >= sequence || !lsi_shares_memory(group, r))
             continue;
-        /* Acquires: what that rank has loaded may be overwritten. */
+        /* Acquires: the data that the rank has loaded may be overwritten. */
         const uint64_t completed =
             atomic_load(&lsi_member_of(group, r)->completed);
         assert(completed >= group->queue.seen[r]);
@@ -63,9 +66,9 @@ void lsi_collective_publish(lsi_collective *op)
     assert(atomic_load(&own->stamp) < stamp);
     op->cursor = 0;
     group->activity++;
-    /* Releases all that this rank has stored, in cells, windows and buffers. */
+    /* Releases all stores of this rank in cells, windows and buffers. */
     atomic_store(&own->stamp, stamp);
-    /* Only the last to arrive wakes those who sleep. */
+    /* Only the last rank to arrive wakes the sleeping ones. */
     if (atomic_load(&group->memory.header->sleepers) != 0 &&
         all_stamped(group, op->sequence, stamp))
         lsi_wake_all(group);
@@ -78,7 +81,7 @@ ls_status lsi_collective_arrived(lsi_collective *op)
     assert(op->phase >= 1 && op->cursor >= 0 && op->cursor <= group->size);
     for (; op->cursor < group->size; op->cursor++) {
         const lsi_cell *cell = lsi_cell_of(group, op->sequence, op->cursor);
-        /* Acquires what that rank has stored before its stamp. */
+        /* Acquires the rank's stores before its stamp. */
         if (atomic_load(&cell->stamp) < stamp)
             return LS_IN_PROGRESS;
         group->activity++;
@@ -95,9 +98,9 @@ ls_status lsi_collective_arrived(lsi_collective *op)
 /* ---- entering ------------------------------------------------------------ */
 
 /*
- * Begins what it will come to unless another rank rules it out: the first
- * candidate that this rank can take part in. One that contributes nothing has
- * nothing to begin, and stands in no other's way.
+ * Begins the first candidate that this rank can take part in, which all ranks
+ * will run unless another rank rules it out. A rank that contributes no data
+ * has nothing to begin, and rules out no candidate.
  */
 static uint64_t begin_ahead(lsi_collective *op, uint64_t able)
 {
@@ -142,7 +145,7 @@ static void publish_refusal(const lsi_collective *op, lsi_cell *cell)
     cell->bytes = LSI_REASON_BYTES;
 }
 
-/* Publishes the arrival if the cell's last use is over for everybody. */
+/* Publishes the arrival if the cell's last use is over for all ranks. */
 static bool enter(lsi_collective *op)
 {
     ls_group *group = op->group;
@@ -156,7 +159,10 @@ static bool enter(lsi_collective *op)
         publish_refusal(op, cell);
     else
         publish_data(op);
-    /* Last, beside the stamp: a rank that looks for it takes the line away. */
+    /*
+     * Written last, next to the stamp: a rank that polls the stamp takes this
+     * cache line away.
+     */
     cell->what = print.what;
     cell->count = print.count;
     cell->completed = group->queue.completed;
@@ -186,7 +192,7 @@ ls_status lsi_collective_submit(lsi_collective *op)
     op->step = 0;
     op->refuser = -1;
     op->next = NULL;
-    op->began = lsi_span_begin(); /* before the others can see it */
+    op->began = lsi_span_begin(); /* before other ranks can see it */
     op->arrived = 0;
     if (group->queue.first == NULL)
         group->queue.first = op;
@@ -196,7 +202,7 @@ ls_status lsi_collective_submit(lsi_collective *op)
     if (group->queue.entering == NULL)
         group->queue.entering = op;
     enter_all(group);
-    lsi_record_begin(op); /* while the others see the arrival */
+    lsi_record_begin(op); /* while other ranks see the arrival */
     return LS_OK;
 }
 
@@ -237,8 +243,8 @@ static const char *needs_of(const lsi_algorithm *algorithm, uint64_t able)
 }
 
 /*
- * The first candidate whose needs every rank has offered. All ranks look at
- * the same offers and come to the same result.
+ * The first candidate whose needs every rank has offered. All ranks see the
+ * same offers and reach the same result.
  */
 static ls_status agree_on_algorithm(lsi_collective *op)
 {
@@ -277,14 +283,14 @@ static void finish(lsi_collective *op, ls_status status)
     group->activity++;
     group->queue.first = op->next;
     lsi_record_end(op);
-    /* Releases the cells: this rank has loaded all it wants from them. */
+    /* Releases the cells: this rank has loaded all it needs from them. */
     atomic_store(&lsi_member_of(group, group->rank)->completed,
                  group->queue.completed);
     if (atomic_load(&group->memory.header->cell_waiters) != 0)
         lsi_wake_all(group);
 }
 
-/* Says who refused and why, once all have arrived. */
+/* Reports which rank refused and why, once all have arrived. */
 static ls_status report_refusal(const lsi_collective *op)
 {
     char name[CALL_BYTES];
@@ -318,9 +324,9 @@ static ls_status advance(lsi_collective *op)
 }
 
 /*
- * Works on the queue in order. An op that fails alike on all ranks (one cannot
- * take part, or there is no path that all can go) is over; the group goes on
- * unless it has failed itself.
+ * Works on the queue in order. An op may fail in the same way on all ranks: one
+ * cannot take part, or no path serves all. Then the op is over; the group goes
+ * on unless it has failed itself.
  */
 static ls_status progress_queue(ls_group *group)
 {
@@ -342,8 +348,8 @@ static ls_status progress_queue(ls_group *group)
 ls_status lsi_progress(ls_group *group)
 {
     /*
-     * A failure ends what has not been completed. What all ranks had done
-     * before it was posted is finished first, once.
+     * A failure ends all incomplete operations. Operations that all ranks had
+     * done before it was posted are finished first, once.
      */
     if (group->failed || lsi_is_inherited(group))
         return lsi_report_failure(group);

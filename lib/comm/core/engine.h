@@ -1,5 +1,5 @@
 /*
- * Moves everything that a rank has in flight.
+ * Progress of all operations that a rank has in flight.
  */
 #ifndef LS_COMM_CORE_ENGINE_H
 #define LS_COMM_CORE_ENGINE_H
@@ -8,18 +8,18 @@
 
 /*
  * Appends a filled-in op (call, send, recv, candidates, scratch) to the queue
- * and publishes its arrival if it can. The op must stay in place until done. If
- * it is a user's, lsi_coprogress_take comes first.
+ * and publishes its arrival if it can. The op must stay in place until done.
+ * For a user's op, call lsi_coprogress_take first.
  */
 ls_status lsi_collective_submit(lsi_collective *op);
 
 /*
- * Takes out of the queue what will never be done, because its group has failed,
- * before its memory is used for something else.
+ * Removes an op from the queue that will never be done, because its group has
+ * failed, before its memory is used for something else.
  */
 void lsi_collective_withdraw(lsi_collective *op);
 
-/* Moves what can move without waiting. Fails if the group has failed. */
+/* Makes all progress that needs no waiting. Fails if the group has failed. */
 ls_status lsi_progress(ls_group *group);
 
 /* ---- for algorithms ------------------------------------------------------ */

@@ -1,13 +1,12 @@
 /*
- * A receive that names a rank waits in that rank's stream, one that does not in
- * a list of the group. The next envelope of a stream goes to the receive that
- * was asked for first of those that it matches. If it matches none, although
- * others wait for something from its rank, the message is kept, so that they
- * get to see what is behind it. Whatever is not waited for stays with its
- * sender.
+ * A receive that names a rank waits in that rank's stream. A receive from any
+ * rank waits in a list of the group. The next envelope of a stream goes to the
+ * oldest receive that it matches. If it matches none, although receives wait
+ * for messages of its rank, the message is kept, so that they get the messages
+ * after it. A message that no receive waits for stays with its sender.
  *
- * Messages from anybody are taken by turns: the ranks are looked at one after
- * the other, from the one after whom one was taken last.
+ * Receives from any rank are served in turns. The ranks are checked one after
+ * the other, from the one after the rank that was served last.
  */
 #include "comm/core/matching.h"
 
@@ -37,7 +36,7 @@ static void activate(ls_group *group, lsi_stream *stream)
     group->streams.active = stream;
 }
 
-/* Those that a rank, or anybody, may send on. */
+/* Activates the streams from a rank, or from all. */
 static void activate_from(ls_group *group, int peer)
 {
     for (int r = 0; r < group->size; r++)
@@ -45,7 +44,7 @@ static void activate_from(ls_group *group, int peer)
             activate(group, stream_from(group, r));
 }
 
-/* ---- who gets what ------------------------------------------------------- */
+/* ---- receivers ----------------------------------------------------------- */
 
 static bool tags_match(int wanted, uint64_t tag)
 {
@@ -60,7 +59,7 @@ static lsi_message *first_of(const lsi_message_list *list, uint64_t tag)
     return at;
 }
 
-/* Who has asked first for a message from a rank; NULL if nobody has. */
+/* The oldest receive that matches a message from a rank, or NULL. */
 static lsi_message *receiver_of(const ls_group *group, int peer, uint64_t tag)
 {
     lsi_message *one = first_of(&stream_from(group, peer)->waiting, tag);
@@ -82,7 +81,7 @@ static lsi_message_list *list_of(ls_group *group, const lsi_message *message)
                                : &stream_from(group, message->peer)->waiting;
 }
 
-/* A receive has got its message. */
+/* Notes that a receive has got its message. */
 static void settle(ls_group *group, lsi_message *message, int peer,
                    uint64_t tag)
 {
@@ -122,7 +121,7 @@ void lsi_matching_probe(ls_group *group, lsi_probe *probe)
     group->streams.fresh = true;
 }
 
-/* Whether a probe still looks for something that this rank may send. */
+/* Whether a probe still looks for a message that this rank may send. */
 static bool is_probed(const ls_group *group, int peer)
 {
     const lsi_probe *probe = group->streams.probe;
@@ -143,9 +142,12 @@ static bool find_by_probe(ls_group *group, int peer,
     return true;
 }
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- kept messages ------------------------------------------------------- */
 
-/* What is under way on this rank can go on as little as what others await. */
+/*
+ * Fails the group: neither this rank's operations nor those that other ranks
+ * await can go on.
+ */
 static ls_status fail_to_keep(ls_group *group, const lsi_stream *stream,
                               const lsi_envelope *envelope, ls_status status)
 {
@@ -175,7 +177,7 @@ static ls_status keep(ls_group *group, const lsi_stream *stream,
     return LS_OK;
 }
 
-/* A message that has come whole goes to whoever has asked for it. */
+/* Gives a message that has arrived in full to its receive. */
 static void deliver(ls_group *group, lsi_message *kept)
 {
     lsi_message *to = kept->claimed_by;
@@ -198,7 +200,7 @@ void lsi_matching_complete(ls_group *group, lsi_message *kept)
         deliver(group, kept);
 }
 
-/* Gives what has been kept to those who have asked for it since. */
+/* Gives kept messages to the receives that have been posted since. */
 static ls_status serve_kept(ls_group *group)
 {
     lsi_message *next;
@@ -234,9 +236,9 @@ void lsi_matching_forget(ls_group *group)
     }
 }
 
-/* ---- what comes ---------------------------------------------------------- */
+/* ---- arriving messages --------------------------------------------------- */
 
-/* Whether somebody waits for a message that this rank may send. */
+/* Whether a receive or a probe waits for a message that this rank may send. */
 static bool is_wanted(const ls_group *group, const lsi_stream *stream)
 {
     return stream->waiting.first != NULL || group->streams.any.first != NULL ||

@@ -1,6 +1,6 @@
 /*
  * A stream is a queue of messages to, or from, one rank. Its channel moves the
- * first of them.
+ * first message.
  */
 #include "comm/core/message.h"
 
@@ -72,7 +72,7 @@ void lsi_message_ask(ls_group *group, lsi_message *message, lsi_buffer buffer,
     lsi_matching_ask(group, message);
 }
 
-/* A receive that has begun is in its stream, and the others wait apart. */
+/* A receive that has begun is in its stream; other receives wait in a list. */
 void lsi_message_withdraw(ls_group *group, lsi_message *message)
 {
     const bool receives = message->turn != 0;
@@ -120,7 +120,7 @@ static ls_status move_stream(ls_group *group, lsi_stream *stream)
     }
 }
 
-/* Tells a table of who is where what this rank waits for. */
+/* Publishes in shared memory which rank this rank waits for. */
 static void announce(ls_group *group)
 {
     const lsi_stream *stream = lsi_stream_awaited(group);

@@ -33,14 +33,14 @@ typedef struct lsi_peer_tag {
     int peer, tag;
 } lsi_peer_tag;
 
-/* The same with a tag, for those of users, who may ask for any. */
+/* Queues a user's message, with a tag; a receive may ask for any tag. */
 void lsi_message_send_tag(ls_group *group, lsi_message *message, int class_,
                           lsi_buffer buffer, lsi_peer_tag to);
 void lsi_message_ask(ls_group *group, lsi_message *message, lsi_buffer buffer,
                      lsi_peer_tag from);
 
 /*
- * Takes a user's message out of the lists if it will never be done, because its
+ * Removes a user's message from the lists if it will never be done, because its
  * group has failed, before its memory is used for something else.
  */
 void lsi_message_withdraw(ls_group *group, lsi_message *message);

@@ -28,7 +28,7 @@ bool lsi_on_done_remove(ls_group *group, const lsi_on_done *completion)
     return true;
 }
 
-/* Takes the first that is due off the list; it may start others. */
+/* Removes the first that is due from the list; its function may add others. */
 static lsi_on_done *take(ls_group *group)
 {
     for (lsi_on_done **link = &group->completions; *link != NULL;
@@ -41,7 +41,7 @@ static lsi_on_done *take(ls_group *group)
     return NULL;
 }
 
-/* Due is what is done, and all once the group has failed. */
+/* A function is due when its request is done, or the group has failed. */
 static void call_one(ls_group *group, lsi_on_done *due)
 {
     const bool done = *due->done;
@@ -62,7 +62,9 @@ static void call_due(ls_group *group)
         call_one(group, due);
 }
 
-/* What the call itself has to say is said last. */
+/*
+ * Restores the error message of the call itself after those of the functions.
+ */
 void lsi_on_done_call(ls_group *group)
 {
     char text[TEXT_BYTES];

@@ -84,19 +84,20 @@ size_t lsi_delivery_offset(const lsi_collective *op, size_t begin)
     if (lsi_operation_of(op->call.operation)->sends == LSI_EXTENT_BLOCKS ||
         op->call.operation == LSI_OP_REDUCE_SCATTERV || op->cut.window.end != 0)
         begin -= lsi_block_of(op, op->group->rank).begin;
-    assert(begin <= SIZE_MAX / 2); /* it lay in this rank's block */
+    assert(begin <= SIZE_MAX / 2); /* `begin` was in this rank's block */
     return begin * op->item;
 }
 
-/* In place, an exchange would overwrite what others have yet to take. */
+/* In place, an exchange would overwrite data that others have not read yet. */
 static bool must_be_staged(const lsi_collective *op)
 {
     return lsi_exchanges_in_place(op) && op->group->size > 1;
 }
 
 /*
- * In place, what the kernel would copy is still dirty in another cache, which
- * is slow: 1 MB took 151 us, through the windows 116; 3 MB 303 and 395.
+ * In place, the data that the kernel would copy is still dirty in another
+ * cache, which is slow. 1 MB took 151 us, and 116 us through the windows; 3 MB
+ * took 303 and 395 us.
  */
 static bool has_better_than_copy(const lsi_collective *op)
 {
@@ -112,7 +113,7 @@ void lsi_make_offer(lsi_collective *op, lsi_offer *offer)
     assert(op->offers);
     *offer = (lsi_offer){.able = LSI_PATH_NODES};
     if (lsi_spans_nodes(group))
-        return; /* between nodes there are messages only */
+        return; /* between nodes only messages work */
     const bool receives = lsi_collective_receives(op, group->rank);
     const uint64_t recv_at = receives ? lsi_shared_token(group, op->recv) : 0;
     uint64_t send_at = lsi_shared_token(group, op->send);
@@ -168,7 +169,7 @@ unsigned char *lsi_seen_recv(const lsi_collective *op, int rank)
     return lsi_shared_resolve(op->group, lsi_offer_of(op, rank)->recv_at, rank);
 }
 
-/* What this rank has for blocks that others reduce. */
+/* Bytes of this rank's data for blocks that other ranks reduce. */
 static size_t given_away(const lsi_collective *op)
 {
     const int rank = op->group->rank, n = op->group->size;

@@ -1,6 +1,6 @@
 /*
- * The geometry of a collective: which bytes belong to whom, and which of them
- * other ranks can reach.
+ * The geometry of a collective: which bytes belong to which rank, and which of
+ * them other ranks can reach.
  */
 #ifndef LS_COMM_CORE_PATHS_H
 #define LS_COMM_CORE_PATHS_H
@@ -11,7 +11,9 @@
 
 lsi_place lsi_place_of(const lsi_collective *op);
 
-/* What somebody takes of what this rank sends; the most of any rank. Bytes. */
+/*
+ * Bytes of this rank's send buffer that any rank takes; the most of all ranks.
+ */
 size_t lsi_sent(const lsi_collective *op);
 size_t lsi_most_sent(const lsi_collective *op);
 
@@ -21,7 +23,7 @@ lsi_range lsi_block_of(const lsi_collective *op, int rank);
 /* Whether `rank` has a receive buffer. */
 bool lsi_collective_receives(const lsi_collective *op, int rank);
 
-/* Whether what arrives goes where what leaves still lies. */
+/* Whether arriving data overwrites data that is still to be sent. */
 bool lsi_exchanges_in_place(const lsi_collective *op);
 
 /* Whether `rank` receives the reduction of `owner`'s block. */
@@ -31,8 +33,8 @@ bool lsi_delivers_to(const lsi_collective *op, int owner, int rank);
 size_t lsi_delivery_offset(const lsi_collective *op, size_t begin);
 
 /*
- * Fills in what this rank offers. If only the receive buffer of a reduction is
- * shared, its data is moved there first and it becomes one in place.
+ * Fills in this rank's offer. If only the receive buffer of a reduction is
+ * shared, the data is copied there first, and the reduction is in place.
  */
 void lsi_make_offer(lsi_collective *op, lsi_offer *offer);
 
@@ -47,8 +49,8 @@ const unsigned char *lsi_seen_send(const lsi_collective *op, int rank);
 unsigned char *lsi_seen_recv(const lsi_collective *op, int rank);
 
 /*
- * Counts what leaves this rank when each block is reduced by one rank: its
- * data for the others' blocks, and its result once for each who gets it.
+ * Counts the bytes that leave this rank when each block is reduced by one rank:
+ * its data for other ranks' blocks, and its result once for each receiver.
  */
 void lsi_count_reduced(const lsi_collective *op);
 

@@ -30,8 +30,8 @@ static bool is_alone(const ls_group *group)
 }
 
 /*
- * A rank that has left is missed only by those who wait for it; or for a
- * message from anybody, once nobody else is left to send one.
+ * Whether this rank waits for a rank that has left, or for a message from any
+ * rank once all others have left.
  */
 static bool is_awaited(const ls_group *group, int rank)
 {
@@ -48,7 +48,7 @@ static bool is_awaited(const ls_group *group, int rank)
     return lsi_is_behind(group, rank);
 }
 
-/* Another look at those that have arrived: a late one must not hide them. */
+/* Checks all ranks that have arrived: a late rank must not hide a mismatch. */
 static ls_status check_calls(ls_group *group)
 {
     lsi_collective *op = group->queue.first;
@@ -73,7 +73,7 @@ ls_status lsi_check_peers(ls_group *group)
         if (left ? !is_awaited(group, r)
                  : lsi_channel_to(group, r)->alive(group, r))
             continue;
-        /* It may have done its part, or left properly, just before. */
+        /* The rank may have done its part, or left properly, just before. */
         const uint64_t activity = group->activity;
         LS_TRY(lsi_progress(group));
         if (group->activity == activity &&

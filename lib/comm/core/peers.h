@@ -1,5 +1,5 @@
 /*
- * Finding out why nothing moves, by a rank that waits.
+ * How a waiting rank finds out why nothing moves.
  */
 #ifndef LS_COMM_CORE_PEERS_H
 #define LS_COMM_CORE_PEERS_H
@@ -10,8 +10,8 @@
 ls_status lsi_check_peers(ls_group *group);
 
 /*
- * Fails the group because others did not come in time, be it that this rank was
- * told to end before (sigterm.h).
+ * Fails the group because other ranks did not come in time, or because this
+ * rank was told to end (sigterm.h).
  */
 ls_status lsi_time_out(ls_group *group, bool told_to_end);
 

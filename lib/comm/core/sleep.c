@@ -1,7 +1,7 @@
 /*
  * A rank sleeps on the bell of its group (bell.h). A rank that also has
  * something in flight in other groups sleeps on all their bells at once.
- * Kernels before 5.16 do not have that call, and filters may reject it; then
+ * Kernels before 5.16 do not have this call, and filters may reject it. Then
  * the rank sleeps for short times and polls.
  */
 #include "comm/core/sleep.h"
@@ -21,7 +21,9 @@
 
 enum { MOST_BELLS = 32 };
 
-/* Where a rank cannot sleep on several bells, or no bell is rung. */
+/*
+ * Longest sleep where a rank cannot sleep on several bells, or no bell rings.
+ */
 #define SLEEP_NS ((uint64_t)1000 * 1000)
 
 /* The timeouts of these calls are points in time. */
@@ -32,7 +34,7 @@ static struct timespec after(uint64_t ns)
                              (long)(until % 1000000000)};
 }
 
-/* What it is to be woken and to get no CPU. */
+/* Nanoseconds since the bell was rung: how long a woken rank has got no CPU. */
 static uint64_t late_since_rung(const ls_group *group)
 {
     const uint64_t rung = atomic_load(&group->memory.header->rung_ns);
@@ -59,7 +61,7 @@ static struct futex_waitv bell_of(const ls_group *group)
         .flags = FUTEX_32};
 }
 
-/* False if it cannot be done here. The group's own bell is the first. */
+/* False if the kernel cannot do it. The group's own bell is the first. */
 static bool wait_for_bells(const ls_group *group, const ls_group *others,
                            uint64_t ns, uint64_t *late_ns)
 {
@@ -91,7 +93,7 @@ static bool wait_for_bells(const ls_group *group, const ls_group *others,
 
 #endif
 
-/* Nothing rings when a message from another node has come. */
+/* Whether a group spans nodes: no bell rings for messages from other nodes. */
 static bool spans_nodes(const ls_group *others)
 {
     while (others != NULL && !lsi_spans_nodes(others))

@@ -7,10 +7,10 @@
 #include "comm/state/state.h"
 
 /*
- * Looks once more, and sleeps if nothing has moved: for so long at most, and
- * until something happens in the group, or with `coprogress` in another group
- * of this thread. *late_ns: how long after the group's bell was rung it ran
- * again; 0 if something else has ended the sleep.
+ * Looks once more, and sleeps if nothing has moved: for at most `ns`, or until
+ * something happens in the group, or with `coprogress` in another group of this
+ * thread. *late_ns: nanoseconds from the ring of the group's bell until this
+ * rank ran again; 0 if something else has ended the sleep.
  */
 ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns,
                     uint64_t *late_ns);

@@ -2,24 +2,25 @@
  * Three ways to wait, from eager to patient.
  *
  * Spinning is right while the awaited peer runs on another CPU and answers in
- * microseconds; it is wrong when the peer needs this CPU. So a rank spins if
- * there is a CPU for each rank, as long as that has paid more often than not:
- * a peer that was late once, because its program did something else, is no
- * reason to sleep, and be woken, in all the waits that follow.
+ * microseconds; it is wrong when the peer needs this CPU. So with a CPU for
+ * each rank, a rank spins as long as that has paid more often than not. One
+ * late peer, whose program did something else, must not make the rank sleep,
+ * and be woken, in all later waits.
  *
- * With more ranks than CPUs, the fastest way to let a peer run is sched_yield,
- * at once: four looks before it took 8% of the time of a barrier. But if
+ * With more ranks than CPUs, the fastest way to let a peer run is an immediate
+ * sched_yield: four looks before it took 8% of the time of a barrier. But if
  * another program gets the CPU, it keeps it for milliseconds.
  *
  * Sleeping (sleep.c) always works: the kernel runs a rank soon after it is
- * woken, and moves it to an idle CPU. Soon, that is, if the rank has not used
- * up its share of a CPU for which others wait as well: then each microsecond
- * that it looks around is one that it does not get when it is woken.
+ * woken, and moves it to an idle CPU. It runs late if it has used up its share
+ * of a CPU for which others wait, too. Then each microsecond of spinning is one
+ * that the rank does not get when it is woken.
  *
- * So where others want the CPUs, ranks hardly look before they sleep. They
- * notice by what it costs: a yield that comes back late, a rank that was woken
- * and ran late. It then sleeps so in a number of waits, and in twice as many
- * each time that it happens again; each spin or yield that pays takes one away.
+ * So where other processes want the CPUs, ranks hardly look before they sleep.
+ * A rank detects this by the cost: a yield that returns late, or a late run
+ * after it was woken. It then sleeps early in a number of waits, and in twice
+ * that number each time that it happens again. Each spin or yield that pays
+ * takes one wait away.
  */
 #include "comm/core/wait.h"
 
@@ -44,32 +45,34 @@
 #include "observe/spans.h"
 
 enum {
-    SPINS_ALONE = 1000, /* some 60 microseconds */
-    SPINS_UNSURE = 500, /* 30 */
-    SPINS_LATE = 80,    /* 5: as long as to sleep and be woken takes */
+    SPINS_ALONE = 1000, /* about 60 us */
+    SPINS_UNSURE = 500, /* about 30 us */
+    SPINS_LATE = 80,    /* about 5 us, as long as a sleep and a wake-up */
     FEW_SPINS = 2,
-    LONG_SPINS = 100000, /* some milliseconds: see choose_spins */
-    TRUST = 8,           /* in spinning: one more for each that paid, */
-    DISTRUST = 2,        /* so much less for each in vain */
+    LONG_SPINS = 100000, /* milliseconds; see choose_spins */
+    TRUST = 8,           /* most trust in spinning: + 1 if it paid */
+    DISTRUST = 2,        /* trust lost by each spin in vain */
     FIRST_RETRY = 8,     /* waits until a spin is tried again; doubles */
     LAST_RETRY = 512,
-    YIELDS = 250,       /* of one wait */
-    LATE_NS = 1000000,  /* what no peer needs to get to its next wait */
+    YIELDS = 250,       /* yields of one wait */
+    LATE_NS = 1000000,  /* more than a peer needs until its next wait */
     FIRST_BACKOFF = 16, /* waits */
     LAST_BACKOFF = 4096
 };
 
-/* A fraction of a millisecond, or a few: between two looks at the clock. */
+/*
+ * Ticks between two looks at the clock: a fraction of a millisecond to a few.
+ */
 enum { POLL_TICKS = 1 << 18 };
 
-/* Nothing wakes a rank when a message from another node has come. */
+/* Sleeps between looks for messages from other nodes, which wake no rank. */
 #define FIRST_SLEEP_NS ((uint64_t)20 * 1000)
 #define LAST_SLEEP_NS  ((uint64_t)1000 * 1000)
 
-/* A rank that has waited for so long tells other nodes for whom. */
+/* Time after which a rank tells other nodes which rank it waits for. */
 #define TELL_NS ((uint64_t)500 * 1000 * 1000)
 
-/* After SIGTERM a rank looks for so long for the reason. */
+/* Time after SIGTERM for which a rank looks for the reason. */
 #define SIGTERM_NS ((uint64_t)500 * 1000 * 1000)
 
 void lsi_begin_to_wait(ls_group *group)
@@ -81,7 +84,7 @@ void lsi_begin_to_wait(ls_group *group)
 void lsi_learn_to_wait(ls_group *group)
 {
     const lsi_rank_cpus found = lsi_rank_cpus_of(group);
-    const int available = lsi_cpus_available(); /* knows the quota, too */
+    const int available = lsi_cpus_available(); /* includes the quota */
     /* A look that asks MPI takes as long as a yield or longer. */
     group->waiting.crowded =
         lsi_spans_nodes(group) ||
@@ -110,7 +113,7 @@ static bool shares_a_cpu(const ls_group *group)
     return false;
 }
 
-/* For others to see: 1 + the CPU, as 0 is who has never waited. */
+/* Publishes 1 + this rank's CPU; 0 is a rank that has never waited. */
 static void tell_cpu(ls_group *group)
 {
     const ls_group *const here = group->channels.local;
@@ -119,11 +122,11 @@ static void tell_cpu(ls_group *group)
 }
 
 /*
- * If spins were in vain, the peer probably needs this CPU: even where there are
- * enough, the scheduler may have put both on one, and it leaves them there as
- * long as they take turns. Then hardly spin, but try again now and then, for so
- * long that the scheduler sees two that want to run and moves one. Ranks that
- * are bound to CPUs of their own need none of this.
+ * If spins were in vain, the peer probably needs this CPU. Even with enough
+ * CPUs the scheduler may have put both ranks on one, and leaves them there as
+ * long as they take turns. Then hardly spin, but now and then spin for so long
+ * that the scheduler sees two runnable ranks and moves one. Ranks that are
+ * bound to separate CPUs need none of this.
  */
 static int choose_spins(ls_group *group)
 {
@@ -153,7 +156,7 @@ static void choose(ls_group *group, lsi_patience *patience)
     patience->spins = crowded ? 0 : late ? SPINS_LATE : choose_spins(group);
 }
 
-/* This rank has stood in line for a CPU for so long. */
+/* Learns from the time for which this rank was kept waiting for a CPU. */
 static void learn(ls_group *group, uint64_t late_ns)
 {
     if (late_ns < LATE_NS)
@@ -185,7 +188,7 @@ static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
     return sleep_ns < LAST_SLEEP_NS ? sleep_ns : LAST_SLEEP_NS;
 }
 
-/* Sleeps at most until that time; 0: there is none. */
+/* Shortens a sleep to end at `until_ns`; 0: no limit. */
 static uint64_t shorten(uint64_t sleep_ns, uint64_t until_ns)
 {
     const uint64_t now = lsi_clock_ns();
@@ -194,7 +197,9 @@ static uint64_t shorten(uint64_t sleep_ns, uint64_t until_ns)
     return until_ns > now ? until_ns - now : 1;
 }
 
-/* Something has moved: begins anew, and learns from how long it took. */
+/*
+ * Something has moved: resets the patience, and learns from the time it took.
+ */
 static void reward(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks > FEW_SPINS && patience->looks < patience->spins) {
@@ -216,7 +221,7 @@ static uint64_t tell_after(uint64_t timeout)
     return timeout / 2 < TELL_NS ? timeout / 2 : TELL_NS;
 }
 
-/* Whether the peers live, and whether there is time left. */
+/* Checks whether the peers live, and whether time is left. */
 static ls_status look_around(ls_group *group, lsi_patience *patience,
                              uint64_t now, bool told_to_end)
 {
@@ -234,8 +239,9 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     lsi_awaited_note(group);
     lsi_awaited_show(group, patience);
     /*
-     * All that wait give up at about the same time, and should know whom for,
-     * also from one that has got no CPU for most of it: so by the clock.
+     * All waiting ranks give up at about the same time, and should know then
+     * which ranks the others wait for. A rank that got no CPU for most of its
+     * wait must tell, too, so the time is that of the plain clock.
      */
     if (timeout != 0 && !patience->told &&
         lsi_clock_ns() - patience->since_ns >= tell_after(timeout)) {
@@ -246,8 +252,8 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
 }
 
 /*
- * A group may be waited for by one thread after another, and those have clocks
- * that know nothing of each other.
+ * Several threads may wait for a group in turn, and their clocks are
+ * independent.
  */
 static uint64_t time_of(ls_group *group)
 {
@@ -338,7 +344,10 @@ void lsi_polling_over(ls_group *group)
         reward(group, &group->waiting.polling.patience);
 }
 
-/* The clock costs as much as all the rest, so ticks say whether to look. */
+/*
+ * Reading the clock costs as much as all other work here, so ticks decide
+ * whether to look.
+ */
 ls_status lsi_poll(ls_group *group)
 {
     lsi_polling *polling = &group->waiting.polling;
@@ -405,7 +414,10 @@ static uint64_t end_of(double seconds)
     return lsi_clock_ns() + 1 + (uint64_t)(seconds * 1e9);
 }
 
-/* As with tests, patience lasts over calls: the time of a peer runs out. */
+/*
+ * As with tests, patience lasts over calls, so that the timeout of a peer
+ * counts.
+ */
 ls_status lsi_wait_seconds(ls_group *group, const bool *done, double seconds)
 {
     return wait_until(group, is_set, done, end_of(seconds),

@@ -12,26 +12,29 @@ ls_status lsi_collective_complete(lsi_collective *op);
 /* Returns when *done is true. */
 ls_status lsi_wait_for(ls_group *group, const bool *done);
 
-/* The same, or LS_IN_PROGRESS after so many seconds. */
+/* Returns when *done is true, or LS_IN_PROGRESS after `seconds`. */
 ls_status lsi_wait_seconds(ls_group *group, const bool *done, double seconds);
 
-/* The same until reached(goal), which may look at other groups, too. */
+/*
+ * Returns when reached(goal) is true, or LS_IN_PROGRESS after `seconds`.
+ * `reached` may look at other groups, too.
+ */
 typedef bool lsi_reached_fn(const void *goal);
 ls_status lsi_wait_seconds_until(ls_group *group, lsi_reached_fn *reached,
                                  const void *goal, double seconds);
 
 /*
- * Called when a request has been tested in vain: the same without waiting. Must
- * cost next to nothing.
+ * Called when a request has been tested in vain: moves other groups and checks
+ * the peers, without waiting. Must cost next to nothing.
  */
 ls_status lsi_poll(ls_group *group);
 
-/* What was tested is done. */
+/* A tested request is done. */
 void lsi_polling_over(ls_group *group);
 
 /*
- * Of a new group: until all have come, which takes processes milliseconds,
- * ranks sleep when they wait.
+ * For a new group: until all ranks have come, which takes processes
+ * milliseconds, waiting ranks sleep.
  */
 void lsi_begin_to_wait(ls_group *group);
 
