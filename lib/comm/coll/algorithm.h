@@ -1,6 +1,6 @@
 /*
- * The algorithms that there are. Each row of algorithms.def is one; its file
- * explains the steps, what they cost and what they need.
+ * The algorithms, one for each row of algorithms.def. An algorithm's file
+ * explains its steps, their cost and their needs.
  */
 #ifndef LS_COMM_COLL_ALGORITHM_H
 #define LS_COMM_COLL_ALGORITHM_H

@@ -1,6 +1,6 @@
 /*
- * What the algorithms that are made of point-to-point messages have in common.
- * Half types are carried as f32 until the last reduction is done, so that each
+ * Functions shared by the algorithms made of point-to-point messages. Half
+ * types are carried as f32 until the last reduction is done, so that each
  * result is rounded once.
  */
 #ifndef LS_COMM_COLL_POINTS_H
@@ -32,13 +32,13 @@ void lsi_narrow(const lsi_collective *op, void *to, void *from,
                 size_t elements);
 
 /*
- * The vector of partial sums, in the receive buffer if that is wide enough and
- * at the start of the scratch if not; behind it, room for what comes in.
+ * The vector of partial sums, in the receive buffer if that is wide enough,
+ * otherwise at the start of the scratch. After it, room for incoming messages.
  */
 unsigned char *lsi_sums(const lsi_collective *op);
 unsigned char *lsi_incoming(const lsi_collective *op);
 
-/* Bytes of lsi_sums that lie in the scratch memory, or 0. */
+/* Bytes of lsi_sums in the scratch memory, or 0. */
 size_t lsi_sums_scratch(const lsi_collective *op);
 
 /* Posts the one message that a step sends, or receives. */
@@ -46,14 +46,14 @@ void lsi_post_send(lsi_collective *op, lsi_buffer buffer, int peer);
 void lsi_post_receive(lsi_collective *op, lsi_buffer buffer, int peer);
 
 /*
- * For each step 1..steps calls post, waits until what it has posted is done,
- * and calls finish, if there is one.
+ * For each step 1..steps calls post, waits until its messages are done, and
+ * calls finish unless it is NULL.
  */
 ls_status lsi_points_steps(lsi_collective *op, int steps,
                            void (*post)(lsi_collective *op, int step),
                            void (*finish)(lsi_collective *op, int step));
 
-/* The same, after the data has been widened into the sums. */
+/* As lsi_points_steps, after the data has been widened into the sums. */
 ls_status lsi_points_run(lsi_collective *op, int steps,
                          void (*post)(lsi_collective *op, int step),
                          void (*finish)(lsi_collective *op, int step));

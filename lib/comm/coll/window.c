@@ -7,7 +7,7 @@
 bool lsi_window_free(const lsi_collective *op)
 {
     ls_group *group = op->group;
-    /* Acquires the windows from those who have read them last. */
+    /* Acquires the windows from the ranks that have read them last. */
     return group->queue.first == op &&
            lsi_all_completed(group, group->queue.staged);
 }

@@ -8,15 +8,16 @@
 #include "comm/coll/algorithm.h"
 
 /*
- * So that what a few ranks stage stays in their second-level caches; all slots
- * of a half together, and one.
+ * Bytes of all slots of a half, and of one slot, so that the staged data of a
+ * few ranks stays in their second-level caches.
  */
 enum { LSI_WINDOW_FINE = 512 * 1024, LSI_WINDOW_CHUNK = 64 * 1024 };
 
 /*
- * A chunk of each slot fits a half of the window; a multiple of a line. With
- * more ranks than CPUs each chunk costs a turn of every rank on a CPU, which is
- * more than what a cache saves: then it is as large as there is room.
+ * Bytes of a chunk, a multiple of a line: a chunk of each slot fits a half of
+ * the window. With more ranks than CPUs, each chunk costs a turn of every rank
+ * on a CPU, which is more than a cache saves. Then chunks are as large as the
+ * window allows.
  */
 static inline size_t lsi_window_chunk(const ls_group *group, int slots)
 {

@@ -1,8 +1,8 @@
 /*
  * Barrier by dissemination, point to point only: in round k each rank sends an
  * empty message 2^k places to its right. After the last round it has heard from
- * all, directly or through others. There is no rank in the middle, so all are
- * done after the same number of messages.
+ * all ranks, directly or through others. Without a central rank, all are done
+ * after the same number of messages.
  *
  *   round 0   0 -> 1 -> 2 -> 3 -> 4 -> 0
  *   round 1   0 -> 2 -> 4 -> 1 -> 3 -> 0

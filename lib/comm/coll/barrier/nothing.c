@@ -1,5 +1,5 @@
 /*
- * The arrival is all there is: a rank that knows that all have arrived is done.
+ * Only the arrival: a rank that knows that all have arrived is done.
  *
  * Steps: 1. Bytes: none. Serves the barrier.
  */

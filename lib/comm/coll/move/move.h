@@ -1,5 +1,5 @@
 /*
- * What the algorithms that only move data have in common.
+ * Functions shared by the algorithms that only move data.
  */
 #ifndef LS_COMM_COLL_MOVE_MOVE_H
 #define LS_COMM_COLL_MOVE_MOVE_H
@@ -9,7 +9,7 @@
 /* Counts the bytes that other ranks take from this one. */
 void lsi_count_moved(const lsi_collective *op);
 
-/* Copies what this rank takes from itself, unless it is in place already. */
+/* Copies the data that this rank sends to itself, unless it is in place. */
 void lsi_move_own(const lsi_collective *op);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Broadcast, all-gather, gather, scatter and all-to-all of private memory that
- * other processes may read (process_vm_readv): each rank takes what it wants
- * from where it lies, with one copy.
+ * other processes may read (process_vm_readv): each rank copies the data it
+ * needs once, from its place.
  *
  * Steps: 2 (arrival, done). Bytes that leave a rank: what others take.
  */

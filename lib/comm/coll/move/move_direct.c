@@ -1,7 +1,7 @@
 /*
  * Broadcast, all-gather, gather, scatter and all-to-all where each rank can
- * load from the others' send buffers: it takes what it wants, starting with
- * the rank after it so that not all read from the same one.
+ * load from the others' send buffers. A rank copies the data it needs, starting
+ * with the rank after it, so that not all read from the same one.
  *
  * Steps: 2 (arrival, done). Bytes that leave a rank: what others take.
  */

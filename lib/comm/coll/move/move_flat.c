@@ -1,8 +1,8 @@
 /*
- * Broadcast, all-gather, gather, scatter and all-to-all of little data: what a
- * rank sends is in its cell, and those who want it take it. This is `flat`,
- * where nothing but the size decides, and `packed`, where each rank knows only
- * its own.
+ * Broadcast, all-gather, gather, scatter and all-to-all of little data: a
+ * rank's cell holds the data it sends, and the receivers copy it. This is
+ * `flat`, where only the size decides, and `packed`, where each rank knows only
+ * its own size.
  *
  * Steps: 1 (the arrival). Bytes that leave a rank: what others take.
  */

@@ -1,6 +1,6 @@
 /*
- * All-gather, gather, scatter and all-to-all point to point only: what a rank
- * wants of another comes in one message from there.
+ * All-gather, gather, scatter and all-to-all, point to point only: the data
+ * that a rank needs of another comes in one message.
  *
  * Steps: 1, of up to N-1 messages in each direction. Bytes that leave a rank:
  * what others take.
@@ -13,7 +13,7 @@
 #include "comm/core/message.h"
 #include "comm/core/paths.h"
 
-/* Scratch: 2 N messages, then what is saved. */
+/* Scratch: 2 N messages, then the saved data. */
 static lsi_message *messages(const lsi_collective *op)
 {
     return op->scratch;

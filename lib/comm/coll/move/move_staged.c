@@ -1,8 +1,8 @@
 /*
  * Broadcast, all-gather, gather, scatter and all-to-all of private memory,
- * through the windows: in each step a rank fills one half of its window with
- * its next chunk (of each slot, if each reader wants other bytes) while others
- * take the chunk before from the other half.
+ * through the windows. In each step a rank fills one half of its window with
+ * its next chunk. If each reader needs other bytes, that is a chunk of each
+ * slot. Meanwhile other ranks copy the chunk before from the other half.
  *
  * Steps: chunks + 2. Bytes that leave a rank: what others take.
  */
@@ -23,7 +23,7 @@ static lsi_pull chunk_of(lsi_pull pull, size_t chunk, size_t k)
                       left < chunk ? left : chunk};
 }
 
-/* The slot for a reader; all use the first if all want the same. */
+/* The slot for a reader; all use the first if all need the same bytes. */
 static int slot_of(int slots, int reader)
 {
     return slots == 1 ? 0 : reader;
@@ -82,7 +82,7 @@ ls_status lsi_move_staged(lsi_collective *op)
     const size_t chunk = lsi_window_chunk(op->group, lsi_pull_readers(&place));
     const size_t most = lsi_pull_most(&place);
     const size_t chunks = (most + chunk - 1) / chunk;
-    /* A root serves the others first. */
+    /* A root serves the other ranks first. */
     const bool last =
         lsi_operation_of(op->call.operation)->root == LSI_ROOT_SENDER;
     if (op->step == 0 && !last)

@@ -1,30 +1,31 @@
 /*
  * Reduce-scatter and all-gather of ranks on several nodes: stages of
- * pipeline.h. A segment is a window of what the ranks of another node own, of
- * which each rank of this node carries a share (schedule/shares.h). The nodes
- * of the others come in turns, the next one first. What a node's own ranks own
- * it adds up, or gathers, beside that.
+ * pipeline.h. A segment is a window of the elements that the ranks of another
+ * node own. Each rank of this node carries a share of it (schedule/shares.h).
+ * The other nodes come in turns, the next one first. At the same time, a node
+ * adds up, or gathers, the elements that its own ranks own.
  *
  * Reduce-scatter, into blocks of one size or shards of any: sums go from their
- * carriers to the owners, who fold what comes with what their own node has.
+ * carriers to the owners, which fold them with the sums of this node.
  *
  *   host 0  rank 0 |a0|b0|c0|d0|   c0+c1 -> rank 2    a = (a0+a1) + (a2+a3)
  *           rank 1 |a1|b1|c1|d1|   d0+d1 -> rank 3    b
  *   host 1  rank 2 |a2|b2|c2|d2|   a2+a3 -> rank 0    c
  *           rank 3 |a3|b3|c3|d3|   b2+b3 -> rank 1    d
  *
- * All-gather is the way back: from the owners to the carriers, from whom the
- * other ranks of their node take it.
+ * All-gather is the way back: from the owners to the carriers, from which the
+ * other ranks of their node copy the elements.
  *
  *   host 0  rank 0 |a| | | |   c -> rank 0   |a| |c| |
  *           rank 1 | |b| | |   d -> rank 1   | |b| |d|   and take
  *   host 1  rank 2 | | |c| |   a -> rank 2   |a| |c| |   each other's
  *           rank 3 | | | |d|   b -> rank 3   | |b| |d|
  *
- * Sums are folded inside the node, then over nodes: an order of its own, which
- * depends on which ranks share a node. Half types are added in f32 throughout
- * and rounded once. Bytes that leave a node: what the ranks of others own,
- * once; or what its ranks have, once to each other node.
+ * Sums are folded inside the node, then over nodes. This order depends on which
+ * ranks share a node. Half types are added in f32 throughout and rounded once.
+ * Bytes that leave a node in a reduce-scatter: the elements that ranks of other
+ * nodes own, once. In an all-gather: the elements of its ranks, once to each
+ * other node.
  */
 #include "base/error.h"
 #include "comm/coll/move/move.h"
@@ -45,7 +46,7 @@ static bool is_wider(const lsi_collective *op)
     return reduces(op) && lsi_wide_dtype(op) != op->call.dtype;
 }
 
-/* A rank that is alone on its node sends what it has. */
+/* A rank that is alone on its node sends its data without sums. */
 static bool adds_inside(const lsi_collective *op)
 {
     return op->group->net->local->size > 1 || is_wider(op);
@@ -108,7 +109,7 @@ static lsi_range own_block(const lsi_collective *op)
     return lsi_block_of(op, op->group->rank);
 }
 
-/* What this rank carries of a window. */
+/* The part of a window that this rank carries. */
 static lsi_range own_part(const lsi_collective *op, const lsi_shares *s)
 {
     return lsi_shares_part(s, op->group->net->index_of[op->group->rank]);
@@ -121,13 +122,13 @@ static size_t window_elements(const lsi_collective *op)
     return lsi_shares_most(&all, op->group->net->rails);
 }
 
-/* In a reduction: room for one's own block from one node. */
+/* In a reduction: bytes for this rank's block from one node. */
 static size_t slot_bytes(const lsi_collective *op)
 {
     return lsi_lines(lsi_wide_bytes(op, lsi_range_size(own_block(op))));
 }
 
-/* Room for the sums that a segment sends. */
+/* Bytes for the sums that a segment sends. */
 static size_t sums_bytes(const lsi_collective *op)
 {
     const size_t ranks = (size_t)op->group->net->local->size;
@@ -135,14 +136,14 @@ static size_t sums_bytes(const lsi_collective *op)
         lsi_wide_bytes(op, (window_elements(op) + ranks - 1) / ranks));
 }
 
-/* Room for what the ranks of the node add up in a window, as f32. */
+/* Bytes for a window as f32, which the ranks of the node add up. */
 static size_t widened_bytes(const lsi_collective *op)
 {
     return is_wider(op) ? lsi_lines(lsi_wide_bytes(op, window_elements(op)))
                         : 0;
 }
 
-/* Short segments of several turns at once. */
+/* Segments in flight: if short, those of several turns at once. */
 static size_t in_flight(const lsi_collective *op)
 {
     const size_t bytes = window_elements(op) * op->item;
@@ -183,7 +184,7 @@ static unsigned char *carried_at(const lsi_collective *op, const lsi_segment *s,
     return s->memory + lsi_wide_bytes(op, at);
 }
 
-/* An element of its own block, as a node has it. */
+/* An element of this rank's block; in a reduction, its sum on node `node`. */
 static unsigned char *own_at(const lsi_collective *op, int node, size_t element)
 {
     if (!reduces(op))
@@ -197,10 +198,7 @@ static unsigned char *own_at(const lsi_collective *op, int node, size_t element)
 
 /* ---- inside the node ----------------------------------------------------- */
 
-/*
- * Puts the window together as f32, share behind share, and has it cut like
- * that.
- */
+/* Converts the window to f32, share after share, and sets *cut to match. */
 static size_t widen(const lsi_collective *op, const lsi_shares *s, lsi_cut *cut,
                     unsigned char *to)
 {
@@ -297,7 +295,7 @@ static ls_status post(lsi_collective *op, lsi_segment *s)
     return LS_OK;
 }
 
-/* Folds what has come from all nodes, in the order of the nodes. */
+/* Folds the sums of all nodes, in the order of the nodes. */
 static void fold_range(const lsi_collective *op, lsi_range range)
 {
     const lsi_internode *net = op->group->net;
@@ -311,7 +309,9 @@ static void fold_range(const lsi_collective *op, lsi_range range)
     lsi_narrow(op, to, sum, lsi_range_size(range));
 }
 
-/* As far as this node is, and the one that comes last. */
+/*
+ * Folds up to where this node's sums and those of the last turn are complete.
+ */
 static ls_status fold(const lsi_collective *op, lsi_segment *s)
 {
     lsi_pipeline *p = lsi_pipeline_of(op);

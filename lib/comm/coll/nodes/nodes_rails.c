@@ -1,19 +1,20 @@
 /*
  * All-reduce, reduce and broadcast of ranks on several nodes: stages of
- * pipeline.h. A segment is a part of the vector, cut into rails: as many as the
- * node with the most ranks has ranks, which carry them between them. So every
- * rank of a node feeds the network, and what must cross it does so once.
+ * pipeline.h. A segment is a part of the vector, cut into rails. Their number
+ * is the number of ranks of the largest node; the ranks of each node carry the
+ * rails between them. So every rank of a node feeds the network, and data
+ * crosses it once.
  *
  * The carriers of a rail exchange and add up their sums by the steps of
- * schedule/nodes.h. In a reduce these move to the root's node only. In a
- * broadcast the ranks of the root's node take the segment from it, and their
- * rails move away from there.
+ * schedule/nodes.h. In a reduce the sums move to the root's node only. In a
+ * broadcast the ranks of the root's node copy the segment from the root, and
+ * their rails move away from there.
  *
- * Sums are folded inside the node, then over nodes: an order of its own, which
- * depends on which ranks share a node. Half types are added in f32 throughout
- * and rounded once. Bytes that leave a node in an all-reduce: 2 S (K-1)/K for K
- * nodes up to 8 or a power of two. In all cross 2 (K-1) S, (K-1) S of a
- * broadcast, and of a reduce, with K up to 8, (K-1) S (K+1)/K.
+ * Sums are folded inside the node, then over nodes. This order depends on which
+ * ranks share a node. Half types are added in f32 throughout and rounded once.
+ * Bytes that leave a node in an all-reduce: 2 S (K-1)/K for K nodes up to 8 or
+ * a power of two. Bytes that cross in total: 2 (K-1) S in an all-reduce, (K-1)
+ * S in a broadcast, and with K up to 8, (K-1) S (K+1)/K in a reduce.
  */
 #include "base/error.h"
 #include "comm/coll/nodes/pipeline.h"
@@ -26,12 +27,15 @@ enum {
     MOST_SEGMENT = 8 << 20
 };
 
-/* What this rank carries, and where a segment of it lies. */
+/* The rails of this rank, and the memory of a segment. */
 typedef struct rails {
-    lsi_range own;    /* of all rails */
+    lsi_range own;    /* rails of this rank, of all rails */
     size_t legs, leg; /* messages into a rail in a step; bytes of each */
     size_t memory;    /* bytes of a segment */
-    /* Results; their sums, if those are wider; what is to be added to them. */
+    /*
+     * Results; their sums, if these are wider; messages to be added to the
+     * sums.
+     */
     unsigned char *results, *sums, *incoming;
 } rails;
 
@@ -46,7 +50,7 @@ static size_t unit_of(const lsi_collective *op)
     return LSI_LINE / op->item;
 }
 
-/* Elements of a rail, if so many are cut into rails. */
+/* Elements of a rail, if `elements` are cut into rails. */
 static size_t rail_elements(const lsi_collective *op, size_t elements)
 {
     const size_t all = (size_t)op->group->net->rails, unit = unit_of(op);
@@ -54,8 +58,8 @@ static size_t rail_elements(const lsi_collective *op, size_t elements)
 }
 
 /*
- * So that there are some segments to be in flight, and the caches hold them,
- * but the parts of a rail are whole fragments.
+ * Elements of a segment: few enough that several are in flight and fit the
+ * caches, and enough that the parts of a rail are whole fragments.
  */
 static size_t segment_elements(const lsi_collective *op)
 {
@@ -76,7 +80,7 @@ static unsigned char *take(rails *r, const lsi_segment *s, size_t bytes)
     return s == NULL ? NULL : s->memory + at;
 }
 
-/* Of a segment, or NULL for any. */
+/* The rails of a segment; NULL for any segment. */
 static rails rails_of(const lsi_collective *op, const lsi_segment *s)
 {
     const lsi_internode *net = op->group->net;
@@ -135,7 +139,7 @@ static lsi_range parts_of(const lsi_collective *op, const lsi_segment *s,
         all.begin + lsi_partition_aligned(length, of, parts.end - 1, unit).end};
 }
 
-/* A step in which sums move, or one in which results do. */
+/* Whether sums move in a step, or results. */
 static bool moves_sums(const lsi_collective *op, int step)
 {
     return lsi_operation_reduces(op->call.operation) &&
@@ -223,14 +227,17 @@ static int carrier(const lsi_internode *net, int node, size_t rail)
                lsi_rail_carrier(net->rails, net->ranks_on[node], (int)rail)];
 }
 
-/* Where message number `leg` of a step comes in, if it is to be added. */
+/* The buffer of message number `leg` of a step, if it is to be added. */
 static unsigned char *incoming(const rails *r, size_t rail, int leg)
 {
     return r->incoming +
            ((rail - r->own.begin) * r->legs + (size_t)leg) * r->leg;
 }
 
-/* From, or to, where the parts lie; or to `aside` if that is not NULL. */
+/*
+ * Sends parts from their place, or receives them there, or in `aside` if it is
+ * not NULL.
+ */
 static ls_status move(lsi_collective *op, lsi_segment *s, size_t rail,
                       const lsi_leg *leg, bool receives, unsigned char *aside)
 {
@@ -259,7 +266,7 @@ static ls_status post(lsi_collective *op, lsi_segment *s)
     return LS_OK;
 }
 
-/* Folds what has come in with one's own, in the order of the nodes. */
+/* Folds the received sums with this node's, in the order of the nodes. */
 static void fold_rail(const lsi_collective *op, const lsi_segment *s,
                       const lsi_leap *leap, size_t rail)
 {
@@ -288,7 +295,7 @@ static void finish_rail(const lsi_collective *op, const lsi_segment *s,
     const lsi_internode *net = op->group->net;
     const size_t part = (size_t)net->node;
     if (net->node >= lsi_nodes_parts(net->nodes))
-        return; /* a node that has given all away */
+        return; /* a node that has sent all its sums away */
     const lsi_range range = parts_of(op, s, rail, (lsi_range){part, part + 1});
     lsi_narrow(op, r.results + range.begin * op->item,
                r.sums + lsi_wide_bytes(op, range.begin), lsi_range_size(range));

@@ -1,7 +1,7 @@
 /*
- * Moves segments through their stages. What the ranks of a node do together
- * they begin in one order: the first segments are entered; then, for each that
- * has crossed, it leaves and the next is entered.
+ * Moves segments through their stages. All ranks of a node begin their
+ * collectives in one order. The first segments are entered; then each segment
+ * that has crossed leaves, and the next one is entered.
  */
 #include "comm/coll/nodes/pipeline.h"
 
@@ -55,7 +55,7 @@ size_t lsi_nodes_scratch(const lsi_collective *op)
 {
     lsi_pipeline_plan plan = {0};
     if (op->group->net == NULL)
-        return 0; /* cannot be used, which the ranks will find */
+        return 0; /* not usable, as the ranks will agree */
     stages_of(op)->plan(op, &plan);
     return header_bytes(&plan) + plan.segments * segment_bytes(&plan) +
            plan.common;
@@ -88,7 +88,9 @@ static void open_pipeline(const lsi_collective *op)
 
 /* ---- for stages ---------------------------------------------------------- */
 
-/* With room for all its fragments, so that all are posted at once. */
+/*
+ * Posts all fragments of the message at once; requests for all fit the segment.
+ */
 ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
                            bool receives, unsigned char *data, size_t bytes)
 {
@@ -157,7 +159,7 @@ ls_status lsi_node_gather(const lsi_collective *op, lsi_collective *inner,
     return lsi_collective_submit(inner);
 }
 
-/* ---- moving on ----------------------------------------------------------- */
+/* ---- progress ------------------------------------------------------------ */
 
 static lsi_segment *segment_at(lsi_pipeline *p, size_t index)
 {
@@ -165,7 +167,10 @@ static lsi_segment *segment_at(lsi_pipeline *p, size_t index)
     return &p->segment[index % p->plan.segments];
 }
 
-/* The one that had its place before may still be leaving. */
+/*
+ * Enters the next segment. The segment that had its slot before may still
+ * leave.
+ */
 static ls_status begin_next(const lsi_collective *op)
 {
     lsi_pipeline *p = lsi_pipeline_of(op);
@@ -194,9 +199,10 @@ static ls_status messages_done(const lsi_collective *op, lsi_segment *s)
 }
 
 /*
- * Takes its steps as far as messages have come. Those of one step have one tag
- * and are told apart by their order, so a segment posts none before the one
- * ahead of it has: it may take so many steps.
+ * Takes a segment's steps as far as messages have arrived. Messages of one step
+ * have one tag, and only their order tells them apart. So a segment posts a
+ * step only after the segment ahead of it has: `limit` is the number of steps
+ * that it may post.
  */
 static ls_status cross(lsi_collective *op, lsi_segment *s, int limit)
 {
@@ -233,7 +239,10 @@ static ls_status cross_all(lsi_collective *op)
     return LS_OK;
 }
 
-/* Whatever has crossed leaves, in order; after what had its place before. */
+/*
+ * Segments that have crossed leave, in order, each after the last user of its
+ * slot.
+ */
 static ls_status leave_all(const lsi_collective *op)
 {
     lsi_pipeline *p = lsi_pipeline_of(op);

@@ -1,14 +1,14 @@
 /*
- * Collectives between nodes. The vector goes in segments, and each segment
- * through three stages:
+ * Collectives between nodes. The vector is cut into segments, and each segment
+ * passes through three stages:
  *
  *   enter   the ranks of the node do a collective on it
  *   cross   ranks of different nodes send each other parts of it, in steps
  *   leave   the ranks of the node do another collective
  *
  * Several segments are in flight: while one crosses, the next is entered and
- * the one before leaves. A collective is a set of lsi_stages, which say what is
- * done to a segment in each stage:
+ * the one before leaves. A collective is a set of lsi_stages, the functions for
+ * each stage of a segment:
  *
  *                    enter             cross                   leave
  *   all_reduce       add up            rails, both ways        gather
@@ -17,9 +17,10 @@
  *   reduce_scatter   add up            to the owners           fold
  *   all_gather                         from the owners         gather
  *
- * Rails (nodes_rails.c) join ranks with equal places on their nodes. Owners
- * (nodes_owners.c) are who gets, or has, an element; what they own needs no
- * crossing on their own node, where it is added up, or gathered, beside that.
+ * Rails (nodes_rails.c) join ranks with equal places on their nodes. The owner
+ * (nodes_owners.c) of an element is the rank that gets it, or has it. Owned
+ * elements do not cross on their owner's node, which adds them up, or gathers
+ * them, meanwhile.
  */
 #ifndef LS_COMM_COLL_NODES_PIPELINE_H
 #define LS_COMM_COLL_NODES_PIPELINE_H
@@ -28,46 +29,49 @@
 #include "comm/schedule/shares.h"
 #include "comm/state/state.h"
 
-enum { LSI_SEGMENTS = 4 }; /* in flight, if they are long */
+enum { LSI_SEGMENTS = 4 }; /* number in flight, if they are long */
 
 typedef struct lsi_segment {
-    lsi_range elements;  /* rails: of the vector */
-    lsi_shares carried;  /* owners: what this node carries for another, */
-    lsi_shares returned; /* what another carries for this one, */
-    lsi_shares own;      /* what nobody has to carry; */
-    bool last_turn;      /* and there are no other nodes to come */
-    /* Collectives of the node; done if there is none. */
+    lsi_range elements;  /* rails: elements of the vector */
+    lsi_shares carried;  /* owners: shares carried for another node */
+    lsi_shares returned; /* owners: shares that another node carries */
+    lsi_shares own;      /* owners: shares that stay on this node */
+    bool last_turn;      /* owners: the last other node's turn */
+    /* Collectives of the node; an unused one is done. */
     lsi_collective enter;
     lsi_collective beside;      /* while the segment crosses */
-    lsi_collective leave;       /* maybe of the segment that was here before */
-    int posted, crossed;        /* steps: their messages are out, or over */
-    lsi_bulk *transfers;        /* the messages of a step */
-    lsi_wire_request *requests; /* of their fragments */
+    lsi_collective leave;       /* maybe still of the slot's last segment */
+    int posted, crossed;        /* steps with messages posted, or done */
+    lsi_bulk *transfers;        /* messages of a step */
+    lsi_wire_request *requests; /* requests of their fragments */
     size_t n_transfers, n_requests;
-    unsigned char *memory; /* for the collective */
+    unsigned char *memory; /* scratch for the collective */
 } lsi_segment;
 
-/* What a collective needs; of messages and bytes the most of any segment. */
+/* The needs of a collective; messages and bytes are the most of any segment. */
 typedef struct lsi_pipeline_plan {
-    size_t segments;  /* in flight */
-    int steps;        /* in which a segment crosses */
-    size_t transfers; /* messages of this rank in one of them */
-    size_t bytes;     /* in these */
-    size_t memory;    /* of a segment */
-    size_t common;    /* of all together */
+    size_t segments;  /* number in flight */
+    int steps;        /* steps in which a segment crosses */
+    size_t transfers; /* messages of this rank in a step */
+    size_t bytes;     /* bytes of the messages of a step */
+    size_t memory;    /* bytes of scratch of a segment */
+    size_t common;    /* bytes of scratch of all segments */
 } lsi_pipeline_plan;
 
 typedef struct lsi_stages {
     void (*plan)(const lsi_collective *op, lsi_pipeline_plan *plan);
-    /* Before the first segment; NULL for nothing. */
+    /* Called before the first segment, or NULL. */
     void (*open)(const lsi_collective *op);
-    /* What the next segment is about; false if there is none. */
+    /* Sets the elements or shares of the next segment; false after the last. */
     bool (*next)(const lsi_collective *op, lsi_segment *segment);
     ls_status (*enter)(const lsi_collective *op, lsi_segment *segment);
-    /* Posts the messages of step `crossed`; then they have arrived. */
+    /*
+     * `post` posts the messages of step `crossed`; `arrived` follows once they
+     * are done.
+     */
     ls_status (*post)(lsi_collective *op, lsi_segment *segment);
     void (*arrived)(const lsi_collective *op, lsi_segment *segment);
-    /* Comes for one segment after the other, in order. */
+    /* Called for one segment after the other, in order. */
     ls_status (*leave)(const lsi_collective *op, lsi_segment *segment);
     lsi_leap_fn *leap; /* rails: the steps */
 } lsi_stages;
@@ -81,13 +85,13 @@ extern const lsi_stages lsi_all_gather_stages;
 typedef struct lsi_pipeline {
     const lsi_stages *stages;
     lsi_pipeline_plan plan;
-    size_t begun, left; /* segments that have come so far */
-    bool ended;         /* there are no more to begin */
-    int turn;           /* owners: to whom the next segment goes, */
-    size_t window;      /* which window it is, */
-    size_t folded;      /* and up to which element results are there */
+    size_t begun, left; /* number of segments begun, or left, so far */
+    bool ended;         /* all segments have begun */
+    int turn;           /* owners: turn of the next segment's node */
+    size_t window;      /* owners: window of the next segment */
+    size_t folded;      /* owners: first element without a result */
     unsigned char *common;
-    lsi_segment segment[]; /* those in flight */
+    lsi_segment segment[]; /* segments in flight */
 } lsi_pipeline;
 
 static inline lsi_pipeline *lsi_pipeline_of(const lsi_collective *op)
@@ -95,7 +99,7 @@ static inline lsi_pipeline *lsi_pipeline_of(const lsi_collective *op)
     return op->scratch;
 }
 
-/* Rounded up, so that what follows begins at a cache line. */
+/* Bytes rounded up to whole cache lines. */
 static inline size_t lsi_lines(size_t bytes)
 {
     return (bytes + LSI_LINE - 1) / LSI_LINE * LSI_LINE;
@@ -107,13 +111,13 @@ static inline size_t lsi_lines(size_t bytes)
 ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
                            bool receives, unsigned char *data, size_t bytes);
 
-/* to = what has come from n nodes, folded; an average stays a sum. */
+/* to = the fold of the data of n nodes; an average stays a sum. */
 void lsi_fold(const lsi_collective *op, void *to, const void *const *srcs,
               int n, size_t elements);
 
 /*
- * Prepares an op that is a part of another one and moves little or in place: it
- * needs no memory of its own.
+ * Prepares an op that is a part of another one and moves little data, or in
+ * place. It allocates no memory.
  */
 void lsi_collective_nest(lsi_collective *op, ls_group *group,
                          const lsi_call *call, const void *send, void *recv);

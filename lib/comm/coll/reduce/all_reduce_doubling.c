@@ -1,13 +1,13 @@
 /*
  * All-reduce by recursive doubling, point to point only: partners at distance
- * P/2, P/4, ..., 1 exchange all they have and add it up. For short messages
+ * P/2, P/4, ..., 1 exchange all their data and add it up. For short messages
  * where ranks cannot see each other's cells cheaply.
  *
  *   distance 2   0<->2  1<->3     distance 1   0<->1  2<->3
  *
  * Both partners add the lower rank's first, so all end with the same bits.
- * Steps: log2 N (+ 2 if N is no power of two). Bytes that leave a rank:
- * S log2 N.
+ * Steps: log2 N (+ 2 if N is not a power of two). Bytes that leave a rank: S
+ * log2 N.
  */
 #include "comm/coll/points.h"
 #include "comm/schedule/halving.h"

@@ -3,8 +3,8 @@
  * only: a reduce-scatter in which the data halves in each round, then an
  * all-gather in which it doubles. Few steps and the least bytes.
  *
- * Steps: 2 log2 N (+ 2 if N is no power of two, when N - P ranks also send and
- * get everything once). Bytes that leave a rank: 2 S (P-1)/P.
+ * Steps: 2 log2 N (+ 2 if N is not a power of two, when N - P ranks also send
+ * and receive all data once). Bytes that leave a rank: 2 S (P-1)/P.
  */
 #include "comm/coll/points.h"
 #include "comm/schedule/halving.h"
@@ -14,7 +14,9 @@ size_t lsi_all_reduce_halving_scratch(const lsi_collective *op)
     return lsi_sums_scratch(op) + lsi_wide_bytes(op, op->call.count);
 }
 
-/* Elements of blocks first..first+blocks-1 of as many as ranks take part. */
+/*
+ * Elements of blocks first..first+blocks-1, with a block for each participant.
+ */
 static lsi_range blocks_of(const lsi_collective *op, lsi_halving h, int first,
                            int blocks)
 {
@@ -39,9 +41,9 @@ static lsi_buffer result(const lsi_collective *op, lsi_range range)
                         lsi_range_size(range), op->call.dtype};
 }
 
-/* What a rank and its partner keep in a halving round. */
+/* The elements that a rank and its partner keep in a halving round. */
 typedef struct exchange {
-    int partner; /* rank */
+    int partner; /* rank of the partner */
     lsi_range mine, theirs;
 } exchange;
 

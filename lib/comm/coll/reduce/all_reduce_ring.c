@@ -58,7 +58,7 @@ static void finish(lsi_collective *op, int t)
         lsi_narrow(op, result_of(op, rank).data, acc.data, acc.count);
 }
 
-/* Nothing to send: the result is what was given. */
+/* One rank: copies its data as the result. */
 static ls_status alone(lsi_collective *op)
 {
     lsi_widen(op, lsi_sums(op), op->send, op->call.count);

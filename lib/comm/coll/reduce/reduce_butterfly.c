@@ -1,9 +1,9 @@
 /*
- * All-reduce, reduce and reduce-scatter by exchanges of everybody with
- * everybody, point to point only: block j of each rank goes to rank j, which
- * reduces the N blocks it then holds and sends the result to those who get it.
+ * All-reduce, reduce and reduce-scatter by exchanges of all ranks with all,
+ * point to point only. Block j of each rank goes to rank j, which reduces the N
+ * blocks and sends the result to its receivers.
  *
- * Steps: 2, of N-1 messages each (1, if nobody else gets the result). Bytes
+ * Steps: 2, of N-1 messages each (1, if no other rank gets the result). Bytes
  * that leave a rank: 2 S (N-1)/N for all-reduce, half of it for the others.
  */
 #include "base/error.h"
@@ -15,7 +15,10 @@ static size_t block_bytes(const lsi_collective *op, int block)
     return lsi_range_size(lsi_block_of(op, block)) * op->item;
 }
 
-/* Scratch: 2 N messages, then a slot for each rank's version of one's block. */
+/*
+ * Scratch: 2 N messages, then a slot for each rank's version of this rank's
+ * block.
+ */
 static lsi_message *messages(const lsi_collective *op)
 {
     return op->scratch;
@@ -34,7 +37,7 @@ size_t lsi_reduce_butterfly_scratch(const lsi_collective *op)
     return 2 * n * sizeof(lsi_message) + n * block_bytes(op, op->group->rank);
 }
 
-/* What a rank sends to the owner of a block. */
+/* The data that a rank sends to the owner of a block. */
 static lsi_buffer given(const lsi_collective *op, int block)
 {
     const lsi_range range = lsi_block_of(op, block);
@@ -42,7 +45,9 @@ static lsi_buffer given(const lsi_collective *op, int block)
                         lsi_range_size(range), op->call.dtype};
 }
 
-/* Where the result of a block goes; one's own, to its slot if to nowhere. */
+/*
+ * The buffer of a block's result; this rank's slot if it does not receive it.
+ */
 static lsi_buffer result(const lsi_collective *op, int block)
 {
     const int rank = op->group->rank;

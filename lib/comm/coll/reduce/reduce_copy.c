@@ -1,7 +1,7 @@
 /*
  * All-reduce, reduce and reduce-scatter of private memory that other processes
- * may read (process_vm_readv): rank r copies block r of every other rank to
- * itself, a tile at a time, and reduces it; then each rank that wants the other
+ * may read (process_vm_readv). Rank r copies block r of every other rank to
+ * itself, a tile at a time, and reduces it. Then each rank that needs the other
  * results copies them from their owners. One copy each way instead of the two
  * that the windows need.
  *
@@ -9,8 +9,9 @@
  *   rank 1   |a1|b1|  <- b0     b = b0+b1    |a |b |  <- a
  *             arrival            reduced              done
  *
- * While others read, a rank writes its own block only, which nobody reads
- * before it is reduced; so it works in place.
+ * While others read, a rank writes only its own block, which no rank reads
+ * before it is reduced. So the algorithm works in place.
+ *
  * Steps: 3 (arrival, reduced, done). Bytes that leave a rank: 2 S (N-1)/N for
  * all-reduce.
  */
@@ -21,7 +22,7 @@
 
 enum { TILES_BYTES = 256 * 1024, MOST_TILE_BYTES = 64 * 1024 };
 
-/* Bytes of each rank's tile: they share the second cache. */
+/* Bytes of each rank's tile: all tiles share the second-level cache. */
 static size_t tile_bytes(const lsi_collective *op)
 {
     const size_t share = TILES_BYTES / (size_t)op->group->size;
@@ -34,7 +35,7 @@ static size_t tiles_bytes(const lsi_collective *op)
     return tile_bytes(op) * (size_t)op->group->size;
 }
 
-/* The results of a reduce have no other place than behind the tiles. */
+/* The results of a reduce are stored after the tiles. */
 size_t lsi_reduce_copy_scratch(const lsi_collective *op)
 {
     const bool elsewhere =
@@ -44,7 +45,7 @@ size_t lsi_reduce_copy_scratch(const lsi_collective *op)
     return tiles_bytes(op) + results;
 }
 
-/* Where one's own reduced block goes. */
+/* The place of this rank's reduced block. */
 static unsigned char *result_place(const lsi_collective *op, size_t begin)
 {
     const int rank = op->group->rank;
@@ -55,7 +56,7 @@ static unsigned char *result_place(const lsi_collective *op, size_t begin)
            (begin - first) * op->item;
 }
 
-/* Where a peer has put its block, in its address space. */
+/* The address of a peer's reduced block, in the peer's address space. */
 static uint64_t result_address(const lsi_collective *op, int peer)
 {
     const lsi_offer *offer = lsi_offer_of(op, peer);

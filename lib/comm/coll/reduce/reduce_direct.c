@@ -1,13 +1,13 @@
 /*
  * All-reduce, reduce and reduce-scatter where each rank can load and store the
- * others' buffers. Rank r reduces block r of all ranks and stores the result
- * wherever it belongs; nothing is copied on the way.
+ * others' buffers. Rank r reduces block r of all ranks and stores the result in
+ * each receiver's buffer, without further copies.
  *
  *   rank 0   |a0|b0|     a = a0+a1     |a |b |
  *   rank 1   |a1|b1|     b = b0+b1     |a |b |
  *             loads    one rank each    stores
  *
- * Block r is read and overwritten by rank r alone, so it works in place.
+ * Only rank r reads and overwrites block r, so the algorithm works in place.
  * Steps: 2 (arrival, done). Bytes that leave a rank: 2 S (N-1)/N for
  * all-reduce, half of it for reduce and reduce-scatter.
  */
@@ -19,7 +19,9 @@
 
 enum { TILE_BYTES = 32 * 1024 };
 
-/* Elements of which all sources and the result stay in the first cache. */
+/*
+ * Elements of a tile: all sources and the result stay in the first-level cache.
+ */
 static size_t tile_elements(const lsi_collective *op)
 {
     const size_t parts = (size_t)op->group->size + 1;
@@ -33,7 +35,7 @@ typedef struct buffers {
     int receivers;
 } buffers;
 
-/* Where one's own block is loaded from and goes to. */
+/* Finds the sources and the receivers of this rank's block. */
 static void find_buffers(const lsi_collective *op, buffers *at)
 {
     const int rank = op->group->rank;
@@ -57,7 +59,9 @@ static void deliver(const lsi_collective *op, unsigned char *to,
         memcpy(to, from, bytes);
 }
 
-/* Reduces in the first receiver, or where it stays in the first cache. */
+/*
+ * Reduces into the first receiver, or where it stays in the first-level cache.
+ */
 static void reduce_tile(const lsi_collective *op, const buffers *at,
                         size_t begin, size_t elements)
 {

@@ -1,17 +1,17 @@
 /*
- * All-reduce, reduce and reduce-scatter of little data: each rank has put all
- * it has into its cell, and each rank that wants a result computes it alone,
+ * All-reduce, reduce and reduce-scatter of little data. Each rank writes all
+ * its data into its cell, and each rank that needs a result computes it alone,
  * folded as in fold.def.
  *
- * This is `flat`, where nothing but the size decides, and `packed`, which the
- * ranks agree on if no rank's memory is shared.
+ * This is `flat`, where only the size decides, and `packed`, which the ranks
+ * agree on if no rank's memory is shared.
  *
  * Steps: 1 (the arrival). Bytes that leave a rank: (N-1) S.
  */
 #include "comm/coll/algorithm.h"
 #include "comm/core/paths.h"
 
-/* Past this, it pays that each rank reduces a part only. */
+/* Bytes above which it is faster that each rank reduces a part only. */
 enum { MOST_OF_ALL = 256 * 1024 };
 
 bool lsi_reduce_packed_ahead(lsi_collective *op)

@@ -9,9 +9,10 @@
  *            of others'   block, own      have reduced)
  *            blocks)      data in place)
  *
- * so in each step a rank does all three, for three chunks, and meets the others
- * once. A window half holds N slots: N-1 incoming ones and the result. What one
- * step writes is read in the next and overwritten in the one after that.
+ * So in each step a rank does all three, for three chunks, and synchronizes
+ * with the others once. A window half holds N slots: N-1 incoming ones and the
+ * result. Data that one step writes is read in the next step and overwritten in
+ * the one after it.
  *
  * Steps: chunks + 3. Bytes that leave a rank: 2 S (N-1)/N for all-reduce.
  */
@@ -26,7 +27,7 @@ enum { TILE_BYTES = 8 * 1024 };
 
 /* The bytes of chunk k of a block. */
 typedef struct piece {
-    size_t begin, elements; /* of the vector */
+    size_t begin, elements; /* range of the vector */
 } piece;
 
 static int slots(const lsi_collective *op)
@@ -45,7 +46,7 @@ static piece chunk_of(const lsi_collective *op, int owner, size_t k)
     return (piece){block.begin + k * chunk, left < chunk ? left : chunk};
 }
 
-/* Slot j of a rank's window holds its data for block j; its own, the result. */
+/* Slot j of rank r's window holds its data for block j; slot r, its result. */
 static unsigned char *slot_of(const lsi_collective *op, int rank, int slot,
                               size_t k)
 {
@@ -75,7 +76,7 @@ static void deliver(const lsi_collective *op, void *to, const void *from,
         memcpy(to, from, bytes);
 }
 
-/* Reduces a tile and, if others want it, puts it into the window. */
+/* Reduces a tile and, if others need it, writes it into the window. */
 static void reduce_tile(const lsi_collective *op, piece p,
                         const void *const *srcs, unsigned char *window)
 {
