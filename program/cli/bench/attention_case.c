@@ -15,7 +15,7 @@
 
 enum { Q, K, V, DOUT, O, DQ, DK, DV };
 
-/* Difference allowed between a row and the same in double, by its norm. */
+/* Allowed difference between a row and the row in double, by its norm. */
 static double allowed(ls_dtype dtype)
 {
     return dtype == LS_F32 ? 1e-4 : 2e-2;
@@ -47,7 +47,7 @@ static void fill_range(void *context, size_t begin, size_t end)
     }
 }
 
-/* What both passes need beyond inputs and outputs, at least. */
+/* Least bytes of both passes beyond inputs and outputs. */
 static ls_status count_needed(lsi_attention_case *c, size_t *saved)
 {
     lsi_attention a;
@@ -59,7 +59,7 @@ static ls_status count_needed(lsi_attention_case *c, size_t *saved)
     return LS_OK;
 }
 
-/* Whether there is so much, without taking it. */
+/* Checks that `bytes` of memory are available, without allocating them. */
 static ls_status check_fits(size_t bytes)
 {
     return lsi_memory_try(bytes, LS_MEMORY_ACTIVATIONS,

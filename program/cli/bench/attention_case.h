@@ -22,9 +22,9 @@ typedef struct lsi_attention_case {
 
 /*
  * Fills the arrays of a case that has a shape and a method, and resets the
- * memory peak. What threads keep for the cases before is given back. What was
- * made is freed by _free, also after an error. If both passes need more than
- * the memory budget leaves, it is LS_ERR_BUDGET before anything is filled.
+ * memory peak. Frees the memory that threads keep for earlier cases. The caller
+ * frees the case with _free, also after an error. LS_ERR_BUDGET, ahead of
+ * filling anything, if both passes need more than the memory budget leaves.
  */
 ls_status lsi_attention_case_new(lsi_attention_case *c);
 void lsi_attention_case_free(lsi_attention_case *c);

@@ -1,6 +1,6 @@
 /*
- * Times attention over lists of sizes: one case a row. Every case is checked
- * on a few rows, and one that does not fit in memory says so.
+ * Times attention over lists of sizes: one case a row. A few rows of every case
+ * are checked. A case that does not fit in memory has a row that says so.
  */
 #include "cli/bench/attention_sweep.h"
 
@@ -105,13 +105,13 @@ ls_status lsi_bench_attention_parse(void *opaque)
 
 /* ---- one case ----------------------------------------------------------- */
 
-/* What a case measured; the times in seconds. */
+/* Measured times of a case, in seconds. */
 typedef struct timing {
     double *forward, *backward; /* [iterations] */
     int64_t n;
 } timing;
 
-/* How long the measured runs of a case may go on; 0: for ever. */
+/* Most seconds of the measured runs of a case; 0: no limit. */
 static double seconds_of(const lsi_bench_attention_rows *a)
 {
     const double quick = 0.5;

@@ -1,6 +1,6 @@
 /*
- * What `bench attention` and `bench flash` share: they measure the same rows,
- * over different sizes.
+ * The common part of `bench attention` and `bench flash`: both measure the same
+ * rows, over different sizes.
  */
 #ifndef LS_CLI_BENCH_ATTENTION_SWEEP_H
 #define LS_CLI_BENCH_ATTENTION_SWEEP_H

@@ -1,8 +1,8 @@
 /*
  * One process coordinates: it starts the ranks for each number of them, and
- * collects their rows through a file in memory that rank 0 inherits. Started
- * by another launcher there is no coordinator, and rank 0 reports itself. In
- * both cases it is rank 0 that shows a row as soon as it is there.
+ * collects their rows through a file in memory that rank 0 inherits. Under
+ * another launcher, rank 0 reports without a coordinator. In both cases rank 0
+ * shows each row as soon as it is measured.
  */
 #include "cli/bench/bench.h"
 
@@ -52,7 +52,7 @@ static const lsi_bench *bench_of(const lsi_invocation *call)
     return (const void *)call->command;
 }
 
-/* And not the rows in another form, or they in a file. */
+/* Whether the table goes to standard output: no JSON or CSV goes there. */
 static bool shows_table(const lsi_bench_common *flags)
 {
     return !lsi_result_is_stdout(flags->json) &&
@@ -69,7 +69,7 @@ static ls_status new_table(const lsi_bench *bench,
     return LS_OK;
 }
 
-/* What is below the rows that have been shown. */
+/* Prints the table or the lines below its rows, and writes the files. */
 static ls_status report(const lsi_invocation *call,
                         const lsi_bench_common *flags, const lsi_table *table)
 {
@@ -90,8 +90,8 @@ static ls_status report(const lsi_invocation *call,
 /* ---- a rank ----------------------------------------------------------- */
 
 /*
- * Takes the place of the rows handed over before, which are the first of these.
- * A line feed at the end says that these are all.
+ * Replaces the rows handed over before, which are the first of these. A line
+ * feed at the end means that these are all.
  */
 static ls_status hand_over(int fd, const lsi_table *table, bool all)
 {
@@ -212,7 +212,7 @@ static ls_status measure(const lsi_bench *bench, lsi_bench_common *common)
     return status;
 }
 
-/* Of a job that broke off, the rows so far are a result, too. */
+/* The rows so far of a job that broke off are a result, too. */
 static ls_status report_so_far(const lsi_invocation *call,
                                const lsi_bench_common *flags,
                                const lsi_table *table, ls_status status)
@@ -306,7 +306,7 @@ static ls_status report_rest(const lsi_invocation *call,
     return report(call, flags, table);
 }
 
-/* Who knows nccl-tests may take -n for a number of runs. */
+/* Users of nccl-tests may take -n for a number of runs. */
 static void note_many(const lsi_invocation *call, const lsi_list *ranks)
 {
     const int cpus = lsi_cpus_available();
@@ -399,7 +399,7 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
     return coordinate(call, common, bench, &ranks);
 }
 
-/* The state is not counted as memory: what is measured is. */
+/* The state does not count as memory; the measured data does. */
 int lsi_bench_run(const lsi_invocation *call)
 {
     const lsi_bench *const bench = bench_of(call);

@@ -1,9 +1,9 @@
 /*
- * What every benchmark does around its measuring: its common flags, starting
- * its ranks (for each number listed in turn), progress, showing and keeping the
- * rows so far, one table of all rows, the files. A benchmark is one constant
- * and one struct, which holds its flags, what follows from them, and what a
- * rank measures with:
+ * The common frame of all benchmarks. It has their common flags, starts ranks
+ * (for each number listed in turn), and shows progress. It shows and keeps the
+ * rows so far, and makes one table of all rows, and the files. A benchmark is
+ * one constant and one struct. The struct holds its flags, values derived from
+ * them, and the data that a rank measures with:
  *
  *     typedef struct state {
  *         lsi_bench_common common;
@@ -88,10 +88,10 @@ struct lsi_bench {
     size_t state_bytes;  /* of the struct, which begins as zeros */
     const lsi_column *columns;
     size_t n_columns;
-    const char *ranks;    /* what is started if the flags say nothing */
+    const char *ranks;    /* ranks to start without flags */
     const char *progress; /* the label of a bar over the cases; NULL: none */
     bool at_end;          /* shows no rows before all are there */
-    /* Prints what stands below the table, whose rows may be some; or NULL. */
+    /* Prints the lines below the table, which may lack rows; or NULL. */
     void (*foot)(const lsi_table *table, FILE *stream);
     /*
      * Parses the benchmark's own flags further, before ranks are started and on
@@ -100,14 +100,14 @@ struct lsi_bench {
      */
     ls_status (*parse)(void *state);
     /*
-     * Makes what a rank measures with. Close gives it back, also after an
-     * error. Both are called on all ranks; or NULL.
+     * Makes the data that a rank measures with. Close frees the data, also
+     * after an error. Both are called on all ranks; or NULL.
      */
     ls_status (*open)(void *state);
     void (*close)(void *state);
     /* Measures a case and adds its rows; on all ranks. */
     ls_status (*measure)(void *state, size_t i);
-    /* What the bar shows of a case while it runs; or NULL. */
+    /* Text of the bar about a case while it runs; or NULL. */
     void (*describe)(const void *state, size_t i, char *note, size_t bytes);
 };
 
@@ -127,8 +127,8 @@ void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
 int lsi_bench_run(const lsi_invocation *call);
 
 /*
- * Limits memory to so many bytes or, for 0, to what the machine could give; so
- * that what does not fit is a row that says so.
+ * Limits memory to `bytes` or, for 0, to the memory that the machine could
+ * give. A case that does not fit is then a row that says so.
  */
 void lsi_bench_set_budget(int64_t bytes);
 

@@ -1,9 +1,9 @@
 /*
- * lockstep bench all-reduce and its like: nccl-tests' flags, columns and
- * definitions. A size is what the larger of the two buffers of a rank holds;
- * algbw is size over time, busbw that times a factor of the operation. Every
- * run begins at a barrier; its time is that of the slowest rank. The result is
- * checked before and after the timed runs.
+ * lockstep bench all-reduce and the other collectives: nccl-tests' flags,
+ * columns and definitions. A size is the bytes of the larger of a rank's two
+ * buffers; algbw is size over time, busbw that times a factor of the operation.
+ * Every run begins at a barrier; its time is that of the slowest rank. The
+ * result is checked before and after the timed runs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -142,7 +142,7 @@ static size_t unit_bytes(const state *b)
            ls_dtype_size(b->x.dtype);
 }
 
-/* Elements of a block: as many as the larger buffer holds in `size` bytes. */
+/* Elements of a block, if the larger buffer has `size` bytes. */
 static size_t block_count(const state *b, int64_t size)
 {
     return (size_t)size / unit_bytes(b);
@@ -194,8 +194,8 @@ static ls_status time_runs(state *b, lsi_stats *out)
 }
 
 /*
- * Asks for --algorithm at this size, from here on. What a size is to the
- * selection table is what a rank sends.
+ * Selects --algorithm for this size, from here on. Sizes in the selection table
+ * are the bytes that a rank sends.
  */
 static ls_status select_algorithm(const state *b)
 {
@@ -316,7 +316,7 @@ static ls_status warm_up(state *b)
     return repeat(b, b->common.warmup);
 }
 
-/* From here on data is of that type, and added up or the like. */
+/* Sets the element type and the reduction, from here on. */
 static ls_status set_kind(state *b, size_t kind)
 {
     lsi_pattern_free(&b->x.pattern);
@@ -400,7 +400,7 @@ static ls_status open_buffers(void *opaque)
     return warm_up(b);
 }
 
-/* Whether there is such an algorithm: ranks find out whether it can be used. */
+/* Whether the algorithm exists; ranks find out whether it can be used. */
 static ls_status check_algorithm(const state *b)
 {
     const char *const operation = b->collective->select;
@@ -415,7 +415,7 @@ static ls_status check_algorithm(const state *b)
     return lsi_select_parse(line, &table);
 }
 
-/* --nthreads and -g say how many ranks there are where -n does not. */
+/* --nthreads and -g give the number of ranks where -n does not. */
 static ls_status count_ranks(state *b)
 {
     if (b->threads == 0 && b->gpus == 0)

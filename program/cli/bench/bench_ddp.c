@@ -1,7 +1,7 @@
 /*
- * lockstep bench ddp: training steps of one model under every strategy: how
- * long they take, how long ranks wait for each other, what travels, and what
- * memory is for. All strategies must end with the same weights.
+ * lockstep bench ddp: training steps of one model under every strategy: their
+ * time, the time that ranks wait for each other, the bytes sent, and the uses
+ * of memory. All strategies must end with the same weights.
  */
 #include <math.h>
 #include <stdio.h>

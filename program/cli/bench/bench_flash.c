@@ -1,6 +1,6 @@
 /*
- * lockstep bench flash: FlashAttention beside attention that stores its
- * scores, one causal sequence, up to lengths that only the first can do.
+ * lockstep bench flash: FlashAttention next to attention that stores its
+ * scores. One causal sequence, up to lengths that only FlashAttention can do.
  */
 #include "cli/bench/attention_sweep.h"
 

@@ -215,7 +215,7 @@ static ls_status measure_case(lm_case *c)
     return LS_OK;
 }
 
-/* The shape of a size, with what the flags change of it. */
+/* The shape of a size, with the changes of the flags. */
 static ls_status choose_shape(lm_case *c, const char *size, int64_t context)
 {
     lsi_lm_shape_flags flags = c->bench->shape;
@@ -252,7 +252,7 @@ static void describe(const void *opaque, size_t i, char *note, size_t bytes)
     snprintf(note, bytes, "%s", b->size_names[i / one_size]);
 }
 
-/* The times are not counted as memory: what is measured is. */
+/* The times do not count as memory; the measured data does. */
 static ls_status open_cases(void *opaque)
 {
     state *const b = opaque;

@@ -1,9 +1,9 @@
 /*
- * lockstep bench loader: how fast a dataset is read through a loader, beside
- * reading its items one by one in the caller's thread.
+ * lockstep bench loader: how fast a loader reads a dataset, next to reading its
+ * items one by one in the caller's thread.
  *
  * Both read the same items in the same order. The batches of the first pass are
- * compared with what is read alone.
+ * compared with the items read one by one.
  */
 #include <stdlib.h>
 #include <string.h>

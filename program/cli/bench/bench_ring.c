@@ -1,7 +1,7 @@
 /*
  * lockstep bench ring: the mean of a vector over all ranks by a ring, by a
- * butterfly, and as the library would do it; what each takes, how much memory
- * it needs, and how far its result is from the mean in float64.
+ * butterfly, and by the library's choice. It measures the time and memory of
+ * each, and the distance of its result from the mean in float64.
  */
 #include <math.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static const lsi_column columns[] = {
     LSI_COLUMN(BOOL, "same_bits", "same bits"),
 };
 
-/* "library" is whatever the selection table says. */
+/* "library" is the choice of the selection table. */
 static const struct algorithm {
     const char *name, *select;
 } algorithms[] = {
@@ -116,7 +116,7 @@ static ls_status time_runs(state *b, size_t n)
     return LS_OK;
 }
 
-/* Of every run the time of the slowest rank. */
+/* The time of a run is that of the slowest rank. */
 static ls_status summarise(const state *b, lsi_stats *out)
 {
     const size_t n = (size_t)b->common.iterations;
@@ -125,7 +125,7 @@ static ls_status summarise(const state *b, lsi_stats *out)
     return lsi_stats_of(b->times, n, out);
 }
 
-/* The most that was allocated beside what had been there before. */
+/* Peak bytes allocated beyond those that were live before. */
 static int64_t memory_since(const ls_memory_stats *before)
 {
     ls_memory_stats now;
@@ -157,7 +157,7 @@ static double error_bound(int size)
     return (size + 2) * 0x1p-24;
 }
 
-/* What an algorithm keeps for its next use goes with the group. */
+/* Memory that an algorithm keeps for its next use is freed with the group. */
 static ls_status measure_in_group(state *b, size_t n,
                                   const struct algorithm *algorithm)
 {

@@ -1,8 +1,8 @@
 /*
  * lockstep bench sync-batch-norm: forward, a sum and backward of both
  * implementations, for each number of features and rows, or images. The result
- * of each case is compared with sums in double over the rows of all ranks. What
- * a pass holds is counted of each implementation in a pass of its own, which is
+ * of each case is compared with sums in double over the rows of all ranks. The
+ * memory of each implementation is counted in a separate pass, which is
  * recorded and not timed.
  */
 #include <math.h>
@@ -66,13 +66,13 @@ static const lsi_column columns[] = {
 };
 
 /*
- * Of the rank that holds most: what the layer has between two passes, and, of
- * one pass beside the layer and its input, what is in use between forward and
- * backward, and the most at any time.
+ * Bytes on the rank that holds most. LAYER_BYTES: held by the layer between two
+ * passes. The others are of one pass, without the layer and its input: in use
+ * between forward and backward, and the most at any time.
  */
 enum { LAYER_BYTES, SAVED_BYTES, PEAK_BYTES, N_BYTES };
 
-/* One row of the table, and what it is measured with. */
+/* One row of the table, and the data that it is measured with. */
 typedef struct bench_case {
     lsi_bench_common *common;
     ls_group *group;
@@ -173,9 +173,9 @@ static int64_t place(const bench_case *c, int64_t r, int64_t column)
 }
 
 /*
- * What the gradient of this rank's rows should be for one column of all ranks'
- * rows, all[((rank * batch + row) * features + column) * pixels + pixel],
- * computed in double. Returns the largest difference from dx.
+ * Computes in double the gradient of this rank's rows for one column of all
+ * ranks' rows, all[((rank * batch + row) * features + column) * pixels +
+ * pixel]. Returns its largest difference from dx.
  */
 static double column_error(const bench_case *c, const float *all,
                            const float *dx, int64_t column)
@@ -238,7 +238,7 @@ static ls_status check(const bench_case *c)
 
 /* ---- measuring ---------------------------------------------------------- */
 
-/* Of a pass that is recorded; what tapes keep unused is not in it. */
+/* Bytes of a recorded pass, without memory that tapes keep unused. */
 static ls_status count_pass(bench_case *c)
 {
     lsi_memory_reset_in_use();

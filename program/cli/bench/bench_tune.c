@@ -1,7 +1,7 @@
 /*
- * lockstep tune: times every algorithm that the ranks of this machine can
- * use, for the operations and sizes that the selection table knows, and prints
- * the line that chooses the fastest.
+ * lockstep tune: times every algorithm that the ranks of this machine can use,
+ * and prints the line that chooses the fastest. It covers the operations and
+ * sizes that the selection table knows.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 /* The smallest size leaves the sizes below for this program's own calls. */
 enum { ROUNDS = 3, FEW_RUNS = 3, MOST_RUNS = 1000, LEAST_BYTES = 16 };
 
-/* Long runs vary less; then so many seconds are enough. */
+/* Seconds that are enough for long runs, which vary less. */
 #define ENOUGH_SECONDS 0.05
 
 typedef struct state {
@@ -87,8 +87,8 @@ static ls_status check(state *b, const lsi_bench_collective *c)
 }
 
 /*
- * The median, which nothing that happens once can move; the least of all
- * rounds, which are far apart, so that a stranger does not disturb each.
+ * The median, which a single event cannot move. The least median of all rounds
+ * counts: they are far apart, so another process does not disturb each.
  */
 static ls_status time_algorithm(state *b, const lsi_bench_collective *c,
                                 double *best)
@@ -161,7 +161,7 @@ static ls_status measure_size(state *b, const lsi_bench_collective *c,
     const size_t unit = ls_dtype_size(LS_F32) * (c->sends_blocks ? n : 1);
     lsi_tune_times *times = &b->tune.times[at];
     times->bytes = (size_t)b->size_list.values[at];
-    /* What is sent is the size, but for a part of an element. */
+    /* The bytes sent are the size in whole units, at least one unit. */
     b->x.count = times->bytes < unit ? 1 : times->bytes / unit;
     for (int kind = 0; kind < LSI_TUNE_KINDS; kind++) {
         b->x.send = b->buffers[kind][0];

@@ -1,7 +1,7 @@
 /*
- * lockstep bench zero: what dividing the optimizer's state among ranks saves,
- * and what it costs: memory at three moments and bytes of a step, beside what
- * a formula says, and the time of a step.
+ * lockstep bench zero: savings and costs of sharding the optimizer's state
+ * among ranks. It measures memory at three moments and bytes of a step, next to
+ * those of a formula, and the time of a step.
  */
 #include <math.h>
 #include <stdio.h>
@@ -71,8 +71,8 @@ static double largest_bytes(ls_params *params)
 }
 
 /*
- * Bytes for P trained parameters of 4 bytes on N ranks, with AdamW: what a rank
- * holds, and what leaves it in a step.
+ * Bytes that a rank holds, and sends in a step, for P trained parameters of 4
+ * bytes on N ranks, with AdamW.
  */
 typedef struct formula {
     ls_ddp_strategy strategy;
@@ -89,7 +89,10 @@ static const formula formulas[] = {
     {LS_DDP_FSDP, true, true, true, 1},
 };
 
-/* What is expected, and how much less may be: see docs/concepts/parallel.md. */
+/*
+ * Expected bytes, and how many fewer are allowed; see
+ * docs/concepts/parallel.md.
+ */
 typedef struct expectation {
     double parameters, gradients, state, sent;
     double fewer_gradients;
@@ -115,8 +118,8 @@ static expectation expect(const formula *f, ls_params *params, int ranks,
 /* ---- recording ----------------------------------------------------------- */
 
 /*
- * Parts begin at pages, the weight of the samples travels, too, and a product
- * needs a bias besides its weights.
+ * Parts begin at pages. The weight of the samples is sent, too, and a product
+ * needs a bias in addition to its weights.
  */
 static bool is_near(double got, double expected, double fewer, int ranks)
 {

@@ -168,7 +168,7 @@ static double all_but_own_twice(int ranks)
 
 /* ---- the table -------------------------------------------------------- */
 
-/* A row: its name in C, its name as a command, and what is true of it. */
+/* A row: its name in C, its name as a command, and its properties. */
 #define COLLECTIVE(id, name_, ...)                                             \
     {                                                                          \
         .name = (name_), .run = run_##id, .wrong = wrong_##id, __VA_ARGS__     \
@@ -213,7 +213,7 @@ void lsi_bench_collective_fill(const lsi_bench_collective *c,
     const size_t ranks = (size_t)ls_group_size(x->group);
     const size_t block = x->count * ls_dtype_size(x->dtype);
     const bool in_place = x->send == x->recv;
-    /* What no result may be mistaken for. */
+    /* Bytes that cannot be mistaken for a result. */
     memset(x->recv, 0xee, c->receives_blocks ? ranks * block : block);
     if (c->sends_blocks)
         lsi_pattern_fill(x->pattern, rank_of(x), 0, x->send, ranks * x->count);

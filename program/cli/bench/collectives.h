@@ -1,6 +1,6 @@
 /*
- * The collectives as `lockstep bench` sees them: how much data they take, how
- * they are called, what must come out, and how their bandwidth is counted.
+ * The collectives for `lockstep bench`: how much data they take, how they are
+ * called, their right results, and how their bandwidth is counted.
  */
 #ifndef LS_CLI_BENCH_COLLECTIVES_H
 #define LS_CLI_BENCH_COLLECTIVES_H
@@ -33,8 +33,8 @@ typedef struct lsi_bench_collective {
     /* Elements that are wrong on this rank, after run. */
     size_t (*wrong)(const lsi_exercise *x);
     /*
-     * Bus bandwidth over algorithm bandwidth, as nccl-tests define it: what
-     * the links must carry whatever the algorithm.
+     * Bus bandwidth over algorithm bandwidth, as nccl-tests define it: the
+     * traffic of the links with any algorithm.
      */
     double (*bus_factor)(int ranks);
 } lsi_bench_collective;

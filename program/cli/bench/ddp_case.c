@@ -42,7 +42,7 @@ static ls_status make(lsi_ddp_case *c)
     LS_TRY(lsi_ddp_model_init(&c->model, c->group, c->spec));
     LS_TRY(ls_ddp_new(&c->ddp, c->group, c->model.params, &how));
     lsi_ddp_defer_scale(c->ddp);
-    ls_memory_reset_peak(); /* what it took to get here is over */
+    ls_memory_reset_peak(); /* drops the peak of the setup */
     return lsi_agree_to_plan(
         c->group, ls_optimizer_new(&c->optimizer, c->model.params, NULL));
 }
@@ -146,7 +146,10 @@ static ls_status run(lsi_ddp_case *c)
     LS_TRY(ask(c));
     LS_TRY(lsi_agree_to_plan(c->group, alloc_times(c)));
     LS_TRY(make(c));
-    /* What steps take is a rank's own, and counted; what is made is not. */
+    /*
+     * Steps allocate private memory, which is counted; memory made before is
+     * not.
+     */
     if (c->room.available < INT64_MAX)
         ls_memory_set_budget((size_t)c->room.available /
                              (size_t)ls_group_local_size(c->group));

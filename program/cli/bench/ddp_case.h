@@ -49,14 +49,14 @@ typedef struct lsi_ddp_case {
     ls_optimizer *optimizer;
     lsi_ddp_peaks peaks[LSI_DDP_MOMENTS];
     lsi_ddp_times *times;        /* [steps] */
-    double *slowest;             /* [steps], behind the times */
+    double *slowest;             /* [steps], stored after the times */
     uint64_t bytes, collectives; /* this rank's, of the last step */
 } lsi_ddp_case;
 
 /*
- * The case is not started if memory will not suffice, and ends if memory runs
- * out: both are LS_OK, but !c->fits, and c->reason says why. The case is to be
- * released after an error, too. Collective.
+ * Does not start the case if memory will not suffice, and ends it if memory
+ * runs out. Both are LS_OK with !c->fits, and c->reason says why. The caller
+ * releases the case after an error, too. Collective.
  */
 ls_status lsi_ddp_case_run(lsi_ddp_case *c);
 

@@ -1,5 +1,5 @@
 /*
- * What data parallelism is measured with: a model that can be any size, and a
+ * The model and data for measuring data parallelism: a model of any size, and a
  * batch of random numbers for each rank.
  */
 #ifndef LS_CLI_BENCH_DDP_MODEL_H
@@ -8,7 +8,7 @@
 #include "cli/frame/lm_flags.h"
 #include "lockstep/lockstep.h"
 
-/* Layers of the "mlp", and how wide they are if nothing is said. */
+/* Layers of the "mlp", and their default width. */
 enum { LSI_MLP_LAYERS = 8, LSI_MLP_WIDTH = 4096 };
 
 typedef struct lsi_ddp_model_spec {
@@ -38,8 +38,8 @@ typedef struct lsi_ddp_model_flags {
         LSI_LM_CHANGE_ROWS(field.shape)
 
 /*
- * The name, architecture and shape that the flags say. LS_ERR_ARGUMENT: two
- * models are given, or one is not known.
+ * The name, architecture and shape of the flags. LS_ERR_ARGUMENT: two models
+ * are given, or one is not known.
  */
 ls_status lsi_ddp_model_parse(const lsi_ddp_model_flags *flags,
                               lsi_ddp_model_spec *out);

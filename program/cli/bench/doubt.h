@@ -1,4 +1,4 @@
-/* Lines below a table that say when its order is in doubt. */
+/* Lines below a table for an order that is in doubt. */
 #ifndef LS_CLI_BENCH_DOUBT_H
 #define LS_CLI_BENCH_DOUBT_H
 

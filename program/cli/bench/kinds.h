@@ -1,6 +1,4 @@
-/*
- * What a collective is measured with: types of elements and reductions.
- */
+/* Types of elements and reductions that a collective is measured with. */
 #ifndef LS_CLI_BENCH_KINDS_H
 #define LS_CLI_BENCH_KINDS_H
 
@@ -23,8 +21,8 @@ typedef struct lsi_bench_kinds {
 } lsi_bench_kinds;
 
 /*
- * Of each type each reduction; "all" stands for those that the other one has.
- * If nothing is reduced the reduction must only exist.
+ * Every type with every reduction; "all" stands for those that the other list
+ * allows. If nothing is reduced, the reduction must only exist.
  */
 ls_status lsi_bench_kinds_parse(const char *dtype, const char *op, bool reduces,
                                 lsi_bench_kinds *out);

@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "observe/spans.h"
 
-/* Random tokens: what they are makes no difference to the time. */
+/* Random tokens: their values make no difference to the time. */
 static ls_status fill_tokens(ls_tensor *tensor, int64_t vocabulary,
                              uint64_t stream)
 {

@@ -29,9 +29,9 @@ typedef struct lsi_lm_case {
 } lsi_lm_case;
 
 /*
- * Makes what a case with the first fields needs, and resets the memory peak
- * before. What cannot fit in the budget is LS_ERR_BUDGET before it is filled.
- * What was made is freed by _free, also after an error.
+ * Resets the memory peak, and makes the data of a case with the first fields.
+ * LS_ERR_BUDGET, ahead of filling anything, if it cannot fit in the budget. The
+ * caller frees the case with _free, also after an error.
  */
 ls_status lsi_lm_case_new(lsi_lm_case *c);
 void lsi_lm_case_free(lsi_lm_case *c);

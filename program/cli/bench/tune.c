@@ -59,7 +59,9 @@ static bool same(lsi_tune_choice a, lsi_tune_choice b)
     return a.shared == b.shared && a.other == b.other;
 }
 
-/* "direct|ring|staged": what may not work has the one behind it that does. */
+/*
+ * "direct|ring|staged": an algorithm that may not work precedes one that does.
+ */
 static void name_choice(const lsi_tune *tune, lsi_tune_choice c, char *text)
 {
     const lsi_tune_algorithm *other = &tune->algorithms[c.other];
@@ -110,7 +112,7 @@ char *lsi_tune_line(const lsi_tune *tune, size_t most_in_cells, char *text,
         size_t end = end_of(tune, i);
         if (i + 1 < tune->n_sizes && same(c, tune->choices[i + 1]))
             continue; /* one range with the next */
-        /* What is beyond is left to the default. */
+        /* Larger sizes are left to the default. */
         if (tune->algorithms[c.other].in_cells && end > most_in_cells)
             end = most_in_cells;
         used += append_range(tune, begin, end, c, text + used);

@@ -1,10 +1,10 @@
 /*
  * From measured times to a selection line. Pure.
  *
- * An entry of the line serves private and shared buffers alike, so what is
- * chosen for a size is the list of algorithms with the least product of the
- * two times: one that all memory can do, or `direct` where buffers are shared
- * and another where they are not.
+ * An entry of the line serves private and shared buffers alike. So the choice
+ * for a size is the list of algorithms with the least product of the two times.
+ * It is one algorithm for all memory, or `direct` for shared buffers and
+ * another for private ones.
  */
 #ifndef LS_CLI_BENCH_TUNE_H
 #define LS_CLI_BENCH_TUNE_H
@@ -20,7 +20,7 @@ typedef struct lsi_tune_algorithm {
     const char *name;
     bool in_cells; /* stands alone, for little data */
     bool direct;   /* for shared buffers only */
-    bool limited;  /* does not work everywhere: needs something behind it */
+    bool limited;  /* does not work everywhere: needs a fallback */
 } lsi_tune_algorithm;
 
 /* Seconds at one size; 0 where an algorithm cannot be used. */
@@ -29,9 +29,9 @@ typedef struct lsi_tune_times {
     double seconds[LSI_TUNE_KINDS][LSI_TUNE_ALGORITHMS];
 } lsi_tune_times;
 
-/* What serves a size: indices of algorithms. */
+/* Indices of the algorithms that serve a size. */
 typedef struct lsi_tune_choice {
-    int shared, other; /* the same if there is one for all memory */
+    int shared, other; /* equal if one serves all memory */
 } lsi_tune_choice;
 
 typedef struct lsi_tune {

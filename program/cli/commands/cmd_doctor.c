@@ -1,6 +1,6 @@
 /*
- * lockstep doctor DIR: compares what the ranks of each group have recorded,
- * and says what is wrong.
+ * lockstep doctor DIR: compares the recordings of the ranks of each group, and
+ * reports mismatches.
  */
 #include <glob.h>
 #include <stdio.h>

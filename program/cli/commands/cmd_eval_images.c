@@ -68,7 +68,7 @@ typedef struct session {
     bool agreed; /* all ranks have the same error */
 } session;
 
-/* What a rank does alone. */
+/* The work of a rank alone. */
 static ls_status begin(session *s)
 {
     const args *const a = s->args;

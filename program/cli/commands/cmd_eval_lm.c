@@ -143,7 +143,7 @@ static ls_status write_rows(const session *s)
     return lsi_cli_show_table(s->call, s->table, s->args->json);
 }
 
-/* --data, and what follows the flags. */
+/* --data, and the arguments after the flags. */
 static ls_status run_all(session *s, int rest)
 {
     LS_TRY(lsi_share_outcome(s->group, begin(s), &s->agreed));

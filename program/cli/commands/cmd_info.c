@@ -1,4 +1,4 @@
-/* lockstep info: what was built, and what it runs on. */
+/* lockstep info: the build and the machine it runs on. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static json_t *huge_pages(void)
     return json_stringn(begin + 1, (size_t)(end - begin) - 1);
 }
 
-/* What this build can talk to besides the memory of one machine. */
+/* Transports of this build in addition to the memory of one machine. */
 static int add_optional_parts(json_t *info)
 {
     char modules[64];
@@ -96,7 +96,7 @@ static void print_text(json_t *info)
     json_object_foreach(info, name, value) print_line(name, value);
 }
 
-/* One row, in what all files of results begin with. */
+/* One row, with the first members of every result file. */
 static ls_status write_json(const lsi_invocation *call, json_t *info,
                             const char *path)
 {

@@ -1,6 +1,6 @@
 /*
- * lockstep memory: who holds the memory of a model that it runs itself, or of a
- * run that has recorded it.
+ * lockstep memory: holders of the memory of a model that it runs itself, or of
+ * a run that has recorded it.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -91,7 +91,7 @@ static const lsi_column recording_columns[] = {
     LSI_COLUMN(TEXT, "status", "Status"),
 };
 
-/* All that is asked for, and what has come of it. */
+/* The requested cases and their results. */
 typedef struct work {
     const lsi_invocation *call;
     args a;
@@ -102,7 +102,7 @@ typedef struct work {
     lsi_dtype_list types;
     lsi_table *table;
     json_t *details; /* of each row */
-    bool only;       /* there is one row, which is told of in detail */
+    bool only;       /* there is one row, shown in detail */
 } work;
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -312,7 +312,7 @@ static ls_status read_recording(work *w, const char *path)
     return status;
 }
 
-/* "rank-R.lsmem" is R; files of processes that are no rank come behind. */
+/* "rank-R.lsmem" is R; files of processes that are not ranks come last. */
 static int is_recording(const struct dirent *entry)
 {
     const size_t n = strlen(entry->d_name);

@@ -1,6 +1,4 @@
-/*
- * lockstep plan: what training would take, by calculation.
- */
+/* lockstep plan: time and memory of training, by calculation. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -278,10 +276,10 @@ static ls_status account_sharding(const lsi_invocation *call, const args *a)
                                : LS_OK;
 }
 
-/* What a plan is of: bits, as a flag may have a meaning for several. */
+/* Kinds of plans, as bits: a flag may have a meaning for several. */
 enum { COMMUNICATION = 1, SHARDING = 2, TRAINING = 4 };
 
-/* The flag that means nothing to it; NULL: there is none. */
+/* The flag that has no meaning for the kind; NULL: all have one. */
 static const char *stray_flag(const args *a, unsigned what)
 {
     const lsi_plan_flags *const r = &a->run;
@@ -335,7 +333,7 @@ static unsigned what_of(const args *a)
                                                          : COMMUNICATION;
 }
 
-/* What is wrong about flags that exclude each other; NULL: nothing. */
+/* The error of flags that exclude each other; NULL: they are compatible. */
 static const char *contradiction(const lsi_plan_flags *r)
 {
     const bool all = r->model != NULL && strcmp(r->model, "all") == 0;

@@ -96,7 +96,7 @@ static int64_t next_class(const float *values, int64_t n, int64_t last)
     return best;
 }
 
-/* Says at once why an image has no class. */
+/* Prints at once why an image has no class. */
 static ls_status add_failed(session *s, int64_t image)
 {
     s->failed++;
@@ -128,7 +128,7 @@ static ls_status on_predicted(void *context, int64_t image,
 
 /* ---- paths --------------------------------------------------------------- */
 
-/* Gives each path that was added a reason, which is NULL. */
+/* Gives each added path the reason NULL. */
 static ls_status add_reasons(session *s)
 {
     const int64_t n = s->paths.count, added = n - s->reasons;
@@ -141,7 +141,7 @@ static ls_status add_reasons(session *s)
     return LS_OK;
 }
 
-/* One that cannot be listed stands for the images that it should have had. */
+/* A path that cannot be listed stands for its missing images. */
 static ls_status add_path(session *s, const char *path)
 {
     lsi_error error = {0};
@@ -188,7 +188,7 @@ static ls_status open_images(session *s)
     return lsi_images_new(&s->images, s->set, &how);
 }
 
-/* A table without a class would say nothing. */
+/* A table without a class would be useless. */
 static ls_status show(const session *s, const lsi_invocation *call)
 {
     if (s->failed == s->paths.count)

@@ -1,6 +1,4 @@
-/*
- * lockstep profile DIR: tables and answers from what the ranks have recorded.
- */
+/* lockstep profile DIR: tables and answers from the recordings of the ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +95,7 @@ static void add_kernel(lsi_table *table, const lsi_profile *p,
         lsi_table_real(table, "of_roofline", 100 * share);
 }
 
-/* What makes up the rest of the time. */
+/* The parts of the rest of the time. */
 static void add_rest(lsi_table *table, const lsi_profile *p)
 {
     lsi_profile_sum waits = {0}, rest = {.ns = p->time};
@@ -304,8 +302,8 @@ static int ranks_of_a_host(const lsi_timeline *t)
 }
 
 /*
- * Whether matrix products were faster than they can be. What is small may lie
- * in caches, and be faster than memory is.
+ * Whether matrix products were faster than they can be. Small data may be in
+ * caches, and be faster than memory.
  */
 static bool is_beyond(const lsi_profile *p, const lsi_profile_peaks *peaks)
 {

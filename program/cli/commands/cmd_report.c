@@ -1,6 +1,4 @@
-/*
- * lockstep report: measures what is not measured yet, and writes it all down.
- */
+/* lockstep report: runs the missing measurements, and writes the report. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +131,7 @@ static ls_status check_ours(const char *name)
                     name);
 }
 
-/* Everything is said first that would stand in the way at the end. */
+/* First reports every obstacle that would stop the report at its end. */
 static ls_status enter_folder(const char *path)
 {
     LS_TRY(make_folder(path));
@@ -151,7 +149,7 @@ static ls_status enter_folder(const char *path)
 
 /* ---- the page ------------------------------------------------------------ */
 
-/* The first tells what everything was measured on. */
+/* The first section describes the machine of all measurements. */
 static bool has_content(const lsi_study *r, const lsi_section *s)
 {
     if (s->n == 0)

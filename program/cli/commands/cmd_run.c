@@ -1,7 +1,7 @@
 /*
- * lockstep run -n N -- PROGRAM ARGS...: torchrun for any program. torchrun's
- * flags are taken where they make sense; where they do not, the error says what
- * would.
+ * lockstep run -n N -- PROGRAM ARGS...: torchrun for any program. It accepts
+ * torchrun's flags where they make sense; otherwise the error names a flag that
+ * does.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +146,7 @@ enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
 
 /* ---- torchrun's spelling ---------------------------------------------- */
 
-/* torchrun's flags that cannot mean anything here, and what to do instead. */
+/* torchrun's flags without a meaning here, and their alternatives. */
 static const struct refused {
     const char *name, *instead;
 } refused[] = {
@@ -192,8 +192,8 @@ static bool takes_next(const char *word)
 }
 
 /*
- * torchrun takes --nproc_per_node for --nproc-per-node. Changes our own flags
- * only: it stops at the program.
+ * torchrun accepts --nproc_per_node for --nproc-per-node. Changes our flags
+ * only, up to the program.
  */
 static ls_status read_torchrun_flags(int argc, char **argv)
 {
@@ -270,7 +270,9 @@ static ls_status check_run_id(const char *id)
                     id);
 }
 
-/* What the rendezvous flags mean here: at most MASTER_PORT and the run's id. */
+/*
+ * Reads the rendezvous flags: at most MASTER_PORT and the run's id count here.
+ */
 static ls_status read_rendezvous(args *a, bool several)
 {
     int port = 0;
@@ -315,7 +317,7 @@ static bool is_script(const args *a, const char *program)
             (length > 3 && strcmp(program + length - 3, ".py") == 0));
 }
 
-/* What stands before the program: an interpreter, if it needs one. */
+/* The words ahead of the program: an interpreter, if it needs one. */
 static int choose_prefix(const args *a, const char *program,
                          char *prefix[MAX_PREFIX])
 {

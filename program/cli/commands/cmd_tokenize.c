@@ -243,7 +243,7 @@ static bool check(const args *a, int *exit_status)
     return false;
 }
 
-/* Whether it is the flag --data; *has_value if "--data=..." says all. */
+/* Whether the word is the flag --data; *has_value for "--data=...". */
 static bool is_data(const char *word, bool *has_value)
 {
     *has_value = strncmp(word, "--data=", 7) == 0;
@@ -251,9 +251,9 @@ static bool is_data(const char *word, bool *has_value)
 }
 
 /*
- * A shell makes "--data a.txt b.txt --out c" of "--data *.txt --out c": what
- * follows the first file up to the next flag goes to the end. `out` has room
- * for all words, and a NULL behind them.
+ * A shell makes "--data a.txt b.txt --out c" of "--data *.txt --out c". So the
+ * words from the second file up to the next flag move to the end. `out` has
+ * room for all words, and a NULL after them.
  */
 static void put_files_last(const lsi_invocation *call, char **out)
 {

@@ -1,6 +1,4 @@
-/*
- * lockstep top: what the ranks of a running job do now.
- */
+/* lockstep top: the current work of a running job's ranks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +100,7 @@ static bool is_alive(pid_t pid)
     return lsi_process_stat_read(pid, &stat) && stat.state != 'Z';
 }
 
-/* One that no launcher of ours has started; `refusal`: why it is no job's. */
+/* A process without a launcher of ours; `refusal`: why it is not in a job. */
 static ls_status add_process(view *v, pid_t pid, const lsi_error *refusal)
 {
     LS_TRY(add(v, pid, -1));
@@ -261,7 +259,7 @@ static void add_rates(lsi_table *table, const watched *w)
                        (double)(waited(now) - waited(before)) * 1e-7 / seconds);
 }
 
-/* A wait that lasts, of a process that tells no more than that. */
+/* A long wait, of a process that reports only its waits. */
 static void add_wait(lsi_table *table, const watched *w)
 {
     const lsi_live_look *const now = &w->now, *const before = &w->before;
@@ -311,7 +309,7 @@ static json_t *slowest_json(const view *v)
                      (double)v->slowest.ns * 1e-6);
 }
 
-/* The rows of the table, without what stands around them. */
+/* The rows of the table, without the lines around them. */
 static ls_status print_json(const view *v, const lsi_table *table)
 {
     char *text = NULL;

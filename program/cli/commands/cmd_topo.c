@@ -40,7 +40,7 @@ static const lsi_option options[] = {
     LSI_MARKDOWN_ROW(markdown),
 };
 
-/* What is shown. */
+/* The machine and the ranks that are shown. */
 typedef struct view {
     lsi_topology topology;
     lsi_placement at; /* of ranks to come, or of those of a job; or of none */
@@ -171,8 +171,9 @@ static void add_row(lsi_table *table, int first, int last, const place *p,
 }
 
 /*
- * Ranks of one place are one row. Of more than 16 ranks those that follow each
- * other on the same nodes, with as many cores and CPUs each, are as well.
+ * Ranks of one place are one row. With more than 16 ranks, consecutive ranks on
+ * the same nodes are also one row, if each has the same number of cores and
+ * CPUs.
  */
 static void fill_plan(lsi_table *table, const view *v)
 {

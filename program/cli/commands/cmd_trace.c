@@ -1,6 +1,4 @@
-/*
- * lockstep trace merge: what all ranks have recorded, as one timeline.
- */
+/* lockstep trace merge: the recordings of all ranks as one timeline. */
 #include <stdio.h>
 
 #include "base/error.h"

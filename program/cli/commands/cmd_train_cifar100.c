@@ -5,7 +5,7 @@
 
 #define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {
-    /* Nothing is read ahead: it lies in memory. */
+    /* Nothing is read ahead: the data is in memory. */
     LSI_IMAGE_ROWS("CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst "
                    "(default: a built-in set of the same shape)",
                    "0"),

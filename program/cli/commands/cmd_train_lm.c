@@ -202,7 +202,7 @@ static args settled(const session *s, const lsi_lm_start *start)
     if (a.accumulate == 0 && a.tokens_per_step == 0)
         a.accumulate = 1;
     if (a.model != NULL)
-        return a; /* whose file says the shape */
+        return a; /* its file has the shape */
     a.shape.layers = c->layers;
     a.shape.d_model = c->d_model;
     a.shape.heads = c->heads;

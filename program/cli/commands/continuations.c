@@ -1,4 +1,4 @@
-/* What `lockstep generate` reads and writes; see continuations.h. */
+/* The input and output of `lockstep generate`; see continuations.h. */
 #include "cli/commands/continuations.h"
 
 #include <errno.h>
@@ -95,7 +95,7 @@ static ls_status take(const lsi_lm_model *m, const char *text,
                     : take_numbers(text, m->vocabulary, out);
 }
 
-/* Twice the room, so that many do not take the square of the time. */
+/* Doubles the room, so that the time is linear in the number of prompts. */
 static ls_status grow(lsi_continuations *texts)
 {
     const int64_t room = texts->room > 0 ? 2 * texts->room : 16;
@@ -159,7 +159,7 @@ ls_status lsi_continuations_read(lsi_continuations *texts, const char *path)
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* What nobody can read need not be drawn. */
+/* An error ends the drawing of texts that nobody can read. */
 static ls_status flush(void)
 {
     return fflush(stdout) == 0
@@ -204,7 +204,7 @@ static ls_status put_token(const lsi_continuations *texts, lsi_continuation *t,
     return put(texts, t, more, n);
 }
 
-/* Numbers of a prompt are known to who gave them. */
+/* A prompt of numbers is not printed: its author knows it. */
 ls_status lsi_continuations_begin(lsi_continuations *texts)
 {
     const lsi_lm_model *m = texts->model;

@@ -1,6 +1,7 @@
 /*
- * What `lockstep generate` reads and writes: prompts as the tokens of a model,
- * and what follows them as bytes, as text by a tokenizer, or as numbers.
+ * The input and output of `lockstep generate`: prompts as the tokens of a
+ * model, and their continuations as bytes, as text by a tokenizer, or as
+ * numbers.
  */
 #ifndef LS_CLI_COMMANDS_CONTINUATIONS_H
 #define LS_CLI_COMMANDS_CONTINUATIONS_H
@@ -11,7 +12,7 @@ typedef struct lsi_continuation {
     int64_t *tokens; /* of the prompt */
     int64_t n_tokens;
     ls_decoder *decoder; /* with a tokenizer */
-    char *written;       /* of several: what is written at the end */
+    char *written; /* with several prompts: the text to write at the end */
     size_t bytes, capacity;
     bool begun; /* there is a number before the next */
 } lsi_continuation;

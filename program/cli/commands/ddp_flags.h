@@ -38,18 +38,18 @@ extern const char lsi_strategy_choices[];
 ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out);
 
 /*
- * The options that the flags stand for; *automatic: their strategy is to be
- * chosen. False if they contradict each other,
- * with the usage error told and *exit_status set.
+ * The options of the flags; *automatic: their strategy is to be chosen. If the
+ * flags contradict each other: prints the usage error, sets *exit_status and
+ * returns false.
  */
 bool lsi_cli_ddp_options(const lsi_ddp_flags *flags, ls_ddp_options *out,
                          bool *automatic, int *exit_status);
 
-/* Before the log of a run is opened: what a choice means for it. */
+/* Call it before the log of a run is opened: notes the effects of a choice. */
 void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,
                              int64_t choices);
 
-/* Then: which strategy was chosen, if it was, and why. */
+/* Logs the chosen strategy, if one was chosen, and the reason. */
 ls_status lsi_cli_tell_strategy(lsi_run_log *log, const lsi_ddp_choice *choice);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * lockstep demo sequential: ranks print one after the other. Two ways to keep
- * them in order: a barrier behind each, or a token that is handed on.
+ * them in order: a barrier after each, or a token that is handed on.
  */
 #include "base/error.h"
 #include "cli/commands/print.h"

@@ -11,7 +11,9 @@
     LSI_COLUMN(TEXT, "model", ""), LSI_COLUMN(TEXT, "data", "Data")
 #define LSI_EVAL_RANKS LSI_COLUMN(INT, "ranks", "")
 #define LSI_EVAL_LOSS  LSI_COLUMN(REAL, "loss", "Loss", .decimals = 5)
-/* Last: of so many "tokens" or "images", with a large first letter the title.
+/*
+ * The last columns: time, and "tokens" or "images" a second. The title begins
+ * with a capital letter.
  */
 #define LSI_EVAL_SPEED(unit_, title_)                                          \
     LSI_COLUMN(REAL, "seconds", ""),                                           \

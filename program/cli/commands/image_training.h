@@ -1,6 +1,4 @@
-/*
- * What every command does that trains a network for images.
- */
+/* The common part of commands that train a network for images. */
 #ifndef LS_CLI_COMMANDS_IMAGE_TRAINING_H
 #define LS_CLI_COMMANDS_IMAGE_TRAINING_H
 
@@ -14,7 +12,7 @@
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/ranks.h"
 
-/* What the flags of a command say. */
+/* Values of a command's flags. */
 typedef struct lsi_image_flags {
     const char *name;  /* of the job */
     const char *model; /* a row of image_nets.def */

@@ -1,6 +1,5 @@
 /*
- * The flags that say where the result of a run goes, for every command that
- * trains:
+ * The flags for the result of a run, for every command that trains:
  *
  *     struct args { lsi_keep_flags keep; ... };
  *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
@@ -32,17 +31,17 @@ typedef struct lsi_keep_flags {
             "keep no result; checkpoints are still made")
 
 /*
- * Fills in what flags that were not given have become: ranks and threads,
- * learning rate, weight decay and warm-up, and the strategy that was chosen.
+ * Fills in the values of flags that were not given: ranks and threads, learning
+ * rate, weight decay and warm-up, and the chosen strategy.
  */
 void lsi_cli_settle_flags(const ls_group *group, lsi_rank_flags *ranks,
                           const lsi_recipe *settled, lsi_recipe *recipe,
                           const lsi_ddp_choice *choice, lsi_ddp_flags *ddp);
 
-/* False if the flags contradict each other; the usage error is told then. */
+/* False, with a usage error printed, if the flags contradict each other. */
 bool lsi_cli_check_keep(const lsi_keep_flags *flags, int *exit_status);
 
-/* What the flags stand for. */
+/* The keep that the flags describe. */
 lsi_keep lsi_cli_keep_of(const char *job, const lsi_keep_flags *flags,
                          const lsi_resume_options *resume);
 
@@ -57,10 +56,10 @@ void lsi_cli_keep_metrics(const lsi_keep *keep, lsi_run_outputs *outputs,
 void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep);
 
 /*
- * When nothing can be refused any more: writes the flags to the folder, and
- * which of them the run has chosen. The values are those of the call's command
- * as given, and as the run uses them. Flags of other optimizers are left out,
- * as is --config.
+ * Writes the flags to the folder, and which of them the run has chosen. Call it
+ * when nothing can be refused any more. The values are those of the call's
+ * command as given, and as the run uses them. Flags of other optimizers are
+ * left out, as is --config.
  */
 ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *given,
                              const void *used, const char *optimizer,

@@ -19,7 +19,7 @@
 enum { LSI_PEAKS_DAYS = 30 };
 enum { LSI_PEAKS_DATE = 16, LSI_PEAKS_PATH = 4096, LSI_PEAKS_WHY = 640 };
 
-/* What rates depend on, besides the number of threads. */
+/* Conditions of rates, in addition to the number of threads. */
 typedef struct lsi_peaks_place {
     char cpu[128];    /* model of the processor */
     char isa[32];     /* level of instructions in use */
@@ -30,7 +30,7 @@ typedef struct lsi_peaks_place {
 typedef struct lsi_kept_peaks {
     lsi_profile_peaks peaks;
     lsi_peaks_place place; /* where they were measured */
-    int64_t measured;      /* when, in seconds since 1970 */
+    int64_t measured;      /* time of the measurement, in seconds since 1970 */
     double others;         /* CPUs that other processes used meanwhile, of */
     int available;         /* CPUs that this one could use */
 } lsi_kept_peaks;
@@ -59,10 +59,10 @@ void lsi_peaks_date(int64_t time, char out[LSI_PEAKS_DATE]);
 json_t *lsi_kept_peaks_json(const lsi_kept_peaks *kept);
 bool lsi_kept_peaks_of_json(json_t *json, lsi_kept_peaks *out);
 
-/* The file. False if there is no place for it. */
+/* The path of the file. False without a folder for it. */
 bool lsi_kept_peaks_path(int threads, char out[LSI_PEAKS_PATH]);
 
-/* False if the file is not there, or not what is written now. */
+/* False if the file does not exist, or is not of the present format. */
 bool lsi_kept_peaks_read(const char *path, lsi_kept_peaks *out);
 
 /* Makes the folders, too. */

@@ -132,7 +132,7 @@ static ls_status fill(const lsi_lm_log *log, lsi_table *table)
     return lsi_table_print(table, stdout);
 }
 
-/* What was trained, as it was configured, on stderr. */
+/* Prints the model and its configuration on stderr. */
 static void tell_summary(const lsi_lm_log *log)
 {
     char result[200];

@@ -1,6 +1,6 @@
 /*
- * What training a language model tells (report/run_log.h), and its summary on
- * stdout. Rank 0 tells, the others keep quiet.
+ * The log of training a language model (report/run_log.h), and its summary on
+ * stdout. Rank 0 prints, the other ranks do not.
  */
 #ifndef LS_CLI_COMMANDS_LM_LOG_H
 #define LS_CLI_COMMANDS_LM_LOG_H
@@ -24,8 +24,8 @@ typedef struct lsi_lm_log {
 } lsi_lm_log;
 
 /*
- * Says what begins. The log is filled in down to `summary`, but for what
- * `start` says of it, by the caller, who closes it.
+ * Prints the training that begins. The caller fills in the log down to
+ * `summary`, except for members that `start` has, and closes it.
  */
 ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
                           const lsi_run_outputs *outputs);

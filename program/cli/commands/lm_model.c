@@ -44,7 +44,10 @@ static const char *tokenizer_of(const lsi_lm_model_flags *f,
     return NULL;
 }
 
-/* By the flag, else the one that the file keeps, else the one beside it. */
+/*
+ * Opens the first tokenizer of these: of the flag, in the weights' file, or
+ * next to that file.
+ */
 static ls_status open_tokenizer(const lsi_lm_model_flags *f,
                                 const char *weights, lsi_lm_model *m)
 {

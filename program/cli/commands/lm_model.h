@@ -40,13 +40,13 @@ typedef struct lsi_lm_model_flags {
 typedef struct lsi_lm_model {
     lsi_lm lm;
     int64_t vocabulary, context;
-    bool bytes; /* are its tokens, and there is no tokenizer */
+    bool bytes; /* are its tokens, without a tokenizer */
     ls_tokenizer *tokenizer;
 } lsi_lm_model;
 
 /*
- * Opens what the flags name; `tells`: says on stderr which file that is, if
- * they do not. Local. To be closed also after an error.
+ * Opens the model of the flags; `tells`: prints its file on stderr, if the
+ * flags do not name it. Local. To be closed also after an error.
  */
 ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
                           lsi_lm_model *out);

@@ -16,8 +16,7 @@
 
 enum { EXTENT = 1024, FLOATS = 16 << 20, RUNS = 5 };
 
-/* Of each rate, so that what else the machine does for a moment is no matter.
- */
+/* Least seconds to measure a rate: a short load does not matter then. */
 static const double least_seconds = 0.2;
 
 /* ---- measuring ----------------------------------------------------------- */
@@ -27,7 +26,7 @@ static bool goes_on(int run, double first)
     return run < RUNS || lsi_clock_seconds() - first < least_seconds;
 }
 
-/* The shortest of some runs behind the first, which plans. */
+/* The shortest of some runs after the first, which plans. */
 static ls_status measure_product(ls_dtype dtype, float *memory, double *rate)
 {
     const size_t n = (size_t)EXTENT * EXTENT;
@@ -93,7 +92,7 @@ static void prepare(int threads, lsi_machine_rates *out)
     }
 }
 
-/* What other processes use now. */
+/* Notes the CPUs that other processes use now. */
 static void look_around(lsi_kept_peaks *kept)
 {
     kept->others = 0;
@@ -117,7 +116,9 @@ ls_status lsi_refuse_busy(const char *what, const char *why)
     return lsi_kept_peaks_are_busy(&now) ? refuse(&now, what, why) : LS_OK;
 }
 
-/* Lowers none that is found already. What cannot be kept is measured again. */
+/*
+ * Lowers no rate found already. A rate that cannot be kept is measured again.
+ */
 static ls_status measure_and_keep(lsi_machine_rates *rates)
 {
     lsi_profile_peaks *const peaks = &rates->found.peaks;
@@ -135,7 +136,7 @@ static ls_status measure_and_keep(lsi_machine_rates *rates)
     return LS_OK;
 }
 
-/* If not, `why` says it of all that is kept. */
+/* Uses the kept rates; if it cannot, `why` has the reason. */
 static bool take_kept(bool force, lsi_machine_rates *out,
                       char why[LSI_RATES_TEXT])
 {

@@ -27,17 +27,17 @@ typedef struct lsi_rates_wanted {
 } lsi_rates_wanted;
 
 /*
- * What is kept, or else measured: the largest rate of matrix products of f32
- * and bf16, and of memory that is added up, in some seconds. If that is refused
- * because the machine is busy, *refused is true as well.
+ * The kept rates, or else measured ones, which takes some seconds: the largest
+ * rates of matrix products of f32 and bf16, and of memory that is added up. If
+ * a measurement is refused because the machine is busy, *refused is true as
+ * well.
  */
 ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
                             lsi_machine_rates *out, bool *refused);
 
 /*
- * Of rates that something was faster than: they were measured while the machine
- * did something else, and are again, unless it is busy now. The larger of each
- * are kept.
+ * Measures rates again that something exceeded, unless the machine is busy now:
+ * they were measured while it did something else. Keeps the larger of each.
  */
 ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates, bool force);
 
@@ -50,7 +50,7 @@ ls_status lsi_refuse_busy(const char *what, const char *why);
 
 /*
  * "2026-11-26 on this machine (2 threads), kept in FILE"; or why they are not
- * kept. It also says so if the machine was busy.
+ * kept. Also whether the machine was busy.
  */
 enum { LSI_RATES_TEXT = LSI_PEAKS_PATH + 448 };
 void lsi_machine_rates_text(const lsi_machine_rates *rates,

@@ -16,7 +16,7 @@
 #include "base/meminfo.h"
 #include "cli/bench/bench.h"
 
-/* What the process says at its end. */
+/* The outcome that the process sends at its end. */
 typedef struct words {
     ls_status status;
     int64_t peak, resident, files;
@@ -128,7 +128,7 @@ static ls_status run_process(const lsi_memory_case *c, const char *path,
     return LS_OK;
 }
 
-/* The recording lies in memory, of which nothing is left afterwards. */
+/* The recording is in memory, and nothing of it is left afterwards. */
 ls_status lsi_memory_case_run(const lsi_memory_case *c, lsi_memory_outcome *out)
 {
     static words w;

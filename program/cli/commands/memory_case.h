@@ -1,6 +1,7 @@
 /*
- * A model whose memory is recorded, in a process of its own: what it had before
- * is known, and what it has taken is not taken again from what another left.
+ * A model whose memory is recorded, in a separate process. The memory in use
+ * before the model is known, and the model does not reuse memory that another
+ * one left.
  */
 #ifndef LS_CLI_COMMANDS_MEMORY_CASE_H
 #define LS_CLI_COMMANDS_MEMORY_CASE_H
@@ -17,16 +18,18 @@ typedef struct lsi_memory_case {
 typedef struct lsi_memory_outcome {
     ls_status status; /* of the model; LS_OK, or why it has no numbers */
     char message[1024];
-    int64_t peak; /* more bytes counted than before, at most */
-    /* More bytes resident than before, at most, but for pages of files, which
-       are the code of libraries; and those. -1: the kernel does not say. */
+    int64_t peak; /* most additional bytes counted */
+    /*
+     * Most additional resident bytes: without pages of files, which are the
+     * code of libraries; and of these pages. -1: unknown to the kernel.
+     */
     int64_t resident, files;
     lsi_memory_file *file; /* the recording, or NULL; the caller's */
 } lsi_memory_outcome;
 
 /*
- * Runs it. What goes wrong with the model is in the outcome; an error is one of
- * starting and reading it.
+ * Runs the case. The outcome has errors of the model; the status has those of
+ * starting the process and reading from it.
  */
 ls_status lsi_memory_case_run(const lsi_memory_case *c,
                               lsi_memory_outcome *out);

@@ -27,7 +27,8 @@ static const char *const inner[] = {
     "lib/model/nn/transformer_params.c",
 };
 
-/* Of a program without lines of its own, those of the C library may be known.
+/*
+ * The lines of the C library may be known where those of the program are not.
  */
 static bool is_start(const char *text)
 {
@@ -65,7 +66,7 @@ static bool is_inner(const char *text)
     return false;
 }
 
-/* "attend+0x1f at ../../lib/model/nn/a.c:12" without what is not needed. */
+/* Shortens "attend+0x1f at ../../lib/model/nn/a.c:12". */
 static void tidy(const char *text, char *out, size_t room)
 {
     const size_t function = strcspn(text, "+");

@@ -1,7 +1,7 @@
 /*
- * Which line of a model has taken a block: the innermost call that is neither
- * the library's nor one of its layers, by the stack in the recording and the
- * files that were mapped then.
+ * The line of a model that has allocated a block: the innermost call that is
+ * neither in the library nor in one of its layers. It follows from the stack in
+ * the recording and the files that were mapped then.
  */
 #ifndef LS_CLI_COMMANDS_MEMORY_CODE_H
 #define LS_CLI_COMMANDS_MEMORY_CODE_H

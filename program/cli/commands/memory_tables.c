@@ -17,7 +17,7 @@ static const double mib = 1024.0 * 1024.0;
 
 #define MIB_COLUMN LSI_COLUMN(REAL, "mib", "MiB", .decimals = 2)
 
-/* One without rows has nothing to say. */
+/* A table without rows is left out. */
 static ls_status print_table(const lsi_table *table)
 {
     return lsi_table_row_count(table) == 0 ? lsi_table_status(table)
@@ -332,7 +332,7 @@ json_t *lsi_memory_json(const lsi_memory_file *file, lsi_memory_residual r)
 
 /* ---- the picture --------------------------------------------------------- */
 
-/* Kinds that are never there have no area. */
+/* Kinds that never occur have no area. */
 static ls_status draw(const lsi_memory_point *points, size_t n, double *numbers,
                       const char *path)
 {
@@ -343,7 +343,7 @@ static ls_status draw(const lsi_memory_point *points, size_t n, double *numbers,
                      .stacked = true,
                      .series = series};
     double *const x = numbers;
-    /* Between two points there is what there was at the first. */
+    /* Memory between two points is that of the first. */
     for (size_t i = 0; i < 2 * n; i++) {
         const size_t next = (i + 1) / 2;
         x[i] = (double)points[next < n ? next : n - 1].time * 1e-6;

@@ -1,6 +1,6 @@
 /*
- * What `lockstep memory` says of one recording: tables of who holds the memory
- * at the peak, and the same as JSON, with the course over time.
+ * The output of `lockstep memory` for one recording: tables of the holders of
+ * memory at the peak. The JSON also has the course over time.
  */
 #ifndef LS_CLI_COMMANDS_MEMORY_TABLES_H
 #define LS_CLI_COMMANDS_MEMORY_TABLES_H
@@ -23,7 +23,7 @@ ls_status lsi_memory_print(const lsi_memory_file *file,
                            lsi_memory_residual residual, size_t most,
                            bool wide);
 
-/* NULL: there is no memory. */
+/* The recording as JSON; NULL without memory. */
 json_t *lsi_memory_json(const lsi_memory_file *file,
                         lsi_memory_residual residual);
 

@@ -1,6 +1,6 @@
 /*
- * The flags that say where a training run is told, for every command that
- * trains, as rows of its options:
+ * The flags for the log of a training run, for every command that trains, as
+ * rows of its options:
  *
  *     struct args { lsi_run_outputs outputs; ... };
  *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)

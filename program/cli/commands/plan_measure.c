@@ -23,7 +23,7 @@ static const double grace_seconds = 3;
 
 /* ---- a bench ------------------------------------------------------------- */
 
-/* argv[0] is filled in; what it prints is dropped. */
+/* Fills in argv[0], and drops the output. */
 static ls_status launch(char **argv, int ranks, int *exit_status)
 {
     char path[LSI_PROGRAM_BYTES];
@@ -78,7 +78,7 @@ static ls_status run_bench(const char *const *words, int ranks, json_t **out)
     return status;
 }
 
-/* A number of a row; "a.b" is b of a. NAN: it is not there. */
+/* A number of a row; "a.b" is b of a. NAN: the row lacks it. */
 static double number(const json_t *document, size_t row, const char *name)
 {
     const json_t *const rows = json_object_get(document, "rows");
@@ -124,7 +124,7 @@ ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
 enum { PAGE_BYTES = 4096, PAGES = 4096, ALL_BYTES = PAGES * PAGE_BYTES };
 enum { PAGES_TRIES = 5 };
 
-/* This thread's own time, which does not depend on what others do. */
+/* CPU time of this thread, independent of other threads. */
 static double cpu_seconds(void)
 {
     struct timespec now;

@@ -1,7 +1,7 @@
 /*
- * What plans are held against: short runs of this program's benches on this
- * machine, as many ranks at once as the plan is for. Call it from a process
- * with one thread.
+ * Measurements for comparison with plans: short runs of this program's benches
+ * on this machine, with the plan's number of ranks at once. Call it from a
+ * process with one thread.
  */
 #ifndef LS_CLI_COMMANDS_PLAN_MEASURE_H
 #define LS_CLI_COMMANDS_PLAN_MEASURE_H
@@ -13,7 +13,7 @@
 /* Ranks of a node. */
 enum { LSI_PLAN_MOST_MEASURED = 64 };
 
-/* A model and what it is trained with, as flags of the benches say it. */
+/* A model and its training, as values of the benches' flags. */
 typedef struct lsi_plan_case {
     const char *model, *dtype;
     int64_t layers, d_model, heads, d_ff, vocabulary; /* 0: as the size */
@@ -21,7 +21,7 @@ typedef struct lsi_plan_case {
     int ranks;
 } lsi_plan_case;
 
-/* What was measured: the machine, and the model on so many ranks of a node. */
+/* Rates of the machine, and times of the model on `here` ranks of a node. */
 typedef struct lsi_plan_known {
     lsi_machine_rates rates;
     int64_t here; /* 0: no ranks yet */
@@ -31,23 +31,25 @@ typedef struct lsi_plan_known {
 } lsi_plan_known;
 
 /*
- * What ranks compute in a step of one job under `flat`: where gradients lie in
- * memory of all of them, an optimizer is slower. Not more ranks than CPUs: with
- * more, each gets its share of that. `gradients`: bytes of a rank.
+ * Measures the computation of ranks in a step of one job under `flat`: an
+ * optimizer is slower where gradients are in memory of all ranks. Measures at
+ * most as many ranks as CPUs: with more, each gets its share of that.
+ * `gradients`: bytes of a rank.
  */
 ls_status lsi_plan_measure_compute(const lsi_plan_case *c, double gradients,
                                    lsi_plan_compute *out);
 
 /*
- * What a meeting of so many ranks takes, and bytes a second that each reads and
- * writes in an all-reduce of shared memory, of so many bytes.
+ * Measures the seconds of a meeting of `ranks` ranks, and the bytes a second
+ * that each reads and writes in an all-reduce of `bytes` bytes in shared
+ * memory.
  */
 ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
                                    double *memory);
 
 /*
- * What a page of shared memory takes that is given back, written again and read
- * through another mapping, by CPU time: also on a busy machine.
+ * Measures the CPU seconds to give back a page of shared memory, write it again
+ * and read it through another mapping. A busy machine does not disturb this.
  */
 ls_status lsi_plan_measure_page(double *seconds);
 

@@ -43,7 +43,7 @@ static ls_status shape_of(const lsi_plan_flags *f, const char *name,
     return lsi_cli_lm_shape(&flags, out);
 }
 
-/* What the plan's model is called. */
+/* The name of the plan's model. */
 static const char *name_of(const lsi_plan_flags *f, char out[LSI_LM_NAME_BYTES])
 {
     ls_transformer_config config;
@@ -83,7 +83,9 @@ static double memory_of(const lsi_plan_flags *f)
 
 /* ---- how long a step takes ----------------------------------------------- */
 
-/* If nothing is said: a network of 10 Gbit/s, and what meetings take here. */
+/*
+ * Defaults: a network of 10 Gbit/s, and the time of meetings on this machine.
+ */
 static const double usual_link = 1.25e9, usual_latency = 20e-6;
 static const double usual_meeting = 5e-6, crowded_meeting = 50e-6;
 static const double usual_page = 3e-6; /* of virtual CPUs of an Intel Xeon */

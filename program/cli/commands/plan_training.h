@@ -1,6 +1,4 @@
-/*
- * lockstep plan --size: what training a language model takes.
- */
+/* lockstep plan --size: time and memory of training a language model. */
 #ifndef LS_CLI_COMMANDS_PLAN_TRAINING_H
 #define LS_CLI_COMMANDS_PLAN_TRAINING_H
 
@@ -21,7 +19,7 @@ typedef struct lsi_plan_flags {
 ls_status lsi_plan_training(const lsi_invocation *call,
                             const lsi_plan_flags *flags);
 
-/* The same without printing; what is measured already is not measured again. */
+/* Plans without printing; known measurements are not made again. */
 ls_status lsi_plan_predict(const lsi_plan_flags *flags,
                            lsi_plan_known *measured, lsi_facts *out);
 

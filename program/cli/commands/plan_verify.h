@@ -1,6 +1,4 @@
-/*
- * lockstep plan --verify: predictions beside what is measured.
- */
+/* lockstep plan --verify: predictions next to measurements. */
 #ifndef LS_CLI_COMMANDS_PLAN_VERIFY_H
 #define LS_CLI_COMMANDS_PLAN_VERIFY_H
 

@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 
-/* A number up to `max` at *text, which moves behind it; -1 if none is there. */
+/*
+ * Reads a number up to `max` at *text, and moves *text past it; -1 without one.
+ */
 static long take_number(const char **text, long max)
 {
     char *end;
@@ -87,7 +89,7 @@ static ls_status fill(const lsi_output_flags *flags, int ranks,
     LS_TRY(read_streams("--redirects", flags->redirects, ranks, redirected));
     LS_TRY(read_streams("--tee", flags->tee, ranks, teed));
     for (int i = 0; i < ranks; i++) {
-        /* What is both is shown, as by torchrun. */
+        /* A stream in both flags is shown, as by torchrun. */
         const int hidden = redirected[i] & ~teed[i];
         outputs[i].console = (unsigned char)(LSI_STREAMS & ~hidden);
         outputs[i].tagged = flags->tagged ? LSI_STREAMS : teed[i];
@@ -123,8 +125,8 @@ static ls_status check(const lsi_output_flags *flags)
 
 /*
  * Rank 0 keeps the standard output itself, with a terminal's colours and
- * progress bars, unless it is to be in files; what it says of errors passes
- * through the launcher, which quotes it at the end.
+ * progress bars, unless it is to be in files. Its standard error passes through
+ * the launcher, which quotes it at the end.
  */
 static void fill_rank0(bool logged, int ranks, lsi_rank_output *outputs)
 {

@@ -24,8 +24,8 @@ typedef struct lsi_output_flags {
 /*
  * Fills in what the launcher goes by for output. wanted->of_ranks, which is
  * *out and freed by the caller with free(), has an element for each rank; it is
- * NULL if all output goes to the console as it is. LS_ERR_ARGUMENT says which
- * flag is wrong and what would be right.
+ * NULL if all output goes to the console as it is. The message of
+ * LS_ERR_ARGUMENT names the wrong flag and a right value.
  */
 ls_status lsi_rank_outputs_read(const lsi_output_flags *flags, int ranks,
                                 lsi_launch_output *wanted,

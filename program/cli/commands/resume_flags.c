@@ -11,8 +11,8 @@
 #include "train/stop.h"
 
 /*
- * Ranks that the launcher has started again go on from what their run has
- * saved; not from what lay in the folder before.
+ * Ranks that the launcher has started again resume from a save of their run,
+ * not from earlier files of the folder.
  */
 static void go_on_after_restart(lsi_resume_options *flags)
 {

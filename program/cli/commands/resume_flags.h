@@ -28,18 +28,20 @@
             "checkpoint was made with")
 
 /*
- * Whether the flags fit together; if not the usage error is told and
- * *exit_status set. Completes them by what the launcher says of restarts.
+ * Whether the flags fit together; if not, prints the usage error and sets
+ * *exit_status. Completes the flags by the launcher's variables about restarts.
  */
 bool lsi_cli_check_resume(lsi_resume_options *flags, int *exit_status);
 
-/* Says where a run with --resume begins, on stderr; 0: at the beginning. */
+/*
+ * Prints the step where a run with --resume begins on stderr; 0: the beginning.
+ */
 void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step);
 
 /*
- * As lsi_cli_rank_exit, for training: if a signal has ended it, says what was
- * saved, and the exit status is 128 + its number. LSI_EXIT_DIVERGED if the run
- * has diverged.
+ * As lsi_cli_rank_exit, for training. If a signal has ended the run, prints
+ * what was saved, and the exit status is 128 + the signal's number.
+ * LSI_EXIT_DIVERGED if the run has diverged.
  */
 int lsi_cli_train_exit(ls_status status, bool told);
 

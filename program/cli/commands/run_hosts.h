@@ -29,8 +29,8 @@ typedef struct lsi_run_hosts {
 } lsi_run_hosts;
 
 /*
- * LS_ERR_ARGUMENT says which flag is wrong and what would be right. `out` must
- * stay where it is.
+ * The message of LS_ERR_ARGUMENT names the wrong flag and a right value. The
+ * caller must not move `out`.
  */
 ls_status lsi_run_hosts_read(lsi_run_hosts_flags *a, lsi_run_hosts *out);
 

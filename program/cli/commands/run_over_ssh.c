@@ -18,7 +18,7 @@ static const char *const passed[] = {
     "ONEDNN_*", "UCX_*",           "GLOO_*",      "NCCL_*",     "TORCH_*",
 };
 
-/* Of these, what describes another job, or only this host. */
+/* Of these, the variables that describe another job, or only this host. */
 static const char *const kept[] = {
     "LOCKSTEP_JOB",    "LOCKSTEP_RUN",         "LOCKSTEP_RESTART",
     "LOCKSTEP_SECRET", "LOCKSTEP_SECRET_FILE", "LOCKSTEP_RENDEZVOUS",
@@ -95,7 +95,7 @@ static char *value_of(char *word, char *next, bool *takes_next)
     return *takes_next ? next : word + 2;
 }
 
-/* Whether the flag is for this process; what it says is noted. */
+/* Whether the flag is for this process; notes its value. */
 static ls_status take(words *w, const lsi_option *row, char *value, bool *own)
 {
     const struct {

@@ -1,6 +1,6 @@
 /*
- * What has been trained, as it was configured: the lines with which a run's
- * log ends.
+ * The summary of a training run, with its configuration: the last lines of a
+ * run's log.
  */
 #ifndef LS_CLI_COMMANDS_RUN_SUMMARY_H
 #define LS_CLI_COMMANDS_RUN_SUMMARY_H

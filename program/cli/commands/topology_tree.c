@@ -1,6 +1,6 @@
 /*
  * A machine drawn as a tree. Everything is a range of its list of hardware
- * threads, in which what belongs together lies together.
+ * threads, in which threads that belong together are neighbours.
  */
 #include "cli/commands/topology_tree.h"
 
@@ -11,7 +11,7 @@
 
 enum { LIST_BYTES = 1024, PART_BYTES = 512 };
 
-/* What is drawn, and who is where. */
+/* The machine that is drawn, and the places of its ranks. */
 typedef struct drawing {
     lsi_tree *tree;
     const lsi_hardware_thread *cpus;
@@ -76,9 +76,9 @@ static int count(const drawing *d, lsi_range range, key_fn *key)
 
 /* ---- caches and cores ------------------------------------------------- */
 
-/* What cores must have in common to be one line. */
+/* Properties that the cores of one line have in common. */
 typedef struct core_form {
-    int kind, threads, per_cache; /* cores that share an L2; 0: there is none */
+    int kind, threads, per_cache; /* cores that share an L2; 0: no L2 */
     uint64_t l1, l2;
 } core_form;
 

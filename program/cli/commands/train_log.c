@@ -74,7 +74,7 @@ static lsi_run_step step_of(const lsi_train_log *log,
                                    (double)log->about.ranks};
 }
 
-/* What it cannot write is told after the epoch. */
+/* Write errors are reported after the epoch. */
 void lsi_train_log_step(lsi_train_log *log, const lsi_progress_report *report)
 {
     const lsi_run_part part = {.epoch = report->epoch + 1,
@@ -186,7 +186,7 @@ static ls_status fill(const lsi_train_log *log, lsi_table *table)
     return lsi_table_print(table, stdout);
 }
 
-/* What was trained, as it was configured, on stderr. */
+/* Prints the network and its configuration on stderr. */
 static void tell_summary(const lsi_train_log *log)
 {
     const lsi_epoch *const last = &log->done[log->n_done - 1];

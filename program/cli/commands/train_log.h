@@ -1,6 +1,6 @@
 /*
- * What training in epochs tells (report/run_log.h), and its summary on stdout.
- * Rank 0 tells, the others keep quiet.
+ * The log of training in epochs (report/run_log.h), and its summary on stdout.
+ * Rank 0 prints, the other ranks do not.
  */
 #ifndef LS_CLI_COMMANDS_TRAIN_LOG_H
 #define LS_CLI_COMMANDS_TRAIN_LOG_H
@@ -23,8 +23,8 @@ typedef struct lsi_train_log {
 } lsi_train_log;
 
 /*
- * Says what begins. The log is filled in down to `summary`, but for what
- * `start` says of it, by the caller, who closes it.
+ * Prints the training that begins. The caller fills in the log down to
+ * `summary`, except for members that `start` has, and closes it.
  */
 ls_status lsi_train_log_open(lsi_train_log *log,
                              const lsi_classify_start *start,

@@ -284,7 +284,7 @@ int lsi_cli_dispatch(int argc, char **argv)
     return run_command(command, name, used, argc, argv);
 }
 
-/* What LSI_MARKDOWN_ROW says, of flags that were parsed. */
+/* Chooses the form of tables by the parsed flag of LSI_MARKDOWN_ROW. */
 static void choose_tables(const lsi_command *command, const void *flags)
 {
     for (size_t i = 0; i < command->n_options; i++) {
@@ -358,7 +358,7 @@ static int count_arguments(const lsi_invocation *call, int at)
     return n;
 }
 
-/* Parses what is left, and takes the next arguments out of it. */
+/* Parses the remaining words, and removes the next arguments from them. */
 static bool take_arguments(lsi_invocation *flags, void *out,
                            lsi_arguments *arguments, int *exit_status)
 {

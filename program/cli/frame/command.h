@@ -29,8 +29,8 @@ typedef struct lsi_invocation {
 struct lsi_command {
     const char *name;
     const char *summary;   /* one line, no full stop */
-    const char *arguments; /* behind the flags in the usage; or NULL */
-    const char *text;      /* what else is to be said; or NULL */
+    const char *arguments; /* after the flags in the usage; or NULL */
+    const char *text;      /* further text of the help; or NULL */
     const lsi_option *options;
     size_t n_options;
     int (*run)(const lsi_invocation *call); /* returns the exit status */
@@ -51,8 +51,8 @@ extern const lsi_command lsi_command_root;
 int lsi_cli_dispatch(int argc, char **argv);
 
 /*
- * The child that argv[0] names, its child that argv[1] names, ...: *used says
- * how many words it took. LS_ERR_ARGUMENT names the nearest one there is.
+ * The child that argv[0] names, its child that argv[1] names, ...: *used is the
+ * number of words used. LS_ERR_ARGUMENT names the nearest one there is.
  */
 ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
                        const lsi_command **out, int *used);
@@ -65,16 +65,16 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
                    int *exit_status);
 
 /*
- * The same of a command with one argument, which may stand before its flags or
- * behind them; *argument is NULL if there is none, or more than one.
+ * As lsi_cli_parse, for a command with one argument before or after its flags.
+ * *argument is NULL without one, or with several.
  */
 bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
                             const char **argument, int *exit_status);
 
 /*
- * The same of a command with any number of arguments, which may stand before
- * its flags, between them or after them; all words after "--" are arguments.
- * If it returns true, `all` is to be freed (lsi_free).
+ * As lsi_cli_parse, for a command with any number of arguments before, between
+ * or after its flags. All words after "--" are arguments. If it returns true,
+ * `all` is to be freed (lsi_free).
  */
 typedef struct lsi_arguments {
     char **all;
@@ -92,8 +92,10 @@ void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
 #define LSI_JSON_ROW(field)                                                    \
     ROW(field, OUTPUT, "json", 0, "FILE", NULL, LSI_JSON_HELP)
 
-/* The row of --markdown, of every command that prints tables: lsi_cli_parse
- * does what it says. */
+/*
+ * The row of --markdown, for every command that prints tables; lsi_cli_parse
+ * applies it.
+ */
 #define LSI_MARKDOWN_ROW(field)                                                \
     ROW(field, BOOL, "markdown", 0, NULL, NULL,                                \
         "print tables as Markdown on a terminal, too (default: aligned text "  \
@@ -114,11 +116,11 @@ ls_status lsi_cli_show_table(const lsi_invocation *call, const lsi_table *table,
  */
 int lsi_cli_complain(const char *rank, const char *text);
 
-/* The same of a wrong command line; returns LSI_EXIT_USAGE. */
+/* Prints the error of a wrong command line; returns LSI_EXIT_USAGE. */
 int lsi_cli_usage(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* The same of ls_last_error(). See also ranks.h. */
+/* Prints the error of ls_last_error(). See also ranks.h. */
 int lsi_cli_error(void);
 
 #endif

@@ -4,9 +4,9 @@
  *
  *     {"steps": 2000, "lr": 3e-4, "schedule": "cosine", "untied-head": true}
  *
- * Flags on the command line count more than those of the file, and drop the
- * file's flags that contradict them or that a run had chosen because of others
- * (config_rules.h).
+ * Flags on the command line take precedence over those of the file. They drop
+ * the file's flags that contradict them or that a run had chosen because of
+ * others (config_rules.h).
  */
 #ifndef LS_CLI_FRAME_CONFIG_FILE_H
 #define LS_CLI_FRAME_CONFIG_FILE_H
@@ -24,7 +24,7 @@
 
 /*
  * Fills `out` with defaults and then with the flags of the file, whatever the
- * call has. The error says what is wrong in the file. Texts of the file are
+ * call has. The message names the fault of the file. Texts of the file are
  * valid until the next call of either function.
  */
 ls_status lsi_cli_read_config(const lsi_invocation *call, const char *path,

@@ -30,12 +30,14 @@ ls_status lsi_cli_dtypes(const char *text, lsi_dtype_list *out);
 ls_dtype lsi_cli_dtype(const char *name);
 
 /*
- * Says on stderr what half products mean for this processor's speed; nothing
- * for f32.
+ * Prints the effect of half products on this processor's speed on stderr;
+ * nothing for f32.
  */
 void lsi_cli_dtype_note(ls_dtype dtype);
 
-/* The same for training: with f32 says what bf16 would gain, if anything. */
+/*
+ * Prints the effect of the type on training; with f32 the gain of bf16, if any.
+ */
 void lsi_cli_dtype_advise(ls_dtype dtype);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The flags of a command as JSON, by their names: what a run was started with,
- * as a file that says it again.
+ * The flags of a command as JSON, by their names: a file that repeats the flags
+ * of a run.
  */
 #ifndef LS_CLI_FRAME_FLAGS_JSON_H
 #define LS_CLI_FRAME_FLAGS_JSON_H
@@ -17,8 +17,8 @@
 json_t *lsi_cli_flags_json(const lsi_command *command, const void *values);
 
 /*
- * The names of the flags whose values differ between two such structs: what a
- * run has chosen, of the values as given and as used. NULL without memory.
+ * The names of the flags whose values differ between two such structs: the
+ * choices of a run, by the values as given and as used. NULL without memory.
  */
 json_t *lsi_cli_flags_chosen(const lsi_command *command, const void *given,
                              const void *used);

@@ -22,7 +22,7 @@ typedef struct lsi_lm_shape_flags {
 /* "|tiny|small|...": the bar before the first name is to be skipped. */
 extern const char lsi_lm_size_choices[];
 
-/* What a model is, where flags say more than its size. */
+/* Flags that change the shape of a size. */
 #define LSI_LM_CHANGE_ROWS(field)                                              \
     ROW(field.layers, INT, "layers", 0, "N", NULL,                             \
         "blocks (default: those of the size; so the next four)", .min = 1,     \
@@ -58,7 +58,7 @@ extern const char lsi_lm_size_choices[];
             .min = 1, .max = 1 << 20),                                         \
         LSI_LM_CHANGE_ROWS(field)
 
-/* What a file of --data has. */
+/* The format of a file of --data. */
 #define LSI_LM_TOKENS_ROW(field)                                               \
     ROW(field, CHOICE, "format", 0, "FORMAT", "by-name",                       \
         "what the data are: text, of which each byte is a token; bytes that "  \
@@ -68,7 +68,7 @@ extern const char lsi_lm_size_choices[];
         .choices = "by-name|text|bytes|llmc|npy|u16|u32")
 ls_token_format lsi_cli_token_format(const char *name);
 
-/* Those of a sequence if neither flags nor a file say it. */
+/* Tokens of a sequence by default, without flags or a file. */
 enum { LSI_LM_USUAL_CONTEXT = 128, LSI_LM_MOST_CONTEXT = 1024 };
 
 /* The configuration that the flags stand for, or which of them do not go
@@ -76,12 +76,14 @@ enum { LSI_LM_USUAL_CONTEXT = 128, LSI_LM_MOST_CONTEXT = 1024 };
 ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
                            ls_transformer_config *out);
 
-/* The first flag that says what a size or a file of weights does; or NULL. */
+/*
+ * The first flag for a property that a size or a file of weights has; or NULL.
+ */
 const char *lsi_cli_lm_changes(const lsi_lm_shape_flags *flags);
 
 /*
- * What a configuration is called: its size, "tiny", or where flags have changed
- * that "12x768", the layers and d_model.
+ * The name of a configuration: its size, "tiny". Where flags have changed the
+ * size, its layers and d_model, "12x768".
  */
 enum { LSI_LM_NAME_BYTES = 32 };
 void lsi_cli_lm_name(const char *size, const ls_transformer_config *config,
@@ -96,9 +98,10 @@ void lsi_cli_lm_record_shape(const ls_transformer_config *config,
                              lsi_table *table);
 
 /*
- * That of a file of weights (as of lsi_checkpoint_weights), of which the flags
- * say the context and how attention is computed. Learned positions are kept,
- * also if the flags' context is shorter. *bytes: whether its tokens are bytes.
+ * The configuration of a file of weights (as of lsi_checkpoint_weights). The
+ * flags choose the context and how attention is computed. Learned positions are
+ * kept, also if the flags' context is shorter. *bytes: whether its tokens are
+ * bytes.
  */
 ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
                               const char *weights, ls_transformer_config *out,

@@ -8,7 +8,7 @@
 
 /*
  * Writes lockstep.1 and lockstep-COMMAND.1 of every command into a folder that
- * exists. LS_ERR_IO says which could not be written.
+ * exists. The message of LS_ERR_IO names the file that could not be written.
  */
 ls_status lsi_man_write(const lsi_command *root, const char *folder);
 

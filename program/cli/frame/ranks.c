@@ -18,8 +18,8 @@
 #include "comm/node/rank_cpus.h"
 
 /*
- * A descriptor that holds one token: who takes it may say what went wrong.
- * Ranks inherit it.
+ * A descriptor that holds one token: the process that takes it may print the
+ * error. Ranks inherit the descriptor.
  */
 #define TOKEN_VARIABLE "LOCKSTEP_ERROR_FD"
 
@@ -91,7 +91,7 @@ bool lsi_cli_is_first(void)
            (lsi_cli_launched(&launched) != LS_OK || launched.rank == 0);
 }
 
-/* Without a token (other launchers) everybody may speak. */
+/* Without a token (other launchers) every process may print. */
 static bool take_token(void)
 {
     const char *text = getenv(TOKEN_VARIABLE);

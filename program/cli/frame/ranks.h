@@ -44,8 +44,8 @@ typedef struct lsi_rank_flags {
 } lsi_rank_flags;
 
 /*
- * The rows for a field of that name, to be used where ROW is defined. `usual`
- * is what a command starts if it is told nothing.
+ * The rows for a field of that name, to be used where ROW is defined. A command
+ * starts `usual` ranks by default.
  */
 #define LSI_RANK_ROWS(field, usual)                                            \
     ROW(field.n, INT, "ranks", 'n', "N", NULL,                                 \
@@ -72,7 +72,7 @@ typedef struct lsi_rank_flags {
         "refuse algorithms that add in another order, so that "                \
         "results do not depend on the algorithm (LOCKSTEP_DETERMINISTIC=1)")
 
-/* Does what the flag of that row says, for this process and its ranks. */
+/* Applies the flag of that row, for this process and its ranks. */
 void lsi_cli_set_deterministic(bool deterministic);
 
 /*
@@ -94,9 +94,8 @@ typedef struct lsi_launched {
 ls_status lsi_cli_launched(lsi_launched *out);
 
 /*
- * Whether this process may say something about the command line: of a job's
- * processes only one, the command that starts ranks or rank 0 of another
- * launcher.
+ * Whether this process may print about the command line: only one process of a
+ * job, the command that starts ranks or rank 0 of another launcher.
  */
 bool lsi_cli_is_first(void);
 
@@ -107,22 +106,23 @@ void lsi_cli_set_threads(int64_t threads, int cpus);
 ls_status lsi_cli_open_group(int64_t threads, ls_group **out);
 
 /*
- * Runs the whole command line of the call again as flags->n ranks. When one
- * exits with an error the launcher adds nothing: the rank has said why.
+ * Runs the whole command line of the call again as flags->n ranks. When a rank
+ * exits with an error the launcher adds nothing: the rank has printed it.
  */
 ls_status lsi_cli_launch_self(const lsi_invocation *call,
                               const lsi_rank_flags *flags, int *exit_status);
 
 /*
- * As lsi_cli_error, for a rank: of the ranks that the command has started
- * itself only the first that fails says why; the errors of the others follow
- * from that. The error of another rank, which all ranks have, names that one.
+ * As lsi_cli_error, for a rank. Of the ranks that the command has started
+ * itself, only the first that fails prints its error; the errors of the others
+ * follow from it. An error of another rank, which all ranks have, names that
+ * rank.
  */
 int lsi_cli_rank_error(void);
 
 /*
- * The exit status of a rank. `told` says that an error is one that all ranks
- * have, so that another one tells it.
+ * The exit status of a rank. `told`: all ranks have the error, and another rank
+ * prints it.
  */
 int lsi_cli_rank_exit(ls_status status, bool told);
 

@@ -1,6 +1,6 @@
 /*
- * What users type for flags and commands that have another name here: older
- * names, and those of other programs.
+ * Other names of flags and commands that users type: older names, and those of
+ * other programs.
  */
 #ifndef LS_CLI_FRAME_WORDS_H
 #define LS_CLI_FRAME_WORDS_H
@@ -21,7 +21,7 @@ typedef struct lsi_command_word {
     bool retired; /* an older name of the same */
 } lsi_command_word;
 
-/* The row of that word, or NULL. */
+/* The row of a word, or NULL. */
 const lsi_command_word *lsi_cli_command_word(const char *parent,
                                              const char *typed);
 

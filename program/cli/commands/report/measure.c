@@ -1,8 +1,8 @@
 /*
- * Running measurements one after the other, each as a process of its own. What
- * has become of each is in rows/measured.json, which is written before it
- * begins and when it has ended: a report that is killed knows what was not
- * whole.
+ * Running measurements one after the other, each as a separate process. The
+ * state of each is in rows/measured.json, which is written before it begins and
+ * when it has ended. So a report that was killed knows which measurement was
+ * not whole.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +77,7 @@ const char *lsi_measured_status(const lsi_study *r, const char *id)
     return text_of(r, id, "status");
 }
 
-/* Rows that nobody has noted come from elsewhere, and are taken as they are. */
+/* Rows without a note come from elsewhere, and are used as they are. */
 static bool is_there(const lsi_study *r, const lsi_measurement *m)
 {
     char path[LINE_BYTES];
@@ -226,7 +226,7 @@ static ls_status prepare(process *p, const lsi_study *r,
     add_words(p, r, m);
     lsi_rows_path(m, path, sizeof(path));
     snprintf(p->log, sizeof(p->log), "rows/%s.log", m->id);
-    (void)unlink(path); /* so that nobody takes it for new rows */
+    (void)unlink(path); /* not to be mistaken for new rows */
     p->null = open("/dev/null", O_RDWR | O_CLOEXEC);
     p->error = open(p->log, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     p->output = m->kind == LSI_ROWS_OUTPUT
@@ -244,7 +244,9 @@ static void close_all(process *p)
     close(p->error);
 }
 
-/* Until it has ended. What ends us ends it first, gently. */
+/*
+ * Waits for the end of a process. A signal that ends us ends it first, gently.
+ */
 static int wait_for(pid_t pid)
 {
     const double patience = 20;
@@ -265,7 +267,7 @@ static int wait_for(pid_t pid)
     return ended;
 }
 
-/* The last line that it has said. */
+/* The last line of its output. */
 static void last_words(int fd, char *out, size_t bytes)
 {
     char text[LINE_BYTES];
@@ -314,7 +316,7 @@ static ls_status run_process(process *p, char *status, size_t bytes)
     return LS_OK;
 }
 
-/* Of what went well nothing is left but the rows. */
+/* After a success, only the rows stay. */
 static ls_status measure(lsi_study *r, const lsi_measurement *m)
 {
     char status[2 * LINE_BYTES] = "not run";

@@ -1,7 +1,7 @@
 /*
- * What `lockstep report` is made of: measurements, each a command line of this
- * program whose rows become a file, and sections, which make of these rows
- * tables, plots and sentences. Every figure comes from a row.
+ * The parts of `lockstep report`: measurements and sections. Each measurement
+ * is a command line of this program, whose rows become a file. Sections turn
+ * these rows into tables, plots and sentences. Every figure comes from a row.
  */
 #ifndef LS_CLI_COMMANDS_REPORT_REPORT_H
 #define LS_CLI_COMMANDS_REPORT_REPORT_H
@@ -21,8 +21,8 @@ typedef enum lsi_rows_kind {
 } lsi_rows_kind;
 
 /*
- * A command line, of words apart by blanks, without "lockstep" and what names
- * its file. `quick` NULL: it is the same as `full`.
+ * A command line, of words separated by blanks, without "lockstep" and the flag
+ * that names its file. `quick` NULL: as `full`.
  */
 typedef struct lsi_measurement {
     const char *id; /* its rows are in rows/ID.json, .jsonl or .txt */
@@ -68,13 +68,13 @@ struct lsi_study {
 /* ---- rows (rows.c) ------------------------------------------------------- */
 
 /*
- * Reads a file of rows: *out has "rows", of metrics its lines, of an output
- * its lines as texts. LS_ERR_FORMAT says what is wrong with it; the last line
+ * Reads a file of rows: *out has "rows", of metrics its lines, of an output its
+ * lines as texts. The message of LS_ERR_FORMAT names the fault; the last line
  * of metrics may be incomplete.
  */
 ls_status lsi_rows_read(const char *path, lsi_rows_kind kind, json_t **out);
 
-/* What a measurement has written, with "rows"; NULL if there is nothing. */
+/* The document of a measurement, with "rows"; NULL without one. */
 json_t *lsi_rows_of(const char *id);
 
 /* rows/ID and how its file ends. */
@@ -86,10 +86,10 @@ void lsi_rows_append(json_t *all, const char *id);
 /* The value at "time_us.median" of a row; NULL if it is not there, or null. */
 const json_t *lsi_at(const json_t *row, const char *path);
 
-/* The number there; NAN if there is none. */
+/* The number at a key; NAN without one. */
 double lsi_number_at(const json_t *row, const char *path);
 
-/* The text there; "" if there is none. */
+/* The text at a key; "" without one. */
 const char *lsi_string_at(const json_t *row, const char *path);
 
 /*
@@ -107,12 +107,13 @@ json_t *lsi_study_peers(const lsi_study *report, const char *what);
 /* ---- measuring (measure.c) ----------------------------------------------- */
 
 /*
- * In the report's folder: says how long it takes, and runs what is not there.
- * A measurement that fails is told and counted; a signal ends it.
+ * In the report's folder: prints how long it takes, and runs the measurements
+ * that are missing. A measurement that fails is reported and counted; a signal
+ * ends the measuring.
  */
 ls_status lsi_study_measure(lsi_study *report);
 
-/* Reads what earlier runs have measured; checks every file of rows. */
+/* Reads the measurements of earlier runs, and checks every file of rows. */
 ls_status lsi_study_open(lsi_study *report);
 
 /* "ok", or why its rows are not whole, or not there. */
@@ -146,10 +147,10 @@ void lsi_study_peers_table(lsi_study *report, const char *what,
 /* The lines that a command has printed; NULL: none. The caller's (free). */
 char *lsi_study_lines(const char *id);
 
-/* The same, below a heading. */
+/* The lines that a command has printed, below a heading. */
 void lsi_study_output(lsi_study *report, const char *title, const char *id);
 
-/* Commands of a section, and what of it is not whole. */
+/* Commands of a section, and its measurements that are not whole. */
 void lsi_study_commands(lsi_study *report, const lsi_section *section);
 
 enum { LSI_POINTS_MOST = 2000, LSI_SERIES_MOST = 12 };
@@ -171,8 +172,7 @@ typedef struct lsi_study_plot {
     size_t n;
 } lsi_study_plot;
 
-/* An empty plot; `series` is NULL if there is no memory, and adding is then
- * nothing. */
+/* An empty plot. Without memory `series` is NULL, and adding does nothing. */
 lsi_study_plot lsi_study_plot_new(const char *name, const char *caption);
 
 /* The next series: its name as printf has it. Never NULL. */

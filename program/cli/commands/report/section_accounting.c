@@ -1,5 +1,5 @@
 /*
- * What is calculated, and beside it what a divided optimizer really takes.
+ * Calculated sizes, and next to them the measured ones of a sharded optimizer.
  */
 
 #include "cli/commands/report/report.h"

@@ -63,7 +63,7 @@ static void add_peers(lsi_study *r, lsi_study_plot *p)
     json_decref(peers);
 }
 
-/* What a rank's share of the memory could bring: measured by profile. */
+/* The bandwidth of a rank's share of the memory, as measured by profile. */
 static void add_ceiling(lsi_study_plot *p)
 {
     json_t *const profile = lsi_rows_of("profile");

@@ -1,6 +1,6 @@
 /*
- * Strategies of gradients: their steps, bucket sizes, what lies behind
- * computation, and what more ranks bring.
+ * Strategies of gradients: their steps, bucket sizes, the communication that
+ * computation hides, and the gain of more ranks.
  */
 #include <math.h>
 #include <stdio.h>
@@ -131,7 +131,7 @@ static const lsi_measurement buckets[] = {
      4, 120, false},
 };
 
-/* What a collective costs by itself, in seconds, and bytes a second. */
+/* Costs of a collective: seconds of a call, and bytes a second. */
 typedef struct link_costs {
     double call, rate;
 } link_costs;
@@ -152,7 +152,7 @@ static link_costs measure_link(void)
     return costs;
 }
 
-/* What the formula says is left after backward: the last bucket, and calls. */
+/* Seconds left after backward, by the formula: the last bucket, and calls. */
 static double predicted(const json_t *row, const link_costs *link)
 {
     const double n = lsi_number_at(row, "collectives_per_step");

@@ -1,6 +1,4 @@
-/*
- * Steps of language models: what warm-up does, and what bf16 brings.
- */
+/* Steps of language models: the effect of warm-up, and the gain of bf16. */
 #include <math.h>
 #include <stdio.h>
 
@@ -24,7 +22,7 @@ static const lsi_study_column columns[] = {
 
 /* ---- warm-up ------------------------------------------------------------- */
 
-/* Each in a process of its own: what one has warmed, another does not find. */
+/* Each in a separate process, so that none profits from another's warm-up. */
 static const lsi_measurement warmup[] = {
     {"lm-warmup-5", LSI_ROWS_JSON, "bench lm --size tiny -w 5 --iterations 5",
      "bench lm --size small,medium,large -w 5", 3, 700, false},

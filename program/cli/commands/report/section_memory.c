@@ -1,6 +1,4 @@
-/*
- * What holds the memory of a language model, over its size and in time.
- */
+/* The holders of a language model's memory, over its size and in time. */
 #include <math.h>
 #include <stdio.h>
 
@@ -83,8 +81,8 @@ static void answer_largest(lsi_study *r, const json_t *detail)
 }
 
 /*
- * Every so many points, if there are more than a plot takes. What there is at
- * one stays until the next.
+ * Draws every n-th point, if there are more than a plot takes. The memory at
+ * one point stays until the next.
  */
 static void draw_course(lsi_study *r, const json_t *detail)
 {

@@ -1,6 +1,4 @@
-/*
- * What is predicted: here, beside what was measured, and past the machine.
- */
+/* Predictions: for this machine, next to measurements, and beyond it. */
 #include <math.h>
 
 #include "cli/commands/report/report.h"

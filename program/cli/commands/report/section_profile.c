@@ -1,6 +1,6 @@
 /*
- * What a step spends its time on, and two timelines: with communication behind
- * computation and without.
+ * The parts of a step's time, and two timelines: with communication hidden
+ * behind computation and without.
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const lsi_measurement profile[] = {
      false},
 };
 
-/* Whether it says no more than the sentence before, as of a single rank. */
+/* Whether a sentence only repeats the one before, as with a single rank. */
 static bool is_said(const char *sentence, const char *before)
 {
     const size_t n = strlen(sentence);
@@ -127,7 +127,8 @@ typedef struct moments {
 
 /*
  * The last step: rank 0's optimizer has ended the one before, and the last
- * optimizer of any rank ends it. What comes behind are meetings of the end.
+ * optimizer of any rank ends it. Later events are meetings at the end of the
+ * run.
  */
 static moments last_step(const json_t *events)
 {
@@ -142,7 +143,7 @@ static moments last_step(const json_t *events)
             continue;
         const double end =
             lsi_number_at(event, "ts") + lsi_number_at(event, "dur");
-        step.end = fmax(step.end, end); /* takes no part that is NAN */
+        step.end = fmax(step.end, end); /* fmax ignores NAN */
         if (lsi_number_at(event, "pid") != 0)
             continue;
         step.begin = mine;
@@ -161,7 +162,7 @@ static void add_span(lsi_study_series *s, const json_t *event, moments step,
     lsi_study_point(s, from * 1e-3, row);
 }
 
-/* Two rows a rank: what it computes, and its collectives. */
+/* Two rows a rank: its computation, and its collectives. */
 static void add_spans(lsi_study_plot *p, const json_t *events)
 {
     static const char *const phases[] = {"backward", "gradient sync",

@@ -1,6 +1,4 @@
-/*
- * What everything was measured on, with which versions, and beside what.
- */
+/* The machine of the measurements, the versions, and other load meanwhile. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

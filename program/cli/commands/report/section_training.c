@@ -59,7 +59,7 @@ static void add_pipeline(json_t *all, const char *name, const json_t *file)
     json_decref(epochs);
 }
 
-/* What each epoch was on one rank; a new reference. */
+/* The epochs of one rank; a new reference. */
 static json_t *epochs_of_rank(const json_t *epochs, size_t rank)
 {
     json_t *const found = json_array();
@@ -285,7 +285,7 @@ static void compare_epochs(lsi_study *r, const char *y, const char *plot,
     lsi_study_draw(r, &p);
 }
 
-/* Runs that tell steps: the last of each. */
+/* The last step of each run that reports steps. */
 static void add_steps(json_t *all, const json_t *run)
 {
     json_t *const steps = lsi_rows_where(run, "event=step");

@@ -163,7 +163,7 @@ lsi_study_series *lsi_study_plot_series(lsi_study_plot *plot,
         nowhere.n = 0;
         return &nowhere;
     }
-    /* The last takes what there are too many of, and is not drawn. */
+    /* The last element absorbs surplus series, and is not drawn. */
     lsi_study_series *const s =
         &plot->series[plot->n < LSI_SERIES_MOST ? plot->n++ : LSI_SERIES_MOST];
     s->style = style;
