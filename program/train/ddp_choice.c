@@ -10,8 +10,8 @@
 #include "comm/api/outcome.h"
 
 /*
- * Those that can be best somewhere; with one copy of the weights last. The
- * others are there to compare with.
+ * Strategies that can be fastest somewhere; those with one copy of the weights
+ * last. The other strategies exist for comparison.
  */
 static const ls_ddp_strategy candidates[LSI_DDP_CANDIDATES] = {
     LS_DDP_FLAT, LS_DDP_BUCKETED, LS_DDP_ZERO1, LS_DDP_SHARED, LS_DDP_FSDP};
@@ -24,8 +24,9 @@ static const lsi_strategy *row_of(ls_ddp_strategy strategy)
 }
 
 /*
- * sqrt(s w o) with s bytes at 13 GB/s and 5 us a bucket, as
- * docs/concepts/parallel.md derives it, in two digits, so that it can be said.
+ * sqrt(s w o) with s bytes at 13 GB/s and 5 us a bucket;
+ * docs/concepts/parallel.md derives it. Rounded to two digits, so that it reads
+ * well.
  */
 static size_t usual_bucket_bytes(int64_t parameters)
 {
@@ -104,7 +105,7 @@ void lsi_ddp_choice_add(lsi_ddp_candidate *c, double *seconds, size_t n)
     c->spread = first ? spread : fmin(c->spread, spread);
 }
 
-/* Puts the indices of the fastest two to out; how many there are. */
+/* Stores the indices of the fastest two in out; returns their number. */
 static size_t fastest(const lsi_ddp_choice *choice, size_t out[2])
 {
     size_t n = 0;
@@ -180,7 +181,7 @@ bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
 
 #define add(text, ...) lsi_append(text, LSI_DDP_CHOICE_TEXT, __VA_ARGS__)
 
-/* How far apart the first two were, and whether that is worth anything. */
+/* The difference of the first two, and whether it is significant. */
 static void add_distance(char *text, const lsi_ddp_choice *choice)
 {
     size_t best[2];

@@ -1,8 +1,7 @@
 /*
- * Which strategy a run takes that leaves it open (--strategy auto): of those
- * that there is memory for the one whose steps are fastest
- * (docs/concepts/parallel.md). The loop measures; here is what it measures, and
- * what came of it.
+ * The strategy of a run that leaves it open (--strategy auto): the one with the
+ * fastest steps of those that fit in memory (docs/concepts/parallel.md). The
+ * loop measures; this has the candidates, and the choice.
  */
 #ifndef LS_TRAIN_DDP_CHOICE_H
 #define LS_TRAIN_DDP_CHOICE_H
@@ -23,7 +22,7 @@ typedef enum lsi_ddp_reason {
 typedef struct lsi_ddp_candidate {
     ls_ddp_options options;
     bool fits;      /* there is memory for it */
-    double seconds; /* that the shortest step took; 0: not measured */
+    double seconds; /* of the shortest step; 0: not measured */
     double spread;  /* seconds: how much longer the median step took */
     int times;      /* that it was measured */
 } lsi_ddp_candidate;
@@ -39,23 +38,23 @@ typedef struct lsi_ddp_choice {
 
 /*
  * Without `automatic` the options are chosen already. With it their strategy
- * means nothing; if they do not limit buckets, candidates with buckets get a
+ * has no meaning. If they do not limit buckets, candidates with buckets get a
  * size that follows from the bytes of the gradients.
  */
 lsi_ddp_choice lsi_ddp_choice_of(const ls_ddp_options *options, bool automatic,
                                  int64_t parameters, int ranks);
 
 /*
- * Which candidates there is memory for; LS_ERR_MEMORY, on all ranks, if there
- * is none. If there is one only it is chosen. plan.strategy is ignored;
- * `budget` as in lsi_memory_demand_ask. Collective.
+ * Finds the candidates that fit in memory; LS_ERR_MEMORY, on all ranks, if none
+ * does. If only one fits, it is chosen. plan.strategy is ignored; `budget` as
+ * in lsi_memory_demand_ask. Collective.
  */
 ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
                              lsi_memory_plan plan, int64_t budget);
 
 /*
- * Whether the run of a checkpoint has chosen, for as many ranks, what can be
- * taken here, too: then it is.
+ * Takes over the choice of a checkpoint's run, if that run had the same number
+ * of ranks and the choice is possible here, too. Returns whether it did.
  */
 bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
                          const ls_checkpoint *checkpoint, int ranks);
@@ -66,7 +65,7 @@ void lsi_ddp_choice_add(lsi_ddp_candidate *candidate, double *seconds,
 
 /*
  * Whether the fastest two are no further apart than the steps of either are
- * spread, so that they may be as fast as each other: out[0] and out[1], the
+ * spread: they may be equally fast. Their indices are out[0] and out[1], the
  * fastest first. False if fewer than two were measured.
  */
 bool lsi_ddp_choice_is_close(const lsi_ddp_choice *choice, size_t out[2]);
@@ -74,7 +73,7 @@ bool lsi_ddp_choice_is_close(const lsi_ddp_choice *choice, size_t out[2]);
 /* The fastest of those that were measured. */
 void lsi_ddp_choice_settle(lsi_ddp_choice *choice);
 
-/* Whether it was made by this run, which tells of it. */
+/* Whether this run made the choice, and reports it. */
 bool lsi_ddp_choice_is_new(const lsi_ddp_choice *choice);
 
 /* For checkpoints, under this key. */
@@ -85,7 +84,7 @@ typedef struct lsi_ddp_choice_value {
 lsi_ddp_choice_value lsi_ddp_choice_value_of(const lsi_ddp_choice *choice,
                                              int ranks);
 
-/* A line that says what was chosen and why, without a line break. */
+/* A line with the choice and its reason, without a line break. */
 void lsi_ddp_choice_describe(const lsi_ddp_choice *choice,
                              char text[LSI_DDP_CHOICE_TEXT]);
 

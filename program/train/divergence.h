@@ -1,6 +1,6 @@
 /*
  * Whether a run has diverged though its numbers are finite: its loss has stayed
- * far above what it was at first, and above that of guessing.
+ * far above its first loss, and above that of guessing.
  */
 #ifndef LS_TRAIN_DIVERGENCE_H
 #define LS_TRAIN_DIVERGENCE_H

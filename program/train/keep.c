@@ -34,7 +34,7 @@ static uint64_t model_bytes(uint64_t bytes)
 
 /* ---- refusing ------------------------------------------------------------ */
 
-/* Says after the last error how much is needed, and what to do. */
+/* Appends to the last error how much is needed, and what to do. */
 static ls_status refuse(ls_status status, uint64_t needed, bool file)
 {
     char size[LSI_SIZE_TEXT];
@@ -59,13 +59,13 @@ static bool holds(const char *folder, const char *name)
     return access(lsi_path_in(folder, name).text, F_OK) == 0;
 }
 
-/* Or was killed, before it had a model: the file of its lock is still there. */
+/* Or was killed, before it had a model: the file of its lock still exists. */
 static bool has_failed(const char *folder)
 {
     return holds(folder, LSI_KEEP_LOCK) && !holds(folder, LSI_MODEL_FILE);
 }
 
-/* What its metrics take, which another run there will not have. */
+/* Bytes of a failed run's metrics, which another run there will not have. */
 static uint64_t failed_bytes(const lsi_keep *k)
 {
     struct stat info;
@@ -90,7 +90,7 @@ static bool go_up(char *path)
     return true;
 }
 
-/* UINT64_MAX: the file system does not say. */
+/* UINT64_MAX: unknown to the file system. */
 static uint64_t free_bytes(const char *path)
 {
     struct statvfs info;
@@ -119,7 +119,7 @@ static ls_status check_room(const lsi_keep *k, uint64_t needed)
 
 /* ---- what a folder holds ------------------------------------------------- */
 
-/* Beside the model, for transformers. */
+/* Files next to the model, for transformers. */
 static const char *const others[] = {"config.json", "tokenizer.json",
                                      "tokenizer_config.json"};
 
@@ -155,7 +155,7 @@ static bool is_of_this_run(const char *folder)
     return same;
 }
 
-/* What an attempt before a restart has left, unless it has come to its end. */
+/* Whether an attempt before a restart has left the folder without ending. */
 static bool is_unfinished(const char *folder)
 {
     return lsi_restarts() > 0 && !holds(folder, LSI_MODEL_FILE) &&
@@ -218,7 +218,9 @@ static bool make_parent(lsi_keep *k)
     return made || (errno == EEXIST && access(runs, F_OK) == 0);
 }
 
-/* Who makes a folder has it: two runs that begin at once get two. */
+/*
+ * The run that makes a folder has it: two that begin at once get two folders.
+ */
 static ls_status make_next(lsi_keep *k, uint64_t needed)
 {
     char date[16], name[64];

@@ -59,7 +59,7 @@ ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues);
 
 /*
  * Unlocks the folder. If it has no configuration nothing began: removes it. The
- * file of the lock stays if the run is not over: another one may begin there.
+ * file of the lock stays if the run is not over: another run may begin there.
  */
 void lsi_keep_close(lsi_keep *keep);
 
@@ -71,12 +71,13 @@ void lsi_keep_close(lsi_keep *keep);
 ls_status lsi_keep_write_config(const lsi_keep *keep, const char *command,
                                 json_t *flags, json_t *chosen);
 
-/* The model is about to be written: gives back the room that it was kept. */
+/* Call it before the model is written: releases the room reserved for it. */
 void lsi_keep_begin(lsi_keep *keep);
 
 /*
- * The model is written: takes its size. If it could not be: removes what was
- * written with it, and says how much is needed and free if that is the reason.
+ * Call it after the model is written: notes its size. If the model could not be
+ * written: removes the files written with it. If the disk was full, the message
+ * has the bytes that are needed and free.
  */
 ls_status lsi_keep_end(lsi_keep *keep, ls_status status);
 

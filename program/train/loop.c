@@ -19,14 +19,16 @@
 #include "observe/spans.h"
 #include "train/stop.h"
 
-/* How many choices of a strategy a checkpoint's run has told of. */
+/* Number of strategy choices that a checkpoint's run has reported. */
 #define CHOICES_KEY "strategy_choices"
 
 /* Of lsi_divergence, in a checkpoint. */
 #define FIRST_LOSS_KEY  "first_loss"
 #define STEPS_ABOVE_KEY "steps_above"
 
-/* Steps with which a strategy is measured: as many as take so long. */
+/*
+ * Steps and seconds for measuring a strategy: enough steps for these seconds.
+ */
 enum { LEAST_STEPS = 3, MOST_STEPS = 15 };
 #define ENOUGH_SECONDS 0.25
 
@@ -126,7 +128,7 @@ ls_status lsi_loop_plan(lsi_loop *loop)
     return lsi_loop_share(loop, open_keep(loop));
 }
 
-/* What every job trains with. */
+/* Makes the parts that every job trains with. */
 static ls_status equip(lsi_loop *l)
 {
     const lsi_training *const t = &l->training;
@@ -171,8 +173,8 @@ static ls_status micro_step(lsi_loop *l, int64_t micro, bool last)
 }
 
 /*
- * A rank that fails before the sync refuses it: there the others wait. Whatever
- * has failed, the tape says so.
+ * A rank that fails before the sync refuses it: the other ranks wait there. The
+ * tape has every failure.
  */
 static ls_status micro_steps(lsi_loop *l, int64_t n)
 {
@@ -204,7 +206,9 @@ ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n)
     return compute(loop, n);
 }
 
-/* What is left of a run that has diverged; "" where nothing was wanted. */
+/*
+ * Describes the files left of a run that has diverged; "" if none were wanted.
+ */
 static void describe_left(const lsi_loop *l, char *out, size_t bytes)
 {
     const bool wanted = lsi_keep_is_wanted(l->keep);
@@ -226,7 +230,7 @@ static void set_over(const lsi_loop *l)
         l->keep->over = true;
 }
 
-/* All ranks have that error; rank 0, which prints it, knows what is left. */
+/* All ranks have the error; rank 0, which prints it, knows the files left. */
 static ls_status end_diverged(lsi_loop *l, ls_status status)
 {
     char left[2 * LSI_KEEP_TEXT];
@@ -344,8 +348,8 @@ static ls_status time_step(lsi_loop *l, int64_t n, double *seconds)
 }
 
 /*
- * The shortest of some steps behind the first, which also plans: what disturbs
- * them only adds. Of micro-steps two do, with and without a sync.
+ * The shortest of some steps after the first, which also plans: disturbances
+ * only add time. Two micro-steps are enough, one with and one without a sync.
  */
 static ls_status time_steps(lsi_loop *l, lsi_ddp_candidate *candidate)
 {
@@ -400,7 +404,7 @@ static ls_status measure_one(lsi_loop *l, lsi_ddp_candidate *c, bool *one_copy)
     return LS_OK;
 }
 
-/* Two that are too close to be told apart are measured once more. */
+/* Measures all candidates; two that are too close to compare, once more. */
 static ls_status measure(lsi_loop *l)
 {
     LSI_SPAN(PHASE, "strategy choice", 0, 0);
@@ -418,7 +422,7 @@ static ls_status measure(lsi_loop *l)
 }
 
 /*
- * Steps of every candidate, with a model that is made anew behind them: so the
+ * Measures steps of every candidate; the model is made again afterwards. So the
  * run is the same as if the strategy had been named.
  */
 static ls_status choose(lsi_loop *l)
@@ -437,7 +441,7 @@ static ls_status choose(lsi_loop *l)
 
 /* ---- start and end ------------------------------------------------------- */
 
-/* What the checkpoint's run has chosen is chosen. */
+/* Takes over the choice of the checkpoint's run. */
 static ls_status take_choice(lsi_loop *l)
 {
     if (l->found == NULL)
@@ -459,7 +463,7 @@ ls_status lsi_loop_make(lsi_loop *loop)
     return lsi_loop_share(loop, loop->job->make(loop->self, &t->params));
 }
 
-/* What the checkpoint has for the loop, if there is one. */
+/* Restores the loop from the checkpoint, if there is one. */
 static ls_status go_on(lsi_loop *l)
 {
     lsi_divergence *const d = &l->divergence;
@@ -517,8 +521,8 @@ static ls_status tell_rescue(const lsi_loop *l, const char *why,
 }
 
 /*
- * Of all ranks with that status, whose run cannot go on. If it has not got
- * further than its checkpoint nothing is lost.
+ * For all ranks with the status of a run that cannot go on. If the run has not
+ * got further than its checkpoint, nothing is lost.
  */
 static ls_status rescue(lsi_loop *l, ls_status status)
 {
@@ -567,14 +571,14 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
     if (status != LS_OK)
         return rescue(loop, status);
     loop->saved = loop->stepper.steps;
-    /* A run that ends here says so itself, and where to go on. */
+    /* A run that ends here prints its end, and where to resume. */
     if (loop->on_saved != NULL && loop->stopped_by == 0)
         loop->on_saved(loop->context, loop->stepper.steps,
                        loop->resume.options->folder);
     return LS_OK;
 }
 
-/* What a run that a signal stopped has come to; rank 0 tells it. */
+/* The error of a run that a signal stopped; rank 0 prints it. */
 static ls_status tell_stop(const lsi_loop *l)
 {
     char saved[LSI_KEEP_TEXT] = "nothing was saved (--no-save)";
@@ -585,7 +589,9 @@ static ls_status tell_stop(const lsi_loop *l)
                     saved);
 }
 
-/* Together: a rank that ends alone makes a launcher end the others. */
+/*
+ * Ranks end together: a rank that ends alone makes a launcher end the others.
+ */
 static ls_status end_early(lsi_loop *l)
 {
     const bool resumes = l->resume.options->folder != NULL;

@@ -30,7 +30,7 @@
 #include "train/recipe.h"
 #include "train/resume.h"
 
-/* What a job trains, and how. */
+/* The training of a job. */
 typedef struct lsi_training {
     ls_params *params;  /* NULL until lsi_loop_make */
     int64_t parameters; /* elements of all parameters */
@@ -123,8 +123,8 @@ ls_status lsi_loop_share(const lsi_loop *loop, ls_status own);
 ls_status lsi_loop_agree(lsi_loop *loop, ls_status own);
 
 /*
- * Refuses a training that memory does not suffice for, opens the checkpoint to
- * go on from (loop.found), and makes sure that the result can be written
+ * Refuses a training for which memory does not suffice. Opens the checkpoint to
+ * resume from (loop.found), and makes sure that the result can be written
  * (lsi_keep_open, on rank 0). Collective.
  */
 ls_status lsi_loop_plan(lsi_loop *loop);

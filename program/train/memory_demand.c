@@ -6,7 +6,10 @@
 #include "comm/state/state.h"
 #include "report/size_text.h"
 
-/* Of what each rank of this machine has one, or all ranks divide one. */
+/*
+ * Copies on this machine: one for each of its ranks, or its part of one that
+ * all ranks divide.
+ */
 static double copies(const ls_group *group, bool divided)
 {
     const double here = ls_group_local_size(group);
@@ -23,14 +26,14 @@ int64_t lsi_memory_plan_bytes(const ls_group *group,
     const double gradients = copies(group, share == LSI_SHARE_ALL);
     const double state =
         wish->moments * copies(group, share >= LSI_SHARE_TENSORS);
-    /* Each rank fills weights of its own before they are shared. */
+    /* Each rank fills private weights before they are shared. */
     const double first = share == LSI_SHARE_NOTHING ? here : here + weights;
     const double later = weights + halves + gradients + state;
     const double most = first > later ? first : later;
     return (int64_t)(most * sizeof(float) * (double)wish->parameters);
 }
 
-/* INT64_MAX: the machine does not say. */
+/* INT64_MAX: unknown on this machine. */
 static int64_t available(int64_t budget)
 {
     if (budget > 0)

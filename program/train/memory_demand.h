@@ -21,7 +21,7 @@ static inline bool lsi_memory_demand_fits(lsi_memory_demand room)
     return room.needed <= room.available;
 }
 
-/* What is trained, as far as its memory depends on it. */
+/* The properties of a training on which its memory depends. */
 typedef struct lsi_memory_plan {
     const lsi_strategy *strategy;
     int64_t parameters;

@@ -10,10 +10,10 @@
 
 typedef struct lsi_recipe {
     const char *optimizer; /* a row of optim/optimizers.h */
-    double lr;             /* 0: what is usual for the optimizer */
+    double lr;             /* 0: the usual one of the optimizer */
     lsi_optimizer_flags flags;
     const char *schedule; /* "constant", "cosine", ... as --schedule */
-    int64_t warmup_steps; /* below 0: what is usual for the schedule */
+    int64_t warmup_steps; /* below 0: the usual number of the schedule */
     double min_lr;
     int64_t decay_steps;   /* of wsd; 0: a tenth of all */
     double clip_norm;      /* 0: gradients are not clipped */
@@ -32,9 +32,9 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
                          lsi_run_config *config);
 
 /*
- * What nobody has asked for becomes what is usual, or what these settings say,
- * which a checkpoint may have changed. LS_ERR_FORMAT if that is no number that
- * could be.
+ * Fills in the settings that nobody has asked for: with the usual values, or
+ * with those of `config`, which a checkpoint may have changed. LS_ERR_FORMAT if
+ * such a value is not a possible number.
  */
 ls_status lsi_recipe_settle(lsi_recipe *recipe, const lsi_run_config *config);
 
@@ -49,12 +49,13 @@ typedef struct lsi_stepper {
     int64_t steps;   /* taken or skipped */
     double lr, norm; /* of the last one; norm only if gradients are measured,
                       * and infinite or NaN if it was skipped */
-    bool diverged;   /* the last error is of all ranks, and says what to try */
+    bool diverged;   /* all ranks have the last error, with advice */
 } lsi_stepper;
 
 /*
- * For the trained parameters of an allocated set, which must outlive it, and so
- * many steps in all. After an error there is nothing to release.
+ * For the trained parameters of an allocated set, which must outlive the
+ * stepper, and `total_steps` steps in all. After an error nothing is to be
+ * released.
  */
 ls_status lsi_stepper_init(lsi_stepper *stepper, ls_params *params,
                            const lsi_recipe *recipe, int64_t total_steps);
@@ -76,9 +77,8 @@ ls_status lsi_stepper_scale_losses(lsi_stepper *stepper, ls_params *params,
 double lsi_stepper_loss_scale(const lsi_stepper *stepper);
 
 /*
- * The error of a run that goes wrong in that step: `what`, which is the same on
- * all ranks, has that value, and `why` says what it means. It ends with what to
- * try.
+ * The error of a run that fails in that step: `what`, which is the same on all
+ * ranks, has that value, and `why` explains it. The message ends with advice.
  */
 ls_status lsi_stepper_fail(lsi_stepper *stepper, int64_t step, const char *what,
                            double value, const char *why);

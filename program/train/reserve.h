@@ -1,6 +1,6 @@
 /*
- * Room on a disk for a file that is written later. A file without a name has
- * it, so that nothing is left of it whatever becomes of the process. Local.
+ * Room on a disk for a file that is written later. A file without a name
+ * reserves it, so that nothing of it is left, however the process ends. Local.
  */
 #ifndef LS_TRAIN_RESERVE_H
 #define LS_TRAIN_RESERVE_H
@@ -14,10 +14,10 @@ typedef struct lsi_reserve {
     int fd;
 } lsi_reserve;
 
-/* Where the system cannot do that, or there is too little room: none. */
+/* None where the system cannot reserve room, or has too little. */
 void lsi_reserve_take(lsi_reserve *reserve, const char *folder, uint64_t bytes);
 
-/* The room is free then. */
+/* Frees the room. */
 void lsi_reserve_drop(lsi_reserve *reserve);
 
 #endif

@@ -52,7 +52,7 @@ static ls_status check_run(const lsi_resume_options *o,
     return has_one_already(o, ls_checkpoint_step(checkpoint));
 }
 
-/* Only if nothing has been saved there the job begins at its beginning. */
+/* The job begins at its beginning only if the folder has no save. */
 static ls_status open_and_check(lsi_resume *r, ls_checkpoint **out)
 {
     ls_status status = ls_checkpoint_open(out, r->group, r->options->folder);
@@ -150,8 +150,7 @@ bool lsi_resume_is_due(const lsi_resume *resume, int64_t step)
 /* Three pairs are the stepper's, one is the launcher's. */
 enum { MAX_VALUES = 2 * (LSI_MAX_SETTINGS + LSI_JOB_VALUES + 4) };
 
-/* In the order of the values: settings, those of the job, those of the stepper.
- */
+/* Joins the values in order: of the settings, the job and the stepper. */
 static void join(const lsi_resume *r, const char *const *job,
                  const char *const *stepper, const char **out)
 {
@@ -168,7 +167,7 @@ static void join(const lsi_resume *r, const char *const *job,
     out[n] = NULL;
 }
 
-/* Without memory of its own: a rank that has none must not stay away. */
+/* Allocates no memory: a rank without memory must not stay away. */
 static ls_status save(lsi_resume *r, const ls_params *params,
                       const lsi_stepper *stepper, const char *const *job)
 {

@@ -33,11 +33,12 @@ typedef struct lsi_resume {
 } lsi_resume;
 
 /*
- * What to go on from: *out is NULL if the job begins at its beginning, else the
- * caller's. That is so if no save in the folder has come to its end. An error
- * if one has and the job is not to go on from it, if none of those is whole any
- * more, if a setting is another one, and if another run saves there: a job that
- * saves keeps all others from it until lsi_resume_close. Collective.
+ * Opens the checkpoint to resume from. *out is the caller's, or NULL if the job
+ * begins at its beginning, because no save in the folder has been completed. It
+ * is an error if a save was completed and the job is not to resume from it, or
+ * if none of them is whole any more. It is also an error if a setting differs,
+ * or if another run saves there: a job that saves locks the folder until
+ * lsi_resume_close. Collective.
  */
 ls_status lsi_resume_open(lsi_resume *resume, ls_checkpoint **out);
 

@@ -49,16 +49,16 @@ void lsi_run_config_schedule(lsi_run_config *config, size_t first);
 void lsi_run_config_end(lsi_run_config *config);
 
 /*
- * For the setting of that name: it is what is usual, and nobody has asked for
- * it. A run that resumes goes on with what the checkpoint says.
+ * For the setting of that name: it is a default that nobody has asked for. A
+ * run that resumes uses the checkpoint's value.
  */
 void lsi_run_config_usual(lsi_run_config *config, const char *name);
 
-/* The value of a setting that is there. */
+/* The value of a setting that exists. */
 const char *lsi_run_config_value(const lsi_run_config *config,
                                  const char *name);
 
-/* A checksum of values, by which others are recognised. */
+/* A checksum of values, to recognise different ones. */
 void lsi_run_config_digest(lsi_run_config *config, const char *name,
                            const int64_t *values, size_t n);
 

@@ -9,7 +9,7 @@
 #include "base/signal_stack.h"
 #include "comm/health/sigterm.h"
 
-/* If several have come, the first of these is told. */
+/* If several have arrived, the first in this order is reported. */
 static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
 
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
@@ -37,7 +37,9 @@ static void note(int number)
         lsi_sigterm_came();
 }
 
-/* One that comes while another thread handles one is of the same event. */
+/*
+ * A signal that arrives while another thread handles one is of the same event.
+ */
 static void on_request(int number, siginfo_t *info, void *context)
 {
     const int saved = errno;

@@ -18,11 +18,11 @@
 #include "train/jobs/images.h"
 #include "train/jobs/validate.h"
 
-/* What an epoch has taken; what its checkpoints took is left out. */
+/* Time and memory of an epoch, without its checkpoints. */
 typedef struct clocks {
     double seconds,
         peak_bytes;      /* before the process went on from a checkpoint */
-    int64_t collectives; /* likewise */
+    int64_t collectives; /* before the process resumed */
     double begin;
     uint64_t begin_collectives;
 } clocks;
@@ -131,7 +131,9 @@ static ls_status begin(const job *j)
 
 /* ---- checkpoints --------------------------------------------------------- */
 
-/* Labels from all over the images: of other data some are likely others. */
+/*
+ * Samples labels from all over the images: with other data some likely differ.
+ */
 static void collect_data_config(const job *j, lsi_run_config *config)
 {
     enum { LABELS = 1024 };
@@ -145,7 +147,7 @@ static void collect_data_config(const job *j, lsi_run_config *config)
     lsi_run_config_digest(config, "data with labels of sum", some, LABELS);
 }
 
-/* What `train cifar100` has no flags for. */
+/* Settings without a flag of `train cifar100`. */
 static void collect_images_config(const job *j, lsi_run_config *config)
 {
     const lsi_classify_options *const o = j->options;
@@ -158,7 +160,7 @@ static void collect_images_config(const job *j, lsi_run_config *config)
     lsi_run_config_real(config, "--label-smoothing", o->label_smoothing);
 }
 
-/* What other bits would come of, if it were otherwise. */
+/* The settings on which the bits of the result depend. */
 static void collect_config(const job *j, lsi_run_config *config)
 {
     static const char *const norms[] = {[LSI_NORM_FUSED] = "fused",
@@ -183,7 +185,7 @@ static void collect_config(const job *j, lsi_run_config *config)
     lsi_recipe_describe(&o->recipe, total_steps(j), config);
 }
 
-/* Room for what epochs are on each rank, on rank 0. */
+/* Allocates the epochs of each rank, on rank 0. */
 static ls_status make_ranks(job *j)
 {
     if (ls_group_rank(j->loop.group) != 0)
@@ -363,7 +365,7 @@ static void release(job *j)
 
 /* ---- epochs -------------------------------------------------------------- */
 
-/* What training has come to, of all ranks on rank 0. */
+/* The result of training, that of all ranks on rank 0. */
 static ls_status end_training(job *j, lsi_epoch *out, lsi_rank_epoch *own)
 {
     lsi_totals *const totals = &j->epochs.report.totals;
@@ -396,7 +398,9 @@ static ls_status validate(job *j, lsi_epoch *out, lsi_rank_epoch *own)
     return LS_OK;
 }
 
-/* What each rank took, and what the slowest and the largest did. */
+/*
+ * Gathers times and peaks of each rank, and finds the slowest and the largest.
+ */
 static ls_status compare_ranks(const job *j, lsi_rank_epoch own, lsi_epoch *out)
 {
     own.peak_bytes = peak_bytes(j);
@@ -483,7 +487,7 @@ static ls_status add(void *self, const lsi_forward *out)
     return lsi_epochs_add(&j->epochs, out);
 }
 
-/* What another program needs to make the network again. */
+/* Describes the network, so that another program can make it again. */
 static ls_status describe(const job *j, char **out)
 {
     const lsi_classify_options *const o = j->options;
@@ -491,7 +495,7 @@ static ls_status describe(const job *j, char **out)
     return lsi_image_file_describe(&net, j->data.train, o->seed, out);
 }
 
-/* Of a run that was stopped, epochs that it has not ended do not count. */
+/* Unfinished epochs of a stopped run do not count. */
 static ls_status save(void *self, const char *path)
 {
     const job *const j = self;

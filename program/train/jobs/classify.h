@@ -1,6 +1,6 @@
 /*
- * The job of telling classes of images apart: data, network, optimizer, epochs,
- * validation, result.
+ * The image classification job: data, network, optimizer, epochs, validation,
+ * result.
  */
 #ifndef LS_TRAIN_JOBS_CLASSIFY_H
 #define LS_TRAIN_JOBS_CLASSIFY_H
@@ -36,7 +36,7 @@ typedef struct lsi_classify_options {
     lsi_resume_options resume;
 } lsi_classify_options;
 
-/* What is about to be trained. */
+/* The training that is about to begin. */
 typedef struct lsi_classify_start {
     int64_t train_images, val_images;
     int64_t step;        /* of the checkpoint from which it goes on, or 0 */
@@ -48,7 +48,9 @@ typedef struct lsi_classify_start {
     int64_t choices; /* of strategies, told by this run or before */
 } lsi_classify_start;
 
-/* What an epoch was on one rank. Numbers in F64 only: it is sent as it is. */
+/*
+ * Results of an epoch on one rank. Members are F64 only: ranks send the struct.
+ */
 typedef struct lsi_rank_epoch {
     double train_loss, train_accuracy;
     double train_seconds, waited_seconds; /* waited for data */
@@ -57,7 +59,7 @@ typedef struct lsi_rank_epoch {
     double peak_bytes;                    /* most that it held at once */
 } lsi_rank_epoch;
 
-/* What an epoch has come to; complete on rank 0 only. */
+/* Results of an epoch; complete on rank 0 only. */
 typedef struct lsi_epoch {
     int64_t epoch;
     double train_loss, train_accuracy;
@@ -74,12 +76,12 @@ typedef struct lsi_epoch {
     uint64_t collectives;
 } lsi_epoch;
 
-/* Who is told what happens. Everything is called on every rank. */
+/* Callbacks, each called on every rank. */
 typedef struct lsi_classify_events {
     void *context;
     /*
-     * The data are there and all ranks are about to start; what can still be
-     * refused (such as a file that cannot be written) is refused here.
+     * The data are loaded and all ranks are about to start. The last place to
+     * refuse something, such as a file that cannot be written.
      */
     ls_status (*begin)(void *context, const lsi_classify_start *start);
     lsi_step_fn step; /* or NULL */
@@ -89,7 +91,7 @@ typedef struct lsi_classify_events {
 
 /*
  * Runs the job. Collective. If it fails with *agreed true, all ranks have the
- * same error: one of them is enough to tell.
+ * same error, and one of them is enough to print it.
  */
 ls_status lsi_classify_train(ls_group *group,
                              const lsi_classify_options *options,

@@ -39,8 +39,8 @@ int64_t lsi_epochs_next(lsi_epochs *e)
 }
 
 /*
- * Without a batch the tape has failed; but if the model has collectives of its
- * own, that is where the others hear of it.
+ * Without a batch the tape has failed. If the model has collectives, the other
+ * ranks learn of the failure there.
  */
 lsi_forward lsi_epochs_forward(lsi_epochs *e)
 {
@@ -73,7 +73,7 @@ ls_status lsi_epochs_add(lsi_epochs *e, const lsi_forward *out)
     return LS_OK;
 }
 
-/* What `totals` has gained since `before`. */
+/* The gain of `totals` since `before`. */
 static lsi_totals gained(const lsi_totals *totals, const lsi_totals *before)
 {
     return (lsi_totals){.loss = totals->loss - before->loss,

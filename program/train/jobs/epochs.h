@@ -7,7 +7,7 @@
 #include "train/jobs/totals.h"
 #include "train/loop.h"
 
-/* How far an epoch has come on this rank. */
+/* The progress of an epoch on this rank. */
 typedef struct lsi_progress_report {
     int64_t epoch;
     int64_t step, steps; /* micro-steps done and to do */
@@ -35,25 +35,27 @@ typedef struct lsi_epochs {
 } lsi_epochs;
 
 /*
- * Begins the report's epoch, of which micro-steps and totals may be there. A
- * rank that cannot read it fails in its next step, where the others hear of it.
+ * Begins the report's epoch, which may have micro-steps and totals. A rank that
+ * cannot read the data fails in its next step, where the other ranks learn of
+ * it.
  */
 void lsi_epochs_begin(lsi_epochs *epochs);
 
 /*
- * Begins it likewise, for steps that are only measured, and returns how many
- * micro-steps there are, at least one: behind the last those of the whole
- * epoch.
+ * Begins the report's epoch for steps that are only measured. Returns the
+ * number of micro-steps that are left, at least one: after the last micro-step,
+ * those of the whole epoch.
  */
 int64_t lsi_epochs_rehearse(lsi_epochs *epochs);
 
 /*
  * Begins the next step and returns its micro-steps; 0 at the end of the epoch.
- * The last step takes those that are left, be they fewer than `accumulate`.
+ * The last step has the micro-steps that are left, even if fewer than
+ * `accumulate`.
  */
 int64_t lsi_epochs_next(lsi_epochs *epochs);
 
-/* The step of so many micro-steps, as far as lsi_loop_update. Collective. */
+/* A step of `micro_steps` micro-steps, up to lsi_loop_update. Collective. */
 ls_status lsi_epochs_step(lsi_epochs *epochs, int64_t micro_steps);
 
 /* For lsi_train_job. */

@@ -1,6 +1,6 @@
 /*
- * Drawing tokens. Keys and values of those before are kept, so that the model
- * is shown one token of each text at a time (ls_transformer_extend).
+ * Drawing tokens. Keys and values of earlier tokens are kept, so that the model
+ * receives one token of each text at a time (ls_transformer_extend).
  */
 #include "train/jobs/generate.h"
 
@@ -58,7 +58,9 @@ static uint32_t find_edge(const float *x, int64_t n, int64_t k, int64_t *equal)
     return (uint32_t)edge;
 }
 
-/* Leaves the k largest; the rest become -infinity. Of equals the first stay. */
+/*
+ * Keeps the k largest; all others become -infinity. Of equals the first stay.
+ */
 static void keep_largest(float *logits, int64_t n, int64_t k)
 {
     int64_t equal;

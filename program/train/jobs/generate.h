@@ -10,7 +10,7 @@
 typedef struct lsi_sampling {
     double temperature;    /* of the logits; 0: always the likeliest token */
     int64_t top_k;         /* only the k likeliest tokens; 0: all */
-    uint64_t seed, prompt; /* each prompt draws numbers of its own */
+    uint64_t seed, prompt; /* each prompt draws different numbers */
 } lsi_sampling;
 
 /*
@@ -35,8 +35,8 @@ typedef struct lsi_generation {
     int64_t end;
     lsi_sampling sampling;
     /*
-     * Told each token as soon as it is drawn, but not the one that ends a text;
-     * an error ends the drawing.
+     * Receives each token as soon as it is drawn, but not the one that ends a
+     * text. An error ends the drawing.
      */
     ls_status (*emit)(void *context, int64_t prompt, int64_t token);
     void *context;
@@ -44,8 +44,9 @@ typedef struct lsi_generation {
 
 /*
  * The model sees the last tokens of a prompt, as many as its context holds, and
- * what follows as ls_transformer_cache does. What is drawn for a prompt does
- * not depend on the others, but for its place among them. Local.
+ * the tokens that follow as ls_transformer_cache does. The tokens drawn for a
+ * prompt depend on its place among the prompts, but not on the other prompts.
+ * Local.
  */
 ls_status lsi_generate(const ls_transformer *model,
                        const lsi_generation *generation);

@@ -32,7 +32,7 @@ ls_status lsi_image_data_open(lsi_image_data *out,
                               const lsi_image_data_options *options);
 void lsi_image_data_free(lsi_image_data *data);
 
-/* What a network for these images has to take. */
+/* The configuration of a network for these images. */
 lsi_image_config lsi_image_data_config(const lsi_image_data *data,
                                        const char *model);
 

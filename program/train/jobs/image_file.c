@@ -20,7 +20,7 @@ static json_t *class_names(const ls_dataset *data)
     for (int64_t i = 0; i < ls_dataset_classes(data); i++) {
         const char *name = ls_dataset_class_name(data, i);
         json_t *item = name != NULL ? json_string(name) : json_null();
-        /* What is not UTF-8 has no place in JSON. */
+        /* JSON has no strings other than UTF-8. */
         json_array_append_new(names, item != NULL ? item : json_null());
     }
     return names;

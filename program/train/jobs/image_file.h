@@ -1,7 +1,7 @@
 /*
- * What a file of a trained network for images says of it: the network, its
- * images, how their pixels are normalised, and the names of its classes, as
- * JSON in the metadata.
+ * The description of a trained network for images in its file, as JSON in the
+ * metadata. It has the network, its images, how their pixels are normalised,
+ * and the names of its classes.
  */
 #ifndef LS_TRAIN_JOBS_IMAGE_FILE_H
 #define LS_TRAIN_JOBS_IMAGE_FILE_H

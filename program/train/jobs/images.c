@@ -136,7 +136,7 @@ static void spread(const lsi_images *images, int64_t count)
             images->indices[i] * images->available / images->options.count;
 }
 
-/* Puts the samples of a slice beside each other. */
+/* Groups the samples of each slice. */
 static void sort_batch(const lsi_images *images, int64_t *indices, int64_t n)
 {
     int64_t *next = images->batch;

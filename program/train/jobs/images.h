@@ -9,7 +9,7 @@
 typedef struct lsi_images lsi_images;
 
 typedef struct lsi_images_options {
-    int64_t count; /* use only so many samples; 0: all */
+    int64_t count; /* number of samples to use; 0: all */
     bool spread;   /* and these evenly over all, not the first */
     int64_t batch_size;
     int prefetch; /* batches read ahead; 0: 2 if several threads read */
@@ -31,9 +31,9 @@ int64_t lsi_images_count(const lsi_images *images);
 int64_t lsi_images_steps(const lsi_images *images);
 
 /*
- * As the source of training batches, shuffled for each epoch. Sample i of a
- * batch is in slice i mod slices: so is the sample at a place of the global
- * batch in the same class, place mod (ranks x slices), on any number of ranks.
+ * The source of training batches, shuffled for each epoch. Sample i of a batch
+ * is in slice i mod slices. So the sample at a place of the global batch is in
+ * the same class, place mod (ranks x slices), on any number of ranks.
  */
 lsi_source lsi_images_source(lsi_images *images);
 

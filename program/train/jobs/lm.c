@@ -177,7 +177,7 @@ static ls_status make_batch(job *j)
     return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
 }
 
-/* As many as are told, or as make up so many tokens. */
+/* The given number, or the number that makes up `tokens_per_step` tokens. */
 static ls_status count_micro_steps(job *j)
 {
     const lsi_lm_options *const o = j->options;
@@ -328,8 +328,8 @@ static void release(job *j)
 
 /*
  * The sequences of a step are numbered: those of all ranks in its first
- * micro-step, then those of its second. So which there are does not depend on
- * how many ranks and micro-steps share them.
+ * micro-step, then those of its second. So the sequences do not depend on the
+ * number of ranks and micro-steps.
  */
 static int share_of(const job *j, int64_t micro)
 {
@@ -352,7 +352,7 @@ static ls_status read_batch(const job *j, uint64_t step, int share,
                            lsi_tensor_raw(j->targets));
 }
 
-/* If there is nothing to read, the tape has failed, and backward says so. */
+/* Without data the tape has failed, and backward returns the error. */
 static lsi_forward forward(void *self, int64_t micro_step)
 {
     job *const j = self;
@@ -372,7 +372,7 @@ static ls_status add(void *self, const lsi_forward *out)
     return LS_OK;
 }
 
-/* A rank that cannot write what it should tells the others. */
+/* A rank that cannot write its output notifies the other ranks. */
 static ls_status report_step(job *j)
 {
     LSI_SPAN(PHASE, "reporting", 0, 0);
@@ -445,7 +445,7 @@ static ls_status step(job *j)
 
 /* ---- the job ------------------------------------------------------------- */
 
-/* In a folder as other programs have it, too; or one file, our own way. */
+/* A folder has the layout of other programs, too; one file has our format. */
 static ls_status write(const job *j, const char *path,
                        const char *const *metadata)
 {

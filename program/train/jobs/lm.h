@@ -36,7 +36,7 @@ typedef struct lsi_lm_options {
     lsi_resume_options resume;
 } lsi_lm_options;
 
-/* What is about to be trained. */
+/* The training that is about to begin. */
 typedef struct lsi_lm_start {
     const ls_transformer_config *model;
     int64_t parameters;

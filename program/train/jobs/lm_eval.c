@@ -58,7 +58,7 @@ static ls_status check_ids(const lsi_lm_text *text, const char *path,
     return LS_OK;
 }
 
-/* Bytes are no tokens of a model that has others. */
+/* Bytes are not the tokens of a model that has others. */
 static ls_status open_file(lsi_lm_text *text, const char *path,
                            const lsi_lm_reader *reader)
 {
@@ -141,7 +141,7 @@ typedef struct batch {
     int64_t length, counted;
 } batch;
 
-/* What a window counts begins where the one before ended. */
+/* The counted tokens of a window begin at the end of the window before. */
 static batch batch_at(const evaluation *e, int64_t window)
 {
     const int64_t begin = window * e->stride;
@@ -230,7 +230,7 @@ ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
     ls_tape_free(&e.tape);
     LS_TRY(lsi_share_outcome(group, status, agreed));
     LS_TRY(ls_all_reduce(group, e.sums, e.sums, 2, LS_F64, LS_REDUCE_SUM));
-    *agreed = true; /* whatever is said from here on all ranks say */
+    *agreed = true; /* from here on all ranks have the same errors */
     out->tokens = (int64_t)e.sums[1];
     out->loss = e.sums[0] / e.sums[1];
     return isfinite(out->loss)

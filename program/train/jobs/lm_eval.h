@@ -33,10 +33,11 @@ ls_status lsi_lm_text_open(lsi_lm_text *text, const char *path,
 void lsi_lm_text_close(lsi_lm_text *text);
 
 /*
- * Windows of `context` tokens begin every `stride`, 1..context. Of the first
- * all predictions count, of every other those that none before has made: its
- * last `stride`. So each token but the first of the text is predicted once,
- * from at least context - stride tokens if there are as many before it.
+ * Windows of `context` tokens begin every `stride`, 1..context. All predictions
+ * of the first window count. Of every other window its last `stride` count,
+ * which no earlier window has made. So each token but the first of the text is
+ * predicted once, from at least context - stride tokens if the text has that
+ * many before it.
  */
 typedef struct lsi_lm_eval_options {
     int64_t context, stride;

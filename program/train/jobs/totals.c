@@ -44,7 +44,7 @@ double lsi_totals_accuracy(const lsi_totals *totals)
 
 /* ---- as a value of a checkpoint ------------------------------------------ */
 
-/* A number is written so that it comes back as it was. */
+/* A number is written with the digits to restore its exact value. */
 enum { NUMBERS = 5, NUMBER_BYTES = 26 };
 
 static void to_numbers(const lsi_partial *p, double numbers[NUMBERS])

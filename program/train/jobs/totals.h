@@ -30,7 +30,10 @@ typedef struct lsi_partial {
     double peak_bytes; /* most that it has held */
 } lsi_partial;
 
-/* That of all ranks as text; *out is the caller's (lsi_free). Collective. */
+/*
+ * The partials of all ranks as text; the caller frees *out (lsi_free).
+ * Collective.
+ */
 ls_status lsi_partial_text(ls_group *group, const lsi_partial *own, char **out);
 
 /*
