@@ -24,7 +24,7 @@ namespace
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/* Those that are open, to be closed before the interpreter ends. */
+/* The open backends, to be closed before the interpreter ends. */
 struct Register {
     std::mutex mutex;
     std::set<std::shared_ptr<Engine>> open;
@@ -36,7 +36,7 @@ Register &all()
     return *made;
 }
 
-/* For the library no time at all is for ever. */
+/* In the library a timeout of 0 means no limit. */
 milliseconds some_time(milliseconds timeout)
 {
     return std::max(timeout, milliseconds(1));
@@ -56,7 +56,7 @@ Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
     all().open.insert(engine_);
 }
 
-/* Rank 0 may have given up while this rank came: then it soon tries again. */
+/* Rank 0 may have given up while this rank arrived: it soon tries again. */
 static bool meets_again(const Meeting &meeting, ls_status status)
 {
     if (status != LS_ERR_TIMEOUT && status != LS_ERR_PEER_DEAD)
@@ -176,7 +176,7 @@ WorkPtr Backend::launch(Operation &&operation)
     return work;
 }
 
-/* If what was started in between has thrown, nobody has ended the last one. */
+/* If an operation in between has thrown, the last coalescing was not ended. */
 void Backend::startCoalescing()
 {
     coalesced_.clear();
@@ -260,9 +260,9 @@ static void forget(c10d::Store &store, const std::string &key)
 }
 
 /*
- * By the store and not by the group, which stays usable when ranks are missing.
- * Rank 0 waits for all others, as the documentation of PyTorch has it, and
- * tells them whether to go on. The wording is gloo's, which programs look for.
+ * Uses the store and not the group, which stays usable when ranks are missing.
+ * Rank 0 waits for all others, as in the documentation of PyTorch, and notifies
+ * them whether to go on. The wording is gloo's, which programs look for.
  */
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
                                bool all_ranks)
@@ -317,7 +317,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
             missing.push_back(rank);
     }
     say(missing.empty() ? 1 : 0);
-    if (missing.empty()) { /* they have read what rank 0 said the last time */
+    if (missing.empty()) { /* they have read rank 0's last answer */
         for (int rank = 1; rank < size_; rank++)
             forget(*store_, key_of(rank));
         if (number > 0)

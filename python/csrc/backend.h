@@ -23,8 +23,10 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 class Backend final : public c10d::Backend
 {
   public:
-    /* Meets the others, for whom it waits for so long. `name` is that under
-       which the program has registered it. */
+    /*
+     * Connects to the other ranks, with this timeout. `name` is the name under
+     * which the program has registered the backend.
+     */
     Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
             std::chrono::milliseconds timeout, std::string name);
     ~Backend() override;
@@ -38,8 +40,10 @@ class Backend final : public c10d::Backend
     void abort();
     void shutdown();
 
-    /* A tensor as `like`, in one dimension and in memory that all ranks map. It
-       keeps the backend. Collective. */
+    /*
+     * A tensor as `like`, in one dimension and in memory that all ranks map.
+     * The tensor keeps the backend. Collective.
+     */
     at::Tensor shared_like(const at::Tensor &like);
     uint64_t getSequenceNumberForGroup() override
     {
@@ -49,8 +53,10 @@ class Backend final : public c10d::Backend
     {
     }
 
-    /* What a thread starts in between, as one to wait for. All of it is under
-       way at once: nothing waits for the end. */
+    /*
+     * Makes one work of the operations that a thread starts in between. All of
+     * them are in flight at once: none waits for endCoalescing.
+     */
     void startCoalescing() override;
     WorkPtr endCoalescing() override;
 
@@ -123,7 +129,7 @@ class Backend final : public c10d::Backend
 
     const c10::intrusive_ptr<c10d::Store> store_;
     const std::string name_;
-    std::string meeting_; /* what the group is called in the store */
+    std::string meeting_; /* the group's name in the store */
     std::atomic<int64_t> timeout_ms_;
     std::atomic<uint64_t> sequence_{0};
     uint64_t monitored_ = 0;

@@ -1,6 +1,4 @@
-/*
- * Threads are detached, since what they run may not return.
- */
+/* Threads are detached, since callbacks may not return. */
 #include "callbacks.h"
 
 #include <chrono>

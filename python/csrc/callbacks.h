@@ -1,10 +1,10 @@
 /*
- * Threads that mark futures, which runs what programs have hung on them.
+ * Threads that mark futures, which runs the callbacks of programs.
  *
- * Such a callback may start operations and wait for them, so it holds up no
- * thread that moves any on; and what it waits for may have callbacks, too, so
- * another thread is made if all are busy. They begin in the order in which the
- * operations were done.
+ * Such a callback may start operations and wait for them, so it must not delay
+ * threads that move operations forward. Operations that it waits for may have
+ * callbacks, too, so another thread is made if all are busy. Callbacks begin in
+ * the order in which the operations completed.
  */
 #pragma once
 
@@ -23,8 +23,10 @@ class Callbacks
   public:
     void post(c10::intrusive_ptr<Work> work);
 
-    /* Returns once what was posted has run, but waits no longer than a second
-       for what does not return. */
+    /*
+     * Returns once all posted callbacks have run, but waits at most a second
+     * for those that do not return.
+     */
     void stop();
 
   private:

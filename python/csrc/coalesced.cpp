@@ -1,6 +1,4 @@
-/*
- * They have been started one by one; only what waits for them is shared.
- */
+/* The operations were started one by one; only the wait for them is shared. */
 #include "coalesced.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ class Coalesced final : public c10d::Work
     bool isCompleted() override;
     bool isSuccess() const override;
     std::exception_ptr exception() const override;
-    /* For each of them so long at most. */
+    /* The timeout is for each operation. */
     bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
     void synchronize() override
     {

@@ -1,6 +1,4 @@
-/*
- * What travels, what can be computed with, and which reduction is which.
- */
+/* Types that can be sent, types that can be computed with, and reductions. */
 #include "elements.h"
 
 #include <optional>

@@ -11,20 +11,19 @@
 namespace lockstep
 {
 
-/* What a tensor consists of. Types that only travel are bytes. */
+/* The elements of a tensor. Types that are only sent are bytes. */
 struct Elements {
     size_t count;
     ls_dtype dtype;
 };
 
-/* For what moves data as it is. */
+/* For operations that move data as it is. */
 Elements moved(const at::Tensor &tensor);
 
-/* How many elements of the library `count` elements of the tensor's type are.
- */
+/* Number of library elements in `count` elements of the tensor's type. */
 size_t moved_count(const at::Tensor &tensor, int64_t count);
 
-/* For what computes; throws if the library cannot compute with this type. */
+/* For reductions; throws if the library cannot compute with this type. */
 Elements reduced(const at::Tensor &tensor, const c10d::ReduceOp &op);
 
 ls_reduce_op reduction(const c10d::ReduceOp &op);

@@ -1,6 +1,4 @@
-/*
- * The queue of a group, who moves it on, and how it ends.
- */
+/* The queue of a group: which threads move it forward, and how it ends. */
 #include "engine.h"
 
 #include <algorithm>
@@ -25,7 +23,7 @@ constexpr double SLICE = 1e-3;
 constexpr double SLICE_OF_THREAD = 2e-4;
 constexpr double LAST_SLICE = 5e-3;
 
-/* What is in flight when the group is left has so long to end. */
+/* The time for operations in flight to end when the group is left. */
 constexpr milliseconds LAST_WAIT{1000};
 
 /* Between two looks at Python's signals. */
@@ -64,7 +62,7 @@ Engine::~Engine()
     close(Shared::FREED);
 }
 
-/* In a child, a thread that is not there may be in the door for ever. */
+/* In a child, a thread that does not exist may be in the door for ever. */
 void Engine::check_process() const
 {
     TORCH_CHECK_WITH(
@@ -75,7 +73,7 @@ void Engine::check_process() const
 
 /* ---- with the door held -------------------------------------------------- */
 
-/* The time counts from when somebody waits, so the latest to wait says it. */
+/* The time counts from a waiter's start, so the latest waiter sets it. */
 void Engine::set_timeout(const Work &work)
 {
     const double wanted = seconds_of(work.operation_.timeout);
@@ -85,7 +83,7 @@ void Engine::set_timeout(const Work &work)
     ls_ignore(ls_group_set_timeout(group_, wanted));
 }
 
-/* What is late says so in gloo's words, too, which programs look for. */
+/* Timeouts also have gloo's words, which programs look for. */
 std::exception_ptr Engine::failure_of(ls_status status) const
 {
     if (status != LS_ERR_TIMEOUT)
@@ -95,7 +93,7 @@ std::exception_ptr Engine::failure_of(ls_status status) const
                             "ms for the operation to complete"));
 }
 
-/* Whether there was one. What it throws is the operation's failure. */
+/* Whether there was a step. Its exceptions are the operation's failure. */
 bool Engine::begin_step(Work &work)
 {
     if (work.failure_ || work.next_step_ == work.operation_.steps.size())
@@ -115,7 +113,7 @@ bool Engine::begin_step(Work &work)
     return true;
 }
 
-/* Whether it is over. Tests, or waits for so long for its next request. */
+/* Whether the step is over. Tests its next request, or waits for it. */
 bool Engine::move(Work &work, double seconds)
 {
     do {
@@ -463,8 +461,9 @@ bool Engine::leave(Shared shared)
 }
 
 /*
- * A child that was forked has neither the thread nor a place in the group. What
- * the thread sleeps on cannot be destroyed there: that waits for the sleeper.
+ * A child that was forked has neither the thread nor a place in the group. It
+ * cannot destroy the condition variable on which the thread sleeps: destroying
+ * waits for the sleeper.
  */
 void Engine::close(Shared shared)
 {

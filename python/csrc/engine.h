@@ -1,13 +1,13 @@
 /*
- * What moves the operations of a group on.
+ * The engine, which moves the operations of a group forward.
  *
  * Nothing blocks when it starts: an operation is done at once if all ranks have
- * arrived, and is in flight otherwise. Who waits for one moves all of them;
- * what nobody waits for, a thread of the engine does. A group of the library
- * belongs to one thread at a time: the one in the door.
+ * arrived, and is in flight otherwise. A thread that waits for one moves all of
+ * them; a thread of the engine moves those for which nobody waits. A group of
+ * the library belongs to one thread at a time: the one in the door.
  *
- * Operations complete in the order of their start. Their futures are marked,
- * which runs what programs have hung on them, by other threads (callbacks.h).
+ * Operations complete in the order of their start. Other threads mark their
+ * futures, which runs the callbacks of programs (callbacks.h).
  */
 #pragma once
 
@@ -23,7 +23,7 @@
 namespace lockstep
 {
 
-/* A lock that goes to those who want it in turn, not to who has just had it. */
+/* A fair lock: threads get it in turn, not the one that has just had it. */
 class Door
 {
   public:
@@ -57,32 +57,38 @@ class Engine
     void check_process() const;
 
     /*
-     * Returns when it is done; throws if it is not after so long (0: never),
-     * or when a signal's handler in Python does.
+     * Returns when the work is done. Throws after the timeout (0: none), or
+     * when a signal's handler in Python throws.
      */
     void await(Work &work, std::chrono::milliseconds timeout);
 
-    /* Moves it on a little. */
+    /* Moves the work forward a little. */
     void look(Work &work);
 
-    /* Has the thread move it on, although the caller was to wait for it. */
+    /*
+     * Has the thread move the work forward, although the caller was to wait for
+     * it.
+     */
     void tend(Work &work);
 
     /* Ends all waiting on all ranks. From any thread. */
     void abort();
 
-    /* Allocates memory that all ranks map. Collective. It ends with the group.
-     */
+    /* Allocates memory that all ranks map, until the group ends. Collective. */
     void *allocate_shared(size_t bytes);
 
-    /* Whether this is the thread of the engine, which cannot close it. */
+    /*
+     * Whether this is the thread of the engine, which cannot close the engine.
+     */
     bool is_own_thread();
 
     /* Shared memory of the group when it is left. */
     enum class Shared { FREED, KEPT };
 
-    /* Leaves the group. What is in flight has a second to end, unless somebody
-       has given up waiting for some of it, and fails then. */
+    /*
+     * Leaves the group. Operations in flight have a second to end, unless a
+     * waiter has given up on one of them, and fail then.
+     */
     void close(Shared shared);
 
   private:

@@ -1,6 +1,4 @@
-/*
- * What moves data between all ranks, or between one and all.
- */
+/* Operations that move data between all ranks, or between one and all. */
 #include "backend.h"
 #include "parts.h"
 
@@ -134,7 +132,7 @@ Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
     return launch(std::move(operation));
 }
 
-/* outputs[r][i] is what rank r has as inputs[i]. */
+/* outputs[r][i] is inputs[i] of rank r. */
 WorkPtr Backend::allgather_coalesced(TensorLists &outputs, Tensors &inputs,
                                      const c10d::AllgatherOptions &options)
 {

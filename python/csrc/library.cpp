@@ -18,8 +18,10 @@ template <class Error> std::exception_ptr as(const std::string &sentence)
 
 } // namespace
 
-/* What a call refuses is the exception that NCCL's backend has for it; all else
-   is the group's. */
+/*
+ * An argument that a call refuses gives the exception of NCCL's backend for it;
+ * all other errors are the group's.
+ */
 std::exception_ptr failure(ls_status status)
 {
     const std::string sentence = ls_last_error();

@@ -11,12 +11,14 @@
 namespace lockstep
 {
 
-/* The library's sentence about this thread's last error, to be thrown: a
-   ValueError, TypeError or NotImplementedError about what a call asks for, else
-   a DistBackendError. */
+/*
+ * The library's sentence about this thread's last error, to be thrown: a
+ * ValueError, TypeError or NotImplementedError about the arguments of a call,
+ * else a DistBackendError.
+ */
 std::exception_ptr failure(ls_status status);
 
-/* The same for a sentence of ours: a DistBackendError. */
+/* A sentence of ours, to be thrown: a DistBackendError. */
 std::exception_ptr failure(const std::string &sentence);
 
 /* Throws unless it is LS_OK. */

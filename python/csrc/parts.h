@@ -12,7 +12,9 @@
 namespace lockstep
 {
 
-/* Adds to the operation what keeps the memory, and what is done afterwards. */
+/*
+ * Adds to the operation the owners of the memory, and the work done afterwards.
+ */
 
 /* A dense tensor with the same values, to be read. */
 at::Tensor read_from(Operation &operation, const char *name,
@@ -26,7 +28,7 @@ at::Tensor written_to(Operation &operation, const char *name,
 at::Tensor updated(Operation &operation, const char *name,
                    const at::Tensor &tensor);
 
-/* Several tensors one behind the other. */
+/* Several tensors, one after the other. */
 at::Tensor read_from(Operation &operation, const char *name,
                      const std::vector<at::Tensor> &tensors);
 at::Tensor written_to(Operation &operation, const char *name,
@@ -39,7 +41,7 @@ void check_one(const char *name, const std::vector<at::Tensor> &tensors);
 void check_types(const char *name, const at::Tensor &first,
                  const std::vector<at::Tensor> &tensors);
 
-/* Throws unless it has so many elements. */
+/* Throws unless `tensor` has `count` elements. */
 void check_count(const char *name, const char *which, const at::Tensor &tensor,
                  int64_t count);
 

@@ -8,14 +8,16 @@
 namespace lockstep
 {
 
-/* A number that a child does not share with who forked it. */
+/* A number that differs between a child and its parent. */
 uint64_t this_process();
 
-/* Throws what a handler of a signal throws in Python, if this thread runs
-   any. */
+/*
+ * Throws the exception of a signal's handler in Python, if this thread runs
+ * any.
+ */
 void check_signals();
 
-/* While it is there, this thread does not hold Python's lock. */
+/* While it exists, this thread does not hold Python's lock. */
 class WithoutPython
 {
   public:

@@ -76,9 +76,9 @@ Step scatter_sums_of(const at::Tensor &send, const at::Tensor &recv,
 }
 
 /*
- * The products in place of what is sent, for a plain sum: blocks of different
- * sizes have no call that multiplies. Of half types products and sums are f32,
- * and rounded once.
+ * Replaces the data to be sent by its products, for a plain sum: blocks of
+ * different sizes have no call that multiplies. Products and sums of half types
+ * are f32, and rounded once.
  */
 void multiply(Operation &operation, at::Tensor &send, at::Tensor &recv,
               const c10d::ReduceOp &op)

@@ -1,6 +1,6 @@
 /*
- * All-reduce of sparse tensors: what all ranks have is gathered, and added up
- * in rank order by each.
+ * All-reduce of sparse tensors: ranks gather the entries of all ranks, and each
+ * adds them up in rank order.
  */
 #include "backend.h"
 #include "parts.h"
@@ -23,9 +23,9 @@ struct Gathered {
 };
 
 /*
- * How many entries there are, and all that ranks must agree on: how many
- * dimensions have indices, and how long all are. What is more than MOST
- * dimensions is in the last place, as a number made of them.
+ * The number of entries, and the shape on which ranks must agree: the number of
+ * dimensions with indices, and all lengths. The lengths of dimensions from MOST
+ * on are combined into one number in the last place.
  */
 at::Tensor shape_of(const at::Tensor &tensor)
 {

@@ -43,8 +43,10 @@ int64_t Meeting::published() const
     return std::stoll(std::string(digits.begin(), digits.end()));
 }
 
-/* Without this every rank would count alone, and one that has come late would
-   look for the others where they were before. */
+/*
+ * Without this every rank would count alone, and a late rank would look for the
+ * others at an earlier meeting.
+ */
 Meeting::Meeting(c10d::Store &store, int rank,
                  std::chrono::milliseconds timeout)
     : store_(store), rank_(rank)

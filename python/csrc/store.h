@@ -1,6 +1,4 @@
-/*
- * Where ranks meet: a store of PyTorch as the library wants one.
- */
+/* The rendezvous of ranks: a store of PyTorch as an ls_store of the library. */
 #pragma once
 
 #include <chrono>
@@ -16,13 +14,13 @@ namespace lockstep
 
 /*
  * The number of a meeting of all ranks in a store, by which they are a group:
- * rank 0 publishes it. A rank takes part in each once, and in those that have
- * been given up by others not at all.
+ * rank 0 publishes it. A rank takes part in each meeting once, and not in
+ * meetings that others have given up.
  */
 class Meeting
 {
   public:
-    /* Waits for rank 0, at most for so long; throws if it does not come. */
+    /* Waits for rank 0 up to the timeout; throws if it does not arrive. */
     Meeting(c10d::Store &store, int rank, std::chrono::milliseconds timeout);
 
     int64_t number() const
@@ -60,7 +58,10 @@ class StoreForLibrary
     {
         return &store_;
     }
-    /* What the store has thrown last, or a handler of a signal, if anything. */
+    /*
+     * Throws the last exception of the store or of a signal handler again, if
+     * any.
+     */
     void rethrow() const;
 
   private:

@@ -42,7 +42,7 @@ Work::Work(std::shared_ptr<Engine> engine, int rank, uint64_t sequence,
 
 /* ---- for programs -------------------------------------------------------- */
 
-/* Who polls for completion moves it on. */
+/* Polling for completion moves the operation forward. */
 bool Work::isCompleted()
 {
     {

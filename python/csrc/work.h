@@ -24,7 +24,7 @@ using Step = std::function<ls_status(ls_group *group, Work &work)>;
 /* All of them, in flight at once. */
 Step together(std::vector<Step> steps);
 
-/* What an operation consists of. */
+/* The parts of an operation. */
 struct Operation {
     c10d::OpType type;
     const char *title; /* for the profiler, or NULL */
@@ -78,9 +78,9 @@ class Work final : public c10d::Work
     /* Makes the results available; whether a future waits for mark_future. */
     bool complete();
     void mark_future();
-    /* Lets go of what only the library needed. */
+    /* Releases the data that only the library needed. */
     void release();
-    /* Until another thread has completed it, or for so long. */
+    /* Waits until another thread has completed the work, or for `time`. */
     void sleep(std::chrono::milliseconds time);
 
   private:
