@@ -4,7 +4,10 @@
 
 #include "base/error.h"
 
-/* f32 weight, gradient and two moments of AdamW; what products take. */
+/*
+ * Bytes of f32 weight, gradient and two AdamW moments; of a factor of a
+ * product.
+ */
 enum { STATE_BYTES = 16, HALF_BYTES = 2 };
 
 lsi_communication_plan lsi_communication_defaults(void)
@@ -70,7 +73,7 @@ static double saved_bytes(const lsi_communication_plan *p)
     return p->blocks * (p->d_model + p->d_ff) * HALF_BYTES;
 }
 
-/* a: one copy of everything. */
+/* a: the complete state on one device. */
 static void one_copy(const lsi_communication_plan *p, lsi_facts *out)
 {
     const double parameters = p->blocks * 2 * p->d_model * p->d_ff;
@@ -92,7 +95,7 @@ static void one_copy(const lsi_communication_plan *p, lsi_facts *out)
     lsi_facts_whole(out, "a", "devices", ceil(devices), "", "rounded up");
 }
 
-/* b: state and half of the activations divided among all. */
+/* b: state and half of the activations divided among all devices. */
 static void divided(const lsi_communication_plan *p, lsi_facts *out)
 {
     const double state = lsi_facts_get(out, "state_bytes");
@@ -102,18 +105,19 @@ static void divided(const lsi_communication_plan *p, lsi_facts *out)
     lsi_facts_real(out, "b", "sharded_memory_gb", p->sharded_bytes / 1e9, "GB",
                    "given");
     if (room <= 0)
-        return; /* half of the activations do not fit, however many there are */
+        return; /* half of the activations do not fit, even on many devices */
     lsi_facts_real(out, "b", "sharded_devices_exact", devices, "",
                    "16 P/N + A/2 + A/(2N) = memory");
-    /* More than that many: at a whole number nothing would be left. */
+    /* More than that many: a whole number of devices would leave no room. */
     lsi_facts_whole(out, "b", "sharded_devices", floor(devices) + 1, "",
                     "the next whole number");
 }
 
 /*
- * c: a step is bound by computation if for a layer, with B tokens in all,
- * 4 B d F / (X Y C) is more than each 4 d F / (Y W M_X), the weights of FSDP,
- * and 4 B d / (X W M_Y), the activations of tensor parallelism.
+ * c: computation bounds a step if, for a layer and B tokens in all, 4 B d F /
+ * (X Y C) exceeds two communication times:
+ * - 4 d F / (Y W M_X), the weights of FSDP
+ * - 4 B d / (X W M_Y), the activations of tensor parallelism
  */
 static void bound(const lsi_communication_plan *p, lsi_facts *out)
 {
@@ -132,7 +136,7 @@ static void bound(const lsi_communication_plan *p, lsi_facts *out)
     lsi_facts_real(out, "c", "tensor_width", tensor, "", "F / Y");
     lsi_facts_whole(out, "c", "tensor_holds", tensor_part < 1, "",
                     "1 if F/Y > alpha / M_Y");
-    /* If the two kinds of traffic cannot go on at once: */
+    /* The case that the two kinds of traffic cannot overlap. */
     if (tensor_part < 1) {
         const double serial = tokens / (1 - tensor_part);
         lsi_facts_real(out, "c", "tokens_per_device_serial", serial / ranks, "",

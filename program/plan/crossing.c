@@ -6,8 +6,8 @@
 
 /* As in comm/coll/nodes and the selection table. */
 enum {
-    IN_CELLS = 4 << 10, /* up to here data travel with the arrival */
-    SEGMENTS = 4,       /* in flight */
+    IN_CELLS = 4 << 10, /* most bytes that travel with the arrival */
+    SEGMENTS = 4,       /* segments in flight */
     LEAST_SEGMENT = 256 << 10,
     GOOD_SEGMENT = 1 << 20,
     MOST_SEGMENT = 8 << 20,
@@ -39,7 +39,7 @@ lsi_plan_steps lsi_plan_steps_of(int nodes)
     return steps;
 }
 
-/* In turns: to each other node what it owns, or from it. */
+/* Share of the bytes in one turn: owned parts go to, or come from, one node. */
 static double turn_share(int64_t nodes)
 {
     return 1 / (double)nodes;
@@ -47,7 +47,7 @@ static double turn_share(int64_t nodes)
 
 /* ---- inside a node ------------------------------------------------------- */
 
-/* Bytes that a rank reads and writes, for each of the vector. */
+/* Bytes that a rank reads and writes, for each byte of the vector. */
 static double touched(lsi_plan_move move, double here)
 {
     switch (move) {
@@ -57,7 +57,7 @@ static double touched(lsi_plan_move move, double here)
         return 1 + 1 / here;
     case LSI_PLAN_ALL_GATHER:
         return (here - 1) / here;
-    default: /* from the root's memory to one's own */
+    default: /* from the root's memory to the rank's */
         return 2;
     }
 }
@@ -82,8 +82,8 @@ static double segment_bytes(const lsi_plan_place *p, double bytes)
 }
 
 typedef struct pipeline {
-    double ends[SEGMENTS]; /* of the segments in flight */
-    double cpu, link;      /* free from then on */
+    double ends[SEGMENTS]; /* times at which the segments in flight end */
+    double cpu, link;      /* times from which the CPU and the link are free */
 } pipeline;
 
 /* The next segment enters, crosses in steps and leaves. */
@@ -101,8 +101,8 @@ static void pass(pipeline *now, int64_t i, const lsi_plan_link *link,
 }
 
 /*
- * What a node adds up before it sends, and gathers when it has received, its
- * ranks do while other segments are on their way.
+ * While other segments are in flight, the ranks of a node compute: sums before
+ * the node sends, copies after it has received.
  */
 static double cross_rails(const lsi_plan_place *p, double bytes, double *sent,
                           bool one_way)
@@ -147,7 +147,7 @@ static double cross_owners(const lsi_plan_place *p, lsi_plan_move move,
     return end + work;
 }
 
-/* Everybody hears of everybody in log2 of the nodes rounds. */
+/* Every rank learns of every other in log2 of the nodes rounds. */
 static double arrive(const lsi_plan_place *p, double bytes)
 {
     const double rounds = ceil(log2((double)p->nodes));

@@ -8,16 +8,18 @@
 enum { MOMENTS_OF_ADAMW = 2, F32 = sizeof(float), HALF = 2 };
 
 /*
- * Buffers of products, control blocks, records: about as much for any model;
- * with a second-level cache of 2 MiB twice to three times that.
+ * Bytes of product buffers, control blocks and records: about the same for any
+ * model. With a second-level cache of 2 MiB they are two to three times this.
  */
 static const double other_bytes = 8e5;
 
 /*
- * Floats of a token that are kept of a block until its backward, and that are
- * there besides at the height: logits and their gradient, and the gradients of
- * a block. With flash attention; h is a number a head, and the constants are
- * the statistics of norms and what rounds sizes up.
+ * Floats for each token, with flash attention. `block` is kept of a block until
+ * its backward. `besides` exists in addition at the peak: logits and their
+ * gradient, and the gradients of a block.
+ *
+ * h is one number for each head. The constants cover the statistics of norms
+ * and the rounding of sizes.
  */
 typedef struct kept {
     double block, besides;
@@ -47,7 +49,9 @@ static double activations_of(const lsi_plan_run *run)
            (blocks + k.besides);
 }
 
-/* Of a bucket that is made while half of the one before is on its way. */
+/*
+ * Bytes of a bucket that is filled while half of the previous one is in flight.
+ */
 static double buckets_held(const lsi_plan_run *run)
 {
     double most = 0, before = 0;

@@ -1,8 +1,8 @@
 /*
- * Memory of a rank that trains a language model with AdamW, by kind: what the
- * library allocates. Weights, gradients and state follow from the strategy
- * (docs/concepts/parallel.md); activations from what the tape keeps of each
- * token and what is there besides when backward is at its height
+ * Memory that the library allocates on a rank that trains a language model with
+ * AdamW, by kind. Weights, gradients and state follow from the strategy
+ * (docs/concepts/parallel.md). Activations follow from the tape's share of each
+ * token and from the temporary memory at the peak of backward
  * (docs/how-to/plan.md).
  */
 #ifndef LS_PLAN_MEMORY_H
@@ -11,20 +11,20 @@
 #include "lockstep/status.h"
 #include "plan/model.h"
 
-/* Bytes; doubles, as models may be of any size. */
+/* Sizes in bytes; doubles, since models may have any size. */
 typedef struct lsi_plan_memory {
-    double parameters; /* and what products have of them in a half type */
+    double parameters; /* weights, and half-type copies for products */
     double gradients, state, activations;
     double other; /* workspace, communication, the tape */
-    double total; /* the peak of a step */
+    double total; /* peak of a step */
     double start; /* while the weights are made and divided */
 } lsi_plan_memory;
 
 lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run);
 
 /*
- * LS_ERR_ARGUMENT unless there is something to plan: a batch, ranks and nodes
- * of which each has as many ranks.
+ * LS_ERR_ARGUMENT for a run that cannot be planned. It needs a batch, ranks,
+ * and nodes with equal numbers of ranks.
  */
 ls_status lsi_plan_check(const lsi_plan_run *run);
 

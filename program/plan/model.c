@@ -6,10 +6,13 @@
 #include "base/memory.h"
 #include "lockstep/autograd.h"
 
-/* More are no language model, and numbers of bytes would be inexact. */
+/* Limits of a language model; beyond them numbers of bytes would be inexact. */
 enum { MOST_LAYERS = 1 << 14 };
 
-/* Embeddings are looked up; as a head, an embedding is a factor, too. */
+/*
+ * Parameters that are only looked up: embeddings. An embedding that is also the
+ * head is a factor of products, too.
+ */
 static int64_t looked_up(const ls_transformer_config *c)
 {
     if (c->kind == LS_TRANSFORMER_GPT2)

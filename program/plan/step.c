@@ -5,10 +5,10 @@
 enum {
     F32 = sizeof(float),
     PAGE = 4096,
-    ADAMW_BYTES = 28 /* of a parameter: reads four numbers, writes three */
+    ADAMW_BYTES = 28 /* of a parameter: four numbers read, three written */
 };
 
-/* Each activation is written, and read by about two others. */
+/* Each activation is written once; about two operations read it. */
 static const double touches_forward = 3, touches_backward = 6;
 
 /* ---- computation --------------------------------------------------------- */
@@ -18,7 +18,7 @@ static double tokens_of(const lsi_plan_run *run)
     return (double)run->batch * (double)run->context;
 }
 
-/* Products of attention: the scores and the result, half of them masked. */
+/* Operations of the scores and the result of attention, half of them masked. */
 static double attention_flops(const lsi_plan_run *run)
 {
     const lsi_plan_model *const m = run->model;
@@ -37,7 +37,7 @@ lsi_plan_compute lsi_plan_compute_of(const lsi_plan_run *run,
 {
     const double forward = lsi_plan_forward_flops(run);
     const double attention = attention_flops(run);
-    /* Backward has two products for each, and attention makes scores again. */
+    /* Backward has two products for each, and computes scores again. */
     const double backward = 2 * forward + attention / 2;
     const double parameters = (double)run->model->parameters;
     lsi_plan_compute c = {
@@ -57,12 +57,12 @@ lsi_plan_compute lsi_plan_compute_of(const lsi_plan_run *run,
 typedef struct timeline {
     const lsi_plan_run *run;
     lsi_plan_place place;
-    double now;    /* of the ranks */
-    double arrive; /* the collective before is over */
+    double now;    /* time of the ranks */
+    double arrive; /* end of the previous collective */
     lsi_plan_step out;
 } timeline;
 
-/* The collective by which gradients travel. */
+/* The collective for gradients. */
 static lsi_plan_move gradients_move(const lsi_plan_run *run)
 {
     return run->strategy->share >= LSI_SHARE_STATE ? LSI_PLAN_REDUCE_SCATTER
@@ -76,8 +76,9 @@ static double leaves(lsi_plan_move move, double ranks)
 }
 
 /*
- * Starts when the ranks are there and the one before is over. What the ranks do
- * themselves they do now; what is on the link they need not wait for.
+ * The collective starts once the ranks have arrived and the previous one is
+ * over. The ranks do their share of the work at once. They wait for the link
+ * only if `waits`.
  */
 static void collective(timeline *t, lsi_plan_move move, double bytes,
                        bool waits)
@@ -91,7 +92,7 @@ static void collective(timeline *t, lsi_plan_move move, double bytes,
     t->out.collectives++;
 }
 
-/* A sum over one rank passes over its gradients all the same. */
+/* With one rank, the sum still passes over the gradients. */
 static void alone(timeline *t, double bytes)
 {
     const double seconds = 2 * bytes / t->place.memory;
@@ -99,7 +100,7 @@ static void alone(timeline *t, double bytes)
     t->out.communication += seconds;
 }
 
-/* Of a bucket whose sums are there a rank keeps the pages of its own part. */
+/* Once a bucket is summed, a rank keeps only the pages of its part. */
 static void give_back(timeline *t, double bytes)
 {
     const double ranks = (double)t->run->ranks;
@@ -130,7 +131,7 @@ static void backward(timeline *t, double seconds)
     t->now = fmax(t->now, t->arrive) + t->out.paging;
 }
 
-/* Weights that others have stepped. */
+/* Collects weights that other ranks have updated. */
 static void weights(timeline *t)
 {
     const lsi_plan_run *const run = t->run;

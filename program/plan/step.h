@@ -1,6 +1,6 @@
 /*
- * How long a step takes on ranks that all do the same: computation by rates,
- * or as it was measured, and the collectives of the strategy, each when its
+ * The time of a step on ranks that all do the same. Computation follows from
+ * rates or from a measurement. Each collective of the strategy starts when its
  * gradients are final.
  */
 #ifndef LS_PLAN_STEP_H
@@ -9,24 +9,24 @@
 #include "plan/crossing.h"
 #include "plan/model.h"
 
-/* What one rank has while all ranks of its node compute. */
+/* Rates of one rank while all ranks of its node compute. */
 typedef struct lsi_plan_device {
-    double flops;  /* of products, a second */
+    double flops;  /* operations of products a second */
     double memory; /* bytes a second */
 } lsi_plan_device;
 
 /* Seconds of a step of one rank. */
 typedef struct lsi_plan_compute {
     double forward, backward;
-    double optimizer; /* of all parameters */
+    double optimizer; /* update of all parameters */
 } lsi_plan_compute;
 
-/* Floating-point operations of products, forward alone, of one rank. */
+/* Floating-point operations of products in the forward pass of one rank. */
 double lsi_plan_forward_flops(const lsi_plan_run *run);
 
 /*
- * By rates: products at `flops`, what lies between them and AdamW at `memory`.
- * `activations`: bytes (lsi_plan_memory_of).
+ * By rates: products at `flops`, the operations between them and AdamW at
+ * `memory`. `activations`: bytes (lsi_plan_memory_of).
  */
 lsi_plan_compute lsi_plan_compute_of(const lsi_plan_run *run,
                                      lsi_plan_device device,
@@ -34,15 +34,15 @@ lsi_plan_compute lsi_plan_compute_of(const lsi_plan_run *run,
 
 typedef struct lsi_plan_step {
     double forward, backward, optimizer;
-    double communication; /* all collectives, each by itself */
-    double exposed;       /* what of it the step is longer for */
-    double pages;         /* of gradients that a rank gives back and rewrites */
-    double paging;        /* seconds of the step for them */
+    double communication; /* seconds of all collectives, each by itself */
+    double exposed;       /* seconds by which they lengthen the step */
+    double pages;  /* pages of gradients that a rank gives back and rewrites */
+    double paging; /* seconds of the step for these pages */
     double step;
-    double link_bytes; /* that leave a node */
-    double rank_bytes; /* that leave a rank: for others, wherever they are */
+    double link_bytes; /* bytes that leave a node */
+    double rank_bytes; /* bytes that leave a rank for other ranks on any node */
     int64_t buckets, collectives;
-    /* Tokens of a rank from which communication takes less than backward. */
+    /* Tokens of a rank from which communication is faster than backward. */
     double tokens_to_hide;
     /* Bytes of buckets that hide most: sqrt(s w o); 0: one rank. */
     double best_bucket;
