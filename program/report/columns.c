@@ -1,4 +1,4 @@
-/* Widths are those of the C library, whatever locale the user has. */
+/* Widths as in the C library's UTF-8 locale, whatever locale the user has. */
 #include "report/columns.h"
 
 #include <locale.h>
@@ -13,7 +13,7 @@ static void open_locale(void)
     utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-/* Begins to read UTF-8 in this thread; returns what to end it with. */
+/* Switches this thread to UTF-8; returns the locale to restore at the end. */
 static locale_t begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -21,12 +21,12 @@ static locale_t begin(void)
     return uselocale(utf8);
 }
 
-/* Of the first character; its columns are those that it adds. */
+/* Bytes of the first character; *columns: columns that it adds. */
 static size_t next_character(const char *text, size_t bytes, int *columns)
 {
     wchar_t c;
     mbstate_t state = {0};
-    if (utf8 == (locale_t)0) { /* all but bytes that go on are a column */
+    if (utf8 == (locale_t)0) { /* count all but continuation bytes */
         *columns = ((unsigned char)text[0] & 0xc0) != 0x80;
         return 1;
     }

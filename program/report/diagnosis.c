@@ -1,7 +1,7 @@
 /*
- * Collectives have the same number on all ranks, so rows of equal numbers are
- * compared. A rank's own file is the best witness of what it does; for a rank
- * without one, what the newest of the others saw of it has to do.
+ * Collectives have the same number on all ranks, so calls of equal numbers are
+ * compared. A rank's own file is the best witness of its calls. For a rank
+ * without a file, the newest of the other files is used.
  */
 #include "report/diagnosis.h"
 
@@ -26,7 +26,10 @@ static lsi_finding *begin(lsi_diagnosis *d, lsi_finding_kind kind,
                           int64_t sequence)
 {
     static const lsi_finding none;
-    /* The last place is used again: the first findings matter most. */
+    /*
+     * Further findings overwrite the last place: the first findings matter
+     * most.
+     */
     if (d->n_findings < LSI_FINDINGS)
         d->n_findings++;
     lsi_finding *finding = &d->finding[d->n_findings - 1];
@@ -128,7 +131,7 @@ static bool failed_with(const lsi_diagnosis *d, const char *kind)
 
 /* ---- disagreement -------------------------------------------------------- */
 
-/* What the number of a call stands for. */
+/* Meaning of a call's `count`. */
 static const char *meaning_of_count(const char *operation)
 {
     if (strcmp(operation, "select") == 0)
@@ -151,7 +154,7 @@ static const char *difference(const lsi_trace_call *a, const lsi_trace_call *b)
     return a->root != b->root ? "root" : NULL;
 }
 
-/* Whether a and b come the other way round on the two ranks. */
+/* Whether the two ranks call a and b in opposite order. */
 static bool is_swapped(const lsi_trace *one, const lsi_trace *other,
                        int64_t sequence)
 {
@@ -186,7 +189,7 @@ static void say_sides(const lsi_diagnosis *d, lsi_finding *finding,
     }
 }
 
-/* Whether ranks differ about a call; then it is a finding. */
+/* Whether ranks differ about a call; if so, adds a finding. */
 static bool compare(lsi_diagnosis *d, int64_t sequence)
 {
     const lsi_trace_call *first = NULL;
@@ -213,17 +216,17 @@ static bool compare(lsi_diagnosis *d, int64_t sequence)
 }
 
 /*
- * A walk over the numbers that any rank still remembers, one after the other:
- * there may be gaps of any size between them.
+ * A walk in order over the call numbers that any rank still remembers, with
+ * gaps of any size between them.
  */
 typedef struct walk {
-    size_t next[LSI_TRACE_MOST_RANKS]; /* of a rank's calls */
+    size_t next[LSI_TRACE_MOST_RANKS]; /* index of the next call of each rank */
     int64_t sequence;
 } walk;
 
 static bool next_remembered(const lsi_diagnosis *d, walk *w)
 {
-    int64_t least = INT64_MAX; /* which no operation has */
+    int64_t least = INT64_MAX; /* above the number of any operation */
     for (int r = 0; r < d->size; r++) {
         if (d->trace[r] == NULL)
             continue;
@@ -290,7 +293,10 @@ static void find_death(lsi_diagnosis *d)
 
 /* ---- lateness ------------------------------------------------------------ */
 
-/* The longest wait of those that are in a call; its number in *sequence. */
+/*
+ * The longest wait of the ranks that are in a call; *sequence: the call's
+ * number.
+ */
 static double longest_wait(const lsi_diagnosis *d, int64_t *sequence)
 {
     double longest = -1;
@@ -322,7 +328,7 @@ static void say_late(const lsi_diagnosis *d, lsi_finding *finding,
     }
 }
 
-/* All have come, but it does not end. */
+/* All ranks have entered the call, but it does not end. */
 static void say_whom(const lsi_diagnosis *d, lsi_finding *finding,
                      const bool *waits)
 {
@@ -416,7 +422,10 @@ static void find_failure(lsi_diagnosis *d)
         d->newest->failure.kind, d->newest->reason);
 }
 
-/* What all ranks have left behind, by their files or by what others saw. */
+/*
+ * The last call that all ranks completed, by their files or by the records of
+ * other ranks.
+ */
 static void find_last_completed(lsi_diagnosis *d)
 {
     d->last_completed = INT64_MAX;
@@ -429,9 +438,9 @@ static void find_last_completed(lsi_diagnosis *d)
 }
 
 /*
- * When a call began on a rank, by the clock on the wall, which is all that
- * hosts share: one difference for each host, so that ranks of one are not
- * disturbed.
+ * When a call began on a rank, by the wall clock, which is the only clock that
+ * hosts share. All ranks of a host use one offset, so that it does not change
+ * their order.
  */
 static int64_t began(const lsi_diagnosis *d, int rank, int64_t sequence)
 {
@@ -444,7 +453,7 @@ static int64_t began(const lsi_diagnosis *d, int rank, int64_t sequence)
            trace[first]->written_ns;
 }
 
-/* Adds up who came how late to one call, if that is known of all. */
+/* Adds up how late each rank came to a call, if this is known of all ranks. */
 static void add_arrivals(lsi_diagnosis *d, int64_t sequence)
 {
     int64_t first = INT64_MAX;
@@ -456,7 +465,7 @@ static void add_arrivals(lsi_diagnosis *d, int64_t sequence)
         first = own < first ? own : first;
     }
     d->timed++;
-    /* Clocks of hosts may be as far apart as numbers can be. */
+    /* The clocks of two hosts may differ by any number. */
     for (int r = 0; r < d->size; r++)
         d->behind_us[r] +=
             (double)((uint64_t)began(d, r, sequence) - (uint64_t)first) * 1e-3;

@@ -35,7 +35,7 @@ void lsi_document_free(lsi_document **document)
     free(d);
 }
 
-/* Takes the reference. Jansson refuses what is not UTF-8. */
+/* Takes over the reference. Jansson refuses text that is not UTF-8. */
 static void append(lsi_document *d, json_t *block)
 {
     if (d->status != LS_OK)

@@ -32,39 +32,48 @@ void lsi_document_text(lsi_document *document, const char *kind, int level,
                        const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Of level 2 (which the list of contents has) or 3. */
+/* A heading of level 2 (listed in the contents) or 3. */
 #define lsi_document_heading(document, level, ...)                             \
     lsi_document_text(document, "heading", level, __VA_ARGS__)
 #define lsi_document_paragraph(document, ...)                                  \
     lsi_document_text(document, "paragraph", 0, __VA_ARGS__)
 
-/* Smaller: how something was measured. */
+/* A note in smaller type, such as the method of a measurement. */
 #define lsi_document_note(document, ...)                                       \
     lsi_document_text(document, "note", 0, __VA_ARGS__)
 
-/* One item of a list; those that follow each other are one list. */
+/* One item of a list; consecutive items form one list. */
 #define lsi_document_item(document, ...)                                       \
     lsi_document_text(document, "item", 0, __VA_ARGS__)
 
-/* Program text, in lines. */
+/* Program text, with its line breaks. */
 void lsi_document_code(lsi_document *document, const char *text);
 
 /* An SVG (report/plot.h) under a name of letters, digits and '-'. */
 void lsi_document_picture(lsi_document *document, const char *name,
                           const char *svg, const char *caption);
 
-/* Begins a table; `numbers` says which columns stand to the right, or NULL. */
+/*
+ * Begins a table. `numbers` says which columns are aligned to the right, or is
+ * NULL.
+ */
 void lsi_document_table(lsi_document *document, const char *const *titles,
                         const bool *numbers, size_t n);
 
-/* A row of the table that was begun last; NULL is an empty cell. */
+/* A row of the most recent table; NULL is an empty cell. */
 void lsi_document_row(lsi_document *document, const char *const *cells,
                       size_t n);
 
-/* Pictures are in the page. The first error of anything above is returned. */
+/*
+ * Writes HTML with the pictures in the page. Returns the first error of any
+ * function above.
+ */
 ls_status lsi_document_html(const lsi_document *document, FILE *stream);
 
-/* Pictures are FOLDER/NAME.svg, which the caller has written. */
+/*
+ * Writes Markdown that refers to pictures FOLDER/NAME.svg, which the caller has
+ * written.
+ */
 ls_status lsi_document_markdown(const lsi_document *document,
                                 const char *folder, FILE *stream);
 

@@ -1,7 +1,7 @@
 /*
- * Documents as one HTML page: style and pictures are in it, nothing is loaded.
- * It is light or dark as its reader's system is, tables scroll in boxes of
- * their own where the window is narrow, and it can be printed.
+ * Documents as one HTML page that contains its style and pictures and loads
+ * nothing. The page follows the reader's light or dark mode and can be printed.
+ * In a narrow window, tables scroll separately.
  */
 #include "base/error.h"
 #include "report/document_private.h"
@@ -22,7 +22,7 @@ static const char style[] =
     "a{color:var(--link)}p,li{overflow-wrap:anywhere}\n"
     ".note{color:var(--soft);font-size:.9rem}\n"
     "nav ul{columns:16rem;padding-left:1.2rem}\n"
-    /* What is wider than texts takes the room beside them. */
+    /* Boxes wider than the text extend into its margins. */
     ".box{overflow-x:auto;margin:1rem 0;border:1px solid var(--line);"
     "border-radius:6px;width:max-content;min-width:100%;"
     "max-width:calc(100vw - 3rem);position:relative;left:50%;"
@@ -39,7 +39,7 @@ static const char style[] =
     "code{font-family:ui-monospace,monospace;font-size:.9em}"
     "p code,li code,td code{background:var(--band);padding:.1em .3em;"
     "border-radius:4px}\n"
-    /* Smaller than this, nobody can read what stands in them. */
+    /* Pictures keep a least width, so that their labels stay readable. */
     "figure{margin:1.2rem 0;overflow-x:auto}figure svg{display:block;"
     "width:100%;height:auto;min-width:30rem;max-width:760px}\n"
     "figcaption{color:var(--soft);font-size:.9rem;margin-top:.3rem;"
@@ -72,7 +72,7 @@ static void put_plain(FILE *f, const char *text)
         put_char(f, *text);
 }
 
-/* With <code> for `...`; a last '`' without another means itself. */
+/* Writes <code> for `...`; a last '`' without another is written as it is. */
 static void put_text(FILE *f, const char *text)
 {
     bool code = false;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "report/document_private.h"
 
-/* Text, in which only `...` has a meaning. */
+/* Writes text in which only `...` is markup. */
 static void put_text(FILE *f, const char *text, bool cell)
 {
     bool code = false;

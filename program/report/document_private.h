@@ -1,4 +1,4 @@
-/* What the document's maker and its writers share. */
+/* The document structure, shared by document.c and the writers. */
 #ifndef LS_REPORT_DOCUMENT_PRIVATE_H
 #define LS_REPORT_DOCUMENT_PRIVATE_H
 
@@ -13,7 +13,7 @@ struct lsi_document {
     ls_status status;
 };
 
-/* A text of a block; "" where there is none. */
+/* A text member of a block; "" if it is missing. */
 static inline const char *lsi_block_text(const json_t *block, const char *key)
 {
     const char *const text = json_string_value(json_object_get(block, key));

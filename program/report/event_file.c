@@ -16,7 +16,7 @@
 #include "report/result.h"
 
 #define PREFIX "events.out.tfevents."
-#define SUFFIX ".lockstep" /* others may have files there, too */
+#define SUFFIX ".lockstep" /* the folder may also contain other event files */
 
 enum { BUFFER = 1 << 16 };
 
@@ -32,7 +32,7 @@ struct lsi_event_file {
 
 /* ---- the folder ---------------------------------------------------------- */
 
-/* With the folders that it is in. */
+/* Makes the folder and its missing parents. */
 static ls_status make_folder(const char *path)
 {
     if (path[0] == '\0')
@@ -57,8 +57,9 @@ static int join(char out[PATH_MAX], const char *folder, const char *name)
 }
 
 /*
- * Cuts what a run has written beyond the place from which it goes on. A file
- * of which nothing is left goes; what only looks like ours stays.
+ * Cuts the events that a run has written beyond the place from which it
+ * resumes. Removes a file without remaining scalars; keeps files that only look
+ * like ours.
  */
 static ls_status cut(const char *path, lsi_event_place *place)
 {
@@ -77,7 +78,7 @@ static ls_status cut(const char *path, lsi_event_place *place)
     return status;
 }
 
-/* *newest: the time in the name of the newest one; 0 if there is none. */
+/* *newest: the time in the name of the newest file; 0 without any. */
 static ls_status visit(const char *folder, struct dirent **names, int n,
                        lsi_event_place *place, int64_t *newest)
 {
@@ -114,7 +115,7 @@ static double now(void)
     return (double)lsi_wall_clock_ns() * 1e-9;
 }
 
-/* TensorBoard reads files in the order of their names: ours is the last. */
+/* TensorBoard reads files in the order of their names: this one is the last. */
 static ls_status create(lsi_event_file *file, const char *folder,
                         int64_t newest)
 {
@@ -168,7 +169,7 @@ ls_status lsi_event_file_open(lsi_event_file **out, const char *folder,
 ls_status lsi_event_file_flush(lsi_event_file *file)
 {
     const size_t used = file->used;
-    file->used = 0; /* what failed is not tried again */
+    file->used = 0; /* after a failure the bytes are not written again */
     file->flushed = lsi_clock_seconds();
     return lsi_write_to_file(file->fd, (const char *)file->buffer, used,
                              file->path);

@@ -11,7 +11,7 @@ static const char version[] = "brain.Event:2";
 uint32_t lsi_crc32c(const void *data, size_t bytes)
 {
     static const uint32_t polynomial = 0x82f63b78; /* reflected */
-    static uint32_t table[256];                    /* of one byte each */
+    static uint32_t table[256]; /* checksum of each byte value */
     const unsigned char *at = data;
     uint32_t crc = 0xffffffff;
     if (table[1] == 0) {
@@ -27,7 +27,10 @@ uint32_t lsi_crc32c(const void *data, size_t bytes)
     return ~crc;
 }
 
-/* So that a checksum of bytes with checksums in them is a good one. */
+/*
+ * Masks a checksum, so that checksums of bytes that contain checksums stay
+ * good.
+ */
 static uint32_t masked(uint32_t crc)
 {
     return (crc >> 15 | crc << 17) + 0xa282ead8;
@@ -35,7 +38,7 @@ static uint32_t masked(uint32_t crc)
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* Field numbers of the messages, with the type of their encoding. */
+/* Field numbers of the messages, with their wire types. */
 enum {
     VARINT = 0,
     FIXED64 = 1,
@@ -138,7 +141,7 @@ static unsigned char *put_scalar(unsigned char *at, const lsi_scalar *scalar)
 size_t lsi_event_put_scalars(unsigned char *out, double seconds, int64_t step,
                              const lsi_scalar *scalars, size_t n)
 {
-    enum { ROOM = LSI_EVENT_MOST - 64 }; /* the rest fits beside it */
+    enum { ROOM = LSI_EVENT_MOST - 64 }; /* 64 bytes for the other fields */
     unsigned char summary[ROOM], *end = summary;
     for (size_t i = 0; i < n && end + MOST_VALUE + 4 <= summary + ROOM; i++)
         end = put_scalar(end, &scalars[i]);
@@ -153,7 +156,7 @@ typedef struct reader {
     const unsigned char *at, *end;
 } reader;
 
-/* What an event is, as far as we need it. */
+/* The fields of an event that we use. */
 typedef struct event {
     int64_t step;
     bool has_version, has_summary;
@@ -181,7 +184,7 @@ static bool skip(reader *r, uint64_t bytes)
     return true;
 }
 
-/* The value behind a key; *value is that of a varint. */
+/* Skips the value of a key; *value is that of a varint. */
 static bool skip_value(reader *r, uint64_t key, uint64_t *value)
 {
     switch (key & 7) {
@@ -222,7 +225,7 @@ static uint64_t get_fixed(const unsigned char *at, int bytes)
     return value;
 }
 
-/* The next record; false at the end, or if it is not one that we write. */
+/* The next record; false at the end, or for a record in another format. */
 static bool read_record(FILE *file, event *out, size_t *length)
 {
     unsigned char head[HEAD], data[LSI_EVENT_MOST];

@@ -23,7 +23,7 @@ enum {
 
 /* ---- files --------------------------------------------------------------- */
 
-/* The name as a pattern that fits only itself; returns its end. */
+/* Quotes a name as a pattern that matches only itself; returns its end. */
 static char *quote(char *to, const char *name)
 {
     for (; *name != '\0'; name++) {
@@ -53,11 +53,11 @@ ls_status lsi_find_files(const char *folder, const char *pattern, glob_t *out)
 
 /* ---- attempts ------------------------------------------------------------ */
 
-/* The records of one attempt, by one of its files. */
+/* The records of one attempt, as one of its files describes them. */
 typedef struct records {
     int attempt;
-    char run[RUN_BYTES]; /* "": no launcher has named it */
-    bool known;          /* the file says so */
+    char run[RUN_BYTES]; /* run; "": not named by a launcher */
+    bool known;          /* whether the file states it */
     struct timespec changed;
 } records;
 
@@ -69,7 +69,7 @@ static bool name_folder(const char *folder, int attempt, char out[PATH_MAX])
     return n < PATH_MAX;
 }
 
-/* "attempt-12" is 12; else 0. */
+/* The number 12 of "attempt-12"; else 0. */
 static int attempt_of(const char *name)
 {
     static const char prefix[] = "attempt-";
@@ -80,7 +80,7 @@ static int attempt_of(const char *name)
     return *end == '\0' && n > 0 && n < INT_MAX ? (int)n : 0;
 }
 
-/* Files of both kinds begin with a few letters, and then JSON. */
+/* Files of both kinds begin with a few letters, followed by JSON. */
 static void read_run(const char *path, records *out)
 {
     char head[HEAD_BYTES];
@@ -108,7 +108,7 @@ static bool is_later(struct timespec a, struct timespec b)
     return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
-/* The newest file of the attempt says when it was; false: there is none. */
+/* The newest file of the attempt gives its time; false without a file. */
 static bool look(const char *folder, const char *ending, records *out)
 {
     char at[PATH_MAX], pattern[PATTERN_BYTES];
@@ -133,8 +133,8 @@ static bool look(const char *folder, const char *ending, records *out)
 }
 
 /*
- * The later attempt of one run; of two runs the one that was written last. Runs
- * without a name are never the same.
+ * Of one run, the later attempt is newer; of two runs, the one written last.
+ * Runs without a name always count as two.
  */
 static bool is_newer(const records *a, const records *b)
 {
@@ -144,7 +144,10 @@ static bool is_newer(const records *a, const records *b)
     return is_later(a->changed, b->changed);
 }
 
-/* What is there: the newest one, whether `wanted` is, and all in words. */
+/*
+ * Result of a search: the newest attempt, whether `wanted` exists, and a list
+ * of all in words.
+ */
 typedef struct search {
     records best;
     bool any, has_wanted;

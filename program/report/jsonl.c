@@ -1,6 +1,4 @@
-/*
- * Appending JSON objects to a file, a line each.
- */
+/* Appending JSON objects to a file, one in each line. */
 #include "report/jsonl.h"
 
 #include <errno.h>
@@ -23,7 +21,7 @@ struct lsi_jsonl {
     char path[];
 };
 
-/* Where the first `keep` lines end, or -1; *n is how many of them there are. */
+/* The end of the first `keep` lines, or -1; *n is the number of lines found. */
 static off_t end_of_lines(int fd, int64_t keep, int64_t *n)
 {
     char block[4096];
@@ -48,7 +46,7 @@ static off_t end_of_lines(int fd, int64_t keep, int64_t *n)
     return end;
 }
 
-/* What is not a regular file has nothing to keep. */
+/* Only regular files are cut. */
 static ls_status cut(int fd, const char *path, int64_t keep)
 {
     struct stat info;
@@ -56,7 +54,7 @@ static ls_status cut(int fd, const char *path, int64_t keep)
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return LS_OK;
     const off_t end = end_of_lines(fd, keep, &n);
-    if (end < 0) /* what cannot be read is not dropped for it */
+    if (end < 0) /* a file that cannot be read is not cut */
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
     if (n < keep)
         lsi_log(LS_LOG_WARN,
@@ -113,7 +111,7 @@ ls_status lsi_jsonl_write(lsi_jsonl *lines, json_t *object)
     json_decref(object);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a line of JSON");
-    /* The terminating zero becomes the line's end. */
+    /* The terminating zero becomes the line end. */
     const size_t length = strlen(text);
     text[length] = '\n';
     const ls_status status =

@@ -1,6 +1,4 @@
-/*
- * JSON Lines: one object a line, appended while the work goes on.
- */
+/* JSON Lines: one object in each line, appended during the work. */
 #ifndef LS_REPORT_JSONL_H
 #define LS_REPORT_JSONL_H
 
@@ -12,9 +10,8 @@
 typedef struct lsi_jsonl lsi_jsonl;
 
 /*
- * Opens a file ("-": standard output) for lines. The first `keep` lines of what
- * is in it stay, the rest is dropped; that it has fewer is a warning. *out is
- * the caller's.
+ * Opens a file ("-": standard output) for lines. Its first `keep` lines stay,
+ * later ones are dropped; fewer lines are a warning. *out is the caller's.
  */
 ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep);
 

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "lockstep/version.h"
 
-/* "gcc 12.2.0" or "clang 14.0.6": what compiled the library. */
+/* The compiler of the library: "gcc 12.2.0" or "clang 14.0.6". */
 static const char *compiler(void)
 {
 #if defined(__clang__)

@@ -1,6 +1,4 @@
-/*
- * What the numbers were measured on.
- */
+/* Description of the machine on which numbers were measured. */
 #ifndef LS_REPORT_MACHINE_H
 #define LS_REPORT_MACHINE_H
 
@@ -13,8 +11,8 @@
 json_t *lsi_machine_json(void);
 
 /*
- * {"lockstep": version, "command": [..], "machine": {..}}, with which every
- * file of results begins; a new reference, or NULL without memory.
+ * {"lockstep": version, "command": [..], "machine": {..}}, the beginning of
+ * each file of results; a new reference, or NULL without memory.
  */
 json_t *lsi_origin_json(int argc, const char *const *argv);
 

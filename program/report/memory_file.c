@@ -1,4 +1,4 @@
-/* Playing the events again, which are checked like any input. */
+/* Replays the recorded events, which are checked like any input. */
 #include "report/memory_file.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "observe/memory_events.h"
 #include "report/timeline_private.h"
 
-/* Bytes and times are far below. */
+/* Upper limit of bytes and times. */
 #define MOST            (UINT64_C(1) << 56)
 #define MOST_OF_A_BLOCK (UINT64_C(1) << 46)
 
@@ -25,7 +25,7 @@ static ls_status wrong(const reader *r, const char *what)
                     r->path, r->process->memory->events, what);
 }
 
-/* What pools have and nobody uses follows from the others. */
+/* The unused bytes of pools follow from the other events. */
 static ls_status add_change(const reader *r, uint64_t kind, int64_t bytes)
 {
     lsi_memory_file *const f = r->process->memory;
@@ -67,7 +67,7 @@ static ls_status set_time(const reader *r, uint64_t time)
 
 /* ---- trails -------------------------------------------------------------- */
 
-/* Whether a path, or a stack of calls, has the number, or it is 0. */
+/* Whether a path, or a stack of calls, with this number exists, or it is 0. */
 static bool is_trail(const lsi_memory_file *f, uint64_t number, bool call)
 {
     return number == 0 ||
@@ -103,7 +103,7 @@ static int by_id(const void *key, const void *element)
     return (id > block->id) - (id < block->id);
 }
 
-/* Ids rise. */
+/* Ids increase. */
 static lsi_memory_block *find_block(const lsi_memory_file *f, uint64_t id)
 {
     return f->n_blocks == 0 ? NULL
@@ -116,7 +116,7 @@ static ls_status change_block(const reader *r, const lsi_memory_block *b,
 {
     lsi_memory_file *const f = r->process->memory;
     const int64_t bytes = sign * (int64_t)b->bytes;
-    if (b->kept) { /* it only changes its owner */
+    if (b->kept) { /* the block only changes its owner */
         f->in_use += bytes;
         f->live[LSI_MEMORY_KEPT] -= bytes;
     }
@@ -188,7 +188,7 @@ static ls_status take_kept(const reader *r, const uint64_t *n)
                       (int64_t)n[1] - f->in_use - f->live[LSI_MEMORY_KEPT]);
 }
 
-/* `bytes` is zigzag. */
+/* `bytes` is zigzag-encoded. */
 static ls_status take_counted(const reader *r, uint64_t tag, uint64_t bytes)
 {
     if (tag >= LS_MEMORY_TAG_COUNT)

@@ -1,7 +1,7 @@
 /*
- * What a process has recorded of its memory (observe/memory_events.h), as read
- * from its file and played again: what was live when, who held it at the peak,
- * and what the largest blocks were.
+ * The memory recording of a process (observe/memory_events.h), read from its
+ * file and replayed. It contains the live bytes over time, their owners at the
+ * peak, and the largest blocks.
  */
 #ifndef LS_REPORT_MEMORY_FILE_H
 #define LS_REPORT_MEMORY_FILE_H
@@ -14,72 +14,72 @@
 #include "observe/trails.h"
 #include "report/timeline.h"
 
-/* Behind the kinds: what pools keep for the next time. */
+/* A series in addition to the kinds: memory that pools keep for later use. */
 enum {
     LSI_MEMORY_KEPT = LS_MEMORY_TAG_COUNT,
-    LSI_MEMORY_SERIES /* how many there are with it */
+    LSI_MEMORY_SERIES /* number of series */
 };
 
 /* "parameters", ..., "kept by pools". */
 const char *lsi_memory_series_name(int kind);
 
-/* A block, from when it was taken until it was given back. */
+/* A block, from its allocation until it was freed. */
 typedef struct lsi_memory_block {
     uint64_t id;
-    int64_t taken, given; /* ns; given is INT64_MAX if it was not */
+    int64_t taken, given; /* ns; given is INT64_MAX if it was never freed */
     uint64_t bytes;
     uint32_t phase, path, operation, what,
-        stack; /* numbers of names + 1 and trails */
+        stack; /* numbers of names + 1, of trails */
     uint8_t kind;
-    bool kept; /* it is of a pool's memory */
+    bool kept; /* whether it is part of a pool's memory */
 } lsi_memory_block;
 
-/* How much there was of a kind from some time on. */
+/* Bytes of a kind from some time on. */
 typedef struct lsi_memory_change {
     int64_t time;
-    int64_t bytes; /* of that kind, from then on */
+    int64_t bytes; /* bytes of the kind from this time on */
     uint8_t kind;
 } lsi_memory_change;
 
 struct lsi_memory_file {
-    lsi_timeline_process *process; /* rank, host, names, `whole`, ... */
+    lsi_timeline_process *process; /* rank, host, names, `whole` and others */
     lsi_trail *trails;             /* [number - 1] */
     size_t n_trails;
-    lsi_memory_block *blocks; /* in the order in which they were taken */
+    lsi_memory_block *blocks; /* blocks in the order of their allocation */
     size_t n_blocks;
-    lsi_memory_change *changes; /* in the order of time */
+    lsi_memory_change *changes; /* changes in the order of time */
     size_t n_changes;
     char *maps; /* lines of /proc/self/maps */
     size_t maps_bytes;
-    uint64_t refused; /* allocations */
+    uint64_t refused; /* number of refused allocations */
 
-    /* At the peak of the whole: */
+    /* Values at the peak of the total: */
     int64_t peak, peak_time;
     int64_t at_peak[LSI_MEMORY_SERIES];
-    /* The peak of each kind by itself: */
+    /* The peak of each kind by itself, in bytes: */
     int64_t peak_of[LSI_MEMORY_SERIES];
-    /* The most that was live without what pools keep, and when. */
+    /* Most live bytes without those that pools keep, and their time. */
     int64_t live_peak, live_peak_time;
     int64_t at_live_peak[LSI_MEMORY_SERIES];
 
-    /* While it is read, after the last event: */
+    /* Values while it is read, after the last event: */
     int64_t live[LSI_MEMORY_SERIES];
-    int64_t in_use, time; /* of what pools have */
-    uint64_t events;      /* that the end counts */
+    int64_t in_use, time; /* bytes in use of pool memory; time */
+    uint64_t events;      /* number of events, to compare with the end record */
     size_t trail_room, block_room, change_room, maps_room;
 };
 
 /*
- * Reads one. LS_ERR_FORMAT if it is not such a file, or of another version; one
- * that was cut off at its end is good up to there. `path` is for messages.
+ * Reads a file. LS_ERR_FORMAT if it is not such a file, or of another version.
+ * A file that was cut off is valid up to there. `path` is for messages.
  */
 ls_status lsi_memory_read(const char *path, lsi_memory_file **out);
 void lsi_memory_file_free(lsi_memory_file **file);
 
-/* A name, "" if there is none. */
+/* A name; "" without one. */
 const char *lsi_memory_text(const lsi_memory_file *file, uint32_t number);
 
-/* "block 3/attention"; "" for no path. */
+/* A path as text: "block 3/attention"; "" for no path. */
 void lsi_memory_path_text(const lsi_memory_file *file, uint32_t path, char *out,
                           size_t room);
 

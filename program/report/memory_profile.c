@@ -8,7 +8,7 @@
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* What a block is counted by. */
+/* Values by which blocks are grouped. */
 typedef struct mark {
     uint64_t bytes;
     uint32_t a, b, c, d;
@@ -20,7 +20,7 @@ static mark mark_of(const lsi_memory_block *b, lsi_memory_key key)
         return (mark){.a = b->path, .b = b->path != 0 ? 0 : b->what};
     if (key == LSI_MEMORY_BY_OPERATION)
         return (mark){.a = b->operation, .b = b->operation != 0 ? 0 : b->what};
-    /* Layers that are alike have one stack. */
+    /* Equal layers have one stack. */
     return (mark){b->bytes, b->operation, b->stack, b->what, b->kind};
 }
 

@@ -1,6 +1,6 @@
 /*
- * Who holds the memory at the peak of a recording: by layer, by operation, and
- * which blocks are the largest; and the course of it over time, in so many
+ * Owners of memory at the peak of a recording: by layer, by operation, and by
+ * largest block. Also the course of memory over time, in a given number of
  * points.
  */
 #ifndef LS_REPORT_MEMORY_PROFILE_H
@@ -8,27 +8,27 @@
 
 #include "report/memory_file.h"
 
-/* What blocks have in common of which a row tells. */
+/* Properties by which blocks are grouped into rows. */
 typedef enum lsi_memory_key {
-    LSI_MEMORY_BY_LAYER,     /* the path of ranges; else what it is */
-    LSI_MEMORY_BY_OPERATION, /* of the tape; else what it is */
+    LSI_MEMORY_BY_LAYER,     /* path of ranges; else the block's purpose */
+    LSI_MEMORY_BY_OPERATION, /* operation of the tape; else the purpose */
     LSI_MEMORY_BY_SIZE       /* kind, path, operation, stack, bytes */
 } lsi_memory_key;
 
 typedef struct lsi_memory_row {
-    const lsi_memory_block *first; /* one of them */
-    int64_t bytes, blocks;         /* that are live at the time */
+    const lsi_memory_block *first; /* one of the blocks */
+    int64_t bytes, blocks; /* bytes and number of blocks live at the time */
 } lsi_memory_row;
 
 /*
- * The rows at a time, those with most bytes first; by size: with the largest
- * blocks first. *out is freed with free(). Memory without an address, and what
- * was there before the recording, is in none.
+ * The rows at a time, sorted by bytes; by size: sorted by the largest block.
+ * *out is freed with free(). Memory without an address, and memory from before
+ * the recording, is in none of the rows.
  */
 ls_status lsi_memory_rows(const lsi_memory_file *file, lsi_memory_key key,
                           int64_t time, lsi_memory_row **out, size_t *n);
 
-/* What a row is about, by layer or operation. */
+/* The label of a row, by layer or operation. */
 void lsi_memory_row_text(const lsi_memory_file *file, lsi_memory_key key,
                          const lsi_memory_row *row, char *out, size_t room);
 
@@ -39,8 +39,8 @@ typedef struct lsi_memory_point {
 } lsi_memory_point;
 
 /*
- * Its course in at most `most` points (2 or more): the time is divided evenly,
- * and of each part the moment with most bytes is shown. Freed with free().
+ * The course of memory in at most `most` points (2 or more). Time is divided
+ * evenly; each part shows its moment with the most bytes. Freed with free().
  */
 ls_status lsi_memory_course(const lsi_memory_file *file, size_t most,
                             lsi_memory_point **out, size_t *n);

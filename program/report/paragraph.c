@@ -1,4 +1,7 @@
-/* A text is written in one piece: other ranks may write to the stream, too. */
+/*
+ * A text is written in one piece, since other ranks may write to the stream,
+ * too.
+ */
 #include "report/paragraph.h"
 
 #include <stdarg.h>
@@ -7,7 +10,7 @@
 
 #include "report/progress.h"
 
-/* A line break takes the place of a blank, or two bytes more. */
+/* A line break replaces a blank, or adds two bytes. */
 enum { MOST_BYTES = 2048, MOST_ADDED = 2 * MOST_BYTES };
 
 typedef struct lines {
@@ -30,7 +33,7 @@ static void end_line(lines *out, const char *end)
     out->column = 0;
 }
 
-/* Adds a piece, on the next line if it would pass the width. */
+/* Adds a piece, on the next line if it would exceed the width. */
 static void add_piece(lines *out, const char *piece, size_t length,
                       size_t width, const char *end)
 {

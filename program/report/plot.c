@@ -1,7 +1,7 @@
 /*
- * Running gnuplot: the script on its standard input, the picture from its
- * standard output until that ends. In the script texts are quoted and not
- * interpreted; data stand in it, so that it needs no file.
+ * Runs gnuplot: the script is its standard input, the picture its standard
+ * output. In the script, texts are quoted and not interpreted. Data are part of
+ * it, so that gnuplot needs no file.
  */
 #include "report/plot.h"
 
@@ -26,18 +26,18 @@
 enum { MOST_SECONDS = 60, MOST_BYTES = 16 << 20, ERROR_BYTES = 512 };
 
 /*
- * The colours that change between light and dark pages. gnuplot writes them as
- * it is told; a rule of style, which knows them, replaces them on dark pages.
+ * Colours that differ between light and dark pages. gnuplot writes them
+ * unchanged; a CSS rule that matches them replaces them on dark pages.
  */
 #define INK  "#202021"
 #define GRID "#a0a0a1"
 
-/* As gnuplot's SVG says them: texts, and lines. */
+/* The colour as gnuplot's SVG spells it: for texts, and for lines. */
 #define INK_FILL    "rgb(32,32,33)"
 #define INK_STROKE  "rgb( 32,  32,  33)"
 #define GRID_STROKE "rgb(160, 160, 161)"
 
-/* The first colour of the palette, which is dark. */
+/* The first, dark colour of the palette. */
 #define BLUE "rgb(  0, 114, 178)"
 
 #define STYLE                                                                  \
@@ -49,7 +49,7 @@ enum { MOST_SECONDS = 60, MOST_BYTES = 16 << 20, ERROR_BYTES = 512 };
     "[color=\"" BLUE "\"]{color:#2f8fd6}"                                      \
     "[stroke=\"" GRID_STROKE "\"]{stroke:#4a525c}}</style>\n"
 
-/* As execvp looks for it. */
+/* Searches PATH as execvp does. */
 bool lsi_plot_available(void)
 {
     const char *path = getenv("PATH");
@@ -69,8 +69,10 @@ bool lsi_plot_available(void)
 
 /* ---- the script ---------------------------------------------------------- */
 
-/* Okabe and Ito's colours, which nearly everybody can tell apart, without the
- * yellow and the black that one of light and dark would swallow. */
+/*
+ * Okabe and Ito's palette, which nearly everybody can tell apart. Yellow and
+ * black are left out: each would vanish on a light or a dark page.
+ */
 static const char *const palette[] = {"#0072b2", "#d55e00", "#009e73",
                                       "#cc79a7", "#e69f00", "#56b4e9",
                                       "#8c6d31", "#7f7f7f"};
@@ -82,7 +84,7 @@ static const char *colour_of(const lsi_plot *plot, size_t i)
     return palette[(wanted > 0 ? (size_t)wanted - 1 : i) % COLOURS];
 }
 
-/* In single quotes, in which only these have a meaning. */
+/* Text in single quotes; only these characters are special in it. */
 static void put_text(FILE *f, const char *text)
 {
     fputc('\'', f);
@@ -94,7 +96,10 @@ static void put_text(FILE *f, const char *text)
     fputc('\'', f);
 }
 
-/* With steps of one gnuplot would set labels between them. */
+/*
+ * One label at each of few whole numbers; gnuplot would add labels between
+ * them.
+ */
 static void put_whole(FILE *f, const lsi_plot *plot)
 {
     enum { FEW = 10 };
@@ -129,7 +134,7 @@ static void put_axis(FILE *f, char axis, const lsi_plot_axis *a)
         put_text(f, a->categories[i]);
         fprintf(f, " %zu", i);
     }
-    /* Rows are read from above. */
+    /* Rows are read from the top. */
     if (axis == 'y')
         fprintf(f, ")\nset yrange [%g:-0.6]\n", (double)a->n_categories - 0.4);
     else
@@ -141,7 +146,7 @@ static bool fits(const lsi_plot_axis *axis, double value)
     return isfinite(value) && (!axis->log || value > 0);
 }
 
-/* How high the series of its style before it reach there. */
+/* Sum of the earlier series of this style at the point. */
 static double base_of(const lsi_plot *plot, size_t series, size_t point)
 {
     const lsi_plot_style style = plot->series[series].style;
@@ -154,7 +159,7 @@ static double base_of(const lsi_plot *plot, size_t series, size_t point)
     return sum;
 }
 
-/* Bars of a category share 0.8 of its room. */
+/* The bars of a category share 0.8 of its width. */
 static void bar_place(const lsi_plot *plot, size_t series, double *low,
                       double *high)
 {
@@ -172,7 +177,7 @@ static void bar_place(const lsi_plot *plot, size_t series, double *low,
     *high = *low + 0.8 / (double)all;
 }
 
-/* A box: its middle, which gnuplot wants first, and its four sides. */
+/* A box: its middle, which gnuplot expects first, and its four sides. */
 static void put_box(FILE *f, const double x[2], const double y[2])
 {
     fprintf(f, "%.9g %.9g %.9g %.9g %.9g %.9g\n", (x[0] + x[1]) / 2,
@@ -260,7 +265,7 @@ static bool is_drawn(const lsi_plot *plot, size_t series)
     return false;
 }
 
-/* gnuplot takes a series without points for a mistake. */
+/* gnuplot reports a series without points as an error. */
 static size_t put_data(FILE *f, const lsi_plot *plot)
 {
     size_t drawn = 0;
@@ -361,7 +366,7 @@ static ls_status start(drawing *d)
     return LS_OK;
 }
 
-/* Copies until it ends; false if there is too much of it, or not in time. */
+/* Copies all output; false if it is too long or late. */
 static bool copy_picture(int fd, FILE *out)
 {
     const double until = lsi_clock_seconds() + MOST_SECONDS;
@@ -381,7 +386,7 @@ static bool copy_picture(int fd, FILE *out)
     }
 }
 
-/* Its first words, in one line. */
+/* The first words of an error, on one line. */
 static void read_error(int fd, char text[ERROR_BYTES])
 {
     const ssize_t n = pread(fd, text, ERROR_BYTES - 1, 0);
@@ -432,11 +437,11 @@ static ls_status run_gnuplot(const char *script, char **out)
 
 /* ---- the picture --------------------------------------------------------- */
 
-/* Ids that are the same in each of gnuplot's pictures. */
+/* Ids that gnuplot uses in every picture. */
 static const char *const ids[] = {"gpDot", "gpPt", "textbox", "greybox",
                                   "gnuplot_"};
 
-/* How many bytes such an id has here; it stands in quotes or behind '#'. */
+/* Bytes of an id at this position; it follows a quote or '#'. */
 static size_t id_at(const char *text, const char *begin)
 {
     if (text == begin || strchr("'\"#", text[-1]) == NULL)
@@ -467,7 +472,7 @@ static void put_picture(FILE *f, const lsi_plot *plot, const char *svg)
     }
 }
 
-/* An SVG with its own ids and both colours of a raw one. */
+/* An SVG with unique ids and both colours, from a raw one. */
 static ls_status adapt(const lsi_plot *plot, const char *raw, char **out)
 {
     lsi_text_stream text;

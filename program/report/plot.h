@@ -31,24 +31,24 @@ typedef enum lsi_plot_style {
 } lsi_plot_style;
 
 /*
- * n points, in the order of x. Those that are not finite, or not positive on an
- * axis that is logarithmic, are left out, and lines have a gap there.
+ * n points, in the order of x. Points that are not finite, or not positive on a
+ * logarithmic axis, are left out; lines have a gap there.
  */
 typedef struct lsi_plot_series {
-    const char *name; /* in the legend; NULL: not there */
+    const char *name; /* name in the legend; NULL: not in it */
     const double *x, *y;
-    const double *x_end; /* of spans */
+    const double *x_end; /* ends of spans */
     size_t n;
     lsi_plot_style style;
-    bool dashed; /* for limits, predictions and what others have recorded */
-    int colour;  /* 0: the next one; else 1 + its place in the palette */
+    bool dashed; /* for limits, predictions and numbers of others */
+    int colour;  /* 0: the next colour; else 1 + its index in the palette */
 } lsi_plot_series;
 
 typedef struct lsi_plot_axis {
-    const char *label; /* with the unit */
+    const char *label; /* label with its unit */
     bool log, from_zero;
-    bool whole; /* counts something: no label between numbers; of x */
-    bool si;    /* 1k, 1M, 1G; for an axis that is logarithmic */
+    bool whole; /* a count: no labels between whole numbers; x axis only */
+    bool si;    /* 1k, 1M, 1G; for a logarithmic axis */
     const char *const *categories; /* names of 0, 1, ...; or NULL */
     size_t n_categories;
 } lsi_plot_axis;
@@ -56,27 +56,27 @@ typedef struct lsi_plot_axis {
 typedef struct lsi_plot {
     const char *name; /* one word: letters, digits and '-' */
     lsi_plot_axis x, y;
-    bool stacked; /* areas, or bars, stand on those before them; same x */
-    int height;   /* of the view box, which is 760 wide; 0: 400 */
+    bool stacked; /* areas, or bars, on top of earlier series; same x */
+    int height;   /* height of the view box, which is 760 wide; 0: 400 */
     const lsi_plot_series *series;
     size_t n_series;
 } lsi_plot;
 
-/* Whether gnuplot is there. Asked again each time. */
+/* Whether gnuplot is installed; checked on each call. */
 bool lsi_plot_available(void);
 
 /*
- * Draws it: *out is the text of an SVG, whose ids begin with the plot's name,
- * so that several can stand in one page; the caller frees it with free().
- * LS_ERR_NOT_FOUND if gnuplot is not there, LS_ERR_TIMEOUT if it takes more
- * than a minute, LS_ERR_SYSTEM with its own words if it fails.
+ * Draws the plot: *out is the text of an SVG, which the caller frees with
+ * free(). Its ids begin with the plot's name, so that one page can contain
+ * several. LS_ERR_NOT_FOUND without gnuplot, LS_ERR_TIMEOUT if it runs for more
+ * than a minute, LS_ERR_SYSTEM with its message if it fails.
  */
 ls_status lsi_plot_svg(const lsi_plot *plot, char **out);
 
-/* The same as a file. */
+/* Draws the plot to a file. */
 ls_status lsi_plot_write(const lsi_plot *plot, const char *path);
 
-/* What gnuplot is told, for tests; freed with free(). */
+/* The script for gnuplot, for tests; freed with free(). */
 ls_status lsi_plot_script(const lsi_plot *plot, char **out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Walking a timeline. */
+/* Computes a profile by walking a timeline. */
 #include "report/profile.h"
 
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 
 enum { DEEPEST = 256 };
 
-/* A span that is open, with what follows from those around it. */
+/* An open span, with properties inherited from the spans around it. */
 typedef struct open_span {
     int64_t end;
     int phase;
-    bool within;   /* what the range of the filter names */
-    int attention; /* in it: 1, in its backward: 2, else 0 */
-    bool leaf;     /* a kernel or a wait: what is in it is counted with it */
+    bool within;   /* inside the range of the filter */
+    int attention; /* inside attention: 1, inside its backward: 2, else 0 */
+    bool leaf;     /* a kernel or a wait: spans inside it are counted with it */
 } open_span;
 
 typedef struct walk {
@@ -27,7 +27,7 @@ typedef struct walk {
     size_t room;        /* for kernels */
     open_span open[DEEPEST];
     size_t depth;
-    lsi_profile_times *times; /* of the step that is being walked */
+    lsi_profile_times *times; /* times of the current step */
 } walk;
 
 /* ---- names --------------------------------------------------------------- */
@@ -135,7 +135,7 @@ static void take_wait(const walk *w, const open_span *in,
         w->profile->waited[in->phase] += ns;
 }
 
-/* A phase's own time ends where another begins in it. */
+/* A phase's own time stops while a nested phase runs. */
 static void take_phase(const walk *w, const open_span *in, int outer,
                        const lsi_timeline_span *s)
 {
@@ -196,7 +196,7 @@ static ls_status take_span(walk *w, const lsi_timeline_span *s)
 
 /* ---- a step -------------------------------------------------------------- */
 
-/* Parts of time in which something goes on, one after the other. */
+/* Consecutive stretches of time in which something is active. */
 typedef struct stretch {
     int64_t begin, end, total;
 } stretch;
@@ -219,8 +219,8 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /*
- * Time in which collectives are under way, and in which this thread waits: both
- * in the order of their beginnings, and none of them begins before the step.
+ * Times with collectives in flight, and times in which this thread waits. Both
+ * are in the order of their beginnings, and none begins before the step.
  */
 typedef struct communication {
     stretch under_way, waits;
@@ -251,7 +251,7 @@ static void begin_step(walk *w, const lsi_profile_step *step)
         out->time += ns;
 }
 
-/* *next is the first span that was not taken yet, or NULL. */
+/* *next is the first span that was not consumed yet, or NULL. */
 static ls_status take_step(walk *w, const lsi_profile_step *step,
                            lsi_timeline_cursor *cursor,
                            const lsi_timeline_span **next)

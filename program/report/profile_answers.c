@@ -1,4 +1,4 @@
-/* What the numbers say, in sentences. */
+/* Profiles in sentences. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/append.h"
 #include "report/profile.h"
 
-/* Of a step, below which a kernel is not worth a word; and so many of them. */
+/* Share of a step from which a kernel is mentioned; most kernels mentioned. */
 #define WORTH_A_WORD 0.02
 enum { FEW = 6 };
 
@@ -57,7 +57,7 @@ static int64_t all_kernels(const lsi_profile *p)
     return ns;
 }
 
-/* The end of a sentence. */
+/* Ends a sentence with the time spent waiting. */
 static void say_waited(lsi_profile_answer *a, const lsi_profile *p, int64_t ns,
                        uint64_t of)
 {
@@ -245,7 +245,7 @@ static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
     const int64_t fused = f->fused.ns + b->fused.ns;
     lsi_profile_part(p, part, sizeof(part));
     if (p->only_phase == NULL && (fused > 0 || f->softmax.ns > 0)) {
-        answer_attention(p, a); /* of the range, forward and backward apart */
+        answer_attention(p, a); /* in the range, each direction */
         return;
     }
     if (softmax.ns > 0 && products.ns > 0)
@@ -260,7 +260,7 @@ static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
         say(a, "There is no attention in %s.", part);
 }
 
-/* In a phase itself, without waiting for others. */
+/* Share of a phase itself, without waiting for other ranks. */
 static double busy_share(const lsi_profile *p, const char *name)
 {
     const int phase = lsi_profile_phase(p, name);
@@ -328,7 +328,7 @@ bool lsi_profile_judge(const lsi_profile *profile, lsi_profile_verdict *out)
         if (v.steps > out->steps)
             *out = v;
         if (2 * v.steps > profile->n_slowest)
-            break; /* no other can be it */
+            break; /* no other pair can win */
     }
     return out->steps > 0;
 }

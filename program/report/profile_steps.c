@@ -8,16 +8,16 @@
 
 /* ---- where they are ------------------------------------------------------ */
 
-/* What a thread has recorded. */
+/* Totals of a thread's recorded spans. */
 typedef struct thread_sum {
     size_t spans;
     int64_t begin, end;
 } thread_sum;
 
-/* What is looked for in all spans of a process. */
+/* State of a search through all spans of a process. */
 typedef struct search {
     const lsi_timeline_process *process;
-    thread_sum *threads;              /* those that have a name */
+    thread_sum *threads;              /* threads that have a name */
     lsi_timeline_span *steps, *calls; /* steps; calls of the optimizer */
     size_t n_steps, step_room, n_calls, call_room;
     bool has_warm_up;
@@ -65,7 +65,7 @@ static void add_step(lsi_profile_steps *steps, const lsi_timeline_span *s,
         (lsi_profile_step){number, begin, s->end, s->thread};
 }
 
-/* The first begins with its thread's first span. */
+/* The first step begins with its thread's first span. */
 static void find_by_optimizer(const search *s, lsi_profile_steps *out)
 {
     for (size_t i = 0; i < s->n_calls; i++) {
@@ -79,7 +79,7 @@ static void find_by_optimizer(const search *s, lsi_profile_steps *out)
     }
 }
 
-/* On the thread that has recorded the most. */
+/* All of the trace as one step, on the thread with the most spans. */
 static void find_all(const search *s, lsi_profile_steps *out)
 {
     size_t busiest = 0;
@@ -166,7 +166,7 @@ static int64_t busy(const lsi_profile_times *t, size_t phases)
     return sum;
 }
 
-/* How much longer it took than the others' median, in a phase or (-1) in all */
+/* Time beyond the other ranks' median, in a phase or (-1) in all */
 static int64_t excess(const lsi_profile_comparison *c, size_t slow, int phase)
 {
     size_t n = 0;
@@ -203,7 +203,7 @@ lsi_profile_slowest lsi_profile_slowest_of(const lsi_profile_comparison *c,
     return found;
 }
 
-/* The step of that number, most likely the one with that index. */
+/* The step with this number, most likely at this index. */
 static const lsi_profile_times *find_times(const lsi_profile_steps *steps,
                                            size_t index, uint64_t number)
 {

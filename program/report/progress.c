@@ -39,7 +39,7 @@ int lsi_terminal_width(FILE *stream)
     return told > 0 && told <= MAX_WIDTH ? (int)told : USUAL_WIDTH;
 }
 
-static const double most_seconds = 1e9; /* half a life */
+static const double most_seconds = 1e9; /* about 32 years */
 
 void lsi_time_text(char out[LSI_TIME_TEXT], double seconds)
 {
@@ -84,8 +84,10 @@ static size_t columns(const lsi_live_part *parts, size_t n, int rank)
     return total;
 }
 
-/* The least important rank that still fits; the most important is always
- * shown, cut if need be. */
+/*
+ * The least important rank that still fits. The most important part is always
+ * shown, cut if necessary.
+ */
 static int last_rank(const lsi_live_part *parts, size_t n, size_t room)
 {
     int rank = 0;
@@ -106,7 +108,7 @@ static size_t append(char *out, size_t used, size_t room, const char *text)
 }
 
 /*
- * To the beginning of what was drawn, of which nothing stays. A window that has
+ * Goes to the beginning of the drawn line and clears it. A window that has
  * become narrower shows it on several rows.
  */
 static void go_back(const lsi_live_line *line, int width)
@@ -135,7 +137,7 @@ void lsi_live_line_draw(lsi_live_line *line, const lsi_live_part *parts,
         used = append(text, used, room, used > 0 ? separator : "");
         used = append(text, used, room, parts[i].text);
     }
-    /* Clears what a longer line left behind. In one piece. */
+    /* In one piece, and without remains of a longer line. */
     go_back(line, width);
     fprintf(line->stream, "%.*s\033[K", (int)used, text);
     fflush(line->stream);
@@ -167,7 +169,7 @@ void lsi_live_bar(char out[LSI_LIVE_BAR], int64_t done, int64_t all)
 
 enum { TENTHS = 10 };
 
-/* Work that is over before this needs no lines in a log. */
+/* Work that ends earlier writes no lines to a log. */
 static const double log_seconds = 2.0;
 
 void lsi_progress_begin(lsi_progress_bar *progress, FILE *stream,

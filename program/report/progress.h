@@ -1,7 +1,7 @@
 /*
- * Progress of long work on a stream: a bar or a line that redraws itself on a
- * terminal, a plain line now and then elsewhere (a file, a pipe, a dumb
- * terminal).
+ * Progress of long work on a stream. A terminal shows a bar or a line that
+ * redraws itself. Elsewhere (a file, a pipe, a dumb terminal) a plain line is
+ * printed now and then.
  */
 #ifndef LS_REPORT_PROGRESS_H
 #define LS_REPORT_PROGRESS_H
@@ -12,17 +12,20 @@
 #include <stdio.h>
 
 /*
- * Whether the stream is a terminal that clears the rest of a line when told to:
- * one that TERM names, and not as "dumb". False for NULL.
+ * Whether the stream is a terminal that can clear the rest of a line: TERM is
+ * set, and not "dumb". False for NULL.
  */
 bool lsi_terminal_redraws(FILE *stream);
 
-/* Whether bold and colours are welcome: it redraws, and NO_COLOR is not set. */
+/*
+ * Whether to use bold and colours: the terminal redraws, and NO_COLOR is not
+ * set.
+ */
 bool lsi_terminal_has_colour(FILE *stream);
 
 /*
- * Columns of the terminal now: as it says itself, else COLUMNS, else 80. It is
- * asked each time, so that a window may change its size meanwhile.
+ * Current columns of the terminal: its own size, else COLUMNS, else 80. Read on
+ * each call, so that the window may be resized.
  */
 int lsi_terminal_width(FILE *stream);
 
@@ -36,26 +39,28 @@ void lsi_time_text(char out[LSI_TIME_TEXT], double seconds);
 enum { LSI_LIVE_BAR = 27, LSI_LIVE_PART = 112 };
 
 /*
- * One line at the bottom of a terminal that is drawn again and again. It never
- * fills the terminal's last column, so that it stays one line; what does not
- * fit is left out, the least important first.
+ * One line at the bottom of a terminal that is redrawn. It never fills the
+ * terminal's last column, so that it stays one line. Parts that do not fit are
+ * left out, the least important first.
  */
 typedef struct lsi_live_line {
     FILE *stream; /* NULL: nothing is drawn */
     double drawn_at;
-    int drawn; /* columns; 0: nothing is there */
+    int drawn; /* columns drawn; 0: none */
 } lsi_live_line;
 
-/* A part of the line, in the order in which they stand. */
+/* A part of the line; parts are shown in their order in the array. */
 typedef struct lsi_live_part {
-    char text[LSI_LIVE_PART]; /* empty: nothing of it */
-    int rank;                 /* 0 is the most important */
+    char text[LSI_LIVE_PART]; /* empty: not shown */
+    int rank;                 /* importance; 0 is the most important */
 } lsi_live_part;
 
-/* On a stream that can be redrawn; any other shows nothing. */
+/*
+ * A live line on a terminal that can redraw; shows nothing on any other stream.
+ */
 lsi_live_line lsi_live_line_on(FILE *stream);
 
-/* Whether it is time to draw again: at most ten times a second. */
+/* Whether to draw again: at most ten times a second. */
 bool lsi_live_line_is_due(const lsi_live_line *line);
 
 void lsi_live_line_draw(lsi_live_line *line, const lsi_live_part *parts,
@@ -64,7 +69,7 @@ void lsi_live_line_draw(lsi_live_line *line, const lsi_live_part *parts,
 /* "[######..................]"; done and all are not negative. */
 void lsi_live_bar(char out[LSI_LIVE_BAR], int64_t done, int64_t all);
 
-/* Before something else is written; the next line stands where it was. */
+/* Clears the line ahead of other output, which takes its place. */
 void lsi_live_line_clear(lsi_live_line *line);
 
 /* ---- a bar --------------------------------------------------------------- */
@@ -74,25 +79,25 @@ typedef struct lsi_progress_bar {
     lsi_live_line live;
     const char *label;
     int64_t total;
-    int tenths; /* of the work that a log has been told about */
+    int tenths; /* tenths of the work already written to a log */
     double start, last_told;
 } lsi_progress_bar;
 
 /*
  * Begins a piece of work of `total` units on `stream` (usually stderr; NULL for
- * ranks that keep quiet). The label must outlive it.
+ * quiet ranks). The label must outlive it.
  */
 void lsi_progress_begin(lsi_progress_bar *progress, FILE *stream,
                         const char *label, int64_t total);
 
 /*
- * `done` of the units are done; `note` (or NULL) is shown behind them. Cheap
- * enough for every step: draws ten times a second at most.
+ * `done` units are done; `note` (or NULL) is shown after them. Cheap enough for
+ * every step: draws at most ten times a second.
  */
 void lsi_progress_update(lsi_progress_bar *progress, int64_t done,
                          const char *note);
 
-/* Clears the bar, so that the next line stands where it was. */
+/* Clears the bar, so that the next line takes its place. */
 void lsi_progress_end(lsi_progress_bar *progress);
 
 #endif

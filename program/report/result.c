@@ -1,6 +1,4 @@
-/*
- * Writing files so that a reader never sees half of one.
- */
+/* Writes files so that a reader never sees a partial one. */
 #include "report/result.h"
 
 #include <errno.h>
@@ -18,7 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
-/* As errno says. */
+/* Fails with the message of errno. */
 static ls_status cannot_write(const char *path)
 {
     return lsi_result_is_stdout(path)
@@ -59,7 +57,7 @@ ls_status lsi_write_to_file(int fd, const char *data, size_t bytes,
     return write_bytes(fd, data, bytes) ? LS_OK : cannot_write(path);
 }
 
-/* A file that exists and cannot be replaced by another of its name. */
+/* An existing file that cannot be replaced by a rename, such as a pipe. */
 static bool is_special(const char *path)
 {
     struct stat info;
@@ -68,7 +66,7 @@ static bool is_special(const char *path)
 
 enum { MOST_TRIES = 1000 };
 
-/* Another name next to `path` with each call; false: it is too long. */
+/* A different name next to `path` on each call; false: it is too long. */
 static bool name_beside(const char *path, char temporary[PATH_MAX])
 {
     static _Atomic unsigned number;
@@ -104,8 +102,8 @@ static ls_status open_beside(const char *path, mode_t mode,
 }
 
 /*
- * The same without a name, so that a process that is killed leaves nothing; -1
- * where that is not possible.
+ * Creates a file without a name, so that a killed process leaves nothing; -1
+ * where this is not supported.
  */
 static int open_unnamed(const char *path, mode_t mode)
 {
@@ -136,8 +134,8 @@ static ls_status give_name(int fd, const char *path, char temporary[PATH_MAX])
 }
 
 /*
- * Creates the file that replaces `path`, with the mode of that one. `unnamed`:
- * if possible it has no name yet, and temporary is "".
+ * Creates the file that replaces `path`, with its mode. `unnamed`: if possible
+ * the file has no name yet, and temporary is "".
  */
 static ls_status open_replacement(const char *path, bool unnamed,
                                   char temporary[PATH_MAX], int *fd)
@@ -171,7 +169,7 @@ ls_status lsi_result_check(const char *path)
     char target[PATH_MAX];
     char temporary[PATH_MAX];
     int fd;
-    LS_TRY(lsi_resolve_links(path, target)); /* which stay links */
+    LS_TRY(lsi_resolve_links(path, target)); /* links stay links */
     LS_TRY(lsi_make_parents(target));
     LS_TRY(open_beside(target, 0600, temporary, &fd));
     close(fd);
@@ -179,7 +177,7 @@ ls_status lsi_result_check(const char *path)
     return LS_OK;
 }
 
-/* Renames a file that was written well, and removes any other. */
+/* Renames a file that was written completely, and removes any other. */
 static ls_status put_in_place(ls_status status, const char *temporary,
                               const char *path)
 {
@@ -198,8 +196,7 @@ ls_status lsi_result_check_file(const char *path)
     return lsi_result_check(path);
 }
 
-/* A descriptor for what `path` names, and the temporary file, if there is one.
- */
+/* A descriptor for `path`, and the temporary file, if any. */
 static ls_status open_output(lsi_result_stream *stream, int *fd)
 {
     const char *const path = stream->path;
@@ -231,7 +228,7 @@ ls_status lsi_result_open(lsi_result_stream *stream, const char *path)
     return status;
 }
 
-/* An error of an earlier write is remembered; its errno is not. */
+/* The stream remembers an earlier write error, but not its errno. */
 static ls_status finish_writing(lsi_result_stream *stream)
 {
     FILE *const file = stream->file;

@@ -1,6 +1,6 @@
 /*
- * What a run says on stderr: a live line of the whole run where the terminal
- * can show one, plain lines elsewhere; above it what stays.
+ * Output of a run on stderr. A capable terminal has a live line of the whole
+ * run, with permanent lines above it. Elsewhere plain lines are printed.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -18,16 +18,16 @@
 
 enum { USUAL_EVERY = 10 };
 
-/* Of the time of an epoch, and in seconds; less is not worth a word. */
+/* Limits for mentioning waiting: share of an epoch's time, and seconds. */
 static const double waited_share = 0.01, waited_seconds = 0.05;
 
 typedef struct lines {
     const lsi_run_about *about;
     lsi_live_line live;
-    lsi_progress_bar epoch; /* of an epoch, where there is no live line */
-    bool within;            /* it */
+    lsi_progress_bar epoch; /* bar of an epoch, without a live line */
+    bool within;            /* an epoch's bar has begun */
     char label[48];
-    lsi_run_step last; /* step; its number is 0 before there is one */
+    lsi_run_step last; /* last step; number 0: none yet */
 } lines;
 
 /* ---- parts of lines ------------------------------------------------------ */
@@ -81,7 +81,7 @@ static void draw(lines *l)
     lsi_live_line_draw(&l->live, parts, n);
 }
 
-/* Prints a line that stays, above the live one. */
+/* Prints a permanent line above the live line. */
 static void stay_as(lines *l, const char *text, bool flags)
 {
     char shown[1024];
@@ -195,7 +195,7 @@ static void say(void *self, const char *text, bool flags)
     stay_as(self, text, flags);
 }
 
-/* Nothing is drawn any more, but lines may follow. */
+/* Ends the drawing; further lines may follow. */
 static ls_status end(void *self)
 {
     lines *const l = self;

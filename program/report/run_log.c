@@ -20,10 +20,9 @@ enum { SINKS = sizeof(makers) / sizeof(makers[0]) };
 struct lsi_run_log {
     lsi_run_about about;
     lsi_run_sink sinks[SINKS];
-    double begun; /* this process */
-    double
-        first_done;  /* the first of its steps, which also plans; 0: not yet */
-    lsi_error error; /* the first */
+    double begun;      /* start of this process */
+    double first_done; /* end of its first step, which also plans; 0: not yet */
+    lsi_error error;   /* the first error */
 };
 
 ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
@@ -46,7 +45,7 @@ ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
 /* ---- telling the sinks --------------------------------------------------- */
 
 /*
- * Calls what the sinks have for an event until one fails; the first error
+ * Calls the handler of each sink for an event until one fails; the first error
  * stays. The arguments may name `sink`.
  */
 #define TELL(log, event, ...)                                                  \
@@ -56,7 +55,7 @@ ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
             (void)lsi_error_keep(&(log)->error, sink->event(__VA_ARGS__));     \
     }
 
-/* At the pace so far, with all that is done between steps. */
+/* Estimate at the pace so far, including the time between steps. */
 static double seconds_left(lsi_run_log *log, int64_t step, double now)
 {
     const int64_t timed = step - log->about.first - 1;

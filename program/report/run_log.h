@@ -1,7 +1,7 @@
 /*
- * What a training run tells, in one form for all who are told: the lines on
- * stderr, the file of metrics, TensorBoard, Prometheus. A job says the numbers
- * of a step or an epoch once.
+ * The log of a training run. A job reports the numbers of a step or an epoch
+ * once. All sinks receive them in one form: lines on stderr, the file of
+ * metrics, TensorBoard, Prometheus.
  */
 #ifndef LS_REPORT_RUN_LOG_H
 #define LS_REPORT_RUN_LOG_H
@@ -12,21 +12,21 @@
 
 #include "lockstep/status.h"
 
-/* What is trained. Texts must outlive the log. */
+/* Description of the training. Texts must outlive the log. */
 typedef struct lsi_run_about {
-    const char *job;      /* "lm" */
-    const char *unit;     /* what is trained on, in the plural: "tokens" */
+    const char *job;      /* job, such as "lm" */
+    const char *unit;     /* unit of throughput, in the plural: "tokens" */
     bool perplexity;      /* the loss is one of tokens: its exp is shown, too */
-    int64_t first, steps; /* of the optimizer: taken before, and in all */
-    int64_t epochs;       /* 0: there are only steps */
+    int64_t first, steps; /* optimizer steps: done before, and in all */
+    int64_t epochs;       /* number of epochs; 0: steps only */
     int64_t every;        /* steps between lines; 0: 10, or a live line */
-    int64_t kept_lines;   /* of metrics that were written before */
-    bool resumes;         /* with --resume, be there something or not */
+    int64_t kept_lines;   /* metrics lines from before that are kept */
+    bool resumes;         /* --resume was given, with or without a checkpoint */
     int ranks, threads;
     const char *model, *strategy, *dtype, *optimizer;
 } lsi_run_about;
 
-/* Where it is told; a path may be NULL. */
+/* Outputs of the log; a path may be NULL. */
 typedef struct lsi_run_outputs {
     bool quiet; /* no lines on stderr */
     bool markdown;
@@ -34,80 +34,80 @@ typedef struct lsi_run_outputs {
     const char *trace_steps; /* FIRST:COUNT, or NULL for all */
 } lsi_run_outputs;
 
-/* How gradients travel, where the run has chosen that. */
+/* The chosen gradient strategy, if the run has chosen one. */
 typedef struct lsi_run_strategy {
     const char *name;
-    double bucket_mb; /* infinite: everything travels together */
-    size_t n;         /* that were measured */
+    double bucket_mb; /* bucket size in MB; infinite: one transfer */
+    size_t n;         /* number of measured candidates */
     struct {
         const char *name;
-        double seconds; /* of a step */
+        double seconds; /* seconds of a step */
     } measured[8];
 } lsi_run_strategy;
 
-/* After a step of the optimizer. NAN: not known. */
+/* Numbers of an optimizer step. NAN: not known. */
 typedef struct lsi_run_step {
-    int64_t step;         /* from 1 */
-    int64_t epoch;        /* from 1 */
-    double loss;          /* of the step's samples, before it */
-    double lr;            /* that it was taken with */
-    double gradient_norm; /* before it was limited; not finite: skipped */
-    double loss_scale;    /* from now on; 0: losses are not scaled */
-    int64_t skipped;      /* steps so far */
-    double seconds;       /* that it took */
-    double units;         /* of all ranks in it */
-    /* The log fills in these. */
+    int64_t step;         /* number of the step, from 1 */
+    int64_t epoch;        /* number of the epoch, from 1 */
+    double loss;          /* loss of the step's samples before the update */
+    double lr;            /* learning rate of the update */
+    double gradient_norm; /* norm before clipping; not finite: step skipped */
+    double loss_scale;    /* scale from now on; 0: losses are not scaled */
+    int64_t skipped;      /* steps skipped so far */
+    double seconds;       /* seconds of the step */
+    double units;         /* units of all ranks in the step */
+    /* The log fills in these members. */
     double rate;          /* units a second; 0: not known */
     double elapsed, left; /* seconds of this process; NAN: not known */
 } lsi_run_step;
 
-/* Within an epoch, after a micro-step. */
+/* Progress within an epoch, after a micro-step. */
 typedef struct lsi_run_part {
-    int64_t epoch;     /* from 1 */
+    int64_t epoch;     /* number of the epoch, from 1 */
     int64_t done, all; /* micro-steps */
     double loss;       /* mean of the epoch so far */
 } lsi_run_part;
 
 typedef struct lsi_run_validation {
-    int64_t step; /* after so many */
+    int64_t step; /* steps done so far */
     double loss;
 } lsi_run_validation;
 
-/* What an epoch was on one rank. */
+/* Numbers of an epoch on one rank. */
 typedef struct lsi_run_rank {
     double train_loss, train_accuracy, train_seconds, waited_seconds;
-    double rate;                   /* units a second, of its own */
+    double rate;                   /* units a second of this rank */
     double val_loss, val_accuracy; /* of its share of the validation */
     uint64_t peak_bytes;
 } lsi_run_rank;
 
 typedef struct lsi_run_epoch {
-    int64_t epoch; /* from 1 */
-    int64_t step;  /* after so many */
+    int64_t epoch; /* number of the epoch, from 1 */
+    int64_t step;  /* steps done so far */
     double train_loss, train_accuracy;
     double train_seconds;
-    double rate;           /* units a second, of training */
-    double waited_seconds; /* for data, while it trained */
+    double rate;           /* units a second during training */
+    double waited_seconds; /* seconds spent waiting for data during training */
     double val_loss, val_accuracy;
-    double loss_scale; /* after it; 0: losses are not scaled */
-    int64_t skipped;   /* steps so far, in all epochs */
+    double loss_scale; /* scale after the epoch; 0: losses are not scaled */
+    int64_t skipped;   /* steps skipped so far, in all epochs */
     uint64_t peak_bytes, collectives;
-    const lsi_run_rank *ranks; /* of each; or NULL */
+    const lsi_run_rank *ranks; /* one for each rank, or NULL */
     size_t n_ranks;
 } lsi_run_epoch;
 
 typedef struct lsi_run_log lsi_run_log;
 
 /*
- * *out is the caller's. What cannot be written is refused now. `outputs` is
- * NULL for ranks that keep quiet: nothing is told then.
+ * *out is the caller's. Fails now for outputs that cannot be written. `outputs`
+ * is NULL for quiet ranks, which report nothing.
  */
 ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
                            const lsi_run_outputs *outputs);
 
 /*
- * What could not be written once is an error from then on, so that a caller who
- * has no use for it now may ask later.
+ * After a failed write, every later call returns the error. So a caller that
+ * cannot handle it now may check later.
  */
 ls_status lsi_run_log_strategy(lsi_run_log *log,
                                const lsi_run_strategy *strategy);
@@ -118,17 +118,23 @@ ls_status lsi_run_log_epoch(lsi_run_log *log, const lsi_run_epoch *epoch);
 
 void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part);
 
-/* A checkpoint of this step is whole. An error is told by the next call. */
+/*
+ * A checkpoint of this step is complete. The next call returns the error of
+ * this one.
+ */
 void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder);
 
-/* One line on stderr, unless they are not wanted. */
+/* Prints a line on stderr, if lines are wanted. */
 void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same of flags, which can be copied from there into a command line. */
+/*
+ * Prints flags on stderr, if lines are wanted; they can be copied into a
+ * command line.
+ */
 void lsi_run_log_say_flags(lsi_run_log *log, const char *line);
 
-/* All steps are done: writes what has not been written yet. */
+/* All steps are done: writes the remaining data. */
 ls_status lsi_run_log_end(lsi_run_log *log);
 
 /* Accepts NULL and a pointer to NULL. Sets *log to NULL. */

@@ -1,4 +1,5 @@
-/* The file of metrics: a line of JSON for each step and validation, or epoch.
+/*
+ * The file of metrics: a line of JSON for each step and validation, or epoch.
  */
 #include <jansson.h>
 #include <math.h>
@@ -7,13 +8,13 @@
 #include "report/jsonl.h"
 #include "report/run_sink.h"
 
-/* JSON knows no infinities; a loss that is none is null. */
+/* JSON has no infinities: a loss that is not finite becomes null. */
 static json_t *real(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Adds what is told of scaled losses; NULL, as jansson, without memory. */
+/* Adds the members for scaled losses; NULL, as jansson, without memory. */
 static json_t *with_loss_scale(json_t *line, double scale, int64_t skipped)
 {
     if (line == NULL || scale <= 0)

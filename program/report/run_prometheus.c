@@ -1,10 +1,10 @@
 /*
  * The numbers of a run as a file in Prometheus' text format (version 0.0.4),
- * which node_exporter's textfile collector picks up: always whole, replaced
- * every few seconds, without times of its own.
+ * for node_exporter's textfile collector. The file is always whole and is
+ * replaced every few seconds. Its samples have no timestamps.
  *
- * Samples have the labels job (what is trained), run (the file's name) and
- * host; those that are of one process, rank, too.
+ * Samples have the labels job (such as "lm"), run (the file's name) and host.
+ * Samples of a single process have the label rank, too.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -28,14 +28,14 @@ static const double write_seconds = 5;
 typedef struct exporter {
     const lsi_run_about *about;
     const char *path;
-    char job[LABEL], run[LABEL], host[LABEL]; /* escaped */
+    char job[LABEL], run[LABEL], host[LABEL]; /* labels, escaped */
     double written;
-    lsi_run_step step; /* the last one; its number is 0 before there is one */
-    double units, waited; /* in all */
-    int64_t epochs;       /* done */
+    lsi_run_step step;    /* last step; number 0: none yet */
+    double units, waited; /* totals */
+    int64_t epochs;       /* epochs done */
     double val_loss;      /* NAN: not known */
-    double val_accuracy;  /* likewise */
-    int64_t saved;        /* the newest checkpoint's step; -1: none */
+    double val_accuracy;  /* NAN: not known */
+    int64_t saved;        /* step of the newest checkpoint; -1: none */
     bool running;
     size_t used;
     char text[TEXT];
@@ -43,7 +43,7 @@ typedef struct exporter {
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* The value of a label between quotation marks. */
+/* The value of a label, for use in quotation marks. */
 static void escape(char out[LABEL], const char *value)
 {
     size_t used = 0;
@@ -101,7 +101,7 @@ static void counter(exporter *e, const char *name, double value,
     put_metric(e, "counter", name, "", value, help);
 }
 
-/* What is not known is left out. */
+/* Writes a value; leaves out NAN, which is not known. */
 static void known(exporter *e, const char *name, double value, const char *help)
 {
     if (!isnan(value))
@@ -251,7 +251,7 @@ static ls_status end(void *self)
     return write_now(e);
 }
 
-/* Of a run that has failed, too; but nobody is left to hear an error. */
+/* Also called for a failed run, which reports no further error. */
 static void close_exporter(void *self)
 {
     exporter *const e = self;
@@ -262,7 +262,7 @@ static void close_exporter(void *self)
     free(e);
 }
 
-/* Without folder and ".prom". */
+/* The file name without folder and ".prom". */
 static void name_run(char out[LABEL], const char *path)
 {
     const char *const slash = strrchr(path, '/');
@@ -299,7 +299,7 @@ ls_status lsi_run_prometheus(lsi_run_sink *out, const lsi_run_about *about,
     e->path = outputs->prometheus;
     e->val_loss = e->val_accuracy = NAN;
     e->saved = -1;
-    e->epochs = about->epochs > 0 ? about->kept_lines : 0; /* one for each */
+    e->epochs = about->epochs > 0 ? about->kept_lines : 0; /* one per epoch */
     e->running = true;
     escape(e->job, about->job);
     name_run(e->run, e->path);
@@ -312,6 +312,6 @@ ls_status lsi_run_prometheus(lsi_run_sink *out, const lsi_run_about *about,
                           .end = end,
                           .close = close_exporter};
     const ls_status status = write_now(e);
-    e->running = status == LS_OK; /* nothing to take back if not */
+    e->running = status == LS_OK; /* on failure there is nothing to take back */
     return status;
 }

@@ -1,6 +1,4 @@
-/*
- * One of those whom a run's log tells. What is NULL is not told.
- */
+/* A sink of a run's log. Members that are NULL are not called. */
 #ifndef LS_REPORT_RUN_SINK_H
 #define LS_REPORT_RUN_SINK_H
 
@@ -20,8 +18,8 @@ typedef struct lsi_run_sink {
 } lsi_run_sink;
 
 /*
- * Each makes a sink, or leaves *out as it is if the outputs do not ask for it;
- * `about` must outlive it.
+ * Each makes a sink, or leaves *out unchanged if the outputs do not ask for it.
+ * `about` must outlive the sink.
  */
 ls_status lsi_run_lines(lsi_run_sink *out, const lsi_run_about *about,
                         const lsi_run_outputs *outputs);

@@ -12,7 +12,7 @@ enum { MOST_SCALARS = 16 };
 typedef struct board {
     const lsi_run_about *about;
     lsi_event_file *file;
-    char rate[64]; /* the tag "throughput/tokens_per_second" */
+    char rate[64]; /* tag "throughput/tokens_per_second" */
 } board;
 
 typedef struct scalars {
@@ -20,7 +20,7 @@ typedef struct scalars {
     lsi_scalar all[MOST_SCALARS];
 } scalars;
 
-/* Infinities and NaN are shown as such; what is not known is left out. */
+/* Adds infinities and NaN as such; leaves out values that are not known. */
 static void add(scalars *s, const char *tag, double value)
 {
     if (s->n < MOST_SCALARS)
@@ -73,7 +73,10 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
     return lsi_event_file_add(b->file, e->step, s.all, s.n);
 }
 
-/* What a run goes on from is in the file, whatever happens later. */
+/*
+ * Flushes, so that the steps up to a checkpoint are in the file whatever
+ * happens later.
+ */
 static ls_status tell_saved(void *self, int64_t step, const char *folder)
 {
     const board *const b = self;

@@ -1,4 +1,4 @@
-/* Sizes in bytes as people read them. */
+/* Sizes in bytes in readable form. */
 #ifndef LS_REPORT_SIZE_TEXT_H
 #define LS_REPORT_SIZE_TEXT_H
 

@@ -25,7 +25,7 @@ static double mean_of(const double *values, size_t begin, size_t end)
     return sum / (double)(end - begin);
 }
 
-/* Around the mean, so that nothing cancels. */
+/* Computed around the mean, which avoids cancellation. */
 static double deviation(const double *values, size_t n, double mean)
 {
     if (n < 2)
@@ -36,7 +36,7 @@ static double deviation(const double *values, size_t n, double mean)
     return sqrt(squares / (double)(n - 1));
 }
 
-/* As numpy.quantile. */
+/* As numpy.quantile computes it. */
 static double quantile(const double *sorted, size_t n, double at)
 {
     const double place = at * (double)(n - 1);
@@ -48,7 +48,7 @@ static double quantile(const double *sorted, size_t n, double at)
 
 static void summarise(const double *sorted, size_t n, lsi_stats *out)
 {
-    /* In integers: int(.9 * n) of floating point is off by one at times. */
+    /* In integers: int(.9 * n) in floating point is sometimes off by one. */
     const size_t begin = n / 10;
     const size_t end = n * 9 / 10;
     const size_t p99 = (n * 99 + 99) / 100;

@@ -1,6 +1,4 @@
-/*
- * What a set of measured values is summarised by.
- */
+/* Summary of a set of measured values. */
 #ifndef LS_REPORT_STATS_H
 #define LS_REPORT_STATS_H
 
@@ -11,19 +9,20 @@
 typedef struct lsi_stats {
     size_t n;
     double min, median, mean, p99, max;
-    double q1, q3; /* quartiles, between two values in proportion */
+    double q1, q3; /* quartiles, interpolated between two values */
     double std;    /* of the sample (n - 1); 0 for fewer than two values */
     /*
-     * Mean of sorted[int(.1 n) .. int(.9 n) - 1], or of all values if that is
-     * empty: what an epoch usually takes.
+     * Mean of sorted[int(.1 n) .. int(.9 n) - 1], or of all values if this
+     * range is empty: the usual time of an epoch.
      */
     double middle;
 } lsi_stats;
 
 /*
- * Summarises values[0..n-1], which stay as they are. The median of an even
- * number is the mean of the two in the middle; p99 is the smallest value that
- * at least 99 % are not above. n = 0 is LS_ERR_ARGUMENT.
+ * Summarises values[0..n-1], which are not changed. The median of an even
+ * number of values is the mean of the two in the middle. The p99 is the
+ * smallest value with at least 99 % of the values at or below it.
+ * LS_ERR_ARGUMENT for n = 0.
  */
 ls_status lsi_stats_of(const double *values, size_t n, lsi_stats *out);
 

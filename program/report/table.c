@@ -242,7 +242,9 @@ ls_status lsi_table_csv(const lsi_table *table, FILE *stream)
 
 /* ---- JSON ------------------------------------------------------------- */
 
-/* The object at a dotted path without its last part, made where missing. */
+/*
+ * The object at a dotted path without its last part; missing objects are made.
+ */
 static json_t *parent_of(json_t *object, const char *path, const char **last)
 {
     const char *dot;

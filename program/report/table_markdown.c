@@ -30,7 +30,7 @@ static void format_cell(const lsi_table *table, size_t row, size_t column,
 
 /* ---- widths ------------------------------------------------------------- */
 
-/* As its title and what the column says. */
+/* Width of the title or of the column's declaration. */
 static int least_width(const lsi_table *table, size_t column)
 {
     enum { LEAST = 3 }; /* a rule has at least three dashes */
@@ -41,7 +41,7 @@ static int least_width(const lsi_table *table, size_t column)
     return wished > width ? wished : width;
 }
 
-/* As the widest thing in it. */
+/* Width of the longest cell or title. */
 static int full_width(const lsi_table *table, size_t column)
 {
     char cell[ESCAPED_BYTES];

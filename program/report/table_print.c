@@ -1,6 +1,5 @@
 /*
- * Tables for people: what stands in titles and cells, and in which form they
- * are printed.
+ * Tables for people: the texts of titles and cells, and the choice of a form.
  */
 #include <string.h>
 #include <unistd.h>
@@ -40,7 +39,7 @@ void lsi_table_title_text(const lsi_table *table, size_t index,
         snprintf(out, LSI_CELL_BYTES, "%s", title);
 }
 
-/* On one line. */
+/* Copies a text onto one line. */
 static void copy_line(char out[LSI_CELL_BYTES], const char *text)
 {
     char line[LSI_CELL_BYTES];

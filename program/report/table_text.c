@@ -1,7 +1,7 @@
 /*
  * Tables as aligned text that fits the width of a terminal. Titles are broken
- * first, then long texts; columns that still do not fit go on in another line
- * of the same row.
+ * first, then long texts. Columns that still do not fit continue on another
+ * line of the same row.
  */
 #include <limits.h>
 #include <string.h>
@@ -19,10 +19,10 @@ typedef struct place {
     size_t column;
     int width;
     int title_word; /* the longest word of its title */
-    int least;      /* of a text that is broken */
-    int full;       /* of a text that is not */
-    bool begins;    /* a line of the terminal */
-    bool breaks;    /* at blanks: titles and texts do, numbers do not */
+    int least;      /* least width, if the text is broken */
+    int full;       /* width of the unbroken text */
+    bool begins;    /* begins a line of the terminal */
+    bool breaks; /* may break at blanks: titles and texts do, numbers do not */
     const char *rest;
     char text[LSI_CELL_BYTES];
 } place;
@@ -31,7 +31,7 @@ typedef struct layout {
     const lsi_table *table;
     FILE *stream;
     int room; /* columns of the terminal */
-    int gap;  /* between columns of the table */
+    int gap;  /* columns between two columns of the table */
     size_t n;
     place *places;
 } layout;
@@ -65,7 +65,7 @@ static int longest_word(const char *text)
     return longest;
 }
 
-/* Of what is in a column; `whole`: of all rows. */
+/* Width of a column's cells; `whole`: of all rows. */
 static int cells_width(const lsi_table *table, size_t column, bool whole)
 {
     char cell[LSI_CELL_BYTES];
@@ -77,7 +77,7 @@ static int cells_width(const lsi_table *table, size_t column, bool whole)
     return width;
 }
 
-/* So that words stay whole, unless they are very long. */
+/* The least width that keeps words whole, except very long ones. */
 static int least_width(const lsi_table *table, size_t column, bool whole)
 {
     char cell[LSI_CELL_BYTES];
@@ -97,7 +97,7 @@ static int all_columns(const layout *l)
     return width;
 }
 
-/* With whole titles. */
+/* Measures all columns; `whole`: with unbroken titles. */
 static void measure(layout *l, bool whole)
 {
     const lsi_table *const table = l->table;
@@ -139,7 +139,7 @@ static void narrow(const layout *l, place *p)
         p->width--;
 }
 
-/* The last text, which most often is the least important, then all of them. */
+/* Breaks the last text, usually the least important, then all of them. */
 static void break_texts(layout *l)
 {
     place *last = NULL;
@@ -155,7 +155,7 @@ static void break_texts(layout *l)
             narrow(l, &l->places[i]);
 }
 
-/* Texts that were broken in vain get their room again. */
+/* Restores the width of texts that were broken in vain. */
 static void widen_texts(layout *l)
 {
     l->gap = GAP;
@@ -179,7 +179,7 @@ static void break_rows(layout *l)
 
 /* ---- lines -------------------------------------------------------------- */
 
-/* How much of a text stands in the next line. */
+/* Bytes of a text that fit on the next line. */
 static size_t piece_length(const char *text, int width)
 {
     const size_t fitting = lsi_columns_fitting(text, width);
@@ -191,7 +191,9 @@ static size_t piece_length(const char *text, int width)
     return length > 0 ? length : fitting;
 }
 
-/* Goes to a column, at least a blank after what is there; *at: where it is. */
+/*
+ * Goes to a column, at least a blank after the current text; *at: the position.
+ */
 static void go_to(FILE *stream, int *at, int column)
 {
     const int blanks = larger(column - *at, *at > 0 ? 1 : 0);
@@ -199,7 +201,9 @@ static void go_to(FILE *stream, int *at, int column)
     *at += blanks;
 }
 
-/* A line of the columns from `first` to `end`; whether texts go on. */
+/*
+ * Prints a line of the columns from `first` to `end`; whether texts continue.
+ */
 static bool print_line(const layout *l, size_t first, size_t end)
 {
     bool more = false;
@@ -232,7 +236,7 @@ static bool is_empty(const layout *l, size_t first, size_t end)
     return true;
 }
 
-/* What stands in all places. */
+/* Prints the texts of all places. */
 static void print_texts(const layout *l)
 {
     for (size_t i = 0; i < l->n; i++)

@@ -8,7 +8,7 @@
 #include "base/grow.h"
 #include "report/size_text.h"
 
-/* One byte more than the text, for its zero. */
+/* Includes one byte for the terminating zero. */
 static bool make_room(lsi_text_stream *s, size_t bytes)
 {
     while (s->room <= s->bytes + bytes)
@@ -17,7 +17,7 @@ static bool make_room(lsi_text_stream *s, size_t bytes)
     return true;
 }
 
-/* Returns 0 for an error, as fopencookie has it. */
+/* Returns 0 for an error, as fopencookie requires. */
 static ssize_t append(void *context, const char *data, size_t bytes)
 {
     lsi_text_stream *const s = context;

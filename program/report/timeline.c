@@ -1,4 +1,4 @@
-/* All files of a folder, and their clocks. */
+/* Reads all files of a folder and aligns their clocks. */
 #include "report/timeline_private.h"
 
 #include <glob.h>
@@ -47,7 +47,7 @@ static bool same_trace(const trace_file *a, const trace_file *b)
     return a->stem == b->stem && memcmp(a->path, b->path, a->stem) == 0;
 }
 
-/* Files of one trace follow each other. */
+/* Files of one trace are consecutive. */
 static ls_status read_traces(const trace_file *files, size_t n, lsi_timeline *t)
 {
     for (size_t i = 0, next; i < n; i = next) {
@@ -109,7 +109,7 @@ static int by_rank(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Those who were ranks. */
+/* Checks the processes that were ranks. */
 static ls_status check_run(const char *folder, const lsi_timeline *t)
 {
     const lsi_timeline_process *first = NULL;
@@ -130,7 +130,10 @@ static ls_status check_run(const char *folder, const lsi_timeline *t)
 
 /* ---- one clock ----------------------------------------------------------- */
 
-/* A collective on one machine: when its last rank began, its first had all. */
+/*
+ * A collective on one machine: when its last rank began, and when its first
+ * rank was done.
+ */
 typedef struct meeting {
     uint64_t group, sequence;
     int64_t begun, met;
@@ -149,7 +152,7 @@ static int by_sequence(const void *a, const void *b)
     return (x->sequence > y->sequence) - (x->sequence < y->sequence);
 }
 
-/* Those of several ranks become one. */
+/* Merges the entries of several ranks into one. */
 static void join(meetings *m)
 {
     size_t n = 0;
@@ -195,7 +198,7 @@ static ls_status meetings_of(const lsi_timeline *t, const char *boot,
     return LS_OK;
 }
 
-/* How far b's clock is behind a's; false if they have never met. */
+/* How far b's clock is behind a's; false without a common collective. */
 static bool compare(const meetings *a, const meetings *b, int64_t *offset,
                     int64_t *error)
 {
@@ -214,12 +217,12 @@ static bool compare(const meetings *a, const meetings *b, int64_t *offset,
     if (low == INT64_MIN)
         return false;
     *offset = low + (high - low) / 2;
-    /* They cross if the clocks have drifted apart meanwhile. */
+    /* The bounds cross if the clocks have drifted apart meanwhile. */
     *error = (high > low ? high - low : low - high) / 2;
     return true;
 }
 
-/* Without a meeting, by what the machines believe the time of day to be. */
+/* Without a common collective, the machines' times of day are compared. */
 static ls_status align_machine(const lsi_timeline *t, const meetings *first,
                                const char *boot)
 {

@@ -1,4 +1,4 @@
-/* The timeline in Chrome's trace event form. */
+/* The timeline in Chrome's trace event format. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "base/json.h"
 #include "report/timeline_private.h"
 
-/* Rows of groups lie below those of threads. */
+/* Rows of groups follow those of threads. */
 enum { GROUP_ROWS = 100000, KINDS_OF_MEMORY = 16, MOST_PARTS = 1 << 19 };
 
-/* Nanoseconds below which a double has the microseconds' three digits. */
+/* Nanoseconds below which a double holds microseconds with three digits. */
 #define MOST_EXACT INT64_C(1000000000000000)
 
 typedef struct counter {
@@ -23,7 +23,7 @@ typedef struct writer {
     FILE *stream;
     int64_t begin;
     bool any; /* an event has been written */
-    /* Of the process that is being written: */
+    /* State of the process that is being written: */
     const lsi_timeline_process *process;
     int pid;
     char **names; /* as JSON */
@@ -33,7 +33,7 @@ typedef struct writer {
 
 /* ---- texts --------------------------------------------------------------- */
 
-/* As JSON, with its quotes. NULL without memory. */
+/* Text as JSON, with its quotes. NULL without memory. */
 static char *quote(const char *text)
 {
     json_t *json = lsi_json_text(text, strlen(text));
@@ -71,7 +71,7 @@ static const char *name_of(const writer *w, const lsi_timeline_span *s)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* Microseconds with three digits behind the point, quicker than %.3f is. */
+/* Writes microseconds with three decimals, faster than %.3f. */
 static void put_us(const writer *w, int64_t ns)
 {
     char digits[24];
@@ -119,7 +119,7 @@ static int group_row(uint64_t group)
     return GROUP_ROWS + (int)(group % GROUP_ROWS);
 }
 
-/* Of a thread, or of a group: spans of one row nest. */
+/* A span of a thread, or of a group: spans of one row nest. */
 static void put_slice(writer *w, const lsi_timeline_span *s)
 {
     static const char *const kinds[] = {
@@ -150,7 +150,7 @@ static void put_slice(writer *w, const lsi_timeline_span *s)
     fputc('}', w->stream);
 }
 
-/* Several may be under way at once, so they have no row. */
+/* A span outside of rows: several may be in flight at once. */
 static void put_async(writer *w, const lsi_timeline_span *s, size_t number)
 {
     const char *const kind =
@@ -167,7 +167,7 @@ static void put_async(writer *w, const lsi_timeline_span *s, size_t number)
     }
 }
 
-/* All kinds of memory, of which one has changed. */
+/* Writes all kinds of memory when one of them has changed. */
 static void put_memory(writer *w, const lsi_timeline_span *s)
 {
     size_t i = 0;
@@ -209,7 +209,7 @@ static void put_process_names(writer *w)
     }
 }
 
-/* Groups that have a row. */
+/* Names the groups that have a row. */
 static void put_group_names(writer *w)
 {
     const lsi_timeline_source *const source = w->process->source;
@@ -231,7 +231,7 @@ static void put_span(writer *w, const lsi_timeline_span *s, size_t number)
         put_slice(w, s);
 }
 
-/* A full disk ends it early. */
+/* A full disk ends the writing early. */
 static ls_status put_spans(writer *w)
 {
     lsi_timeline_cursor *cursor;
@@ -254,7 +254,7 @@ static int pid_of(const lsi_timeline *t, size_t i)
 
 /* ---- collectives --------------------------------------------------------- */
 
-/* What one rank does in one collective. */
+/* The part of one rank in one collective. */
 typedef struct part {
     uint64_t group, sequence;
     int64_t begin;
@@ -275,7 +275,7 @@ static int by_collective(const void *a, const void *b)
     return order != 0 ? order : (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* From the rank that began it first to the others, in their order. */
+/* Draws flows from the first rank to begin to the others, in their order. */
 static void put_flow(writer *w, const part *parts, size_t n, size_t number)
 {
     for (size_t i = 0; i < n; i++) {
@@ -293,8 +293,8 @@ static void put_flow(writer *w, const part *parts, size_t n, size_t number)
 }
 
 /*
- * Parts of the collectives after `after`. Of too many, those of the first ones
- * are kept: whole collectives, up to and including `last`.
+ * Parts of the collectives after `after`. If there are too many, the first
+ * collectives are kept whole, up to and including `last`.
  */
 typedef struct batch {
     part *parts;
@@ -304,7 +304,7 @@ typedef struct batch {
     int pid;
 } batch;
 
-/* Leaves half of them, or more where they are of one collective. */
+/* Keeps half of the parts, or more, so that no collective is cut. */
 static void cut_batch(batch *b)
 {
     qsort(b->parts, b->n, sizeof(part), by_collective);
@@ -397,7 +397,7 @@ static ls_status put_process(writer *w, const lsi_timeline *t, size_t i)
     return status;
 }
 
-/* How well the clocks are known. */
+/* States the accuracy of the clocks. */
 static void put_clocks(writer *w, const lsi_timeline *t)
 {
     fputs("\n],\"displayTimeUnit\":\"ms\",\"otherData\":{\"clock_error_us\":[",

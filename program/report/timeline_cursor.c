@@ -1,8 +1,10 @@
 /*
- * Reading spans from the files of a process. In a file the spans of a thread
- * stand in the order of their ends; a chunk can hold one that began long before
- * the others. The cursor opens a chunk when the earliest beginning in it is due
- * and merges the open ones, so that few are in memory at a time.
+ * Reading spans from the files of a process. In a file, the spans of a thread
+ * are in the order of their ends. A chunk can contain a span that began long
+ * before the others.
+ *
+ * The cursor opens a chunk when its earliest beginning is due and merges the
+ * open chunks, so that few are in memory at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 #include "base/grow.h"
 #include "report/timeline_private.h"
 
-/* Ticks and nanoseconds are below: decades. */
+/* Upper limit of ticks and nanoseconds: decades. */
 #define MOST_TIME (INT64_C(1) << 62)
 
 /* ---- bytes --------------------------------------------------------------- */
@@ -82,7 +84,9 @@ void lsi_timeline_bytes_close(lsi_timeline_bytes *bytes)
 
 /* ---- ticks to time ------------------------------------------------------- */
 
-/* The first of two neighbours between which the ticks lie, or the last two. */
+/*
+ * The first of two adjacent clock readings around the ticks, or the last two.
+ */
 static size_t find_clock(const lsi_timeline_source *source, int64_t ticks)
 {
     size_t low = 0, high = source->n_clocks - 1;
@@ -96,7 +100,7 @@ static size_t find_clock(const lsi_timeline_source *source, int64_t ticks)
     return low;
 }
 
-/* Linear between two looks at both clocks, so it never goes backwards. */
+/* Linear between two readings of both clocks, so it never goes backwards. */
 int64_t lsi_timeline_time(const lsi_timeline_process *process, int64_t ticks)
 {
     const lsi_timeline_source *const source = process->source;
@@ -182,7 +186,7 @@ int lsi_timeline_order(const void *a, const void *b)
     return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-/* A span and its place among equal ones, which is that in the files. */
+/* A span and its place among equal ones, the place in the files. */
 typedef struct entry {
     lsi_timeline_span span;
     uint32_t at;
@@ -196,14 +200,14 @@ typedef struct open_chunk {
 
 struct lsi_timeline_cursor {
     const lsi_timeline_process *process;
-    size_t next;      /* of `order` */
+    size_t next;      /* index into `order` */
     size_t *order;    /* chunks in the order of their earliest beginnings */
-    int64_t *first;   /* these, by chunk */
+    int64_t *first;   /* earliest beginnings, by chunk */
     open_chunk *open; /* a heap: the chunk of the next span is the first */
     size_t n, room;
-    bool given; /* the next span of that chunk is with the caller */
+    bool given; /* the caller has the next span of that chunk */
     lsi_timeline_bytes bytes;
-    lsi_timeline_span *spans; /* room for those of any chunk */
+    lsi_timeline_span *spans; /* room for the spans of any chunk */
 };
 
 static int by_span(const void *a, const void *b)
@@ -244,7 +248,7 @@ static void sift_down(open_chunk *heap, size_t n)
     }
 }
 
-/* Chunks by number, where `first` is what they are compared by. */
+/* Compares chunks, by number, with the key `first`. */
 static int by_first(const void *a, const void *b, void *first)
 {
     const size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -324,7 +328,7 @@ static ls_status open_chunks(lsi_timeline_cursor *c)
     return LS_OK;
 }
 
-/* Lets go of the span that the caller has had. */
+/* Releases the span that the caller has had. */
 static void advance(lsi_timeline_cursor *c)
 {
     open_chunk *const top = c->open;

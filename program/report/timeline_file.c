@@ -1,7 +1,7 @@
 /*
- * Reading the files of one process: those of spans are indexed. They are
- * checked like any input; one that was cut off, because its process was killed,
- * is good up to there.
+ * Reading the files of one process; files of spans are indexed. They are
+ * checked like any input. A file that was cut off, because its process was
+ * killed, is valid up to there.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum { MOST_NAMES = 1 << 16, MOST_THREADS = 1 << 16, HEAD_BYTES = 5 };
 
-/* Ticks and nanoseconds are below: decades. */
+/* Upper limit of ticks and nanoseconds: decades. */
 #define MOST_TIME (INT64_C(1) << 62)
 
 typedef lsi_timeline_reader reader;
@@ -58,7 +58,7 @@ static bool take_time(reader *r, int64_t *out)
     return true;
 }
 
-/* A number and the text behind it, as element of a list of texts. */
+/* A number and the text after it, as element of a list of texts. */
 static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
 {
     uint64_t number;
@@ -87,7 +87,7 @@ static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
 static ls_status take_clock(reader *r)
 {
     lsi_timeline_clock pair;
-    uint64_t wall; /* can be anything: somebody may have set that clock */
+    uint64_t wall; /* any value: a user may have set this clock */
     if (!take_time(r, &pair.ticks) || !take_time(r, &pair.ns) ||
         !lsi_timeline_take_number(r, &wall))
         return wrong(r, "it has an impossible time");
@@ -107,7 +107,7 @@ static ls_status take_clock(reader *r)
 
 /* ---- spans --------------------------------------------------------------- */
 
-/* Beginnings are told by how far they are from the end before. */
+/* Beginnings are stored as distances from the previous end. */
 static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
 {
     uint64_t name, begin, length;
@@ -136,7 +136,7 @@ static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
             lsi_timeline_take_number(r, &span->id));
 }
 
-/* When the collectives of a group began. */
+/* Notes when the collectives of a group began. */
 static void see_group(lsi_timeline_source *source,
                       const lsi_timeline_span *span)
 {
@@ -201,7 +201,7 @@ static bool replace_text(char **text, const char *by)
     return *text != NULL;
 }
 
-/* Number of spans written before this place. */
+/* Notes the number of spans written before this place. */
 static void see_written(lsi_timeline_process *p, uint64_t spans)
 {
     const uint64_t here = p->missing + p->seen;
@@ -209,7 +209,9 @@ static void see_written(lsi_timeline_process *p, uint64_t spans)
         p->lost = spans - here;
 }
 
-/* What was removed before the first file that is there. */
+/*
+ * Reads the numbers of spans and steps removed before the first existing file.
+ */
 static ls_status read_missing(const reader *r, json_t *json)
 {
     lsi_timeline_process *const p = r->process;
@@ -494,7 +496,7 @@ ls_status lsi_timeline_add_file(const char *path,
                 .process = *process,
                 .source = source,
                 .later = source->n_files > 1};
-    (*process)->whole = false; /* that is for the last file to say */
+    (*process)->whole = false; /* only the last file can set it again */
     if (status == LS_OK)
         status = take_chunks(&r, &bytes);
     lsi_timeline_bytes_close(&bytes);

@@ -1,13 +1,13 @@
 /*
- * How the reader of traces finds what it needs again: a process of a timeline
- * keeps an index of its chunks in memory, and its spans stay in the files.
+ * Index of traces: a process of a timeline keeps an index of its chunks in
+ * memory, and its spans stay in the files.
  */
 #ifndef LS_REPORT_TIMELINE_PRIVATE_H
 #define LS_REPORT_TIMELINE_PRIVATE_H
 
 #include "report/timeline.h"
 
-/* Spans of one thread, as they follow each other in a file. */
+/* Consecutive spans of one thread in a file. */
 typedef struct lsi_timeline_chunk {
     uint64_t at;    /* offset of the chunk's contents in its file */
     int64_t first;  /* ticks at the earliest beginning of its spans */
@@ -25,7 +25,7 @@ typedef struct lsi_timeline_clock {
 /* A group whose collectives were recorded, and when the first one began. */
 typedef struct lsi_timeline_group {
     uint64_t group;
-    int64_t first; /* ticks */
+    int64_t first; /* ticks of the first beginning */
 } lsi_timeline_group;
 
 enum { LSI_TIMELINE_GROUPS = 64 }; /* of a process; others have no name */
@@ -35,7 +35,7 @@ struct lsi_timeline_source {
     size_t n_files, file_room;
     lsi_timeline_chunk *chunks;
     size_t n_chunks, chunk_room;
-    lsi_timeline_clock *clocks; /* two or more, in order */
+    lsi_timeline_clock *clocks; /* two or more readings, in order */
     size_t n_clocks, clock_room;
     lsi_timeline_group groups[LSI_TIMELINE_GROUPS]; /* in order of `first` */
     size_t n_groups;
@@ -79,19 +79,19 @@ int64_t lsi_timeline_time(const lsi_timeline_process *process, int64_t ticks);
 
 /*
  * Adds a file, the next of its process, to *process, which is NULL for the
- * first. On failure *process is what it was, or freed and NULL. LS_ERR_FORMAT
- * if it is not what a process writes, or of another version.
+ * first. On failure *process is unchanged, or freed and NULL. LS_ERR_FORMAT if
+ * the file is not a process's recording, or of another version.
  */
 ls_status lsi_timeline_add_file(const char *path,
                                 lsi_timeline_process **process);
 
-/* Whether the files of a process were a trace; called after the last one. */
+/* Whether the files of a process form a trace; called after the last one. */
 ls_status lsi_timeline_check(const lsi_timeline_process *process);
 
-/* A file that is being read. */
+/* A file during reading. */
 typedef struct lsi_timeline_reader {
     const char *path;
-    const unsigned char *at, *end; /* of the chunk */
+    const unsigned char *at, *end; /* position in the chunk, and its end */
     lsi_timeline_process *process;
     lsi_timeline_source *source;
     bool headed;
@@ -99,7 +99,10 @@ typedef struct lsi_timeline_reader {
     bool later;   /* the trace has files before this one */
 } lsi_timeline_reader;
 
-/* A number of chunks.h at r->at, which moves behind it; false: none. */
+/*
+ * Reads a number in the format of chunks.h at r->at, which moves past it;
+ * false: none.
+ */
 bool lsi_timeline_take_number(lsi_timeline_reader *r, uint64_t *out);
 
 ls_status lsi_timeline_no_memory(const lsi_timeline_reader *r);

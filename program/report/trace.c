@@ -1,6 +1,6 @@
 /*
- * Reading the files that ranks write. They are checked like any input: what
- * was cut off, or comes from elsewhere, is an error with the file's name.
+ * Reading the files that ranks write. They are checked like any input: a file
+ * that was cut off, or has other contents, is an error with the file's name.
  */
 #include "report/trace.h"
 
@@ -12,7 +12,9 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-/* Of a file; those of 1024 ranks with all their operations have two MB. */
+/*
+ * Most bytes of a file; for 1024 ranks with all their operations it has 2 MB.
+ */
 enum { MOST_BYTES = 64 << 20 };
 
 /* ---- lists --------------------------------------------------------------- */
@@ -23,14 +25,14 @@ static ls_status allocate(void **out, size_t n, size_t bytes)
                             "a record of operations");
 }
 
-/* What jansson does not look at. */
+/* Reports an error that jansson does not check. */
 static ls_status wrong(json_error_t *error, const char *text)
 {
     snprintf(error->text, sizeof(error->text), "%s", text);
     return LS_ERR_FORMAT;
 }
 
-/* Also the sum of two such numbers, and one added to it, is a number. */
+/* Limited so that the sum of two such numbers, plus one, does not overflow. */
 static bool is_possible(int64_t number)
 {
     return number >= 0 && number < LSI_TRACE_NUMBERS;

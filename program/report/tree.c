@@ -17,7 +17,7 @@ typedef struct line {
 struct lsi_tree {
     line *lines;
     size_t n, room;
-    bool is_short; /* a line is missing */
+    bool is_short; /* out of memory: a line is missing */
 };
 
 ls_status lsi_tree_new(lsi_tree **out)
@@ -52,7 +52,7 @@ void lsi_tree_add(lsi_tree *tree, int depth, const char *format, ...)
     va_end(arguments);
 }
 
-/* Whether a line of that depth follows before one of a smaller one. */
+/* Whether a line of this depth follows before one of a smaller depth. */
 static bool goes_on(const lsi_tree *tree, size_t i, int depth)
 {
     for (i++; i < tree->n && tree->lines[i].depth >= depth; i++) {
@@ -62,7 +62,7 @@ static bool goes_on(const lsi_tree *tree, size_t i, int depth)
     return false;
 }
 
-/* Bytes of the text that fit into so many columns; at least one word. */
+/* Bytes of the text that fit into `columns` columns; at least one word. */
 static size_t fitting(const char *text, size_t columns)
 {
     size_t best = 0;

@@ -17,20 +17,20 @@
 
 typedef struct lsi_tree lsi_tree;
 
-/* Without lines. *out is the caller's. */
+/* A tree without lines. *out is the caller's. */
 ls_status lsi_tree_new(lsi_tree **out);
 void lsi_tree_free(lsi_tree **tree);
 
 /*
- * Adds a line below the last one of a smaller depth; that of the root is 0. For
- * want of memory it is left out, which printing says.
+ * Adds a line below the last one of a smaller depth; the root has depth 0.
+ * Without memory the line is left out, and printing reports it.
  */
 void lsi_tree_add(lsi_tree *tree, int depth, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Prints it within `columns`, with long lines broken at blanks and behind
- * commas; with lines of ASCII or of UTF-8.
+ * Prints the tree within `columns`, with long lines broken at blanks and after
+ * commas, and lines drawn in ASCII or UTF-8.
  */
 ls_status lsi_tree_print(const lsi_tree *tree, FILE *stream, int columns,
                          bool ascii);
