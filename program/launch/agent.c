@@ -81,8 +81,8 @@ bool lsi_agent_report_failure(lsi_agent *agent, int verdict, int strength,
 }
 
 /*
- * A failure may come before the message that the job starts, which numbers the
- * nodes: then --node-rank is the number, if there is one.
+ * A failure may precede the job's first START message, which numbers the nodes.
+ * Then --node-rank is the number, if it was given.
  */
 void lsi_agent_report_host(lsi_agent *agent, int verdict, int strength,
                            const char *what)
@@ -165,8 +165,8 @@ void lsi_agent_name_rank(const lsi_agent *agent, int rank, int pid, char *out,
 /* ---- beginning and end ------------------------------------------------ */
 
 /*
- * The node that is given as the first serves, or else whoever can: of several
- * launchers on the endpoint's host the first.
+ * The node given as the first serves, or else the first launcher that can. Of
+ * several launchers on the endpoint's host, the first to bind serves.
  */
 static ls_status serve(lsi_agent *a)
 {

@@ -1,5 +1,6 @@
 /*
- * The agent's connection: finding the endpoint, shaking hands, what comes.
+ * The agent's connection: finding the endpoint, the handshake, and received
+ * messages.
  */
 #include <assert.h>
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "base/suspending_clock.h"
 #include "launch/agent_state.h"
 
-/* Between two attempts at connecting, and how long one may take. */
+/* Seconds between two attempts to connect, and most seconds of an attempt. */
 #define RETRY_SECONDS   0.2
 #define CONNECT_SECONDS 2.0
 
@@ -51,7 +52,9 @@ static void end_with(lsi_agent *a, int verdict, const char *text)
     disconnect(a);
 }
 
-/* That the ranks are to end is taken even if there are too many signals. */
+/*
+ * Queues an order. With too many signals queued, an END replaces the last one.
+ */
 static void order(lsi_agent *a, const lsi_agent_message *message)
 {
     if (a->n_orders < LSI_AGENT_MOST_ORDERS)
@@ -62,7 +65,7 @@ static void order(lsi_agent *a, const lsi_agent_message *message)
 
 /*
  * Whether the job may start once more. A launcher that ends on purpose sends
- * FINISH first, so a connection that is closed without it is a loss.
+ * FINISH first, so a connection closed without it is a loss.
  */
 static bool has_restarts_left(const lsi_agent *a)
 {
@@ -81,8 +84,8 @@ void lsi_agent_look_again(lsi_agent *a)
 }
 
 /*
- * The endpoint is gone. If ranks run, they are ended first. With a restart left
- * this launcher then looks for the endpoint again.
+ * Handles the loss of the endpoint. Running ranks are ended first. With a
+ * restart left, this launcher then looks for the endpoint again.
  */
 static void lose(lsi_agent *a, const char *why, bool may_return)
 {
@@ -113,7 +116,7 @@ void lsi_agent_send(lsi_agent *a, const lsi_agent_message *message)
     if (a->connection != LSI_AGENT_CONNECTED ||
         lsi_agent_message_write(message, &text, &bytes) != LS_OK)
         return;
-    /* That it has failed is seen when it is read from. */
+    /* A failure to send is noticed at the next read. */
     (void)lsi_link_send(&a->link, LSI_FRAME_MESSAGE, "", text, bytes);
     free(text);
     watch(a, false);
@@ -149,7 +152,7 @@ static void join(lsi_agent *a)
 static const char CLOSED[] = "it closed the connection before it answered; "
                              "node 0's launcher may have ended";
 
-/* Another attempt at the next address, after a moment. */
+/* Tries the next address after a moment. */
 static void retry(lsi_agent *a, const char *why)
 {
     static const double say_after = 5;
@@ -157,7 +160,7 @@ static void retry(lsi_agent *a, const char *why)
     const double most = a->terms.nodes->join_seconds;
     char text[LSI_AGENT_TEXT_BYTES];
     disconnect(a);
-    do /* without a secret only loopback addresses, of which there is one */
+    do /* without a secret only loopback addresses, and only one of them */
         a->address =
             a->address->ai_next != NULL ? a->address->ai_next : a->addresses;
     while (a->secret == NULL && !lsi_address_is_loopback(a->address->ai_addr));
@@ -286,7 +289,7 @@ static void shake_hands(lsi_agent *a, const lsi_frame *frame)
     }
 }
 
-/* What has been received, also of a connection that is at its end. */
+/* Handles all received messages, also of a connection that has ended. */
 static void take_all(lsi_agent *a)
 {
     lsi_frame frame;
@@ -308,7 +311,7 @@ static void take_all(lsi_agent *a)
 static void pump(lsi_agent *a)
 {
     const size_t before = a->link.in_used;
-    /* The last words of a launcher that has ended can still be read. */
+    /* The last messages of a launcher that has ended can still be read. */
     const ls_status sent = lsi_link_flush(&a->link);
     ls_status status = lsi_link_receive(&a->link);
     if (status == LS_OK)
@@ -361,7 +364,7 @@ void lsi_agent_step(lsi_agent *a)
 {
     uint64_t times;
     const ssize_t got = read(a->timer, &times, sizeof(times));
-    (void)got; /* how often does not matter */
+    (void)got; /* the number of expirations does not matter */
     if (a->coordinator != NULL)
         lsi_coordinator_step(a->coordinator);
     if (a->stage == LSI_AGENT_OVER)

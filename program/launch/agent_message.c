@@ -24,7 +24,7 @@ static const char *const words[LSI_AGENT_WORDS] = {
 
 typedef struct text_row {
     const char *name;
-    unsigned in; /* which words have it */
+    unsigned in; /* bits of the words that have it */
     size_t offset, bytes;
 } text_row;
 
@@ -128,7 +128,7 @@ ls_status lsi_agent_message_write(const lsi_agent_message *message, char **out,
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* As a folder of logs has it; an agent may not know its run yet. */
+/* A run name as in a folder of logs; an agent may not know its run yet. */
 static bool is_run(const char *text, lsi_agent_word word)
 {
     return text[0] != '.' && strchr(text, '/') == NULL &&
@@ -213,7 +213,7 @@ ls_status lsi_agent_message_read(const void *data, size_t bytes,
 
 /* ---- the CPUs of a host ------------------------------------------------ */
 
-/* Of a machine whose CPUs do not fit nothing is told. */
+/* Reports no CPUs for a machine whose CPUs do not fit into the text. */
 void lsi_agent_message_tell_cpus(lsi_agent_message *join,
                                  const lsi_cpu_claim *claim)
 {

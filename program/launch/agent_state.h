@@ -1,6 +1,4 @@
-/*
- * What the agent's files share.
- */
+/* State of the agent, shared by its files. */
 #ifndef LS_LAUNCH_AGENT_STATE_H
 #define LS_LAUNCH_AGENT_STATE_H
 
@@ -30,7 +28,7 @@ struct lsi_agent {
     char name[33], host[65];
     lsi_interface interface;
     struct addrinfo *addresses;
-    const struct addrinfo *address; /* to be tried */
+    const struct addrinfo *address; /* next address to try */
     int epoll, timer;
     lsi_agent_connection connection;
     lsi_link link;
@@ -39,17 +37,17 @@ struct lsi_agent {
     lsi_agent_message place;
     lsi_agent_message orders[LSI_AGENT_MOST_ORDERS];
     int n_orders;
-    bool is_lost; /* the connection, while ranks were running */
+    bool is_lost; /* the connection was lost while ranks were running */
     int verdict;
-    double since; /* it began to look for the endpoint */
-    double until; /* of an attempt at connecting, or before the next one */
+    double since; /* start of the search for the endpoint */
+    double until; /* end of an attempt to connect, or start of the next */
     double told, heard, pinged;
 };
 
-/* Back to MEETING, for as long as hosts wait for each other. */
+/* Goes back to MEETING, for the time that hosts wait for each other. */
 void lsi_agent_look_again(lsi_agent *agent);
 
-/* To the coordinator; nothing without a connection. */
+/* Sends to the coordinator; does nothing without a connection. */
 void lsi_agent_send(lsi_agent *agent, const lsi_agent_message *message);
 
 #endif

@@ -17,7 +17,9 @@ enum { MOST_LINES = 64 };
 
 /* ---- who takes the signal ------------------------------------------------ */
 
-/* Whether a set of signals in the text of a status file has SIGUSR1. */
+/*
+ * Whether the signal set `set` in the text of a status file contains SIGUSR1.
+ */
 static bool has_signal(const char *status, const char *set)
 {
     const char *const at = strstr(status, set);
@@ -26,7 +28,10 @@ static bool has_signal(const char *status, const char *set)
     return (bits >> (SIGUSR1 - 1) & 1) != 0;
 }
 
-/* In sigwait a thread seems to block nothing: what it waits for is asked. */
+/*
+ * A thread in sigwait seems to block nothing, so the set that it waits for is
+ * read.
+ */
 static bool thread_waits(pid_t pid, const char *thread)
 {
     char name[300], text[256], *end;
@@ -60,7 +65,10 @@ static bool is_signalfd(pid_t pid, const char *descriptor)
 
 typedef bool (*test_fn)(pid_t pid, const char *entry);
 
-/* Whether all entries of a folder below /proc/PID pass a test, or any does. */
+/*
+ * Whether all entries of a folder below /proc/PID pass a test, or (all: false)
+ * any.
+ */
 static bool passes(pid_t pid, const char *folder, test_fn test, bool all)
 {
     char path[64];
@@ -79,8 +87,9 @@ static bool passes(pid_t pid, const char *folder, test_fn test, bool all)
 }
 
 /*
- * One thread that does not block the signal lets the whole process die of it.
- * Blocking alone does not ask for it: a process may block it for a moment.
+ * One thread that does not block the signal is enough for it to kill the
+ * process. A blocked signal alone is not a request for it: a process may block
+ * it for a moment.
  */
 static bool receives(pid_t pid)
 {
@@ -90,9 +99,10 @@ static bool receives(pid_t pid)
 }
 
 /*
- * Whether it may be a child between fork and exec, whose handlers are still
- * its parent's: a copy that is young, or that blocks signals as posix_spawn
- * does. What reaches it now could meet the default action after its exec.
+ * Whether it may be a child between fork and exec, whose handlers are still its
+ * parent's. This is a copy that is young, or that blocks signals as posix_spawn
+ * does. A signal that reaches it now could meet the default action after its
+ * exec.
  */
 static bool is_becoming(pid_t pid)
 {
@@ -111,8 +121,8 @@ static bool is_becoming(pid_t pid)
 }
 
 /*
- * Handlers are looked at last: however long this process waits for a CPU, they
- * are not those that another has had before its exec.
+ * Handlers are read last. However long this process waits for a CPU, they
+ * cannot be the handlers of another process before its exec.
  */
 static bool takes_signal(pid_t pid)
 {
@@ -125,7 +135,7 @@ static bool takes_signal(pid_t pid)
 /* ---- each rank ----------------------------------------------------------- */
 
 typedef struct answer {
-    bool is_sent; /* the signal, to at least one process */
+    bool is_sent; /* the signal was sent to at least one process */
     bool has_page;
     lsi_live_look look;
 } answer;
@@ -142,7 +152,7 @@ static void ask_process(pid_t pid, answer *a)
     a->has_page = true;
 }
 
-/* Which rank's group a process is in; -1: none of them. */
+/* The rank whose process group a process is in; -1: none. */
 static int rank_of(const lsi_processes *ranks, pid_t pid)
 {
     const pid_t group = getpgid(pid);

@@ -23,7 +23,7 @@ void lsi_attempt_suspend(lsi_attempt *a)
         a->stopped_at = lsi_suspending_clock_seconds();
 }
 
-/* Time in which the ranks were stopped was not theirs. */
+/* The time in which the ranks were stopped does not count. */
 void lsi_attempt_resume(lsi_attempt *a)
 {
     const double lost = lsi_suspending_clock_seconds() - a->stopped_at;
@@ -40,7 +40,7 @@ void lsi_attempt_enter(lsi_attempt *a, lsi_phase next)
     if (next <= a->phase && !lsi_attempt_has_ended(a))
         return;
     if (a->phase == LSI_PHASE_DOUBT && next == LSI_PHASE_GRACE) {
-        a->phase = next; /* and goes on until next_at */
+        a->phase = next; /* lasts until next_at */
         return;
     }
     lsi_attempt_resume(a);
@@ -50,7 +50,7 @@ void lsi_attempt_enter(lsi_attempt *a, lsi_phase next)
     a->next_at = lsi_suspending_clock_seconds() + a->limits->grace;
     if (next == LSI_PHASE_TERMINATING) {
         lsi_processes_signal(&a->ranks, SIGTERM);
-        /* One that is stopped would not notice. */
+        /* A stopped process would not notice the end. */
         lsi_processes_signal(&a->ranks, SIGCONT);
     } else if (next == LSI_PHASE_KILLING) {
         lsi_processes_signal(&a->ranks, SIGKILL);
@@ -98,8 +98,8 @@ static void describe(int status, char *out, size_t bytes)
 }
 
 /*
- * A rank that was asked to end and died of that, or exits with the status that
- * says so, has not failed: the others may still save what they have.
+ * A rank that was asked to end and was killed by this signal, or exits with the
+ * corresponding status, has not failed. The others may still save their state.
  */
 static bool is_answer(int status)
 {
@@ -119,8 +119,8 @@ static void take_answer(lsi_attempt *a, int status)
 }
 
 /*
- * In a job of several nodes the coordinator hears of it and tells all which
- * failure was the first. False if there is no way to it.
+ * In a job of several nodes, reports the failure to the coordinator, which
+ * tells all nodes which failure was the first. False without a connection.
  */
 static bool report(lsi_attempt *a, const lsi_process_end *ended,
                    const char *what)
@@ -152,9 +152,9 @@ void lsi_attempt_be_told(lsi_attempt *a, int verdict, const char *text)
 }
 
 /*
- * The first failure is named, also one behind answers; those that follow from
- * it are not. Nor are those of ranks that have noticed, before the signal came
- * to them, that it has killed another.
+ * Names the first failure, also after answers to a request to end. Failures
+ * that follow from it are not named. Neither are ranks that failed because a
+ * signal killed another rank, before the same signal reached them.
  */
 static void blame(lsi_attempt *a, const lsi_process_end *first)
 {
@@ -180,15 +180,15 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
 }
 
 /*
- * Of several found dead at once the one killed by a signal counts as the
- * first: the others have more likely failed because of it.
+ * Of several ranks found dead at once, one killed by a signal counts as the
+ * first. The others have more likely failed because of it.
  */
 static bool is_earlier(const lsi_process_end *x, const lsi_process_end *y)
 {
     return y->pid == 0 || (WIFSIGNALED(x->status) && !WIFSIGNALED(y->status));
 }
 
-/* Whether the signal has ended it that this process has sent to all. */
+/* Whether the rank was ended by the signal that this process sent to all. */
 static bool is_by_launcher(const lsi_attempt *a, int status)
 {
     const int number = lsi_signal_exit_status(status) - 128;
@@ -206,8 +206,8 @@ static void note_failure(lsi_attempt *a, const lsi_process_end *end)
 }
 
 /*
- * Looks at the ranks that have ended; of those that have failed, which was
- * first. Returns the phase that follows.
+ * Looks at the ranks that have ended, and finds the first of those that failed.
+ * Returns the phase that follows.
  */
 static lsi_phase find_suspect(lsi_attempt *a)
 {
@@ -236,8 +236,8 @@ static lsi_phase find_suspect(lsi_attempt *a)
 }
 
 /*
- * One that was killed may be reaped later than those that have failed because
- * of it, if it had begun to end before: SIGCHLD tells when.
+ * A rank that was killed may be reaped later than ranks that failed because of
+ * it, if it had begun to end earlier. Its SIGCHLD ends the wait for it.
  */
 void lsi_attempt_reap(lsi_attempt *a)
 {

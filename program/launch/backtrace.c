@@ -22,7 +22,7 @@ enum { CRASH_FILE_BYTES = 16 << 20, TEXT_BYTES = 64 << 10 };
 
 /* ---- the file --------------------------------------------------------- */
 
-/* Takes a word that must be there; the text has a zero behind it. */
+/* Takes a word that must come next; the text is followed by a zero. */
 static bool take(const char **at, const char *word)
 {
     const size_t length = strlen(word);
@@ -169,7 +169,7 @@ static void print_crash(FILE *out, const lsi_crash *crash, pid_t pid)
         print_frame(out, crash, i, symbols);
 }
 
-/* In a process of its own: files that are wrong may do it harm. */
+/* In a separate process: damaged files may crash it. */
 static _Noreturn void print_and_exit(const char *path, pid_t pid, int to)
 {
     char *text;
@@ -179,7 +179,7 @@ static _Noreturn void print_and_exit(const char *path, pid_t pid, int to)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    unsetenv("DEBUGINFOD_URLS"); /* nothing is fetched from elsewhere */
+    unsetenv("DEBUGINFOD_URLS"); /* no downloads */
     FILE *const out = fdopen(to, "w");
     if (out == NULL ||
         lsi_read_regular(path, CRASH_FILE_BYTES, &text, &bytes) != LS_OK ||
@@ -201,7 +201,7 @@ static bool is_asked_to_end(pid_t parent)
     return getppid() != parent;
 }
 
-/* All that comes in time; "" if nothing does. */
+/* All text that arrives in time; "" if none does. */
 static void read_text(int fd, double seconds, char *text, size_t room)
 {
     const double until = lsi_clock_seconds() + seconds;

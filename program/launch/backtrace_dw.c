@@ -1,6 +1,6 @@
 /*
- * Names and lines by elfutils' libdw. It is loaded when there is a crash to
- * look at, and not linked: every start of a rank would pay for it.
+ * Names and lines from elfutils' libdw. It is loaded after a crash, and not
+ * linked: every start of a rank would pay for it.
  */
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
@@ -46,7 +46,7 @@ static bool load(lsi_symbols *s)
     return all;
 }
 
-/* The process ends soon, and with it what is opened here. */
+/* The process ends soon, which closes all that is opened here. */
 lsi_symbols *lsi_symbols_open(const lsi_crash *crash)
 {
     lsi_symbols *const s = calloc(1, sizeof(*s));

@@ -1,6 +1,6 @@
 /*
- * Dividing the machine between ranks. Cpus are listed so that neighbours are
- * close: a contiguous part of that order is a good place for a rank.
+ * Divides the machine between ranks. CPUs are listed so that neighbours are
+ * close: a contiguous part of the list is a good place for a rank.
  */
 #include "launch/binding.h"
 
@@ -58,7 +58,9 @@ static size_t count_cores(const lsi_hardware_thread *cpus, size_t n)
     return cores;
 }
 
-/* The index of the first cpu of core number `core` of the list; n behind. */
+/*
+ * The index of the first CPU of core number `core` of the list; n past the end.
+ */
 static size_t core_begin(const lsi_hardware_thread *cpus, size_t n, size_t core)
 {
     size_t seen = 0;
@@ -99,7 +101,7 @@ static void divide_list(const lsi_hardware_thread *cpus, size_t n, int ranks,
 
 /* ---- NUMA nodes ------------------------------------------------------- */
 
-/* The CPUs of a NUMA node, which are neighbours, and the ranks there. */
+/* The CPUs of a NUMA node, which are neighbours in the list, and its ranks. */
 typedef struct group {
     lsi_range cpus;
     size_t cores;
@@ -121,7 +123,9 @@ static size_t find_groups(const lsi_hardware_thread *cpus, size_t n,
     return found;
 }
 
-/* Whether one more rank has more cores there; else, fewer neighbours. */
+/*
+ * Whether a further rank gets more cores there or, if equal, fewer neighbours.
+ */
 static bool is_better(const group *a, const group *b)
 {
     const size_t at_a = a->cores * (size_t)(b->ranks + 1);
@@ -130,8 +134,8 @@ static bool is_better(const group *a, const group *b)
 }
 
 /*
- * One rank after the other goes where it has the most cores, so that who has
- * the fewest in the end has as many as can be. Neighbours stay together.
+ * Each rank in turn goes where it gets the most cores. This maximises the cores
+ * of the rank that has the fewest. Neighbouring ranks stay together.
  */
 static void deal_ranks(group *groups, size_t n, int ranks)
 {
@@ -147,7 +151,9 @@ static void deal_ranks(group *groups, size_t n, int ranks)
         groups[g].first_rank = groups[g - 1].first_rank + groups[g - 1].ranks;
 }
 
-/* Fewer cores than ranks: as many ranks on each, or one more. */
+/*
+ * With fewer cores than ranks: each core gets equally many ranks, or one more.
+ */
 static void share_cores(const lsi_hardware_thread *cpus, const group *g,
                         lsi_cpuset *out)
 {
@@ -171,7 +177,7 @@ static size_t count_of_kind(const lsi_hardware_thread *cpus, lsi_range range,
     return cores;
 }
 
-/* Adds those cores of a kind, counted from 0. */
+/* Adds the cores in a range of a kind, counted from 0. */
 static void add_cores(const lsi_hardware_thread *cpus, lsi_range range,
                       int kind, lsi_range cores, lsi_cpuset *set)
 {
@@ -186,9 +192,9 @@ static void add_cores(const lsi_hardware_thread *cpus, lsi_range range,
 }
 
 /*
- * Divides the cores of a kind among the ranks of a group. Those that are left
- * over go to the ranks from number `next` on; who is next then is returned, for
- * the next kind: in all no rank has two cores more than another.
+ * Divides the cores of a kind among the ranks of a group. The remaining cores
+ * go to the ranks from number `next` on. Returns the next rank, for the next
+ * kind. So over all kinds, no rank has two cores more than another.
  */
 static size_t divide_kind(const lsi_hardware_thread *cpus, const group *g,
                           int kind, size_t next, lsi_cpuset *out)
@@ -234,7 +240,7 @@ static void divide_groups(const lsi_hardware_thread *cpus, group *groups,
     }
 }
 
-/* Fewer ranks than nodes. */
+/* With fewer ranks than nodes. */
 static void divide_nodes(const lsi_hardware_thread *cpus, const group *groups,
                          size_t n, int ranks, lsi_cpuset *out)
 {
@@ -280,7 +286,7 @@ ls_status lsi_binding_divide(const lsi_topology *machine, lsi_binding_mode mode,
     return status;
 }
 
-/* CPUs of the rank that has the fewest, where shared ones count in parts. */
+/* CPUs of the rank with the fewest; a shared CPU counts as a fraction. */
 static double least_share(const lsi_cpuset *sets, int ranks)
 {
     uint16_t sharers[LSI_CPUSET_MAX] = {0};

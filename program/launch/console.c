@@ -1,10 +1,9 @@
 /*
- * Folding equal lines and leaving out too many; see console.h.
+ * Folding equal lines and limiting their rate; see console.h.
  *
- * Lines wait in the order in which they were first heard. A line of a rank
- * joins the first one that is equal and that the rank has not written yet: so
- * each stands for one line of a rank, and one that a traceback has twice is
- * there twice.
+ * Lines wait in the order of their first arrival. A rank's line joins the first
+ * equal line that the rank has not written yet. So each copy counts one line of
+ * a rank, and a line that a traceback contains twice is shown twice.
  */
 #include "launch/console.h"
 
@@ -19,16 +18,16 @@
 enum {
     WAITING_LINES = 256,
     HEAD_BYTES = 96,  /* "host:rank: " */
-    COUNT_BYTES = 32, /* " (x1024 ranks)" and the end of the line */
+    COUNT_BYTES = 32, /* " (x1024 ranks)" and the line end */
 };
 
-static const double window = 0.1; /* in which equal lines are put together */
+static const double window = 0.1; /* seconds in which equal lines are joined */
 
 typedef struct waiting_line {
     double since;
-    int rank; /* the first that wrote it */
+    int rank; /* first rank that wrote it */
     int ranks;
-    unsigned char wrote[LSI_LAUNCH_MAX_RANKS / 8]; /* a bit for each rank */
+    unsigned char wrote[LSI_LAUNCH_MAX_RANKS / 8]; /* one bit for each rank */
     size_t bytes;
     char *text;
 } waiting_line;
@@ -39,10 +38,10 @@ struct lsi_console {
     lsi_console_put put;
     void *context;
     waiting_line lines[WAITING_LINES]; /* line k at k % WAITING_LINES */
-    size_t first, end;                 /* those that wait, counted from 0 */
-    double second;  /* when the second began that is counted */
-    int shown;      /* lines of it */
-    size_t skipped; /* lines of it that were left out */
+    size_t first, end;                 /* waiting lines, counted from 0 */
+    double second;                     /* start of the second that is counted */
+    int shown;                         /* lines shown in this second */
+    size_t skipped;                    /* lines left out in this second */
 };
 
 ls_status lsi_console_new(const char *host, lsi_console_put put, void *context,
@@ -93,7 +92,7 @@ static void say_skipped(lsi_console *c)
                  "would keep all\n",
                  c->skipped, s, LSI_CONSOLE_LINES_A_SECOND);
     if (!c->put(c->context, text, strlen(text)))
-        return; /* it is said when there is room */
+        return; /* try again once there is room */
     c->skipped = 0;
     c->shown++;
 }
@@ -137,7 +136,7 @@ static void show_first(lsi_console *c, double now)
     line->text = NULL;
 }
 
-/* Of a rank among those of this node, which follow each other. */
+/* The index of a rank on this node, whose ranks are consecutive. */
 static int slot_of(int rank)
 {
     return rank % LSI_LAUNCH_MAX_RANKS;
@@ -163,7 +162,7 @@ void lsi_console_line(lsi_console *c, double now, int rank, const char *line,
                       size_t bytes)
 {
     lsi_console_pass(c, now);
-    /* What would be left out anyway is not compared. */
+    /* Lines beyond the limit are not compared. */
     const bool is_full =
         c->shown >= LSI_CONSOLE_LINES_A_SECOND && now < c->second + 1;
     if (!is_full && join(c, rank, line, bytes))
@@ -175,7 +174,7 @@ void lsi_console_line(lsi_console *c, double now, int rank, const char *line,
     }
     if (c->end - c->first == WAITING_LINES)
         show_first(c, now);
-    /* They wait in the order in which they came. */
+    /* Lines wait in the order of their arrival. */
     assert(c->first == c->end ||
            c->lines[(c->end - 1) % WAITING_LINES].since <= now);
     waiting_line *const own = &c->lines[c->end++ % WAITING_LINES];

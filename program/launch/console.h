@@ -1,11 +1,9 @@
 /*
- * A console that can be read although many ranks write: `--console rank0`. Of
- * all ranks but 0 it gets the lines of their error streams. Lines are put
- * together that are equal and come from several ranks within a tenth of a
- * second, so that a traceback of all ranks is one; and after 200 lines of a
- * second the others are only counted.
- *
- * Times are seconds of any clock that does not go back.
+ * A console that stays readable when many ranks write: `--console rank0`. It
+ * shows the error streams of all ranks except 0. Equal lines from several ranks
+ * within a tenth of a second are joined, so that a traceback of all ranks is
+ * shown once. After 200 lines in a second, further lines are only counted.
+ * Times are seconds of any monotonic clock.
  */
 #ifndef LS_LAUNCH_CONSOLE_H
 #define LS_LAUNCH_CONSOLE_H
@@ -17,33 +15,33 @@
 
 enum { LSI_CONSOLE_LINES_A_SECOND = 200 };
 
-/* Takes whole lines; false: there is no room for them. */
+/* Accepts whole lines; false: no room for them. */
 typedef bool (*lsi_console_put)(void *context, const char *text, size_t bytes);
 
 typedef struct lsi_console lsi_console;
 
-/* `host` stands before each line and is copied. */
+/* `host` is printed at the start of each line and is copied. */
 ls_status lsi_console_new(const char *host, lsi_console_put put, void *context,
                           lsi_console **out);
 void lsi_console_free(lsi_console *console); /* NULL is fine */
 
-/* Where all output of the ranks is, or NULL: nowhere. */
+/* Sets the folder that has the complete output of the ranks, or NULL. */
 void lsi_console_set_logs(lsi_console *console, const char *folder);
 
-/* A line of a rank, without its end. */
+/* Adds a line of a rank, without its line end. */
 void lsi_console_line(lsi_console *console, double now, int rank,
                       const char *line, size_t bytes);
 
-/* Whether a line that is shown otherwise is still within the limit. */
+/* Whether a line that is shown elsewhere is still within the limit. */
 bool lsi_console_admits(lsi_console *console, double now);
 
-/* Shows what need not wait any longer. */
+/* Shows the lines whose waiting time is over. */
 void lsi_console_pass(lsi_console *console, double now);
 
-/* When lsi_console_pass has something to do; 0: nothing waits. */
+/* The next time to call lsi_console_pass; 0: no line waits. */
 double lsi_console_next(const lsi_console *console);
 
-/* Shows all that waits. */
+/* Shows all waiting lines. */
 void lsi_console_finish(lsi_console *console, double now);
 
 #endif

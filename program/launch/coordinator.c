@@ -16,7 +16,7 @@
 #include "launch/environment.h"
 #include "launch/signals.h"
 
-/* So long a failure that may be a consequence waits for its cause. */
+/* Seconds for which a failure that may be a consequence waits for its cause. */
 #define CAUSE_SECONDS 0.1
 
 /* ---- telling ---------------------------------------------------------- */
@@ -73,7 +73,7 @@ static void forget(lsi_coordinator *c, lsi_job_member *m)
     *m = c->members[--c->n];
 }
 
-/* "host b (node 1)": two nodes may have hosts of one name. */
+/* "host b (node 1)": hosts of two nodes may have the same name. */
 static void name_of(const lsi_job_member *m, char *out, size_t bytes)
 {
     if (m->group >= 0 || m->node >= 0)
@@ -83,7 +83,7 @@ static void name_of(const lsi_job_member *m, char *out, size_t bytes)
         snprintf(out, bytes, "host %s", m->host);
 }
 
-/* The own one first, then by the rank that was given, then by arrival. */
+/* The own node comes first, then nodes with a given number, then by arrival. */
 static bool comes_before(const lsi_coordinator *c, const lsi_job_member *a,
                          const lsi_job_member *b)
 {
@@ -119,7 +119,7 @@ static void tell_failure(lsi_coordinator *c)
     tell_all(c, &message);
 }
 
-/* The first counts, unless a stronger one comes before it has been told. */
+/* The first failure counts, unless a stronger one arrives before it is sent. */
 static void take_failure(lsi_coordinator *c, int verdict, int strength,
                          const char *text)
 {
@@ -174,7 +174,9 @@ static int compare(const void *x, const void *y, void *context)
     return comes_before(context, x, y) ? -1 : 1;
 }
 
-/* Of all nodes, in their order. NULL: no memory, so nothing is divided. */
+/*
+ * Claims of all nodes, in their order. NULL without memory: nothing is divided.
+ */
 static lsi_cpu_claim *list_claims(const lsi_coordinator *c)
 {
     lsi_cpu_claim *const claims = calloc((size_t)c->n, sizeof(*claims));
@@ -183,7 +185,7 @@ static lsi_cpu_claim *list_claims(const lsi_coordinator *c)
     return claims;
 }
 
-/* Of a rank at most; 0: no other node is on that machine. */
+/* Most threads of a rank; 0: the machine has no other node. */
 static int threads_of(const lsi_coordinator *c, const lsi_cpu_claim *claims,
                       int member)
 {
@@ -321,7 +323,7 @@ static void go_on(lsi_coordinator *c)
     lsi_coordinator_look_at_meeting(c, c->since);
 }
 
-/* Why there is no other attempt. */
+/* The reason why the job is not started again. */
 static void describe_end(const lsi_coordinator *c, int verdict, char *out,
                          size_t bytes)
 {
@@ -334,7 +336,7 @@ static void describe_end(const lsi_coordinator *c, int verdict, char *out,
                  c->restart == 1 ? "" : "s");
 }
 
-/* Once all ranks of all nodes have ended. */
+/* Called once all ranks of all nodes have ended. */
 static void conclude(lsi_coordinator *c)
 {
     char text[128] = "";
@@ -422,7 +424,7 @@ static void look_for_silent(lsi_coordinator *c, double now)
         snprintf(why, sizeof(why), "no message came from it for %g s", limit);
         lsi_store_server_refuse(c->server, m->peer, why);
         lsi_coordinator_lose(c, m, why);
-        return; /* the others at the next look */
+        return; /* the others at the next call */
     }
 }
 

@@ -1,17 +1,18 @@
 /* clang-format off */
 /*
- * Who decides for all nodes of a job: which of them take part, when their ranks
- * start, what failed first, whether all start again, when it is over. It lives
- * in the supervisor of the node that serves the endpoint, beside that node's
- * own agent, and hears of the nodes by messages (agent_message.h).
+ * The coordinator decides for all nodes of a job which of them take part, when
+ * their ranks start, and which failure was the first. It also decides whether
+ * all start again, and when the job is over. It runs in the supervisor of the
+ * node that serves the endpoint, next to that node's agent. Nodes report to it
+ * by messages (agent_message.h).
  *
- *     MEETING   nodes join; at the most that there may be, or after a while
- *               with enough, all are told to start
+ *     MEETING   nodes join; the start follows with the most nodes allowed, or
+ *               after a while with enough nodes
  *     RUNNING   until the ranks of all nodes have ended; the first failure
- *               ends those of the others
- *     OVER      all have been told how it ended
+ *               ends the ranks of the other nodes
+ *     OVER      all nodes have been told how the job ended
  *
- * After a failure that is worth it, it goes from RUNNING to MEETING again.
+ * After a failure that allows a restart, it goes from RUNNING back to MEETING.
  */
 /* clang-format on */
 #ifndef LS_LAUNCH_COORDINATOR_H
@@ -22,7 +23,7 @@
 
 typedef struct lsi_coordinator lsi_coordinator;
 
-/* What holds for all nodes of a job. */
+/* Terms that hold for all nodes of a job. */
 typedef struct lsi_job_terms {
     const lsi_launch_nodes *nodes;
     const lsi_launch_limits *limits;
@@ -39,14 +40,14 @@ ls_status lsi_coordinator_open(const lsi_job_terms *terms, const char *secret,
                                lsi_store_refusal *why);
 void lsi_coordinator_close(lsi_coordinator *c);
 
-/* To be polled for reading; step when it is ready, and every slice. */
+/* A descriptor to poll for reading. Step when it is ready, and every slice. */
 int lsi_coordinator_fd(const lsi_coordinator *c);
 void lsi_coordinator_step(lsi_coordinator *c);
 
-/* Tells all that the job is over, with that exit status and for that reason. */
+/* Tells all nodes that the job is over, with its exit status and the reason. */
 void lsi_coordinator_finish(lsi_coordinator *c, int verdict, const char *text);
 
-/* Whether all has been told to everybody who is still there. */
+/* Whether all nodes that are still connected have received all messages. */
 bool lsi_coordinator_is_through(const lsi_coordinator *c);
 
 #endif

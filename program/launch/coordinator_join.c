@@ -1,6 +1,4 @@
-/*
- * Who may take part.
- */
+/* Admission of nodes to a job. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +17,7 @@ static int ranks_of(const lsi_coordinator *c)
     return ranks;
 }
 
-/* Why it may not; "" if it may. */
+/* The reason for refusing a node; "" if it may join. */
 static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
                   char *why, size_t bytes)
 {
@@ -88,9 +86,9 @@ static ls_status make_member(lsi_coordinator *c, int peer,
 }
 
 /*
- * A node that has been in this job before tells a launcher that takes the lost
- * one's place how far it was: restarts stay limited, logs of earlier attempts
- * stay apart, and those that are still away are waited for.
+ * Takes over the state of a job from a node that was in it, for a launcher that
+ * replaces a lost one. So restarts stay limited, and logs of earlier attempts
+ * stay apart. The launcher also waits for nodes that are still away.
  */
 static void take_up(lsi_coordinator *c, const lsi_agent_message *join)
 {
@@ -109,7 +107,7 @@ void lsi_coordinator_join(lsi_coordinator *c, int peer,
                           const lsi_agent_message *message)
 {
     char why[400];
-    /* One that comes back has noticed before us that it was away. */
+    /* A node that returns has noticed the lost connection before us. */
     for (int i = 0; i < c->n; i++) {
         lsi_job_member *const m = &c->members[i];
         if (strcmp(m->agent, message->agent) != 0)

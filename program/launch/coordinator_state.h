@@ -1,6 +1,4 @@
-/*
- * What the coordinator's files share.
- */
+/* State of the coordinator, shared by its files. */
 #ifndef LS_LAUNCH_COORDINATOR_STATE_H
 #define LS_LAUNCH_COORDINATOR_STATE_H
 
@@ -15,11 +13,11 @@ typedef enum lsi_coordinator_stage {
 
 typedef struct lsi_job_member {
     int peer;
-    int node; /* given, or -1 */
+    int node; /* given number, or -1 */
     int local, port;
     int arrival;
     int group;
-    bool takes_part; /* in the attempt that runs */
+    bool takes_part; /* in the current attempt */
     bool is_done;
     int verdict;
     double heard;
@@ -28,11 +26,11 @@ typedef struct lsi_job_member {
     lsi_cpu_claim claim;
 } lsi_job_member;
 
-/* Of the attempt that runs. */
+/* A failure of the current attempt. */
 typedef struct lsi_job_failure {
     bool is_there, is_told;
     int verdict, strength;
-    bool by_loss; /* of a node */
+    bool by_loss; /* loss of a node */
     double at;
     char text[LSI_AGENT_TEXT_BYTES];
 } lsi_job_failure;
@@ -45,20 +43,20 @@ struct lsi_coordinator {
     lsi_coordinator_stage stage;
     lsi_job_member *members;
     int n;
-    size_t room; /* of members */
+    size_t room; /* capacity of members */
     int arrivals;
     int restart;
-    bool has_started; /* ranks, by this launcher */
-    bool has_lost;    /* a node since the last start */
-    bool was_asked;   /* to end, by a signal */
-    double since;     /* when the meeting began */
-    double enough;    /* when there were enough nodes; 0: not yet */
-    double told;      /* whom one waits for */
+    bool has_started; /* this launcher has started ranks */
+    bool has_lost;    /* a node was lost since the last start */
+    bool was_asked;   /* a signal asked for the end */
+    double since;     /* start of the meeting */
+    double enough;    /* when enough nodes had joined; 0: not yet */
+    double told;      /* when awaited nodes were last reported */
     double pinged;
     lsi_job_failure first;
 };
 
-/* Words for people, on all nodes. */
+/* Prints a message on all nodes. */
 void lsi_coordinator_say(lsi_coordinator *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -66,14 +64,14 @@ void lsi_coordinator_say(lsi_coordinator *c, const char *format, ...)
 void lsi_coordinator_list_hosts(const lsi_coordinator *c, char *out,
                                 size_t bytes);
 
-/* One is gone, for that reason. */
+/* Handles the loss of a member, with its reason. */
 void lsi_coordinator_lose(lsi_coordinator *c, lsi_job_member *member,
                           const char *why);
 
-/* What is due while nodes are awaited. */
+/* Acts on deadlines while waiting for nodes. */
 void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now);
 
-/* One that wants to take part: taken in, or told why not. */
+/* Admits a node that wants to join, or tells it the reason for refusal. */
 void lsi_coordinator_join(lsi_coordinator *c, int peer,
                           const lsi_agent_message *message);
 

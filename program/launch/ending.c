@@ -57,7 +57,7 @@ static void find_oom(lsi_ending *e)
         e->oom_kills = now - e->attempt->oom_before;
 }
 
-/* It stays with the logs, if there are any. */
+/* Keeps the backtrace with the logs, if any. */
 static void keep_backtrace(const char *crash_file, const char *text)
 {
     char path[LSI_RANK_FILE_BYTES + 16];
@@ -87,7 +87,7 @@ static char *find_backtrace(const lsi_ending *e, const lsi_rank_failure *of,
     return text;
 }
 
-/* Meanwhile nothing is heard of this host. */
+/* This host is silent in the meantime, so the time is limited. */
 static double backtrace_seconds(const lsi_attempt *a)
 {
     static const double most = 20;
@@ -96,7 +96,7 @@ static double backtrace_seconds(const lsi_attempt *a)
     return silence < most ? silence : most;
 }
 
-/* That of the first failure; with logs those of the others, too. */
+/* Finds the backtrace of the first failure; with logs, also of the others. */
 static void find_backtraces(lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
@@ -169,7 +169,7 @@ static void describe(int status, char *out, size_t bytes)
         snprintf(out, bytes, "exit status %d", WEXITSTATUS(status));
 }
 
-/* "0, 2-5", as far as there is room; `base` is the number of the first. */
+/* "0, 2-5", up to the size of the buffer; `base` is the number of the first. */
 static void list_ranks(const bool *ranks, int n, int base, char *out,
                        size_t room)
 {
@@ -213,8 +213,9 @@ static void describe_before(const lsi_attempt *a, char *out, size_t bytes)
 }
 
 /*
- * A rank that waits for one that has ended, though with status 0, fails because
- * of that; so the one that ended is named first. A signal has another cause.
+ * A rank that waits for a rank that has ended, even with status 0, fails
+ * because of this. So the rank that ended is named first. A signal has another
+ * cause.
  */
 static void say_first(const lsi_ending *e)
 {
@@ -236,7 +237,7 @@ static void say_first(const lsi_ending *e)
                        e->oom_kills, e->oom_kills == 1 ? "" : "es");
 }
 
-/* Its last lines as they are. */
+/* Prints the last lines of the rank unchanged. */
 static void quote(const lsi_ending *e)
 {
     char text[LSI_TAIL_BYTES + 1];
@@ -266,7 +267,7 @@ static bool is_alike(const lsi_rank_failure *x, const lsi_rank_failure *y)
            (x->by_launcher || x->end.status == y->end.status);
 }
 
-/* Those that ended alike are one line. */
+/* Prints one line for ranks that ended in the same way. */
 static void say_others(const lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
@@ -301,8 +302,8 @@ static void say_others(const lsi_ending *e)
 }
 
 /*
- * Whether all ranks have found what the first one did: a status that repeats is
- * nobody's fault.
+ * Whether all ranks failed as the first one did: a status that repeats is not
+ * the fault of one rank.
  */
 static bool is_of_all(const lsi_ending *e)
 {

@@ -1,6 +1,4 @@
-/*
- * torchrun's variables, our own job id, and none of anybody else's.
- */
+/* torchrun's variables and our job id, without those of other launchers. */
 #include "launch/environment.h"
 
 #include <arpa/inet.h>
@@ -18,8 +16,8 @@
 
 /*
  * Set by other launchers around this one (`srun lockstep run`, a shell inside
- * mpirun), or left over from another job: for a rank of ours they describe the
- * wrong one.
+ * mpirun), or left over from another job. For our ranks they describe the wrong
+ * job.
  */
 static const char *const foreign[] = {
     "OMPI_COMM_WORLD_RANK",
@@ -45,7 +43,10 @@ static const char *const foreign[] = {
 
 enum { OWN_VARIABLES = 32 };
 
-/* The kernel picks a free port; it stays free unless somebody is very quick. */
+/*
+ * The kernel picks a free port. It stays free unless another process binds it
+ * very quickly.
+ */
 ls_status lsi_free_port(bool everywhere, int *port)
 {
     struct sockaddr_in address = {
@@ -122,7 +123,7 @@ static bool is_replaced(const char *entry, char *const *own, size_t n_own)
     return false;
 }
 
-/* A list of variables that grows; `good` is false once there was no memory. */
+/* A list of variables that grows; `good` is false after a failed allocation. */
 typedef struct variables {
     char **list;
     size_t n;
@@ -153,7 +154,7 @@ static lsi_job_place only_node(const lsi_job_identity *job)
         .groups = 1, .world = job->ranks, .master = "127.0.0.1"};
 }
 
-/* As torchrun sets them for the groups (nodes) and the one role of a job. */
+/* As torchrun sets them for the groups (nodes) and the single role of a job. */
 static void add_numbers(variables *v, const lsi_job_identity *job,
                         const lsi_job_place *place, int rank)
 {
@@ -179,7 +180,7 @@ static void add_numbers(variables *v, const lsi_job_identity *job,
         add_number(v, numbers[i].name, numbers[i].value);
 }
 
-/* What other jobs than this are not to see. */
+/* Copies a variable that no other job may see, such as a secret. */
 static void add_if_set(variables *v, const char *name)
 {
     const char *value = getenv(name);
@@ -208,7 +209,7 @@ static void add_own(variables *v, const lsi_job_identity *job, int rank)
     add_text(v, "LOCKSTEP_RENDEZVOUS", place->endpoint);
     add_if_set(v, "LOCKSTEP_SECRET");
     add_if_set(v, "LOCKSTEP_SECRET_FILE");
-    /* Or gloo takes the address of this host's name, which may be loopback. */
+    /* Otherwise gloo uses the address of the host's name, possibly loopback. */
     if (getenv("GLOO_SOCKET_IFNAME") == NULL)
         add_text(v, "GLOO_SOCKET_IFNAME", place->interface);
 }

@@ -1,6 +1,6 @@
 /*
- * Exit statuses of the program; docs/reference/exit-status.md says what each
- * means. A process that signal n ended has 128 + n, as in shells (signals.h).
+ * Exit statuses of the program; docs/reference/exit-status.md explains each. A
+ * process ended by signal n has status 128 + n, as in shells (signals.h).
  */
 #ifndef LS_LAUNCH_EXIT_STATUS_H
 #define LS_LAUNCH_EXIT_STATUS_H
@@ -17,8 +17,8 @@ enum {
 };
 
 /*
- * Why a program that is started again would end with this status again; NULL:
- * it may end otherwise.
+ * The reason why a new start of the program would end with this status again;
+ * NULL: it may end otherwise.
  */
 static inline const char *lsi_exit_repeats(int status)
 {

@@ -1,7 +1,7 @@
 /*
- * A mistyped name must not end another job, so a beginning of an id has a least
- * length, and digits are never a beginning: `stop 3` may be meant for the third
- * job of a list.
+ * A mistyped name must not end another job. So the beginning of an id has a
+ * least length, and digits alone are never a beginning: `stop 3` may be meant
+ * for the third job of a list.
  */
 #include "launch/job_name.h"
 

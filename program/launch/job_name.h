@@ -1,6 +1,4 @@
-/*
- * Which running job a word of the command line names.
- */
+/* Finds the running job that a word on the command line names. */
 #ifndef LS_LAUNCH_JOB_NAME_H
 #define LS_LAUNCH_JOB_NAME_H
 
@@ -16,14 +14,13 @@
     "JOB is a whole id of `lockstep jobs`; or at least 4 characters, not all " \
     "digits, that begin exactly one id; or the PID of a launcher or a rank. "
 
-/* The PID that a name spells: digits only, the first not 0. False: not a PID.
- */
+/* The PID in a name: digits only, the first not 0. False: not a PID. */
 bool lsi_parse_pid(const char *name, pid_t *out);
 
 /*
  * The one of these jobs that a name means. `of_rank` is the LOCKSTEP_JOB of the
- * rank whose PID the name is; NULL: no rank has it. LS_ERR_NOT_FOUND if no job
- * fits. LS_ERR_ARGUMENT if several do, or if the name is too short.
+ * rank whose PID the name is; NULL: no such rank. LS_ERR_NOT_FOUND if no job
+ * matches. LS_ERR_ARGUMENT if several do, or if the name is too short.
  */
 ls_status lsi_choose_job(const lsi_job_found *jobs, size_t n, const char *name,
                          const char *of_rank, lsi_job_found *out);

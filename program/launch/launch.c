@@ -1,5 +1,6 @@
 /*
- * The front: starts the supervisor, passes signals on to it, waits for it.
+ * The front process: starts the supervisor, forwards signals to it, waits for
+ * it.
  */
 #include "launch/launch.h"
 
@@ -20,13 +21,13 @@
 #include "launch/supervisor.h"
 #include "launch/sweep.h"
 
-/* What the front changes in its process and puts back at the end. */
+/* Process state that the front changes and restores at the end. */
 typedef struct front {
-    sigset_t waited; /* passed on, and SIGCHLD */
+    sigset_t waited; /* forwarded signals, and SIGCHLD */
     sigset_t mask_before;
     struct sigaction child_before;
     int subreaper_before;
-    pid_t *children_before; /* not ours to end */
+    pid_t *children_before; /* children that this job must not end */
     size_t n_children_before;
     int parent_pipe[2];
 } front;
@@ -47,7 +48,7 @@ static ls_status set_up(front *f)
     if (pipe2(f->parent_pipe, O_CLOEXEC) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM,
                               "cannot make a pipe to start ranks");
-    /* If SIGCHLD were ignored, there would be nothing to wait for. */
+    /* With SIGCHLD ignored, wait would fail. */
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &usual, &f->child_before);
     lsi_signals_passed_on(&f->waited);
@@ -84,14 +85,14 @@ static int wait_for(const front *f, pid_t supervisor)
             continue;
         kill(supervisor, number);
         if (number == SIGTSTP)
-            raise(SIGSTOP); /* until SIGCONT, which is passed on as well */
+            raise(SIGSTOP); /* until SIGCONT, which is forwarded as well */
     }
     return status;
 }
 
 /*
- * Nobody is left to supervise: the kernel kills the ranks, we the rest. Then it
- * is said, for who reads that may stand still.
+ * The supervisor is lost: the kernel kills the ranks, the front all others. The
+ * message comes last, since the reader of stderr may stall.
  */
 static int supervisor_lost(const front *f, int number)
 {
@@ -107,7 +108,7 @@ ls_status lsi_launch(const lsi_launch_config *config, int *exit_status)
     front f = {0};
     LS_TRY(check(&config->ranks));
     LS_TRY(set_up(&f));
-    fflush(NULL); /* or the supervisor would own a copy of what is buffered */
+    fflush(NULL); /* or the supervisor would have a copy of buffered output */
     const pid_t supervisor = fork();
     if (supervisor == 0) {
         close(f.parent_pipe[1]);

@@ -14,7 +14,7 @@
 
 #define LINK "/memfd:" LSI_LIVE_NAME
 
-/* A descriptor of the page; -1 if there is none in that folder of /proc. */
+/* A descriptor of the page; -1 if this folder of /proc has none. */
 static int open_page(DIR *folder, const char *path)
 {
     char link[sizeof(LINK) + 16], name[320];
@@ -24,7 +24,7 @@ static int open_page(DIR *folder, const char *path)
         if (n < (ssize_t)strlen(LINK))
             continue;
         link[n] = '\0';
-        /* Behind the name stands " (deleted)". */
+        /* The name is followed by " (deleted)". */
         if (strncmp(link, LINK " ", strlen(LINK) + 1) == 0)
             return open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     }
@@ -40,9 +40,9 @@ static ls_status refuse(pid_t pid)
 }
 
 /*
- * A page without a size, seals or a version is just being made. Without seals
- * it could be made shorter while one looks at it: root looks at those of
- * others.
+ * A page without a size, seals or a version is not complete yet. A page without
+ * seals could shrink while it is read, which matters when root reads pages of
+ * other users.
  */
 static ls_status map_page(int fd, pid_t pid, lsi_live_page **out)
 {
@@ -98,10 +98,10 @@ void lsi_live_close(lsi_live_page **page)
     }
 }
 
-/* What is loaded behind it is not older. */
+/* Later loads return values that are at least as new. */
 #define GET(field) atomic_load_explicit(&page->field, memory_order_acquire)
 
-/* It may come to a terminal. */
+/* Copies text without control characters, since a terminal may show it. */
 static void copy_text(char *to, const char *from, size_t bytes)
 {
     memcpy(to, from, bytes - 1);
@@ -138,10 +138,13 @@ static void copy(lsi_live_page *page, lsi_live_look *out)
            LSI_LIVE_NAME_BYTES);
 }
 
-/* What tests has probably given it up if it has not looked for so long. */
+/*
+ * A process that tests for a call has probably given it up if its last test is
+ * older than this.
+ */
 #define TESTS_NS ((uint64_t)2 * 1000 * 1000 * 1000)
 
-/* Takes it if it has lasted longer than the one in *out. */
+/* Copies the wait if it has lasted longer than the one in *out. */
 static void copy_wait(lsi_live_wait *page, lsi_live_look *out)
 {
     const uint64_t before = GET(changes), since = GET(since_ns);
@@ -150,7 +153,9 @@ static void copy_wait(lsi_live_wait *page, lsi_live_look *out)
     char call[LSI_LIVE_CALL_BYTES];
     const int awaits = page->awaits;
     copy_text(call, page->call, sizeof(call));
-    /* The copies above stay above this: the thread sanitizer has no fences. */
+    /*
+     * Keeps the copies above ahead of this: the thread sanitizer has no fences.
+     */
     const uint64_t after = atomic_fetch_add(&page->changes, 0);
     if (since == 0 || over || before % 2 != 0 || after != before ||
         (out->waiting_ns != 0 && out->waiting_ns <= since))
@@ -160,7 +165,10 @@ static void copy_wait(lsi_live_wait *page, lsi_live_look *out)
     memcpy(out->call, call, sizeof(call));
 }
 
-/* Again, while a step ends; but who was stopped then is taken as it is. */
+/*
+ * Repeats the copy while a step ends. A process stopped at that moment is shown
+ * as it is.
+ */
 void lsi_live_read(lsi_live_page *page, lsi_live_look *out)
 {
     enum { TRIES = 1000 };
@@ -184,7 +192,7 @@ static double seconds_since(const lsi_live_look *look, uint64_t ns)
     return ns < look->now_ns ? (double)(look->now_ns - ns) * 1e-9 : 0;
 }
 
-/* With the phase, if the process tells it and is in one. */
+/* Includes the phase, if the process reports it and is in one. */
 static void waiting_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
 {
     char whom[32] = "";

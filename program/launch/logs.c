@@ -105,7 +105,7 @@ static void name_older(const lsi_log_file *log, int number, char out[4128])
     snprintf(out, 4128, "%s.%d", log->path, number);
 }
 
-/* A run of the same name may have left some. */
+/* An earlier run of this name may have left files. */
 static int last_number(const lsi_log_file *log)
 {
     enum { MOST_DIGITS = 9 };
@@ -123,7 +123,7 @@ static int last_number(const lsi_log_file *log)
             continue;
         const char *const digits = entry->d_name + length + 1;
         if (strlen(digits) > MOST_DIGITS)
-            continue; /* not one of ours, and its next number may be none */
+            continue; /* not a log file, or without a next number */
         const int number = (int)strtol(digits, NULL, 10);
         last = number > last ? number : last;
     }
@@ -132,7 +132,7 @@ static int last_number(const lsi_log_file *log)
     return last;
 }
 
-/* If it cannot be done, the file grows on. */
+/* If rotation fails, the current file continues to grow. */
 static void rotate(lsi_log_file *log)
 {
     char path[4128];
@@ -157,7 +157,7 @@ static void rotate(lsi_log_file *log)
     }
 }
 
-/* How many of these bytes still belong into the file that is open. */
+/* The number of these bytes that still belong to the open file. */
 static size_t share_of_file(const lsi_log_file *log, const char *data,
                             size_t bytes)
 {

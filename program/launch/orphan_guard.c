@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /*
- * Out of the way of scripts, which number their descriptors from 3 on, if the
- * limit of descriptors lets it.
+ * Numbers that scripts, which use descriptors from 3 on, rarely use. A low
+ * limit of descriptors may allow only the last one.
  */
 static const int first_descriptors[] = {100, 20, 3};
 
@@ -31,7 +31,7 @@ bool lsi_orphan_guard_take(int orphan_guard)
     char path[64];
     if (orphan_guard < 0)
         return false;
-    /* The owner belongs to the open file: one that is inherited is shared. */
+    /* The owner belongs to the open file; an inherited file is shared. */
     snprintf(path, sizeof(path), "/proc/self/fd/%d", orphan_guard);
     const int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (opened < 0)

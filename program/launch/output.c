@@ -26,18 +26,18 @@ struct lsi_sink {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool has_writer; /* the thread, which starts with the first byte */
-    bool abandoned;  /* whoever uses it last frees it: here the writer */
+    bool abandoned;  /* the writer, as the last user, frees the sink */
     lsi_sink_state state;
-    bool in_line; /* what was put last has no end of a line */
-    size_t begin; /* of what waits, in the ring */
+    bool in_line; /* the latest data have no line end */
+    size_t begin; /* start of the waiting bytes in the ring */
     char ring[LSI_SINK_BYTES];
 };
 
 /* ---- the writer ------------------------------------------------------- */
 
 /*
- * What to write next: up to PIPE_BUF bytes, which a pipe takes in one piece
- * beside what others write, and whole lines if there are any.
+ * Bytes to write next: up to PIPE_BUF, which a pipe accepts in one piece while
+ * other processes write, and whole lines if possible.
  */
 static size_t next_piece(const lsi_sink *sink)
 {
@@ -57,10 +57,10 @@ static void tell(const lsi_sink *sink)
     if (sink->wake < 0)
         return;
     const ssize_t written = write(sink->wake, &one, sizeof(one));
-    (void)written; /* it is full: readable anyway */
+    (void)written; /* a full counter is readable anyway */
 }
 
-/* A descriptor that does not block is waited for; bytes, or -1 and errno. */
+/* Waits on a descriptor that does not block; bytes, or -1 and errno. */
 static ssize_t write_some(int fd, const char *data, size_t bytes)
 {
     struct pollfd polled = {.fd = fd, .events = POLLOUT};
@@ -74,7 +74,7 @@ static ssize_t write_some(int fd, const char *data, size_t bytes)
     return written;
 }
 
-/* What was given up meanwhile is not there any more. */
+/* A sink that was given up meanwhile has nothing to account for. */
 static void account(lsi_sink *sink, ssize_t written, size_t tried, int error)
 {
     lsi_sink_state *state = &sink->state;
@@ -165,7 +165,7 @@ lsi_sink_state lsi_sink_look(lsi_sink *sink)
     return state;
 }
 
-/* Without a thread (a limit on them) it may stand still. */
+/* Without a thread (a limit on threads) this may block. */
 static void wake_writer(lsi_sink *sink)
 {
     assert(lsi_mutex_held(&sink->lock));
@@ -252,7 +252,7 @@ ls_status lsi_output_open(lsi_output *output)
                               "cannot make an eventfd for output");
     LS_TRY(lsi_sink_new(STDOUT_FILENO, output->wake, &output->sinks[0]));
     if (is_one_file(STDOUT_FILENO, STDERR_FILENO))
-        output->sinks[1] = output->sinks[0]; /* and lines stay in order */
+        output->sinks[1] = output->sinks[0]; /* keeps lines in order */
     else
         LS_TRY(lsi_sink_new(STDERR_FILENO, output->wake, &output->sinks[1]));
     return LS_OK;

@@ -1,6 +1,4 @@
-/*
- * Where the ranks of a job go, and what is to be said about that.
- */
+/* Places the ranks of a job, and describes the result. */
 #include "launch/placement.h"
 
 #include <math.h>
@@ -68,7 +66,7 @@ void lsi_placement_here(lsi_binding_mode mode, int ranks, int threads,
         mode != LSI_BINDING_NONE && !(mode == LSI_BINDING_CPU && ranks == 1);
     lsi_topology machine;
     if (is_told && binds && lsi_topology_read(&machine) == LS_OK) {
-        /* One that variables describe is not this one. */
+        /* A machine described by variables is not this one. */
         const bool is_here =
             lsi_topology_restrict(&machine, &p.allowed) == LS_OK &&
             lsi_placement_new(&machine, p.quota, mode, ranks, threads, out) ==
@@ -124,7 +122,7 @@ void lsi_placement_line(const lsi_placement *p, char *out, size_t bytes)
              plural(n), cpus, quota, bound);
 }
 
-/* Why there are not more, or "". */
+/* The reason for the limit on CPUs, or "". */
 static void reason(const lsi_placement *p, int online, char *out, size_t bytes)
 {
     const int allowed = lsi_cpuset_count(&p->allowed);

@@ -27,7 +27,7 @@
 
 /* ---- the order of their ends ------------------------------------------ */
 
-/* For ranks 0 to n - 1. Where it cannot be had, nobody is watched. */
+/* Watches ranks 0 to n - 1. Without epoll or memory, none is watched. */
 static void deaths_open(lsi_deaths *deaths, int n)
 {
     *deaths = (lsi_deaths){0};
@@ -62,7 +62,7 @@ static void deaths_watch(lsi_deaths *deaths, int rank, pid_t pid)
     if (rank >= deaths->n)
         return;
     assert(deaths->pidfds[rank] < 0);
-    /* It is closed by exec. Kernels before 5.3 have none. */
+    /* exec closes it. Kernels before 5.3 do not have it. */
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd >= 0 && epoll_ctl(deaths->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
         close(fd);
@@ -70,7 +70,7 @@ static void deaths_watch(lsi_deaths *deaths, int rank, pid_t pid)
         deaths->pidfds[rank] = fd;
 }
 
-/* The next that has ended and can be reaped, each once; -1: none. */
+/* The next rank that has ended and can be reaped, each once; -1: none. */
 static int deaths_next(lsi_deaths *deaths)
 {
     struct epoll_event event;
@@ -79,7 +79,7 @@ static int deaths_next(lsi_deaths *deaths)
     const int rank = event.data.fd;
     assert(deaths->pidfds[rank] >= 0); /* each once */
     /*
-     * Closing is too little: a rank that is just being started has a copy until
+     * Closing is not enough: a rank that is just being started has a copy until
      * its exec closes it.
      */
     (void)epoll_ctl(deaths->epoll, EPOLL_CTL_DEL, deaths->pidfds[rank], NULL);
@@ -90,14 +90,14 @@ static int deaths_next(lsi_deaths *deaths)
 
 /* ---- starting --------------------------------------------------------- */
 
-/* What starting needs and supervising does not. */
+/* State needed to start ranks, but not to supervise them. */
 typedef struct start {
     const sigset_t *mask;
     lsi_job_identity job;
     lsi_placement placement;
     bool has_neighbours; /* other nodes, which leave it fewer threads */
     int no_input;        /* /dev/null */
-    int unguarded;       /* errno of a rank that has no orphan guard */
+    int unguarded;       /* errno of a rank without an orphan guard */
     const struct rlimit *files;
 } start;
 
@@ -109,8 +109,8 @@ static int fail_start(const lsi_processes *ranks)
 }
 
 /*
- * Programs are found by PATH, scripts need their interpreter: what was meant,
- * if a file of that name is there. "" if not.
+ * A hint if a file named like the program exists: programs are found by PATH,
+ * and scripts need their interpreter. "" otherwise.
  */
 static const char *hint_for(const char *program)
 {
@@ -141,9 +141,9 @@ static int fail_program(const lsi_processes *ranks, const char *program,
 }
 
 /*
- * Looks at the script before any rank starts: otherwise the interpreter of
- * each rank would print its own error. An interpreter runs a folder that has a
- * __main__.py. Returns 0 or errno.
+ * Checks the script before any rank starts: otherwise the interpreter of each
+ * rank would print the error. An interpreter runs a folder with a __main__.py.
+ * Returns 0 or errno.
  */
 static int find_script_error(const char *path)
 {
@@ -156,7 +156,7 @@ static int find_script_error(const char *path)
     return S_ISDIR(about.st_mode) && access(main_file, R_OK) != 0 ? EISDIR : 0;
 }
 
-/* Returns 0; or, having printed what is wrong, the exit status of the job. */
+/* Returns 0, or prints the problem and returns the exit status of the job. */
 static int check_script(const lsi_processes *ranks)
 {
     const char *const path = ranks->setup->script;
@@ -168,7 +168,7 @@ static int check_script(const lsi_processes *ranks)
     return is_missing(wrong) ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
 }
 
-/* A terminal can serve one process group only, and that is the front's. */
+/* A terminal serves one process group only, and that is the front's. */
 static bool reads_input(const lsi_processes *ranks, int rank)
 {
     const bool is_first = ranks->place == NULL || ranks->place->group == 0;
@@ -176,7 +176,7 @@ static bool reads_input(const lsi_processes *ranks, int rank)
            !isatty(STDIN_FILENO);
 }
 
-/* Whether a rank's output is more than this process's own streams. */
+/* Whether a rank's output needs more than this process's own streams. */
 static bool is_passed_on(const lsi_launch_output *wanted)
 {
     return wanted->of_ranks != NULL || wanted->log_folder != NULL;
@@ -188,7 +188,7 @@ static lsi_rank_output output_of(const lsi_launch_output *wanted, int rank)
     return wanted->of_ranks != NULL ? wanted->of_ranks[rank] : everything;
 }
 
-/* What is in files may be left out where only people read it. */
+/* With output in files, a terminal may be shown less of it. */
 static lsi_tag_style style_of(lsi_rank_output wanted, int stream, bool logged)
 {
     if ((wanted.folded & stream) != 0)
@@ -204,8 +204,8 @@ static lsi_tag_style style_of(lsi_rank_output wanted, int stream, bool logged)
 }
 
 /*
- * One stream of a rank; *end is the rank's, -1 for this process's own. The log
- * (-1: none) belongs to the tag, or is closed.
+ * Opens one stream of a rank; *end is the rank's, -1 for this process's own.
+ * The log (-1: none) belongs to the tag, or is closed.
  */
 static ls_status open_stream(lsi_processes *ranks, int rank, int i,
                              lsi_log_file *log, int *end)
@@ -234,7 +234,10 @@ static ls_status open_stream(lsi_processes *ranks, int rank, int i,
     return status;
 }
 
-/* Of a rank; *logs is filled if there are any, else its names are "". */
+/*
+ * Opens the streams of a rank. *logs is filled if it has logs; otherwise its
+ * names are "".
+ */
 static ls_status open_streams(lsi_processes *ranks, const start *s, int rank,
                               lsi_rank_logs *logs, int ends[2])
 {
@@ -247,14 +250,14 @@ static ls_status open_streams(lsi_processes *ranks, const start *s, int rank,
     return open_stream(ranks, rank, 1, &logs->files[1], &ends[1]);
 }
 
-/* SIGUSR1 then asks ranks for records, also those that have no group yet. */
+/* Whether SIGUSR1 asks ranks for records, also those that have no group yet. */
 static bool wants_records(void)
 {
     const char *folder = getenv("LOCKSTEP_RECORD");
     return folder != NULL && *folder != '\0';
 }
 
-/* Once: what does not work without more descriptors. */
+/* Reports once a feature that does not work without more descriptors. */
 static void tell_limits(const lsi_processes *ranks, bool *told,
                         const char *what, int error_number)
 {
@@ -290,7 +293,7 @@ static ls_status spawn_rank(lsi_processes *ranks, start *s, int rank,
     return status;
 }
 
-/* With logs by their folder's whole name: a rank may go elsewhere. */
+/* Uses the whole name of a log folder, since a rank may change its folder. */
 static void name_files(const lsi_processes *ranks, start *s, int rank,
                        const lsi_rank_logs *logs, char *error_file,
                        char *crash_file)
@@ -299,7 +302,7 @@ static void name_files(const lsi_processes *ranks, start *s, int rank,
         snprintf(error_file, LSI_RANK_FILE_BYTES, "%s", logs->error_file);
         snprintf(crash_file, LSI_RANK_FILE_BYTES, "%.4400s/crash",
                  logs->folder);
-        /* Of an earlier run of this name: they say nothing about this one. */
+        /* An error file of an earlier run of this name would be misleading. */
         (void)unlink(error_file);
         (void)unlink(crash_file);
     } else {
@@ -337,7 +340,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
     return 0;
 }
 
-/* Once: where the ranks go, and whether they are too many. */
+/* Reports once the places of the ranks, and whether they are too many. */
 static void tell_placement(const lsi_processes *ranks, const start *s)
 {
     const lsi_placement *const p = &s->placement;
@@ -354,13 +357,15 @@ static void tell_placement(const lsi_processes *ranks, const start *s)
         lsi_placement_line(p, text, sizeof(text));
         lsi_output_say(ranks->output, "%s", text);
     }
-    /* More ranks than CPUs may be meant, as in a test; more threads are not. */
+    /*
+     * More ranks than CPUs may be intended, as in a test; more threads are not.
+     */
     if (lsi_placement_is_crowded(p, online, text, sizeof(text)) &&
         (p->threads > 1 || ranks->setup->tells_places || isatty(STDERR_FILENO)))
         lsi_output_say(ranks->output, "%s", text);
 }
 
-/* Where the output of this attempt is. */
+/* Reports where the output of this attempt is. */
 static void tell_console(lsi_processes *ranks)
 {
     char *folder = NULL;
@@ -429,7 +434,7 @@ static ls_status prepare(lsi_processes *ranks, start *s)
 int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
 {
     start s = {.mask = mask, .no_input = -1, .files = ranks->files};
-    assert(ranks->n == 0 && ranks->alive == 0); /* lsi_processes_next came */
+    assert(ranks->n == 0 && ranks->alive == 0); /* after lsi_processes_next */
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     if (failed == 0)
         failed = check_script(ranks);
@@ -458,7 +463,7 @@ void lsi_processes_next(lsi_processes *ranks)
     free(ranks->tags);
     ranks->pids = NULL;
     ranks->started = 0;
-    ranks->n = 0; /* what ends before the next attempt is none of them */
+    ranks->n = 0; /* children that end before the next attempt are not ranks */
     ranks->tags = NULL;
     ranks->n_tags = 0;
     ranks->attempt++;
@@ -470,7 +475,9 @@ static const char *folder_for_files(void)
     return folder == NULL || folder[0] != '/' ? "/tmp" : folder;
 }
 
-/* Nobody can guess the job's name before there is one, so nobody is there. */
+/*
+ * Nobody can guess the job's name in advance, so no other file has this name.
+ */
 void lsi_processes_file(const lsi_processes *ranks, int rank, lsi_end_file file,
                         char out[LSI_RANK_FILE_BYTES])
 {
@@ -540,7 +547,7 @@ static void take_end(lsi_processes *ranks, int rank, int status,
         .rank = rank, .pid = ranks->pids[rank], .status = status};
     ranks->pids[rank] = 0;
     ranks->alive--;
-    /* After a failure all are ended anyway. */
+    /* After a failure all ranks are ended anyway. */
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return;
     ranks->ended[rank] =
@@ -564,7 +571,7 @@ bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
         }
     }
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        /* Others are what ranks left behind and we adopted. */
+        /* Other children were left by ranks and adopted by this process. */
         for (rank = 0; rank < ranks->n; rank++) {
             if (ranks->pids[rank] != pid)
                 continue;
@@ -577,8 +584,8 @@ bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
 
 /*
  * Whether the process has begun to end. Its sockets are closed, and peers fail
- * because of that, before it can be reaped: with much memory to give back it
- * takes a good while.
+ * because of that, before it can be reaped. Giving back much memory takes a
+ * long time.
  */
 static bool is_ending(pid_t pid)
 {

@@ -1,4 +1,4 @@
-/* What Python programs say of their end; see python.h. */
+/* Error reports of Python programs; see python.h. */
 #include "launch/python.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { ERROR_FILE_BYTES = 4 << 20 };
 
-/* The first line, without what a terminal would take for a command. */
+/* Copies the first line, without bytes that a terminal would interpret. */
 static void copy_line(const char *line, size_t bytes, char *out, size_t room)
 {
     size_t used = 0;
@@ -72,7 +72,7 @@ static const char *find_last(const char *text, size_t bytes, const char *word)
     return NULL;
 }
 
-/* The start of the next line; the end of the text if there is none. */
+/* The start of the next line, or the end of the text. */
 static const char *next_line(const char *at, const char *end)
 {
     const char *const line_end = memchr(at, '\n', (size_t)(end - at));
@@ -88,7 +88,7 @@ bool lsi_python_last_line(const char *text, size_t bytes, char *message,
     if (found == NULL)
         return false;
     const char *const before =
-        memrchr(text, '\n', (size_t)(found - text)); /* of its line */
+        memrchr(text, '\n', (size_t)(found - text)); /* in its line */
     const char *const mark = before == NULL ? text : before + 1;
     const size_t length = (size_t)(found - mark);
     for (const char *line = next_line(found, end); line < end;

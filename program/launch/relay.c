@@ -1,4 +1,4 @@
-/* The way of ranks' output through the launcher; see relay.h. */
+/* Passes the output of ranks through the launcher; see relay.h. */
 #include "launch/relay.h"
 
 #include <assert.h>
@@ -58,7 +58,7 @@ double lsi_relay_to_poll(lsi_relay *relay, lsi_tag *tags, int n,
     return next > now ? next - now : 0;
 }
 
-/* Said once: it is most likely the same for all. */
+/* Printed once: the error is most likely the same for all ranks. */
 static void tell_log_error(lsi_relay *relay, const lsi_tag *tag)
 {
     const int error = tag->target.log.error;
@@ -88,8 +88,8 @@ void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
 /* ---- to the readers --------------------------------------------------- */
 
 /*
- * What a write failed with is said once; true if it is said now. That a reader
- * has gone is no error.
+ * Prints the error of a failed write once; true if it was printed now. A reader
+ * that is gone is not an error.
  */
 static bool tell_error(lsi_relay *relay)
 {
@@ -109,7 +109,7 @@ void lsi_relay_look(lsi_relay *relay)
 {
     uint64_t changes;
     const ssize_t bytes = read(relay->output.wake, &changes, sizeof(changes));
-    (void)bytes; /* how often it has changed does not matter */
+    (void)bytes; /* the number of changes does not matter */
     (void)tell_error(relay);
 }
 

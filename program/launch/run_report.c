@@ -120,7 +120,7 @@ static json_t *other_failures(const lsi_ending *e)
     return list;
 }
 
-/* Those that may have been waited for in vain. */
+/* Ranks for which a failed rank may have waited in vain. */
 static json_t *ended_before(const lsi_attempt *a)
 {
     json_t *const list = json_array();

@@ -1,6 +1,6 @@
 /*
- * A rank has the variables of a job that its parent, the supervisor, has not;
- * what a rank has started has inherited them. See running_jobs.h.
+ * A rank has the variables of a job, and its parent, the supervisor, does not.
+ * Children of a rank have inherited them. See running_jobs.h.
  */
 #include "launch/running_jobs.h"
 
@@ -18,8 +18,8 @@
 #include "launch/job_name.h"
 
 /*
- * What is in a file of /proc/PID, with a 0 behind it, to be freed by the
- * caller; or NULL.
+ * The contents of a file of /proc/PID, followed by a 0, freed by the caller; or
+ * NULL.
  */
 static char *read_proc(pid_t pid, const char *name, size_t *bytes)
 {
@@ -83,7 +83,7 @@ static int number(const char *text)
     return text != NULL ? (int)strtol(text, NULL, 10) : 0;
 }
 
-/* What a process's variables say of its job; false if they name none. */
+/* Reads the job from a process's variables; false if they name none. */
 static bool read_variables(pid_t pid, lsi_job_found *out)
 {
     size_t bytes;
@@ -107,14 +107,14 @@ static bool read_variables(pid_t pid, lsi_job_found *out)
     return id != NULL && rank != NULL;
 }
 
-/* What stands behind a key in /proc/PID/status, or "". */
+/* The value of a key in /proc/PID/status, or "". */
 static const char *status_value(const char *text, const char *key)
 {
     const char *const at = strstr(text, key);
     return at != NULL ? at + strlen(key) + strspn(at + strlen(key), "\t ") : "";
 }
 
-/* False if it has ended. */
+/* False if the process has ended. */
 static bool read_place(pid_t pid, lsi_rank_found *out)
 {
     size_t bytes;
@@ -133,7 +133,7 @@ static bool read_place(pid_t pid, lsi_rank_found *out)
     return is_there;
 }
 
-/* Whether the process is a rank that a launcher has started; *out as such. */
+/* Whether the process is a rank started by a launcher; *out: the rank. */
 static bool read_rank(pid_t pid, lsi_job_found *out)
 {
     lsi_process_stat own, supervisor, launcher;
@@ -154,7 +154,7 @@ static bool read_rank(pid_t pid, lsi_job_found *out)
     return true;
 }
 
-/* Adds a rank to its job among `jobs`, or a new one behind them. */
+/* Adds a rank to its job among `jobs`, or appends a new job. */
 static size_t add_rank(lsi_job_found *jobs, size_t n, const lsi_job_found *rank)
 {
     size_t i = 0;
@@ -182,7 +182,7 @@ static int by_age(const void *a, const void *b)
     return (x->seconds < y->seconds) - (x->seconds > y->seconds);
 }
 
-/* Calls fn for each rank there is, until it fails. */
+/* Calls fn for each existing rank, until it fails. */
 typedef ls_status rank_fn(void *context, pid_t pid, const lsi_job_found *rank);
 
 static ls_status each_rank(rank_fn *fn, void *context)
@@ -232,7 +232,7 @@ ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
 
 /* ---- the one that is meant -------------------------------------------- */
 
-/* Whether the name is the PID of a rank; *out as that rank. */
+/* Whether the name is the PID of a rank; *out: the rank. */
 static bool is_rank(const char *name, lsi_job_found *out)
 {
     pid_t pid;

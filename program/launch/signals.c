@@ -1,14 +1,12 @@
-/*
- * Which signals are passed on.
- */
+/* The choice of forwarded signals. */
 #include "launch/signals.h"
 
 #include <stddef.h>
 #include <sys/wait.h>
 
 /*
- * One that was ignored when the program started (nohup) stays ignored: a
- * blocked signal would be queued all the same.
+ * A signal that was ignored when the program started (nohup) stays ignored:
+ * blocking it would queue it anyway.
  */
 static bool is_ignored(int number)
 {

@@ -1,19 +1,17 @@
-/*
- * The signals that travel from the front to the ranks.
- */
+/* The signals that the front forwards to the ranks. */
 #ifndef LS_LAUNCH_SIGNALS_H
 #define LS_LAUNCH_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>
 
-/* Of the signals passed on, those that this process does not ignore. */
+/* Forwarded signals that this process does not ignore. */
 void lsi_signals_passed_on(sigset_t *out);
 
-/* Whether it asks a program to end: INT, TERM, HUP, QUIT. */
+/* Whether the signal asks a program to end: INT, TERM, HUP, QUIT. */
 bool lsi_signal_ends(int number);
 
-/* Of a status as from waitpid, as shells have it: by signal N it is 128 + N. */
+/* Exit status from a waitpid status, as in shells: 128 + N for signal N. */
 int lsi_signal_exit_status(int status);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * clone and exec. Until exec the child lives in this process's memory: copying
- * the tables of its pages, as fork does, takes longer than all the rest. So it
- * can say there why it could not run the program.
+ * Starts programs with clone and exec. Until exec the child uses this process's
+ * memory, since copying the page tables, as fork does, would take most of the
+ * time. So the child can store there why it could not run the program.
  */
 #include "launch/spawn.h"
 
@@ -22,7 +22,7 @@ static void redirect(int from, int to)
         dup2(from, to);
 }
 
-/* A handler would run in the parent's memory. */
+/* Resets handlers, which would run in the parent's memory. */
 static void forget_handlers(void)
 {
     struct sigaction action;
@@ -33,7 +33,7 @@ static void forget_handlers(void)
     }
 }
 
-/* In the child. Returns only if the program could not be run. */
+/* Runs in the child. Returns only if the program could not be run. */
 static void become(const lsi_spawn *what, pid_t parent)
 {
     setpgid(0, 0);
@@ -50,7 +50,7 @@ static void become(const lsi_spawn *what, pid_t parent)
     redirect(what->output, STDOUT_FILENO);
     redirect(what->error, STDERR_FILENO);
     if (what->place != NULL)
-        (void)lsi_cpuset_bind(what->place); /* if it cannot be, it is not */
+        (void)lsi_cpuset_bind(what->place); /* not bound on failure */
     if (what->files != NULL)
         (void)setrlimit(RLIMIT_NOFILE, what->files);
     if (what->spared)
@@ -74,7 +74,10 @@ static int run_child(void *context)
     return LSI_EXIT_CANNOT_RUN;
 }
 
-/* execvpe() copies the arguments there, for a script without an interpreter. */
+/*
+ * Stack size: execvpe() copies the arguments to the stack, for a script without
+ * an interpreter.
+ */
 static size_t stack_for(char *const *argv)
 {
     enum { LEAST_BYTES = 256 << 10 };
@@ -92,7 +95,9 @@ ls_status lsi_spawn_process(const lsi_spawn *what, pid_t *pid,
     char *const stack = malloc(stack_bytes);
     if (stack == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory to start a process");
-    /* Stacks grow down. This thread goes on when the child has its program. */
+    /*
+     * Stacks grow down. This thread continues once the child runs its program.
+     */
     const pid_t started = clone(run_child, stack + stack_bytes,
                                 CLONE_VM | CLONE_VFORK | SIGCHLD, &c);
     const int clone_error = errno;

@@ -1,4 +1,4 @@
-/* The hosts of a job over ssh, from their start to their end; see ssh.h. */
+/* The hosts of a job over ssh, from start to end; see ssh.h. */
 #include "launch/ssh.h"
 
 #include <errno.h>
@@ -23,14 +23,17 @@
 #include "launch/ssh_message.h"
 #include "launch/ssh_state.h"
 
-/* Without a terminal, questions, or a wait without end. */
+/* Without a terminal, without questions, and with a bounded wait. */
 static const char usual_agent[] =
     "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5";
 
 /* Seconds that a host may take to answer. */
 #define HELLO_SECONDS 60.0
 
-/* And, beside twice the grace, to end when another has failed. */
+/*
+ * Seconds, in addition to twice the grace, to end after another host has
+ * failed.
+ */
 #define OTHERS_SECONDS 5.0
 
 enum { POLL_SIGNALS, POLL_WAKE, POLL_HOSTS, MOST_WORDS = 64 };
@@ -39,11 +42,11 @@ typedef struct job {
     const lsi_ssh_config *config;
     lsi_ssh_node *nodes;
     int n, alive;
-    bool started;   /* all hosts have answered, and been told what to run */
-    bool given_up;  /* one has not */
-    int verdict;    /* exit status; -1: none so far */
-    double kill_at; /* when what is left is killed; 0: never */
-    double others_end_at; /* when the other hosts are; 0: never */
+    bool started;         /* all hosts have answered and received the program */
+    bool given_up;        /* the hosts are being ended */
+    int verdict;          /* exit status; -1: none so far */
+    double kill_at;       /* when remaining hosts are killed; 0: never */
+    double others_end_at; /* when other hosts are ended; 0: never */
     double hello_until;
     sigset_t mask_before;
     lsi_requests requests;
@@ -54,7 +57,7 @@ typedef struct job {
 
 /* ---- starting ----------------------------------------------------------- */
 
-/* The agent's words, the host, and what its shell is to run. */
+/* The words of the agent program, the host, and the command for its shell. */
 static int agent_words(const job *j, const char *host, char *words[MOST_WORDS],
                        char *agent, char *command, size_t room)
 {
@@ -124,8 +127,8 @@ static void say_word(const lsi_ssh_node *node, const char *word)
 }
 
 /*
- * Where the hosts meet: at the address of the first that ssh has found, which
- * may be known to ssh by another name than to the hosts.
+ * The endpoint of the hosts: the address of the first host that ssh found. ssh
+ * may know it by another name than the hosts do.
  */
 static void name_endpoint(const job *j, char *out, size_t bytes)
 {
@@ -185,7 +188,7 @@ static void tell(const job *j, int node_rank, const char *secret)
     lsi_ssh_message_write(node->in, LSI_SSH_GO, "");
 }
 
-/* Once all hosts have answered. */
+/* Called once all hosts have answered. */
 static ls_status start_ranks(job *j)
 {
     char halves[2][33], secret[67];
@@ -206,7 +209,7 @@ static ls_status start_ranks(job *j)
 
 /* ---- ending ------------------------------------------------------------- */
 
-/* A host whose input ends ends what it has started. */
+/* Closes a host's input, so that it ends all that it has started. */
 static void let_go(lsi_ssh_node *node)
 {
     if (node->in >= 0)
@@ -261,7 +264,7 @@ static void reap(job *j)
             continue;
         node->pid = 0;
         node->status = status;
-        let_go(node); /* what it has started may live, and hold the pipes */
+        let_go(node); /* its processes may live and hold the pipes */
     }
 }
 
@@ -311,9 +314,9 @@ static void read_signal(job *j)
 }
 
 /*
- * The launchers of the other hosts end by themselves when one has failed. One
- * that was only asked to end, and not through us, has told nobody; and a job
- * whose hosts disagree must end, too.
+ * The launchers of the other hosts end by themselves when one has failed. A
+ * launcher that was asked to end, but not by us, has told no other. A job whose
+ * hosts disagree must end, too.
  */
 static void end_others(job *j, int status)
 {
@@ -325,7 +328,7 @@ static void end_others(job *j, int status)
         tell_signal(j, status - 128);
 }
 
-/* After its output has been read to its end. */
+/* Called after its output has been read to its end. */
 static void take_end(job *j, lsi_ssh_node *node)
 {
     const int status = lsi_signal_exit_status(node->status);
@@ -399,7 +402,7 @@ static void look_at_ends(job *j)
         if (!is_over(node))
             j->alive++;
         else if (!was_over) {
-            node->ranks = 0; /* taken notice of */
+            node->ranks = 0; /* handled */
             take_end(j, node);
         }
     }
@@ -470,7 +473,7 @@ ls_status lsi_ssh_launch(const lsi_ssh_config *config, int *exit_status)
     j.alive = status == LS_OK ? j.n : 0;
     while (status == LS_OK && j.alive > 0)
         status = step(&j);
-    if (status != LS_OK) { /* which a rank's launcher sees by its input */
+    if (status != LS_OK) { /* the launcher of a rank sees it by its input */
         give_up(&j, 1);
         kill_rest(&j);
     }

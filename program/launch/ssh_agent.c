@@ -25,21 +25,21 @@
 #include "lockstep/version.h"
 
 typedef struct agent {
-    char *input; /* that has not been understood yet */
+    char *input; /* input that has not been parsed yet */
     size_t used, room;
     bool input_ended;
-    char **words; /* of the launcher's command line */
+    char **words; /* words of the launcher's command line */
     size_t n_words;
     pid_t launcher; /* 0: not started */
-    sigset_t mask;  /* before */
+    sigset_t mask;  /* signal mask at the start */
     int signals;
 } agent;
 
-/* The address that ssh has come to: "CLIENT PORT SERVER PORT". */
+/* The address that ssh has connected to: "CLIENT PORT SERVER PORT". */
 static void say_hello(void)
 {
     char address[64] = "-";
-    int port = 29400; /* unless another is free; it is told, and used at once */
+    int port = 29400; /* unless another is free; reported, and used at once */
     const char *const connection = getenv("SSH_CONNECTION");
     if (connection != NULL)
         (void)sscanf(connection, "%*s %*s %63s", address);
@@ -123,7 +123,7 @@ static ls_status take_text(agent *a, char kind, const char *text)
         return LS_OK;
     }
     default:
-        return LS_OK; /* of a later version */
+        return LS_OK; /* kind of a later version */
     }
 }
 
@@ -195,7 +195,7 @@ static ls_status serve(agent *a, int *exit_status)
         if (polled[0].revents != 0)
             LS_TRY(read_input(a));
         if (a->input_ended)
-            return LS_OK; /* and all is ended */
+            return LS_OK; /* all processes are ended */
     }
     return LS_OK;
 }
@@ -210,15 +210,15 @@ int lsi_ssh_serve(void)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGPIPE); /* only blocked: who reads may be gone */
+    sigaddset(&set, SIGPIPE); /* only blocked: the reader may be gone */
     sigprocmask(SIG_BLOCK, &set, &a.mask);
     sigdelset(&set, SIGPIPE);
     a.signals = signalfd(-1, &set, SFD_CLOEXEC);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     /*
-     * Where a program on this host stands in for ssh, this process inherits
-     * the signal that ends ssh with the front. Killed while it ends others, it
-     * would leave what has a session of its own. The end of its input ends it.
+     * If a program on this host replaces ssh, this process inherits the signal
+     * that ends ssh with the front. Killed while it ends others, it would leave
+     * processes in other sessions. The end of its input ends it instead.
      */
     prctl(PR_SET_PDEATHSIG, 0);
     say_hello();

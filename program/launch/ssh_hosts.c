@@ -30,7 +30,7 @@ static ls_status add(lsi_ssh_hosts *all, const lsi_ssh_host *host)
     return LS_OK;
 }
 
-/* A name that begins with - would be a flag of ssh. */
+/* Refuses a name that begins with -, which would be a flag of ssh. */
 static bool read_name(const char *text, size_t length, char out[256])
 {
     if (length == 0 || length >= 256 || text[0] == '-')
@@ -114,7 +114,7 @@ static ls_status read_line(const char *path, int number, char *line, int ranks,
     return add(all, &host);
 }
 
-/* Whether all of a line has been read: what is left would be another host. */
+/* Whether all of a line has been read: the remainder would be another host. */
 static bool is_whole(const char *line, FILE *file)
 {
     if (strchr(line, '\n') != NULL)

@@ -9,7 +9,7 @@
 enum { LSI_SSH_MAX_HOSTS = 1024 };
 
 typedef struct lsi_ssh_host {
-    char name[256]; /* as ssh takes it: "h0", "user@h0" */
+    char name[256]; /* in the syntax of ssh: "h0", "user@h0" */
     int ranks;
 } lsi_ssh_host;
 
@@ -20,7 +20,7 @@ typedef struct lsi_ssh_hosts {
 
 /*
  * "a:2,b:2,c"; or, if the text is the name of a file, its lines "name slots=2"
- * (or "name:2", or "name"; # begins a comment). A host that says no number has
+ * (or "name:2", or "name"; # begins a comment). A host without a number has
  * `ranks`. Errors name the entry or the line.
  */
 ls_status lsi_ssh_hosts_read(const char *text, int ranks, lsi_ssh_hosts *out);

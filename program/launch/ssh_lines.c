@@ -1,4 +1,4 @@
-/* What hosts write; see ssh_state.h. */
+/* Output of hosts; see ssh_state.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -50,7 +50,10 @@ static unsigned *times_of(lsi_ssh_said *said, uint64_t hash)
     return &said->lines[i].times;
 }
 
-/* Of a launcher: whether another host's has said it as often already. */
+/*
+ * For a line of a launcher: whether another host's launcher has already printed
+ * it as often.
+ */
 static bool is_known(lsi_ssh_node *node, const char *line)
 {
     const uint64_t hash = lsi_hash(LSI_HASH_START, line, strlen(line));
@@ -79,7 +82,7 @@ static void pass_line(lsi_ssh_node *node, const lsi_output *output, int stream,
         return;
     }
     if (!node->greeted)
-        return; /* what a shell says when it starts */
+        return; /* output of the host's shell at its start */
     const bool is_launcher =
         stream == 1 && strncmp(line, "lockstep: ", 10) == 0;
     if (is_launcher && is_known(node, line))
@@ -134,7 +137,7 @@ void lsi_ssh_write_rest(const lsi_output *output, int signals, double seconds)
                               {.fd = signals, .events = POLLIN}};
     struct signalfd_siginfo info;
     uint64_t changes;
-    double until = 0; /* for ever */
+    double until = 0; /* no limit */
     while (!lsi_output_is_empty(output) &&
            (until == 0 || lsi_clock_seconds() < until)) {
         if (poll(polled, 2, until == 0 ? -1 : SLICE_MS) <= 0)

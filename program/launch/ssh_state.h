@@ -1,6 +1,6 @@
 /*
  * The hosts of a job over ssh while it runs: ssh.c starts and ends them,
- * ssh_lines.c reads what they write.
+ * ssh_lines.c reads their output.
  */
 #ifndef LS_LAUNCH_SSH_STATE_H
 #define LS_LAUNCH_SSH_STATE_H
@@ -22,8 +22,8 @@ typedef struct lsi_ssh_line {
 } lsi_ssh_line;
 
 /*
- * How often each of the last lines has been said: the launchers of all hosts
- * report a failure in the same words, which are shown once.
+ * Counts of the most recent lines: the launchers of all hosts report a failure
+ * in the same words, which are shown once.
  */
 typedef struct lsi_ssh_said {
     struct {
@@ -36,33 +36,33 @@ typedef struct lsi_ssh_said {
 typedef struct lsi_ssh_node {
     const char *name;
     lsi_ssh_said said;
-    lsi_ssh_said *shown; /* of all hosts */
+    lsi_ssh_said *shown; /* shared by all hosts */
     int ranks;
-    pid_t pid;    /* of the agent here; 0: it has ended */
+    pid_t pid;    /* agent on this machine; 0: it has ended */
     int in;       /* its standard input; -1: closed */
-    int status;   /* once it has ended, as from waitpid */
-    bool greeted; /* a lockstep of this version is there */
-    bool refused; /* what is wrong has been said */
-    int port;     /* one that is free on the host */
+    int status;   /* after its end, as from waitpid */
+    bool greeted; /* the host has this version of lockstep */
+    bool refused; /* the problem was reported */
+    int port;     /* a free port on the host */
     char address[64];
     lsi_ssh_line lines[2]; /* of stdout and stderr */
-    char last[256]; /* line of its stderr before the greeting, without \n */
+    char last[256]; /* last stderr line before the greeting, without \n */
 } lsi_ssh_node;
 
-/* Whether there is room for what a host writes. */
+/* Whether output has room for more from a host. */
 bool lsi_ssh_can_read(const lsi_output *output, int stream);
 
 /*
- * Reads what has come on a stream of a host and passes on the lines that are
- * complete; before the greeting they are kept from the console. At the end it
- * passes on the rest.
+ * Reads available data from a stream of a host and passes on complete lines.
+ * Lines before the greeting are kept from the console. At the end the remainder
+ * is passed on.
  */
 void lsi_ssh_read_lines(lsi_ssh_node *node, const lsi_output *output,
                         int stream);
 
 /*
- * Waits until all output is written. A reader that stands still may take as
- * long as it likes, until a signal asks for the end: then so many seconds.
+ * Waits until all output is written. A stalled reader may take any time, until
+ * a signal asks for the end: from then on `seconds`.
  */
 void lsi_ssh_write_rest(const lsi_output *output, int signals, double seconds);
 

@@ -1,7 +1,8 @@
 /*
- * What lasts over the attempts at a job: signals, restarts, output, and the one
- * loop that waits for whatever comes first: a signal, a rank's end, output, a
- * deadline. Nothing else in it waits: who reads the output may stand still.
+ * State over all attempts at a job: signals, restarts, output, and the single
+ * loop that waits for the next event. An event is a signal, a rank's end,
+ * output, or a deadline. Nothing else in it waits, since the reader of the
+ * output may stall.
  */
 #include "launch/supervisor.h"
 
@@ -28,19 +29,19 @@
 typedef enum standing {
     SUPERVISES,
     ALONE,   /* was asked to end, and no other node can be told */
-    OVER,    /* what is not written yet is lost */
+    OVER,    /* unwritten output is lost */
     ORPHANED /* the front was killed */
 } standing;
 
 typedef struct supervisor {
     const lsi_launch_config *config;
     pid_t front;
-    lsi_attempt attempt; /* that is running */
+    lsi_attempt attempt; /* current attempt */
     lsi_relay relay;
     lsi_run_report report;
-    lsi_agent *agent; /* NULL: there is one node */
+    lsi_agent *agent; /* NULL: one node only */
     lsi_job_place place;
-    struct rlimit files;   /* of the ranks, where this process needs more */
+    struct rlimit files;   /* limit for the ranks, if this process needs more */
     struct pollfd *polled; /* signals, parent_pipe, output, agent, the tags */
     int end_requests;      /* from the front: INT, TERM, HUP, QUIT */
     standing standing;     /* towards the front and other nodes */
@@ -51,8 +52,9 @@ enum { POLL_SIGNALS, POLL_PARENT, POLL_OUTPUT, POLL_AGENT, POLL_TAGS };
 /* ---- deadlines -------------------------------------------------------- */
 
 /*
- * A job that nobody wants to end waits for a reader as any program does. One
- * that is to end waits as long as somebody reads, and then a grace.
+ * A job without a request to end waits for a reader as any program does. A job
+ * that has to end waits while the reader makes progress, and then for the
+ * grace.
  */
 static void be_patient(supervisor *s, double now)
 {
@@ -77,8 +79,8 @@ static void pass_deadlines(supervisor *s)
 }
 
 /*
- * Milliseconds until the next look at the time, for poll; -1 if there is no
- * deadline. `most`: seconds that output may wait at most; -1: for ever.
+ * Milliseconds until the next deadline, for poll; -1 without a deadline.
+ * `most`: most seconds that output may wait; -1: no limit.
  */
 static int wait_ms(const supervisor *s, double most)
 {
@@ -98,7 +100,7 @@ static int wait_ms(const supervisor *s, double most)
 
 /* ---- signals ---------------------------------------------------------- */
 
-/* To the ranks of this node. */
+/* Forwards a signal to the ranks of this node. */
 static void pass_on(supervisor *s, int number)
 {
     if (number == SIGUSR1)
@@ -117,7 +119,9 @@ static void be(supervisor *s, standing next)
         s->standing = next;
 }
 
-/* That the ranks of all nodes are to end, or have to. */
+/*
+ * Tells all nodes that the ranks are asked to end or, after a repeat, must end.
+ */
 static void tell_nodes(supervisor *s, int number, bool again)
 {
     if (again)
@@ -129,10 +133,10 @@ static void tell_nodes(supervisor *s, int number, bool again)
 }
 
 /*
- * The front has told repeats from requests. What comes from elsewhere, and
- * asks to end, has most likely been sent to every process of the job (systemd,
- * Slurm), the front among them, however late that gets round to it: so it is
- * never a second request.
+ * The front has told repeats from requests. A request to end from elsewhere
+ * (systemd, Slurm) was most likely sent to every process of the job, the front
+ * included. The front may forward it much later, so it never counts as a second
+ * request.
  */
 static void request_end(supervisor *s, int number, bool is_from_front)
 {
@@ -145,12 +149,15 @@ static void request_end(supervisor *s, int number, bool is_from_front)
         a->asked_by = number;
     if (s->agent != NULL)
         tell_nodes(s, number, again);
-    /* The ranks got it before us. */
+    /* The ranks got the signal before us. */
     if (a->phase == LSI_PHASE_DOUBT) {
         a->phase = LSI_PHASE_RUNNING;
         a->next_at = 0;
     }
-    /* The first is answered in peace: saving a checkpoint takes time. */
+    /*
+     * The first request is handled without hurry: saving a checkpoint takes
+     * time.
+     */
     if (!again || number != SIGTERM)
         lsi_processes_signal(&a->ranks, number);
     if (!again)
@@ -179,7 +186,7 @@ static void read_signal(supervisor *s)
     }
 }
 
-/* What the coordinator of all nodes wants. */
+/* Follows the orders of the coordinator. */
 static void obey(supervisor *s)
 {
     lsi_agent_message order;
@@ -244,15 +251,15 @@ static void step(supervisor *s)
 static void write_what_is_left(supervisor *s)
 {
     lsi_processes *const ranks = &s->attempt.ranks;
-    assert(ranks->alive == 0); /* all who wrote have ended */
+    assert(ranks->alive == 0); /* all writers have ended */
     while (s->standing < OVER &&
            !lsi_relay_drain(&s->relay, ranks->tags, ranks->n_tags))
         step(s);
 }
 
 /*
- * All ranks have ended: what they left behind goes first, since it may hold
- * their output open; then what they wrote is written.
+ * All ranks have ended. Their remaining processes are killed first, since they
+ * may hold their output open. Then the remaining output is written.
  */
 static void drain(supervisor *s)
 {
@@ -263,9 +270,9 @@ static void drain(supervisor *s)
 }
 
 /*
- * A failure of ranks that were running is worth another attempt; the end that
- * somebody asked for is not, nor is one that would only come again: a program
- * that cannot be run, a command line that it refuses, training that diverges.
+ * Whether to make another attempt, after a failure of running ranks. A
+ * requested end is final. So is a failure that would repeat: a program that
+ * cannot be run, a command line that it refuses, or training that diverges.
  */
 static bool is_worth_another(const supervisor *s)
 {
@@ -299,13 +306,13 @@ static bool ends_alone(const supervisor *s, bool was_timed_out)
 }
 
 /*
- * Waits until all nodes are there, or until they have told each other how the
- * job has ended. Whether ranks are to be started.
+ * Waits until all nodes have joined, or until they have told each other how the
+ * job ended. Returns whether to start ranks.
  */
 static bool meet(supervisor *s)
 {
     lsi_attempt *const a = &s->attempt;
-    const bool was_timed_out = a->timed_out; /* as all others will hear */
+    const bool was_timed_out = a->timed_out; /* as all other nodes will hear */
     assert(lsi_attempt_has_ended(a));
     while (lsi_agent_look(s->agent) == LSI_AGENT_MEETING &&
            s->standing < OVER && a->timed_out == was_timed_out &&
@@ -327,7 +334,7 @@ static bool meet(supervisor *s)
     return false;
 }
 
-/* Says and keeps what has become of it. */
+/* Reports and records the end of an attempt. */
 static void end_attempt(supervisor *s)
 {
     lsi_ending ending;
@@ -338,7 +345,7 @@ static void end_attempt(supervisor *s)
     lsi_processes_clean(&s->attempt.ranks);
 }
 
-/* Runs an attempt; whether there is to be another. */
+/* Runs an attempt; returns whether to make another. */
 static bool attempt(supervisor *s, const sigset_t *mask)
 {
     if (s->agent != NULL && !meet(s))
@@ -360,9 +367,9 @@ static bool attempt(supervisor *s, const sigset_t *mask)
 }
 
 /*
- * A reader that has gone is an error of write(), as is a file that may not grow
- * (ulimit -f), and a terminal that stops groups in the background when they
- * write (tostop) does not stop this one.
+ * Blocks three signals. A lost reader, and a file that may not grow (ulimit
+ * -f), become errors of write(). A terminal that stops background groups when
+ * they write (tostop) does not stop this one.
  */
 static void block_signals(void)
 {
@@ -375,8 +382,8 @@ static void block_signals(void)
 }
 
 /*
- * A rank takes up to five, with its pipes, its logs and the watch for its end;
- * and all ranks of all nodes may be connected to the endpoint at once.
+ * A rank needs up to five descriptors, with its pipes, its logs and the watch
+ * for its end. All ranks of all nodes may be connected to the endpoint at once.
  */
 static void allow_descriptors(supervisor *s)
 {
@@ -431,7 +438,7 @@ static void tell_the_end(supervisor *s)
 {
     static const double most = 5;
     const int verdict = s->attempt.verdict;
-    /* Another launcher may take the place of one that was killed. */
+    /* Another launcher may replace one that was killed. */
     if (s->agent != NULL && s->standing < ORPHANED)
         lsi_agent_dismiss(s->agent, verdict < 0 ? 1 : verdict);
     const double until = lsi_suspending_clock_seconds() + most;
@@ -477,7 +484,7 @@ int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
         continue;
     tell_the_end(&s);
     write_report(&s);
-    write_what_is_left(&s); /* what was said since */
+    write_what_is_left(&s); /* messages since then */
     lsi_agent_close(s.agent);
     lsi_relay_close(&s.relay);
     lsi_attempt_free(&s.attempt);

@@ -12,7 +12,7 @@
  * Starts the ranks, watches them until all have ended and returns the exit
  * status of the job. `parent_pipe` is the read end of a pipe whose other end
  * only the front has: it is readable once the front is gone. `mask` is the
- * signal mask that ranks start with. Signals are blocked when it is called.
+ * signal mask for the ranks. The caller has blocked signals.
  */
 int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                   const sigset_t *mask);

@@ -1,7 +1,7 @@
 /*
- * Children are found by looking through /proc: the kernel's own list of them
- * is not compiled into every kernel. Where there is no /proc, the kernel is
- * asked about every number that a process can have, which takes a second.
+ * Children are found by reading /proc: the kernel's own list of them is not
+ * compiled into every kernel. Without /proc, every possible process number is
+ * tried, which takes a second.
  */
 #include "launch/sweep.h"
 
@@ -39,7 +39,7 @@ static size_t list_by_proc(pid_t **list)
     return n;
 }
 
-/* Whether there is such a child, alive or not yet reaped. */
+/* Whether such a child exists, alive or not yet reaped. */
 static bool has_child(idtype_t which, pid_t pid)
 {
     siginfo_t info;
@@ -77,8 +77,8 @@ static bool contains(const pid_t *list, size_t n, pid_t pid)
 }
 
 /*
- * Kills and reaps the children of this moment; how many there were. One that
- * may not be killed, because it has become another user's, is not waited for.
+ * Kills and reaps the current children; returns their number. A child that may
+ * not be killed, since it has become another user's, is not waited for.
  */
 static size_t sweep_once(const pid_t *spared, size_t n, size_t *left)
 {
@@ -106,7 +106,7 @@ static size_t sweep_once(const pid_t *spared, size_t n, size_t *left)
 
 typedef struct process {
     pid_t pid, parent;
-    bool is_ours; /* a child of this process that is not spared, or below one */
+    bool is_ours; /* a child that is not spared, or a descendant of one */
 } process;
 
 static size_t list_processes(process **out)
@@ -135,7 +135,7 @@ static bool is_child_of_ours(const process *all, size_t n, pid_t parent)
     return false;
 }
 
-/* Sends a signal to all descendants; how many there are. */
+/* Sends a signal to all descendants; returns their number. */
 static size_t signal_family(const pid_t *spared, size_t n_spared, int number)
 {
     process *all;
@@ -163,9 +163,10 @@ static size_t signal_family(const pid_t *spared, size_t n_spared, int number)
 }
 
 /*
- * A family that makes more processes than are killed meanwhile (a fork bomb in
- * process groups of its own) is stopped first, until no new ones come: those
- * that stand still leave no room for others within a limit on their number.
+ * Kills a family that makes processes faster than they are killed, such as a
+ * fork bomb in separate process groups. It is stopped first, until no new
+ * processes appear. Within a limit on processes, the stopped ones leave no room
+ * for others.
  */
 static void kill_family(const pid_t *spared, size_t n)
 {
@@ -179,7 +180,7 @@ static void kill_family(const pid_t *spared, size_t n)
 
 size_t lsi_sweep(const pid_t *spared, size_t n)
 {
-    enum { PATIENCE = 3 }; /* rounds: a child, its child and what that left */
+    enum { PATIENCE = 3 }; /* rounds: a child, its child, and further ones */
     size_t left;
     for (int round = 0; sweep_once(spared, n, &left) > 0; round++) {
         if (round >= PATIENCE)

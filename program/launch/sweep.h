@@ -8,16 +8,16 @@
 #include <sys/types.h>
 
 /*
- * The children of this process. *out (NULL if there are none, or if they
- * cannot be listed) is freed by the caller with free().
+ * The children of this process. *out (NULL without any, or if they cannot be
+ * listed) is freed by the caller with free().
  */
 size_t lsi_children(pid_t **out);
 
 /*
- * Kills and reaps every child except the `n` listed, then those that thereby
- * become children, until there are none. It has no effect on grandchildren
- * unless this process is their subreaper. Returns how many there still are,
- * which we are not allowed to kill.
+ * Kills and reaps every child except the `n` listed, then processes that
+ * thereby become children, until none is left. It has no effect on
+ * grandchildren unless this process is their subreaper. Returns the number of
+ * remaining children, which we are not allowed to kill.
  */
 size_t lsi_sweep(const pid_t *spared, size_t n);
 

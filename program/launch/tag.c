@@ -15,12 +15,15 @@
 #include "launch/launch.h"
 
 enum {
-    HEAD_BYTES = sizeof("[4194303] "), /* and the end of the line */
-    /* At most: of bytes that all end a line, and of a line begun before. */
+    HEAD_BYTES = sizeof("[4194303] "), /* and the line end */
+    /*
+     * Most bytes: each byte read ends a line, and one line was begun earlier.
+     */
     TEXT_BYTES = (HEAD_BYTES + 1) * LSI_TAG_LINE_BYTES + 2 * HEAD_BYTES,
-    SPARE_BYTES = 16 << 10, /* for what the supervisor has to say */
-    /* Read at once: as much as a pipe holds. One that had less than a quarter
-     * is not full again before a rest is over, unless it is filled at 12 MB/s.
+    SPARE_BYTES = 16 << 10, /* for messages of the supervisor */
+    /*
+     * Bytes to read at once: the capacity of a pipe. A pipe that had less than
+     * a quarter does not fill up during a rest, unless the rank writes 12 MB/s.
      */
     PIPE_BYTES = 64 << 10,
     BUSY_BYTES = PIPE_BYTES / 4,
@@ -55,7 +58,7 @@ ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_tag_target target,
     return LS_OK;
 }
 
-/* The rank is told by SIGPIPE, if it writes again. */
+/* A further write of the rank raises SIGPIPE. */
 static void stop(lsi_tag *tag)
 {
     assert(tag->in >= 0); /* once */
@@ -64,7 +67,7 @@ static void stop(lsi_tag *tag)
     lsi_log_file_close(&tag->target.log);
 }
 
-/* What may be left out waits for nobody. */
+/* Output that may be left out needs no room. */
 static bool has_room(const lsi_tag *tag)
 {
     if (tag->target.sink == NULL || tag->target.style == LSI_TAG_FOLDED)
@@ -105,7 +108,7 @@ static void end_line(lsi_tag *tag, text *out)
     assert(out->used <= sizeof(out->bytes));
 }
 
-/* A line that is longer than there is room becomes several. */
+/* A line that is longer than the buffer is split. */
 static void show_lines(lsi_tag *tag, const char *data, size_t bytes)
 {
     text out;
@@ -172,7 +175,10 @@ const char *lsi_tag_tail(const lsi_tag *tag, int lines, size_t *bytes)
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* How many bytes; at the end, or after an error, it is over. */
+/*
+ * Reads some bytes and returns their number; closes the pipe at the end or
+ * after an error.
+ */
 static size_t read_some(lsi_tag *tag)
 {
     static char data[PIPE_BYTES]; /* one thread reads */
@@ -203,11 +209,11 @@ bool lsi_tag_pump(lsi_tag *tag)
     return all > 0;
 }
 
-/* The room may come at any moment: only a read says that nothing is left. */
+/* Room may appear at any moment: only a read shows that nothing is left. */
 bool lsi_tag_finish(lsi_tag *tag)
 {
     while (lsi_tag_to_poll(tag) >= 0)
-        if (read_some(tag) == 0 && tag->in >= 0) /* a stranger holds it open */
+        if (read_some(tag) == 0 && tag->in >= 0) /* still open elsewhere */
             end(tag);
     return tag->in < 0;
 }

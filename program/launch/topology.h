@@ -1,6 +1,4 @@
-/*
- * The processors of this machine, and what they have in common.
- */
+/* The processors of this machine, and their common caches and nodes. */
 #ifndef LS_LAUNCH_TOPOLOGY_H
 #define LS_LAUNCH_TOPOLOGY_H
 
@@ -13,32 +11,34 @@
 
 /* A cache that hardware threads share. */
 typedef struct lsi_cpu_cache {
-    int number; /* -1: there is none */
+    int number; /* -1: none */
     uint64_t bytes;
 } lsi_cpu_cache;
 
 enum { LSI_CACHES = 3 }; /* L1 (of data), L2, L3 */
 
 /*
- * What the operating system calls a CPU. Cores and caches are numbered from 0
- * in the order of the list, packages and NUMA nodes by the operating system.
+ * A CPU of the operating system. Cores and caches are numbered from 0 in the
+ * order of the list; packages and NUMA nodes by the operating system.
  */
 typedef struct lsi_hardware_thread {
     int cpu, core;
-    int kind; /* of core: the higher the faster; 0: all alike, or unknown */
-    int package, node; /* node: -1, none has it */
+    int kind; /* kind of core: higher is faster; 0: all alike, or unknown */
+    int package, node; /* node: -1, without any */
     lsi_cpu_cache caches[LSI_CACHES];
-    bool allowed; /* to this process, and so to what it starts */
+    bool allowed; /* allowed to this process and its children */
 } lsi_hardware_thread;
 
-/* Memory. One without CPUs is in no hardware thread's `node`. */
+/*
+ * A NUMA node's memory. A node without CPUs is in no hardware thread's `node`.
+ */
 typedef struct lsi_memory_node {
     int number;
-    uint64_t bytes; /* 0: CPUs alone */
+    uint64_t bytes; /* 0: CPUs only */
 } lsi_memory_node;
 
 typedef struct lsi_topology {
-    lsi_hardware_thread *cpus; /* those close to each other are neighbours */
+    lsi_hardware_thread *cpus; /* close ones are neighbours */
     size_t n;
     lsi_memory_node *nodes;
     size_t n_nodes;
@@ -46,15 +46,15 @@ typedef struct lsi_topology {
 } lsi_topology;
 
 /*
- * Reads the machine. Allowed is what the affinity mask has: a cgroup's cpuset,
- * taskset and batch systems narrow it. For a machine that is only described,
- * it is what the description allows. LS_ERR_SYSTEM if it cannot be read.
- * *out is freed by lsi_topology_free.
+ * Reads the machine. The affinity mask defines the allowed CPUs: a cgroup's
+ * cpuset, taskset and batch systems narrow it. For a described machine, the
+ * description defines them. LS_ERR_SYSTEM if it cannot be read. *out is freed
+ * by lsi_topology_free.
  */
 ls_status lsi_topology_read(lsi_topology *out);
 void lsi_topology_free(lsi_topology *machine);
 
-/* Narrows what is allowed to a set; LS_ERR_ARGUMENT if that leaves nothing. */
+/* Narrows the allowed CPUs to a set; LS_ERR_ARGUMENT if that leaves none. */
 ls_status lsi_topology_restrict(lsi_topology *machine, const lsi_cpuset *to);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The machine as hwloc sees it: the CPUs in its logical order, which puts those
- * that share a core, a cache, a NUMA node next to each other.
+ * The machine as hwloc sees it: the CPUs in its logical order. In this order,
+ * CPUs that share a core, a cache or a NUMA node are next to each other.
  */
 #include <hwloc.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ static bool belongs(hwloc_obj_t pu, hwloc_obj_t to)
 }
 
 /*
- * The first that has the CPU: where a package has fast memory too, the usual
- * one.
+ * The first node that has the CPU: the usual one where a package also has fast
+ * memory.
  */
 static int node_of(hwloc_topology_t topology, hwloc_obj_t pu)
 {
@@ -28,7 +28,7 @@ static int node_of(hwloc_topology_t topology, hwloc_obj_t pu)
     return -1;
 }
 
-/* Of hybrid processors in the order of their speed; 0 where that is unknown. */
+/* Kind of core on hybrid processors, in the order of speed; 0 if unknown. */
 static int kind_of(hwloc_topology_t topology, hwloc_obj_t pu)
 {
 #if HWLOC_API_VERSION >= 0x00020400
@@ -108,7 +108,7 @@ ls_status lsi_topology_read(lsi_topology *out)
     hwloc_topology_t topology;
     lsi_topology machine = {0};
     lsi_cpuset own;
-    /* hwloc would ask for the mask without end if it were denied. */
+    /* hwloc would ask for the mask forever if it were denied. */
     if (!lsi_cpuset_own(&own))
         return lsi_fail(LS_ERR_SYSTEM,
                         "cannot read which CPUs this process may use");

@@ -1,6 +1,6 @@
 /*
- * In a build without hwloc: the CPUs that are allowed, by NUMA node and in
- * them by their numbers, each its own core; what else there is stays unknown.
+ * The machine in a build without hwloc: the allowed CPUs by NUMA node and
+ * number, each as a separate core. All other properties stay unknown.
  */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "base/numa.h"
 #include "launch/topology.h"
 
-/* Adds those of `from` that are left, and takes them out of it. */
+/* Adds the CPUs of `from` that are left, and removes them from it. */
 static void add_cpus(lsi_topology *machine, lsi_cpuset *left,
                      const lsi_cpuset *from, int node)
 {
