@@ -14,7 +14,7 @@ struct lsi_arena_chunk {
     _Alignas(16) unsigned char bytes[];
 };
 
-/* Puts a chunk of at least `bytes` behind the current one. */
+/* Inserts a chunk of at least `bytes` bytes after the current one. */
 static ls_status insert_chunk(lsi_arena *arena, size_t bytes)
 {
     const size_t size = bytes > CHUNK ? bytes : CHUNK;

@@ -1,7 +1,6 @@
 /*
- * Memory that is handed out piece by piece and taken back all at once. Chunks
- * are kept, so that an arena that is filled the same way again asks for
- * nothing.
+ * Memory that is handed out in pieces and reclaimed all at once. The arena
+ * keeps its chunks, so filling it the same way again allocates nothing.
  */
 #ifndef LS_MODEL_AUTOGRAD_ARENA_H
 #define LS_MODEL_AUTOGRAD_ARENA_H
@@ -14,7 +13,7 @@ typedef struct lsi_arena_chunk lsi_arena_chunk;
 
 typedef struct lsi_arena {
     lsi_arena_chunk *first, *current;
-    size_t used; /* of the current chunk */
+    size_t used; /* bytes used in the current chunk */
 } lsi_arena;     /* all zero: empty */
 
 /* 16-byte aligned; undefined contents. *out stays valid until the reset. */

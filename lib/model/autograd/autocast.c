@@ -36,7 +36,7 @@ static void round_to(const ls_tensor *half, const ls_tensor *from)
                       from->dtype, (size_t)from->count);
 }
 
-/* In `place`, or if that is NULL in memory from the allocator. */
+/* Makes a half tensor in `place`, or in allocated memory if `place` is NULL. */
 static ls_status make_half(ls_tensor **out, ls_dtype dtype,
                            const ls_tensor *like, void *place)
 {
@@ -50,8 +50,8 @@ static ls_status make_half(ls_tensor **out, ls_dtype dtype,
 }
 
 /*
- * The parameter rounded to a half type, by the first who asks after a change.
- * Belongs to the parameter: a step that repeats finds the memory there.
+ * The parameter rounded to a half type; the first call after a change rounds
+ * it. The copy belongs to the parameter, so later steps reuse its memory.
  */
 static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
 {
@@ -76,9 +76,9 @@ static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
 }
 
 /*
- * The copy lives until its operation has recorded itself, and as the last one
- * until there is another: the layers of a block that read the same tensor do so
- * one after the other.
+ * Rounds an operand. The copy lives until its operation has recorded itself;
+ * the last copy lives until the next one is made. So layers of a block that
+ * read the same tensor in a row share one copy.
  */
 static ls_status round_operand(ls_tape *tape, ls_tensor *tensor,
                                ls_tensor **out)

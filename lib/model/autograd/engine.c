@@ -1,10 +1,10 @@
 /*
  * Backward: one walk over the nodes in reverse.
  *
- * Before it, the nodes that the loss depends on are marked and the uses of each
- * parameter among them counted, so that the walk knows which use is the last:
- * after it the gradient is final and the hook is called. What a node held is
- * given back as soon as it is done.
+ * Before the walk, the nodes that the loss depends on are marked, and the uses
+ * of each parameter in these nodes are counted. So the walk knows the last use
+ * of a parameter: then its gradient is final, and the hook is called.
+ * Everything that a node holds is released as soon as the node is done.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void mark_live(ls_tape *tape, int last)
     }
 }
 
-/* The trained parameter that input i of a node is, or NULL. */
+/* Input i of a node if it is a trained parameter, else NULL. */
 static lsi_param *trained(const ls_node *node, size_t i)
 {
     lsi_param *param = node->inputs[i] != NULL ? node->inputs[i]->param : NULL;
@@ -95,7 +95,7 @@ static void free_output_grads(const ls_tape *tape, const ls_node *node)
     }
 }
 
-/* Gradients belong to the layer whose operation they are of. */
+/* The memory record attributes gradients to the layer of their operation. */
 static ls_status run_backward(ls_tape *tape, ls_node *node)
 {
     lsi_memory_place before = {0};
@@ -113,7 +113,7 @@ static ls_status visit(ls_tape *tape, ls_node *node)
 {
     const bool inner = tape->outer != NULL;
     assert(tape->phase == LSI_TAPE_WALKING && !tape->holds_temps);
-    node->abandon = NULL; /* from here on this is backward's business */
+    node->abandon = NULL; /* backward runs now */
     if (any_output_has_grad(tape, node)) {
         const uint64_t began = lsi_span_begin();
         LS_TRY(run_backward(tape, node));

@@ -1,4 +1,4 @@
-/* What a backward function sees of its node. */
+/* A backward function's view of its node. */
 #include "model/autograd/node.h"
 
 #include "array/compute/array.h"
@@ -148,7 +148,9 @@ ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, size_t index,
     return LS_OK;
 }
 
-/* A parameter's gradient is plain, hence one in another layout is added. */
+/*
+ * A parameter's gradient is plain; a gradient in another layout is added to it.
+ */
 ls_status lsi_target_open(ls_tape *tape, ls_node *node, size_t index,
                           lsi_layout layout, lsi_target *target)
 {

@@ -1,4 +1,4 @@
-/* Parameter sets: life, definition, lookup, which gradients there are. */
+/* Parameter sets: life, definition, lookup, existing gradients. */
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 
@@ -128,7 +128,7 @@ static ls_status check_init(const char *name, ls_init init)
     return LS_OK;
 }
 
-/* Appends one to the list; its init is set by the caller. */
+/* Appends a parameter to the list; the caller sets its init. */
 static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
                      int ndim, const int64_t *shape, lsi_param **out)
 {
@@ -304,7 +304,7 @@ void lsi_params_stepped(ls_params *params)
     for (size_t i = 0; i < params->params.count; i++) {
         lsi_param *const param = params->params.items[i];
         if (!param->trainable && param->half_version == params->version)
-            param->half_version++; /* what is frozen stays as it is rounded */
+            param->half_version++; /* a frozen one's copy stays valid */
     }
     params->version++;
 }

@@ -1,6 +1,6 @@
 /*
- * Inside a parameter set: what is defined, where it lies (params/storage.h),
- * its gradients (params/grads.h) and what ranks share of it (params/sharing.h).
+ * Inside a parameter set: definitions, memory (params/storage.h), gradients
+ * (params/grads.h), and sharing among ranks (params/sharing.h).
  */
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_H
 #define LS_MODEL_AUTOGRAD_PARAMS_H
@@ -24,12 +24,12 @@ struct lsi_param {
     ls_tensor *half;       /* rounded for products; NULL: not needed so far */
     bool half_shared;      /* by the ranks of the node (params/halves.c) */
     uint64_t half_version; /* of the set, when it was rounded */
-    uint64_t written;  /* slices that hold something since zero_grad; bits */
-    int pending;       /* uses that the running backward has yet to see */
-    bool grad_counted; /* see lsi_params_count_grad */
+    uint64_t written;      /* bits: slices written since zero_grad */
+    int pending;           /* uses that the running backward has not reached */
+    bool grad_counted;     /* see lsi_params_count_grad */
 };
 
-/* A growing list; entries stay where they are. */
+/* A growing list; entries keep their addresses. */
 typedef struct lsi_param_list {
     lsi_param **items;
     size_t count, capacity;
@@ -44,16 +44,16 @@ struct ls_params {
     lsi_params_sharing sharing;
 };
 
-/* An optimizer has moved the trained parameters. */
+/* An optimizer has updated the trained parameters. */
 void lsi_params_stepped(ls_params *params);
 
 /* Undoes the last ls_params_add; before the set is allocated. */
 void lsi_params_remove_last(ls_params *params);
 
 /*
- * Gives a parameter that is not trained another type, before it is allocated: a
- * half, which only operations that record nothing accept. It is then filled by
- * who reads a file; until that it is zeros.
+ * Changes the type of a parameter that is not trained, before it is allocated.
+ * The type is a half, which only operations that record nothing accept. The
+ * values are zeros until they are read from a file.
  */
 void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
 

@@ -2,14 +2,14 @@
  * Activation checkpointing (Chen et al., Training Deep Nets with Sublinear
  * Memory Cost, 2016).
  *
- * The function runs on an inner tape, with aliases of the inputs in place of
- * those that have gradients. Forward, that tape only tells which parameters the
- * function uses and is reset: the outer tape records one node with inputs and
- * parameters. Backward runs it again from the same place of the random numbers,
- * walks the inner tape from the gradient of the result on, and gives what the
- * aliases have gathered to the inputs. A gradient that an input has already is
- * where its alias begins, so that sums have the order that they would have
- * without all this.
+ * The function runs on an inner tape, where aliases replace the inputs that
+ * have gradients. The forward run only finds the parameters that the function
+ * uses. Then the inner tape is reset, and the outer tape records one node with
+ * inputs and parameters. Backward runs the function again with the same random
+ * numbers, and walks the inner tape from the gradient of the result. Then it
+ * gives the gradients of the aliases to the inputs. An alias's gradient starts
+ * from the existing gradient of its input, so sums have the same order as
+ * without recomputation.
  */
 #include <assert.h>
 #include <limits.h>
@@ -42,7 +42,7 @@ static ls_status make_inner(ls_tape *tape)
     return LS_OK;
 }
 
-/* What has a gradient on the outer tape gets one on the inner. */
+/* Inputs with a gradient on the outer tape get one on the inner tape. */
 static ls_status alias_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
                               ls_tensor ***out)
 {
@@ -62,7 +62,7 @@ static ls_status alias_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
     return LS_OK;
 }
 
-/* Runs the function there; *aliases are its inputs. */
+/* Runs the function on the inner tape; *aliases are its inputs. */
 static ls_status run(ls_tape *tape, const call *c, ls_tensor *const *inputs,
                      ls_tensor ***aliases, ls_tensor **result)
 {
@@ -84,7 +84,7 @@ static ls_status run(ls_tape *tape, const call *c, ls_tensor *const *inputs,
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Between an input and its alias. */
+/* Moves gradients between inputs and their aliases. */
 static void move_grads(const ls_tape *from, ls_tensor *const *source,
                        const ls_tape *to, ls_tensor *const *target, int n)
 {
@@ -112,7 +112,7 @@ static ls_status walk_again(ls_tape *tape, ls_node *node, const call *c)
                                       "something else the second time");
     slot->grad = ls_tensor_retain(lsi_node_grad_output_raw(tape, node, 0));
     slot->watched = lsi_tape_slot(tape, ls_node_output(node, 0))->watched;
-    if (!slot->watched) /* nobody else reads it */
+    if (!slot->watched) /* not read elsewhere */
         ls_tensor_free(&lsi_tape_slot(tape, ls_node_output(node, 0))->grad);
     slot->live = true;
     move_grads(tape, node->inputs, inner, aliases, c->n_inputs);
@@ -144,7 +144,7 @@ static bool holds(ls_tensor *const *tensors, int n, const ls_tensor *tensor)
     return false;
 }
 
-/* The inputs of the call, and each parameter that is trained by it once. */
+/* Lists the inputs of the call, and each parameter that it trains once. */
 static ls_status list_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
                              ls_tensor ***out, int *n_out)
 {

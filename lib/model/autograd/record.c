@@ -53,7 +53,7 @@ typedef struct record {
     size_t n_inputs, n_outputs, n_saved;
 } record;
 
-/* Counted at once, so that a reset gives back what a failure left. */
+/* The node is counted at once, so that a reset frees it after a failure. */
 static ls_status add_node(ls_tape *tape, ls_node **out)
 {
     LS_TRY(lsi_tape_grow(&tape->nodes, &tape->nodes_capacity, tape->n_nodes + 1,
@@ -116,7 +116,7 @@ static ls_status check_outputs(const ls_function *function,
     return LS_OK;
 }
 
-/* An inner tape could not give it a gradient. */
+/* An inner tape cannot give a gradient to a tensor of the outer tape. */
 static ls_status check_inputs(const ls_tape *tape, const record *r)
 {
     for (size_t i = 0; i < r->n_inputs && tape->outer != NULL; i++) {
@@ -129,7 +129,7 @@ static ls_status check_inputs(const ls_tape *tape, const record *r)
     return LS_OK;
 }
 
-/* What is needed and is NULL, or NULL. */
+/* The name of a required argument that is NULL, or NULL. */
 static const char *missing_part(const record *r)
 {
     if (r->function == NULL)

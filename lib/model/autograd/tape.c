@@ -42,7 +42,7 @@ void ls_tape_free(ls_tape **tape)
     lsi_free(freed->slots);
     lsi_free(freed->owned.items);
     lsi_free(freed->temps.items);
-    if (freed->outer == NULL) /* else the pool is that one's */
+    if (freed->outer == NULL) /* else the outer tape owns the pool */
         lsi_pool_close(&freed->pool);
     lsi_free(freed);
 }

@@ -6,11 +6,11 @@
  * or a watched tensor. Tensors point back to their slot, so that finding it
  * costs nothing. Parameters have no slot; they point to their lsi_param.
  *
- * Who holds what until the reset: `owned` every tensor handed to the user,
- * slots and nodes those that they name, `temps` what an operation or a backward
- * function needs only while it runs. All memory comes from the tape's pool. A
- * model that is evaluated gives back what a layer has done with when it ends
- * (lsi_tape_keep_only).
+ * References until the reset: `owned` has every tensor handed to the user;
+ * slots and nodes have the tensors that they name; `temps` has tensors that an
+ * operation or a backward function needs only while it runs. All memory comes
+ * from the tape's pool. In evaluation, a layer's tensors are released when the
+ * layer ends (lsi_tape_keep_only).
  */
 #ifndef LS_MODEL_AUTOGRAD_TAPE_H
 #define LS_MODEL_AUTOGRAD_TAPE_H
@@ -36,9 +36,9 @@ struct ls_node {
     bool live;     /* backward will visit it */
     uint32_t path; /* where it was recorded (observe/memory_record.h) */
     /*
-     * If its backward is collective: takes this rank's place there without
-     * taking part, because backward will not run. `status` and the last
-     * recorded sentence say why. Else NULL.
+     * For a collective backward that will not run: enters the collective in
+     * this rank's place without taking part. `status` and the last recorded
+     * error say why. NULL for other nodes.
      */
     void (*abandon)(const ls_node *node, ls_status status);
 };
@@ -69,20 +69,20 @@ struct ls_tape {
 
     ls_dtype autocast;       /* LS_F32: products in the types they are given */
     ls_tensor *rounded_from; /* the last operand that was rounded, or NULL */
-    ls_tensor *rounded;      /* what to; both until the reset */
+    ls_tensor *rounded;      /* the rounded copy; both until the reset */
 
     lsi_rng_key random_key;
     uint64_t random_step;
     uint64_t random_ops;  /* since the reset */
     bool random_was_used; /* since the step was set */
 
-    /* On which calls of ls_recompute run; made when first needed. */
+    /* Tape on which calls of ls_recompute run; made when first needed. */
     ls_tape *inner;
     const ls_tape *outer; /* the tape whose `inner` this is, or NULL */
-    bool again; /* an inner one: what is computed has been computed before */
+    bool again;           /* an inner tape that computes again */
 
-    uint64_t op_began; /* ticks: since the last one was recorded; 0: it has not,
-                          or is not traced */
+    uint64_t op_began; /* ticks at the start of the current operation; 0: not
+                          begun, or not traced */
 
     ls_status status; /* sticky */
     char message[512];
@@ -107,7 +107,10 @@ bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor);
 /* Whether a function that returns a tensor has a tape; else records why not. */
 bool lsi_tape_given(const ls_tape *tape, const char *function);
 
-/* Whether there is a tape and what else such a function requires; as above. */
+/*
+ * Whether a function that returns a tensor has a tape and this argument; else
+ * records the error.
+ */
 bool lsi_tape_has(ls_tape *tape, const void *argument, const char *function,
                   const char *name);
 
@@ -115,28 +118,28 @@ bool lsi_tape_has(ls_tape *tape, const void *argument, const char *function,
 ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
 
 /*
- * Ends a tape on which backward will not run, or not go on: nodes whose
- * backward is collective say so to the ranks that run theirs. `status` and the
- * last recorded sentence, which stays, say why. Nothing if the tape has been
- * walked. Collective if there are such nodes.
+ * Ends a tape on which backward will not run, or not go on. Nodes with a
+ * collective backward report this to the ranks that run theirs. `status` and
+ * the last recorded error, which stays, say why. Does nothing if the tape has
+ * been walked. Collective if such nodes exist.
  */
 void lsi_tape_abandon(ls_tape *tape, ls_status status);
 
-/* Hands a reference to the tape, which gives it back at the reset. */
+/* Passes a reference to the tape, which releases it at the reset. */
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);
 
 /*
- * Gives the memory of an output back now: nobody reads it again, and no
- * backward function has saved it. It keeps its shape, its place in the graph
- * and its gradient. Accepts NULLs.
+ * Releases the memory of an output now: it is not read again, and no backward
+ * function has saved it. The output keeps its shape, its place in the graph and
+ * its gradient. Accepts NULLs.
  */
 void lsi_tape_drop_values(ls_tensor *tensor);
 
 /*
- * For what is evaluated layer by layer: a mark, and later what was returned
- * since it is given back, but for the last result, of which it is made. If that
- * has a gradient, backward may need everything, and nothing is given back.
- * Accepts a NULL result, after a failure.
+ * For evaluation layer by layer. lsi_tape_mark returns a mark; later
+ * lsi_tape_keep_only releases all outputs since the mark except `result`. If
+ * the result has a gradient, backward may need everything, and nothing is
+ * released. Accepts a NULL result, after a failure.
  */
 int lsi_tape_mark(const ls_tape *tape);
 void lsi_tape_keep_only(ls_tape *tape, int mark, const ls_tensor *result);
@@ -156,8 +159,8 @@ ls_status lsi_tape_temp(ls_tape *tape, ls_dtype dtype, int ndim,
                         ls_tensor **out);
 
 /*
- * For an operation that records itself before it has computed: from true on
- * temps stay, until false, which frees them.
+ * For an operation that records itself before it computes: true keeps temps,
+ * false frees them.
  */
 void lsi_tape_hold_temps(ls_tape *tape, bool hold);
 
@@ -165,8 +168,8 @@ void lsi_tape_hold_temps(ls_tape *tape, bool hold);
 void lsi_tape_forget_rounded(ls_tape *tape);
 
 /*
- * The part of ls_backward behind the loss, for an inner tape whose slots have
- * the gradients to begin with. Parameters are not announced: their last use is
+ * The part of ls_backward after the loss, for an inner tape whose slots have
+ * the initial gradients. Parameters are not announced, since their last use is
  * that of the outer tape's node.
  */
 ls_status lsi_tape_walk_inner(ls_tape *inner, int last);
@@ -174,12 +177,12 @@ ls_status lsi_tape_walk_inner(ls_tape *inner, int last);
 /* Gives a tensor a slot. */
 ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node);
 
-/* Gives back what a node holds. */
+/* Releases everything that a node holds. */
 void lsi_tape_release_node(ls_node *node);
 
 /*
- * Makes *array (of `size`-byte elements) have room for `needed`; what is there
- * stays. The capacity is kept over resets.
+ * Grows *array (of `size`-byte elements) to at least `needed` elements, and
+ * keeps its contents. The capacity is kept over resets.
  */
 ls_status lsi_tape_grow(void *array, int *capacity, int needed, size_t size);
 

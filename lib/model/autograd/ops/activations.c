@@ -4,7 +4,7 @@
  *     swiglu   y = a s(a) b      da = dy b s (1 + a (1 - s)), db = dy a s
  *     gelu     y = a s(z(a))     da = dy dy/da; z as in kernels/activations.h
  *
- * The inputs are saved, and what was computed of them computed again. In mixed
+ * The inputs are saved; intermediate values are computed again. In mixed
  * precision results have the type of the inputs; arithmetic is f32.
  */
 #include "base/error.h"
@@ -14,7 +14,7 @@ enum { A, B };
 
 /* ---- swiglu -------------------------------------------------------------- */
 
-/* Where a gradient goes; scratch memory if nobody needs it. */
+/* The target of a gradient; scratch memory if the gradient is not needed. */
 static ls_status open_target(ls_tape *tape, ls_node *node, int index,
                              lsi_target *target, lsi_mixed *out)
 {

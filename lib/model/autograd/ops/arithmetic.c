@@ -7,9 +7,9 @@
  *     mul    y = a b         da = dy b       db = dy a
  *     div    y = a / b       da = dy / b     db = -dy y / b
  *
- * The gradient of what was repeated is the sum over its repetitions. Equal
+ * The gradient of a repeated input is the sum over its repetitions. Equal
  * shapes keep a layout of images. In mixed precision add reads one half operand
- * of an equal shape as it is: what a product gives to the residual stream.
+ * of equal shape as it is, such as a product that joins the residual stream.
  */
 #include "array/compute/array.h"
 #include "array/compute/axes.h"
@@ -17,7 +17,10 @@
 #include "base/error.h"
 #include "model/autograd/ops/repeat.h"
 
-/* Two operands with contiguous memory; of equal shapes also in one layout. */
+/*
+ * Two operands with contiguous memory; operands of equal shapes have one
+ * layout.
+ */
 typedef struct operands {
     ls_tensor *a, *b;
 } operands;
@@ -46,7 +49,7 @@ static bool result_shape(ls_tape *tape, const ls_function *function,
            lsi_op_broadcast(tape, function, b, out);
 }
 
-/* y = a op b, y being of the shape that both broadcast to; all plain. */
+/* y = a op b, where y has the shape that both broadcast to; all plain. */
 static void compute(lsi_binary_op op, const ls_tensor *y, float *to,
                     const ls_tensor *a, const ls_tensor *b)
 {
@@ -104,8 +107,8 @@ static bool was_repeated(const ls_node *node, int index)
 }
 
 /*
- * d input = factor * the sum of g over the input's repetitions, or unless h is
- * NULL the sum of g h.
+ * d input = factor * the sum of g over the input's repetitions, with h, the sum
+ * of g h.
  */
 static ls_status add_up(ls_tape *tape, ls_node *node, int index, const float *g,
                         const float *h, double factor)
@@ -149,7 +152,7 @@ static ls_status pass_scaled(ls_tape *tape, ls_node *node, int index,
     return lsi_op_pass_scaled(tape, node, index, factor);
 }
 
-/* d input = dy, without a copy where that can be. */
+/* d input = dy, without a copy where possible. */
 static ls_status pass(ls_tape *tape, ls_node *node, int index)
 {
     if (!was_repeated(node, index) && lsi_node_hand_over(tape, node, index))
@@ -159,7 +162,7 @@ static ls_status pass(ls_tape *tape, ls_node *node, int index)
 
 /* ---- add, sub ------------------------------------------------------------ */
 
-/* b before a: a may take over dy, after which it is gone. */
+/* b before a, because a may reuse the memory of dy. */
 static ls_status add_backward(ls_tape *tape, ls_node *node)
 {
     for (int i = 0; i < 2; i++) {
@@ -168,7 +171,7 @@ static ls_status add_backward(ls_tape *tape, ls_node *node)
         LS_TRY(pass_rounded(tape, node, i));
         return pass(tape, node, 1 - i);
     }
-    /* What was repeated is read first. */
+    /* A repeated input first: `pass` may hand dy over to the other one. */
     const int first = was_repeated(node, 0) ? 0 : 1;
     LS_TRY(pass_scaled(tape, node, first, 1.0));
     return pass(tape, node, 1 - first);
@@ -214,7 +217,7 @@ ls_tensor *ls_sub(ls_tape *tape, ls_tensor *a, ls_tensor *b)
 
 /* ---- mul, div ------------------------------------------------------------ */
 
-enum { A, B, Y = A }; /* div saves y in the place of a */
+enum { A, B, Y = A }; /* div saves y in place of a */
 
 /* d input = dy op other, summed over the input's repetitions. */
 static ls_status pass_product(ls_tape *tape, ls_node *node, int index,
@@ -242,7 +245,7 @@ static ls_status pass_product(ls_tape *tape, ls_node *node, int index,
     return lsi_target_close(&dx);
 }
 
-/* The same of equal shapes, in the layout that dy has. */
+/* As pass_product for equal shapes, in the layout of dy. */
 static ls_status pass_equal_product(ls_tape *tape, ls_node *node, int index)
 {
     const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
@@ -279,7 +282,7 @@ ls_tensor *ls_mul(ls_tape *tape, ls_tensor *a, ls_tensor *b)
     return binary(tape, LSI_BINARY_MUL, a, b);
 }
 
-/* db = -(dy / b) y, by way of a temporary of y's shape. */
+/* db = -(dy / b) y, via a temporary of y's shape. */
 static ls_status div_backward(ls_tape *tape, ls_node *node)
 {
     ls_tensor *y = NULL, *b = NULL;

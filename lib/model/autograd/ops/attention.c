@@ -1,7 +1,6 @@
 /*
- * Attention: o = softmax(scale q k^T) v, by heads. What forward leaves for
- * backward is L (see lockstep/attention.h), and for the naive method also the
- * probabilities.
+ * Attention: o = softmax(scale q k^T) v, by heads. Forward saves L for backward
+ * (see lockstep/attention.h), and with the naive method also the probabilities.
  */
 #include "lockstep/attention.h"
 #include "base/error.h"
@@ -18,7 +17,7 @@ typedef struct attention_state {
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Where the gradient of an input goes; scratch memory if nobody needs it. */
+/* The target of an input's gradient; scratch memory if it is not needed. */
 static ls_status open_target(ls_tape *tape, ls_node *node, int index,
                              lsi_target *target, void **memory)
 {
@@ -123,7 +122,7 @@ static ls_tensor *saved_rows(ls_tape *tape, const attention_state *s)
     return lsi_op_temp(tape, LS_F32, 1, &n);
 }
 
-/* In the types that they are given. */
+/* Attention in the types of its inputs. */
 static ls_tensor *attend(ls_tape *tape, ls_tensor *const *in,
                          const ls_attention_options *o)
 {
@@ -148,7 +147,10 @@ static ls_tensor *attend(ls_tape *tape, ls_tensor *const *in,
                           saved, SAVED);
 }
 
-/* In mixed precision. There are no f16 kernels: f16 numbers, f32 arithmetic. */
+/*
+ * Attention in mixed precision. Kernels for f16 do not exist: f16 numbers, f32
+ * arithmetic.
+ */
 static ls_tensor *attend_rounded(ls_tape *tape, ls_tensor **in,
                                  const ls_attention_options *o)
 {

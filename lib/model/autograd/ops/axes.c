@@ -15,7 +15,7 @@ typedef struct axes_state {
     double factor;
 } axes_state;
 
-/* ---- what is asked for --------------------------------------------------- */
+/* ---- the requested axes -------------------------------------------------- */
 
 static bool mark_axes(ls_tape *tape, const ls_function *function,
                       const ls_tensor *x, const int *list, size_t n,
@@ -138,7 +138,7 @@ static ls_status expand_backward(ls_tape *tape, ls_node *node)
 const ls_function lsi_op_expand = {"expand", expand_backward,
                                    sizeof(axes_state)};
 
-/* Along which dimensions of the shape x is repeated. */
+/* Marks the dimensions of the shape along which x is repeated. */
 static bool mark_repeated(ls_tape *tape, const ls_tensor *x, int ndim,
                           const int64_t *shape, lsi_axes *axes)
 {

@@ -1,19 +1,21 @@
 /*
- * Batch normalisation of x (N, C, ...) over everything but its channels, of
- * which there are n numbers each: xhat = (x - mean) inv_std,
+ * Batch normalisation of x (N, C, ...) over all dimensions except its channels,
+ * with n numbers per channel. Forward computes xhat = (x - mean) inv_std and
  * y = xhat weight + bias (+ residual), then max(y, 0) with relu. In training,
- * mean and the biased variance are those of the batch,
- * inv_std = 1 / sqrt(var + eps), and, dz being dy where the relu let y through,
+ * mean and the biased variance are those of the batch, and
+ * inv_std = 1 / sqrt(var + eps). Backward, with dz = dy where the relu let y
+ * through:
  *
  *     dbias   = sum dz          dweight = sum dz xhat      (over all but C)
  *     dx      = inv_std weight (dz - dbias / n - xhat dweight / n)
  *
- * Otherwise they are the running ones, and nothing is recorded. A batch of one
- * number for each channel has variance 0 and leaves the running variance alone,
- * since it says nothing about it; one of none leaves both alone.
+ * In evaluation the running statistics are used, and nothing is recorded. A
+ * batch with one number per channel has variance 0, which carries no
+ * information: it does not change the running variance. An empty batch changes
+ * neither the running mean nor the running variance.
  *
- * Plain (N, C) is a matrix of few rows, done by one thread in f32; all else
- * goes by image_norm.h.
+ * A plain (N, C) is a matrix of few rows, which one thread computes in f32. All
+ * other inputs use image_norm.h.
  */
 #include "array/compute/batch_norm.h"
 #include "array/compute/array.h"
@@ -31,7 +33,7 @@ static const float *floats_or_null(const ls_tensor *tensor)
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* What is saved, as its operation takes it. */
+/* The saved tensors, as the argument of the kernels. */
 static lsi_batch_norm saved_of(const ls_node *node)
 {
     const ls_tensor *x = ls_node_saved(node, SAVED_X);
@@ -106,7 +108,7 @@ static bool check(ls_tape *tape, ls_tensor *x, const ls_batch_norm_args *args)
            check_channels(tape, x, args->running_var, "running_var");
 }
 
-/* The running ones. */
+/* Uses the running statistics. */
 static void use_running(const ls_batch_norm_args *args, float *mean,
                         float *inv_std, size_t cols)
 {
@@ -116,8 +118,9 @@ static void use_running(const ls_batch_norm_args *args, float *mean,
 }
 
 /*
- * Those of a batch of so many rows; inv_std is m2 before. What is computed
- * again has moved the running ones already.
+ * Uses the statistics of a batch of `rows` rows; inv_std holds M2 at first. A
+ * pass that is computed again does not update the running statistics, since the
+ * first pass has done so.
  */
 static void use_batch(const ls_tape *tape, const ls_batch_norm_args *args,
                       float *mean, float *inv_std, double rows, size_t cols)
@@ -202,7 +205,7 @@ static ls_status batch_norm_images_backward(ls_tape *tape, ls_node *node)
 const ls_function lsi_op_batch_norm_images = {
     "batch_norm_images", batch_norm_images_backward, sizeof(bool)};
 
-/* Statistics of the batch in training, else the running ones. */
+/* Statistics of the batch in training, else the running statistics. */
 static ls_status measure(ls_tape *tape, const ls_batch_norm_args *args,
                          const lsi_image_norm *n)
 {

@@ -37,7 +37,7 @@ static ls_status take_along_backward(ls_tape *tape, ls_node *node)
 const ls_function lsi_op_take_along = {"take_along", take_along_backward,
                                        sizeof(int)};
 
-/* x and indices have equal extents but along the axis. */
+/* x and indices have equal extents except along the axis. */
 static bool check_extents(ls_tape *tape, const ls_tensor *x,
                           const ls_tensor *indices, int axis)
 {
@@ -77,7 +77,7 @@ ls_tensor *ls_take_along(ls_tape *tape, ls_tensor *x, ls_tensor *indices,
 
 /* ---- argmax -------------------------------------------------------------- */
 
-/* For its name: it is not recorded. */
+/* Only its name is used: argmax is not recorded. */
 static const ls_function argmax = {"argmax", NULL, 0};
 
 static ls_tensor *places(ls_tape *tape, const ls_tensor *x, int axis,

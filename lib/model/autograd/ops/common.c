@@ -1,4 +1,4 @@
-/* What the operations share; see ops.h. */
+/* Functions shared by the operations; see ops.h. */
 #include "model/autograd/ops/ops.h"
 
 #include "base/error.h"

@@ -3,7 +3,8 @@
  *
  *     d part = dy in the part's range
  *
- * Of one type, any; in mixed precision halves beside others are widened to f32.
+ * The parts have one type, which may be any. In mixed precision, parts of
+ * different real types are widened to f32.
  */
 #include <limits.h>
 
@@ -72,7 +73,7 @@ static bool check_part(ls_tape *tape, const ls_tensor *first,
     return fits;
 }
 
-/* The type of the result; false if there is none. */
+/* The type of the result; false without a common type. */
 static bool find_type(ls_tape *tape, ls_tensor *const *parts, size_t n,
                       ls_dtype *out)
 {

@@ -1,19 +1,19 @@
 /*
  * y (N, O, OH, OW) = x (N, C, H, W) * weight (O, C / groups, KH, KW) + bias
- * (O), then max(y, 0) if relu is asked for. For OH see lsi_conv2d_extent.
+ * (O), then max(y, 0) with relu. For OH see lsi_conv2d_extent.
  *
  *     dz       = dy, or dy where y > 0 with relu
  *     dx       = transposed convolution of dz with weight
  *     dweight  = correlation of x with dz
  *     dbias    = sum of dz over N, OH, OW
  *
- * x and y have the layouts that the plan likes; they are converted only if
- * their neighbours like others. Each slice of the batch is computed apart, by
- * the plan for its size.
+ * x and y have the layouts that the plan prefers; they are converted only if
+ * their neighbours use other layouts. Each slice of the batch is computed
+ * separately, by the plan for its size.
  *
- * x, weight and y are of one type, the gradients of parameters f32. Half types
- * that the plan does not take are made f32 for it, in which their products are
- * exact, and results are rounded once.
+ * x, weight and y have one type; the gradients of parameters are f32. Half
+ * types that the plan does not support are converted to f32, in which their
+ * products are exact, and results are rounded once.
  */
 #include <assert.h>
 
@@ -25,12 +25,14 @@
 enum { X, WEIGHT, BIAS };
 
 typedef struct conv_state {
-    /* For the larger slices, NULL for an empty batch; for those with one image
-     * less, NULL if there is none. */
+    /*
+     * Plans for the larger slices (NULL: empty batch) and for slices with one
+     * image less (NULL: none).
+     */
     lsi_conv2d_plan *plan, *smaller;
     int slices;
     bool relu, bias;
-    ls_dtype dtype; /* that the plan computes with */
+    ls_dtype dtype; /* type in which the plan computes */
 } conv_state;
 
 /* ---- types --------------------------------------------------------------- */
@@ -46,14 +48,14 @@ static void *typed_at(const typed *array, size_t element)
     return array->data + element * ls_dtype_size(array->dtype);
 }
 
-/* Scratch memory; ls_tape_status tells if there is none. */
+/* Scratch memory; ls_tape_status has the error on failure. */
 static typed scratch_of(ls_tape *tape, const ls_tensor *like, ls_dtype dtype)
 {
     const size_t bytes = (size_t)like->count * ls_dtype_size(dtype);
     return (typed){ls_tape_scratch(tape, bytes), dtype};
 }
 
-/* What a plan reads of the tensor: its elements, converted if need be. */
+/* A tensor's elements as a plan reads them, converted if necessary. */
 static ls_status read_as(ls_tape *tape, const ls_tensor *tensor, ls_dtype dtype,
                          typed *out)
 {
@@ -67,7 +69,7 @@ static ls_status read_as(ls_tape *tape, const ls_tensor *tensor, ls_dtype dtype,
     return LS_OK;
 }
 
-/* Where a plan writes the tensor: in place, or until finish_write elsewhere. */
+/* A plan's target for a tensor: in place, or elsewhere until finish_write. */
 static ls_status write_as(ls_tape *tape, const ls_tensor *tensor,
                           ls_dtype dtype, typed *out)
 {
@@ -85,9 +87,11 @@ static void finish_write(const ls_tensor *tensor, const typed *written)
 
 /* ---- slices -------------------------------------------------------------- */
 
-/* Who computes a slice, and how many elements of x and y come before it. */
+/*
+ * The plan of a slice, and the numbers of elements of x and y before the slice.
+ */
 typedef struct part {
-    lsi_conv2d_plan *plan; /* NULL if it is empty */
+    lsi_conv2d_plan *plan; /* NULL: empty slice */
     size_t x, y;
 } part;
 
@@ -128,14 +132,14 @@ static ls_status grad_before_relu(ls_tape *tape, ls_node *node,
 }
 
 /*
- * A gradient that the kernel computes whether anybody needs it or not. That of
- * a weight that is half itself is added up in f32, and rounded at the end.
+ * A gradient that the kernel always computes, needed or not. The gradient of a
+ * half weight is summed in f32 and rounded at the end.
  */
 typedef struct sink {
     float *data;
     bool accumulate;
     size_t count;
-    lsi_slice_grad half; /* or nothing */
+    lsi_slice_grad half; /* target of a half gradient, or empty */
 } sink;
 
 static ls_status open_sink(ls_tape *tape, ls_node *node, int index, int slice,
@@ -171,7 +175,10 @@ static void clear(sink *s)
     s->accumulate = true;
 }
 
-/* The kernel treats both alike, so one that starts afresh may need zeros. */
+/*
+ * The kernel accumulates both gradients or neither, so a new one may need
+ * zeros.
+ */
 static ls_status open_sinks(ls_tape *tape, ls_node *node, int slice, bool empty,
                             sink *dw, sink *db)
 {
@@ -241,7 +248,7 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
     return lsi_target_close(&dx);
 }
 
-/* The gradient of no images is no images; weights get zeros. */
+/* Backward of an empty batch: x gets an empty gradient, weights get zeros. */
 static ls_status backward_empty(ls_tape *tape, ls_node *node)
 {
     bool accumulate = false;
@@ -366,7 +373,9 @@ static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d_shape *shape,
     return lsi_op_output(tape, dtype, 4, extents, layout);
 }
 
-/* The plans, which have the same layouts, as these do not depend on n. */
+/*
+ * Makes the plans, which have equal layouts, since layouts do not depend on n.
+ */
 static ls_status make_plans(const lsi_conv2d_shape *shape, conv_state *s)
 {
     lsi_conv2d_shape slice = *shape;

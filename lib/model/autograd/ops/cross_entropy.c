@@ -1,7 +1,7 @@
 /*
- * y = mean over rows r of log sum exp x[r] - sum over c of q[r][c] x[r][c],
- * with q[r][c] = (1 - s) [c = label r] + s / C and the smoothing s. x (N, C)
- * f32, labels (N) i64; y = 0 for N = 0.
+ * y = mean over rows r of log sum exp x[r] - sum over c of q[r][c] x[r][c]. The
+ * targets with smoothing s are q[r][c] = (1 - s) [c = label r] + s / C. The
+ * inputs are x (N, C) f32 and labels (N) i64; y = 0 for N = 0.
  *
  *     dx[r][c] = dy / N (softmax x[r] [c] - q[r][c])
  */

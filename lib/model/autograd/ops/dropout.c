@@ -1,12 +1,12 @@
 /*
- * Dropout of an f32 tensor: y = keep a / (1 - p), keep being 1 with
+ * Dropout of an f32 tensor: y = keep a / (1 - p), where keep is 1 with
  * probability 1 - p, else 0.
  *
  *     da = keep dy / (1 - p)
  *
- * keep is a pure function of the tape's random key, step, the number of this
- * random operation and the index of the element in row-major order, so nothing
- * is saved: backward computes it again.
+ * keep is a pure function of the tape's random key, the step, the number of
+ * this random operation, and the element's index in row-major order. Nothing is
+ * saved: backward computes keep again.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /*
  * y (N, C) = means of the channels of x (N, C, H, W), which may have any real
- * type in mixed precision and lie in any layout; y is f32.
+ * type in mixed precision and any layout; y is f32.
  *
  *     dx = dy / (H W), all over the channel
  */

@@ -1,13 +1,12 @@
 /*
- * Group normalisation of x (N, C, ...): each image by itself, each of `groups`
- * equal ranges of its channels over these and all pixels, m numbers.
+ * Group normalisation of x (N, C, ...). Each of `groups` equal ranges of an
+ * image's channels is normalised over its channels and all pixels, m numbers.
  *
  *     xhat    = (x - mean) / sqrt(var + eps)      y = xhat weight + bias
- *     dbias   = sum dy        dweight = sum dy xhat        (over images,
- * pixels) dx      = inv_std (g - mean(g) - xhat mean(g xhat))  with g = dy
- * weight
+ *     dbias   = sum dy     dweight = sum dy xhat      (over images, pixels)
+ *     dx      = inv_std (g - mean(g) - xhat mean(g xhat)),    g = dy weight
  *
- * By image_norm.h, every image having vectors of its own.
+ * It uses image_norm.h, with separate vectors for each image.
  */
 #include "array/compute/array.h"
 #include "base/error.h"

@@ -73,7 +73,10 @@ void lsi_image_norm_apply(const lsi_image_norm *n)
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Where dz goes, if it is not dy: dy's memory or the residual's gradient. */
+/*
+ * The target of dz if it differs from dy: dy's memory or the residual's
+ * gradient.
+ */
 static ls_status open_dz(ls_tape *tape, ls_node *node, bool relu,
                          const ls_tensor *dy, lsi_image_norm_grad *g)
 {

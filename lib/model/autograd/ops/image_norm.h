@@ -1,15 +1,14 @@
 /*
- * What normalisations of channels share: batch_norm of images, its synchronised
- * form (lib/model/parallel) and group_norm. They differ in whose mean and
- * variance a channel gets.
+ * Functions shared by the normalisations of channels: batch_norm of images, its
+ * synchronised form (lib/model/parallel) and group_norm. They differ in the
+ * source of a channel's mean and variance.
  *
  *     y   = (x - mean) scale + bias (+ residual), then max(y, 0) with relu
  *     dz  = dy, or dy where y > 0 with relu           dresidual = dz
  *     dx  = scale dz + (x - mean) p + q
  *
- * x keeps its type and its layout, which y has, too. Without a residual,
- * whether the relu let something through is seen from x again, and y is not
- * read.
+ * y has the type and the layout of x. Without a residual, backward derives the
+ * mask of the relu from x and does not read y.
  */
 #ifndef LS_MODEL_AUTOGRAD_OPS_IMAGE_NORM_H
 #define LS_MODEL_AUTOGRAD_OPS_IMAGE_NORM_H
@@ -18,7 +17,7 @@
 #include "array/compute/planes.h"
 #include "model/autograd/ops/ops.h"
 
-/* The inputs of such a node, and its saved tensors. */
+/* Inputs and saved tensors of a normalisation node. */
 enum {
     LSI_NORM_X,
     LSI_NORM_WEIGHT,
@@ -32,19 +31,21 @@ enum { LSI_NORM_SAVED_X, LSI_NORM_SAVED_STATS, LSI_NORM_SAVED };
 typedef struct lsi_image_norm {
     lsi_planes channels;
     ls_tensor *x, *residual, *y; /* residual or NULL */
-    ls_tensor *saved;            /* the four statistics, one by one */
+    ls_tensor *saved;            /* the four statistics, one after another */
     lsi_plane_stats stats;
     bool relu;
 } lsi_image_norm;
 
 /*
- * Whether x (N, C, ...) and residual, of x's shape or NULL, can be normalised,
- * by the function of that name. Else the tape fails.
+ * Whether the function can normalise x (N, C, ...) and the residual, which has
+ * x's shape or is NULL. Else the tape fails.
  */
 bool lsi_image_norm_check(ls_tape *tape, const ls_function *function,
                           ls_tensor *x, ls_tensor *residual);
 
-/* Outputs and memory; `vectors` is 1, or N for statistics of each image. */
+/*
+ * Allocates outputs and memory; `vectors` is 1, or N for statistics per image.
+ */
 bool lsi_image_norm_open(ls_tape *tape, ls_tensor *x, ls_tensor *residual,
                          bool relu, int64_t vectors, lsi_image_norm *out);
 

@@ -1,15 +1,16 @@
 /*
- * y (R, out) = x (R, in) weight^T + bias, weight (out, in), bias (out) or
- * none. R stands for all leading dimensions together. As multiplied, x, weight
- * and y are of one type; the bias is f32. Where nothing is recorded, x f32 may
- * also meet a half weight, which is widened, and few rows of x are a matter of
- * reading the weights.
+ * y (R, out) = x (R, in) weight^T + bias, weight (out, in), bias (out) or none.
+ * R stands for all leading dimensions together. x, weight and y have one type
+ * when multiplied; the bias is f32. Where nothing is recorded, an f32 x may
+ * have a half weight, which is widened. With few rows of x, reading the weights
+ * determines the time.
  *
  *     dx (R, in)       = dy weight
  *     dweight (out, in) = dy^T x
  *     dbias (out)      = sum of dy over R
  *
- * Each slice of the batch, which is the first dimension, is computed apart.
+ * Each slice of the batch, which is the first dimension, is computed
+ * separately.
  */
 #include "array/compute/array.h"
 #include "array/compute/row_products.h"
@@ -72,7 +73,7 @@ static ls_status forward(const linear_state *s, const ls_tensor *y,
                     bias != NULL ? lsi_op_floats(bias) : NULL);
 }
 
-/* Whether lsi_row_products_run is to multiply. */
+/* Whether to multiply by lsi_row_products_run. */
 static bool reads_weights(const ls_tape *tape, const ls_tensor *x,
                           const ls_tensor *weight, int64_t rows)
 {
@@ -153,7 +154,7 @@ static ls_status backward_bias(ls_tape *tape, ls_node *node,
     return LS_OK;
 }
 
-/* The input's gradient last: the others are then already on their way. */
+/* The input's gradient is last: by then the other gradients are in flight. */
 static ls_status linear_backward(ls_tape *tape, ls_node *node)
 {
     const ls_tensor *dy = ls_node_grad_output(tape, node, 0);

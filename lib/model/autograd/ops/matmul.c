@@ -1,12 +1,12 @@
 /*
- * y (..., M, N) = a (..., M, K) b (..., K, N), as multiplied all of one type.
- * What stands before the matrices broadcasts; the gradient of what was repeated
- * is the sum over its repetitions.
+ * y (..., M, N) = a (..., M, K) b (..., K, N), all of one type when multiplied.
+ * The dimensions before the matrices broadcast; the gradient of a repeated
+ * matrix is the sum over its repetitions.
  *
  *     da (..., M, K) = dy b^T        db (..., K, N) = a^T dy
  *
- * Transposed matrices are multiplied as they lie; only views with gaps in both
- * directions are copied first.
+ * Transposed matrices are multiplied as they are stored; only views with gaps
+ * in both directions are copied first.
  */
 #include "base/error.h"
 #include "model/autograd/ops/ops.h"
@@ -29,8 +29,10 @@ typedef struct matrix {
     int64_t ld;
 } matrix;
 
-/* Whether strides describe it. A leading dimension is at least the width, and
- * that of one row does not matter. */
+/*
+ * Whether strides describe the matrix. A leading dimension is at least the
+ * width, and is ignored for a single row.
+ */
 static bool describe(const ls_tensor *t, matrix *out)
 {
     const int64_t rows = rows_of(t), cols = cols_of(t);
@@ -64,7 +66,7 @@ typedef struct factor {
     bool flip;
 } factor;
 
-/* Dimensions of the result before the matrices, and its extent in one. */
+/* Number of dimensions before the matrices, and the extent of one of them. */
 static int batch_dims(const ls_tensor *t)
 {
     return t->ndim - 2;
@@ -76,7 +78,7 @@ static int64_t batch_extent(const ls_tensor *t, int dims, int d)
     return own >= 0 ? t->shape[own] : 1;
 }
 
-/* From matrix to matrix; 0 where there is one for all. */
+/* The stride from matrix to matrix; 0 for a single matrix. */
 static int64_t batch_stride(const ls_tensor *t, int dims, int d)
 {
     const int own = d - (dims - batch_dims(t));
@@ -109,7 +111,7 @@ static ls_status multiply(const ls_tensor *c, bool accumulate, factor a,
                           factor b)
 {
     matrix ma = {0}, mb = {0};
-    (void)describe(a.tensor, &ma); /* which as_matrices has seen to */
+    (void)describe(a.tensor, &ma); /* true after as_matrices */
     (void)describe(b.tensor, &mb);
     const lsi_gemm_shape shape = {
         .m = rows_of(c),

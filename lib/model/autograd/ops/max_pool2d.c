@@ -1,10 +1,10 @@
 /*
- * y (N, C, H/s, W/s) = maxima of the s x s windows of x (N, C, H, W), the
- * remainder of H and W dropped. x in any layout, y plain.
+ * y (N, C, H/s, W/s) = maxima of the s x s windows of x (N, C, H, W). The
+ * remainder of H and W is dropped. The layout of x is any, that of y is plain.
  *
  *     dx = dy at the first maximum of its window, else 0
  *
- * The place of each maximum is saved, one byte for each element of y.
+ * The place of each maximum is saved, one byte per element of y.
  */
 #include "base/error.h"
 #include "model/autograd/ops/ops.h"

@@ -20,7 +20,7 @@ enum { SAVED_X, SAVED_WEIGHT, SAVED_INV_STD, SAVED_MEAN };
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* The sums of the blocks to the gradient of weight or bias. */
+/* Writes or adds the sums of the blocks to the gradient of weight or bias. */
 static ls_status give(ls_tape *tape, ls_node *node, int index,
                       const float *blocks, const lsi_row_norm *norm)
 {
@@ -56,7 +56,7 @@ static ls_status norm_backward(ls_tape *tape, ls_node *node)
     const size_t sums = lsi_row_norm_blocks(norm.rows) * norm.cols;
     lsi_row_norm_gradients g = {0};
     const ls_tensor *dx = ls_node_grad_input(tape, node, X, &g.accumulate);
-    /* If nobody needs dx, it goes to scratch memory. */
+    /* A dx that is not needed goes to scratch memory. */
     g.dx = dx != NULL ? lsi_op_floats(dx)
                       : ls_tape_scratch(tape, (size_t)x->count * sizeof(float));
     g.dweight = ls_tape_scratch(tape, 2 * sums * sizeof(float));
@@ -89,7 +89,7 @@ static bool check_features(ls_tape *tape, const ls_function *function,
     return false;
 }
 
-/* A saved statistic, one number a row. */
+/* A saved statistic, one number per row. */
 static ls_tensor *per_row(ls_tape *tape, const ls_tensor *x)
 {
     const int64_t rows = x->count / x->shape[x->ndim - 1];

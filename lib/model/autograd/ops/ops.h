@@ -1,9 +1,9 @@
 /*
- * The operations, and what their forward functions have in common.
+ * The operations, and the common parts of their forward functions.
  *
  * An operation begins with lsi_op_begin, checks shapes, makes its output by
- * ls_tape_output or lsi_op_like, computes, and ends with ls_tape_record. It
- * returns NULL as soon as anything has failed; the tape knows why.
+ * ls_tape_output or lsi_op_like, computes, and ends with ls_tape_record. On any
+ * failure it returns NULL, and the tape has the error.
  */
 #ifndef LS_MODEL_AUTOGRAD_OPS_OPS_H
 #define LS_MODEL_AUTOGRAD_OPS_OPS_H
@@ -32,7 +32,7 @@ bool lsi_op_begin(ls_tape *tape, const ls_function *function,
 
 /*
  * As lsi_op_begin, and all inputs are f32. If the tape mixes precisions, half
- * ones are replaced by what a cast makes of them.
+ * inputs are replaced by casts to f32.
  */
 bool lsi_op_begin_f32(ls_tape *tape, const ls_function *function,
                       ls_tensor **inputs, int n);
@@ -41,24 +41,28 @@ bool lsi_op_begin_f32(ls_tape *tape, const ls_function *function,
 bool lsi_op_begin_mixed(ls_tape *tape, const ls_function *function,
                         ls_tensor *const *inputs, int n);
 
-/* The tensor with this type, or LS_ERR_DTYPE. */
+/* Whether the tensor has this type; else LS_ERR_DTYPE. */
 bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,
                         const ls_tensor *tensor, ls_dtype dtype);
 
-/* A caller's options (NULL: the defaults), with 1 for what is 0 and must not.
+/*
+ * A caller's options (NULL: the defaults), with 1 in place of each 0 that is
+ * invalid.
  */
 ls_status lsi_conv2d_options(ls_conv2d_options *out,
                              const ls_conv2d_options *given);
 
-/* Maxima of windows side by side, without padding. */
+/* Maxima of adjacent windows, without padding. */
 ls_tensor *lsi_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
 
 /* The two have equal shapes, or LS_ERR_SHAPE. */
 bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
                         const ls_tensor *a, const ls_tensor *b);
 
-/* The tensor has this many dimensions, or LS_ERR_SHAPE says what it should be:
- * "x should be (N, C)". */
+/*
+ * The tensor has this many dimensions, or LS_ERR_SHAPE has the expected shape:
+ * "x should be (N, C)".
+ */
 bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
                        const ls_tensor *tensor, int ndim, const char *wanted);
 
@@ -78,7 +82,7 @@ ls_tensor *lsi_op_dense(ls_tape *tape, ls_tensor *tensor);
 /* As lsi_op_dense, with plain memory. */
 ls_tensor *lsi_op_plain(ls_tape *tape, ls_tensor *tensor);
 
-/* A temporary as of lsi_tape_temp, plain; NULL on failure. */
+/* A plain temporary, as from lsi_tape_temp; NULL on failure. */
 ls_tensor *lsi_op_temp(ls_tape *tape, ls_dtype dtype, int ndim,
                        const int64_t *shape);
 
@@ -86,13 +90,13 @@ ls_tensor *lsi_op_temp(ls_tape *tape, ls_dtype dtype, int ndim,
 ls_tensor *lsi_op_output(ls_tape *tape, ls_dtype dtype, int ndim,
                          const int64_t *shape, lsi_layout layout);
 
-/* A new output of the same shape, type and layout. */
+/* A new output with the shape, type and layout of `tensor`. */
 ls_tensor *lsi_op_like(ls_tape *tape, const ls_tensor *tensor);
 
 /* The input's own elements as an output: the identity, recorded. */
 ls_tensor *lsi_op_identity(ls_tape *tape, ls_tensor *a);
 
-/* Backward: d input = dy * factor, in the layout that dy has. */
+/* Backward: d input = dy * factor, in the layout of dy. */
 ls_status lsi_op_pass_scaled(ls_tape *tape, ls_node *node, int index,
                              double factor);
 

@@ -1,6 +1,6 @@
 /*
  * Sums over all elements of an f32 tensor, to a tensor of no dimensions. The
- * sum is taken in double, in a fixed order.
+ * sum is computed in double, in a fixed order.
  *
  *     sum    y = sum a       da = dy everywhere
  *     mean   y = sum a / n   da = dy / n everywhere; y = 0 for n = 0

@@ -5,14 +5,14 @@
 
 #include "array/compute/copy.h"
 
-/* The extent of dimension d of ndim, if the tensor's are the last of them. */
+/* The extent of dimension d of ndim, where the tensor's are the last ones. */
 static int64_t extent_at(const ls_tensor *t, int ndim, int d)
 {
     const int own = d - (ndim - t->ndim);
     return own >= 0 ? t->shape[own] : 1;
 }
 
-/* Puts extents of 1 before those that there are. */
+/* Prepends extents of 1. */
 static void lengthen(lsi_op_shape *shape, int ndim)
 {
     const int more = ndim - shape->ndim;

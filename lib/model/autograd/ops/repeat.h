@@ -1,6 +1,6 @@
 /*
- * Broadcasting, for operations of several tensors: the shape that all of them
- * are repeated to, and which dimensions that is along.
+ * Broadcasting, for operations of several tensors: their common shape, and the
+ * dimensions along which each is repeated.
  */
 #ifndef LS_MODEL_AUTOGRAD_OPS_REPEAT_H
 #define LS_MODEL_AUTOGRAD_OPS_REPEAT_H
@@ -14,8 +14,8 @@ typedef struct lsi_op_shape {
 } lsi_op_shape;
 
 /*
- * Makes `shape` the one that it and the tensor's broadcast to. It is that of no
- * dimensions at first: {0}. If they do not fit the tape fails.
+ * Broadcasts `shape` with the tensor's shape. Start with {0}, the shape of no
+ * dimensions. The tape fails if the two do not match.
  */
 bool lsi_op_broadcast(ls_tape *tape, const ls_function *function,
                       const ls_tensor *tensor, lsi_op_shape *shape);
@@ -28,7 +28,7 @@ void lsi_op_repeated_strides(const ls_tensor *tensor, int ndim,
 ls_tensor *lsi_op_repeat(ls_tape *tape, ls_tensor *tensor,
                          const lsi_op_shape *shape);
 
-/* Which dimensions of y an input was repeated along. */
+/* The dimensions of y along which an input was repeated. */
 lsi_axes lsi_op_repetitions(const ls_tensor *y, const ls_tensor *input);
 
 #endif

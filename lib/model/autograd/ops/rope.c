@@ -5,8 +5,8 @@
  *
  *     (cos a - sin b, sin a + cos b)
  *
- * or, if so asked, the same of (x[k], x[d/2 + k]),
- * and backward turns dy by the opposite angle. The tables have no gradient.
+ * The pairs may be (x[k], x[d/2 + k]) instead. Backward turns dy by the
+ * opposite angle. The tables have no gradient.
  */
 #include "array/compute/rope.h"
 #include "base/error.h"

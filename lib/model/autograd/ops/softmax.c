@@ -1,5 +1,6 @@
 /*
- * y = e^x / sum of e^x over one axis, x being centred at its largest first.
+ * y = e^x / sum of e^x over one axis, after x is centred at its largest
+ * element.
  *
  *     dx = y (dy - sum of dy y over the axis)
  *

@@ -3,7 +3,7 @@
  *
  *     reshape    y = a in another shape    da = dy in a's shape
  *     narrow     y = a[.., begin:end, ..]  da = 0, with dy in that range
- *     slice      the same, each step-th    likewise
+ *     slice      narrow, each step-th      da as for narrow
  *     transpose  y = a, two dims swapped   da = dy, swapped back
  */
 #include "array/compute/array.h"
@@ -49,7 +49,7 @@ static ls_status reshape_backward(ls_tape *tape, ls_node *node)
 
 const ls_function lsi_op_reshape = {"reshape", reshape_backward, 0};
 
-/* One that is not contiguous is copied, which a view alone could not do. */
+/* A tensor that is not contiguous is copied; a view could not reshape it. */
 ls_tensor *ls_reshape(ls_tape *tape, ls_tensor *a, int ndim,
                       const int64_t *shape)
 {

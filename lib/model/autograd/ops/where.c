@@ -3,7 +3,7 @@
  *
  *     da = dy where it is true, else 0      db = dy where it is not, else 0
  *
- * summed over the repetitions of what was repeated.
+ * The gradient of a repeated input is summed over its repetitions.
  */
 #include "array/compute/array.h"
 #include "base/error.h"

@@ -1,12 +1,12 @@
 /*
- * y (N, C, OH, OW) = means or maxima of windows of x (N, C, H, W), which may
- * overlap and reach over the border. x in any layout, y in the same.
+ * y (N, C, OH, OW) = means or maxima of windows of x (N, C, H, W). Windows may
+ * overlap and reach over the border. y has the layout of x, which is any.
  *
  *     means     dx = dy / size^2 at each pixel of the window
  *     maxima    dx = dy at the first maximum of its window
  *
  * Where windows overlap, gradients add up. The place of each maximum is saved,
- * one byte for each element of y.
+ * one byte per element of y.
  */
 #include "base/error.h"
 #include "base/structs.h"
@@ -108,7 +108,7 @@ static ls_tensor *pool(ls_tape *tape, const ls_function *function, ls_tensor *x,
                           max ? 1 : 0);
 }
 
-/* Of windows of this size; 0 for a stride means the size. */
+/* The options for windows of this size; a stride of 0 means the size. */
 static ls_status read_options(int size, const ls_pool2d_options *given,
                               windows *out)
 {

@@ -53,7 +53,7 @@ static size_t bytes_of(const lsi_param *param, ls_dtype dtype)
     return (size_t)param->tensor->count * ls_dtype_size(dtype);
 }
 
-/* Memory with the weights, or the gradients, of a parameter. */
+/* Whether memory overlaps the weights, or the gradients, of a parameter. */
 static bool overlaps_weights(const void *a, size_t bytes, const lsi_param *p)
 {
     const ls_param_memory *const m = &p->adopted;
@@ -159,7 +159,7 @@ void lsi_param_read_adopted(const lsi_param *param)
 
 /* ---- walking ------------------------------------------------------------- */
 
-/* The last that begins at `at` or before. */
+/* The last parameter that begins at `at` or before. */
 static const lsi_param *find_place(const lsi_params_storage *s, size_t at)
 {
     size_t low = 0, high = s->n_places;
@@ -170,7 +170,7 @@ static const lsi_param *find_place(const lsi_params_storage *s, size_t at)
         else
             high = middle;
     }
-    /* Of empty ones, which begin where the next does, that is the last. */
+    /* Empty parameters begin where the next one does; this is the last. */
     return s->places[low];
 }
 
@@ -207,7 +207,7 @@ void lsi_params_copy_weights(const ls_params *params, float *out)
     }
 }
 
-/* ---- what the program sees ----------------------------------------------- */
+/* ---- the program's view -------------------------------------------------- */
 
 void lsi_params_write_back(const ls_params *params, bool trained_only)
 {

@@ -152,7 +152,7 @@ void lsi_params_set_dropping(ls_params *params, bool drop)
         end_dropping(params);
 }
 
-/* ---- telling that one is final ------------------------------------------- */
+/* ---- announcing final gradients ------------------------------------------ */
 
 void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
                              void *context)
@@ -166,7 +166,7 @@ void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
 ls_status lsi_param_ready(lsi_param *param)
 {
     ls_params *set = param->set;
-    if (param->written == 0) /* reached, but nothing flowed */
+    if (param->written == 0) /* reached, but without a gradient */
         lsi_params_fold(set, param->index);
     if (set->on_ready != NULL)
         LS_TRY(set->on_ready(set->on_ready_context, param->index));

@@ -15,13 +15,13 @@
 
 enum { LINE = 64 };
 
-/* Nobody who lives looks at a parameter for as long. */
+/* A live rank holds the lock for a shorter time. */
 static const double PATIENCE = 5; /* seconds */
 
-/* Behind the halves of the first rank of a node. */
+/* Header after the halves of the first rank of a node. */
 typedef struct header {
-    _Atomic int type; /* 0 until somebody wants halves; ls_dtype + 1 */
-    atomic_bool busy; /* somebody looks at a parameter */
+    _Atomic int type; /* ls_dtype + 1; 0 until halves are requested */
+    atomic_bool busy; /* a rank checks a parameter */
 } header;
 
 static size_t header_at(size_t capacity)
@@ -68,7 +68,7 @@ static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
            has == wanted;
 }
 
-/* A rank's part of them. */
+/* Charges this rank's part of the halves. */
 static ls_status count(ls_params *params)
 {
     const size_t ranks =
@@ -96,8 +96,10 @@ ls_status lsi_param_half_place(lsi_param *param, ls_dtype dtype, void **out)
 
 /* ---- between steps ------------------------------------------------------- */
 
-/* Who waits for a rank that has died goes on, and writes what that one would
- * have written. */
+/*
+ * A rank stops waiting for a holder that has died, and writes the same halves
+ * that the holder would have written.
+ */
 static void lock(header *h)
 {
     const double end = lsi_clock_seconds() + PATIENCE;
@@ -124,7 +126,7 @@ void lsi_param_look_at_halves(lsi_param *param)
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* LS_F32: none. */
+/* The type of the halves; LS_F32: none. */
 static ls_dtype type_of(const lsi_halves *halves)
 {
     header *const h = halves->header;

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "model/tensor/tensor.h"
 
-/* Streams of their own, apart from those of tapes (small rank numbers). */
+/* Streams separate from those of tapes, which are small rank numbers. */
 #define STREAM_PARAMS  UINT64_C(0x706172616d730001)
 #define STREAM_BUFFERS UINT64_C(0x706172616d730002)
 
@@ -34,7 +34,7 @@ static double polynomial(const double c[8], double x)
 /*
  * The inverse of the normal distribution by Wichura (Applied Statistics 37,
  * 1988, algorithm AS 241), of which only the parts for probabilities above 1e-7
- * are needed. Most values take no function of the C library.
+ * are needed. Most values need no function of the C library.
  */
 double lsi_erfinv(double u)
 {
@@ -81,7 +81,7 @@ static float uniform(const fill_job *job, uint64_t i)
     const double a = job->init.a, b = job->init.b;
     const float value =
         (float)(a + (b - a) * lsi_rng_uniform(job->key, job->sub, i));
-    /* Rounding to f32 may reach the end that is not included. */
+    /* Rounding to f32 may reach the excluded end. */
     return value < (float)b || a >= b ? value : nextafterf((float)b, (float)a);
 }
 

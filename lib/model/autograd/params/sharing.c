@@ -15,7 +15,7 @@
 #include "model/autograd/params/halves.h"
 #include "model/tensor/tensor.h"
 
-/* ---- who has what -------------------------------------------------------- */
+/* ---- ownership ----------------------------------------------------------- */
 
 static void line_of(const void *list, size_t i, char text[LSI_LINE_BYTES])
 {
@@ -75,7 +75,7 @@ const lsi_range *lsi_params_owned(const ls_params *params, size_t *n)
 
 /* ---- gradients ----------------------------------------------------------- */
 
-/* Shared memory is counted as communication; this is what it is for. */
+/* Moves the charge: shared memory is counted as communication at first. */
 static void move_charge(const ls_params *params, ls_memory_tag from,
                         ls_memory_tag to)
 {
@@ -113,8 +113,8 @@ void lsi_params_leave_grads(ls_params *params)
 /* ---- parameters ---------------------------------------------------------- */
 
 /*
- * Shared memory is counted as communication, and on every rank; this is for
- * parameters, and a rank has its part of a single copy.
+ * Shared memory is counted as communication on every rank. This memory is for
+ * parameters, and a rank is charged its part of a single copy.
  */
 static void set_home(ls_params *params, ls_group *group, void *home,
                      size_t bytes, size_t counted)
@@ -142,7 +142,7 @@ static void attach(ls_params *params, float *flat)
     params->storage.scattered = false;
 }
 
-/* Where `one_copy` finds everything. */
+/* Copies the weights to their new home and attaches them there. */
 static ls_status settle(ls_params *params, ls_group *group, void *home,
                         bool one_copy)
 {

@@ -1,7 +1,6 @@
 /*
- * How ranks divide and share a set of parameters: whose gradients are those of
- * all ranks, which ranges a rank owns, and what lies in memory that the ranks
- * of a node map.
+ * Division and sharing of a parameter set among ranks: reduced gradients, owned
+ * ranges, and memory that the ranks of a node map.
  */
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_SHARING_H
 #define LS_MODEL_AUTOGRAD_PARAMS_SHARING_H
@@ -10,32 +9,33 @@
 #include "model/autograd/params/storage.h"
 
 /*
- * Who makes the gradients of a set those of all ranks, and is told what happens
- * to them. One for a set; no call may be NULL unless that is said.
+ * The owner of a set, at most one: it reduces the set's gradients over all
+ * ranks, and is called at events. No call may be NULL unless stated.
  */
 typedef struct lsi_params_owner {
     void *context;
-    /* As ls_grad_ready_fn, after that one. */
+    /* As ls_grad_ready_fn; called after the program's hook. */
     ls_status (*ready)(void *context, size_t index);
     /* All gradients have been forgotten. */
     void (*forgotten)(void *context);
     /*
-     * An optimizer wants to use them, and has moved what this rank owns of the
-     * parameters. An error ends its step. Maybe collective.
+     * before_step: an optimizer is about to use the gradients. after_step: it
+     * has updated this rank's part of the parameters. An error ends its step.
+     * Both may be collective.
      */
     ls_status (*before_step)(void *context);
     /*
-     * A range of the flat layout has been moved; at most `piece` elements at a
-     * time, so that they are still in a cache. May be NULL.
+     * A range of the flat layout has been updated: at most `piece` elements at
+     * a time, which are still in a cache. May be NULL.
      */
     void (*moved)(void *context, lsi_range range);
     size_t piece;
     ls_status (*after_step)(void *context);
-    /* Whose gradients are those of all ranks; those of the rest are not. */
+    /* range of the flat layout whose gradients are reduced over all ranks */
     lsi_range reduced;
     /*
-     * Sums over ranks of numbers to which every rank has contributed what
-     * comes of its `reduced`. Collective unless that is everything.
+     * Sums numbers over ranks; each rank contributes those of its `reduced`
+     * range. Collective unless this range is everything.
      */
     ls_status (*add_up)(void *context, double *sums, size_t n);
 } lsi_params_owner;
@@ -46,14 +46,14 @@ typedef struct lsi_params_sharing {
     size_t n_owned;
     unsigned divisions;            /* times that set_owned has been called */
     const lsi_params_owner *owner; /* or NULL */
-    /* Where the trained parameters lie if ranks share memory for them. */
+    /* group with shared memory for the trained parameters, if any */
     ls_group *home_group;
-    void *home; /* this rank's part of it; flat may be another rank's */
+    void *home; /* this rank's part; flat may be another rank's */
     size_t home_bytes, home_counted;
     bool one_copy;
     lsi_halves halves;      /* of one copy */
     bool drops_grads;       /* see lsi_params_set_dropping */
-    size_t grads_uncounted; /* bytes of flat_grad that are seldom there */
+    size_t grads_uncounted; /* bytes of flat_grad that are seldom resident */
 } lsi_params_sharing;
 
 /*
@@ -62,13 +62,12 @@ typedef struct lsi_params_sharing {
  */
 ls_status lsi_params_same(const ls_params *params, ls_group *group);
 
-/* ---- who has what -------------------------------------------------------- */
+/* ---- owned ranges -------------------------------------------------------- */
 
 /*
- * Which ranges of the flat layout this rank steps and keeps state for: all of
- * it, or those that a strategy has given it. They are copied; they ascend and
- * do not overlap. To be set after ls_params_allocate and before optimizers are
- * made.
+ * Sets the ranges of the flat layout that this rank steps and keeps state for
+ * (default: all of it). The ranges are copied; they ascend and do not overlap.
+ * To be called after ls_params_allocate and before optimizers are made.
  */
 ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
                                size_t n);
@@ -77,18 +76,21 @@ const lsi_range *lsi_params_owned(const ls_params *params, size_t *n);
 
 /* ---- shared memory ------------------------------------------------------- */
 
-/* The gradients, in memory that the group's ranks map. Both collective. */
+/*
+ * Puts the gradients in memory that the group's ranks map. Both are collective.
+ */
 ls_status lsi_params_share_grads(ls_params *params, ls_group *group);
 void lsi_params_leave_grads(ls_params *params);
 
-/* None of them will be dropped: takes their memory now, in huge pages. */
+/* Allocates all gradients now, in huge pages, since none will be dropped. */
 void lsi_params_use_all_grads(ls_params *params);
 
 /*
  * Moves the trained parameters to memory that all ranks of the node map, with
- * room for `capacity` floats: a copy for each rank or, with one_copy, rank 0's
- * for all, and then the parts of the others take no memory, since nobody writes
- * there. Does nothing if they are there already. Collective.
+ * room for `capacity` floats. Each rank has a copy; with one_copy, all ranks
+ * use rank 0's copy. The parts of the other ranks then use no memory, since
+ * they are never written. Does nothing if the parameters are already there.
+ * Collective.
  */
 ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
                            bool one_copy);

@@ -9,7 +9,7 @@
 #include "model/autograd/params/adopt.h"
 #include "model/tensor/tensor.h"
 
-/* In floats. */
+/* The padded size in floats. */
 static size_t padded(const lsi_param *param)
 {
     const size_t bytes =
@@ -127,7 +127,7 @@ static size_t flat_size(const ls_params *params)
     return s->scattered ? 0 : s->count;
 }
 
-/* What no other rank has a part in. */
+/* Allocates the memory that ranks do not share. */
 static ls_status alloc_own(ls_params *params)
 {
     lsi_params_storage *const s = &params->storage;
@@ -207,7 +207,7 @@ lsi_range lsi_params_range(const ls_params *params, size_t index)
     return (lsi_range){param->offset, param->offset + padded(param)};
 }
 
-/* Of the flat buffers, to who wants to know. */
+/* Returns the size of the flat buffers in floats, if requested. */
 static void tell_count(const ls_params *params, size_t *count)
 {
     if (count != NULL)

@@ -1,13 +1,13 @@
 /*
- * Where the parameters of a set lie, and their gradients.
+ * Memory layout of a set's parameters and gradients.
  *
  *     flat, flat_grad:  | last trained parameter | ... | first | extra |
  *
- * Each parameter starts at a multiple of 16 floats, padded with zeros. The
- * gradient buffer is followed by LSI_GRAD_EXTRA floats that belong to whoever
- * communicates gradients, so that a number that travels with them (the weight
- * of the samples) needs no message of its own. Frozen parameters and buffers
- * lie in a block apart.
+ * Each parameter starts at a multiple of 16 floats, padded with zeros.
+ * LSI_GRAD_EXTRA floats follow the gradients, for the code that communicates
+ * gradients. So a number that travels with the gradients (the weight of the
+ * samples) needs no separate message. Frozen parameters and buffers are stored
+ * in a separate block.
  */
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
 #define LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
@@ -18,7 +18,7 @@
 
 enum {
     LSI_PARAM_ALIGN = 16, /* floats */
-    LSI_GRAD_EXTRA = 16   /* floats behind the gradients */
+    LSI_GRAD_EXTRA = 16   /* floats after the gradients */
 };
 
 typedef struct lsi_param lsi_param;
@@ -32,22 +32,22 @@ typedef struct lsi_params_storage {
     float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
     float *rest;        /* memory of frozen parameters and buffers */
     bool adopts;        /* some of it is the program's (params/adopt.h) */
-    bool scattered;     /* trained weights lie at the `places`, not in `flat` */
+    bool scattered;     /* trained weights are at the `places`, not in `flat` */
     lsi_param **places; /* the trained parameters as they are laid out */
     size_t n_places;
 } lsi_params_storage;
 
-/* Lays out and obtains the memory; zeros. Collective with a group. */
+/* Lays out and allocates the memory, zeroed. Collective with a group. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);
 void lsi_params_release_memory(ls_params *params);
 
 /* Undoes lsi_params_layout, so that it can be tried again. */
 void lsi_params_undo_layout(ls_params *params);
 
-/* The LSI_GRAD_EXTRA floats behind the gradients. */
+/* The LSI_GRAD_EXTRA floats after the gradients. */
 float *lsi_params_grad_extra(const ls_params *params);
 
-/* Where a trained parameter lies in the flat buffers, with its padding. */
+/* The range of a trained parameter in the flat buffers, with its padding. */
 lsi_range lsi_params_range(const ls_params *params, size_t index);
 
 #endif
