@@ -2,8 +2,8 @@
  * AdamW, in the two orders that optim.h writes out. Two arrays of state: the
  * running means of gradients and of their squares.
  *
- * Both orders are one kernel: what they correct differently are the learning
- * rate and the factor of sqrt(v), and one of the two decays is 0.
+ * Both orders use one kernel. They differ in the learning rate and in the
+ * factor of sqrt(v), and one of the two decays is 0.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * Clipping by the norm of all gradients. Their squares are summed block by
- * block, and the blocks in their order: the norm has the same bits whoever sums
- * which blocks. A rank that has a part of the gradients measures that part, and
- * the owner of the parameters adds up the sums of all ranks.
+ * block, and the blocks in order, so the norm has the same bits for any
+ * division of the blocks. A rank with a part of the gradients measures this
+ * part, and the owner of the parameters adds up the sums of all ranks.
  */
 #include <math.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static void scale(const ls_clip *clip, double *grad_scale, double *norm)
     *norm = size;
 }
 
-/* The norm of all gradients, those of other ranks among them. */
+/* The norm of all gradients, including those of other ranks. */
 static ls_status measure_all(ls_clip *clip)
 {
     const lsi_params_owner *const owner = clip->params->sharing.owner;

@@ -134,7 +134,7 @@ static void swap_run(const ls_params *params, const lsi_param_group *group,
     lsi_array_swap(group->average + run.at, run.weights, run.n);
 }
 
-/* To whom weights belong, this is a step like any other. */
+/* For the owner of the weights, a swap is a step like any other. */
 ls_status ls_ema_swap(ls_optimizer *optimizer)
 {
     LS_NEED(optimizer);

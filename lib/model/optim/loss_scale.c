@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "lockstep/optim.h"
 
-/* Further down, or up, it is not the scale that is wrong. */
+/* Beyond these limits, the scale is not the problem. */
 static const double smallest = 0x1p-24, largest = 0x1p+60;
 
 ls_loss_scale ls_loss_scale_defaults(void)

@@ -86,7 +86,7 @@ int lsi_optimizer_states(const lsi_optimizer_row *kind, const void *options)
     return n;
 }
 
-/* ---- as programs are told ------------------------------------------------ */
+/* ---- flags --------------------------------------------------------------- */
 
 static lsi_any_options read_flags(const lsi_optimizer_row *kind, double lr,
                                   const lsi_optimizer_flags *flags)
@@ -125,7 +125,7 @@ int lsi_optimizer_flags_states(const lsi_optimizer_row *kind, double lr,
 
 /* ---- options ------------------------------------------------------------- */
 
-/* What stays positive and finite as a float. */
+/* Whether a rate is positive and finite as a float. */
 static bool is_positive(double lr)
 {
     return (float)lr > 0 && isfinite((float)lr);
@@ -199,7 +199,7 @@ void ls_optimizer_free(ls_optimizer **optimizer)
     *optimizer = NULL;
 }
 
-/* Groups are few and come seldom: each makes the list anew. */
+/* Groups are few and added seldom, so each reallocates the list. */
 ls_status lsi_optimizer_join(ls_optimizer *optimizer,
                              const lsi_param_group_spec *spec)
 {
@@ -250,7 +250,7 @@ static void update_part(void *context, size_t begin, size_t end)
     job->kind->update_part(&part);
 }
 
-/* By all threads. */
+/* Updates with all threads. */
 static void update_in_parts(const lsi_optimizer_row *kind,
                             const lsi_optimizer_update *whole)
 {
@@ -278,7 +278,7 @@ static void update_run(const ls_params *params, const lsi_param_group *group,
         update_in_parts(group->kind, &update);
 }
 
-/* The same, and the average of what has become of the weights. */
+/* Updates a run, and the average of its weights. */
 static void average_run(const ls_params *params, const lsi_param_group *group,
                         lsi_state_run run, double grad_scale)
 {
@@ -287,7 +287,7 @@ static void average_run(const ls_params *params, const lsi_param_group *group,
                     lsi_ema_rest(group->decay, group->steps), run.n);
 }
 
-/* Piece by piece if the weights are not one behind the other. */
+/* Walks piece by piece if the weights are not contiguous. */
 static void walk_run(const ls_params *params, const lsi_param_group *group,
                      lsi_state_run run, lsi_state_run_fn fn, double argument)
 {
@@ -300,7 +300,7 @@ static void walk_run(const ls_params *params, const lsi_param_group *group,
     }
 }
 
-/* What the groups own of a range of the flat layout. */
+/* Walks the groups' parts of a range of the flat layout. */
 static void walk_range(const ls_optimizer *optimizer, lsi_range range,
                        lsi_state_run_fn fn, double argument)
 {
@@ -330,7 +330,7 @@ static void end_step(ls_optimizer *optimizer)
     lsi_params_stepped(optimizer->params);
 }
 
-/* Who wraps a set may leave an optimizer a part of it only. */
+/* An ls_ddp over a set may leave only a part of it to an optimizer. */
 ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
                                        const char *function)
 {
@@ -350,8 +350,8 @@ ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
 }
 
 /*
- * A rank that tells others what has moved takes its part piece by piece, as
- * does one that averages it.
+ * Elements per piece: a rank works piece by piece if it passes updated weights
+ * on, or averages them.
  */
 static size_t piece_of(const ls_optimizer *optimizer)
 {
@@ -409,7 +409,7 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
                         "ls_optimizer_step: grad_scale is %g, must be finite",
                         grad_scale);
     LS_TRY(step(optimizer, grad_scale));
-    lsi_span_end_optimizer_step(); /* behind the span of the step */
+    lsi_span_end_optimizer_step(); /* after the span of the step */
     return LS_OK;
 }
 

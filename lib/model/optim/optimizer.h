@@ -1,5 +1,5 @@
 /*
- * What all optimizers share, and what makes one an optimizer.
+ * The common part of all optimizers, and the interface of each.
  *
  * Parameters, gradients and state are numbers in the flat layout of a set. An
  * optimizer computes element by element, so the result does not depend on how
@@ -11,9 +11,10 @@
  *     ls_optimizer_new(&optimizer, params, spec)   state of the ranges only
  *     ls_optimizer_step(optimizer, scale)          steps the ranges only
  *
- * A new one is a file with an lsi_optimizer_row, and its row in optimizers.h
- * with its flags. Plain C (`update_part`) is enough for it; an operation with a
- * vector kernel (array/compute/optimizers.h) can replace that later.
+ * A new optimizer is a file with an lsi_optimizer_row, and a row in
+ * optimizers.h with its flags. Plain C (`update_part`) is sufficient; an
+ * operation with a vector kernel (array/compute/optimizers.h) can replace it
+ * later.
  */
 #ifndef LS_MODEL_OPTIM_OPTIMIZER_H
 #define LS_MODEL_OPTIM_OPTIMIZER_H
@@ -27,10 +28,10 @@
 
 enum {
     LSI_OPTIMIZER_MAX_STATES = 2,
-    LSI_OPTIMIZER_OPTIONS = 128 /* bytes that the options of any kind fit */
+    LSI_OPTIMIZER_OPTIONS = 128 /* bytes; options of any kind fit */
 };
 
-/* n elements that follow each other. */
+/* n contiguous elements. */
 typedef struct lsi_optimizer_update {
     float *param;
     float *state[LSI_OPTIMIZER_MAX_STATES]; /* NULL beyond those it keeps */
@@ -38,13 +39,13 @@ typedef struct lsi_optimizer_update {
     size_t n;
     const void *options;
     double lr;
-    double grad_scale; /* to multiply each gradient with first */
+    double grad_scale; /* factor of each gradient, applied first */
     uint64_t step;     /* 0 for the first; state is zero then */
 } lsi_optimizer_update;
 
 /*
- * What a program was told, by flag. A weight_decay below 0 means what is usual
- * for the optimizer.
+ * Values of a program's flags. A weight_decay below 0 means the usual value of
+ * the optimizer.
  */
 typedef struct lsi_optimizer_flags {
 #define LSI_FLAG_REAL                      double
@@ -58,21 +59,20 @@ typedef struct lsi_optimizer_flags {
 typedef struct lsi_optimizer_row {
     const char *name;
     size_t options_bytes;
-    /* Of each array of state, as other programs call it. */
+    /* names of the state arrays in other programs */
     const char *state_names[LSI_OPTIMIZER_MAX_STATES];
-    /* LS_ERR_ARGUMENT says which of the options cannot be; lr is checked. */
+    /* LS_ERR_ARGUMENT names an invalid option; lr is already checked. */
     ls_status (*check)(const void *options);
-    /* How many arrays of state these options need; NULL: all that have names.
-     */
+    /* Number of state arrays for these options; NULL: all that have names. */
     int (*n_states)(const void *options);
     /*
-     * One of the two, which cannot fail. `update` calls an operation, which
-     * owns the threads. `update_part` is plain C: several threads call it, each
-     * with a part of the elements.
+     * One of the two is set; neither can fail. `update` calls an operation,
+     * which owns the threads. `update_part` is plain C: several threads call
+     * it, each with a part of the elements.
      */
     void (*update)(const lsi_optimizer_update *update);
     void (*update_part)(const lsi_optimizer_update *update);
-    /* Its options as a program was told them, in the flags that it knows. */
+    /* Reads its options from the flags that it knows. */
     void (*read)(void *options, double lr, const lsi_optimizer_flags *flags);
     /*
      * Copies a caller's options (NULL: the defaults) with the default of each
@@ -86,19 +86,19 @@ typedef struct lsi_optimizer_row {
 LSI_OPTIMIZERS(LSI_DECLARE, LSI_OPTIMIZER_NOT)
 #undef LSI_DECLARE
 
-/* All rows; *n is how many. */
+/* All rows; *n is their number. */
 const lsi_optimizer_row *const *lsi_optimizer_kinds(size_t *n);
 
-/* The row of that name, or NULL; what is usual for it. */
+/* The row of that name, or NULL; its usual values. */
 const lsi_optimizer_row *lsi_optimizer_find(const char *name);
 double lsi_optimizer_usual_lr(const lsi_optimizer_row *kind);
 double lsi_optimizer_usual_decay(const lsi_optimizer_row *kind);
 void lsi_optimizer_usual_options(const lsi_optimizer_row *kind, void *options);
 
-/* How many arrays of state an optimizer keeps with these options. */
+/* The number of state arrays that an optimizer keeps with these options. */
 int lsi_optimizer_states(const lsi_optimizer_row *kind, const void *options);
 
-/* One as a program was told; how many arrays of state it keeps. */
+/* An optimizer from a program's flags; the number of its state arrays. */
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
                                    const lsi_optimizer_row *kind, double lr,
                                    const lsi_optimizer_flags *flags);
@@ -113,7 +113,7 @@ typedef union lsi_any_options {
     unsigned char bytes[LSI_OPTIMIZER_OPTIONS];
 } lsi_any_options;
 
-/* What a group is made of. The options are checked and copied. */
+/* The specification of a group. The options are checked and copied. */
 typedef struct lsi_param_group_spec {
     const lsi_optimizer_row *kind;
     const void *options;
@@ -128,7 +128,9 @@ ls_status lsi_optimizer_with(ls_optimizer **out, ls_params *params,
 ls_status lsi_optimizer_join(ls_optimizer *optimizer,
                              const lsi_param_group_spec *spec);
 
-/* Options of any kind are refused in the same words; NaN is, too. */
+/*
+ * Checks of options, with the same errors for all kinds; NaN is an error, too.
+ */
 ls_status lsi_check_lr(const char *kind, double lr);
 ls_status lsi_check_beta(const char *kind, const char *name, double beta);
 ls_status lsi_check_weight_decay(const char *kind, double weight_decay);

@@ -1,25 +1,25 @@
 /*
- * The optimizers that there are, and the defaults of the command line; those of
- * C programs are LS_..._OPTIONS_INIT. A row declares lsi_optimizer_<name>
+ * The optimizers, and the defaults of the command line; the defaults of C
+ * programs are LS_..._OPTIONS_INIT. A row declares lsi_optimizer_<name>
  * (model/optim/optimizer.h).
  *
  *     OPTIMIZER(name, lr, weight_decay)
  *
- * An optimizer's flags follow its row, beside --lr and --weight-decay, which
- * all have. `read` of the optimizer takes the field. REAL is a number, CHOICE a
- * text.
+ * An optimizer's flags follow its row, in addition to --lr and --weight-decay,
+ * which all have. `read` of the optimizer reads the field. REAL is a number,
+ * CHOICE a text.
  *
  *     FLAG(KIND, owner, field, "flag", "VALUE", default, "help", limits)
  *
- * The decay of Lion is as strong as that of AdamW: a step takes
- * lr * weight_decay of a weight.
+ * The decay of Lion is as strong as that of AdamW: a step subtracts lr *
+ * weight_decay of a weight.
  */
 #ifndef LS_MODEL_OPTIM_OPTIMIZERS_H
 #define LS_MODEL_OPTIM_OPTIMIZERS_H
 
 /*
- * A default, and that of training a language model. A file that wants the
- * latter defines this before it includes the header.
+ * The default, and the default for training a language model. A file that wants
+ * the latter defines LSI_USUAL before it includes this header.
  */
 #ifndef LSI_USUAL
 #    define LSI_USUAL(all, lm) all

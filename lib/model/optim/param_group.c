@@ -84,7 +84,7 @@ static ls_status find_segments(lsi_param_group *group, const ls_params *params)
     LS_TRY(lsi_alloc(&group->segments,
                      (n + n_owned) * sizeof(lsi_state_segment), LS_MEMORY_STATE,
                      "segments of an optimizer"));
-    /* The last parameter lies first. */
+    /* The last parameter is first in the layout. */
     for (size_t i = n; i-- > 0;) {
         for (size_t o = 0; group->members[i] && o < n_owned; o++)
             append(group,
@@ -107,11 +107,11 @@ const lsi_state_segment *lsi_param_group_segment(const lsi_param_group *group,
     return &group->segments[low];
 }
 
-/* How many elements of the state lie before a place in the layout. */
+/* The number of state elements before a place in the layout. */
 static size_t elements_before(const lsi_param_group *group, size_t place)
 {
     size_t low = 0, high = group->n_segments;
-    while (low < high) { /* the first segment that ends behind it */
+    while (low < high) { /* the first segment that ends after it */
         const size_t middle = low + (high - low) / 2;
         if (group->segments[middle].range.end <= place)
             low = middle + 1;
@@ -232,7 +232,7 @@ static lsi_range without_padding(const ls_params *params, size_t index)
     return (lsi_range){begin, begin + (size_t)ls_tensor_count(tensor)};
 }
 
-/* What a segment has of a parameter. */
+/* Visits a segment's part of a parameter. */
 static ls_status visit(const lsi_param_group *group,
                        const lsi_state_segment *segment, lsi_range wanted,
                        lsi_state_piece *piece, lsi_state_fn fn, void *context)

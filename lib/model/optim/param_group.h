@@ -1,8 +1,8 @@
 /*
- * Inside an optimizer: groups of parameters and where their state lies.
+ * Inside an optimizer: groups of parameters and the layout of their state.
  *
- * The state of a group is dense: that of its segments, in the order of the flat
- * layout, one behind the other.
+ * The state of a group is dense: the states of its segments, one after another,
+ * in the order of the flat layout.
  */
 #ifndef LS_MODEL_OPTIM_PARAM_GROUP_H
 #define LS_MODEL_OPTIM_PARAM_GROUP_H
@@ -25,12 +25,12 @@ typedef struct lsi_param_group {
     lsi_state_segment *segments;
     size_t n_segments;
     size_t count; /* elements of all segments */
-    /* Arrays of state and what they are called; those of the kind first. */
+    /* state arrays and their names; those of the kind first */
     float *state[LSI_OPTIMIZER_MAX_STATES + 1];
     const char *state_names[LSI_OPTIMIZER_MAX_STATES + 1];
     int n_states;
-    float *average; /* of the weights, the last of them; or NULL */
-    double decay;   /* of that */
+    float *average; /* of the weights, the last array; or NULL */
+    double decay;   /* of the average */
 } lsi_param_group;
 
 struct ls_optimizer {
@@ -42,10 +42,10 @@ struct ls_optimizer {
     lsi_ema ema;
 };
 
-/* n elements of a group that follow each other in all arrays. */
+/* n elements of a group, contiguous in all arrays. */
 typedef struct lsi_state_run {
-    size_t flat; /* where they begin in the flat layout */
-    size_t at;   /* and in the arrays of state */
+    size_t flat; /* first element in the flat layout */
+    size_t at;   /* first element in the state arrays */
     size_t n;
     float *weights;
 } lsi_state_run;
@@ -55,13 +55,15 @@ typedef void (*lsi_state_run_fn)(const ls_params *params,
                                  lsi_state_run run, double argument);
 
 /*
- * Calls fn for all elements that this rank owns, and tells the owner of the set
- * that they have moved.
+ * Calls fn for all elements that this rank owns, and reports their update to
+ * the owner of the set.
  */
 void lsi_optimizer_walk(const ls_optimizer *optimizer, lsi_state_run_fn fn,
                         double argument);
 
-/* LS_ERR_STATE if the ranks have divided the set since it was made. */
+/*
+ * LS_ERR_STATE if the ranks have divided the set since the optimizer was made.
+ */
 ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
                                        const char *function);
 
@@ -71,23 +73,25 @@ ls_status lsi_param_group_new(lsi_param_group **out,
                               const lsi_param_group_spec *spec);
 void lsi_param_group_free(lsi_param_group **group);
 
-/* An average that begins with the weights as they are. */
+/* Adds an average, which begins with the current weights. */
 ls_status lsi_param_group_add_average(lsi_param_group *group,
                                       const ls_params *params, double decay);
 void lsi_param_group_drop_average(lsi_param_group *group);
 
-/* The segment that holds element `at` of the state; any if there is none. */
+/*
+ * The segment that holds element `at` of the state; any segment if none does.
+ */
 const lsi_state_segment *lsi_param_group_segment(const lsi_param_group *group,
                                                  size_t at);
 
-/* Which elements of the state belong to a range of the flat layout. */
+/* The state elements of a range of the flat layout. */
 lsi_range lsi_param_group_part(const lsi_param_group *group, lsi_range range);
 
 /* ---- state by name ------------------------------------------------------- */
 
 /*
- * n elements of one array of state, from element `begin` of a parameter: by
- * name, one division among ranks can save them and another one load them.
+ * n elements of one state array, from element `begin` of a parameter. State is
+ * saved by name, so another division among ranks can load it.
  */
 typedef struct lsi_state_piece {
     const char *state; /* "exp_avg" */
@@ -100,8 +104,8 @@ typedef struct lsi_state_piece {
 typedef ls_status (*lsi_state_fn)(void *context, const lsi_state_piece *piece);
 
 /*
- * Calls fn for everything that this rank keeps of a range of the flat layout,
- * without padding, until it fails.
+ * Calls fn for all state that this rank keeps of a range of the flat layout,
+ * without padding, until fn fails.
  */
 ls_status lsi_optimizer_pieces(const ls_optimizer *optimizer, lsi_range range,
                                lsi_state_fn fn, void *context);

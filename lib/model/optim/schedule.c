@@ -6,7 +6,9 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* Where `passed` of `whole` is, from 0 to 1; 0 if there is nothing to pass. */
+/*
+ * The fraction `passed` / `whole`, from 0 to 1; 0 if `whole` is not positive.
+ */
 static double part_of(double passed, double whole)
 {
     if (passed > whole)

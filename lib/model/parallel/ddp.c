@@ -2,8 +2,8 @@
  * Data parallelism over a parameter set.
  *
  * Backward is seeded with the weight of the rank's samples, so gradients are
- * sums over samples; the weights are summed over micro-steps and then, behind
- * the gradients, over ranks. Sum divided by weight is the mean over all
+ * sums over samples; the weights are summed over micro-steps and then, together
+ * with the gradients, over ranks. Sum divided by weight is the mean over all
  * samples, however unevenly they are spread.
  */
 #include "model/parallel/ddp.h"
@@ -34,7 +34,7 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
 {
     size_t count;
     float *const flat = ls_params_flat(ddp->params, &count);
-    /* One copy of all ranks is nothing to send. */
+    /* A single copy of all ranks need not be sent. */
     if (flat != NULL &&
         (!ddp->params->sharing.one_copy || !lsi_ddp_on_one_node(ddp)))
         LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
@@ -53,7 +53,7 @@ ls_status lsi_ddp_broadcast_buffers(ls_ddp *ddp)
     return LS_OK;
 }
 
-/* ---- what the parameter set tells ---------------------------------------- */
+/* ---- calls of the parameter set ------------------------------------------ */
 
 static ls_status on_ready(void *context, size_t index)
 {
@@ -63,7 +63,7 @@ static ls_status on_ready(void *context, size_t index)
         return LS_OK;
     lsi_params_fold(ddp->params, index);
     if (ddp->news != NULL)
-        lsi_ddp_tell_news(ddp); /* as late as can be */
+        lsi_ddp_tell_news(ddp); /* as late as possible */
     return lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
 }
 
@@ -252,7 +252,7 @@ static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
                                 const ls_tensor *loss, double weight,
                                 const char *function)
 {
-    if (tape->status != LS_OK) /* say again what went wrong first */
+    if (tape->status != LS_OK) /* report the first error again */
         return lsi_fail(tape->status, "%s", tape->message);
     LS_TRY(lsi_ddp_check_weight(weight));
     if (loss == NULL && weight > 0)
@@ -283,7 +283,7 @@ static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
     return lsi_reducer_refuse(ddp->reducer, status);
 }
 
-/* One that is no number is refused by ls_backward. */
+/* ls_backward rejects a loss that is not a single number. */
 static double sum_of(const ls_tensor *loss, double weight)
 {
     double mean = 0;
@@ -310,7 +310,7 @@ static ls_status backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
     }
     status = run(ddp, tape, loss, weight * ddp->loss_scale, sync, status);
     if (status != LS_OK && (sound || sync)) {
-        /* What failed is no micro-step, and took those before it along. */
+        /* A failed micro-step does not count, and discards those before it. */
         lsi_ddp_forget(ddp);
         ddp->spoiled = true;
     }

@@ -1,5 +1,5 @@
 /*
- * Inside data parallelism: what the training loop uses beyond the public
+ * Inside data parallelism: functions for the training loop beyond the public
  * interface.
  */
 #ifndef LS_MODEL_PARALLEL_DDP_H
@@ -17,27 +17,27 @@
 void lsi_ddp_defer_scale(ls_ddp *ddp);
 
 /*
- * News of a rank that travel with the gradients, and so cost nothing: from now
- * on the lowest LSI_DDP_NEWS bits of *news, which others may set at any time.
- * lsi_ddp_news are those that were set on any rank when its gradients were sent
- * in the last sync: the same on all ranks.
+ * News of a rank that travel with the gradients, at no extra cost. After
+ * lsi_ddp_watch_news they are the lowest LSI_DDP_NEWS bits of *news, which may
+ * be set at any time. The bits that lsi_ddp_news returns were set on any rank
+ * when its gradients were sent in the last sync. All ranks get the same bits.
  */
 enum { LSI_DDP_NEWS = 3 };
 void lsi_ddp_watch_news(ls_ddp *ddp, const atomic_uint *news);
 unsigned lsi_ddp_news(const ls_ddp *ddp);
 
 /*
- * Mean of the losses that ls_ddp_accumulate and ls_ddp_backward were given for
- * the last sync, over the samples of all ranks: the same on all ranks, to seven
- * digits, and infinite or NaN if one of them is. It travels with the gradients.
- * 0 without samples.
+ * Mean of the losses of the last sync, given to ls_ddp_accumulate and
+ * ls_ddp_backward, over the samples of all ranks. It is the same on all ranks,
+ * to seven digits, and infinite or NaN if one of the losses is. It travels with
+ * the gradients. 0 without samples.
  */
 double lsi_ddp_loss(const ls_ddp *ddp);
 
-/* What the gradients of the last sync are still to be multiplied by. */
+/* Factor by which the gradients of the last sync are still to be multiplied. */
 double lsi_ddp_grad_scale(const ls_ddp *ddp);
 
-/* Seconds that this rank has waited for others, or for bytes. */
+/* Seconds that this rank has waited for other ranks, or for bytes. */
 double lsi_ddp_waited(const ls_ddp *ddp);
 
 /*

@@ -1,11 +1,11 @@
 /*
- * Data parallelism for programs that have a backward of their own: a reduction
- * of gradients that the program has made, of a parameter set or of ranges of
+ * Data parallelism for programs with a custom backward: a reduction of
+ * gradients that the program has computed, of a parameter set or of ranges of
  * memory.
  *
- * What a rank does wrong between begin and finish does not end its part in the
- * reduction: others may wait for it already. It is told to them where the rank
- * arrives next, in finish or, if the program gives up, in ls_ddp_free.
+ * A mistake of a rank between begin and finish does not end its part in the
+ * reduction, since other ranks may already wait for it. The rank reports it
+ * where it arrives next: in finish or, if the program gives up, in ls_ddp_free.
  */
 #include "base/error.h"
 #include "model/autograd/params/adopt.h"
@@ -166,7 +166,7 @@ ls_status ls_ddp_ready(ls_ddp *ddp, size_t index)
 
 /* ---- finish -------------------------------------------------------------- */
 
-/* Whoever was not ready counts as zero. */
+/* Spans that were not ready count as zero. */
 static ls_status fill_missing(ls_ddp *ddp)
 {
     for (size_t i = 0; i < ddp->n; i++) {
@@ -190,7 +190,7 @@ static void make_means(ls_ddp *ddp)
         lsi_params_give_grads(ddp->params);
 }
 
-/* A rank that cannot finish tells the others why. */
+/* A rank that cannot finish reports the reason to the other ranks. */
 static ls_status give_up(ls_ddp *ddp)
 {
     const ls_status status = lsi_error_again(&ddp->wrong);

@@ -1,9 +1,9 @@
 /*
- * Sharing of weights and optimizer state: what a rank owns, and what has to
- * travel around an optimizer's step.
+ * Sharing of weights and optimizer state: the parts that a rank owns, and the
+ * communication around an optimizer's step.
  *
- * The optimizer is none the wiser: it is made for the elements that the rank
- * owns, and the parameter set tells when it steps.
+ * The optimizer does not know of it: it is made for the elements that the rank
+ * owns, and the parameter set reports its steps.
  */
 #include "array/compute/threads.h"
 #include "base/clock.h"
@@ -28,7 +28,7 @@ static lsi_range floats_of(const ls_ddp *ddp, lsi_range spans)
                        (size_t)(last->data + last->extent - base)};
 }
 
-/* What this rank's optimizer moves. */
+/* The range that this rank's optimizer updates. */
 static lsi_range own_part(const ls_ddp *ddp, size_t count)
 {
     const int size = ls_group_size(ddp->group);
@@ -46,7 +46,7 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
     ddp->owner.reduced = (lsi_range){0, count};
     if (share == LSI_SHARE_NOTHING)
         return LS_OK;
-    /* As much under each strategy, which the next ls_ddp may change. */
+    /* Equal under each strategy, since the next ls_ddp may use another one. */
     const int size = ls_group_size(ddp->group);
     const size_t capacity = lsi_shard_size(count, size) * (size_t)size;
     const lsi_range own = own_part(ddp, count);
@@ -54,7 +54,7 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
                              lsi_params_set_owned(ddp->params, &own, 1)));
     if (share == LSI_SHARE_TENSORS)
         return ddp->params->storage.scattered
-                   ? LS_OK /* what a program has stays there */
+                   ? LS_OK /* the program's memory stays in use */
                    : lsi_params_share(ddp->params, ddp->group, capacity, false);
     ddp->owner.reduced = own;
     LS_TRY(lsi_params_share(ddp->params, ddp->group, capacity,
@@ -77,7 +77,7 @@ ls_status lsi_ddp_add_up(void *context, double *sums, size_t n)
     return ls_all_reduce(ddp->channel, sums, sums, n, LS_F64, LS_REDUCE_SUM);
 }
 
-/* Every span from the rank that owns it. */
+/* Broadcasts every span from the rank that owns it. */
 static ls_status broadcast_spans(const ls_ddp *ddp)
 {
     const int size = ls_group_size(ddp->group);
@@ -101,7 +101,7 @@ static ls_status gather_shards(const ls_ddp *ddp)
     return ls_all_gather(ddp->channel, flat + own, flat, ddp->shard, LS_F32);
 }
 
-/* Between nodes, each of which has one copy. */
+/* Exchanges shards between nodes, each of which has one copy. */
 static ls_status swap_shards(const ls_ddp *ddp)
 {
     size_t count;
@@ -110,7 +110,7 @@ static ls_status swap_shards(const ls_ddp *ddp)
     LS_TRY(lsi_internode_swap(ddp->channel, ls_params_flat(ddp->params, &count),
                               ddp->shard * sizeof(float)));
     LS_TRY(ls_barrier(ddp->channel));
-    /* What has come from afar was not rounded while it was stepped. */
+    /* Weights from other nodes were not rounded during their step. */
     lsi_params_round(ddp->params,
                      lsi_partition_aligned(
                          count, (size_t)ls_group_local_size(ddp->group),
@@ -118,7 +118,7 @@ static ls_status swap_shards(const ls_ddp *ddp)
     return LS_OK;
 }
 
-/* The others hear of it where they wait for this rank. */
+/* The other ranks get the error where they wait for this rank. */
 ls_status lsi_ddp_refuse_step(const ls_ddp *ddp, ls_status status)
 {
     const lsi_call barrier = {.operation = LSI_OP_BARRIER};
@@ -151,7 +151,10 @@ static void push_part(void *context, size_t begin, size_t end)
     lsi_shared_push(p->group, p->data + begin, end - begin);
 }
 
-/* Gives the others weights that this rank has moved, or rounds them. Local. */
+/*
+ * Gives other ranks the weights that this rank has updated, or rounds them.
+ * Local.
+ */
 void lsi_ddp_moved(void *context, lsi_range range)
 {
     ls_ddp *const ddp = context;

@@ -1,5 +1,5 @@
 /*
- * What the forms of data parallelism share: making, planning, one sync.
+ * The common part of the forms of data parallelism: making, planning, one sync.
  */
 #include "model/parallel/ddp_state.h"
 
@@ -112,7 +112,7 @@ static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
              options->unused_as_zero);
 }
 
-/* Whether all ranks can take part and want the same. */
+/* Checks that all ranks can take part and have equal options. */
 static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
                        ls_status status)
 {
@@ -229,7 +229,7 @@ static unsigned hear(const float *extra)
     return heard;
 }
 
-/* ---- naming what a step has not used ------------------------------------- */
+/* ---- naming unused spans ------------------------------------------------- */
 
 void lsi_ddp_describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
 {
@@ -286,7 +286,7 @@ static ls_status fail_with(const char *all, size_t bytes, bool own)
                     text, more ? "; ..." : "");
 }
 
-/* Every rank learns of all. */
+/* Every rank gets the names from all ranks. */
 static ls_status name_unused(const ls_ddp *ddp)
 {
     char own[TEXT_BYTES] = "";
@@ -317,7 +317,7 @@ void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
     if (!ddp->has_loss)
         return; /* a rank without samples need not use anything */
     ddp->unused[span] = true;
-    /* A span is missing, so this has not started to travel. */
+    /* A span is missing, so the extra floats are not in flight yet. */
     float *const unused = ddp->extra.data + LSI_EXTRA_UNUSED;
     *unused += 1;
 }

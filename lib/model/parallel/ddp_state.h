@@ -1,6 +1,6 @@
 /*
- * Inside data parallelism: what its two forms, over a parameter set and over
- * ranges of memory, have in common.
+ * Inside data parallelism: the common part of its two forms, over a parameter
+ * set and over ranges of memory.
  */
 #ifndef LS_MODEL_PARALLEL_DDP_STATE_H
 #define LS_MODEL_PARALLEL_DDP_STATE_H
@@ -12,7 +12,7 @@
 #include "model/parallel/ddp.h"
 #include "model/parallel/reducer.h"
 
-/* Floats that travel behind the gradients. */
+/* Floats that travel after the gradients. */
 enum {
     LSI_EXTRA_WEIGHT, /* of the rank's samples */
     LSI_EXTRA_UNUSED, /* spans that no loss has used */
@@ -35,38 +35,38 @@ struct ls_ddp {
     bool unused_as_zero;
     lsi_grad_range *spans; /* in the order in which they should become final */
     size_t n;
-    size_t *index_of; /* [n] what the user calls a span */
-    size_t *span_of;  /* the other way round; SIZE_MAX: none */
+    size_t *index_of; /* [n] the user's index of a span */
+    size_t *span_of;  /* the inverse; SIZE_MAX: none */
     bool *unused;     /* [n] in this sync */
     lsi_grad_range extra;
     bool own_extra;  /* allocated here, in memory shared by `group` */
     bool syncing;    /* a backward whose gradients travel */
     bool begun;      /* by ls_ddp_begin */
-    lsi_error wrong; /* the first mistake of this rank since then */
-    bool spoiled;    /* gradients are partly there; until they are forgotten */
-    bool has_loss;   /* there was one since the last sync */
-    size_t unsynced; /* micro-steps since then */
-    double weight;   /* of their samples */
-    double loss;     /* sum over these */
-    double mean;     /* of the losses of all ranks, in the last sync */
+    lsi_error wrong; /* this rank's first mistake since begin */
+    bool spoiled;    /* gradients are partial, until forgotten */
+    bool has_loss;   /* a loss was given since the last sync */
+    size_t unsynced; /* micro-steps since the last sync */
+    double weight;   /* of the samples since the last sync */
+    double loss;     /* sum over the samples since the last sync */
+    double mean;     /* loss over all ranks in the last sync */
     double loss_scale;
-    double scale;            /* that makes the gradients means; 1 if they are */
+    double scale;            /* makes the gradients means; 1 if they are */
     bool deferred;           /* the scale is left to the optimizer */
     const atomic_uint *news; /* of this rank, or NULL */
-    unsigned heard;          /* of all ranks, in the last sync */
+    unsigned heard;          /* news of all ranks in the last sync */
 };
 
-/* An empty one, with room for `spans` of `indices`, and with a channel. */
+/* An empty ls_ddp with a channel, and with room for `spans` of `indices`. */
 ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
                        size_t indices);
 
-/* The options of a program, or if it has none the usual ones; always writes. */
+/* The options of a program, or the defaults without any; always writes. */
 ls_status lsi_ddp_read_options(ls_ddp_options *out,
                                const ls_ddp_options *given);
 
 /*
- * Makes sure that all ranks ask for the same; then plans. `status` says
- * whether the rank is ready to: if it is not, all fail. Collective.
+ * Checks that all ranks have equal options; then plans. `status` says whether
+ * the rank is ready: if it is not, all ranks fail. Collective.
  */
 ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
                        ls_status status);
@@ -80,46 +80,46 @@ void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span);
 /* Begins a sync: what is ready from now on travels. Local. */
 ls_status lsi_ddp_begin(ls_ddp *ddp);
 
-/* Writes what is new on this rank where it travels with the last bucket. */
+/* Writes this rank's news to the floats that travel with the last bucket. */
 void lsi_ddp_tell_news(ls_ddp *ddp);
 
 /*
- * A span that nothing has been written to in this sync: it becomes zero, and
- * the others are told. Local; between begin and finish.
+ * Marks a span that was not written in this sync: it becomes zero, and the
+ * other ranks are informed. Local; between begin and finish.
  */
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span);
 
-/* What the user calls a span. */
+/* The user's name of a span. */
 void lsi_ddp_describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes);
 
 /*
- * Ends it: everything else is final, too. Gradients are sums over samples
- * then, and ddp->scale makes them means. Collective.
+ * Ends a sync: all other spans are final, too. Gradients are then sums over
+ * samples, and ddp->scale makes them means. Collective.
  */
 ls_status lsi_ddp_finish(ls_ddp *ddp);
 
-/* As if there had been no micro-step since the last sync. */
+/* Forgets all micro-steps since the last sync. */
 void lsi_ddp_forget(ls_ddp *ddp);
 
 /* Multiplies all gradients with ddp->scale, which becomes 1. */
 void lsi_ddp_scale(ls_ddp *ddp);
 
-/* Tells ranks that wait in ls_ddp_finish that this one leaves. */
+/* Informs ranks that wait in ls_ddp_finish that this one leaves. */
 void lsi_ddp_abandon(ls_ddp *ddp);
 
 /*
- * Gives this rank its part of what the strategy shares; after the weights are
- * the same on all ranks. Collective.
+ * Gives this rank its part of everything that the strategy shares. To be called
+ * after the weights are equal on all ranks. Collective.
  */
 ls_status lsi_ddp_take_part(ls_ddp *ddp);
 
-/* The sums of spans of the ls_ddp are there: this rank keeps its part. */
+/* The sums of these spans have arrived: this rank keeps only its part. */
 void lsi_ddp_drop(void *context, lsi_range spans);
 
-/* Nobody may still read what others are about to change. Collective. */
+/* Waits until no rank reads weights that others will change. Collective. */
 ls_status lsi_ddp_before_step(ls_ddp *ddp);
 
-/* Instead of before_step, for a rank that cannot step; returns `status`. */
+/* Replaces before_step for a rank that cannot step; returns `status`. */
 ls_status lsi_ddp_refuse_step(const ls_ddp *ddp, ls_status status);
 
 /* Functions of lsi_params_owner; their context is the ls_ddp. */

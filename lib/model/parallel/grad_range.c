@@ -45,7 +45,7 @@ lsi_range lsi_shard_of(size_t count, size_t shard, int rank)
                        end < count ? end : count};
 }
 
-/* The first span whose middle lies behind `part` of `parts` of all. */
+/* The first span whose middle is after `part` of `parts` of all. */
 static size_t first_behind(const lsi_grad_range *spans, size_t n, size_t total,
                            lsi_range part)
 {

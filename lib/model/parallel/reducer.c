@@ -16,13 +16,13 @@ static const double HOLD_SECONDS = 1, SPIN_SECONDS = 0.001;
 
 typedef struct bucket {
     ls_request *request;
-    size_t first, spans, missing; /* of them, those that are not ready */
+    size_t first, spans, missing; /* missing: spans not ready yet */
 } bucket;
 
 struct lsi_reducer {
     lsi_start start;
     bool open;
-    bool one_at_a_time, holds; /* so asked, and so far kept in this reduction */
+    bool one_at_a_time, holds; /* requested, and still kept in this reduction */
     size_t n, buckets;
     size_t started, done; /* buckets */
     bucket *bucket;
@@ -187,7 +187,7 @@ static ls_status end_next(lsi_reducer *r, ls_status status)
     return status;
 }
 
-/* Moves what is in flight. */
+/* Advances the buckets in flight. */
 static ls_status poll(lsi_reducer *r)
 {
     while (r->done < r->started) {
@@ -200,9 +200,9 @@ static ls_status poll(lsi_reducer *r)
 }
 
 /*
- * Waits until one bucket is on its way at most. Another rank may need this one
- * in something else before it comes to the bucket; so it gives up after a
- * while, until the next reduction.
+ * Waits until at most one bucket is in flight. Another rank may need this rank
+ * elsewhere before it reaches the bucket; so this rank gives up after a while,
+ * until the next reduction.
  */
 static ls_status hold(lsi_reducer *r)
 {
@@ -237,7 +237,7 @@ ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
     r->bucket[r->bucket_of[i]].missing--;
     if (r->start != LSI_START_READY)
         return LS_OK;
-    /* What lies behind the last bucket may have to wait for finish. */
+    /* The extra floats after the last bucket may have to wait for finish. */
     while (r->started < r->buckets && r->bucket[r->started].spans > 0 &&
            r->bucket[r->started].missing == 0)
         LS_TRY(start_next(r));

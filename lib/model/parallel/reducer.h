@@ -6,10 +6,10 @@
  * bucket that is final early waits for its turn. So ranks may finish their
  * gradients in different orders, or some not at all before `finish`.
  *
- * Nobody works in the background: a rank moves what is in flight whenever
- * another of its gradients becomes final, and in finish. With a thread for
- * each CPU there is no CPU to spare, and what is left to do when all have
- * arrived is an addition as fast as memory allows.
+ * No thread works in the background: a rank advances the buckets in flight
+ * whenever another of its gradients becomes final, and in finish. With a thread
+ * for each CPU, no CPU is free. After all ranks have arrived, the remaining
+ * work is an addition as fast as memory allows.
  */
 #ifndef LS_MODEL_PARALLEL_REDUCER_H
 #define LS_MODEL_PARALLEL_REDUCER_H
@@ -26,22 +26,22 @@ typedef struct lsi_reducer_plan {
     uint64_t bucket_bytes;
     lsi_start start;
     /*
-     * Floats that are added up along with the last bucket if they lie behind
-     * it in memory, and else by themselves. What they hold must be decided
-     * when the last span is ready.
+     * Floats that are added up together with the last bucket if they follow it
+     * in memory, and else separately. Their values must be decided when the
+     * last span is ready.
      */
     lsi_grad_range extra;
     /*
-     * Not 0: a rank gets the sums of its shard only; the spans lie one behind
-     * the other, and rank r owns floats r * shard .. (r + 1) * shard - 1.
+     * Not 0: a rank gets the sums of its shard only; the spans are contiguous,
+     * and rank r owns floats r * shard .. (r + 1) * shard - 1.
      */
     size_t shard;
     /*
-     * One bucket should be on its way at most while the next is made; a rank
-     * that is ahead waits, though not for ever.
+     * At most one bucket should be in flight while the next is made; a rank
+     * that is ahead waits, but not for ever.
      */
     bool one_at_a_time;
-    /* Unless NULL: told when the sums of spans are there. */
+    /* Called when the sums of spans have arrived; may be NULL. */
     void (*done)(void *context, lsi_range spans);
     void *context;
 } lsi_reducer_plan;
@@ -65,14 +65,13 @@ bool lsi_reducer_is_ready(const lsi_reducer *reducer, size_t i);
 ls_status lsi_reducer_finish(lsi_reducer *reducer);
 
 /*
- * Instead of finish, for a rank that cannot go on: it takes its place in the
- * buckets that are left without taking part, so that finish fails on the other
- * ranks, too. `status` and the last error say why; both are returned.
- * Collective.
+ * Replaces finish for a rank that cannot go on. The rank enters the remaining
+ * buckets without taking part, so that finish fails on the other ranks, too.
+ * `status` and the last error say why; both are returned. Collective.
  */
 ls_status lsi_reducer_refuse(lsi_reducer *reducer, ls_status status);
 
-/* Seconds in which other ranks were waited for so far. */
+/* Seconds spent waiting for other ranks so far. */
 double lsi_reducer_waited(const lsi_reducer *reducer);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * How gradients travel: what tells the strategies of data parallelism apart.
+ * How gradients travel: the differences of the strategies of data parallelism.
  */
 #ifndef LS_MODEL_PARALLEL_STRATEGY_H
 #define LS_MODEL_PARALLEL_STRATEGY_H
@@ -8,21 +8,21 @@
 
 #include "lockstep/parallel.h"
 
-/* What travels together. */
+/* Gradients that travel together. */
 typedef enum lsi_bucketing {
     LSI_BUCKETS_EACH, /* each parameter by itself */
     LSI_BUCKETS_ONE,  /* everything */
     LSI_BUCKETS_LIMIT /* as many as fit the bucket size */
 } lsi_bucketing;
 
-/* When it starts. */
+/* Start of a bucket's reduction. */
 typedef enum lsi_start {
     LSI_START_IN_TURN, /* after backward, each when the last has arrived */
     LSI_START_AFTER,   /* after backward, all at once */
     LSI_START_READY    /* during backward, when all of it is final */
 } lsi_start;
 
-/* Of what a rank has its part only. */
+/* Arrays of which a rank has only its part. */
 typedef enum lsi_sharding {
     LSI_SHARE_NOTHING,
     LSI_SHARE_TENSORS, /* state; it owns whole parameters */
@@ -39,11 +39,13 @@ typedef struct lsi_strategy {
     lsi_sharding share;
 } lsi_strategy;
 
-/* All strategies; *n is how many. */
+/* All strategies; *n is their number. */
 const lsi_strategy *lsi_strategies(size_t *n);
 
-/* The row of that strategy, LS_DDP_DEFAULT among them. LS_ERR_ARGUMENT if there
- * is none. */
+/*
+ * The row of that strategy, LS_DDP_DEFAULT among them. LS_ERR_ARGUMENT if
+ * unknown.
+ */
 ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out);
 
 /* The names of the strategies that have a bucket size, for messages. */
@@ -60,8 +62,8 @@ size_t lsi_bucket_bytes(double mb);
 double lsi_bucket_mb(size_t bytes);
 
 /*
- * The strategy and the most bytes of a bucket that these options ask for, or
- * what is wrong with them. Local.
+ * The strategy and the bucket size in bytes that these options ask for, or an
+ * error that describes a wrong option. Local.
  */
 ls_status lsi_strategy_of(const ls_ddp_options *options,
                           const lsi_strategy **out, uint64_t *bucket_bytes);

@@ -1,6 +1,6 @@
 /*
- * Synchronised batch normalisation: the layer and its operation. What travels
- * between ranks is up to the implementation chosen; see sync_bn.h.
+ * Synchronised batch normalisation: the layer and its operation. The chosen
+ * implementation defines the data that travel between ranks; see sync_bn.h.
  */
 #include "model/parallel/sync_bn.h"
 
@@ -255,7 +255,7 @@ ls_status lsi_bn_exchange_sums(const lsi_bn_node *s, const float *inv_std)
     return LS_OK;
 }
 
-/* Of all slices; *dy is the gradient of the output. */
+/* Measures all slices; *dy is the gradient of the output. */
 static ls_status sum_slices(ls_tape *tape, ls_node *node, ls_tensor **dy)
 {
     const lsi_bn_node *const s = ls_node_state(node);
@@ -363,15 +363,15 @@ static ls_tensor *dense(ls_tape *tape, ls_tensor *x)
                            : ls_tape_fail(tape, status, "%s", ls_last_error());
 }
 
-/* All that a rank needs for its part. */
+/* Tensors and node that a rank needs for its part. */
 typedef struct prepared {
     ls_tensor *input, *y, *saved;
-    ls_node *node; /* NULL: nobody wants a gradient */
+    ls_node *node; /* NULL: no gradient is needed */
 } prepared;
 
 /*
- * Recorded before the ranks meet: from then on all of them have a node whose
- * backward they enter or abandon, or none has.
+ * Records the node before the exchange. From then on all ranks have a node
+ * whose backward they enter or abandon, or none has.
  */
 static bool prepare(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x, prepared *out)
 {
@@ -423,7 +423,7 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
     return p->y;
 }
 
-/* What the layer takes; NULL if the tape has failed. */
+/* The input of the layer; NULL if the tape has failed. */
 static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
 {
     if (!lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
@@ -457,7 +457,7 @@ ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape)
     return NULL;
 }
 
-/* The rows of all ranks. */
+/* Training over the rows of all ranks. */
 static ls_tensor *train_matrix(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
                                ls_tensor *residual)
 {

@@ -1,14 +1,16 @@
 /*
- * Inside synchronised batch normalisation: what its implementations share and
- * where they differ, which is in what the ranks tell each other.
+ * Inside synchronised batch normalisation: the common part of its
+ * implementations, and their differences, which are in the data that ranks
+ * exchange.
  *
- * Forward every rank fills a slot, one all-gather shows all slots to all ranks,
- * and each folds them as a reduction does: the same numbers in the same order,
- * hence the same bits. Backward one all-reduce adds two sums for each feature.
+ * In forward every rank fills a slot, and one all-gather gives all slots to all
+ * ranks. Each rank folds them as a reduction does: the same numbers in the same
+ * order, hence the same bits. In backward one all-reduce adds two sums for each
+ * feature.
  *
  * A rank whose batch is cut into slices (model/autograd/params.h) takes part as
- * so many ranks: slice j of rank r is *part* r + N j of all N m, of which each
- * has a slot and two sums, and which are folded in the order of their numbers.
+ * several ranks. Slice j of rank r is *part* r + N j of all N m. Each part has
+ * a slot and two sums, and parts are folded in the order of their numbers.
  *
  * Vectors over features are padded with zeros to `stride`, a multiple of
  * LSI_BN_BLOCK floats, so that loops over them have no tails.
@@ -22,14 +24,18 @@
 
 enum { LSI_BN_BLOCK = 16 };
 
-/* What one part tells the others forward, in one block of floats. */
+/* The data that one part sends in forward, in one block of floats. */
 typedef struct lsi_bn_slot {
-    /* [LSI_BN_BLOCK]; the number of rows, and what of it f32 has not held; the
-     * rest unused */
+    /*
+     * [LSI_BN_BLOCK]: number of rows, and its remainder that f32 does not hold;
+     * the rest is unused
+     */
     float *count;
     float *mean; /* [stride] */
-    /* [stride]: sum of squared differences from the mean, or what `pack` made
-     * of it */
+    /*
+     * [stride]: sum of squared differences from the mean, or the result of
+     * `pack`
+     */
     float *spread;
 } lsi_bn_slot;
 
@@ -40,13 +46,13 @@ typedef struct lsi_bn_stats {
 } lsi_bn_stats;
 
 typedef struct lsi_bn_exchange {
-    /* Turns a slot of this rank's into what is sent. May be NULL. */
+    /* Converts this rank's slot to the data that are sent. May be NULL. */
     void (*pack)(const ls_sync_bn *bn, lsi_bn_slot own);
     /* Combines the slots of all parts. */
     void (*combine)(const ls_sync_bn *bn, lsi_bn_stats *out);
     /*
-     * What becomes of a part's sums of dy * xhat, [stride], before they are
-     * added over parts, and of the total after. May be NULL.
+     * Convert a part's sums of dy * xhat, [stride], before they are added over
+     * parts, and the total after. May be NULL.
      */
     void (*pack_sums)(const ls_sync_bn *bn, float *sums, const float *inv_std);
     void (*unpack_sums)(const ls_sync_bn *bn, float *sums,
@@ -65,9 +71,9 @@ struct ls_sync_bn {
     float *own;         /* this rank's slots, in shared memory */
     float *slots;       /* of all ranks, gathered */
     float *sums;        /* sum dy [stride], sum dy * xhat [stride]; shared */
-    float *slice_sums;  /* the same of slices 1, 2, ... */
+    float *slice_sums;  /* as sums, of slices 1, 2, ... */
     float *variance;    /* [stride] */
-    ls_request *reduce; /* of the sums, in place */
+    ls_request *reduce; /* reduces the sums, in place */
 };
 
 static inline size_t lsi_bn_slot_floats(const ls_sync_bn *bn)
@@ -75,7 +81,7 @@ static inline size_t lsi_bn_slot_floats(const ls_sync_bn *bn)
     return LSI_BN_BLOCK + 2 * bn->stride;
 }
 
-/* The slot that begins there. */
+/* The slot that begins at `begin`. */
 static inline lsi_bn_slot lsi_bn_slot_at(const ls_sync_bn *bn, float *begin)
 {
     return (lsi_bn_slot){.count = begin,
@@ -88,7 +94,7 @@ static inline int lsi_bn_parts(const ls_sync_bn *bn)
     return ls_group_size(bn->group) * bn->slices;
 }
 
-/* What that part has told. */
+/* The slot of a part. */
 static inline lsi_bn_slot lsi_bn_slot_of(const ls_sync_bn *bn, int part)
 {
     const int ranks = ls_group_size(bn->group);
@@ -108,7 +114,7 @@ static inline void lsi_bn_set_rows(lsi_bn_slot slot, size_t rows)
     slot.count[1] = (float)((double)rows - (double)slot.count[0]);
 }
 
-/* The slot of a slice of this rank's, to be filled. */
+/* The slot of a slice of this rank, to be filled. */
 static inline lsi_bn_slot lsi_bn_own_slot(const ls_sync_bn *bn, int slice)
 {
     return lsi_bn_slot_at(bn, bn->own + (size_t)slice * lsi_bn_slot_floats(bn));
@@ -121,31 +127,37 @@ typedef struct lsi_bn_node {
     bool relu;   /* of images */
 } lsi_bn_node;
 
-/* What those of matrices and those of images share. */
+/* Functions shared by the forms for matrices and for images. */
 
 /* Shows the slots to all ranks and combines them all. */
 ls_status lsi_bn_gather(ls_sync_bn *bn, lsi_bn_stats *out);
 
-/* Moves the running statistics. */
+/* Updates the running statistics. */
 void lsi_bn_track(const ls_sync_bn *bn, const lsi_bn_stats *stats);
 
-/* A slice's sums: those of dy, then, a stride further, those of dy * xhat. */
+/* A slice's sums of dy and, one stride further, of dy * xhat. */
 float *lsi_bn_sums_of(const ls_sync_bn *bn, int slice);
 
-/* Gives them to weight and bias, and makes of them what ranks exchange. */
+/*
+ * Passes a slice's sums to the gradients of weight and bias, and converts them
+ * for the exchange.
+ */
 ls_status lsi_bn_give_sums(ls_tape *tape, ls_node *node, int slice,
                            const float *inv_std);
 
 /* bn->sums = the sums of all slices of all ranks, divided by all rows. */
 ls_status lsi_bn_exchange_sums(const lsi_bn_node *s, const float *inv_std);
 
-/* This rank does not come to the sums: says why (lsi_tape_abandon). */
+/* For a rank that does not reach the sums: reports why (lsi_tape_abandon). */
 void lsi_bn_abandon(const ls_node *node, ls_status status);
 
-/* The others wait for this rank's statistics, and get its reason. NULL. */
+/*
+ * Gives the reason to the ranks that wait for this rank's statistics. Returns
+ * NULL.
+ */
 ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape);
 
-/* In training, of x (N, C, ...) with three dimensions or more. */
+/* Training, for x (N, C, ...) with three dimensions or more. */
 ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
                          ls_tensor *residual);
 

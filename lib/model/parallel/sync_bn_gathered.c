@@ -1,8 +1,9 @@
 /*
- * gathered: ranks send (count, mean, 1 / sqrt(variance + eps)) and add up
- * sum dy and sum dy * (x - mean), all in single precision: what frameworks
- * usually do, kept as the yardstick. The variance of a rank has to be got back
- * from its inverse deviation, which costs digits where it is small against eps.
+ * gathered: ranks send (count, mean, 1 / sqrt(variance + eps)) and add up sum
+ * dy and sum dy * (x - mean), all in single precision. Frameworks usually do
+ * this; it is kept as the baseline. A rank's variance is recovered from its
+ * inverse deviation, which costs digits where the variance is small against
+ * eps.
  */
 #include <math.h>
 

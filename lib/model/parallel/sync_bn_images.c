@@ -12,7 +12,7 @@
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* inv_std with a stride's worth of elements. */
+/* inv_std, padded to `stride` elements. */
 static float *padded(ls_tape *tape, const ls_sync_bn *bn, const float *inv_std)
 {
     float *out = ls_tape_scratch(tape, bn->stride * sizeof(float));
@@ -81,7 +81,7 @@ static const ls_function function = {.name = "sync_batch_norm",
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* What this rank tells of its images, slice by slice. */
+/* Measures this rank's images, slice by slice. */
 static ls_status measure(ls_sync_bn *bn, ls_tape *tape, const lsi_image_norm *n)
 {
     const size_t image = n->channels.channels * n->channels.pixels;
@@ -108,10 +108,10 @@ typedef struct images {
     bool relu;
     lsi_image_norm norm;
     lsi_bn_stats stats;
-    ls_node *node; /* NULL: nobody wants a gradient */
+    ls_node *node; /* NULL: no gradient is needed */
 } images;
 
-/* All that is needed, recorded before the ranks meet; see sync_bn.c. */
+/* Records the node before the exchange; see sync_bn.c. */
 static bool prepare(ls_sync_bn *bn, ls_tape *tape, images *call)
 {
     const int nodes = tape->n_nodes;
@@ -161,8 +161,7 @@ static ls_tensor *forward(ls_sync_bn *bn, ls_tape *tape, images *call)
     return call->norm.y;
 }
 
-/* The statistics, and what was brought into another layout, outlast the record.
- */
+/* The statistics and tensors in a new layout are needed after the record. */
 ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
                          ls_tensor *residual)
 {
