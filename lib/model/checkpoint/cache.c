@@ -12,7 +12,7 @@
 
 enum { PLACES = 4096, TRIES = 32 };
 
-/* Hashes, each at the place that it says or soon behind; 0: none. */
+/* Hashes, each at the place that it implies or soon after; 0: empty. */
 static _Atomic uint64_t known[PLACES];
 
 static bool has(uint64_t hash)
@@ -23,7 +23,7 @@ static bool has(uint64_t hash)
     return false;
 }
 
-/* Only where all these places are taken is another dropped. */
+/* Another hash is dropped only if all these places are occupied. */
 static void add(uint64_t hash)
 {
     for (unsigned i = 0; i < TRIES && hash != 0; i++) {
@@ -49,7 +49,7 @@ static uint64_t hash_text(const char *text)
     return lsi_hash(LSI_HASH_START, text, strlen(text));
 }
 
-/* Adds what tells this file from any other, and from its own past. */
+/* Adds the identity of a file, which changes whenever the file does. */
 static bool hash_file(uint64_t *hash, const char *path)
 {
     struct stat info;
@@ -63,7 +63,7 @@ static bool hash_file(uint64_t *hash, const char *path)
     return true;
 }
 
-/* 0 if it cannot be told. */
+/* The hash of a step's folder and manifest; 0 if unknown. */
 static uint64_t hash_step(const char *step_folder)
 {
     uint64_t hash = hash_text(step_folder);

@@ -1,8 +1,8 @@
 /*
- * A cache of this process: which checkpoints it has found intact, so that it
- * reads each once, which it has passed over, and which warnings it has given.
- * It holds some thousands; an entry that is dropped means another read, another
- * warning, or a save that makes no room.
+ * A cache of this process: checkpoints found intact, so that each is read once;
+ * checkpoints passed over; warnings given. It holds some thousands of entries.
+ * A dropped entry means another read, another warning, or a save that makes no
+ * room.
  */
 #ifndef LS_MODEL_CHECKPOINT_CACHE_H
 #define LS_MODEL_CHECKPOINT_CACHE_H
@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For a step's folder as it is now, not for a later one of the same name. */
+/*
+ * Applies to a step's folder as it is now, not to a later one of the same name.
+ */
 void lsi_checkpoint_cache_add_intact(const char *step_folder);
 bool lsi_checkpoint_cache_has_intact(const char *step_folder);
 

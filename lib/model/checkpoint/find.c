@@ -35,7 +35,7 @@ static bool has(const char *folder, const char *name)
     return access(lsi_path_in(folder, name).text, F_OK) == 0;
 }
 
-/* Of the newest that came to its end it is said what is wrong. */
+/* The error describes the newest checkpoint whose save has finished. */
 static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
                            int64_t *step)
 {
@@ -81,7 +81,7 @@ ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
     int64_t step;
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
         *out = lsi_path_in(NULL, path);
-        return LS_OK; /* whoever reads it will say what is wrong */
+        return LS_OK; /* its reader reports the fault */
     }
     *out = lsi_path_in(path, LSI_MODEL_FILE);
     if (has(path, LSI_MANIFEST_FILE) || lsi_step_of(path) >= 0)

@@ -16,9 +16,9 @@ ls_status lsi_checkpoint_verify_once(const char *step_folder);
 
 /*
  * The step of the newest intact checkpoint. Damaged ones are named in a warning
- * and skipped. LS_ERR_NOT_FOUND if no save has finished, LS_ERR_FORMAT if some
- * have and none is intact: it says what is wrong with the newest; LS_ERR_IO if
- * the path is not a readable folder.
+ * and skipped. LS_ERR_NOT_FOUND if no save has finished; LS_ERR_FORMAT if some
+ * have and none is intact, with the fault of the newest; LS_ERR_IO if the path
+ * is not a readable folder.
  */
 ls_status lsi_checkpoint_newest(const char *folder, int64_t *step);
 

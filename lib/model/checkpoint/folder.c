@@ -19,7 +19,9 @@
 
 /* ---- names --------------------------------------------------------------- */
 
-/* A name that is too long becomes none, so that nothing else is meant by it. */
+/*
+ * A name that is too long becomes empty, so that it cannot name another file.
+ */
 lsi_path lsi_path_in(const char *folder, const char *name)
 {
     lsi_path path;
@@ -46,7 +48,7 @@ lsi_path lsi_rank_file(int rank, int ranks)
     return path;
 }
 
-/* The step of which this is the name, or -1. */
+/* The step with this name, or -1. */
 static int64_t step_of(const char *name)
 {
     int64_t step = -1;
@@ -138,7 +140,7 @@ ls_status lsi_steps_newest(const char *folder, int64_t *step)
 
 /* ---- making -------------------------------------------------------------- */
 
-/* The folder around `path` holds its name on the disk afterwards. */
+/* Makes a folder, and syncs its parent so that the name is on the disk. */
 static ls_status make_folder(const char *path)
 {
     lsi_path around = lsi_path_in(NULL, path);
@@ -161,7 +163,7 @@ ls_status lsi_step_check(const char *step_folder, int rank)
 {
     char host[64] = "?";
     if (access(step_folder, F_OK) == 0 || errno != ENOENT)
-        return LS_OK; /* whatever is wrong will be said by who reads it */
+        return LS_OK; /* its reader reports any other fault */
     if (rank == 0)
         return lsi_fail(LS_ERR_IO,
                         "'%s' was removed while this run was using it",
@@ -180,7 +182,7 @@ ls_status lsi_step_make(const char *folder, int64_t step)
 
 /* ---- setting aside ------------------------------------------------------- */
 
-/* The n-th name for what is set aside of a step; n >= 1. */
+/* The n-th name for a step's folder that is set aside; n >= 1. */
 static lsi_path aside(const char *folder, int64_t step, int n)
 {
     char name[64], number[16] = "";

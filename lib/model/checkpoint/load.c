@@ -1,6 +1,6 @@
 /*
  * Opening and loading a checkpoint. Rank 0 looks for the newest intact one and
- * checks it; the others read the same manifest.
+ * checks it; the other ranks read the same manifest.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -148,7 +148,7 @@ static int64_t entry_begin(const lsi_safetensors_entry *e, const char *state,
     return strtoll(name + a + 1 + b + 1, NULL, 10);
 }
 
-/* Reads what an entry has of the piece's elements from `at` on; *n of them. */
+/* Reads an entry's part of the piece's elements, from `at` on; *n elements. */
 static ls_status read_entry(const lsi_safetensors_file *file,
                             const lsi_safetensors_entry *e, int64_t begin,
                             const lsi_state_piece *piece, size_t at, size_t *n)
@@ -163,7 +163,9 @@ static ls_status read_entry(const lsi_safetensors_file *file,
                                 piece->data + at, *n * sizeof(float));
 }
 
-/* Reads some elements of the piece from `at` on, from whoever has them. */
+/*
+ * Reads some elements of the piece from `at` on, from the file that has them.
+ */
 static ls_status read_some(const rank_files *f, const lsi_state_piece *piece,
                            size_t at, size_t *n)
 {

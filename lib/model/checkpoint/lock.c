@@ -20,7 +20,7 @@
 
 /*
  * A child shares its parent's open files, and with them the lock, which would
- * then outlive the parent: it closes them at once.
+ * then outlive the parent. So the child closes them at once.
  */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static lsi_folder_lock *locks;
@@ -47,11 +47,14 @@ static void strike_off(lsi_folder_lock *lock)
     pthread_mutex_unlock(&mutex);
 }
 
-/* ---- who has it ---------------------------------------------------------- */
+/* ---- the holder ---------------------------------------------------------- */
 
 enum { NAME_BYTES = 256 };
 
-/* For the message of those who come later; without it nothing goes wrong. */
+/*
+ * Writes the holder for the messages of later processes; a failure does no
+ * harm.
+ */
 static void write_holder(int fd)
 {
     char host[64] = "?", text[NAME_BYTES];
@@ -83,7 +86,9 @@ static ls_status refuse(int fd, const char *folder)
 
 /* ---- taking -------------------------------------------------------------- */
 
-/* Somebody may have removed the file, or the folder, and made another. */
+/*
+ * Another process may have removed the file, or the folder, and made a new one.
+ */
 static bool is_still(int fd, const char *path)
 {
     struct stat open_file, named;
@@ -123,7 +128,7 @@ static void warn_of_no_locks(const char *folder)
                 folder);
 }
 
-/* In one piece for a fork, whose child would not know of the open file. */
+/* Atomic with respect to fork, whose child would not know of the open file. */
 static ls_status try_lock(lsi_folder_lock *lock, const char *path, int *fd,
                           lsi_file_lock *got)
 {
@@ -141,8 +146,8 @@ static ls_status try_lock(lsi_folder_lock *lock, const char *path, int *fd,
 }
 
 /*
- * A holder that was killed a moment ago has it until its last call of the
- * system returns; one that has just got it has not written its name.
+ * A holder that was just killed keeps the lock until its last system call
+ * returns. A new holder may not have written its name yet.
  */
 static ls_status take(lsi_folder_lock *lock, const char *path,
                       const char *folder)
@@ -190,12 +195,14 @@ void lsi_folder_lock_drop(lsi_folder_lock *lock)
     strike_off(lock);
     if (ftruncate(lock->fd, 0) != 0)
         lsi_log(LS_LOG_DEBUG, "the lock of a folder keeps its name");
-    (void)flock(lock->fd, LOCK_UN); /* whoever else has the open file */
+    (void)flock(lock->fd, LOCK_UN); /* even if others have the file open */
     close(lock->fd);
     *lock = (lsi_folder_lock){0};
 }
 
-/* Before it is released: who takes it then finds that the file is gone. */
+/*
+ * Removes the file before the release: the next holder finds that it is gone.
+ */
 void lsi_folder_lock_remove(lsi_folder_lock *lock, const char *folder,
                             const char *name)
 {

@@ -1,8 +1,8 @@
 /*
  * One writer for each folder. The lock is a kernel lock on an open file in the
  * folder; it is released when its process ends in any way, and the existence of
- * the file means nothing. Forked children do not inherit it.
- * Readers take none. Local.
+ * the file means nothing. Forked children do not inherit it. Readers need no
+ * lock. Local.
  */
 #ifndef LS_MODEL_CHECKPOINT_LOCK_H
 #define LS_MODEL_CHECKPOINT_LOCK_H
@@ -11,7 +11,7 @@
 
 #include "lockstep/status.h"
 
-#define LSI_LOCK_FILE ".lock" /* of those who write checkpoints */
+#define LSI_LOCK_FILE ".lock" /* of writers of checkpoints */
 
 /* All zero: not held. It must stay where it is while it is held. */
 typedef struct lsi_folder_lock {
@@ -22,17 +22,16 @@ typedef struct lsi_folder_lock {
 } lsi_folder_lock;
 
 /*
- * Takes the lock of a folder that is there, on the file of that name; LS_OK if
- * it is held already. LS_ERR_STATE names host and process of who still has it
- * after a second. Where the file system has no locks, a warning says so, and it
- * is taken.
+ * Acquires the lock of an existing folder, on the file of that name; LS_OK if
+ * it is held already. LS_ERR_STATE names the host and the process that still
+ * hold it after a second. On a file system without locks it warns and succeeds.
  */
 ls_status lsi_folder_lock_take(lsi_folder_lock *lock, const char *folder,
                                const char *name);
 
 void lsi_folder_lock_drop(lsi_folder_lock *lock);
 
-/* The same, and removes the file, whose folder and name are those. */
+/* Removes the file `name` of the folder, then drops the lock. */
 void lsi_folder_lock_remove(lsi_folder_lock *lock, const char *folder,
                             const char *name);
 

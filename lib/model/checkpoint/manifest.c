@@ -18,7 +18,10 @@
 
 #define FORMAT "lockstep checkpoint 1"
 
-/* Of a manifest: it names parameters, ranks, and what the program told it. */
+/*
+ * Bytes of a manifest, with names of parameters, ranks, and the program's
+ * values.
+ */
 enum { MOST_BYTES = 1 << 30 };
 
 static ls_status no_memory(void)
@@ -27,7 +30,7 @@ static ls_status no_memory(void)
                                    "checkpoint");
 }
 
-/* Of everything but the field itself. */
+/* The checksum of everything except the checksum itself. */
 static ls_status checksum(json_t *manifest, uint32_t *out)
 {
     json_object_del(manifest, "crc32");
@@ -41,7 +44,7 @@ static ls_status checksum(json_t *manifest, uint32_t *out)
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* Takes over the item; false if there is no memory. */
+/* Takes over the item; false without memory. */
 static bool append(json_t *array, json_t *item)
 {
     return json_array_append_new(array, item) == 0;
@@ -148,7 +151,7 @@ static ls_status check_format(json_t *manifest, const char *path)
     return LS_OK;
 }
 
-/* A copy, or a folder that was renamed, is not what its name says. */
+/* A copied or renamed folder does not match its name. */
 static ls_status check_step(const json_t *manifest, const char *folder)
 {
     const json_t *field = json_object_get(manifest, "step");

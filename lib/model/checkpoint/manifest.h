@@ -1,5 +1,5 @@
 /*
- * The manifest of a checkpoint: JSON that says what belongs to it, and guards
+ * The manifest of a checkpoint: JSON that lists its contents, and protects
  * itself with a checksum.
  *
  *     {"format": "lockstep checkpoint 1", "step": 123, "ranks": 2,
@@ -9,7 +9,8 @@
  *      "files": [{"name": "model.safetensors", "bytes": 99, "crc32": 99}],
  *      "crc32": 99}
  *
- * The last one is that of the rest, without blanks and with sorted keys.
+ * The last crc32 is the checksum of all other fields, without blanks and with
+ * sorted keys.
  */
 #ifndef LS_MODEL_CHECKPOINT_MANIFEST_H
 #define LS_MODEL_CHECKPOINT_MANIFEST_H
@@ -19,7 +20,7 @@
 #include "base/atomic_file.h"
 #include "lockstep/checkpoint.h"
 
-/* What a save knows when all files are there. */
+/* The facts that a save knows when all files are written. */
 typedef struct lsi_manifest {
     int64_t step;
     int ranks;
@@ -29,20 +30,20 @@ typedef struct lsi_manifest {
     const lsi_file_sum *rank_files;
 } lsi_manifest;
 
-/* Writes it as the folder's manifest, all at once. */
+/* Writes the folder's manifest atomically. */
 ls_status lsi_manifest_write(const lsi_manifest *manifest, const char *folder);
 
 /*
- * Reads the manifest of a step's folder. LS_ERR_FORMAT if there is none, or if
- * it is damaged, of another version, or of another step than the folder's name
- * says; LS_ERR_IO and others if it cannot be told. *out is the caller's
+ * Reads the manifest of a step's folder. LS_ERR_FORMAT if it is missing,
+ * damaged, of another version, or of another step than in the folder's name.
+ * LS_ERR_IO and others if this cannot be determined. *out is the caller's
  * (json_decref).
  */
 ls_status lsi_manifest_read(const char *folder, json_t **out);
 
 /*
- * Whether all files are there and as they were: LS_ERR_FORMAT names one that is
- * not; LS_ERR_IO and others if it cannot be told.
+ * Checks that all files exist and are unchanged: LS_ERR_FORMAT names one that
+ * is not; LS_ERR_IO and others if this cannot be determined.
  */
 ls_status lsi_manifest_verify(const json_t *manifest, const char *folder);
 

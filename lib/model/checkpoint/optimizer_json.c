@@ -10,7 +10,7 @@
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* Takes over the item; false if there is no memory. */
+/* Takes over the item; false without memory. */
 static bool append(json_t *array, json_t *item)
 {
     return json_array_append_new(array, item) == 0;
@@ -81,7 +81,7 @@ static bool holds(const json_t *names, const char *name)
     return false;
 }
 
-/* The group that was saved with this parameter; NULL if there is none. */
+/* The group that was saved with this parameter; NULL if not found. */
 static const json_t *find_group(const json_t *json, const char *parameter)
 {
     size_t i;

@@ -1,6 +1,6 @@
 /*
- * What a manifest says about an optimizer: its kind, and of each group the
- * steps taken, the names of its arrays of state, and its parameters.
+ * An optimizer in a manifest: its kind, and for each group the number of steps,
+ * the names of its state arrays, and its parameters.
  */
 #ifndef LS_MODEL_CHECKPOINT_OPTIMIZER_JSON_H
 #define LS_MODEL_CHECKPOINT_OPTIMIZER_JSON_H
@@ -13,8 +13,8 @@
 json_t *lsi_optimizer_json(const ls_optimizer *optimizer);
 
 /*
- * LS_OK if every parameter of the optimizer has state of the same arrays there,
- * and those of a group have taken the same number of steps.
+ * LS_OK if every parameter of the optimizer has the same state arrays in the
+ * manifest, and the parameters of a group have taken the same number of steps.
  */
 ls_status lsi_optimizer_json_check(const json_t *json,
                                    const ls_optimizer *optimizer);

@@ -62,7 +62,7 @@ static bool is_wanted(const ls_params *params, const char *name)
     return false;
 }
 
-/* A larger model would be cut without a word. */
+/* Without this check a larger model would be truncated silently. */
 static ls_status check_no_more(const lsi_safetensors_file *file,
                                const ls_params *params)
 {

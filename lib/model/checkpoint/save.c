@@ -1,7 +1,7 @@
 /*
  * Saving a checkpoint: rank 0 locks and makes the folder, all ranks write their
- * files, rank 0 writes the manifest. After each of the three the ranks agree on
- * how it went. Then rank 0 removes what is too old.
+ * files, rank 0 writes the manifest. After each of the three steps the ranks
+ * agree on the outcome. Then rank 0 removes old checkpoints.
  */
 #include "model/checkpoint/save.h"
 
@@ -32,7 +32,7 @@ typedef struct saving {
     int64_t step;
     const ls_checkpoint_parts *parts;
     lsi_path step_folder;
-    bool begun;         /* rank 0 has made the folder, and it is not whole */
+    bool begun;         /* rank 0 has made the folder, which is incomplete */
     lsi_file_sum model; /* on rank 0 */
     lsi_file_sum own;   /* of this rank's file */
     lsi_file_sum *all;  /* of every rank's */
@@ -41,8 +41,8 @@ typedef struct saving {
 /* ---- the folder ---------------------------------------------------------- */
 
 /*
- * The run has gone on from an older checkpoint because this one could not be
- * read when it began. That may have been a fault of the moment: it is kept.
+ * Keeps a checkpoint that could not be read when the run started and went on
+ * from an older one. The fault may have been temporary.
  */
 static ls_status set_aside(const saving *s)
 {
@@ -56,7 +56,7 @@ static ls_status set_aside(const saving *s)
     return LS_OK;
 }
 
-/* Only what is certainly not whole is removed to make room. */
+/* Makes room by removing only a checkpoint that is certainly not intact. */
 static ls_status make_room(const saving *s)
 {
     ls_status status = lsi_checkpoint_verify(s->step_folder.text);
@@ -71,7 +71,7 @@ static ls_status make_room(const saving *s)
     return set_aside(s);
 }
 
-/* What a save that did not end has left of the same step must go. */
+/* Makes the step's folder, after removing the remains of an unfinished save. */
 static ls_status make_place(saving *s)
 {
     if (ls_group_rank(s->group) != 0)
@@ -84,8 +84,8 @@ static ls_status make_place(saving *s)
 }
 
 /*
- * After a failure, what has been written takes space that may be missing.
- * Returns the status, with its message.
+ * After a failure, removes the written files, which use space that may be
+ * needed. Returns the status, with its message.
  */
 static ls_status clear_place(const saving *s, ls_status status)
 {
@@ -157,7 +157,7 @@ static ls_status add_piece(void *context, const lsi_state_piece *piece)
                       ls_params_name(t->params, piece->param), piece->begin);
 }
 
-/* Averages of buffers are each rank's own, as the buffers are. */
+/* Every rank has separate averages of buffers, as it has separate buffers. */
 static ls_status add_average(tensors *t, float *average, size_t index)
 {
     const ls_tensor *const buffer = t->params->buffers.items[index]->tensor;
@@ -188,8 +188,8 @@ static ls_status add_buffers(tensors *t)
 }
 
 /*
- * Ranks that share the parameters out save what they have; if every rank has
- * all of it they share the saving.
+ * Ranks that own parts of the parameters save their parts; if every rank owns
+ * everything, the ranks divide the saving.
  */
 static ls_status find_share(const saving *s, lsi_range *share)
 {
@@ -285,7 +285,7 @@ static ls_status write_files(saving *s, lsi_range share)
     return ls_group_rank(s->group) == 0 ? write_model(s) : LS_OK;
 }
 
-/* ---- removing what is too old -------------------------------------------- */
+/* ---- removing old checkpoints -------------------------------------------- */
 
 typedef struct pruning {
     const char *folder;
@@ -327,7 +327,7 @@ static void tell_newer(const pruning *p, size_t newest, size_t count)
                 p->folder, count, p->saved, p->steps[newest]);
 }
 
-/* Returns where the older ones begin. */
+/* Returns the index of the first older checkpoint. */
 static size_t pass_newer(const pruning *p)
 {
     size_t i = 0, newest = 0, count = 0;
@@ -366,7 +366,7 @@ static size_t count_ended(const pruning *p, size_t from)
     return n;
 }
 
-/* Which are whole matters only if there may be too many. */
+/* Checks which are intact only if there may be too many. */
 static void remove_older(const pruning *p, size_t from)
 {
     const bool too_many = p->keep > 0 && count_ended(p, from) >= p->keep;
@@ -386,7 +386,7 @@ static void remove_older(const pruning *p, size_t from)
 
 /*
  * The newest `keep` intact checkpoints including the one just saved stay (0:
- * all), and all that are older are removed, intact or not. The remains of
+ * all), and all older ones are removed, intact or not. The remains of
  * unfinished saves of older steps are removed if no other process can be saving
  * there. Newer checkpoints and links are neither removed nor counted, and a
  * warning mentions newer ones once. A failure to remove something is not an
@@ -450,7 +450,7 @@ static ls_status save(saving *s, int keep)
     LS_TRY(lsi_share_outcome(s->group, make_place(s), &agreed));
     LS_TRY(write_all(s, share));
     LS_TRY(lsi_share_outcome(s->group, finish(s), &agreed));
-    /* Not before all know of it: after an error what is older is there. */
+    /* Only after all ranks agree: after an error the older ones still exist. */
     if (ls_group_rank(s->group) == 0)
         prune(s, keep);
     return LS_OK;

@@ -2,7 +2,7 @@
 
 #include "comm/core/agree.h"
 
-/* Where ranks wait for each other, one that has failed says so. */
+/* A rank that has failed reports it where ranks wait for each other. */
 static bool all_well(lsi_net_builder *b)
 {
     if (!b->agreed) {

@@ -1,7 +1,7 @@
 /*
  * Layers of a network, added to its set of parameters one after the other.
  * Errors stick to the builder: a network is a list of calls, the same on every
- * rank, and its error is looked at once, in the end.
+ * rank, and its error is checked once, at the end.
  */
 #ifndef LS_MODEL_NETS_BUILDER_H
 #define LS_MODEL_NETS_BUILDER_H
@@ -9,7 +9,7 @@
 #include "lockstep/nn.h"
 #include "lockstep/parallel.h"
 
-/* Over what batch normalisation takes its statistics, and how. */
+/* The ranks over which batch normalisation computes its statistics, and how. */
 typedef enum lsi_net_norm {
     LSI_NORM_FUSED,    /* all ranks */
     LSI_NORM_GATHERED, /* all ranks */
@@ -40,7 +40,7 @@ typedef struct lsi_norm_part {
     ls_batch_norm_layer local;
 } lsi_norm_part;
 
-/* What a batch normalisation has; flags that can be added. */
+/* Parts of a batch normalisation; flags that can be added. */
 enum {
     LSI_NORM_AFFINE = 1 << 0, /* weight and bias */
     LSI_NORM_RELU = 1 << 1    /* a result that is clipped at 0 */

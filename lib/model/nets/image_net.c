@@ -117,7 +117,7 @@ static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)
                                  options->slices > 0 ? options->slices : 1);
 }
 
-/* Without gradients, nor random numbers that a file's weights replace. */
+/* Allocates no gradients, and skips random values that a file will replace. */
 static ls_status allocate_frozen(ls_params *params)
 {
     for (size_t i = 0; i < ls_params_count(params); i++) {
@@ -128,7 +128,9 @@ static ls_status allocate_frozen(ls_params *params)
     return ls_params_allocate(params, NULL, 0);
 }
 
-/* Takes part, or says why not, wherever the other ranks wait for this one. */
+/*
+ * Takes part, or reports why not, wherever the other ranks wait for this one.
+ */
 static ls_status add_layers(ls_image_net *net, ls_group *group,
                             const lsi_image_net_setup *options)
 {

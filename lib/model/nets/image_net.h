@@ -1,6 +1,4 @@
-/*
- * Networks that tell classes of images apart.
- */
+/* Networks that classify images. */
 #ifndef LS_MODEL_NETS_IMAGE_NET_H
 #define LS_MODEL_NETS_IMAGE_NET_H
 
@@ -8,14 +6,14 @@
 #include "model/nets/builder.h"
 #include "model/nets/model.h"
 
-/* What tells a network from others, and is saved with it. */
+/* The identity of a network, which is saved with it. */
 typedef struct lsi_image_config {
     const char *name; /* a row of image_nets.def */
     int64_t classes;
     int64_t channels, height, width; /* of an image */
 } lsi_image_config;
 
-/* That of `train cifar100`. */
+/* The configuration of `train cifar100`. */
 #define LSI_IMAGE_CIFAR100                                                     \
     {                                                                          \
         .name = "cifar-net", .classes = 100, .channels = 3, .height = 32,      \
@@ -33,14 +31,14 @@ typedef struct lsi_image_net_setup {
 } lsi_image_net_setup;
 
 /*
- * Makes it with its parameters. LS_ERR_ARGUMENT if there is no network of that
- * name, or if it does not take such images. Collective. *out is the caller's
- * and must be freed before the group.
+ * Makes the network with its parameters. LS_ERR_ARGUMENT if the name is
+ * unknown, or if the network does not accept such images. Collective. *out is
+ * the caller's and must be freed before the group.
  */
 ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
                             const lsi_image_net_setup *options);
 
-/* How many numbers its parameters are. Collective. */
+/* The number of elements of its parameters. Collective. */
 ls_status lsi_image_net_count(ls_group *group,
                               const lsi_image_net_setup *options,
                               int64_t *parameters);
@@ -49,24 +47,26 @@ ls_status lsi_image_net_count(ls_group *group,
 const lsi_model *lsi_image_net_model(const ls_image_net *net);
 
 /*
- * Slices of all ranks' batches together that are usual with it, where the ranks
- * divide them; 0: one for each rank.
+ * The usual number of slices of all ranks' batches together, which the ranks
+ * divide; 0: one per rank.
  */
 int lsi_image_net_slices(const char *name);
 
-/* ---- what a network is --------------------------------------------------- */
+/* ---- kinds of networks --------------------------------------------------- */
 
 typedef struct lsi_image_kind {
     const char *name;
     int slices;   /* see lsi_image_net_slices */
     size_t bytes; /* of its parts, which begin as zeros */
-    /* LS_ERR_ARGUMENT if it does not take such images; NULL: it takes all. */
+    /*
+     * LS_ERR_ARGUMENT if it does not accept such images; NULL: it accepts all.
+     */
     ls_status (*check)(const lsi_image_config *config);
     /* Adds its layers. Collective. */
     void (*build)(void *parts, lsi_net_builder *builder,
                   const lsi_image_net_setup *options);
     ls_tensor *(*logits)(const void *parts, ls_tape *tape, ls_tensor *images);
-    /* However far it was built; NULL: its layers hold nothing themselves. */
+    /* Releases the layers built so far; NULL: the layers hold nothing. */
     void (*release)(void *parts);
 } lsi_image_kind;
 

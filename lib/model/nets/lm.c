@@ -31,7 +31,7 @@ static ls_status freeze(ls_params *params)
     return LS_OK;
 }
 
-/* Random numbers for all weights take longer than to read them. */
+/* Random numbers for all weights take longer than reading the weights. */
 static void blank(ls_params *params)
 {
     for (size_t i = 0; i < ls_params_count(params); i++)

@@ -23,26 +23,26 @@ ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
 ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
                             uint64_t seed);
 /*
- * The same with the weights of a file (as of ls_transformer_load), which keep
- * their types: a model of half weights takes half the memory. Local.
+ * As lsi_lm_new_frozen, with the weights of a file (as ls_transformer_load),
+ * which keep their types: a model of half weights takes half the memory. Local.
  */
 ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
                       const char *path);
 void lsi_lm_free(lsi_lm *lm);
 
-/* How many parameters a model would have; takes no memory for them. Local. */
+/* The number of parameters of a model; does not allocate them. Local. */
 ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out);
 
 /* Tokens of a model of bytes. */
 enum { LSI_BYTE_TOKENS = 256 };
 
-/* What the metadata of a file say about its tokens: bytes, or numbers. */
+/* Metadata key for the kind of a file's tokens: bytes, or numbers. */
 #define LSI_LM_TOKENS_KEY "tokens"
 const char *lsi_lm_tokens_name(bool bytes);
 
 /*
- * What they say about the tokenizer: the checksum of it as text. LS_ERR_FORMAT
- * if a file says another, or if the model's vocabulary does not fit; both paths
+ * Metadata key for the tokenizer's checksum as text. LS_ERR_FORMAT if a file
+ * has another checksum, or if the model's vocabulary does not fit; both paths
  * are for errors. Local.
  */
 #define LSI_LM_TOKENIZER_KEY "tokenizer"
@@ -55,9 +55,9 @@ ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
                                  const char *tokenizer_path);
 
 /*
- * The metadata by which a file keeps its tokenizer: pairs, with NULL at the
- * end. They point into the tokenizer, and are none without one. Of one whose
- * tokenizer.json has more than 40 MB they have the checksum only.
+ * The metadata that keep a tokenizer in a file: pairs, with NULL at the end.
+ * They point into the tokenizer, and are empty without one. A tokenizer.json of
+ * more than 40 MB is kept as its checksum only.
  */
 typedef struct lsi_lm_kept {
     lsi_lm_digest digest;
@@ -67,26 +67,26 @@ typedef struct lsi_lm_kept {
 void lsi_lm_keep(lsi_lm_kept *out, const ls_tokenizer *tokenizer);
 
 /*
- * Opens the tokenizer that a file keeps; *out is NULL if it keeps none, else
- * the caller's. LS_ERR_FORMAT if its checksum is another one. Local.
+ * Opens the tokenizer that a file keeps; *out is NULL without one, else the
+ * caller's. LS_ERR_FORMAT if its checksum differs. Local.
  */
 ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out);
 
 /*
- * Whether a file's tokens are bytes; if it does not say so: whether there are
- * as many. Local.
+ * Whether a file's tokens are bytes; without metadata, whether the vocabulary
+ * is LSI_BYTE_TOKENS. Local.
  */
 ls_status lsi_lm_has_bytes(const char *path, int64_t vocabulary, bool *out);
 
 /* How the tokens of a model are made of text. */
 typedef struct lsi_lm_tokens {
     const ls_tokenizer *tokenizer; /* or NULL */
-    bool bytes;                    /* without one: they are bytes */
+    bool bytes;                    /* without a tokenizer: tokens are bytes */
 } lsi_lm_tokens;
 
 /*
  * Writes a model to a folder that Hugging Face's transformers open
- * (lsi_transformer_save_published), with the files of its tokenizer if there is
+ * (lsi_transformer_save_published), with the files of its tokenizer if it has
  * one. model.safetensors comes last.
  */
 #define LSI_LM_TOKENIZER_FILE   "tokenizer.json"

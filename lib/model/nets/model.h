@@ -7,9 +7,9 @@
 #include "lockstep/autograd.h"
 #include "lockstep/data.h"
 
-/* Where a forward pass has led; tensors belong to the tape. */
+/* The result of a forward pass; tensors belong to the tape. */
 typedef struct lsi_forward {
-    ls_tensor *loss;         /* mean over what `weight` counts; NULL: error */
+    ls_tensor *loss;         /* mean over `weight` items; NULL: error */
     ls_tensor *logits;       /* (rows, classes) */
     const ls_tensor *labels; /* i64 (rows) */
     double weight;           /* samples, or tokens; may be 0 */
@@ -30,7 +30,7 @@ typedef struct lsi_source {
     void *self;
     /*
      * Begins an epoch at its batch `first` (0, or where a checkpoint was made).
-     * *steps is how many batches it has in all, the same on every rank.
+     * *steps is the epoch's total number of batches, the same on every rank.
      */
     ls_status (*begin)(void *self, int64_t epoch, int64_t first,
                        int64_t *steps);

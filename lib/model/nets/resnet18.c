@@ -1,9 +1,9 @@
 /*
  * ResNet-18 (He et al., Deep Residual Learning for Image Recognition, CVPR
- * 2016), with torchvision's names of parameters and initial values: filters
- * normal with variance 2 / (kernel^2 * out), the last layer uniform in
+ * 2016), with torchvision's names of parameters and initial values. Filters are
+ * normal with variance 2 / (kernel^2 * out); the last layer is uniform in
  * +-1/sqrt(512). Images of at most 64 x 64 get a first convolution of 3x3 and
- * no pooling after it, larger ones that of the paper:
+ * no pooling after it. Larger images get the first layers of the paper:
  *
  *     conv 3x3 (or 7x7, stride 2; max pool 3x3, stride 2), 64 channels
  *     2 blocks of 64, 128, 256 and 512 channels, from 128 on with stride 2
@@ -32,7 +32,7 @@ typedef struct block {
     bool projects; /* the shortcut is a convolution */
 } block;
 
-/* Of all batch normalisations but those of shortcuts. */
+/* Flags of all batch normalisations except those of shortcuts. */
 enum { NORM_RELU = LSI_NORM_AFFINE | LSI_NORM_RELU };
 
 typedef struct resnet {

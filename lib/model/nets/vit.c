@@ -42,7 +42,7 @@ typedef struct block {
 } block;
 
 typedef struct vit {
-    int64_t tokens; /* with that of the class */
+    int64_t tokens; /* with the class token */
     ls_conv2d_layer patches;
     ls_tensor *class_token, *positions;
     block blocks[BLOCKS];
@@ -91,7 +91,7 @@ static ls_tensor *block_forward(const block *b, ls_tape *tape, ls_tensor *x)
     return ls_add(tape, x, h);
 }
 
-/* (batch, tokens, width) of the patches, behind the class token. */
+/* (batch, tokens, width) of the patches, after the class token. */
 static ls_tensor *embed(const vit *net, ls_tape *tape, ls_tensor *images)
 {
     ls_tensor *x = ls_conv2d_layer_forward(&net->patches, tape, images);

@@ -1,8 +1,9 @@
 /*
- * What a file of GPT-2 weights as published holds. Names and shapes say most of
- * it. The rest is in config.json beside it, as Hugging Face's transformers
- * write it; what it leaves out has the value that they take then. Without one
- * it is what all of the published sizes have, of which the widths are known.
+ * The configuration of a file of published GPT-2 weights. Names and shapes give
+ * most of it. The rest is in config.json in the same folder, as Hugging Face's
+ * transformers write it; keys that it omits have the defaults of transformers.
+ * Without config.json the values are those of all published sizes, whose widths
+ * are known.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -15,7 +16,7 @@
 #include "model/nn/transformer.h"
 #include "model/tensor/safetensors.h"
 
-/* Of every size that was published. */
+/* Head width of every published size. */
 enum { HEAD = 64 };
 static const int64_t published_widths[] = {768, 1024, 1280, 1600};
 
@@ -44,7 +45,7 @@ bool lsi_gpt2_is_published(const lsi_safetensors_file *file)
 
 /* ---- config.json --------------------------------------------------------- */
 
-/* What a model must be like, of which there is one kind. */
+/* Required values of keys; one kind of model is supported. */
 static const lsi_json_wanted supported[] = {
     {"model_type", "\"gpt2\"", NULL},
     {"activation_function", "\"gelu_new\"", "\"gelu_pytorch_tanh\""},

@@ -1,10 +1,10 @@
-/* What layers share: adding parameters under "<name>.<part>". */
+/* Shared by layers: adding parameters under "<name>.<part>". */
 #ifndef LS_MODEL_NN_LAYER_H
 #define LS_MODEL_NN_LAYER_H
 
 #include "lockstep/nn.h"
 
-/* Where a layer's parameters go. */
+/* The place of a layer's parameters. */
 typedef struct lsi_layer_site {
     ls_params *params;
     const char *name;

@@ -1,7 +1,7 @@
 /*
- * Llama's published weights: what config.json beside them says, as Hugging
- * Face's transformers write it, and whether the tensors are of such a model.
- * What it leaves out has the value that they take then.
+ * The configuration of published Llama weights: config.json in the same folder,
+ * as Hugging Face's transformers write it, and a check that the tensors are of
+ * such a model. Keys that it omits have the defaults of transformers.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -92,8 +92,8 @@ static ls_status read_scaling(const lsi_model_json *file, const json_t *rope,
 }
 
 /*
- * Since transformers 5 all is in rope_parameters, before that the rest was in
- * rope_scaling.
+ * Since transformers 5 all values are in rope_parameters. Before, all except
+ * rope_theta were in rope_scaling.
  */
 static ls_status read_rope(const lsi_model_json *file,
                            ls_transformer_config *out)
@@ -139,7 +139,7 @@ ls_status lsi_llama_read_json(const char *path, ls_transformer_config *out,
     return status;
 }
 
-/* What transformers call the scaling, with its numbers. */
+/* The scaling under its name in transformers, with its numbers. */
 static json_t *rope_json(const ls_transformer_config *c)
 {
     const ls_rope_scaling *const s = &c->rope_scaling;
@@ -156,7 +156,7 @@ static json_t *rope_json(const ls_transformer_config *c)
                      (json_int_t)s->original_context);
 }
 
-/* As all releases read it: 4 has rope_scaling, 5 rope_parameters. */
+/* Writes both forms: release 4 has rope_scaling, 5 has rope_parameters. */
 static bool write_rope(const ls_transformer_config *c, json_t *json)
 {
     json_t *const theta = json_real(lsi_transformer_theta(c));

@@ -1,4 +1,4 @@
-/* config.json beside weights; see model_json.h. */
+/* config.json next to weights; see model_json.h. */
 #include "model/nn/model_json.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static ls_status read_open(int fd, const char *path, json_t **out)
     return status;
 }
 
-/* *out is NULL if there is no such file. */
+/* *out is NULL if the file does not exist. */
 static ls_status read_file(const char *path, json_t **out)
 {
     /* Without O_NONBLOCK a pipe of that name would wait for a writer. */
@@ -100,7 +100,7 @@ void lsi_model_json_close(lsi_model_json *file)
     json_decref(file->json);
 }
 
-/* ---- what it says -------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 /* A value as it stands in the file, cut to fit. */
 static const char *value_text(const json_t *value, char text[VALUE_BYTES])

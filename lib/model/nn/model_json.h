@@ -1,6 +1,6 @@
 /*
- * config.json as Hugging Face's transformers write it beside weights: what all
- * kinds of models have in common.
+ * config.json as Hugging Face's transformers write it next to weights: the
+ * parts common to all kinds of models.
  */
 #ifndef LS_MODEL_NN_MODEL_JSON_H
 #define LS_MODEL_NN_MODEL_JSON_H
@@ -14,36 +14,37 @@ struct json_t;
 
 typedef struct lsi_model_json {
     char path[4096];
-    struct json_t *json; /* an object; NULL: there is no such file */
+    struct json_t *json; /* an object; NULL: the file does not exist */
 } lsi_model_json;
 
-/* That in the folder of `weights`. To be closed if it succeeds. */
+/* Opens config.json in the folder of `weights`. To be closed after success. */
 ls_status lsi_model_json_open(lsi_model_json *file, const char *weights);
 void lsi_model_json_close(lsi_model_json *file);
 
-/* The value of a key; null is as good as nothing. */
+/* The value of a key; null counts as missing. */
 const struct json_t *lsi_model_json_get(const struct json_t *json,
                                         const char *key);
 
-/* LS_ERR_FORMAT: a key's value, or that it is missing, and what it should be.
+/*
+ * LS_ERR_FORMAT with a key's value, or that it is missing, and the right value.
  */
 ls_status lsi_model_json_wrong(const lsi_model_json *file, const char *key,
                                const struct json_t *value, const char *wanted);
 
-/* LS_ERR_UNSUPPORTED: a key's value, and what there is. */
+/* LS_ERR_UNSUPPORTED with a key's value and the supported values. */
 ls_status lsi_model_json_unsupported(const lsi_model_json *file,
                                      const char *key,
                                      const struct json_t *value,
                                      const char *supported);
 
-/* What a key must say if it is there; `other` is the same by another word. */
+/* The required value of a key, if present; `other` is an equivalent value. */
 typedef struct lsi_json_wanted {
     const char *key, *wanted, *other;
 } lsi_json_wanted;
 ls_status lsi_model_json_check(const lsi_model_json *file,
                                const lsi_json_wanted *wanted, size_t n);
 
-/* A positive int64_t, and where in *out it goes. */
+/* A positive int64_t, and its place in *out. */
 typedef struct lsi_json_count {
     const char *key, *older; /* the older name, or NULL */
     size_t place;
@@ -54,8 +55,8 @@ ls_status lsi_model_json_counts(const lsi_model_json *file,
                                 void *out);
 
 /*
- * Adds the keys of these lists with what they must say, and with the values at
- * their places; false: no memory. A key that must be empty is left out.
+ * Adds the keys of these lists with their required values, and with the values
+ * at their places; false: no memory. A key that must be empty is omitted.
  */
 bool lsi_model_json_add_wanted(struct json_t *json,
                                const lsi_json_wanted *wanted, size_t n);
@@ -71,16 +72,16 @@ bool lsi_model_json_add_counts(struct json_t *json,
 ls_status lsi_model_json_write(const char *weights, const char *name,
                                struct json_t *json);
 
-/* A positive number of an object; *out stays as it is if there is none. */
+/* A positive number of an object; *out is unchanged if it is missing. */
 ls_status lsi_model_json_real(const lsi_model_json *file,
                               const struct json_t *object, const char *key,
                               double *out);
 
-/* The epsilon of norms; *out stays as it is if there is none. */
+/* The epsilon of norms; *out is unchanged if it is missing. */
 ls_status lsi_model_json_eps(const lsi_model_json *file, const char *key,
                              double *out);
 
-/* tie_word_embeddings; *untied stays as it is if there is none. */
+/* tie_word_embeddings; *untied is unchanged if it is missing. */
 ls_status lsi_model_json_untied(const lsi_model_json *file, bool *untied);
 
 #endif

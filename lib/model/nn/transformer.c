@@ -3,8 +3,8 @@
  *
  *     h = x + attention(norm(x)), y = h + feed_forward(norm(h))
  *
- * Matrices are multiplied by ls_linear and ls_attention only: what a lower
- * precision of products would change, and all of it.
+ * Only ls_linear and ls_attention multiply matrices. A lower precision of
+ * products would change these, and nothing else.
  */
 #include "model/nn/transformer.h"
 
@@ -111,7 +111,7 @@ static void enter_block(size_t layer)
     ls_range_push(name);
 }
 
-/* One way through a model. */
+/* One pass through a model. */
 typedef struct pass {
     const ls_transformer *model;
     ls_tape *tape;
@@ -149,8 +149,8 @@ static ls_tensor *rotate(const pass *p, ls_tensor *rows)
 }
 
 /*
- * A product's rows, turned; as they were nobody reads them again, unless
- * *before_or_null is told what they were.
+ * A product's rows, turned. The rows before turning go to *before_or_null or,
+ * if that is NULL, are dropped.
  */
 static ls_tensor *turned(const pass *p, const ls_linear_layer *layer,
                          ls_tensor *x, ls_tensor **before_or_null)
@@ -227,7 +227,7 @@ static ls_tensor *feed_forward(const lsi_transformer_block *b, ls_tape *tape,
     return ls_linear_layer_forward(&b->w2, tape, h);
 }
 
-/* What joins the residual stream is in the sum from then on. */
+/* Adds a part to the residual stream; the part's memory is released. */
 static ls_tensor *join(const pass *p, ls_tensor *x, ls_tensor *part)
 {
     ls_tensor *sum = ls_add(p->tape, x, part);
@@ -317,7 +317,7 @@ static bool check_tokens(const ls_transformer *m, ls_tape *tape,
                         lsi_shape_of(tokens).text, m->config.context) != NULL;
 }
 
-/* All blocks, and the norm behind them. */
+/* All blocks, and the norm after them. */
 static ls_tensor *hidden(const pass *p, ls_tensor *tokens)
 {
     const ls_transformer *m = p->model;

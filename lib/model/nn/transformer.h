@@ -35,17 +35,19 @@ struct ls_transformer {
     ls_tensor *head; /* the embedding with GPT2 and LLAMA, unless untied_head */
 };
 
-/* Of a head that is not the embedding. */
+/* Name of a head that is not the embedding. */
 #define LSI_GPT2_HEAD "lm_head.weight"
 
-/* What is inconsistent in a configuration of this library. */
+/* Checks a configuration of this library for inconsistencies. */
 ls_status lsi_transformer_check(const ls_transformer_config *config);
 
 /* A copy of a caller's configuration, checked. */
 ls_status lsi_transformer_take_config(const ls_transformer_config *given,
                                       ls_transformer_config *out);
 
-/* norm_eps, rope_theta, kv_heads and d_head, or what 0 means. */
+/*
+ * norm_eps, rope_theta, kv_heads and d_head, or the values that 0 stands for.
+ */
 double lsi_transformer_eps(const ls_transformer_config *config);
 double lsi_transformer_theta(const ls_transformer_config *config);
 int64_t lsi_transformer_kv_heads(const ls_transformer_config *config);
@@ -55,7 +57,7 @@ int64_t lsi_transformer_d_head(const ls_transformer_config *config);
 const char *lsi_transformer_kind_name(ls_transformer_kind kind);
 const char *lsi_transformer_scaling_name(ls_rope_scaling_kind kind);
 
-/* Radians a place by which pair k turns, for d_head / 2 pairs. */
+/* Radians per place by which pair k turns, for d_head / 2 pairs. */
 void lsi_transformer_rates(const ls_transformer_config *config, double *rates);
 
 /* ---- token by token (transformer_cache.c) -------------------------------- */
@@ -74,7 +76,7 @@ struct ls_transformer_cache {
     int64_t sequences, slots, sinks;
 };
 
-/* Part of the tokens of some sequences on their way through a model. */
+/* Part of the tokens of some sequences, in one pass through a model. */
 typedef struct lsi_piece {
     ls_transformer_cache *cache;
     int64_t first;         /* sequence of row 0 */
@@ -83,15 +85,17 @@ typedef struct lsi_piece {
     bool last;             /* the logits of its last tokens are wanted */
 } lsi_piece;
 
-/* Queries, keys and values by heads; `before` is what k was turned from, if
- * there is a cache and positions are rotary. */
+/*
+ * Queries, keys and values by heads; `before` is k before it was turned, with a
+ * cache and rotary positions.
+ */
 typedef struct lsi_qkv {
     ls_tensor *q, *k, *v, *before;
 } lsi_qkv;
 
 /*
- * Keeps k and v (1, rows * length, kv_heads, d_head) of a layer and returns
- * what q (1, rows * length, heads, d_head) sees, of its shape.
+ * Stores k and v (1, rows * length, kv_heads, d_head) of a layer and returns
+ * the attention of q (1, rows * length, heads, d_head), in the shape of q.
  */
 ls_tensor *lsi_cache_attend(const lsi_piece *piece, ls_tape *tape,
                             int64_t layer, lsi_qkv in);
@@ -105,7 +109,7 @@ ls_tensor *lsi_transformer_piece(const ls_transformer *model, ls_tape *tape,
 
 /* ---- files --------------------------------------------------------------- */
 
-/* Under which a file's metadata has the text of lsi_transformer_describe. */
+/* Metadata key of the text of lsi_transformer_describe. */
 #define LSI_TRANSFORMER_KEY "transformer"
 
 /* A configuration as JSON; *out is the caller's (free). */
@@ -146,8 +150,9 @@ ls_status lsi_transformer_keep_types(const ls_transformer *model,
 bool lsi_gpt2_is_published(const struct lsi_safetensors_file *file);
 
 /*
- * The configuration of such a file, by config.json beside it and by its shapes.
- * `heads` is how many there are if neither says it; 0: not known.
+ * The configuration of a file of published GPT-2 weights, from config.json in
+ * the same folder and from its shapes. `heads` is the number of heads if
+ * neither has it; 0: unknown.
  */
 ls_status lsi_gpt2_infer(const struct lsi_safetensors_file *file, int64_t heads,
                          ls_transformer_config *out);
@@ -156,7 +161,7 @@ ls_status lsi_gpt2_infer(const struct lsi_safetensors_file *file, int64_t heads,
 ls_status lsi_gpt2_has_own_head(const struct lsi_safetensors_file *file,
                                 bool *out);
 
-/* As ls_transformer_read_config, where `heads` may help out; 0: not known. */
+/* As ls_transformer_read_config, where `heads` may be needed; 0: unknown. */
 ls_status lsi_transformer_read_config(const char *path, int64_t heads,
                                       ls_transformer_config *out);
 
@@ -164,21 +169,21 @@ ls_status lsi_transformer_read_config(const char *path, int64_t heads,
 bool lsi_llama_is_published(const struct lsi_safetensors_file *file);
 
 /*
- * What config.json in the folder of `path` says of a Llama model; *found tells
- * whether there is one.
+ * Reads the configuration of a Llama model from config.json in the folder of
+ * `path`; *found is whether the file exists.
  */
 ls_status lsi_llama_read_json(const char *path, ls_transformer_config *out,
                               bool *found);
 
-/* Adds to a config.json what it says of such a model; false: no memory. */
+/* Adds the keys of a Llama model to a config.json; false: no memory. */
 bool lsi_llama_write_json(const ls_transformer_config *config,
                           struct json_t *json);
 
-/* The configuration of such a file, of which the tensors must be. */
+/* The configuration of a file of Llama weights, whose tensors must match it. */
 ls_status lsi_llama_infer(const struct lsi_safetensors_file *file,
                           ls_transformer_config *out);
 
-/* What GPT-2's config.json says; 0 where it says nothing. */
+/* Values of GPT-2's config.json; 0 where a key is missing. */
 typedef struct lsi_gpt2_json {
     bool found;
     int64_t layers, heads, d_model, d_ff, context, vocabulary;
@@ -187,18 +192,19 @@ typedef struct lsi_gpt2_json {
 } lsi_gpt2_json;
 
 /*
- * Reads config.json in the folder of `path`, if there is one. LS_ERR_FORMAT if
- * it is none of GPT-2, LS_ERR_UNSUPPORTED if it asks for what there is not.
+ * Reads config.json in the folder of `path`, if it exists. LS_ERR_FORMAT if it
+ * is not of a GPT-2 model, LS_ERR_UNSUPPORTED if it needs an unsupported
+ * feature.
  */
 ls_status lsi_gpt2_read_json(const char *path, lsi_gpt2_json *out);
 
-/* Adds to a config.json what it says of such a model; false: no memory. */
+/* Adds the keys of a GPT-2 model to a config.json; false: no memory. */
 bool lsi_gpt2_write_json(const ls_transformer_config *config,
                          struct json_t *json);
 
 /*
- * The config.json of a model, of which `end` ends a text (-1: none does); NULL:
- * no memory.
+ * The config.json of a model; `end` is the token that ends a text (-1: none).
+ * NULL: no memory.
  */
 struct json_t *lsi_transformer_to_json(const ls_transformer_config *config,
                                        int64_t end);

@@ -1,8 +1,9 @@
 /*
- * Transformers token by token. Keys are kept as they were turned at their own
- * places: what attention sees is the distance to the query, which stays. A full
- * cache is a ring behind its first tokens, the sinks, whose keys are turned
- * anew for every piece, so that they stay next to the oldest of the ring.
+ * Transformers token by token. Keys are stored as turned at their original
+ * places: attention depends on the distance to the query, which does not
+ * change. A full cache is a ring after its first tokens, the sinks. The keys of
+ * the sinks are turned again for every piece, so that they stay next to the
+ * oldest token of the ring.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -78,7 +79,7 @@ ls_status ls_transformer_cache_new(ls_transformer_cache **out,
     c->model = model;
     c->sequences = sequences;
     c->slots = capacity > 0 ? capacity : model->config.context;
-    /* A small cache would hold little else. */
+    /* In a small cache the sinks would leave little room. */
     c->sinks = c->slots >= 4 * LSI_CACHE_SINKS ? LSI_CACHE_SINKS : 0;
     const ls_status status = make(c);
     if (status != LS_OK) {
@@ -108,7 +109,7 @@ void ls_transformer_cache_clear(ls_transformer_cache *cache)
         memset(cache->next, 0, (size_t)cache->sequences * sizeof(int64_t));
 }
 
-/* ---- where rows lie ------------------------------------------------------ */
+/* ---- places of rows ------------------------------------------------------ */
 
 static int64_t slot_of(const ls_transformer_cache *c, int64_t place)
 {
@@ -127,7 +128,7 @@ static float *slots_of(const ls_transformer_cache *c, const ls_tensor *all,
                all->shape[4];
 }
 
-/* rows (1, n, heads, d) to their slots. */
+/* Copies rows (1, n, heads, d) to their slots. */
 static void keep(const lsi_piece *p, const ls_tensor *all, int64_t layer,
                  const ls_tensor *rows)
 {
@@ -179,7 +180,7 @@ typedef struct sink_room {
     float *turned;        /* (sinks, heads, d) */
 } sink_room;
 
-/* As if they were at the places before the oldest of the ring. */
+/* Turns the sinks to the places before the oldest token of the ring. */
 static void turn_sinks(const lsi_piece *p, int64_t layer, int64_t row,
                        const sink_room *room)
 {
@@ -229,7 +230,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* One token a sequence. */
+/* Attention of one token per sequence. */
 static ls_status attend_step(const lsi_piece *p, ls_tape *tape, int64_t layer,
                              const ls_tensor *q, const ls_tensor *o)
 {
@@ -252,7 +253,7 @@ static ls_status attend_step(const lsi_piece *p, ls_tape *tape, int64_t layer,
                                   slots_of(c, c->values, layer, p->first, 0));
 }
 
-/* A row of a piece: where its own keys lie, and how many there are. */
+/* A row of a piece: its layer, its sequence, its queries and its results. */
 typedef struct row_view {
     const lsi_piece *p;
     int64_t layer, sequence, heads, d;
@@ -260,7 +261,7 @@ typedef struct row_view {
     float *o, *saved[2]; /* room for another part, and what both saved */
 } row_view;
 
-/* What its queries see in slots begin..end-1. */
+/* Attention of a row's queries over slots begin..end-1. */
 static ls_status attend_slots(const row_view *r, int64_t begin, int64_t end,
                               bool causal, lsi_attention_part out)
 {
@@ -298,8 +299,9 @@ static ls_status join_slots(const row_view *r, int64_t begin, int64_t end,
 }
 
 /*
- * The piece's own keys lie side by side. Each query sees those up to its own,
- * and all that was there before, of which none has the piece's slots any more.
+ * The piece's own keys are adjacent. Each query sees these keys up to its own,
+ * and all earlier keys; none of the earlier keys has the piece's slots any
+ * more.
  */
 static ls_status attend_row(const row_view *r, int64_t row, float *o)
 {
@@ -364,7 +366,7 @@ ls_tensor *lsi_cache_attend(const lsi_piece *piece, ls_tape *tape,
 
 /* ---- pieces -------------------------------------------------------------- */
 
-/* How many tokens a sequence can take at once. */
+/* The number of tokens that a sequence can accept at once. */
 static int64_t room_of(const ls_transformer_cache *c, int64_t sequence)
 {
     const int64_t next = c->next[sequence];
@@ -411,7 +413,7 @@ static ls_tensor *run_piece(ls_tape *tape, lsi_piece *p, ls_tensor *tokens)
 static ls_tensor *read_pieces(ls_tape *tape, ls_transformer_cache *c,
                               int64_t first, ls_tensor *tokens, bool logits);
 
-/* Learned positions: the later half of a full cache is read anew. */
+/* With learned positions, the later half of a full cache is read again. */
 static bool make_room(ls_tape *tape, ls_transformer_cache *c, int64_t sequence)
 {
     const int64_t kept[] = {1, c->slots / 2};

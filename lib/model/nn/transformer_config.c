@@ -1,4 +1,4 @@
-/* The sizes that have names, and what fits together. */
+/* Named sizes, and the consistency of configurations. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -123,7 +123,7 @@ void lsi_transformer_rates(const ls_transformer_config *config, double *rates)
                           pow(theta, -(double)k / (double)pairs));
 }
 
-/* ---- what fits together -------------------------------------------------- */
+/* ---- consistency --------------------------------------------------------- */
 
 /* Extents beyond this are mistakes, and products of three of them fit. */
 static const int64_t largest = 1 << 20;

@@ -1,8 +1,8 @@
 /*
  * Transformers as safetensors. The configuration is one text of JSON in the
  * file's metadata. GPT2's files hold the matrices of products transposed, (in,
- * out): they are read and written through transposed views. Those of
- * checkpoints hold them as they lie in memory, (out, in), and are read, too.
+ * out): they are read and written through transposed views. Files of
+ * checkpoints hold them as in memory, (out, in), and are read, too.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -29,7 +29,9 @@ static const char gpt2_prefix[] = "transformer.";
 
 /* ---- the configuration --------------------------------------------------- */
 
-/* What only some models have, so that the text of others stays as it was. */
+/*
+ * Adds keys that only some models have; the text of other models is unchanged.
+ */
 static bool describe_rest(const ls_transformer_config *c, json_t *json)
 {
     const ls_rope_scaling *s = &c->rope_scaling;
@@ -84,7 +86,7 @@ static ls_status add_pairs(const char *const *metadata, const char *text,
         all[i] = metadata[i];
     all[n++] = LSI_TRANSFORMER_KEY;
     all[n++] = text;
-    if (published) { /* transformers want to be told */
+    if (published) { /* transformers require it */
         all[n++] = "format";
         all[n++] = "pt";
     }
@@ -209,7 +211,7 @@ static bool parse_config(json_t *json, ls_transformer_config *c)
     return parse_kind(kind, &c->kind) && parse_rest(json, c);
 }
 
-/* What the metadata say; false if that is nothing. */
+/* Reads the configuration in the metadata; false if none is found. */
 static bool read_metadata(const lsi_safetensors_file *file,
                           ls_transformer_config *out)
 {
@@ -312,7 +314,7 @@ ls_status ls_transformer_read_config(const char *path,
 
 /* ---- loading ------------------------------------------------------------- */
 
-/* What a file has and a model wants. */
+/* A value of a file, and the value that a model wants. */
 typedef struct compared {
     const char *what;
     double has, wanted;
@@ -367,7 +369,7 @@ static ls_status compare_rotary(const lsi_safetensors_file *file,
     return compare_all(file, &halves, 1);
 }
 
-/* What shapes do not show. */
+/* Compares the values that shapes do not show. */
 static ls_status compare(const lsi_safetensors_file *file,
                          const ls_transformer_config *has,
                          const ls_transformer_config *wanted)
@@ -383,7 +385,7 @@ static ls_status compare(const lsi_safetensors_file *file,
                : compare_rotary(file, has, wanted);
 }
 
-/* A model that shares its head cannot have that of the file. */
+/* A model whose head is the embedding cannot load a separate head. */
 static ls_status check_head(const lsi_safetensors_file *file,
                             const ls_transformer_config *wanted)
 {
@@ -399,7 +401,7 @@ static ls_status check_head(const lsi_safetensors_file *file,
                : LS_OK;
 }
 
-/* A tied head may be stored as well; what is not tied must not be dropped. */
+/* A tied head may be stored, too; an untied head must not be dropped. */
 static ls_status check_llama(const lsi_safetensors_file *file,
                              const ls_transformer_config *wanted)
 {
@@ -414,7 +416,7 @@ static ls_status check_llama(const lsi_safetensors_file *file,
     return compare_all(file, &untied, 1);
 }
 
-/* Of another kind there are other tensors, of which the first is named. */
+/* A model of another kind has other tensors; the error names the first. */
 static ls_status check_same(const lsi_safetensors_file *file,
                             const ls_transformer_config *wanted)
 {

@@ -3,7 +3,7 @@
 
 #include "model/nn/transformer.h"
 
-/* Tokens that transformers would presume are said to be none. */
+/* Sets to null the tokens that transformers would otherwise assume. */
 static json_t *tokens(int64_t end)
 {
     return end >= 0

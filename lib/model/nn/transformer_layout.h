@@ -1,6 +1,6 @@
 /*
- * How a file has the parameters of a Transformer: by which names, and in which
- * order of elements.
+ * How a file stores the parameters of a Transformer: their names, and the order
+ * of their elements.
  */
 #ifndef LS_MODEL_NN_TRANSFORMER_LAYOUT_H
 #define LS_MODEL_NN_TRANSFORMER_LAYOUT_H

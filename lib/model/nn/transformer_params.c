@@ -44,7 +44,7 @@ static ls_status add_norm(const ls_transformer *m, const char *name,
     return LS_OK;
 }
 
-/* One product, for which GPT2 has `deviation` times its usual one. */
+/* One product; with GPT2 its deviation is `deviation` times the usual one. */
 typedef struct product {
     const char *name;
     int64_t in, out;
@@ -87,7 +87,7 @@ static ls_status add_block_norm(const ls_transformer *m, const char *prefix,
     return add_norm(m, full, out);
 }
 
-/* Of the rows of all queries, of all keys or values. */
+/* Widths of the rows of all queries, and of all keys or values. */
 typedef struct widths {
     int64_t q, kv;
 } widths;

@@ -38,7 +38,7 @@ static bool overlap(const ls_tensor *a, const ls_tensor *b)
     return a_begin < b_end && b_begin < a_end;
 }
 
-/* Through a dense tensor of its own, as if src had been read first. */
+/* Copies through a temporary dense tensor, as if src had been read first. */
 static ls_status copy_overlapping(ls_tensor *dst, const ls_tensor *src)
 {
     ls_tensor *between = NULL;
@@ -106,7 +106,7 @@ ls_status ls_tensor_contiguous(ls_tensor *tensor, ls_tensor **out)
 
 /* ---- fill and item ------------------------------------------------------- */
 
-/* Integers are rounded to the nearest; what does not fit them is an error. */
+/* Rounds to the nearest integer; a value that does not fit is an error. */
 static ls_status integer_for(ls_dtype dtype, double value, int64_t *out)
 {
     const double low = dtype == LS_U8    ? 0.0

@@ -1,6 +1,7 @@
 /*
- * DLPack in and out. A tensor from it is wrapped memory that is released by its
- * deleter; one for it is a view of the tensor, which the deleter frees.
+ * DLPack in and out. An imported tensor is wrapped memory, which its deleter
+ * releases. An exported tensor is a view of the tensor, which the deleter
+ * frees.
  *
  * The layout of the structs is that of DLPack's specification, version 1:
  * https://dmlc.github.io/dlpack/latest/c_api.html

@@ -45,8 +45,7 @@ ls_status lsi_tensor_check_memory(const ls_tensor *tensor, const char *function)
 }
 
 /*
- * The tensor gets a storage of its own, since views of the plain one may
- * exist.
+ * The tensor gets a separate storage, since views of the plain one may exist.
  */
 ls_status lsi_tensor_set_layout(ls_tensor *tensor, lsi_layout layout)
 {

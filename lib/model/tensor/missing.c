@@ -1,7 +1,7 @@
 /*
- * Why a tensor is NULL. An operation on a tape that fails returns NULL; who is
- * given that tensor next shows what went wrong with the tape, which is what the
- * user wants to know, and not that something is NULL.
+ * Why a tensor is NULL. An operation on a tape that fails returns NULL. The
+ * next function that gets this NULL reports the tape's error, which helps the
+ * user more than the report of a NULL argument.
  */
 #include <stdio.h>
 

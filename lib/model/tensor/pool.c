@@ -1,8 +1,8 @@
 /*
- * The pool: lists by size class; see pool.h. Each block of data has a record,
- * on the list of its class while it is kept and on `spare` while it is out, so
- * that giving a block back cannot fail. A header is kept in a list that runs
- * through the headers themselves.
+ * The pool: lists by size class; see pool.h. Each block of data has a record:
+ * on the list of its class while the block is kept, and on `spare` while the
+ * block is in use. So giving a block back cannot fail. Headers are kept in a
+ * list that runs through the headers themselves.
  */
 #include "model/tensor/pool.h"
 
@@ -152,7 +152,7 @@ static ls_status taken(lsi_pool *pool, ls_status status)
     return status;
 }
 
-/* In use before the lock is left, so that a close waits for us. */
+/* Counts the block before it unlocks, so that a close waits for this call. */
 ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
                         void **out)
 {
@@ -191,7 +191,7 @@ ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
     return r != NULL ? LS_OK : taken(pool, allocate(pool, rounded, what, out));
 }
 
-/* Leaves the lock; frees what a closed pool does not keep. */
+/* Unlocks; frees memory that a closed pool does not keep. */
 static void given(lsi_pool *pool, void *held)
 {
     assert(lsi_mutex_held(&pool->lock) && pool->out > 0);

@@ -1,5 +1,5 @@
 /*
- * What reading and writing safetensors files share.
+ * The common part of reading and writing safetensors files.
  *
  *     u64, little endian   n, bytes of the header
  *     n bytes              JSON: {"name": {"dtype": "F32", "shape": [2, 3],
@@ -18,20 +18,20 @@
 
 struct json_t;
 
-/* What the header says about one tensor. */
+/* The header's entry for one tensor. */
 typedef struct lsi_safetensors_entry {
     const char *name;  /* in the header */
-    const char *dtype; /* likewise */
+    const char *dtype; /* in the header */
     int ndim;
     int64_t shape[LS_MAX_DIMS]; /* of the first LS_MAX_DIMS dimensions */
     uint64_t begin, end;
-    size_t shard; /* of an index */
+    size_t shard; /* number in `shards`, for an index */
 } lsi_safetensors_entry;
 
 typedef struct lsi_safetensors_file {
     const char *path;
-    const char *prefix;  /* what the file puts before the names of tensors */
-    const char *outside; /* the name before which it does not; or NULL */
+    const char *prefix;  /* prefix of the names of tensors in the file */
+    const char *outside; /* the name without that prefix; or NULL */
     bool widens;         /* bf16 and f16 may fill tensors of f32 */
     bool matrices;       /* as in lsi_safetensors_save_matrices */
     int fd;
@@ -39,7 +39,7 @@ typedef struct lsi_safetensors_file {
     struct json_t *header;
     lsi_safetensors_entry *entries; /* sorted by (begin, end) */
     size_t n_entries;
-    /* Of an index: the files that it names, whose paths are theirs. */
+    /* For an index: the files that it names, which own their paths. */
     struct lsi_safetensors_file *shards;
     size_t n_shards;
     char *own_path;
@@ -48,7 +48,7 @@ typedef struct lsi_safetensors_file {
 /*
  * On success the file is the caller's to close; it refers to the path. A name
  * that ends with ".index.json" is that of an index, as Hugging Face's libraries
- * write it: {"weight_map": {"tensor": "file beside it", ...}}. Its tensors are
+ * write it: {"weight_map": {"tensor": "file next to it", ...}}. Its tensors are
  * then read as if they were in one file, without metadata.
  */
 ls_status lsi_safetensors_open(lsi_safetensors_file *file, const char *path);
@@ -60,16 +60,16 @@ ls_status lsi_safetensors_open_index(lsi_safetensors_file *file,
                                      const char *path);
 void lsi_safetensors_close_shards(lsi_safetensors_file *file);
 
-/* Bytes of an entry's tensor, from an offset that lies in it. */
+/* Reads bytes of an entry's tensor, from an offset inside it. */
 ls_status lsi_safetensors_read(const lsi_safetensors_file *file,
                                const lsi_safetensors_entry *entry,
                                uint64_t offset, void *out, size_t bytes);
 
-/* The tensor of that name, behind the file's prefix; NULL if there is none. */
+/* The tensor of that name, after the file's prefix; NULL if not found. */
 const lsi_safetensors_entry *
 lsi_safetensors_find(const lsi_safetensors_file *file, const char *name);
 
-/* If the file has `first` behind the prefix only, that is its prefix. */
+/* Sets the prefix if the file has `first` only with it. */
 void lsi_safetensors_try_prefix(lsi_safetensors_file *file, const char *prefix,
                                 const char *first);
 
@@ -77,7 +77,7 @@ void lsi_safetensors_try_prefix(lsi_safetensors_file *file, const char *prefix,
 ls_status lsi_safetensors_fill(const lsi_safetensors_file *file,
                                const ls_named_tensor *tensors, size_t n);
 
-/* What the metadata have for a key, while it is open; NULL if nothing. */
+/* The metadata's text for a key, while the file is open; NULL if missing. */
 const char *lsi_safetensors_text(const lsi_safetensors_file *file,
                                  const char *key);
 
@@ -95,7 +95,7 @@ ls_status lsi_safetensors_save_matrices(const char *path,
                                         const ls_named_tensor *tensors,
                                         size_t n, const char *const *metadata);
 
-/* The shape that a file has of a tensor, if so. */
+/* The shape of a tensor in a file, as a matrix if requested. */
 typedef struct lsi_safetensors_shape {
     int ndim;
     int64_t extents[LS_MAX_DIMS];

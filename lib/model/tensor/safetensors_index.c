@@ -1,6 +1,6 @@
 /*
- * Safetensors in several files, the shards, and the index that says which
- * tensor is in which. Tensors that it does not name are not there.
+ * Safetensors in several files, the shards, and the index that says which shard
+ * has a tensor. Tensors that the index does not name are ignored.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static ls_status open_shard(const file *f, const char *name, file *out)
                : status;
 }
 
-/* A name that a file beside the index can have. */
+/* Checks the name of a file next to the index. */
 static ls_status check_name(const file *f, const char *tensor,
                             const json_t *value)
 {
@@ -99,7 +99,7 @@ static ls_status check_name(const file *f, const char *tensor,
                     f->path, tensor);
 }
 
-/* Which shard has that name; opens it if it is new. There is room for it. */
+/* Finds the shard of that name, or opens it; the array has room for it. */
 static ls_status find_shard(file *f, const char *name, size_t *out)
 {
     size_t i = 0;
@@ -128,7 +128,7 @@ static ls_status add(file *f, const char *tensor, const json_t *value)
     return LS_OK;
 }
 
-/* How many files are named, at most. */
+/* An upper bound of the number of named files. */
 static size_t count_names(json_t *map)
 {
     const char *tensor, *last = "";

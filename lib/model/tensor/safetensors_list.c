@@ -100,7 +100,7 @@ static ls_status entry_at(const ls_safetensors *f, size_t index,
     return LS_OK;
 }
 
-/* The type with that name in files; false if there is none. */
+/* The type with that name in files; false if unknown. */
 static bool dtype_named(const char *name, ls_dtype *out)
 {
     for (int d = 0; d < LS_DTYPE_COUNT; d++) {

@@ -1,8 +1,7 @@
 /*
  * Reading safetensors. The whole header is checked before any tensor is
- * touched, also what it says about tensors that nobody asked for: offsets that
- * lie in the file, that fit type and shape, and that neither overlap nor leave
- * holes.
+ * touched, including the entries of tensors that are not requested. Offsets
+ * must be in the file, fit type and shape, and neither overlap nor leave holes.
  */
 #include <endian.h>
 #include <errno.h>
@@ -61,7 +60,7 @@ static ls_status parse_header(file *f, const char *text, size_t bytes)
     return status;
 }
 
-/* ---- what another file is ------------------------------------------------ */
+/* ---- kinds of other files ------------------------------------------------ */
 
 typedef struct beginning {
     char bytes[LSI_MAGIC_BYTES];
@@ -109,7 +108,7 @@ static const char *remedy_for(const beginning *b)
     }
 }
 
-/* A file whose first eight bytes are no length of a header that it has. */
+/* A file whose first eight bytes are not the length of a header in it. */
 static ls_status not_safetensors(const file *f, uint64_t header,
                                  uint64_t file_size)
 {

@@ -1,4 +1,4 @@
-/* Making, counting and asking tensors. */
+/* Making, counting and querying tensors. */
 #include "model/tensor/tensor.h"
 
 #include <string.h>

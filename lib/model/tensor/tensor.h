@@ -4,13 +4,13 @@
  * A tensor is a shape over a storage; views are further tensors over the same
  * one. Both come either from the accounting allocator or from a pool.
  *
- * Layouts. Convolutions like their images in another order than (N, C, H, W),
+ * Layouts. Convolutions prefer images in another order than (N, C, H, W),
  * and converting at every step would cost as much as it gains. A storage may
  * therefore hold a whole f32 (N, C, H, W) tensor in a layout of
  * compute/dense.h. The rule that keeps this invisible:
  *
  *   - a storage that is not PLAIN belongs to exactly one tensor, which covers
- *     all of it: whoever makes a view or hands out memory (ls_tensor_map,
+ *     all of it: code that makes a view or hands out memory (ls_tensor_map,
  *     lsi_tensor_alias, ls_tensor_copy, ...) makes it PLAIN first, in place;
  *   - shape and strides are those of the plain tensor, always;
  *   - only operations that say so look at the layout, by lsi_tensor_layout
@@ -18,7 +18,7 @@
  *
  * So a convolution's result stays as the convolution left it while only
  * convolutions, pooling and element-wise operations use it, and turns plain
- * the moment that anyone else looks.
+ * as soon as other code looks.
  */
 #ifndef LS_MODEL_TENSOR_TENSOR_H
 #define LS_MODEL_TENSOR_TENSOR_H
@@ -45,7 +45,7 @@ typedef struct lsi_storage {
     void *data;
     size_t bytes;
     lsi_pool *pool; /* or NULL */
-    /* Of wrapped memory that somebody waits to have back, or NULL. */
+    /* Gives wrapped memory back to its owner; or NULL. */
     void (*release)(void *context);
     void *context;
 } lsi_storage;
@@ -63,7 +63,7 @@ struct ls_tensor {
     lsi_storage *storage; /* NULL: a parameter that is not allocated yet */
     lsi_pool *pool;       /* where this struct came from, or NULL */
 
-    /* For autograd, which alone reads and writes these (0 at first). */
+    /* For autograd only (0 at first). */
     struct ls_tape *tape; /* that knows the tensor, or NULL */
     int slot;             /* its place there */
     struct lsi_param *param;
@@ -144,7 +144,7 @@ lsi_shape_text lsi_shape_of(const ls_tensor *tensor);
     } while (0)
 ls_status lsi_tensor_missing(const char *function, const char *argument);
 
-/* A tape of this thread has failed; and its error is over. */
+/* A tape of this thread has failed; its error has been cleared. */
 void lsi_tensor_blame(const void *tape, ls_status status, const char *message);
 void lsi_tensor_forgive(const void *tape);
 
@@ -169,7 +169,7 @@ static inline lsi_layout lsi_tensor_layout(const ls_tensor *tensor)
     return tensor->storage->layout;
 }
 
-/* The first byte, in whatever layout there is. */
+/* The first byte, in any layout. */
 static inline void *lsi_tensor_raw(const ls_tensor *tensor)
 {
     return (char *)tensor->storage->data + tensor->offset;

@@ -1,4 +1,4 @@
-/* Tensors over memory of the caller's. */
+/* Tensors over the caller's memory. */
 #include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/structs.h"
@@ -11,7 +11,7 @@ static ls_status check_data(const ls_tensor *tensor, const void *data)
     return lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_wrap: data is NULL");
 }
 
-/* Strides of the caller's instead of row-major ones. */
+/* Sets the caller's strides instead of row-major ones. */
 static ls_status set_strides(ls_tensor *tensor, const int64_t *strides)
 {
     if (strides == NULL)
