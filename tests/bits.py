@@ -52,7 +52,8 @@ MORE = {
 OLDER_NAMES = {"--vocab-size": "--vocab", "--arch": "--model"}
 # In what a checkpoint says: times, the id of the run, and what a program from
 # before does not say.
-CHANGING = ("ranks", "launcher_run", "first_loss", "steps_above")
+CHANGING = ("ranks", "launcher_run", "first_loss", "steps_above",
+            "a cosine of so many steps:", "steps of the schedule")
 TIMES = ("seconds", "per_second", "peak_bytes")  # how such fields end
 TIME_LIMIT = 120
 
@@ -74,9 +75,11 @@ def runs():
 
 
 def timeless(fields):
-    """Without times and memory; those of ranks are in the list of that name."""
+    """Without times and memory; those of ranks are in the list of that name. Older
+    programs count epochs from 0; the order of the lines counts them, too."""
     return {name: [timeless(rank) for rank in value] if name == "ranks" else value
-            for name, value in fields.items() if not name.endswith(TIMES)}
+            for name, value in fields.items()
+            if not name.endswith(TIMES) and name != "epoch"}
 
 
 def without_times(path):
