@@ -267,7 +267,7 @@ static int run_command(const lsi_command *command, char *name, int used,
 
 int lsi_cli_dispatch(int argc, char **argv)
 {
-    const lsi_command *command;
+    const lsi_command *command = &lsi_command_root;
     int used = 0;
     char name[NAME_BYTES];
     /* As other programs are asked. */
