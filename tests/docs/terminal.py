@@ -94,6 +94,11 @@ class Shell:
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ,
                         struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+            # Ctrl-C sends the signal and then discards output, which may be the end
+            # of the command.
+            modes = termios.tcgetattr(0)
+            modes[3] |= termios.NOFLSH
+            termios.tcsetattr(0, termios.TCSANOW, modes)
             os.chdir(folder)
             os.dup2(commands, 8)
             os.set_inheritable(8, True)
