@@ -10,6 +10,7 @@
 #include "base/cpus.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "cli/frame/ranks.h"
 #include "input/data/image_source.h"
 #include "model/checkpoint/find.h"
@@ -100,7 +101,7 @@ static int64_t next_class(const float *values, int64_t n, int64_t last)
 static ls_status add_failed(session *s, int64_t image)
 {
     s->failed++;
-    (void)lsi_cli_complain("", s->why[image]);
+    (void)lsi_cli_complain("", lsi_printable_of(s->why[image]).text);
     lsi_table_row(s->table);
     lsi_table_text(s->table, "image", lsi_file_names_at(&s->paths, image));
     lsi_table_text(s->table, "error", s->why[image]);

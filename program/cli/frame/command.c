@@ -21,10 +21,8 @@ static const char *running = "";
 
 int lsi_cli_complain(const char *rank, const char *text)
 {
-    char shown[1024];
-    lsi_printable(shown, sizeof(shown), text);
     fprintf(stderr, "lockstep: %s%s%s%s\n", running,
-            running[0] != '\0' ? ": " : "", rank, shown);
+            running[0] != '\0' ? ": " : "", rank, text);
     return LSI_EXIT_ERROR;
 }
 
@@ -35,7 +33,7 @@ int lsi_cli_usage(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    (void)lsi_cli_complain("", text);
+    (void)lsi_cli_complain("", lsi_printable_of(text).text);
     return LSI_EXIT_USAGE;
 }
 

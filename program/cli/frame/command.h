@@ -112,7 +112,9 @@ ls_status lsi_cli_show_table(const lsi_invocation *call, const lsi_table *table,
 
 /*
  * Prints "lockstep: COMMAND: text" on stderr, with the command that runs; with
- * `rank` before the text, "rank 3: " or "". Returns LSI_EXIT_ERROR.
+ * `rank` before the text, "rank 3: " or "". The text is printable
+ * (base/printable.h), as ls_last_error() is, and may have several lines.
+ * Returns LSI_EXIT_ERROR.
  */
 int lsi_cli_complain(const char *rank, const char *text);
 

@@ -7,7 +7,8 @@ import time
 import unittest
 
 import files
-from program import LOCKSTEP, ProgramTest, children, is_running, wait_until
+from program import (LOCKSTEP, ProgramTest, children, environment, is_running,
+                     wait_until)
 
 
 class FailureTest(ProgramTest):
@@ -72,7 +73,7 @@ class Ranks(FailureTest):
     """Each rank is started with its own flags, by a shell."""
 
     def differ(self, ranks, job, name, first, last):
-        """The last rank has another value of a flag; "" is no flag."""
+        """The last rank has another value of a flag; "" leaves the flag out."""
         words = [f"{name} {value}".strip() for value in (first, last)]
         script = (f'if [ $RANK = {ranks - 1} ]; then set -- {words[1]}; '
                   f'else set -- {words[0]}; fi; exec {LOCKSTEP} train {job} '
@@ -189,6 +190,25 @@ class Death(FailureTest):
         self.assertIn("rank 1", errors)
         self.assertFalse(os.path.exists(save))
         self.assertFalse(any(is_running(pid) for pid in ranks))
+
+    def test_a_rank_that_stands_still_is_shown_in_a_table(self):
+        metrics = self.path("lines")
+        process = self.start(
+            "train", "cifar100", "-n", "3", "--threads", "1", "--limit", "96",
+            "--batch-size", "8", "--epochs", "100000", "--no-save",
+            "--metrics", metrics, env=environment(LOCKSTEP_TIMEOUT="1"))
+        self.assertTrue(wait_until(
+            lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0))
+        supervisor, = children(process.pid)
+        stopped = children(supervisor)[1]
+        self.addCleanup(lambda: is_running(stopped) and
+                        os.kill(stopped, signal.SIGKILL))
+        os.kill(stopped, signal.SIGSTOP)
+        status, _, errors = self.ended(process)
+        self.assertNotEqual(status, 0)
+        self.assertRegex(errors, r"(?m)gave up waiting for rank 1 .* The ranks:$"
+                         r"\n  rank 1 ")
+        self.assertRegex(errors, r"(?m)^  rank 2 ")
 
     def test_interrupt_ends_all(self):
         metrics = self.path("lines")
