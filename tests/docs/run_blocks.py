@@ -5,8 +5,9 @@
     run_blocks.py --check PAGE...        only read them
 
 The blocks of a page run in order, in one shell on a terminal of 80 columns, in a new
-folder, on two CPUs. The shell finds the programs of PREFIX, an installed tree, and of PYTHON's folder;
-its HOME is another new folder, in which `lockstep` is PREFIX. After the opening fence:
+folder, on two CPUs. The shell finds the programs of PREFIX, an installed tree, and of
+PYTHON's folder; its HOME is another new folder, in which `lockstep` is PREFIX. After the
+opening fence:
 
   console   `$ COMMAND`, and below it what the command shows (expected.py says how numbers
             are compared). A command goes on after a backslash at its end, and up to the

@@ -123,7 +123,7 @@ class Round:
         job = self.jobs[self.node]
         seen = []  # a second look may find less: processes come and go
         until(lambda: seen.extend(self.find(job, self.victim) or ()) or seen, 5,
-              "there is no victim")
+              "no process to kill was found")
         pid = self.random.choice(seen)
         rank = job.rank_of(pid) if self.victim == "rank" else None
         job.send([pid], signal.SIGKILL)

@@ -194,7 +194,7 @@ static ls_status parse_candidates(piece names, bool deterministic,
     }
     if (kept == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s by '%.*s' adds in an order of its own, which "
+                        "%s by '%.*s' adds in another order, which "
                         "--deterministic (LOCKSTEP_DETERMINISTIC) rules out; "
                         "staged, say, does not",
                         lsi_operation_name(row->operation), (int)names.length,

@@ -319,7 +319,7 @@ const lsi_bench lsi_bench_tune = {
                  "save it and set LOCKSTEP_SELECT=@FILE. If one line serves "
                  "both kinds of buffers, the product of both times decides. "
                  "Results within 5% do not change the algorithm from one size "
-                 "to the next. No command reads such a file unless told.",
+                 "to the next. Commands read such a file only when told to.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

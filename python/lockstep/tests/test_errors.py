@@ -198,7 +198,7 @@ class GoesOn(unittest.TestCase):
         group.close()
 
     def test_integers_of_any_type(self):
-        """NumPy's, and those of a class of its own; no floats."""
+        """NumPy's, and those of any class with __index__; no floats."""
         class Own:
             def __index__(self):
                 return 0
