@@ -85,6 +85,7 @@ static const lsi_option_word flag_words[] = {
     OTHER(NULL, "--num-tokens", "--max-new-tokens"),
     OTHER(NULL, "--dataset", "--data"),
     OTHER("generate", "", "the text to continue is --prompt TEXT"),
+    OTHER(NULL, "", "--data PATH names the data"),
     OTHER(NULL, "-np", "-n"),
     OTHER(NULL, "--np", "-n"),
     OTHER(NULL, "--num-processes", "--ranks"),
