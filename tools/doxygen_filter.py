@@ -17,6 +17,7 @@ ABOVE_MEMBER = re.compile(r"^( +)/\*(?!\*)((?:[^*]|\*(?!/))*)\*/\n(?=\1\S)", re.
 NEXT_TO_MEMBER = re.compile(r"(?<=[;,])( +)/\*(?!\*)((?:[^*]|\*(?!/))*)\*/$", re.M)
 LAST_OF_ENUM = re.compile(r"^( +LS_\w+(?: = [^,\n]+)?)( +)/\*(?!\*)((?:[^*]|\*(?!/))*)\*/$",
                           re.M)
+ROW_OF_TABLE = re.compile(r"^ \*   ([^\s-](?:.*?\S)?) {2,}(\S.*)$", re.M)
 TYPE_OR_CALL = re.compile(r"\b(ls_[a-z0-9_]+)\b(?!\()")
 
 
@@ -34,11 +35,12 @@ def link(text, names):
     """The text of a comment with what Doxygen would read as a command escaped."""
     def line(match):
         text = match.group()
-        if not re.match(r" \*     ", text):  # these are code
-            text = re.sub(r"(?<!\\)([<#])(?=[/\w])", r"\\\1", text)
+        if not re.match(r" \*   +[^\s-]", text):  # these are code and tables
+            text = re.sub(r"(?<![\\\"])([<#])(?=[/\w])", r"\\\1", text)
         return text
 
     text = re.sub(r"^.*$", line, text, flags=re.M)
+    text = ROW_OF_TABLE.sub(r" *   - \1: \2", text)
     return TYPE_OR_CALL.sub(
         lambda m: m.group() + "()" if m.group() in names else m.group(), text)
 

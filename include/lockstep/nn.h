@@ -23,7 +23,10 @@ enum {
     LS_LAYER_NO_AFFINE = 1 << 1 /* of a normalisation: no weight, no bias */
 };
 
-/* y = x weight^T + bias; weight and bias uniform in +-1/sqrt(in). */
+/*
+ * y = x weight^T + bias, where x is (..., in) and y (..., out). Weight and bias begin
+ * uniform in +-1/sqrt(in). The parameters are NAME.weight and NAME.bias.
+ */
 typedef struct ls_linear_layer {
     ls_tensor *weight; /* (out, in) */
     ls_tensor *bias;   /* (out), or NULL */
