@@ -15,8 +15,8 @@ ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype)
     LS_NEED(tape);
     if (dtype != LS_F32 && !lsi_is_half(dtype))
         return lsi_fail(LS_ERR_DTYPE,
-                        "ls_tape_set_autocast: to %s; it must be bf16, f16, or "
-                        "f32 for none",
+                        "ls_tape_set_autocast: dtype is %s; it must be bf16 or "
+                        "f16, or f32 to switch autocast off",
                         ls_dtype_name(dtype));
     lsi_tape_forget_rounded(tape);
     tape->autocast = dtype;

@@ -171,9 +171,8 @@ static ls_status check_loss(const ls_tape *tape, const ls_tensor *loss)
 {
     LS_TRY(ls_tape_status(tape));
     if (tape->phase != LSI_TAPE_RECORDING)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_backward: the tape has been walked; reset it "
-                        "first");
+        return lsi_fail(LS_ERR_STATE, "ls_backward: backward already ran on "
+                                      "this tape; call ls_tape_reset first");
     if (loss == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "ls_backward: loss is NULL");
     if (loss->count != 1)
@@ -182,10 +181,14 @@ static ls_status check_loss(const ls_tape *tape, const ls_tensor *loss)
                         "element",
                         lsi_shape_of(loss).text);
     if (lsi_tape_slot(tape, loss) == NULL)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_backward: the loss depends on nothing that is "
-                        "trained or watched%s",
-                        tape->training ? "" : "; the tape is not training");
+        return lsi_fail(
+            LS_ERR_STATE,
+            "ls_backward: the loss does not depend on a trainable parameter or "
+            "a watched tensor%s",
+            tape->training
+                ? ""
+                : "; the tape is not training: call ls_tape_set_training(tape, "
+                  "true) before the forward pass");
     return LS_OK;
 }
 

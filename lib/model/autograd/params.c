@@ -69,14 +69,16 @@ static bool has_name(const lsi_param_list *list, const char *name)
 static ls_status check_new_name(const ls_params *params, const char *name)
 {
     if (name == NULL || name[0] == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT, "a parameter needs a name");
+        return lsi_fail(LS_ERR_ARGUMENT, "the name of a parameter is empty");
     if (has_name(&params->params, name) || has_name(&params->buffers, name))
-        return lsi_fail(LS_ERR_ARGUMENT, "the parameter set already has a '%s'",
-                        name);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "the parameter set already has a parameter or buffer named '%s'",
+            name);
     if (params->storage.allocated)
         return lsi_fail(LS_ERR_STATE,
-                        "'%s' comes too late: the parameter set has been "
-                        "allocated",
+                        "cannot add '%s': the parameter set is already "
+                        "allocated; add it before ls_params_allocate",
                         name);
     return LS_OK;
 }
@@ -123,7 +125,8 @@ void lsi_params_remove_last(ls_params *params)
 static ls_status check_init(const char *name, ls_init init)
 {
     if ((unsigned)init.kind > LS_INIT_TRUNCATED_NORMAL)
-        return lsi_fail(LS_ERR_ARGUMENT, "'%s': no such initialisation: %d",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': unknown kind of initialisation: %d",
                         name != NULL ? name : "", (int)init.kind);
     return LS_OK;
 }
@@ -188,8 +191,8 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
             "of this set");
     if (params->storage.allocated)
         return lsi_fail(LS_ERR_STATE,
-                        "whether '%s' is trained must be set before "
-                        "ls_params_allocate",
+                        "ls_params_set_trainable: the parameter set of '%s' is "
+                        "already allocated; call it before ls_params_allocate",
                         param->param->name);
     param->param->trainable = trainable;
     return LS_OK;
@@ -213,8 +216,9 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
     LS_NEED(params);
     if (params->storage.allocated)
-        return lsi_fail(LS_ERR_STATE,
-                        "the parameter set has been allocated before");
+        return lsi_fail(
+            LS_ERR_STATE,
+            "ls_params_allocate: the parameter set is already allocated");
     if (group != NULL)
         LS_TRY(lsi_params_same(params, group));
     LS_TRY(lsi_params_layout(params, group));

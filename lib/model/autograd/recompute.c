@@ -108,8 +108,10 @@ static ls_status walk_again(ls_tape *tape, ls_node *node, const call *c)
     LS_TRY(run(tape, c, node->inputs, &aliases, &result));
     lsi_slot *const slot = lsi_tape_slot(inner, result);
     if (slot == NULL || slot->node < 0)
-        return lsi_fail(LS_ERR_STATE, "ls_recompute: the function computes "
-                                      "something else the second time");
+        return lsi_fail(
+            LS_ERR_STATE,
+            "ls_recompute: the second run of the function gave a result "
+            "without a gradient; both runs must record the same operations");
     slot->grad = ls_tensor_retain(lsi_node_grad_output_raw(tape, node, 0));
     slot->watched = lsi_tape_slot(tape, ls_node_output(node, 0))->watched;
     if (!slot->watched) /* not read elsewhere */
@@ -161,10 +163,11 @@ static ls_status list_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
     for (int k = 0; k < inner->n_nodes; k++) {
         const ls_node *const node = &inner->nodes[k];
         if (node->abandon != NULL)
-            return lsi_fail(LS_ERR_UNSUPPORTED,
-                            "ls_recompute: the backward of %s is collective "
-                            "and cannot be run again",
-                            node->function->name);
+            return lsi_fail(
+                LS_ERR_UNSUPPORTED,
+                "ls_recompute: the backward of %s is collective and cannot be "
+                "repeated; call it outside the recomputed function",
+                node->function->name);
         for (size_t i = 0; i < node->n_inputs; i++) {
             ls_tensor *const input = node->inputs[i];
             if (input != NULL && input->param != NULL &&
@@ -203,7 +206,7 @@ ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
         return NULL;
     if (n_inputs > INT_MAX)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "ls_recompute: %zu inputs; at most %d are possible",
+                            "ls_recompute: got %zu inputs; the maximum is %d",
                             n_inputs, INT_MAX);
     if (!tape->training)
         return fn(context, tape, inputs);

@@ -109,8 +109,8 @@ static ls_status check_outputs(const ls_function *function,
                             function->name, i);
         if (outputs[i]->tape != NULL || outputs[i]->param != NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s: output %zu has been recorded before; outputs "
-                            "are new tensors from ls_tape_output",
+                            "%s: output %zu is already recorded; create each "
+                            "output with ls_tape_output",
                             function->name, i);
     }
     return LS_OK;
@@ -121,10 +121,11 @@ static ls_status check_inputs(const ls_tape *tape, const record *r)
 {
     for (size_t i = 0; i < r->n_inputs && tape->outer != NULL; i++) {
         if (r->inputs[i] != NULL && r->inputs[i]->tape == tape->outer)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s: a function under ls_recompute uses a tensor "
-                            "of the tape that is not among its inputs",
-                            r->function->name);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "%s: the function given to ls_recompute uses a tensor of the "
+                "tape that is not in its inputs; add it to them",
+                r->function->name);
     }
     return LS_OK;
 }
@@ -151,8 +152,7 @@ static ls_status check_counts(const record *r)
     for (int i = 0; i < 3; i++) {
         if (counts[i] > INT_MAX)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s: %zu tensors in a list; at most %d are "
-                            "possible",
+                            "%s: a list has %zu tensors; the maximum is %d",
                             r->function->name, counts[i], INT_MAX);
     }
     return LS_OK;
@@ -176,8 +176,8 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                             missing);
     if (tape->phase != LSI_TAPE_RECORDING)
         return ls_tape_fail(tape, LS_ERR_STATE,
-                            "%s: the tape has been walked; reset it before "
-                            "another operation",
+                            "%s: backward already ran on this tape; call "
+                            "ls_tape_reset before another operation",
                             function->name);
     ls_status status = check_counts(&r);
     if (status == LS_OK)

@@ -287,8 +287,8 @@ ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
         return NULL;
     if (tape->phase != LSI_TAPE_RECORDING)
         return ls_tape_fail(tape, LS_ERR_STATE,
-                            "the tape has been walked; reset it before "
-                            "another operation");
+                            "backward already ran on this tape; call "
+                            "ls_tape_reset before another operation");
     if (tape->op_began == 0)
         tape->op_began = lsi_span_begin();
     ls_tensor *tensor = NULL;
@@ -343,21 +343,22 @@ ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor)
     LS_TRY(ls_tape_status(tape));
     LS_NEED(tensor);
     if (tensor->param != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_tape_watch: '%s' is a parameter; its gradient is "
-                        "ls_grad",
-                        tensor->param->name);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_tape_watch: '%s' is a parameter; get its gradient with ls_grad",
+            tensor->param->name);
     if (!lsi_dtype_is_real(tensor->dtype))
         return lsi_fail(LS_ERR_DTYPE,
-                        "ls_tape_watch: a tensor of %s has no gradient",
+                        "ls_tape_watch: a tensor of dtype %s has no gradient; "
+                        "it must be f32, bf16 or f16",
                         ls_dtype_name(tensor->dtype));
     if (tape->phase != LSI_TAPE_RECORDING)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_tape_watch: the tape has been walked; reset it");
+        return lsi_fail(LS_ERR_STATE, "ls_tape_watch: backward already ran on "
+                                      "this tape; call ls_tape_reset first");
     if (tensor->tape != NULL && tensor->tape != tape)
         return lsi_fail(LS_ERR_STATE,
-                        "ls_tape_watch: another tape holds the tensor of "
-                        "shape %s until its reset",
+                        "ls_tape_watch: another tape uses the tensor of shape "
+                        "%s; reset that tape first",
                         lsi_shape_of(tensor).text);
     if (tensor->tape == NULL)
         LS_TRY(lsi_tape_add_slot(tape, tensor, -1));

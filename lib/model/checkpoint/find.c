@@ -51,17 +51,16 @@ static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
         if (status == LS_ERR_MEMORY || status == LS_ERR_BUDGET)
             return status; /* which says nothing about the checkpoint */
         lsi_checkpoint_cache_set_passed(folder, steps[i], true);
-        lsi_log(LS_LOG_WARN, "ignored: %s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "ignoring a checkpoint: %s", ls_last_error());
         if (reason[0] == '\0' && lsi_step_may_have_ended(path.text))
             snprintf(reason, sizeof reason, "%s", ls_last_error());
     }
     if (reason[0] == '\0')
-        return lsi_fail(LS_ERR_NOT_FOUND,
-                        "there is no checkpoint in '%s' yet%s", folder,
-                        n > 0 ? ": no save has finished" : "");
+        return lsi_fail(LS_ERR_NOT_FOUND, "no checkpoint found in '%s'%s",
+                        folder, n > 0 ? ": no save has finished" : "");
     return lsi_fail(LS_ERR_FORMAT,
-                    "there is no intact checkpoint in '%s', although some were "
-                    "saved; of the newest, %s",
+                    "no intact checkpoint found in '%s', although some were "
+                    "saved; the newest one: %s",
                     folder, reason);
 }
 
@@ -95,8 +94,8 @@ ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
     const ls_status status = lsi_checkpoint_newest(path, &step);
     if (status == LS_ERR_NOT_FOUND)
         return lsi_fail(status,
-                        "%s; nor is there a %s, which a run writes at its end, "
-                        "unless it fails or diverges",
+                        "%s; the folder has no %s either (a run writes it at "
+                        "its end, unless it fails or diverges)",
                         ls_last_error(), LSI_MODEL_FILE);
     LS_TRY(status);
     *out = lsi_path_in(lsi_step_folder(path, step).text, LSI_MODEL_FILE);

@@ -170,8 +170,8 @@ ls_status lsi_step_check(const char *step_folder, int rank)
                         step_folder);
     (void)gethostname(host, sizeof(host) - 1);
     return lsi_fail(LS_ERR_IO,
-                    "host %s has no '%s', which rank 0 sees; checkpoints must "
-                    "lie on a file system that all hosts share",
+                    "host %s has no '%s', which rank 0 created; use a "
+                    "checkpoint folder on a file system that all hosts share",
                     host, step_folder);
 }
 
@@ -259,8 +259,8 @@ ls_status lsi_step_clear(const char *folder, int64_t step)
         return LS_OK;
     if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
         return lsi_fail(LS_ERR_IO,
-                        "'%s' is a link or a file and not a checkpoint's "
-                        "folder: it is not touched",
+                        "'%s' is a link or a file, not a checkpoint folder; "
+                        "remove it, or choose another folder",
                         path.text);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
@@ -283,8 +283,8 @@ ls_status lsi_step_remove(const char *folder, int64_t step)
         return LS_OK;
     if (errno == ENOTEMPTY || errno == EEXIST)
         return lsi_fail(LS_ERR_IO,
-                        "'%s' holds files that are not of a checkpoint: they "
-                        "stay",
+                        "the folder '%s' was kept, because it contains files "
+                        "that do not belong to a checkpoint",
                         path.text);
     return lsi_fail_errno(LS_ERR_IO, "cannot remove '%s'", path.text);
 }

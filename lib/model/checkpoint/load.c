@@ -47,7 +47,7 @@ ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
     LS_NEED(out, group, folder);
     if (folder[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_checkpoint_open: the folder has no name");
+                        "ls_checkpoint_open: the folder name is empty");
     ls_checkpoint *c = NULL;
     bool agreed;
     ls_status status = lsi_alloc_zeroed(&c, sizeof(ls_checkpoint),
@@ -121,7 +121,7 @@ static ls_status open_files(rank_files *f, const ls_checkpoint *c)
     if (ranks < 1)
         return lsi_fail(
             LS_ERR_FORMAT,
-            "the checkpoint's manifest says %d ranks; there must be at least 1",
+            "the checkpoint's manifest lists %d ranks; at least 1 is required",
             ranks);
     LS_TRY(lsi_alloc(&f->files, (size_t)ranks * sizeof(lsi_safetensors_file),
                      LS_MEMORY_OTHER, "files of a checkpoint"));
@@ -182,9 +182,10 @@ static ls_status read_some(const rank_files *f, const lsi_state_piece *piece,
                 return LS_OK;
         }
     }
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the checkpoint has no '%s' of element %zu of '%s'",
-                    piece->state, piece->begin + at, param);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the checkpoint has no optimizer state '%s' for element %zu of '%s'",
+        piece->state, piece->begin + at, param);
 }
 
 static ls_status load_piece(void *context, const lsi_state_piece *piece)

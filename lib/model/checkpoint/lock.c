@@ -62,7 +62,9 @@ static void write_holder(int fd)
     const int length = snprintf(text, sizeof text, "process %ld on host %s",
                                 (long)getpid(), host);
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)length, 0) < 0)
-        lsi_log(LS_LOG_DEBUG, "the lock of a folder says no name");
+        lsi_log(
+            LS_LOG_DEBUG,
+            "cannot write this process's name to the lock file of a folder");
 }
 
 static void read_holder(int fd, char text[NAME_BYTES])
@@ -78,10 +80,10 @@ static ls_status refuse(int fd, const char *folder)
 {
     char holder[NAME_BYTES];
     read_holder(fd, holder);
-    return lsi_fail(LS_ERR_STATE,
-                    "%s writes to '%s'; wait for its end, or give another "
-                    "folder",
-                    holder, folder);
+    return lsi_fail(
+        LS_ERR_STATE,
+        "%s is writing to '%s'; wait until it ends, or choose another folder",
+        holder, folder);
 }
 
 /* ---- taking -------------------------------------------------------------- */
@@ -103,14 +105,15 @@ static ls_status open_file(const char *path, int *fd)
         path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
         0666);
     if (*fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot open the lock '%s'", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot open the lock file '%s'",
+                              path);
     ls_status status = LS_OK;
     if (fstat(*fd, &info) != 0)
-        status =
-            lsi_fail_errno(LS_ERR_IO, "cannot examine the lock '%s'", path);
+        status = lsi_fail_errno(LS_ERR_IO, "cannot examine the lock file '%s'",
+                                path);
     else if (!S_ISREG(info.st_mode))
-        status =
-            lsi_fail(LS_ERR_IO, "the lock '%s' is not a regular file", path);
+        status = lsi_fail(LS_ERR_IO, "the lock file '%s' is not a regular file",
+                          path);
     if (status != LS_OK)
         close(*fd);
     return status;
@@ -184,7 +187,8 @@ ls_status lsi_folder_lock_take(lsi_folder_lock *lock, const char *folder,
         lsi_folder_lock_drop(lock);
         LS_TRY(take(lock, path.text, folder));
     }
-    return lsi_fail(LS_ERR_IO, "the lock '%s' is removed again and again",
+    return lsi_fail(LS_ERR_IO,
+                    "cannot lock '%s': another process keeps removing the file",
                     path.text);
 }
 
@@ -194,7 +198,9 @@ void lsi_folder_lock_drop(lsi_folder_lock *lock)
         return;
     strike_off(lock);
     if (ftruncate(lock->fd, 0) != 0)
-        lsi_log(LS_LOG_DEBUG, "the lock of a folder keeps its name");
+        lsi_log(
+            LS_LOG_DEBUG,
+            "cannot remove this process's name from the lock file of a folder");
     (void)flock(lock->fd, LOCK_UN); /* even if others have the file open */
     close(lock->fd);
     *lock = (lsi_folder_lock){0};

@@ -138,7 +138,7 @@ static ls_status check_format(json_t *manifest, const char *path)
 {
     const char *format = json_string_value(json_object_get(manifest, "format"));
     if (format == NULL || strcmp(format, FORMAT) != 0)
-        return lsi_fail(LS_ERR_FORMAT, "'%s' is of the format '%s', not '%s'",
+        return lsi_fail(LS_ERR_FORMAT, "'%s' has format '%s', expected '%s'",
                         path, format != NULL ? format : "", FORMAT);
     const json_t *field = json_object_get(manifest, "crc32");
     const json_int_t want =
@@ -147,7 +147,7 @@ static ls_status check_format(json_t *manifest, const char *path)
     LS_TRY(checksum(manifest, &got));
     if (want != (json_int_t)got)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is damaged: its checksum does not fit", path);
+                        "'%s' is damaged: its checksum does not match", path);
     return LS_OK;
 }
 
@@ -161,8 +161,8 @@ static ls_status check_step(const json_t *manifest, const char *folder)
     if (named < 0 || named == step)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' holds step %lld and not that of its name, as its "
-                    "manifest says",
+                    "'%s' holds step %lld according to its manifest, which "
+                    "does not match the name of the folder",
                     folder, (long long)step);
 }
 
@@ -186,7 +186,8 @@ ls_status lsi_manifest_read(const char *folder, json_t **out)
     size_t bytes;
     if (access(path.text, F_OK) != 0 && errno == ENOENT)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no manifest: the save did not end", folder);
+                        "'%s' has no manifest: its save did not finish",
+                        folder);
     LS_TRY(lsi_read_regular(path.text, MOST_BYTES, &text, &bytes));
     ls_status status = parse(path.text, text, bytes, &manifest);
     lsi_free(text);
@@ -229,7 +230,7 @@ static ls_status verify_file(const json_t *entry, const char *folder)
                         (long long)sum.bytes, (long long)bytes);
     if ((json_int_t)sum.crc32 != crc32)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is damaged: its checksum does not fit",
+                        "'%s' is damaged: its checksum does not match",
                         path.text);
     return LS_OK;
 }

@@ -119,24 +119,23 @@ static ls_status check_group(const json_t *json, const ls_optimizer *optimizer,
         const json_t *saved = find_group(json, name);
         if (saved == NULL)
             return lsi_fail(LS_ERR_FORMAT,
-                            "the checkpoint has no state of the optimizer for "
-                            "'%s'",
+                            "the checkpoint has no optimizer state for '%s'",
                             name);
         if (!same_states(saved, group))
             return lsi_fail(LS_ERR_FORMAT,
-                            "the checkpoint has different state for '%s' than "
-                            "this optimizer",
+                            "the optimizer state of '%s' in the checkpoint "
+                            "does not match this optimizer",
                             name);
         if (steps_of(saved) < 0)
             return lsi_fail(LS_ERR_FORMAT,
-                            "'%s' has taken %lld steps in the checkpoint; it "
-                            "should be 0 or more",
+                            "the step count of '%s' in the checkpoint is %lld; "
+                            "it must be at least 0",
                             name, (long long)steps_of(saved));
         first = first != NULL ? first : saved;
         if (steps_of(saved) != steps_of(first))
             return lsi_fail(LS_ERR_FORMAT,
-                            "'%s' has taken %lld steps in the checkpoint, "
-                            "others of its group %lld",
+                            "the step count of '%s' in the checkpoint is %lld, "
+                            "but that of other parameters in its group is %lld",
                             name, (long long)steps_of(saved),
                             (long long)steps_of(first));
     }
@@ -148,11 +147,10 @@ ls_status lsi_optimizer_json_check(const json_t *json,
 {
     const char *kind = json_string_value(json_object_get(json, "kind"));
     if (kind == NULL || strcmp(kind, optimizer->kind->name) != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the checkpoint holds the state of %s, expected that "
-                        "of %s",
-                        kind != NULL ? kind : "no optimizer",
-                        optimizer->kind->name);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the checkpoint was saved with %s, but this optimizer is %s",
+            kind != NULL ? kind : "no optimizer", optimizer->kind->name);
     for (size_t g = 0; g < optimizer->n_groups; g++)
         LS_TRY(check_group(json, optimizer, optimizer->groups[g]));
     return LS_OK;

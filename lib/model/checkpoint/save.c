@@ -50,8 +50,8 @@ static ls_status set_aside(const saving *s)
     LS_TRY(lsi_step_set_aside(s->folder, s->step, &to));
     lsi_checkpoint_cache_set_passed(s->folder, s->step, false);
     lsi_log(LS_LOG_WARN,
-            "'%s' could not be read when this run looked for a checkpoint; it "
-            "is kept as '%s', and step %" PRId64 " is saved again",
+            "'%s' could not be read when this run started; it was renamed to "
+            "'%s', and step %" PRId64 " is saved again",
             s->step_folder.text, to.text, s->step);
     return LS_OK;
 }
@@ -63,7 +63,9 @@ static ls_status make_room(const saving *s)
     if (status == LS_ERR_FORMAT)
         status = lsi_step_clear(s->folder, s->step);
     else if (status == LS_OK)
-        status = lsi_fail(LS_ERR_STATE, "there is a checkpoint in '%s' already",
+        status = lsi_fail(LS_ERR_STATE,
+                          "'%s' already contains a checkpoint; remove it, or "
+                          "choose another folder",
                           s->step_folder.text);
     if (status == LS_OK || status == LS_ERR_MEMORY || status == LS_ERR_BUDGET ||
         !lsi_checkpoint_cache_was_passed(s->folder, s->step))
@@ -210,8 +212,9 @@ static ls_status find_share(const saving *s, lsi_range *share)
                                        LSI_PARAM_ALIGN);
     else if (sum != all)
         return lsi_fail(LS_ERR_STATE,
-                        "checkpoint: the ranks keep %" PRId64 " numbers of "
-                        "state, expected %" PRId64 " or that on each rank",
+                        "checkpoint: the ranks own %" PRId64
+                        " elements in total, expected %" PRId64
+                        ", or that number on every rank",
                         sum, all);
     return LS_OK;
 }
@@ -315,15 +318,16 @@ static void tell_newer(const pruning *p, size_t newest, size_t count)
         return;
     if (lsi_checkpoint_verify_once(path.text) != LS_OK)
         lsi_log(LS_LOG_WARN,
-                "'%s' is newer than step %" PRId64 ", which was just saved, "
-                "but not whole: it is neither counted nor removed; %s",
+                "'%s' is newer than step %" PRId64
+                ", which was just saved, but it is not intact: %s. It is "
+                "neither counted nor removed",
                 path.text, p->saved, ls_last_error());
     else
         lsi_log(LS_LOG_WARN,
-                "'%s' holds %zu checkpoints that are newer than step %" PRId64
-                ", which was just saved, up to step %" PRId64 ": they are "
-                "neither counted nor removed, and opened first; another run "
-                "needs another folder",
+                "'%s' holds %zu checkpoint(s) newer than step %" PRId64
+                ", which was just saved; the newest is step %" PRId64
+                ". Newer checkpoints are opened first, and are neither counted "
+                "nor removed. Use a separate folder for each run",
                 p->folder, count, p->saved, p->steps[newest]);
 }
 
@@ -354,7 +358,8 @@ static bool is_whole(const pruning *p, size_t i)
     if (lsi_checkpoint_verify_once(path_of(p, i).text) == LS_OK)
         return true;
     if (lsi_checkpoint_cache_is_first(ls_last_error()))
-        lsi_log(LS_LOG_WARN, "not counted: %s", ls_last_error());
+        lsi_log(LS_LOG_WARN, "a checkpoint is not counted: %s",
+                ls_last_error());
     return false;
 }
 
@@ -430,7 +435,9 @@ static ls_status check_same_step(const saving *s)
         return LS_OK;
     return lsi_fail(LS_ERR_MISMATCH,
                     "checkpoint: all ranks must save the same step; rank %d "
-                    "saves %" PRId64 ", others %" PRId64 " to %" PRId64,
+                    "saves step %" PRId64
+                    ", and the steps of all ranks are from %" PRId64
+                    " to %" PRId64,
                     ls_group_rank(s->group), s->step, -bounds[1], bounds[0]);
 }
 
@@ -482,11 +489,11 @@ ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
     LS_NEED(parts->params);
     if (folder[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_checkpoint_save: the folder has no name");
+                        "ls_checkpoint_save: the folder name is empty");
     if (step < 0 || keep < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_checkpoint_save: step %" PRId64 " and keep %d must "
-                        "not be negative",
+                        "ls_checkpoint_save: step is %" PRId64
+                        " and keep is %d; both must be at least 0",
                         step, keep);
     lsi_folder_lock lock = {.held = false};
     const ls_status status =

@@ -45,10 +45,11 @@ static ls_status check(const lsi_image_config *config)
 {
     if (config->height >= LEAST_SIDE && config->width >= LEAST_SIDE)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "cifar-net takes images of at least %d x %d, not "
-                    "%" PRId64 " x %" PRId64,
-                    LEAST_SIDE, LEAST_SIDE, config->height, config->width);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "cifar-net needs images of at least %d x %d pixels, not %" PRId64
+        " x %" PRId64,
+        LEAST_SIDE, LEAST_SIDE, config->height, config->width);
 }
 
 /* Two convolutions without padding, then windows of 2 x 2. */

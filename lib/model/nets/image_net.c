@@ -105,7 +105,7 @@ static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)
     net->kind = find_kind(options->config.name);
     if (net->kind == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "unknown network '%s' for images; choose one of:%s",
+                        "unknown image network '%s'; choose one of:%s",
                         options->config.name, names);
     LS_TRY(check_extents(&options->config));
     if (net->kind->check != NULL)

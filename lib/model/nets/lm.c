@@ -119,8 +119,8 @@ static ls_status read_tokens(const lsi_safetensors_file *file,
     if (said == NULL || *bytes || strcmp(said, lsi_lm_tokens_name(false)) == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' says that its tokens are '%s'; they should be %s or "
-                    "%s",
+                    "'%s' has the unknown token type '%s' in its metadata; "
+                    "expected %s or %s",
                     file->path, said, lsi_lm_tokens_name(true),
                     lsi_lm_tokens_name(false));
 }
@@ -169,8 +169,8 @@ lsi_lm_digest lsi_lm_digest_of(const ls_tokenizer *tokenizer)
 static ls_status fail_tokenizer(const char *tokenizer_path, const char *path)
 {
     return lsi_fail(LS_ERR_FORMAT,
-                    "the tokenizer '%s' is not the one by which '%s' was "
-                    "trained, which it should be",
+                    "the tokenizer '%s' is not the one that '%s' was trained "
+                    "with; use the tokenizer that the model was trained with",
                     tokenizer_path, path);
 }
 
@@ -194,11 +194,12 @@ ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
 {
     const int64_t n = ls_tokenizer_vocabulary(tokenizer);
     if (n > vocabulary || n < vocabulary - MOST_PADDING)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the tokenizer '%s' has %" PRId64 " tokens, and the "
-                        "model '%s' %" PRId64 "; it should be the one by which "
-                        "the model was trained",
-                        tokenizer_path, n, path, vocabulary);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the tokenizer '%s' has %" PRId64
+            " tokens, but the vocabulary of the model '%s' has %" PRId64
+            "; use the tokenizer that the model was trained with",
+            tokenizer_path, n, path, vocabulary);
     return check_digest(path, tokenizer, tokenizer_path);
 }
 
@@ -241,9 +242,9 @@ static ls_status open_kept(const lsi_safetensors_file *file, const char *json,
         return LS_OK;
     ls_tokenizer_close(out);
     return lsi_fail(LS_ERR_FORMAT,
-                    "the tokenizer that '%s' keeps is damaged: its checksum is "
-                    "not '%s'; name the one by which the model was trained by "
-                    "--tokenizer",
+                    "the tokenizer stored in '%s' is damaged: its checksum is "
+                    "not '%s'; pass the tokenizer that the model was trained "
+                    "with as --tokenizer FILE",
                     file->path, said != NULL ? said : "");
 }
 

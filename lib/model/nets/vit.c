@@ -130,9 +130,9 @@ static ls_status check(const lsi_image_config *c)
     if (c->height % patch == 0 && c->width % patch == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "vit cuts images of %" PRId64 " x %" PRId64
-                    " into patches of %d x %d; both sides must be multiples "
-                    "of that",
+                    "vit cannot cut images of %" PRId64 " x %" PRId64
+                    " pixels into patches of %d x %d; height and width must be "
+                    "multiples of the patch size",
                     c->height, c->width, patch, patch);
 }
 

@@ -10,13 +10,13 @@ static ls_status check_types(const ls_tensor *logits, const ls_tensor *labels)
 {
     const ls_dtype dtype = ls_tensor_dtype(logits);
     if (dtype != LS_F32 && dtype != LS_BF16 && dtype != LS_F16)
-        return lsi_fail(LS_ERR_DTYPE,
-                        "ls_count_correct: logits are %s, must be f32, bf16 or "
-                        "f16",
-                        ls_dtype_name(ls_tensor_dtype(logits)));
+        return lsi_fail(
+            LS_ERR_DTYPE,
+            "ls_count_correct: logits are %s; they must be f32, bf16 or f16",
+            ls_dtype_name(ls_tensor_dtype(logits)));
     if (ls_tensor_dtype(labels) != LS_I64)
         return lsi_fail(LS_ERR_DTYPE,
-                        "ls_count_correct: labels are %s, must be i64",
+                        "ls_count_correct: labels are %s; they must be i64",
                         ls_dtype_name(ls_tensor_dtype(labels)));
     return LS_OK;
 }
@@ -26,13 +26,13 @@ static ls_status check_shapes(const ls_tensor *logits, const ls_tensor *labels)
     if (ls_tensor_ndim(logits) != 2 || ls_tensor_ndim(labels) != 1)
         return lsi_fail(LS_ERR_SHAPE,
                         "ls_count_correct: logits have %d dimensions and "
-                        "labels %d, must have 2 and 1",
+                        "labels have %d; they must have 2 and 1",
                         ls_tensor_ndim(logits), ls_tensor_ndim(labels));
     const int64_t rows = ls_tensor_shape(logits)[0];
     if (ls_tensor_shape(labels)[0] != rows)
         return lsi_fail(LS_ERR_SHAPE,
-                        "ls_count_correct: %" PRId64 " rows of logits but "
-                        "%" PRId64 " labels",
+                        "ls_count_correct: logits have %" PRId64
+                        " rows, but labels have %" PRId64,
                         rows, ls_tensor_shape(labels)[0]);
     return LS_OK;
 }

@@ -158,10 +158,11 @@ static ls_status read_shapes(const lsi_safetensors_file *file,
                                 *places = matrix(file, "wpe.weight"),
                                 *inner = matrix(file, "h.0.mlp.c_fc.weight");
     if (tokens == NULL || places == NULL || inner == NULL)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has attention as GPT-2, but not the matrices "
-                        "wte.weight, wpe.weight and h.0.mlp.c_fc.weight",
-                        file->path);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' has attention tensors of GPT-2, but lacks one of the "
+            "matrices wte.weight, wpe.weight and h.0.mlp.c_fc.weight",
+            file->path);
     *out = (ls_transformer_config){.kind = LS_TRANSFORMER_GPT2,
                                    .vocabulary = tokens->shape[0],
                                    .context = places->shape[0],
@@ -177,8 +178,8 @@ static ls_status same(const lsi_safetensors_file *file, const char *key,
     if (said == 0 || said == has)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "config.json beside '%s' says \"%s\": %" PRId64 ", but the "
-                    "tensors are of %" PRId64,
+                    "config.json next to '%s' sets \"%s\": %" PRId64
+                    ", but the tensors have %" PRId64,
                     file->path, key, said, has);
 }
 
@@ -205,11 +206,12 @@ static ls_status guess_heads(const lsi_safetensors_file *file,
             c->heads = c->d_model / HEAD;
     if (c->heads > 0)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' does not say how many heads it has, and its d_model, "
-                    "%" PRId64 ", is of no published GPT-2 model; put its "
-                    "config.json beside it, or say how many (--heads)",
-                    file->path, c->d_model);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the number of heads of '%s' is unknown: the file does not contain it, "
+        "and no published GPT-2 model has d_model %" PRId64
+        ". Put the model's config.json next to the file, or set --heads",
+        file->path, c->d_model);
 }
 
 static ls_status check_head(const lsi_safetensors_file *file, bool own,
@@ -219,16 +221,17 @@ static ls_status check_head(const lsi_safetensors_file *file, bool own,
         return LS_OK;
     if (own)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has a head of its own, " LSI_GPT2_HEAD " is not "
-                        "wte.weight, but config.json beside it does not say "
-                        "\"tie_word_embeddings\": false",
+                        "'%s' has a separate output head (" LSI_GPT2_HEAD
+                        " differs from wte.weight), but config.json next to it "
+                        "does not set \"tie_word_embeddings\": false",
                         file->path);
     if (lsi_safetensors_find(file, LSI_GPT2_HEAD) != NULL)
         return LS_OK; /* untied, and equal */
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' has no " LSI_GPT2_HEAD ", but config.json beside it "
-                    "says \"tie_word_embeddings\": false",
-                    file->path);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' has no " LSI_GPT2_HEAD
+        ", but config.json next to it sets \"tie_word_embeddings\": false",
+        file->path);
 }
 
 ls_status lsi_gpt2_infer(const lsi_safetensors_file *file, int64_t heads,

@@ -54,10 +54,10 @@ static ls_status check_extent(lsi_layer_site site, const char *what,
                               int64_t extent)
 {
     if (site.name == NULL || site.name[0] == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT, "a layer has no name");
+        return lsi_fail(LS_ERR_ARGUMENT, "the name of a layer is empty");
     if (extent < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "layer %s: %s is %" PRId64 ", must be at least 1",
+                        "layer %s: %s is %" PRId64 "; it must be at least 1",
                         site.name, what, extent);
     return LS_OK;
 }
@@ -80,7 +80,7 @@ static ls_status check_flags(lsi_layer_site site, ls_layer_flags flags,
     if ((flags & ~known) == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "layer %s: flags %#x are not for this kind of layer",
+                    "layer %s: this kind of layer does not support flags %#x",
                     site.name, flags & ~known);
 }
 
@@ -128,8 +128,8 @@ static ls_status check_conv2d(lsi_layer_site site, int64_t in, int64_t out,
                         options->dilation, options->groups);
     if (in % options->groups != 0 || out % options->groups != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "layer %s: %d groups must divide the %lld channels and "
-                        "the %lld filters",
+                        "layer %s: groups is %d; it must divide the %lld input "
+                        "channels and the %lld output channels",
                         site.name, options->groups, (long long)in,
                         (long long)out);
     return LS_OK;
@@ -208,9 +208,10 @@ ls_status ls_group_norm_layer_init(ls_group_norm_layer *layer,
     LS_TRY(check_extent(site, "channels", channels));
     LS_TRY(check_flags(site, flags, LS_LAYER_NO_AFFINE));
     if (groups < 1 || channels % groups != 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "layer %s: %d groups must divide the %lld channels",
-                        name, groups, (long long)channels);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "layer %s: groups is %d; it must divide the %lld channels", name,
+            groups, (long long)channels);
     if (!(flags & LS_LAYER_NO_AFFINE))
         LS_TRY(add_affine(site, channels, &made.weight, &made.bias));
     *layer = made;

@@ -213,19 +213,20 @@ static ls_status check_tensors(const lsi_safetensors_file *file,
     if (tokens->ndim != 2 || tokens->shape[0] != c->vocabulary ||
         tokens->shape[1] != c->d_model)
         return lsi_fail(LS_ERR_FORMAT,
-                        "config.json beside '%s' says \"vocab_size\": %" PRId64
-                        " and \"hidden_size\": %" PRId64 ", of which the shape "
-                        "of '%s' should be",
+                        "config.json next to '%s' sets \"vocab_size\": %" PRId64
+                        " and \"hidden_size\": %" PRId64
+                        ", but the tensor '%s' does not have this shape",
                         file->path, c->vocabulary, c->d_model, embedding);
     if (layers > c->layers)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "config.json beside '%s' says \"num_hidden_layers\": "
-                        "%" PRId64 ", but there are tensors of %" PRId64,
-                        file->path, c->layers, layers);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "config.json next to '%s' sets \"num_hidden_layers\": %" PRId64
+            ", but the file has tensors of %" PRId64 " layers",
+            file->path, c->layers, layers);
     if (!c->untied_head || lsi_safetensors_find(file, head) != NULL)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' has no '%s', but config.json beside it does not say "
+                    "'%s' has no '%s', but config.json next to it does not set "
                     "\"tie_word_embeddings\": true",
                     file->path, head);
 }
@@ -236,9 +237,10 @@ ls_status lsi_llama_infer(const lsi_safetensors_file *file,
     bool found;
     LS_TRY(lsi_llama_read_json(file->path, out, &found));
     if (!found)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has tensors as Llama, which do not show its "
-                        "heads and positions; put its config.json beside it",
-                        file->path);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' has tensors of Llama, which do not show its heads and its "
+            "context. Put the model's config.json next to the file",
+            file->path);
     return check_tensors(file, out);
 }

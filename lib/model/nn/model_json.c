@@ -55,11 +55,10 @@ static ls_status read_open(int fd, const char *path, json_t **out)
     if (fstat(fd, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
     if (!S_ISREG(info.st_mode) || info.st_size > MOST_BYTES)
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "'%s' is not a configuration: it should be a file of at "
-            "most %d bytes",
-            path, (int)MOST_BYTES);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' is not a configuration: it must be a regular "
+                        "file of at most %d bytes",
+                        path, (int)MOST_BYTES);
     const size_t bytes = (size_t)info.st_size;
     LS_TRY(lsi_alloc(&text, bytes, LS_MEMORY_OTHER, "a configuration"));
     size_t got;
@@ -133,8 +132,8 @@ ls_status lsi_model_json_unsupported(const lsi_model_json *file,
 {
     char text[VALUE_BYTES];
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s' asks for \"%s\": %s; only %s is supported",
-                    file->path, key, value_text(value, text), supported);
+                    "'%s' sets \"%s\": %s; only %s is supported", file->path,
+                    key, value_text(value, text), supported);
 }
 
 ls_status lsi_model_json_check(const lsi_model_json *file,

@@ -311,10 +311,11 @@ static bool check_tokens(const ls_transformer *m, ls_tape *tape,
                             "ls_transformer_forward: tokens is NULL") != NULL;
     if (tokens->ndim == 2 && tokens->shape[1] <= m->config.context)
         return true;
-    return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "transformer: the tokens %s should be (batch, length), "
-                        "length at most the context, %" PRId64,
-                        lsi_shape_of(tokens).text, m->config.context) != NULL;
+    return ls_tape_fail(
+               tape, LS_ERR_SHAPE,
+               "transformer: tokens have shape %s; expected (batch, length), "
+               "where length is at most the context, %" PRId64,
+               lsi_shape_of(tokens).text, m->config.context) != NULL;
 }
 
 /* All blocks, and the norm after them. */

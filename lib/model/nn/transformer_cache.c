@@ -46,7 +46,7 @@ static ls_status make_tensors(ls_transformer_cache *c)
 static ls_status make(ls_transformer_cache *c)
 {
     LS_TRY(lsi_alloc_zeroed(&c->next, (size_t)c->sequences * sizeof(int64_t),
-                            LS_MEMORY_OTHER, "the places of sequences"));
+                            LS_MEMORY_OTHER, "the positions of sequences"));
     return make_tensors(c);
 }
 
@@ -55,15 +55,15 @@ static ls_status check_new(const ls_transformer *model, int64_t sequences,
 {
     if (sequences < 1 || sequences > 1 << 20)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_transformer_cache_new: %" PRId64
-                        " sequences; there must be at least 1",
+                        "ls_transformer_cache_new: sequences is %" PRId64
+                        "; it must be from 1 to 1048576",
                         sequences);
     if (capacity >= 0 && capacity <= model->config.context)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "ls_transformer_cache_new: a capacity of %" PRId64
+                    "ls_transformer_cache_new: capacity is %" PRId64
                     "; it must be from 1 to the model's context, %" PRId64
-                    ", or 0 for that",
+                    ", or 0 for the whole context",
                     capacity, model->config.context);
 }
 
@@ -462,17 +462,19 @@ static bool check_tokens(ls_tape *tape, const ls_transformer_cache *c,
 {
     if (tokens->dtype != LS_I64 || tokens->ndim != 2 || tokens->shape[0] < 1 ||
         tokens->shape[1] < 1)
-        return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "ls_transformer_extend: the tokens are %s %s; they "
-                            "must be i64 (batch, n), both at least 1",
-                            ls_dtype_name(tokens->dtype),
-                            lsi_shape_of(tokens).text) != NULL;
+        return ls_tape_fail(
+                   tape, LS_ERR_SHAPE,
+                   "ls_transformer_extend: tokens are %s with shape %s; "
+                   "expected i64 with shape (batch, n), both at least 1",
+                   ls_dtype_name(tokens->dtype),
+                   lsi_shape_of(tokens).text) != NULL;
     if (first >= 0 && first <= c->sequences - tokens->shape[0])
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "ls_transformer_extend: %" PRId64 " sequences from "
-                        "%" PRId64 " on are not in the cache, which has "
-                        "%" PRId64,
+                        "ls_transformer_extend: %" PRId64
+                        " sequences from number %" PRId64
+                        " do not fit the cache, which has %" PRId64
+                        " sequences",
                         tokens->shape[0], first, c->sequences) != NULL;
 }
 

@@ -144,8 +144,8 @@ static ls_status check_kv_heads(const ls_transformer_config *c)
         (c->kv_heads != 0 || c->d_head != 0 ||
          c->rope_scaling.kind != LS_ROPE_SCALING_NONE))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "transformer: gpt2 has no kv_heads, d_head or "
-                        "rope_scaling of its own; they must be 0");
+                        "transformer: gpt2 does not support kv_heads, d_head "
+                        "or rope_scaling; they must be 0");
     if (c->kv_heads < 0 || c->heads % lsi_transformer_kv_heads(c) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "transformer: kv_heads is %" PRId64 "; it must divide "
@@ -158,14 +158,15 @@ static ls_status check_heads(const ls_transformer_config *c)
 {
     if (c->d_head == 0 && c->d_model % c->heads != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "transformer: %" PRId64 " heads do not divide d_model "
-                        "%" PRId64,
+                        "transformer: heads is %" PRId64
+                        "; it must divide d_model, %" PRId64,
                         c->heads, c->d_model);
     LS_TRY(check_kv_heads(c));
     if (c->kind != LS_TRANSFORMER_GPT2 && lsi_transformer_d_head(c) % 2 != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "transformer: heads of %" PRId64 " elements have no "
-                        "pairs to rotate; d_model / heads must be even",
+                        "transformer: a head has %" PRId64
+                        " elements; rotary positions need an even number, so "
+                        "d_model / heads must be even",
                         lsi_transformer_d_head(c));
     return LS_OK;
 }
@@ -174,7 +175,7 @@ static ls_status check_scaling(const ls_rope_scaling *s)
 {
     if ((unsigned)s->kind >= LS_ROPE_SCALING_COUNT)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "transformer: unknown scaling of rotary positions %d",
+                        "transformer: unknown kind of rope_scaling %d",
                         (int)s->kind);
     if (s->kind != LS_ROPE_SCALING_NONE && !(s->factor >= 1.0))
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -187,8 +188,8 @@ static ls_status check_scaling(const ls_rope_scaling *s)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "transformer: rope_scaling llama3 has low_freq_factor "
                         "%g, high_freq_factor %g and original_context %" PRId64
-                        "; all must be positive, and the second above the "
-                        "first",
+                        "; all must be positive, and high_freq_factor must be "
+                        "above low_freq_factor",
                         s->low_freq_factor, s->high_freq_factor,
                         s->original_context);
     return LS_OK;

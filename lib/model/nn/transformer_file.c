@@ -244,8 +244,8 @@ static ls_status place_of(const char *path, lsi_weights_path *out)
         if (join(out, path, LSI_MODEL_INDEX) || join(out, path, LSI_MODEL_ONE))
             return LS_OK;
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "there is no " LSI_MODEL_ONE " in the folder '%s', nor "
-                        "a " LSI_MODEL_INDEX,
+                        "the folder '%s' contains neither " LSI_MODEL_ONE
+                        " nor " LSI_MODEL_INDEX,
                         path);
     }
     if (snprintf(out->text, sizeof out->text, "%s", path) <
@@ -276,16 +276,14 @@ static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
         LS_TRY(lsi_llama_infer(file, out));
     else if (!read_metadata(file, out))
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is not known to hold a language model: its "
-                        "metadata has no valid \"%s\", which `lockstep train "
-                        "lm` writes, and its tensors are not those of GPT-2 or "
-                        "Llama",
+                        "'%s' is not a known language model: its metadata has "
+                        "no valid \"%s\", which `lockstep train lm` writes, "
+                        "and its tensors are not those of GPT-2 or Llama",
                         file->path, LSI_TRANSFORMER_KEY);
     LS_TRY(lsi_transformer_check(out));
     if (heads == 0 || heads == out->heads)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "'%s' says that it has %" PRId64 " heads, not %" PRId64,
+    return lsi_fail(LS_ERR_ARGUMENT, "'%s' has %" PRId64 " heads, not %" PRId64,
                     file->path, out->heads, heads);
 }
 
@@ -394,9 +392,10 @@ static ls_status check_head(const lsi_safetensors_file *file,
         return LS_OK;
     LS_TRY(lsi_gpt2_has_own_head(file, &own));
     return own ? lsi_fail(LS_ERR_FORMAT,
-                          "'%s' has a head of its own, " LSI_GPT2_HEAD
-                          " is not wte.weight; expected a model whose head is "
-                          "the embedding (untied_head is false)",
+                          "'%s' has a separate output head (" LSI_GPT2_HEAD
+                          " differs from wte.weight), but this model uses the "
+                          "embedding as its head; create the model with "
+                          "untied_head = true",
                           file->path)
                : LS_OK;
 }

@@ -47,10 +47,11 @@ static ls_status check(const void *options)
     LS_TRY(lsi_check_beta("adamw", "beta2", o->beta2));
     if (!((float)o->eps > 0) || !isfinite((float)o->eps))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "adamw: eps is %g, must be positive and finite",
+                        "adamw: eps is %g; it must be positive and finite",
                         o->eps);
     if (o->order != LS_ADAMW_DECAY_FIRST && o->order != LS_ADAMW_DECAY_LAST)
-        return lsi_fail(LS_ERR_ARGUMENT, "adamw: unknown order %d",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "adamw: unknown order of weight decay %d",
                         (int)o->order);
     return lsi_check_weight_decay("adamw", o->weight_decay);
 }

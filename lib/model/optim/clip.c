@@ -29,14 +29,14 @@ ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
                         "ls_clip_new: the parameters are not allocated; call "
                         "ls_params_allocate first");
     if (!(max_norm > 0) || isinf(max_norm))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_clip_new: max_norm is %g, must be positive and "
-                        "finite",
-                        max_norm);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_clip_new: max_norm is %g; it must be positive and finite",
+            max_norm);
     const size_t n = (count + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK;
     ls_clip *clip;
     LS_TRY(lsi_alloc_zeroed(&clip, sizeof(ls_clip) + n * sizeof(double),
-                            LS_MEMORY_OTHER, "the norm of gradients"));
+                            LS_MEMORY_OTHER, "the gradient norm"));
     clip->params = params;
     clip->max_norm = max_norm;
     clip->n_blocks = n;
@@ -95,8 +95,8 @@ ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm,
     scale(clip, grad_scale, &size);
     if (!isfinite(size) && finite == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "clipping: the norm of the gradients is %g; one of "
-                        "them, or their scale, is infinite or NaN",
+                        "clipping: the gradient norm is %g, because a gradient "
+                        "or the gradient scale is infinite or NaN",
                         size);
     if (finite != NULL)
         *finite = isfinite(size);

@@ -69,7 +69,7 @@ static ls_status start_buffers(ls_optimizer *optimizer)
     if (count == 0)
         return LS_OK;
     LS_TRY(lsi_alloc_zeroed(&ema->buffers, count * sizeof(float),
-                            LS_MEMORY_STATE, "averages of buffers"));
+                            LS_MEMORY_STATE, "EMA of buffers"));
     float *at = ema->buffers;
     for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
         lsi_array_copy(at, values(params, i), LS_F32, elements(params, i));
@@ -106,13 +106,12 @@ ls_status ls_ema_start(ls_optimizer *optimizer, double decay)
 {
     LS_NEED(optimizer);
     if (!(decay > 0 && (float)decay < 1))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ema_start: decay is %g, must be above 0 and below "
-                        "1",
-                        decay);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_ema_start: decay is %g; it must be above 0 and below 1", decay);
     if (optimizer->ema.decay > 0)
         return lsi_fail(LS_ERR_STATE,
-                        "ls_ema_start: the optimizer averages already");
+                        "ls_ema_start: the optimizer already has EMA weights");
     LS_TRY(lsi_optimizer_check_division(optimizer, "ls_ema_start"));
     optimizer->ema.decay = decay;
     const ls_status status = start(optimizer);
@@ -139,9 +138,8 @@ ls_status ls_ema_swap(ls_optimizer *optimizer)
 {
     LS_NEED(optimizer);
     if (optimizer->ema.decay <= 0)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_ema_swap: nothing is averaged; call ls_ema_start "
-                        "first");
+        return lsi_fail(LS_ERR_STATE, "ls_ema_swap: the optimizer has no EMA "
+                                      "weights; call ls_ema_start first");
     const lsi_params_owner *const owner = optimizer->params->sharing.owner;
     LS_TRY(lsi_optimizer_check_division(optimizer, "ls_ema_swap"));
     if (owner != NULL)
@@ -161,8 +159,8 @@ ls_status lsi_ema_check_place(const ls_optimizer *optimizer,
 {
     return optimizer->ema.swapped
                ? lsi_fail(LS_ERR_STATE,
-                          "%s: the averages are in the place of the weights; "
-                          "call ls_ema_swap again first",
+                          "%s: the parameters currently hold the EMA weights; "
+                          "call ls_ema_swap to restore the trained weights",
                           function)
                : LS_OK;
 }

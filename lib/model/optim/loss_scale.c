@@ -47,8 +47,8 @@ static ls_status back_off(ls_loss_scale *s)
     if (before > smallest)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "gradients are infinite or NaN even with a loss "
-                    "scale of %g: too large a scale is not the cause",
+                    "gradients are infinite or NaN even at the smallest loss "
+                    "scale, %g, so the loss scale is not the cause",
                     before);
 }
 

@@ -136,7 +136,7 @@ ls_status lsi_check_lr(const char *kind, double lr)
     if (is_positive(lr))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: lr is %g, must be positive and finite", kind, lr);
+                    "%s: lr is %g; it must be positive and finite", kind, lr);
 }
 
 ls_status lsi_check_beta(const char *kind, const char *name, double beta)
@@ -144,8 +144,8 @@ ls_status lsi_check_beta(const char *kind, const char *name, double beta)
     if (beta >= 0 && (float)beta < 1)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: %s is %g, must be at least 0 and below 1", kind, name,
-                    beta);
+                    "%s: %s is %g; it must be at least 0 and below 1", kind,
+                    name, beta);
 }
 
 ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
@@ -153,7 +153,7 @@ ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
     if (weight_decay >= 0 && isfinite((float)weight_decay))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: weight_decay is %g, must be finite and not negative",
+                    "%s: weight_decay is %g; it must be finite and at least 0",
                     kind, weight_decay);
 }
 
@@ -205,8 +205,8 @@ ls_status lsi_optimizer_join(ls_optimizer *optimizer,
 {
     if (spec->kind != optimizer->kind)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a group of %s cannot be added to an optimizer of "
-                        "kind %s",
+                        "cannot add a parameter group of kind %s to an "
+                        "optimizer of kind %s",
                         spec->kind->name, optimizer->kind->name);
     const size_t n = optimizer->n_groups;
     lsi_param_group *group = NULL;
@@ -336,17 +336,18 @@ ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
 {
     const ls_params *const params = optimizer->params;
     if (params->sharing.one_copy && params->sharing.owner == NULL)
-        return lsi_fail(LS_ERR_STATE,
-                        "%s: the ranks of a node share one copy of these "
-                        "parameters; only under an ls_ddp can they step it",
-                        function);
+        return lsi_fail(
+            LS_ERR_STATE,
+            "%s: the ranks of a node share one copy of these parameters; "
+            "create an ls_ddp over them before the step",
+            function);
     if (optimizer->division == params->sharing.divisions)
         return LS_OK;
-    return lsi_fail(LS_ERR_STATE,
-                    "%s: the optimizer was made before an ls_ddp divided these "
-                    "parameters among ranks, or ended; make it after "
-                    "ls_ddp_new, or ls_ddp_free",
-                    function);
+    return lsi_fail(
+        LS_ERR_STATE,
+        "%s: this optimizer was created before ls_ddp_new or ls_ddp_free "
+        "changed which rank owns which parameters; create it after that call",
+        function);
 }
 
 /*
@@ -405,9 +406,10 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
 {
     LS_NEED(optimizer);
     if (!isfinite((float)grad_scale))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_optimizer_step: grad_scale is %g, must be finite",
-                        grad_scale);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_optimizer_step: grad_scale is %g; it must be finite",
+            grad_scale);
     LS_TRY(step(optimizer, grad_scale));
     lsi_span_end_optimizer_step(); /* after the span of the step */
     return LS_OK;
@@ -419,10 +421,9 @@ static ls_status check_new_lr(double lr)
 {
     if (lr == 0 || is_positive(lr))
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "ls_optimizer_set_lr: lr is %g, must be finite and not "
-                    "negative",
-                    lr);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "ls_optimizer_set_lr: lr is %g; it must be finite and at least 0", lr);
 }
 
 ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr)
@@ -442,7 +443,7 @@ ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group,
     if (group >= optimizer->n_groups)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_optimizer_set_group_lr: group %zu does not exist; "
-                        "there are %zu",
+                        "the optimizer has %zu groups",
                         group, optimizer->n_groups);
     optimizer->groups[group]->lr = lr;
     return LS_OK;

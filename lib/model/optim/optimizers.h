@@ -28,25 +28,30 @@
 /* clang-format off */
 #define LSI_OPTIMIZERS(OPTIMIZER, FLAG)                                               \
     OPTIMIZER(sgd, 0.01, 0)                                                           \
-    FLAG(REAL, sgd, momentum, "momentum", "X", 0.5, "of sgd",                         \
+    FLAG(REAL, sgd, momentum, "momentum", "X", 0.5, "momentum of sgd",                \
          .min = 0, .max = 0.999999)                                                   \
     OPTIMIZER(adamw, 0.001, 0.01)                                                     \
     FLAG(REAL, adamw, beta1, "beta1", "X", 0.9,                                       \
-         "of adamw, for the mean of gradients", .min = 0, .max = 0.999999)            \
+         "decay rate of adamw's mean of the gradients", .min = 0, .max = 0.999999)    \
     FLAG(REAL, adamw, beta2, "beta2", "X", LSI_USUAL(0.999, 0.95),                    \
-         "of adamw, for the mean of their squares", .min = 0, .max = 0.999999)        \
-    FLAG(REAL, adamw, eps, "eps", "X", 1e-8, "of adamw", .min = 1e-30, .max = 1)      \
+         "decay rate of adamw's mean of the squared gradients", .min = 0,             \
+         .max = 0.999999)                                                             \
+    FLAG(REAL, adamw, eps, "eps", "X", 1e-8,                                          \
+         "number that adamw adds to the denominator of its step", .min = 1e-30,       \
+         .max = 1)                                                                    \
     FLAG(CHOICE, adamw, decay_order, "decay-order", "ORDER", "first",                 \
-         "whether adamw decays weights before its step, as PyTorch does, or after",   \
+         "order of adamw's weight decay: before the step, as in PyTorch, or after it", \
          .choices = "first|last")                                                     \
     OPTIMIZER(lion, 0.0001, 0.1)                                                      \
     FLAG(REAL, lion, lion_beta1, "lion-beta1", "X", 0.9,                              \
-         "of lion, for the mean whose sign is the step", .min = 0, .max = 0.999999)   \
+         "decay rate of lion's mean whose sign is the step", .min = 0,                \
+         .max = 0.999999)                                                             \
     FLAG(REAL, lion, lion_beta2, "lion-beta2", "X", 0.99,                             \
-         "of lion, for the mean that is kept", .min = 0, .max = 0.999999)
+         "decay rate of lion's mean that is stored for the next step", .min = 0,      \
+         .max = 0.999999)
 /* clang-format on */
 
-/* As either of the two, for lists of the other one. */
+/* Stands in for OPTIMIZER or FLAG in a list of the other one. */
 #define LSI_OPTIMIZER_NOT(...)
 
 #endif

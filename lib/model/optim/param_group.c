@@ -18,12 +18,11 @@ static ls_status check_member(const ls_optimizer *optimizer,
     const lsi_param *param = tensor != NULL ? tensor->param : NULL;
     if (param == NULL || param->set != optimizer->params)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a parameter group may hold only parameters of the "
-                        "optimizer's set");
+                        "a parameter group may contain only parameters of the "
+                        "optimizer's parameter set");
     if (!param->trainable)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s' is not trained and cannot be in a parameter "
-                        "group",
+                        "'%s' is frozen and cannot be in a parameter group",
                         param->name);
     return LS_OK;
 }
@@ -33,7 +32,7 @@ static ls_status check_free(const ls_optimizer *optimizer, size_t index)
     for (size_t g = 0; g < optimizer->n_groups; g++) {
         if (optimizer->groups[g]->members[index])
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "'%s' is in parameter group %zu already",
+                            "'%s' is already in parameter group %zu",
                             ls_params_name(optimizer->params, index), g);
     }
     return LS_OK;
@@ -50,7 +49,8 @@ static ls_status enlist(const ls_optimizer *optimizer, bool *members,
         const lsi_param *param = spec->params[i]->param;
         if (members[param->index])
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "'%s' is twice in a parameter group", param->name);
+                            "'%s' is listed twice in a parameter group",
+                            param->name);
         members[param->index] = true;
     }
     for (size_t i = 0; i < ls_params_count(params); i++) {
@@ -145,7 +145,7 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     group->kind = kind;
     LS_TRY(lsi_alloc_zeroed(&group->members,
                             ls_params_count(optimizer->params) * sizeof(bool),
-                            LS_MEMORY_STATE, "members of a group"));
+                            LS_MEMORY_STATE, "members of a parameter group"));
     LS_TRY(enlist(optimizer, group->members, spec));
     LS_TRY(find_segments(group, optimizer->params));
     const int n_states = lsi_optimizer_states(kind, spec->options);
@@ -176,7 +176,7 @@ ls_status lsi_param_group_add_average(lsi_param_group *group,
                                       const ls_params *params, double decay)
 {
     LS_TRY(lsi_alloc_zeroed(&group->average, group->count * sizeof(float),
-                            LS_MEMORY_STATE, "averages of weights"));
+                            LS_MEMORY_STATE, "EMA weights"));
     group->decay = decay;
     for (size_t i = 0; i < group->n_segments; i++) {
         const lsi_state_segment *const s = &group->segments[i];
@@ -202,7 +202,7 @@ ls_status lsi_param_group_new(lsi_param_group **out,
 {
     lsi_param_group *group;
     LS_TRY(lsi_alloc_zeroed(&group, sizeof(lsi_param_group), LS_MEMORY_STATE,
-                            "a group of an optimizer"));
+                            "a parameter group"));
     const ls_status status = fill(group, optimizer, spec);
     if (status != LS_OK) {
         lsi_param_group_free(&group);

@@ -30,9 +30,10 @@ static ls_status check(const void *options)
 {
     const ls_sgd_options *o = options;
     if (!(o->momentum >= 0 && (float)o->momentum < 1))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "sgd: momentum is %g, must be at least 0 and below 1",
-                        o->momentum);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "sgd: momentum is %g; it must be at least 0 and below 1",
+            o->momentum);
     return lsi_check_weight_decay("sgd", o->weight_decay);
 }
 

@@ -31,10 +31,11 @@ static ls_status choose(const ls_optimizer_spec *spec,
         if (rows[i].options == NULL || i == found)
             continue;
         if (found != LS_OPTIMIZER_DEFAULT)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "ls_optimizer_spec: the optimizer is %s, but "
-                            "options of %s are given too; set those of one",
-                            rows[found].kind->name, rows[i].kind->name);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "ls_optimizer_spec: the optimizer is %s, but options of %s are "
+                "set; set the options of one optimizer only",
+                rows[found].kind->name, rows[i].kind->name);
         found = i;
     }
     *out = rows[found];

@@ -75,10 +75,10 @@ static void on_forgotten(void *context)
 static ls_status check_spoiled(const ls_ddp *ddp)
 {
     return ddp->spoiled
-               ? lsi_fail(LS_ERR_STATE,
-                          "the last backward failed, and its gradients are "
-                          "only partly there: begin the step again with "
-                          "ls_params_zero_grad")
+               ? lsi_fail(
+                     LS_ERR_STATE,
+                     "the last backward failed, so the gradients are "
+                     "incomplete: call ls_params_zero_grad and repeat the step")
                : LS_OK;
 }
 
@@ -90,11 +90,11 @@ static ls_status before_step(void *context)
         status = lsi_fail(LS_ERR_STATE, "the gradients are still in flight: "
                                         "call ls_ddp_finish before the step");
     if (status == LS_OK && ddp->unsynced > 0)
-        status = lsi_fail(
-            LS_ERR_STATE,
-            "the gradients of %zu micro-step%s are this rank's alone: "
-            "end them with ls_ddp_backward instead of ls_ddp_accumulate",
-            ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+        status = lsi_fail(LS_ERR_STATE,
+                          "the gradients of %zu micro-step%s are not "
+                          "all-reduced yet: use ls_ddp_backward instead of "
+                          "ls_ddp_accumulate for the last micro-step",
+                          ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
     return status == LS_OK ? lsi_ddp_before_step(ddp)
                            : lsi_ddp_refuse_step(ddp, status);
 }
@@ -123,18 +123,19 @@ static ls_status check_params(const ls_params *params,
                               const ls_ddp_options *options)
 {
     if (!params->storage.allocated)
-        return lsi_fail(LS_ERR_STATE, "ls_ddp_new needs parameters that "
-                                      "ls_params_allocate has laid out");
-    if (params->sharing.owner != NULL)
         return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_new: another ls_ddp has these parameters");
+                        "ls_ddp_new: the parameters are not allocated; call "
+                        "ls_params_allocate first");
+    if (params->sharing.owner != NULL)
+        return lsi_fail(LS_ERR_STATE, "ls_ddp_new: another ls_ddp already uses "
+                                      "these parameters; free it first");
     const lsi_strategy *strategy;
     LS_TRY(lsi_strategy_find(options->strategy, &strategy));
     if (params->sharing.one_copy && strategy->share < LSI_SHARE_WEIGHTS)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_new: the ranks of a node share one copy of "
-                        "these parameters (strategy 'shared' or 'fsdp' "
-                        "before); make a new ls_params for another strategy");
+        return lsi_fail(
+            LS_ERR_STATE,
+            "ls_ddp_new: these parameters are already node-shared (strategy "
+            "'shared' or 'fsdp'); create a new ls_params for another strategy");
     return LS_OK;
 }
 
@@ -235,14 +236,15 @@ ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
 {
     LS_NEED(ddp);
     if (ddp->params == NULL || !(scale > 0) || isinf(scale))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_set_loss_scale needs a ddp over parameters and "
-                        "a positive, finite scale, not %g",
-                        scale);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_ddp_set_loss_scale: the scale is %g; it must be positive and "
+            "finite, and the ls_ddp must come from ls_ddp_new",
+            scale);
     if (ddp->unsynced > 0)
         return lsi_fail(LS_ERR_STATE,
-                        "the loss scale cannot change between micro-steps: "
-                        "%zu were not synchronised yet",
+                        "ls_ddp_set_loss_scale: the loss scale cannot change "
+                        "between micro-steps, and %zu are not all-reduced yet",
                         ddp->unsynced);
     ddp->loss_scale = scale;
     return LS_OK;
@@ -257,8 +259,8 @@ static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
     LS_TRY(lsi_ddp_check_weight(weight));
     if (loss == NULL && weight > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: loss is NULL for samples of weight %g; only a "
-                        "rank without samples may pass NULL",
+                        "%s: loss is NULL, but weight is %g; only a rank "
+                        "without samples (weight 0) may pass NULL",
                         function, weight);
     return check_spoiled(ddp);
 }
@@ -297,8 +299,10 @@ static ls_status backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
 {
     const char *const function = sync ? "ls_ddp_backward" : "ls_ddp_accumulate";
     if (ddp->params == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s needs a ddp over parameters",
-                        function);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "%s: this ls_ddp has no parameter set; create it with ls_ddp_new",
+            function);
     ls_status status = check_backward(ddp, tape, loss, weight, function);
     const bool sound = status == LS_OK;
     if (sound) {

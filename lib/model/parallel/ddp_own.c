@@ -19,10 +19,11 @@ static ls_status check_ranges(const ls_ddp_range *ranges, size_t n,
     const lsi_strategy *strategy;
     LS_TRY(lsi_strategy_find(options->strategy, &strategy));
     if (strategy->share != LSI_SHARE_NOTHING)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_new_ranges: strategy '%s' shares more than "
-                        "gradients and needs an ls_params: call ls_ddp_new",
-                        ls_ddp_strategy_name(strategy->id));
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_ddp_new_ranges: strategy '%s' shards more than gradients, "
+            "which needs an ls_params; call ls_ddp_new instead",
+            ls_ddp_strategy_name(strategy->id));
     for (size_t i = 0; i < n; i++) {
         if (ranges[i].data == NULL && ranges[i].count > 0)
             return lsi_fail(LS_ERR_ARGUMENT,
@@ -80,11 +81,12 @@ static ls_status check_begin(const ls_ddp *ddp, double weight)
 {
     LS_TRY(lsi_ddp_check_weight(weight));
     if (ddp->unsynced > 0)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_begin: %zu micro-step%s of ls_ddp_accumulate "
-                        "were not synchronised; end them with ls_ddp_backward, "
-                        "or forget them with ls_params_zero_grad",
-                        ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+        return lsi_fail(
+            LS_ERR_STATE,
+            "ls_ddp_begin: %zu micro-step%s of ls_ddp_accumulate are not "
+            "all-reduced yet; finish them with ls_ddp_backward, or discard "
+            "them with ls_params_zero_grad",
+            ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
     return LS_OK;
 }
 
@@ -92,9 +94,9 @@ ls_status ls_ddp_begin(ls_ddp *ddp, double weight)
 {
     LS_NEED(ddp);
     if (ddp->begun)
-        return lsi_fail(LS_ERR_STATE, "ls_ddp_begin: a reduction of gradients "
-                                      "has begun and not ended; call "
-                                      "ls_ddp_finish first");
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_begin: the previous gradient reduction is not "
+                        "finished; call ls_ddp_finish first");
     const ls_status status = check_begin(ddp, weight);
     ddp->wrong.status = LS_OK;
     ddp->spoiled = false;
@@ -114,13 +116,13 @@ static ls_status check_index(const ls_ddp *ddp, size_t index)
         return index < ddp->n ? LS_OK
                               : lsi_fail(LS_ERR_ARGUMENT,
                                          "ls_ddp_ready: range %zu does not "
-                                         "exist; there are %zu",
+                                         "exist; the ls_ddp has %zu ranges",
                                          index, ddp->n);
     if (index >= ls_params_count(params))
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "ls_ddp_ready: parameter %zu does not exist; there are %zu", index,
-            ls_params_count(params));
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_ready: parameter %zu does not exist; the "
+                        "parameter set has %zu",
+                        index, ls_params_count(params));
     if (ddp->span_of[index] == SIZE_MAX)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_ddp_ready: '%s' (parameter %zu) is frozen and has "
@@ -143,8 +145,8 @@ static ls_status check_ready(const ls_ddp *ddp, size_t index)
                         name, ls_group_rank(ddp->group));
     if (lsi_reducer_is_ready(ddp->reducer, span))
         return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_ready: the gradient of '%s' is ready for a "
-                        "second time since ls_ddp_begin, on rank %d",
+                        "ls_ddp_ready: the gradient of '%s' was reported ready "
+                        "twice since ls_ddp_begin, on rank %d",
                         name, ls_group_rank(ddp->group));
     return LS_OK;
 }
@@ -206,11 +208,11 @@ ls_status ls_ddp_finish(ls_ddp *ddp)
     if (!ddp->begun) {
         LS_TRY(lsi_ddp_begin(ddp)); /* others may have, and wait for this one */
         ddp->wrong.status = LS_OK;
-        (void)lsi_error_keep(&ddp->wrong, lsi_fail(LS_ERR_STATE,
-                                                   "ls_ddp_finish on rank %d, "
-                                                   "where ls_ddp_begin has not "
-                                                   "been called",
-                                                   ls_group_rank(ddp->group)));
+        (void)lsi_error_keep(
+            &ddp->wrong,
+            lsi_fail(LS_ERR_STATE,
+                     "ls_ddp_finish: rank %d has not called ls_ddp_begin",
+                     ls_group_rank(ddp->group)));
         return give_up(ddp);
     }
     if (ddp->wrong.status == LS_OK)
@@ -233,7 +235,7 @@ void lsi_ddp_abandon(ls_ddp *ddp)
     if (ddp->wrong.status == LS_OK)
         (void)lsi_error_keep(&ddp->wrong,
                              lsi_fail(LS_ERR_STATE,
-                                      "rank %d has called ls_ddp_free between "
+                                      "rank %d called ls_ddp_free between "
                                       "ls_ddp_begin and ls_ddp_finish",
                                       ls_group_rank(ddp->group)));
     (void)give_up(ddp);

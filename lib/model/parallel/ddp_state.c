@@ -174,10 +174,10 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
 ls_status lsi_ddp_check_weight(double weight)
 {
     if (!(weight >= 0) || isinf(weight))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "weight %g: the number of samples must be finite and "
-                        "not negative",
-                        weight);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "weight is %g; the number of samples must be finite and at least 0",
+            weight);
     return LS_OK;
 }
 

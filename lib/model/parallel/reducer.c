@@ -99,7 +99,7 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
 /* *layout is the caller's. */
 static ls_status alloc_plan(lsi_reducer **out, size_t n, lsi_range **layout)
 {
-    const char *const what = "the plan of gradients";
+    const char *const what = "the gradient reduction plan";
     LS_TRY(lsi_alloc_zeroed(out, sizeof(lsi_reducer), LS_MEMORY_COMM, what));
     lsi_reducer *const r = *out;
     r->n = n;
@@ -158,7 +158,7 @@ ls_status lsi_reducer_begin(lsi_reducer *r)
 {
     if (r->open)
         return lsi_fail(LS_ERR_STATE,
-                        "a reduction of gradients has begun and not ended");
+                        "the previous gradient reduction is not finished");
     assert(r->done == r->started);
     for (size_t b = 0; b < r->buckets; b++)
         r->bucket[b].missing = r->bucket[b].spans;
@@ -225,12 +225,11 @@ ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
 {
     if (!r->open)
         return lsi_fail(LS_ERR_STATE,
-                        "gradients %zu are ready, but no reduction has begun",
-                        i);
+                        "gradient %zu is ready, but no reduction has begun", i);
     if (i >= r->n || r->ready[i])
         return lsi_fail(LS_ERR_ARGUMENT,
-                        i >= r->n ? "there are no gradients %zu"
-                                  : "gradients %zu are ready for a second time",
+                        i >= r->n ? "gradient %zu does not exist"
+                                  : "gradient %zu was reported ready twice",
                         i);
     r->ready[i] = true;
     assert(r->bucket[r->bucket_of[i]].missing > 0);

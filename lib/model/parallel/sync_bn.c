@@ -87,9 +87,10 @@ static ls_status check_arguments(int64_t features,
                                  const ls_sync_bn_options *options)
 {
     if (features < 1)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "batch normalisation of %lld features; at least 1",
-                        (long long)features);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "batch normalisation: features is %lld; it must be at least 1",
+            (long long)features);
     if (options->kind != LS_SYNC_BN_FUSED &&
         options->kind != LS_SYNC_BN_GATHERED)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -98,8 +99,8 @@ static ls_status check_arguments(int64_t features,
     if (!(options->eps >= 0) || !(options->momentum >= 0) ||
         options->momentum > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "batch normalisation with eps %g, momentum %g; eps "
-                        "must not be negative, momentum from 0 to 1",
+                        "batch normalisation: eps is %g and momentum is %g; "
+                        "eps must be at least 0, and momentum from 0 to 1",
                         options->eps, options->momentum);
     return LS_OK;
 }
@@ -439,13 +440,14 @@ static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
         return NULL;
     if (matrix && ls_tensor_dtype(x) != LS_F32)
         return ls_tape_fail(tape, LS_ERR_DTYPE,
-                            "sync_batch_norm: x is %s, must be f32",
+                            "sync_batch_norm: x is %s; it must be f32",
                             ls_dtype_name(ls_tensor_dtype(x)));
     if (ls_tensor_ndim(x) < 2 || ls_tensor_shape(x)[1] != bn->features)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "sync_batch_norm: x must be (N, %lld) or "
-                            "(N, %lld, ...)",
-                            (long long)bn->features, (long long)bn->features);
+                            "sync_batch_norm: x has shape %s; it must be "
+                            "(N, %lld) or (N, %lld, ...)",
+                            lsi_shape_of(x).text, (long long)bn->features,
+                            (long long)bn->features);
     return x;
 }
 

@@ -117,7 +117,8 @@ static ls_status integer_for(ls_dtype dtype, double value, int64_t *out)
                                          : 0x1p63;
     const double rounded = nearbyint(value);
     if (!(rounded >= low && rounded < end))
-        return lsi_fail(LS_ERR_ARGUMENT, "%g does not fit a tensor of %s",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the value %g is out of range for a tensor of dtype %s",
                         value, ls_dtype_name(dtype));
     *out = (int64_t)rounded;
     return LS_OK;

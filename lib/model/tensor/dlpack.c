@@ -37,8 +37,8 @@ static ls_status check_kind(const ls_dlpack *from)
 {
     if (from->major != 1)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "ls_tensor_from_dlpack: version %u.%u of DLPack; it "
-                        "must be 1.x",
+                        "ls_tensor_from_dlpack: DLPack version %u.%u is not "
+                        "supported; it must be 1.x",
                         from->major, from->minor);
     if (from->tensor.device_type != LS_DLPACK_CPU)
         return lsi_fail(LS_ERR_UNSUPPORTED,
@@ -47,8 +47,8 @@ static ls_status check_kind(const ls_dlpack *from)
                         (int)from->tensor.device_type);
     if ((from->flags & LS_DLPACK_READ_ONLY) != 0)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "ls_tensor_from_dlpack: the tensor is read-only; ask "
-                        "its library for a copy");
+                        "ls_tensor_from_dlpack: the tensor is read-only; make "
+                        "a writable copy of it first");
     return LS_OK;
 }
 
@@ -76,8 +76,8 @@ static ls_status data_of(const ls_dlpack_tensor *from, ls_dtype dtype,
         data += from->byte_offset;
     if ((uintptr_t)data % ls_dtype_size(dtype) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_tensor_from_dlpack: the elements, %s, are not "
-                        "aligned to %zu bytes",
+                        "ls_tensor_from_dlpack: the elements of dtype %s are "
+                        "not aligned to %zu bytes",
                         ls_dtype_name(dtype), ls_dtype_size(dtype));
     *out = data;
     return LS_OK;

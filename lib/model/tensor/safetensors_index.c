@@ -33,8 +33,8 @@ static ls_status parse(const file *f, const char *text, size_t bytes,
         return LS_OK;
     json_decref(*out);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not an index of safetensors: it has no "
-                    "\"weight_map\" of tensors to files",
+                    "'%s' is not a safetensors index: it has no \"weight_map\" "
+                    "of tensors to files",
                     f->path);
 }
 
@@ -79,8 +79,8 @@ static ls_status open_shard(const file *f, const char *name, file *out)
     lsi_free(path);
     return status == LS_ERR_IO
                ? lsi_fail(status,
-                          "%s, which '%s' names: all its shards must "
-                          "lie beside it",
+                          "%s. The index '%s' names this file; all its shards "
+                          "must be in the folder of the index",
                           ls_last_error(), f->path)
                : status;
 }
@@ -94,8 +94,8 @@ static ls_status check_name(const file *f, const char *tensor,
         strstr(name, LSI_SAFETENSORS_INDEX) == NULL)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' does not say in which file tensor '%s' is: it should "
-                    "be the name of a safetensors file beside it",
+                    "'%s' does not give a valid file for tensor '%s'; it must "
+                    "be the name of a safetensors file in the same folder",
                     f->path, tensor);
 }
 
@@ -120,9 +120,10 @@ static ls_status add(file *f, const char *tensor, const json_t *value)
     LS_TRY(find_shard(f, json_string_value(value), &shard));
     const entry *found = lsi_safetensors_find(&f->shards[shard], tensor);
     if (found == NULL)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no tensor '%s', which '%s' says is there",
-                        f->shards[shard].path, tensor, f->path);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' has no tensor '%s', although the index '%s' places it there",
+            f->shards[shard].path, tensor, f->path);
     f->entries[f->n_entries] = *found;
     f->entries[f->n_entries++].shard = shard;
     return LS_OK;

@@ -94,7 +94,8 @@ static ls_status entry_at(const ls_safetensors *f, size_t index,
                           const lsi_safetensors_entry **out)
 {
     if (index >= f->file.n_entries)
-        return lsi_fail(LS_ERR_ARGUMENT, "'%s' has no tensor %zu; it has %zu",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s' has no tensor number %zu; it has %zu tensors",
                         f->file.path, index, f->file.n_entries);
     *out = &f->file.entries[index];
     return LS_OK;
@@ -143,13 +144,13 @@ static ls_status check_readable(const ls_safetensors *f,
     if (info->readable)
         return LS_OK;
     if (info->ndim > LS_MAX_DIMS)
-        return lsi_fail(LS_ERR_SHAPE,
-                        "'%s': tensor '%s' has %d dimensions; a tensor has at "
-                        "most %d",
-                        f->file.path, info->name, info->ndim, LS_MAX_DIMS);
+        return lsi_fail(
+            LS_ERR_SHAPE,
+            "'%s': tensor '%s' has %d dimensions; at most %d are supported",
+            f->file.path, info->name, info->ndim, LS_MAX_DIMS);
     return lsi_fail(LS_ERR_DTYPE,
-                    "'%s': tensor '%s' has type %s; a tensor may be F32, BF16, "
-                    "F16, I32, I64 or U8",
+                    "'%s': tensor '%s' has type %s; supported types are F32, "
+                    "BF16, F16, I32, I64 and U8",
                     f->file.path, info->name, info->type);
 }
 

@@ -95,16 +95,17 @@ static const char *remedy_for(const beginning *b)
     switch (lsi_magic_of(b->bytes, b->n)) {
     case LSI_MAGIC_ZIP:
     case LSI_MAGIC_PICKLE:
-        return "; weights of PyTorch (.pt, .bin) are converted by "
+        return "; convert PyTorch weights (.pt, .bin) with "
                "safetensors.torch.save_file";
     case LSI_MAGIC_GGUF:
         return "; use the model's original safetensors files";
     case LSI_MAGIC_LFS_POINTER:
-        return "; `git lfs pull` fetches the file itself";
+        return "; run `git lfs pull` to fetch the file";
     default:
-        return b->bytes[0] == '{' ? "; an index of several files is named "
-                                    "model.safetensors" LSI_SAFETENSORS_INDEX
-                                  : "";
+        return b->bytes[0] == '{'
+                   ? "; the index of a model in several files is named "
+                     "model.safetensors" LSI_SAFETENSORS_INDEX
+                   : "";
     }
 }
 
@@ -194,7 +195,7 @@ static ls_status parse_shape(const file *f, const json_t *shape, entry *e,
         if (!json_is_integer(extent) || value < 0)
             return malformed(f, e->name, "has an invalid extent");
         if (__builtin_mul_overflow(*count, (uint64_t)value, count))
-            return malformed(f, e->name, "has an impossible shape");
+            return malformed(f, e->name, "has a shape with too many elements");
         if (d < LS_MAX_DIMS)
             e->shape[d] = value;
     }
@@ -374,7 +375,7 @@ const entry *lsi_safetensors_find(const file *f, const char *name)
 
 static lsi_shape_text shape_of_entry(const entry *e)
 {
-    lsi_shape_text out = {"of more dimensions than there can be"};
+    lsi_shape_text out = {"(too many dimensions)"};
     return e->ndim <= LS_MAX_DIMS ? lsi_shape_format(e->ndim, e->shape) : out;
 }
 

@@ -43,8 +43,10 @@ static ls_status check_tensor(const char *path, const ls_named_tensor *named)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': a tensor to save or its name is NULL", path);
     if (strcmp(named->name, LSI_SAFETENSORS_METADATA) == 0)
-        return lsi_fail(LS_ERR_ARGUMENT, "'%s': no tensor can be called '%s'",
-                        path, named->name);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "'%s': the tensor name '%s' is reserved; use another name", path,
+            named->name);
     if (named->tensor->storage == NULL)
         return lsi_fail(LS_ERR_STATE,
                         "'%s': '%s' has no memory yet; call "
@@ -129,7 +131,7 @@ static ls_status add_tensors(json_t *header, const char *path,
         const ls_tensor *tensor = places[i].named->tensor;
         if (json_object_get(header, name) != NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "'%s': two tensors are called '%s'", path, name);
+                            "'%s': two tensors have the name '%s'", path, name);
         json_t *entry = describe(&places[i], begin);
         if (entry == NULL)
             return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header",
@@ -153,8 +155,8 @@ static ls_status write_header(lsi_atomic_file *file, const char *text)
     const uint64_t prefix = htole64(length + padding);
     if (length + padding > LSI_SAFETENSORS_MAX_HEADER)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s': a header of %zu bytes is too long for "
-                        "safetensors",
+                        "'%s': the safetensors header needs %zu bytes, more "
+                        "than the format allows",
                         file->path, length);
     LS_TRY(lsi_atomic_file_write(file, &prefix, sizeof prefix));
     LS_TRY(lsi_atomic_file_write(file, text, length));

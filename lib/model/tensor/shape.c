@@ -31,7 +31,7 @@ static ls_status check_bytes(ls_dtype dtype, int ndim, const int64_t *shape)
         const int64_t extent = shape[d] > 0 ? shape[d] : 1;
         if (__builtin_mul_overflow(bytes, extent, &bytes))
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "a tensor of shape %s does not fit any memory",
+                            "a tensor of shape %s is too large for any memory",
                             lsi_shape_format(ndim, shape).text);
     }
     return LS_OK;
@@ -42,13 +42,14 @@ ls_status lsi_shape_check(ls_dtype dtype, int ndim, const int64_t *shape,
 {
     if (!lsi_dtype_is_of_tensors(dtype))
         return lsi_fail(LS_ERR_DTYPE,
-                        "a tensor cannot be %s; it may be f32, bf16, f16, "
-                        "i32, i64 or u8",
+                        "a tensor cannot have dtype %s; it must be f32, bf16, "
+                        "f16, i32, i64 or u8",
                         ls_dtype_name(dtype));
     if (ndim < 0 || ndim > LS_MAX_DIMS)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "a tensor has 0 to %d dimensions, not %d", LS_MAX_DIMS,
-                        ndim);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "a tensor cannot have %d dimensions; it must have 0 to %d", ndim,
+            LS_MAX_DIMS);
     if (ndim > 0 && shape == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "the shape of a tensor is NULL");
     int64_t product = 1;
@@ -83,10 +84,11 @@ bool lsi_shape_equal(const ls_tensor *a, const ls_tensor *b)
 
 static ls_status strides_too_long(const ls_tensor *tensor)
 {
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "strides %s of a tensor of shape %s do not fit any memory",
-                    lsi_shape_format(tensor->ndim, tensor->strides).text,
-                    lsi_shape_of(tensor).text);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "strides %s of a tensor of shape %s are too large for any memory",
+        lsi_shape_format(tensor->ndim, tensor->strides).text,
+        lsi_shape_of(tensor).text);
 }
 
 ls_status lsi_strides_check(const ls_tensor *tensor)

@@ -170,8 +170,9 @@ static ls_status check_dtype(const char *function, const ls_tensor *tensor,
 {
     if (tensor->dtype == dtype)
         return LS_OK;
-    return lsi_fail(LS_ERR_DTYPE, "%s: the tensor is %s, not %s", function,
-                    ls_dtype_name(tensor->dtype), ls_dtype_name(dtype));
+    return lsi_fail(LS_ERR_DTYPE, "%s: the tensor has dtype %s; it must be %s",
+                    function, ls_dtype_name(tensor->dtype),
+                    ls_dtype_name(dtype));
 }
 
 ls_status ls_tensor_map_f32(ls_tensor *tensor, float **out)

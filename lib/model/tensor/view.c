@@ -39,7 +39,8 @@ static ls_status infer_extent(const ls_tensor *tensor, int ndim, int64_t *shape)
                 known = -1;
         } else if (unknown >= 0) {
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "the shape %s has more than one extent of -1",
+                            "the shape %s has more than one extent of -1; only "
+                            "one can be inferred",
                             lsi_shape_format(ndim, shape).text);
         } else {
             unknown = d;
@@ -49,7 +50,8 @@ static ls_status infer_extent(const ls_tensor *tensor, int ndim, int64_t *shape)
         return LS_OK;
     if (known <= 0 || tensor->count % known != 0)
         return lsi_fail(
-            LS_ERR_SHAPE, "shape %s cannot be viewed as %s: no extent fits",
+            LS_ERR_SHAPE,
+            "shape %s cannot be viewed as %s: no extent in place of -1 fits",
             lsi_shape_of(tensor).text, lsi_shape_format(ndim, shape).text);
     shape[unknown] = tensor->count / known;
     return LS_OK;
@@ -68,7 +70,7 @@ ls_status lsi_view_reshape(ls_tensor *alias, int ndim, const int64_t *shape)
     if (count != alias->count)
         return lsi_fail(
             LS_ERR_SHAPE,
-            "shape %s (%lld elements) cannot be viewed as %s (%lld)",
+            "shape %s (%lld elements) cannot be viewed as %s (%lld elements)",
             lsi_shape_of(alias).text, (long long)alias->count,
             lsi_shape_format(ndim, wanted).text, (long long)count);
     if (!ls_tensor_is_contiguous(alias))
@@ -96,11 +98,10 @@ ls_status lsi_view_narrow(ls_tensor *alias, int dim, int64_t begin, int64_t end)
 {
     LS_TRY(check_dim(alias, dim));
     if (begin < 0 || begin > end || end > alias->shape[dim])
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "elements %lld to %lld of dimension %d do not lie in "
-                        "shape %s",
-                        (long long)begin, (long long)end, dim,
-                        lsi_shape_of(alias).text);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "elements %lld to %lld of dimension %d are not in shape %s",
+            (long long)begin, (long long)end, dim, lsi_shape_of(alias).text);
     if (begin < end) /* an empty view stays where the storage begins */
         alias->offset +=
             (size_t)(begin * alias->strides[dim]) * ls_dtype_size(alias->dtype);

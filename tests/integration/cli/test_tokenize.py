@@ -114,7 +114,7 @@ class Tokenize(ProgramTest):
                         self.call("train", "lm", "--data", text, "--weights",
                                   model, "--tokenizer", wrong)):
             self.assertEqual(refused.returncode, 1)
-            self.assertIn("is not the one by which", refused.stderr)
+            self.assertIn("is not the one that", refused.stderr)
             self.assertEqual(refused.stderr.count("\n"), 1)
         done = self.train_lm("--data", text, "--tokenizer", right, "--vocab-size",
                              "300", expected=1)
@@ -129,7 +129,7 @@ class Tokenize(ProgramTest):
         done = self.call("generate", "--weights", saved, "--tokenizer",
                          os.path.join(TOKENIZERS, "llama3.json"))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is not the one by which", done.stderr)
+        self.assertIn("is not the one that", done.stderr)
         done = self.train_lm(*words, "--resume", "--vocab-size", "500", expected=1)
         self.assertIn("cannot resume", done.stderr)
 

@@ -513,9 +513,9 @@ class Diverged(KeepTest):
                                  ["metrics.jsonl", "run.json"])
                 reader = (("generate", "--prompt", "a") if job == "lm" else
                           ("predict", "x.png"))
-                self.fails(1, f"no checkpoint in '{name}' yet; nor is there a "
-                           "model.safetensors, which a run writes at its end, "
-                           "unless it fails or diverges", *reader, "--weights",
+                self.fails(1, f"no checkpoint found in '{name}'; the folder has no "
+                           "model.safetensors either (a run writes it at its "
+                           "end, unless it fails or diverges)", *reader, "--weights",
                            name, cwd=self.folder)
                 shutil.rmtree(self.path("runs"))
 

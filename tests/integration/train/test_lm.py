@@ -296,8 +296,8 @@ class Files(LmTest):
             data = file.read()
         self.write("a.safetensors",
                    data.replace(b'"tokens":"bytes"', b'"tokens":"runes"'))
-        self.refuse_generate("its tokens are 'runes'; they should be bytes or "
-                             "numbers", "--weights", path)
+        self.refuse_generate("has the unknown token type 'runes' in its "
+                             "metadata; expected bytes or numbers", "--weights", path)
 
     def test_weights_that_are_not_finite(self):
         path = self.path("a.safetensors")
@@ -343,7 +343,7 @@ class Files(LmTest):
             files.write_safetensors(other, rows)
             self.assertEqual(self.generate("--weights", other, "--heads", "1",
                                            *draw), want)
-            self.refuse_generate("does not say how many heads it has",
+            self.refuse_generate("is unknown: the file does not contain it",
                                  "--weights", other, *draw)
 
     def test_published_configuration(self):
@@ -387,10 +387,10 @@ class Files(LmTest):
             self.assertEqual(done.stderr.count("lockstep"), 1, done.stderr)
             self.assertIn(text, done.stderr)
         configure(activation_function="relu")
-        self.refuse_generate('asks for "activation_function": "relu"; only '
+        self.refuse_generate('sets "activation_function": "relu"; only '
                              '"gelu_new" is supported', "--weights", other, *draw)
         configure(tie_word_embeddings=True)
-        self.refuse_generate("has a head of its own", "--weights", other, *draw)
+        self.refuse_generate("has a separate output head", "--weights", other, *draw)
 
 
 class Checkpoints(LmTest):
@@ -449,19 +449,19 @@ class Checkpoints(LmTest):
         status, text, said = self.run_generate("--weights", self.checkpoints,
                                                *self.draw)
         self.assertEqual((status, text), (0, before))
-        self.assertRegex(said, "ignored: .*step-000000000004.* is damaged")
+        self.assertRegex(said, "ignoring a checkpoint: .*step-000000000004.* is damaged")
         self.refuse_generate("is damaged", "--weights", self.step(4))
         os.remove(self.step(4, "manifest.json"))
-        self.refuse_generate("has no manifest: the save did not end",
+        self.refuse_generate("has no manifest: its save did not finish",
                              "--weights", self.step(4) + "/")
         os.remove(self.step(2, "manifest.json"))
-        self.refuse_generate(f"there is no checkpoint in '{self.checkpoints}' "
-                             "yet: no save has finished", "--weights",
+        self.refuse_generate(f"no checkpoint found in '{self.checkpoints}': "
+                             "no save has finished", "--weights",
                              self.checkpoints)
 
     def test_others(self):
         os.mkdir(self.checkpoints)
-        self.refuse_generate("there is no checkpoint in", "--weights",
+        self.refuse_generate("no checkpoint found in", "--weights",
                              self.checkpoints)
         self.save()
         path = self.step(4, "model.safetensors")
@@ -469,8 +469,7 @@ class Checkpoints(LmTest):
         files.write_safetensors(path, {
             name: (header[name]["dtype"], header[name]["shape"], data)
             for name, data in tensors.items()})
-        self.refuse_generate(f"'{path}' is not known to hold a language "
-                             "model", "--weights", path)
+        self.refuse_generate(f"'{path}' is not a known language model", "--weights", path)
         self.refuse_generate("which `lockstep train lm` writes, and its tensors "
                              "are not those of GPT-2", "--weights", path)
 

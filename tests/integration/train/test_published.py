@@ -230,7 +230,7 @@ class Errors(PublishedTest):
         self.change(index, lambda v: v["weight_map"].pop("model.norm.weight"))
         self.refuse_eval("has no tensor 'model.norm.weight'", folder)
         self.change(index, lambda v: v["weight_map"].update({"a": "../b"}))
-        self.refuse_eval("in which file tensor 'a' is", folder)
+        self.refuse_eval("does not give a valid file for tensor 'a'", folder)
         self.change(index, lambda v: v.pop("weight_map"))
         self.refuse_eval("it has no \"weight_map\"", folder)
 
@@ -244,9 +244,9 @@ class Errors(PublishedTest):
                 ({"model_type": "mistral"}, "\"mistral\"; only \"llama\""),
                 ({"attention_bias": True}, "\"attention_bias\": true"),
                 ({"num_key_value_heads": 3}, "it must divide heads, 4"),
-                ({"num_hidden_layers": 1}, "there are tensors of 2"),
+                ({"num_hidden_layers": 1}, "the file has tensors of 2 layers"),
                 ({"num_hidden_layers": 3}, "has no tensor 'model.layers.2."),
-                ({"hidden_size": 18}, "of which the shape"),
+                ({"hidden_size": 18}, "does not have this shape"),
                 ({"intermediate_size": 25}, "has shape (24, 16), expected"),
                 ({"vocab_size": 0}, "a whole number above 0"),
                 ({"rms_norm_eps": 2}, "a number between 0 and 1"),
@@ -258,9 +258,9 @@ class Errors(PublishedTest):
             shutil.rmtree(folder)
         folder = self.copy("llama_groups")
         os.remove(os.path.join(folder, "config.json"))
-        self.refuse_eval("put its config.json beside it", folder)
+        self.refuse_eval("Put the model's config.json next to the file", folder)
         os.remove(os.path.join(folder, "model.safetensors"))
-        self.refuse_eval("there is no", folder)
+        self.refuse_eval("the folder has no model.safetensors either", folder)
 
     def test_texts_and_windows(self):
         name = model("llama_groups")
@@ -387,7 +387,7 @@ class Tokenizers(PublishedTest):
         self.assertNotEqual(damaged, header)
         with open(path, "wb") as f:
             f.write(struct.pack("<Q", len(damaged)) + damaged + rest)
-        self.refuse("keeps is damaged: its checksum is not", "generate",
+        self.refuse("is damaged: its checksum is not", "generate",
                     "--weights", path, *draw)
         self.good("generate", "--weights", path, "--tokenizer",
                   self.path("elsewhere/words.json"), *draw)
@@ -408,8 +408,8 @@ class Tokenizers(PublishedTest):
             f.write("the end")
         for command in (["generate"], ["eval", "lm", "--data",
                                        self.path("a.txt")]):
-            self.refuse("the tokenizer '%s' has 266 tokens, and the model" % large,
-                        *command, "--weights", path, "--tokenizer",
+            self.refuse("the tokenizer '%s' has 266 tokens, but the "
+                        "vocabulary" % large, *command, "--weights", path, "--tokenizer",
                         large)
         self.refuse("large2.json", "generate", "--weights", path, "--tokenizer",
                     self.path("large2.json"))

@@ -44,7 +44,7 @@ static void nulls_of_groups_of_parameters(ls_params *params, ls_tensor *w)
     nulls_begin("ls_optimizer_add_group", "spec");
     assert_true(nulls_next());
     assert_error(ls_optimizer_add_group(o, NULL), LS_ERR_ARGUMENT,
-                 "'w' is in parameter group 0 already");
+                 "'w' is already in parameter group 0");
     assert_error(ls_optimizer_add_group(
                      o, &(ls_optimizer_spec){.tensors = none, .n = 1}),
                  LS_ERR_ARGUMENT, "only parameters");

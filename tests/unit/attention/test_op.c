@@ -183,7 +183,7 @@ static void wrong_shapes(void **state)
     const ls_attention_options options = {0};
     ls_tape *tape = new_tape();
     assert_null(ls_attention(tape, in.x[0], in.x[1], in.x[3], &options));
-    assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "should be equal");
+    assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "must be equal");
     ls_tape_reset(tape);
     ls_tensor *odd = random_tensor((const int64_t[]){BATCH, 3, KEYS, D}, 1);
     assert_null(ls_attention(tape, in.x[0], odd, odd, &options));
@@ -191,7 +191,7 @@ static void wrong_shapes(void **state)
     ls_tape_reset(tape);
     ls_tensor *wide = random_tensor((const int64_t[]){BATCH, 2, KEYS, 9}, 1);
     assert_null(ls_attention(tape, in.x[0], wide, wide, &options));
-    assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "head size");
+    assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "the same d");
     ls_tape_reset(tape);
     ls_tensor *half = ls_cast(tape, in.x[1], LS_BF16);
     assert_null(ls_attention(tape, in.x[0], half, half, &options));

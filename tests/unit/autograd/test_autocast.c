@@ -312,11 +312,11 @@ static void other_types_are_refused(void **state)
 {
     (void)state;
     assert_error(ls_tape_set_autocast(tape, LS_I32), LS_ERR_DTYPE,
-                 "must be bf16, f16, or f32");
+                 "must be bf16 or f16, or f32");
     assert_int_equal(ls_tape_autocast(tape), LS_F32);
     ls_tensor *x = ls_cast(tape, matrix(2, 3), LS_BF16);
     assert_null(ls_relu(tape, x));
-    assert_error(ls_tape_status(tape), LS_ERR_DTYPE, "bf16, not f32");
+    assert_error(ls_tape_status(tape), LS_ERR_DTYPE, "bf16; it must be f32");
 }
 
 /* Same bits on one thread and on three, and again. */

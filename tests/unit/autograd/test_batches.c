@@ -68,15 +68,15 @@ static void parts_that_are_refused(void **state)
     (void)state;
     ls_tensor *const parts[] = {matrix(2, 3), matrix(2, 4)};
     assert_fails(ls_concat(tape, parts, 2, 0), LS_ERR_SHAPE,
-                 "shapes (2, 3) and (2, 4) should differ along axis 0 only");
+                 "shapes (2, 3) and (2, 4) may differ only along axis 0");
     ls_tensor *one[] = {matrix(2, 3), NULL};
     assert_fails(ls_concat(tape, one, 1, 2), LS_ERR_ARGUMENT,
                  "the shape (2, 3) has no axis 2");
-    assert_fails(ls_concat(tape, one, 0, 0), LS_ERR_ARGUMENT, "0 parts");
+    assert_fails(ls_concat(tape, one, 0, 0), LS_ERR_ARGUMENT, "got 0 parts");
     one[0] = matrix(2, 3);
     assert_fails(ls_concat(tape, one, 2, 0), LS_ERR_ARGUMENT, "input 1");
     assert_fails(ls_slice(tape, matrix(2, 3), 1, 0, 3, 0), LS_ERR_ARGUMENT,
-                 "a step of 0");
+                 "step is 0");
     assert_fails(ls_slice(tape, matrix(2, 3), 1, 0, 4, 2), LS_ERR_ARGUMENT,
                  "0 to 4");
 }
@@ -216,7 +216,7 @@ static void empty_products(void **state)
     assert_true(at(y, (const int64_t[]){1, 2, 4}) == 0.0F);
     assert_fails(
         ls_matmul(tape, random_tensor(3, none, 1), random_tensor(3, some, 1)),
-        LS_ERR_SHAPE, "(0, 3, 4) and (2, 4, 5) should be");
+        LS_ERR_SHAPE, "cannot multiply shapes (0, 3, 4) and (2, 4, 5)");
     assert_fails(ls_matmul(tape, matrix(3, 4), vector(4)), LS_ERR_SHAPE,
                  "(3, 4) and (4)");
 }

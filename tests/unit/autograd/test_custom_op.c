@@ -214,7 +214,7 @@ static void misuse(void **state)
     assert_null(
         ls_tape_record(f->tape, &function, &data, &f->a, 1, &y, 1, NULL, 0));
     assert_error(ls_backward(f->tape, y, 1.0), LS_ERR_ARGUMENT,
-                 "recorded before");
+                 "already recorded");
     ls_tape_reset(f->tape);
     ls_tensor *none = NULL;
     assert_null(
@@ -239,7 +239,7 @@ static void counts_that_no_list_has(void **state)
         assert_null(ls_tape_record(f->tape, &function, &data, &f->a, n[0], &y,
                                    n[1], &f->b, n[2]));
         assert_error(ls_backward(f->tape, y, 1.0), LS_ERR_ARGUMENT,
-                     "at most 2147483647");
+                     "the maximum is 2147483647");
         ls_tape_reset(f->tape);
     }
 }

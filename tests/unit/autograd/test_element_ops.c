@@ -70,10 +70,11 @@ static void one_bound_is_enough(void **state)
     assert_true(y[0] == 0 && y[1] == 3);
     assert_null(ls_clamp(tape, tensor_of(values, 2), 2, 1));
     assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT,
-                 "clamp: the bounds are 2 and 1; the first must be at most");
+                 "clamp: min is 2 and max is 1; min must not be above");
     ls_tape_reset(tape);
     assert_null(ls_clamp(tape, tensor_of(values, 2), NAN, 1));
-    assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT, "nan and 1");
+    assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT,
+                 "min is nan and max is 1");
 }
 
 /* Values and slopes at places where a formula alone goes wrong. */

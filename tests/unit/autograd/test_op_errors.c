@@ -45,20 +45,20 @@ static void shapes_of_products(void **state)
 {
     (void)state;
     assert_fails(ls_matmul(tape, matrix(2, 3), matrix(2, 3)), LS_ERR_SHAPE,
-                 "(2, 3) and (2, 3) should be (M, K)");
+                 "cannot multiply shapes (2, 3) and (2, 3)");
     assert_fails(ls_matmul(tape, vector(3), matrix(3, 3)), LS_ERR_SHAPE,
                  "(3) and (3, 3)");
     assert_fails(ls_linear(tape, matrix(2, 3), matrix(4, 5), NULL),
                  LS_ERR_SHAPE, "x (2, 3) and weight (4, 5)");
     assert_fails(ls_linear(tape, matrix(2, 3), matrix(4, 3), vector(3)),
-                 LS_ERR_SHAPE, "bias (3) does not fit weight (4, 3)");
+                 LS_ERR_SHAPE, "bias has shape (3); weight (4, 3)");
     const int64_t numbers[] = {0, 1};
     ls_tensor *half = ls_cast(tape, matrix(3, 2), LS_F16);
     assert_fails(ls_matmul(tape, labels_of(numbers, 2), half), LS_ERR_DTYPE,
                  "a is i64; it must be f32, bf16 or f16");
     half = ls_cast(tape, matrix(3, 2), LS_F16);
     assert_fails(ls_matmul(tape, half, ls_cast(tape, half, LS_BF16)),
-                 LS_ERR_DTYPE, "bf16, not f16");
+                 LS_ERR_DTYPE, "bf16; it must be f16");
     half = ls_cast(tape, matrix(3, 2), LS_BF16);
     assert_fails(ls_matmul(tape, matrix(2, 3), half), LS_ERR_DTYPE, "bf16");
     half = ls_cast(tape, matrix(2, 3), LS_BF16);
@@ -74,13 +74,13 @@ static void shapes_of_images(void **state)
         ls_conv2d(tape, image(1, 3, 4, 4), image(2, 4, 3, 3), NULL, &plain),
         LS_ERR_SHAPE, "x (1, 3, 4, 4) and weight (2, 4, 3, 3)");
     assert_fails(ls_conv2d(tape, matrix(1, 3), image(2, 4, 3, 3), NULL, &plain),
-                 LS_ERR_SHAPE, "(1, 3) should be x (N, C, H, W)");
+                 LS_ERR_SHAPE, "got shape (1, 3), expected x (N, C, H, W)");
     assert_fails(ls_conv2d(tape, image(1, 4, 4, 4), image(2, 4, 3, 3),
                            vector(3), &plain),
-                 LS_ERR_SHAPE, "bias (3)");
+                 LS_ERR_SHAPE, "bias has shape (3)");
     assert_fails(
         ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, &plain),
-        LS_ERR_SHAPE, "window of 3 x 3");
+        LS_ERR_SHAPE, "kernel of 3 x 3");
     assert_fails(
         ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, &negative),
         LS_ERR_ARGUMENT, "padding -1");
@@ -106,7 +106,7 @@ static void shapes_of_the_rest(void **state)
     assert_fails(ls_cross_entropy(tape, matrix(1, 3), vector(1), NULL),
                  LS_ERR_DTYPE, "i64");
     assert_fails(batch_norm(matrix(2, 3), new_statistics(4)), LS_ERR_SHAPE,
-                 "running_mean (4)");
+                 "running_mean has shape (4)");
     assert_fails(batch_norm(vector(3), new_statistics(3)), LS_ERR_SHAPE,
                  "(N, C, ...)");
     assert_fails(ls_reshape(tape, matrix(2, 3), 1, (const int64_t[]){5}),

@@ -185,7 +185,8 @@ static void bad_definitions(void **state)
                  "not a parameter");
     assert_int_equal(ls_params_count(params), 1);
     assert_ok(ls_params_allocate(params, NULL, 1));
-    assert_error(ls_params_allocate(params, NULL, 1), LS_ERR_STATE, "before");
+    assert_error(ls_params_allocate(params, NULL, 1), LS_ERR_STATE,
+                 "already allocated");
     assert_error(ls_params_add(params, "b", 1, &n, zero, &t), LS_ERR_STATE,
                  "'b'");
     assert_error(ls_params_set_trainable(params, a, false), LS_ERR_STATE,

@@ -43,16 +43,16 @@ static void shapes_are_checked(void **state)
                  LS_ERR_SHAPE, "layer_norm: x (2, 3) and bias (4)");
     assert_fails(ls_rope(tape, image(1, 4, 2, 6), matrix(3, 3), matrix(3, 3),
                          LS_ROPE_PAIRS),
-                 LS_ERR_SHAPE, "x (1, 4, 2, 6) and the tables (3, 3)");
+                 LS_ERR_SHAPE, "the tables (3, 3)");
     assert_fails(ls_rope(tape, image(1, 2, 2, 5), matrix(2, 2), matrix(2, 2),
                          LS_ROPE_PAIRS),
-                 LS_ERR_SHAPE, "d even");
+                 LS_ERR_SHAPE, "an even d");
     assert_fails(ls_rope(tape, image(1, 2, 2, 6), matrix(2, 3), matrix(3, 3),
                          LS_ROPE_PAIRS_TO_HALVES),
-                 LS_ERR_SHAPE, "should be equal");
+                 LS_ERR_SHAPE, "must be equal");
     assert_fails(ls_rope(tape, image(1, 2, 2, 6), matrix(2, 3), matrix(2, 3),
                          (ls_rope_layout)3),
-                 LS_ERR_ARGUMENT, "3 is not an ls_rope_layout");
+                 LS_ERR_ARGUMENT, "layout is 3");
     assert_fails(ls_swiglu(tape, matrix(2, 3), matrix(3, 2)), LS_ERR_SHAPE,
                  "swiglu");
     assert_fails(ls_gelu(tape, NULL), LS_ERR_ARGUMENT, "gelu");

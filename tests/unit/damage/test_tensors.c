@@ -112,7 +112,7 @@ static void safetensors_index(void **state)
                  sizeof shard_one_file);
     damage_write(damage_path("two.safetensors"), shard_two_file,
                  sizeof shard_two_file);
-    const damage_case c = {.format = "index of safetensors",
+    const damage_case c = {.format = "safetensors index",
                            .path = damage_path("model.safetensors.index.json"),
                            .data = safetensors_index_file,
                            .bytes = bytes,

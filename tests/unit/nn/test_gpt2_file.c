@@ -226,7 +226,8 @@ static void heads_are_compared(void **state)
         published_save(&p);
         network net = open_network(usual);
         assert_error(ls_transformer_load(net.model, p.path), LS_ERR_FORMAT,
-                     "has a head of its own, lm_head.weight is not wte.weight");
+                     "has a separate output head (lm_head.weight differs from "
+                     "wte.weight");
         close_network(&net);
         ls_tensor_free(&p.items[--p.n].tensor);
         published_save(&p);

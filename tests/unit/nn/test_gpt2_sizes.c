@@ -183,19 +183,19 @@ static void others_are_refused(void **state)
 {
     (void)state;
     expect_refused(published(&(struct size){"", 96, 2, 0, 0}, 384),
-                   "its d_model, 96, is of no published GPT-2 model; put its "
-                   "config.json beside it, or say how many (--heads)");
+                   "no published GPT-2 model has d_model 96. Put the model's "
+                   "config.json next to the file, or set --heads");
     expect_refused(published(&(struct size){"", 128, 2, 0, 0}, 512),
-                   "its d_model, 128, is of no published GPT-2 model");
+                   "no published GPT-2 model has d_model 128");
     sparse s = begin("");
     add_layer(&s, 0, 64, 256);
     finish(&s);
-    expect_refused(s, "but not the matrices wte.weight, wpe.weight");
+    expect_refused(s, "but lacks one of the matrices wte.weight");
     s = begin("");
     add(&s, "h.0.attn.c_attn.weight", 192, 64); /* of a checkpoint */
     add(&s, "wte.weight", 100, 64);
     finish(&s);
-    expect_refused(s, "is not known to hold a language model");
+    expect_refused(s, "is not a known language model");
 }
 
 /* ---- config.json --------------------------------------------------------- */
@@ -285,7 +285,7 @@ static void what_there_is_not_is_refused(void **state)
     for (size_t i = 0; i < TEST_COUNT(asked); i++) {
         char json[256], part[128];
         snprintf(json, sizeof json, "{" PLACES ", %s}", asked[i]);
-        snprintf(part, sizeof part, " asks for %s; only ", asked[i]);
+        snprintf(part, sizeof part, " sets %s; only ", asked[i]);
         expect_bad(json, LS_ERR_UNSUPPORTED, part);
     }
 }
@@ -306,12 +306,12 @@ static void wrong_configurations_are_refused(void **state)
         {"{'n_layer': -2}", "'n_layer' is -2; it should be"},
         {"{" COUNTS "}", "'n_positions' is missing"},
         {"{" COUNTS ", 'n_ctx': 512}",
-         "says 'n_positions': 512, but the tensors are of 1024"},
+         "sets 'n_positions': 512, but the tensors have 1024"},
         {"{" PLACES ", 'n_inner': 400}",
-         "says 'n_inner': 400, but the tensors are of 384"},
+         "sets 'n_inner': 400, but the tensors have 384"},
         {"{'n_layer': 3, 'n_head': 3, 'n_embd': 96, 'n_ctx': 1024,"
          " 'vocab_size': 50257}",
-         "says 'n_layer': 3, but the tensors are of 2"},
+         "sets 'n_layer': 3, but the tensors have 2"},
         {"{" PLACES ", 'layer_norm_epsilon': 0}",
          "'layer_norm_epsilon' is 0; it should be a number between 0 and 1"},
         {"{" PLACES ", 'layer_norm_epsilon': '1e-5'}",
@@ -319,13 +319,13 @@ static void wrong_configurations_are_refused(void **state)
         {"{" PLACES ", 'tie_word_embeddings': 1}",
          "'tie_word_embeddings' is 1; it should be true or false"},
         {"{" PLACES ", 'tie_word_embeddings': false}",
-         "has no lm_head.weight, but config.json beside it says"},
+         "has no lm_head.weight, but config.json next to it sets"},
     };
     for (size_t i = 0; i < TEST_COUNT(bad); i++)
         expect_bad(bad[i].json, LS_ERR_FORMAT, bad[i].part);
     expect_bad("{'n_layer': 2, 'n_head': 5, 'n_embd': 96, 'n_ctx': 1024, "
                "'vocab_size': 50257}",
-               LS_ERR_ARGUMENT, "5 heads do not divide d_model 96");
+               LS_ERR_ARGUMENT, "heads is 5; it must divide d_model, 96");
 }
 
 /* Nobody waits for a pipe, or reads a device without end. */
@@ -383,7 +383,7 @@ static void heads_of_their_own_are_read(void **state)
     assert_false(config.untied_head); /* all zeros, as the embedding */
     change_head(&s);
     assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
-                 "does not say \"tie_word_embeddings\": false");
+                 "does not set \"tie_word_embeddings\": false");
     unlink(s.config);
     assert_ok(lsi_transformer_read_config(s.path, 3, &config));
     assert_true(config.untied_head);
@@ -393,7 +393,7 @@ static void heads_of_their_own_are_read(void **state)
     assert_ok(lsi_transformer_read_config(s.path, 3, &config));
     assert_true(config.untied_head);
     assert_error(lsi_transformer_read_config(s.path, 2, &config),
-                 LS_ERR_ARGUMENT, "says that it has 3 heads, not 2");
+                 LS_ERR_ARGUMENT, "has 3 heads, not 2");
     discard(&s);
 }
 

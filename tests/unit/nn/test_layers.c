@@ -326,7 +326,7 @@ static void test_conv2d_with_groups(void **state)
     const float bound = 1 / sqrtf(18.0F);
     assert_true(largest <= bound && largest > 0.9F * bound);
     check_error(ls_conv2d_layer_init(&conv, params, "d", 8, 6, 3, &options),
-                "layer d: 4 groups must divide");
+                "layer d: groups is 4; it must divide");
 }
 
 /* Both begin as the normalisation alone. */
@@ -344,7 +344,7 @@ static void test_norms_start_as_the_identity(void **state)
     assert_null(plain.weight);
     check_error(
         ls_group_norm_layer_init(&plain, params, "q", 6, 4, LS_LAYER_DEFAULT),
-        "layer q: 4 groups must divide the 6 channels");
+        "layer q: groups is 4; it must divide the 6 channels");
     assert_ok(ls_params_allocate(params, NULL, 1));
     assert_ok(ls_tensor_new(&x, LS_F32, 2, (int64_t[]){2, 6}));
     float *data = tensor_data(x);
@@ -365,10 +365,10 @@ static void test_flags_of_other_layers(void **state)
     ls_batch_norm_layer bn;
     check_error(
         ls_linear_layer_init(&fc, params, "fc", 1, 1, LS_LAYER_NO_AFFINE),
-        "layer fc: flags 0x2 are not for this kind");
+        "layer fc: this kind of layer does not support flags 0x2");
     check_error(
         ls_batch_norm_layer_init(&bn, params, "bn", 1, LS_LAYER_NO_BIAS),
-        "layer bn: flags 0x1 are not for this kind");
+        "layer bn: this kind of layer does not support flags 0x1");
 }
 
 static void test_bad_names(void **state)
@@ -381,7 +381,7 @@ static void test_bad_names(void **state)
     check_error(ls_linear_layer_init(&fc, params, NULL, 1, 1, LS_LAYER_DEFAULT),
                 "name is NULL");
     check_error(ls_linear_layer_init(&fc, params, "", 1, 1, LS_LAYER_DEFAULT),
-                "no name");
+                "the name of a layer is empty");
     check_error(ls_linear_layer_init(&fc, params, name, 1, 1, LS_LAYER_DEFAULT),
                 "longer than");
     assert_int_equal(

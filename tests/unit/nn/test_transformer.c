@@ -281,9 +281,9 @@ static void configurations_are_checked(void **state)
         ls_transformer_size("huge", &config), LS_ERR_ARGUMENT,
         "unknown model size 'huge'; choose one of: tiny, small, medium");
     config.heads = 3;
-    expect_refused(&config, "3 heads do not divide d_model 8");
+    expect_refused(&config, "heads is 3; it must divide d_model, 8");
     config.heads = 8;
-    expect_refused(&config, "heads of 1 elements have no pairs");
+    expect_refused(&config, "a head has 1 elements");
     config = little;
     config.vocabulary = 0;
     expect_refused(&config, "vocabulary is 0");
@@ -322,8 +322,8 @@ static void tokens_are_checked(void **state)
     (void)state;
     network net = open_network(&little, 0);
     expect_failure(&net, 7, 0, LS_ERR_SHAPE,
-                   "tokens (1, 7) should be (batch, length), length at most "
-                   "the context, 6");
+                   "tokens have shape (1, 7); expected (batch, length), where "
+                   "length is at most the context, 6");
     expect_failure(&net, 6, 11, LS_ERR_ARGUMENT, "index 0 is 11");
     close_network(&net);
 }

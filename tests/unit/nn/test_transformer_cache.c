@@ -256,14 +256,14 @@ static void wrong_uses_are_named(void **state)
     showing s = begin(&little, LS_F32, 2, 0);
     ls_transformer_cache *none = NULL;
     assert_error(ls_transformer_cache_new(&none, s.model, 0, 0),
-                 LS_ERR_ARGUMENT, "there must be at least 1");
+                 LS_ERR_ARGUMENT, "it must be from 1");
     assert_error(ls_transformer_cache_new(&none, s.model, 1, CONTEXT + 1),
                  LS_ERR_ARGUMENT, "the model's context, 24");
     assert_null(none);
     assert_null(ls_transformer_extend(s.model, s.tape, s.cache, 1,
                                       tokens_of(&s, 0, 2, 0, 1)));
     assert_error(ls_tape_status(s.tape), LS_ERR_SHAPE,
-                 "2 sequences from 1 on are not in the cache, which has 2");
+                 "2 sequences from number 1 do not fit the cache, which has 2");
     ls_tape_reset(s.tape);
     ls_tape_set_training(s.tape, true);
     assert_null(ls_transformer_extend(s.model, s.tape, s.cache, 0,

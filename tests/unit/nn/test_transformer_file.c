@@ -261,7 +261,7 @@ static void wrong_files_are_refused(void **state)
     const ls_named_tensor one = {"x", ls_params_get(net.params, 0)};
     assert_ok(ls_safetensors_save(file.text, &one, 1, NULL));
     assert_error(ls_transformer_read_config(file.text, &config), LS_ERR_FORMAT,
-                 "is not known to hold a language model");
+                 "is not a known language model");
     close_network(&net);
     unlink(file.text);
 }

@@ -206,7 +206,7 @@ static void bad_options(void **state)
     }
     ls_adamw_options o = LS_ADAMW_OPTIONS_INIT;
     o.order = (ls_adamw_order)2;
-    check_refused(o, "adamw: unknown order 2");
+    check_refused(o, "adamw: unknown order of weight decay 2");
 }
 
 int main(void)

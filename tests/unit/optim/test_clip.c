@@ -155,7 +155,7 @@ static void what_is_refused(void **state)
         set_gradients(params, 0);
         flat_grad_of(params, &count)[2] = (float)bad[i];
         assert_error(ls_clip_grad(clip, &scale, NULL, NULL), LS_ERR_ARGUMENT,
-                     "norm of the gradients");
+                     "gradient norm");
         assert_true(scale == 1);
         finite = true;
         assert_ok(ls_clip_grad(clip, &scale, &norm, &finite));

@@ -142,7 +142,7 @@ static void groups_and_buffers(void **state)
         assert_true(((float *)tensor_data(b))[i] == -6);
         assert_true(((float *)tensor_data(mean))[i] == 1);
     }
-    assert_error(ls_optimizer_step(sgd, 1), LS_ERR_STATE, "ls_ema_swap again");
+    assert_error(ls_optimizer_step(sgd, 1), LS_ERR_STATE, "call ls_ema_swap");
     assert_ok(ls_ema_swap(sgd));
     assert_true(((float *)tensor_data(a))[0] == 0);
     assert_true(((float *)tensor_data(mean))[1] == 0);
@@ -164,7 +164,8 @@ static void refusals(void **state)
         assert_error(ls_ema_start(sgd, wrong[i]), LS_ERR_ARGUMENT, "decay is");
     assert_true(ls_ema_decay(sgd) == 0);
     assert_ok(ls_ema_start(sgd, 0.5));
-    assert_error(ls_ema_start(sgd, 0.5), LS_ERR_STATE, "averages already");
+    assert_error(ls_ema_start(sgd, 0.5), LS_ERR_STATE,
+                 "already has EMA weights");
     ls_optimizer_free(&sgd);
     ls_params_free(&params);
 }

@@ -189,31 +189,31 @@ static void bad_groups(void **state)
         ls_optimizer_add_group(
             o,
             &(ls_optimizer_spec){.adamw = &options, .tensors = group, .n = 2}),
-        LS_ERR_ARGUMENT, "'a' is in parameter group 0 already");
+        LS_ERR_ARGUMENT, "'a' is already in parameter group 0");
     assert_error(
         ls_optimizer_add_group(
             o,
             &(ls_optimizer_spec){.adamw = &options, .tensors = NULL, .n = 0}),
-        LS_ERR_ARGUMENT, "'a' is in parameter group 0 already");
+        LS_ERR_ARGUMENT, "'a' is already in parameter group 0");
     assert_error(
         ls_optimizer_add_group(o, &(ls_optimizer_spec){.adamw = &options,
                                                        .tensors = stranger,
                                                        .n = 1}),
-        LS_ERR_ARGUMENT, "of the optimizer's set");
+        LS_ERR_ARGUMENT, "of the optimizer's parameter set");
     assert_error(
         ls_optimizer_add_group(
             o,
             &(ls_optimizer_spec){.adamw = &options, .tensors = twice, .n = 2}),
-        LS_ERR_ARGUMENT, "'b' is twice");
+        LS_ERR_ARGUMENT, "'b' is listed twice");
     assert_error(ls_optimizer_add_group(
                      o, &(ls_optimizer_spec){.sgd = &(ls_sgd_options){.lr = 1},
                                              .tensors = &group[1],
                                              .n = 1}),
-                 LS_ERR_ARGUMENT, "a group of sgd cannot be added");
+                 LS_ERR_ARGUMENT, "cannot add a parameter group of kind sgd");
     const ls_optimizer_spec two = {.sgd = &(ls_sgd_options){.lr = 1},
                                    .adamw = &options};
     assert_error(ls_optimizer_add_group(o, &two), LS_ERR_ARGUMENT,
-                 "options of adamw are given too");
+                 "options of adamw are set");
     const ls_optimizer_spec other = {.kind = LS_OPTIMIZER_LION,
                                      .adamw = &options};
     assert_error(ls_optimizer_add_group(o, &other), LS_ERR_ARGUMENT,

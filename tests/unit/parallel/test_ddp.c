@@ -368,7 +368,7 @@ static void test_bad_arguments(void **state)
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, 2), LS_ERR_ARGUMENT,
                  "loss is NULL");
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, -1), LS_ERR_ARGUMENT,
-                 "weight -1");
+                 "weight is -1");
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, NAN), LS_ERR_ARGUMENT,
                  "weight");
     ls_tape_fail(m.tape, LS_ERR_SHAPE, "shapes %d", 1);

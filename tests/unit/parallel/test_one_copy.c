@@ -89,7 +89,7 @@ static void play_writing(ls_group *group, void *unused)
     ls_ddp_free(&ddp);
     ls_ddp_options flat = LS_DDP_OPTIONS_INIT;
     CHECK(ls_ddp_new(&ddp, group, params, &flat) == LS_ERR_STATE);
-    CHECK(strstr(ls_last_error(), "one copy") != NULL);
+    CHECK(strstr(ls_last_error(), "node-shared") != NULL);
     ls_params_free(&params);
 }
 

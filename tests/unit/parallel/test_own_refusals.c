@@ -96,9 +96,9 @@ static const offence offences[] = {
      {3, 1, 3},
      3,
      LS_ERR_STATE,
-     "the gradient of 'third' is ready for a second time since ls_ddp_begin, "
+     "the gradient of 'third' was reported ready twice since ls_ddp_begin, "
      "on rank 1",
-     "'third' is ready for a second time"},
+     "'third' was reported ready twice"},
     {"not at all",
      true,
      1,
@@ -121,9 +121,16 @@ static const offence offences[] = {
      {4},
      1,
      LS_ERR_ARGUMENT,
-     "parameter 4 does not exist; there are 4",
-     "parameter 4 does not exist; there are 4"},
-    {"weight", true, NAN, {0}, 0, LS_ERR_ARGUMENT, "weight nan", "weight nan"},
+     "parameter 4 does not exist; the parameter set has 4",
+     "parameter 4 does not exist; the parameter set has 4"},
+    {"weight",
+     true,
+     NAN,
+     {0},
+     0,
+     LS_ERR_ARGUMENT,
+     "weight is nan",
+     "weight is nan"},
     {"no begin",
      false,
      0,
@@ -131,7 +138,7 @@ static const offence offences[] = {
      0,
      LS_ERR_STATE,
      NULL,
-     "ls_ddp_finish on rank 1, where ls_ddp_begin has not been called"},
+     "ls_ddp_finish: rank 1 has not called ls_ddp_begin"},
 };
 
 static void offend(set *s, const offence *o)
@@ -205,7 +212,7 @@ static void play_leaving(ls_group *group, void *unused)
         CHECK_OK(ls_ddp_ready(s.ddp, 3));
         if (ls_group_rank(group) != CULPRIT) {
             CHECK(ls_ddp_finish(s.ddp) == LS_ERR_STATE);
-            CHECK(says("rank 1 has called ls_ddp_free between"));
+            CHECK(says("rank 1 called ls_ddp_free between"));
         }
         destroy(&s); /* frees it before the end on the culprit */
     }
@@ -268,7 +275,8 @@ static void test_out_of_turn(void **state)
     assert_error(ls_ddp_ready(s.ddp, 3), LS_ERR_STATE,
                  "no reduction has begun");
     assert_ok(ls_ddp_begin(s.ddp, 1));
-    assert_error(ls_ddp_begin(s.ddp, 1), LS_ERR_STATE, "begun and not ended");
+    assert_error(ls_ddp_begin(s.ddp, 1), LS_ERR_STATE,
+                 "previous gradient reduction is not finished");
     assert_error(ls_optimizer_step(s.sgd, 1), LS_ERR_STATE,
                  "call ls_ddp_finish before the step");
     for (size_t i = 0; i < PARAMS; i++)
@@ -344,14 +352,14 @@ static void test_memory_that_cannot_be_adopted(void **state)
     refuse(params, (ls_param_memory){.data = NULL}, LS_ERR_ARGUMENT,
            "the memory of 'w' is NULL");
     refuse(params, (ls_param_memory){.data = x, .dtype = LS_F64}, LS_ERR_DTYPE,
-           "the weights of 'w' have type f64");
+           "the weights of 'w' have dtype f64");
     refuse(params,
            (ls_param_memory){.data = x, .grad = y, .grad_dtype = LS_I32},
-           LS_ERR_DTYPE, "the gradients of 'w' have type i32");
+           LS_ERR_DTYPE, "the gradients of 'w' have dtype i32");
     refuse(params, (ls_param_memory){.data = (char *)x + 2}, LS_ERR_ARGUMENT,
            "not a multiple of the 4 bytes of f32");
     refuse(params, (ls_param_memory){.data = x, .grad = (char *)y + 1},
-           LS_ERR_ARGUMENT, "the gradients of 'w' begin at");
+           LS_ERR_ARGUMENT, "the gradients of 'w' are at address");
     refuse(params, (ls_param_memory){.struct_size = 7, .data = x},
            LS_ERR_ARGUMENT, "ls_param_memory.struct_size is 7");
     assert_ok(ls_params_adopt(params, "v", 1, &count,

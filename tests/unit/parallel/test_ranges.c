@@ -155,7 +155,7 @@ static void test_bad_arguments(void **state)
     dividing.strategy = LS_DDP_ZERO1;
     assert_error(ls_ddp_new_ranges(&ddp, group, &range, 1, &dividing),
                  LS_ERR_ARGUMENT,
-                 "strategy 'zero1' shares more than gradients");
+                 "strategy 'zero1' shards more than gradients");
     assert_null(ddp);
     assert_ok(ls_ddp_new_ranges(&ddp, group, &range, 1, &options));
     assert_error(ls_ddp_ready(ddp, 0), LS_ERR_STATE, "no reduction has begun");
@@ -167,22 +167,23 @@ static void test_bad_arguments(void **state)
     }
     assert_ok(ls_ddp_begin(ddp, 1));
     assert_error(ls_ddp_ready(ddp, 1), LS_ERR_ARGUMENT,
-                 "range 1 does not exist; there are 1");
+                 "range 1 does not exist; the ls_ddp has 1 ranges");
     assert_error(ls_ddp_finish(ddp), LS_ERR_ARGUMENT,
-                 "range 1 does not exist; there are 1");
+                 "range 1 does not exist; the ls_ddp has 1 ranges");
     assert_ok(ls_ddp_begin(ddp, 1));
     assert_ok(ls_ddp_ready(ddp, 0));
-    assert_error(ls_ddp_begin(ddp, 1), LS_ERR_STATE, "begun and not ended");
+    assert_error(ls_ddp_begin(ddp, 1), LS_ERR_STATE,
+                 "previous gradient reduction is not finished");
     assert_error(ls_ddp_ready(ddp, 0), LS_ERR_STATE,
-                 "'range 0' is ready for a second time");
-    assert_error(ls_ddp_finish(ddp), LS_ERR_STATE, "second time");
+                 "'range 0' was reported ready twice");
+    assert_error(ls_ddp_finish(ddp), LS_ERR_STATE, "ready twice");
     assert_ok(ls_ddp_begin(ddp, 1));
     assert_ok(ls_ddp_ready(ddp, 0));
     assert_ok(ls_ddp_finish(ddp));
     ls_tape *tape;
     assert_ok(ls_tape_new(&tape));
     assert_error(ls_ddp_backward(ddp, tape, NULL, 0), LS_ERR_ARGUMENT,
-                 "parameters");
+                 "no parameter set");
     ls_tape_free(&tape);
     ls_ddp_free(&ddp);
     ls_group_close(&group);

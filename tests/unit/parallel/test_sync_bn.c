@@ -406,13 +406,13 @@ static void test_bad_arguments(void **state)
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&params));
     assert_error(ls_sync_bn_new(&bn, group, params, "bn", 0, &good),
-                 LS_ERR_ARGUMENT, "0 features");
+                 LS_ERR_ARGUMENT, "features is 0");
     assert_error(ls_sync_bn_new(&bn, group, params, "bn", 4,
                                 &(ls_sync_bn_options){.kind = 7}),
                  LS_ERR_ARGUMENT, "kind 7");
     assert_error(ls_sync_bn_new(&bn, group, params, "bn", 4,
                                 &(ls_sync_bn_options){.momentum = 2}),
-                 LS_ERR_ARGUMENT, "momentum 2");
+                 LS_ERR_ARGUMENT, "momentum is 2");
     assert_error(ls_sync_bn_new(&bn, NULL, params, "bn", 4, &good),
                  LS_ERR_ARGUMENT, "group");
     assert_null(bn);

@@ -163,7 +163,7 @@ static void what_is_refused(void **state)
     int64_t back[] = {-3, 1}, below[] = {2, -3};
     DLManagedTensorVersioned m = good();
     m.version.major = 2;
-    assert_refused(m, LS_ERR_UNSUPPORTED, "version 2.3 of DLPack");
+    assert_refused(m, LS_ERR_UNSUPPORTED, "DLPack version 2.3");
     m = good();
     m.dl_tensor.device.device_type = kDLCUDA;
     assert_refused(m, LS_ERR_UNSUPPORTED, "a device of type 2, not on the CPU");
@@ -178,13 +178,14 @@ static void what_is_refused(void **state)
     assert_refused(m, LS_ERR_DTYPE, "code 2, 64 bits");
     m = good();
     m.dl_tensor.byte_offset = 2;
-    assert_refused(m, LS_ERR_ARGUMENT, "f32, are not aligned to 4 bytes");
+    assert_refused(m, LS_ERR_ARGUMENT, "dtype f32 are not aligned to 4 bytes");
     m = good();
     m.dl_tensor.ndim = 7;
-    assert_refused(m, LS_ERR_ARGUMENT, "0 to 6 dimensions, not 7");
+    assert_refused(m, LS_ERR_ARGUMENT,
+                   "cannot have 7 dimensions; it must have 0 to 6");
     m = good();
     m.dl_tensor.ndim = -1;
-    assert_refused(m, LS_ERR_ARGUMENT, "not -1");
+    assert_refused(m, LS_ERR_ARGUMENT, "cannot have -1 dimensions");
     m = good();
     m.dl_tensor.shape = NULL;
     assert_refused(m, LS_ERR_ARGUMENT, "shape is NULL");

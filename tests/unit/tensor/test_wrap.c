@@ -73,10 +73,10 @@ static void strides_that_are_refused(void **state)
                  "least 0");
     options.strides = far;
     assert_error(ls_tensor_wrap(&t, memory, LS_F32, 2, shape23, &options),
-                 LS_ERR_ARGUMENT, "do not fit any memory");
+                 LS_ERR_ARGUMENT, "too large for any memory");
     options.strides = farther;
     assert_error(ls_tensor_wrap(&t, memory, LS_F32, 2, shape23, &options),
-                 LS_ERR_ARGUMENT, "do not fit any memory");
+                 LS_ERR_ARGUMENT, "too large for any memory");
     options.strides = NULL;
     assert_error(ls_tensor_wrap(&t, memory, LS_F64, 2, shape23, &options),
                  LS_ERR_DTYPE, "f64");

@@ -41,7 +41,7 @@ static void a_damaged_newer_one_costs_nothing(void **state)
     collect_warnings();
     for (int64_t step = 6; step <= 8; step++)
         save_step(&p, step);
-    assert_int_equal(count_warnings("but not whole: it is neither counted"), 1);
+    assert_int_equal(count_warnings("but it is not intact: "), 1);
     assert_string_equal(steps_of(&p), "10 8");
     p.steps = 3;
     expect_ok(&p, 2, load);
@@ -79,7 +79,7 @@ static void higher_steps_of_another_run_cost_nothing(void **state)
     collect_warnings();
     for (int64_t step = 1; step <= 3; step++)
         save_step(&p, step);
-    assert_int_equal(count_warnings("holds 2 checkpoints that are newer"), 1);
+    assert_int_equal(count_warnings("holds 2 checkpoint(s) newer"), 1);
     assert_string_equal(steps_of(&p), "101 100 3 2");
     discard(&p);
 }
@@ -131,7 +131,8 @@ static void foreign_files_stay(void **state)
     collect_warnings();
     save_step(&p, 6);
     save_step(&p, 7);
-    assert_int_equal(count_warnings("files that are not of a checkpoint"), 1);
+    assert_int_equal(count_warnings("files that do not belong to a checkpoint"),
+                     1);
     assert_true(exists(notes) && exists(near));
     assert_false(exists(file_of(&p, 5, LSI_MODEL_FILE)));
     assert_string_equal(steps_of(&p), "7 5");
@@ -166,7 +167,7 @@ static void links_are_not_followed(void **state)
     assert_string_equal(steps_of(&p), "6 3");
     assert_true(exists(kept));
     p.step = 3;
-    expect_error(&p, 2, save, "is a link or a file and not a checkpoint's");
+    expect_error(&p, 2, save, "is a link or a file, not a checkpoint");
     assert_true(exists(kept) && exists(link));
     unlink(link.text);
     discard(&other);
@@ -207,7 +208,7 @@ static void manifests_are_of_their_step(void **state)
                      0);
     collect_warnings();
     expect_ok(&p, 2, load);
-    assert_int_equal(count_warnings("holds step 5 and not that of its name"),
+    assert_int_equal(count_warnings("holds step 5 according to its manifest"),
                      1);
     assert_int_equal(p.opened, 4);
     discard(&p);
@@ -227,14 +228,14 @@ static void nothing_damage_and_no_folder_differ(void **state)
     (void)state;
     plan p = new_plan(), nowhere = p, file = p, below = p;
     snprintf(nowhere.folder, sizeof nowhere.folder, "%.40s/a/b", p.folder);
-    expect_status(&nowhere, LS_ERR_NOT_FOUND, "there is no checkpoint in");
-    expect_status(&p, LS_ERR_NOT_FOUND, "there is no checkpoint in");
+    expect_status(&nowhere, LS_ERR_NOT_FOUND, "no checkpoint found in");
+    expect_status(&p, LS_ERR_NOT_FOUND, "no checkpoint found in");
     save_elsewhere(&p, 5);
     tear(&p, 5);
-    expect_status(&p, LS_ERR_NOT_FOUND, "there is no checkpoint in");
+    expect_status(&p, LS_ERR_NOT_FOUND, "no checkpoint found in");
     save_elsewhere(&p, 4);
     damage(&p, 4);
-    expect_status(&p, LS_ERR_FORMAT, "is damaged: its checksum does not fit");
+    expect_status(&p, LS_ERR_FORMAT, "is damaged: its checksum does not match");
     snprintf(file.folder, sizeof file.folder, "%.40s/.lock", p.folder);
     expect_status(&file, LS_ERR_IO, "Not a directory");
     snprintf(below.folder, sizeof below.folder, "%.40s/.lock/x", p.folder);

@@ -60,8 +60,8 @@ static void another_process_is_named(void **state)
     save_elsewhere(&p, 5);
     const holder h = start_holder(&p);
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
-    snprintf(name, sizeof name, "process %ld on host %s writes to", (long)h.pid,
-             host);
+    snprintf(name, sizeof name, "process %ld on host %s is writing to",
+             (long)h.pid, host);
     p.step = 6;
     expect_error(&p, 2, save, name);
     assert_int_equal(p.status[1], LS_ERR_STATE);
@@ -100,14 +100,14 @@ static void a_run_keeps_its_lock(void **state)
     p.step = 1;
     expect_ok(&p, 2, save_with);
     p.step = 2;
-    expect_error(&p, 2, save, "writes to");
+    expect_error(&p, 2, save, "is writing to");
     expect_ok(&p, 2, save_with);
     /* Somebody cleans up; the lock is that of the new folder. */
     discard(&p);
     assert_int_equal(mkdir(p.folder, 0700), 0);
     expect_ok(&p, 2, save_with);
     p.step = 3;
-    expect_error(&p, 1, save, "writes to");
+    expect_error(&p, 1, save, "is writing to");
     p.more = true;
     expect_ok(&p, 2, save_with);
     p.more = false;

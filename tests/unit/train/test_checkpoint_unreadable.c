@@ -122,9 +122,9 @@ static void what_cannot_be_read_is_set_aside(void **state)
         expect_opened(&p, 4);
         collect_warnings();
         save_of_steps(&p, 5);
-        assert_int_equal(count_warnings("it is kept as"), 1);
+        assert_int_equal(count_warnings("it was renamed to"), 1);
         expect_opened(&p, 5);
-        expect_error(&p, 2, save, "there is a checkpoint in");
+        expect_error(&p, 2, save, "already contains a checkpoint");
         make_unreadable(&p, "rank-00001-of-00002.safetensors", i % KINDS);
         expect_opened(&p, 4);
         p.keep = 1;
@@ -195,7 +195,7 @@ static void what_cannot_be_examined_is_not_nothing(void **state)
     plan p = new_plan();
     save_elsewhere(&p, 5);
     make_unreadable(&p, LSI_MANIFEST_FILE, 1);
-    expect_error(&p, 2, load, "there is no intact checkpoint in");
+    expect_error(&p, 2, load, "no intact checkpoint found in");
     assert_int_equal(p.status[0], LS_ERR_FORMAT);
     assert_ok(lsi_steps_newest(p.folder, &newest));
     assert_int_equal(newest, 5);
@@ -209,7 +209,7 @@ static void remove_and_check(ls_group *group, void *opaque)
     const lsi_path gone = lsi_step_folder(p->folder, 5);
     const char *const text = rank == 0
                                  ? "was removed while this run was using"
-                                 : "checkpoints must lie on a file system";
+                                 : "use a checkpoint folder on a file system";
     CHECK(lsi_step_check(gone.text, rank) == LS_ERR_IO);
     CHECK(strstr(ls_last_error(), text) != NULL);
 }

@@ -231,8 +231,8 @@ static void another_process_is_named(void **state)
     const pid_t pid = start_holder();
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
     snprintf(name, sizeof name,
-             "process %ld on host %s writes to 'mine'; wait for its end, or "
-             "give another folder",
+             "process %ld on host %s is writing to 'mine'; wait until it ends, "
+             "or choose another folder",
              (long)pid, host);
     for (int resumes = 0; resumes < 2; resumes++) {
         lsi_keep *const keep = new_keep("lm", "mine");

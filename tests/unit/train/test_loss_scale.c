@@ -45,7 +45,7 @@ static void it_has_ends(void **state)
         assert_ok(ls_loss_scale_update(&s, false));
     assert_true(s.scale == 0x1p-24);
     assert_error(ls_loss_scale_update(&s, false), LS_ERR_ARGUMENT,
-                 "even with a loss scale of");
+                 "even at the smallest loss scale");
     assert_ok(ls_loss_scale_check(&s));
     s.interval = 1;
     for (int i = 0; i < 100; i++)

@@ -61,14 +61,14 @@ static void what_was_saved_is_taken(void **state)
 static const struct damage {
     const char *text, *message;
 } damages[] = {
-    {"null", "the state of no optimizer"},
-    {"{\"kind\": \"sgd\", \"groups\": []}", "the state of sgd"},
-    {"{\"kind\": \"adamw\", \"groups\": 7}", "no state of the optimizer"},
-    {GROUP("1", STATE, "[\"v\"]"), "no state of the optimizer for 'w'"},
-    {GROUP("1", STATE, "[5, null]"), "no state of the optimizer for 'w'"},
-    {GROUP("1", "[\"exp_avg\"]", BOTH), "different state for 'w'"},
-    {GROUP("-1", STATE, BOTH), "'w' has taken -1 steps"},
-    {GROUP("-9223372036854775808", STATE, BOTH), "it should be 0 or more"},
+    {"null", "saved with no optimizer"},
+    {"{\"kind\": \"sgd\", \"groups\": []}", "saved with sgd"},
+    {"{\"kind\": \"adamw\", \"groups\": 7}", "no optimizer state"},
+    {GROUP("1", STATE, "[\"v\"]"), "no optimizer state for 'w'"},
+    {GROUP("1", STATE, "[5, null]"), "no optimizer state for 'w'"},
+    {GROUP("1", "[\"exp_avg\"]", BOTH), "the optimizer state of 'w'"},
+    {GROUP("-1", STATE, BOTH), "step count of 'w' in the checkpoint is -1"},
+    {GROUP("-9223372036854775808", STATE, BOTH), "it must be at least 0"},
 };
 
 static void what_cannot_be_is_refused(void **state)

@@ -212,8 +212,8 @@ ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, const int *axes, size_t n,
     for (int d = 0; d < a->ndim; d++) {
         if (state.axes.reduced[d] && a->shape[d] == 0)
             return ls_tape_fail(tape, LS_ERR_SHAPE,
-                                "max_axes: axis %d of the shape %s is empty; "
-                                "there is no largest of nothing",
+                                "max_axes: axis %d of shape %s has 0 elements; "
+                                "it needs at least 1",
                                 d, lsi_shape_of(a).text);
     }
     ls_tensor *x = lsi_op_plain(tape, a);

@@ -85,8 +85,8 @@ static bool check_channels(ls_tape *tape, const ls_tensor *x,
         ls_tensor_is_contiguous(tensor))
         return true;
     ls_tape_fail(tape, LS_ERR_SHAPE,
-                 "batch_norm: %s %s should be contiguous (C), x being %s "
-                 "(N, C, ...)",
+                 "batch_norm: %s has shape %s; it must be contiguous and have "
+                 "shape (C), where x %s is (N, C, ...)",
                  name, lsi_shape_of(tensor).text, lsi_shape_of(x).text);
     return false;
 }
@@ -144,8 +144,8 @@ static ls_status read_args(const ls_batch_norm_args *given,
     if (out->eps > 0 && out->momentum >= 0 && out->momentum <= 1)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "batch_norm: eps is %g, momentum %g; eps must not be "
-                    "negative, momentum from 0 to 1",
+                    "batch_norm: eps is %g and momentum is %g; eps must be at "
+                    "least 0, and momentum from 0 to 1",
                     out->eps, out->momentum);
 }
 

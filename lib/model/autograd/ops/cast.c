@@ -26,9 +26,10 @@ ls_tensor *ls_cast(ls_tape *tape, ls_tensor *a, ls_dtype dtype)
     if (!lsi_op_begin(tape, &lsi_op_cast, &a, 1))
         return NULL;
     if (!lsi_dtype_is_real(dtype))
-        return ls_tape_fail(tape, LS_ERR_DTYPE,
-                            "cast: to %s; it must be f32, bf16 or f16",
-                            ls_dtype_name(dtype));
+        return ls_tape_fail(
+            tape, LS_ERR_DTYPE,
+            "cast: cannot cast to %s; the dtype must be f32, bf16 or f16",
+            ls_dtype_name(dtype));
     if (a->dtype == dtype)
         return lsi_op_identity(tape, a);
     const ls_tensor *x = lsi_op_dense(tape, a);

@@ -46,8 +46,8 @@ static bool check_extents(ls_tape *tape, const ls_tensor *x,
         fits = d == axis || x->shape[d] == indices->shape[d];
     if (!fits)
         ls_tape_fail(tape, LS_ERR_SHAPE,
-                     "take_along: the indices %s should have the shape %s, "
-                     "but for axis %d",
+                     "take_along: indices of shape %s do not fit x of shape "
+                     "%s; the shapes may differ only along axis %d",
                      lsi_shape_of(indices).text, lsi_shape_of(x).text, axis);
     return fits;
 }
@@ -98,9 +98,10 @@ ls_tensor *ls_argmax(ls_tape *tape, ls_tensor *x, int axis, ls_axes_kept kept)
         !lsi_op_check_axis(tape, &argmax, x, axis))
         return NULL;
     if (x->shape[axis] == 0)
-        return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "argmax: axis %d of the shape %s is empty", axis,
-                            lsi_shape_of(x).text);
+        return ls_tape_fail(
+            tape, LS_ERR_SHAPE,
+            "argmax: axis %d of shape %s has 0 elements; it needs at least 1",
+            axis, lsi_shape_of(x).text);
     const ls_tensor *plain = lsi_op_plain(tape, x);
     ls_tensor *y = places(tape, x, axis, kept);
     if (y == NULL)

@@ -22,8 +22,8 @@ bool lsi_op_begin(ls_tape *tape, const ls_function *function,
         return false;
     if (tape->phase != LSI_TAPE_RECORDING)
         return ls_tape_fail(tape, LS_ERR_STATE,
-                            "%s: the tape has been walked; reset it before "
-                            "another operation",
+                            "%s: backward already ran on this tape; call "
+                            "ls_tape_reset before another operation",
                             function->name) != NULL;
     for (int i = 0; i < n; i++) {
         if (inputs[i] == NULL)
@@ -42,7 +42,8 @@ bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,
 {
     if (tensor->dtype == dtype)
         return true;
-    ls_tape_fail(tape, LS_ERR_DTYPE, "%s: a tensor of shape %s is %s, not %s",
+    ls_tape_fail(tape, LS_ERR_DTYPE,
+                 "%s: a tensor of shape %s has dtype %s; it must be %s",
                  function->name, lsi_shape_of(tensor).text,
                  ls_dtype_name(tensor->dtype), ls_dtype_name(dtype));
     return false;
@@ -81,7 +82,7 @@ bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
 {
     if (lsi_shape_equal(a, b))
         return true;
-    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: shapes %s and %s should be equal",
+    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: shapes %s and %s must be equal",
                  function->name, lsi_shape_of(a).text, lsi_shape_of(b).text);
     return false;
 }
@@ -91,7 +92,7 @@ bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
 {
     if (tensor->ndim == ndim)
         return true;
-    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: the shape %s should be %s",
+    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: got shape %s, expected %s",
                  function->name, lsi_shape_of(tensor).text, wanted);
     return false;
 }

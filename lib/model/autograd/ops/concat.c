@@ -67,8 +67,7 @@ static bool check_part(ls_tape *tape, const ls_tensor *first,
         fits = d == axis || part->shape[d] == first->shape[d];
     if (!fits)
         ls_tape_fail(tape, LS_ERR_SHAPE,
-                     "concat: shapes %s and %s should differ along axis %d "
-                     "only",
+                     "concat: shapes %s and %s may differ only along axis %d",
                      lsi_shape_of(first).text, lsi_shape_of(part).text, axis);
     return fits;
 }
@@ -84,8 +83,8 @@ static bool find_type(ls_tape *tape, ls_tensor *const *parts, size_t n,
         if (!lsi_tape_is_mixed(tape) || !lsi_dtype_is_real(*out) ||
             !lsi_dtype_is_real(parts[i]->dtype)) {
             ls_tape_fail(tape, LS_ERR_DTYPE,
-                         "concat: part 0 is %s and part %zu is %s; they should "
-                         "be of one type",
+                         "concat: part 0 is %s and part %zu is %s; all parts "
+                         "must have the same dtype",
                          ls_dtype_name(*out), i,
                          ls_dtype_name(parts[i]->dtype));
             return false;
@@ -118,7 +117,7 @@ ls_tensor *ls_concat(ls_tape *tape, ls_tensor *const *parts, size_t n, int axis)
         return NULL;
     if (n < 1 || n > INT_MAX)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "concat: %zu parts; there must be 1 to %d", n,
+                            "concat: got %zu parts, expected 1 to %d", n,
                             INT_MAX);
     if (!lsi_op_begin(tape, &lsi_op_concat, parts, (int)n) ||
         !check(tape, parts, n, axis, &extent) ||

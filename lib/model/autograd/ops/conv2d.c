@@ -333,15 +333,15 @@ static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d_shape *shape)
     if (shape->groups < 1 || x->shape[1] != weight->shape[1] * shape->groups ||
         weight->shape[0] % shape->groups != 0 || weight->count == 0)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "conv2d: x %s and weight %s should be "
-                            "(N, C, H, W) and (O, C / groups, KH, KW), and "
-                            "%lld groups should divide C and O",
+                            "conv2d: x %s and weight %s do not fit; expected "
+                            "(N, C, H, W) and (O, C / groups, KH, KW), where "
+                            "groups, %lld, divides C and O",
                             lsi_shape_of(x).text, lsi_shape_of(weight).text,
                             (long long)shape->groups) != NULL;
     if (bias != NULL && (bias->ndim != 1 || bias->shape[0] != weight->shape[0]))
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "conv2d: bias %s does not fit weight %s "
-                            "(O, C / groups, KH, KW)",
+                            "conv2d: bias has shape %s; weight %s (O, C / "
+                            "groups, KH, KW) needs a bias of shape (O)",
                             lsi_shape_of(bias).text,
                             lsi_shape_of(weight).text) != NULL;
     shape->n = x->shape[0];
@@ -355,13 +355,13 @@ static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d_shape *shape)
     if (shape->h + 2 * shape->padding > (shape->kh - 1) * shape->dilation &&
         shape->w + 2 * shape->padding > (shape->kw - 1) * shape->dilation)
         return true;
-    return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "conv2d: a window of %lld x %lld, its taps %lld apart, "
-                        "does not fit an image of %lld x %lld with padding "
-                        "%lld",
-                        (long long)shape->kh, (long long)shape->kw,
-                        (long long)shape->dilation, (long long)shape->h,
-                        (long long)shape->w, (long long)shape->padding) != NULL;
+    return ls_tape_fail(
+               tape, LS_ERR_SHAPE,
+               "conv2d: a kernel of %lld x %lld with dilation %lld does not "
+               "fit an image of %lld x %lld pixels with padding %lld",
+               (long long)shape->kh, (long long)shape->kw,
+               (long long)shape->dilation, (long long)shape->h,
+               (long long)shape->w, (long long)shape->padding) != NULL;
 }
 
 static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d_shape *shape,

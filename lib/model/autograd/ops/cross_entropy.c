@@ -56,10 +56,10 @@ static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
     if (logits->ndim == 2 && labels->ndim == 1 &&
         logits->shape[0] == labels->shape[0])
         return true;
-    ls_tape_fail(tape, LS_ERR_SHAPE,
-                 "cross_entropy: logits %s and labels %s should be (N, C) and "
-                 "(N)",
-                 lsi_shape_of(logits).text, lsi_shape_of(labels).text);
+    ls_tape_fail(
+        tape, LS_ERR_SHAPE,
+        "cross_entropy: logits %s and labels %s must be (N, C) and (N)",
+        lsi_shape_of(logits).text, lsi_shape_of(labels).text);
     return false;
 }
 
@@ -67,10 +67,10 @@ static ls_tensor *smoothed(ls_tape *tape, ls_tensor *logits, ls_tensor *labels,
                            double smoothing)
 {
     if (!(smoothing >= 0.0 && smoothing <= 1.0))
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "cross_entropy: a smoothing of %g; it must be from "
-                            "0 to 1",
-                            smoothing);
+        return ls_tape_fail(
+            tape, LS_ERR_ARGUMENT,
+            "cross_entropy: label smoothing is %g; it must be from 0 to 1",
+            smoothing);
     const int64_t rows = logits->shape[0];
     ls_tensor *const saved[] = {lsi_op_plain(tape, logits),
                                 lsi_op_plain(tape, labels),

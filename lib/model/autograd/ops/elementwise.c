@@ -195,10 +195,10 @@ ls_tensor *ls_clamp(ls_tape *tape, ls_tensor *a, double min, double max)
     if (!lsi_op_begin_f32(tape, &lsi_op_clamp, &a, 1))
         return NULL;
     if (!(min <= max))
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "clamp: the bounds are %g and %g; the first must "
-                            "be at most the second",
-                            min, max);
+        return ls_tape_fail(
+            tape, LS_ERR_ARGUMENT,
+            "clamp: min is %g and max is %g; min must not be above max", min,
+            max);
     ls_tensor *x = lsi_op_dense(tape, a);
     ls_tensor *y = x != NULL ? lsi_op_like(tape, x) : NULL;
     if (y == NULL)

@@ -48,8 +48,8 @@ static bool check(ls_tape *tape, const ls_tensor *weight,
     if (indices->ndim < LS_MAX_DIMS)
         return true;
     ls_tape_fail(tape, LS_ERR_SHAPE,
-                 "embedding: the indices %s have no room for another "
-                 "dimension",
+                 "embedding: indices of shape %s have the maximum number of "
+                 "dimensions; the result needs one more",
                  lsi_shape_of(indices).text);
     return false;
 }

@@ -38,8 +38,8 @@ ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x)
         return NULL;
     if (x->shape[2] * x->shape[3] == 0)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "global_avg_pool2d: images %s (N, C, H, W) have no "
-                            "pixels",
+                            "global_avg_pool2d: images of shape %s (N, C, H, "
+                            "W) have no pixels; H and W must be at least 1",
                             lsi_shape_of(x).text);
     const ls_tensor *dense = lsi_op_dense(tape, x);
     ls_tensor *y = ls_tape_output(tape, LS_F32, 2, x->shape);

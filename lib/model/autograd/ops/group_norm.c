@@ -59,8 +59,8 @@ static bool check_vector(ls_tape *tape, const ls_tensor *x, ls_tensor *vector,
         ls_tensor_is_contiguous(vector))
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "group_norm: %s %s should be contiguous (C), x being "
-                        "%s (N, C, ...)",
+                        "group_norm: %s has shape %s; it must be contiguous "
+                        "and have shape (C), where x %s is (N, C, ...)",
                         name, lsi_shape_of(vector).text,
                         lsi_shape_of(x).text) != NULL;
 }
@@ -72,8 +72,8 @@ static bool check(ls_tape *tape, ls_tensor *const *in, int groups)
         return false;
     if (groups < 1 || x->shape[1] < 1 || x->shape[1] % groups != 0)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "group_norm: %d groups should divide the channels "
-                            "of x %s (N, C, ...)",
+                            "group_norm: groups is %d; it must divide the "
+                            "channels C of x %s (N, C, ...)",
                             groups, lsi_shape_of(x).text) != NULL;
     return check_vector(tape, x, in[LSI_NORM_WEIGHT], "weight") &&
            check_vector(tape, x, in[LSI_NORM_BIAS], "bias");

@@ -35,7 +35,7 @@ bool lsi_image_norm_check(ls_tape *tape, const ls_function *function,
         return false;
     if (x->ndim < 2)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "%s: the shape %s should be (N, C, ...)",
+                            "%s: got shape %s, expected (N, C, ...)",
                             function->name, lsi_shape_of(x).text) != NULL;
     return residual == NULL || lsi_op_check_equal(tape, function, x, residual);
 }

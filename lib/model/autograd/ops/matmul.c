@@ -185,8 +185,8 @@ static bool check(ls_tape *tape, const ls_tensor *a, const ls_tensor *b,
     if (result_shape(a, b, ndim, shape))
         return true;
     ls_tape_fail(tape, LS_ERR_SHAPE,
-                 "matmul: shapes %s and %s should be (M, K) and (K, N), or "
-                 "such after dimensions that broadcast",
+                 "matmul: cannot multiply shapes %s and %s; expected (..., M, "
+                 "K) and (..., K, N) with leading dimensions that broadcast",
                  lsi_shape_of(a).text, lsi_shape_of(b).text);
     return false;
 }

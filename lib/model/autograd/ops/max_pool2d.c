@@ -33,8 +33,7 @@ static bool check(ls_tape *tape, const ls_tensor *x, int size)
         return false;
     if (size < 1 || size > 15)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "max_pool2d: the window's size is %d; it must be "
-                            "1 to 15",
+                            "max_pool2d: size is %d; it must be from 1 to 15",
                             size) != NULL;
     if (x->shape[2] >= size && x->shape[3] >= size)
         return true;

@@ -48,8 +48,8 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
         cosine->shape[0] >= x->shape[1] && cosine->shape[1] * 2 == x->shape[3])
         return true;
     ls_tape_fail(tape, LS_ERR_SHAPE,
-                 "rope: x %s and the tables %s should be (batch, rows, heads, "
-                 "d), d even, and (at least rows, d/2)",
+                 "rope: x %s must be (batch, rows, heads, d) with an even d, "
+                 "and the tables %s must be (at least rows, d/2)",
                  lsi_shape_of(x).text, lsi_shape_of(cosine).text);
     return false;
 }
@@ -82,7 +82,8 @@ ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
         [LS_ROPE_HALVES] = LSI_ROPE_HALVES};
     ls_tensor *in[] = {x, cosine, sine};
     if ((size_t)layout >= sizeof(layouts) / sizeof(layouts[0]))
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "rope: %d is not an ls_rope_layout", (int)layout);
+        return ls_tape_fail(
+            tape, LS_ERR_ARGUMENT,
+            "rope: layout is %d, which is not an ls_rope_layout", (int)layout);
     return rotate(tape, in, layouts[layout]);
 }

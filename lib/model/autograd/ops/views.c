@@ -69,8 +69,9 @@ ls_tensor *ls_flatten(ls_tape *tape, ls_tensor *a)
     if (!lsi_op_begin(tape, &lsi_op_reshape, &a, 1))
         return NULL;
     if (a->ndim < 1)
-        return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "flatten: a tensor of no dimensions has no rows");
+        return ls_tape_fail(
+            tape, LS_ERR_SHAPE,
+            "flatten: the tensor has 0 dimensions; it needs at least 1");
     int64_t rest = 1;
     for (int d = 1; d < a->ndim; d++)
         rest *= a->shape[d];
@@ -174,7 +175,7 @@ ls_tensor *ls_slice(ls_tape *tape, ls_tensor *a, int dim, int64_t begin,
         return NULL;
     if (step < 1)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "slice: a step of %lld; it must be at least 1",
+                            "slice: step is %lld; it must be at least 1",
                             (long long)step);
     const slice_state state = {dim, begin, step};
     ls_tensor *y = alias_of(tape, a);

@@ -50,12 +50,12 @@ static bool check(ls_tape *tape, const ls_function *function,
         return false;
     if (o->size < 1 || o->size > 15 || o->stride < 0 || o->padding < 0 ||
         o->padding > o->size / 2)
-        return ls_tape_fail(
-                   tape, LS_ERR_ARGUMENT,
-                   "%s: windows of %d, stride %d, padding %d; the size "
-                   "must be 1 to 15, the stride not negative, the "
-                   "padding 0 to half of the size",
-                   function->name, o->size, o->stride, o->padding) != NULL;
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "%s: size is %d, stride %d and padding %d; size "
+                            "must be from 1 to 15, stride at least 0, and "
+                            "padding from 0 to size / 2",
+                            function->name, o->size, o->stride,
+                            o->padding) != NULL;
     if (x->shape[2] > 0 && x->shape[3] > 0 &&
         x->shape[2] + 2 * o->padding >= o->size &&
         x->shape[3] + 2 * o->padding >= o->size)

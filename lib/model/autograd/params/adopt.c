@@ -17,13 +17,13 @@ static ls_status check_block(const char *name, const char *what,
 {
     if (!lsi_dtype_is_real(dtype))
         return lsi_fail(LS_ERR_DTYPE,
-                        "ls_params_adopt: %s of '%s' have type %s; f32, bf16 "
-                        "and f16 are possible",
+                        "ls_params_adopt: %s of '%s' have dtype %s; it must be "
+                        "f32, bf16 or f16",
                         what, name, ls_dtype_name(dtype));
     if ((uintptr_t)data % ls_dtype_size(dtype) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_params_adopt: %s of '%s' begin at %p, which is not "
-                        "a multiple of the %zu bytes of %s",
+                        "ls_params_adopt: %s of '%s' are at address %p, which "
+                        "is not a multiple of the %zu bytes of %s",
                         what, name, data, ls_dtype_size(dtype),
                         ls_dtype_name(dtype));
     return LS_OK;
@@ -78,7 +78,7 @@ static ls_status check_overlap(const ls_params *params, const lsi_param *added)
     if (overlaps_gradients(a->data, data, added))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_params_adopt: the weights and the gradients of "
-                        "'%s' overlap in memory; each needs its own",
+                        "'%s' overlap in memory; pass separate memory for each",
                         added->name);
     for (size_t i = 0; i < added->index; i++) {
         const lsi_param *const other = params->params.items[i];
@@ -88,7 +88,7 @@ static ls_status check_overlap(const ls_params *params, const lsi_param *added)
                                   overlaps_gradients(a->grad, grad, other)))
             return lsi_fail(LS_ERR_ARGUMENT,
                             "ls_params_adopt: '%s' and '%s' overlap in memory; "
-                            "a parameter that is used twice is adopted once",
+                            "adopt a shared parameter only once",
                             added->name, other->name);
     }
     return LS_OK;

@@ -15,12 +15,14 @@
 ls_status lsi_params_set_slices(ls_params *params, int slices)
 {
     if (slices < 1 || slices > LSI_MAX_SLICES)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%d slices of a batch; there can be 1 to %d", slices,
-                        LSI_MAX_SLICES);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "the number of batch slices is %d; it must be from 1 to %d", slices,
+            LSI_MAX_SLICES);
     if (params->storage.allocated)
-        return lsi_fail(LS_ERR_STATE, "the number of slices must be set before "
-                                      "ls_params_allocate");
+        return lsi_fail(
+            LS_ERR_STATE,
+            "the number of batch slices must be set before ls_params_allocate");
     params->storage.slices = slices;
     return LS_OK;
 }

@@ -76,8 +76,8 @@ static ls_status count(ls_params *params)
     const size_t part = params->storage.count * sizeof(uint16_t) / ranks;
     if (params->sharing.halves.counted > 0)
         return LS_OK;
-    LS_TRY(
-        lsi_memory_charge(part, LS_MEMORY_PARAMETERS, "parameters as halves"));
+    LS_TRY(lsi_memory_charge(part, LS_MEMORY_PARAMETERS,
+                             "16-bit copies of parameters"));
     params->sharing.halves.counted = part;
     return LS_OK;
 }

@@ -165,9 +165,10 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
         params->sharing.home_group == group)
         return LS_OK;
     if (params->sharing.home != NULL)
-        return lsi_fail(LS_ERR_STATE,
-                        "the parameters are shared among other ranks, or in "
-                        "another way; free the ls_params and make a new one");
+        return lsi_fail(
+            LS_ERR_STATE,
+            "these parameters are already in shared memory of another group or "
+            "strategy; free this ls_params and create a new one");
     const size_t bytes = capacity * sizeof(float);
     assert(capacity >= params->storage.count);
     const size_t size = (size_t)ls_group_local_size(group);

@@ -62,7 +62,7 @@ static ls_status alloc_slices(ls_params *params)
                : lsi_alloc_zeroed(&params->storage.slice_grads,
                                   more * params->storage.count * sizeof(float),
                                   LS_MEMORY_GRADIENTS,
-                                  "the gradients of slices");
+                                  "the gradients of batch slices");
 }
 
 /* Points the tensors to their memory. */
