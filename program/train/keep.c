@@ -244,7 +244,7 @@ static ls_status make_next(lsi_keep *k, uint64_t needed)
 static ls_status lock_folder(lsi_keep *k, uint64_t needed)
 {
     const ls_status status =
-        lsi_folder_lock_take(&k->lock, k->place.text, LSI_KEEP_LOCK);
+        lsi_folder_lock_acquire(&k->lock, k->place.text, LSI_KEEP_LOCK);
     return status == LS_ERR_IO ? refuse(status, needed, false) : status;
 }
 

@@ -134,7 +134,7 @@ static ls_status equip(lsi_loop *l)
     const lsi_training *const t = &l->training;
     LS_TRY(ls_ddp_new(&l->ddp, l->group, t->params, &l->choice.options));
     lsi_ddp_defer_scale(l->ddp);
-    lsi_ddp_watch_news(l->ddp, lsi_stop_requests());
+    lsi_ddp_watch_flags(l->ddp, lsi_stop_requests());
     LS_TRY(
         lsi_stepper_init(&l->stepper, t->params, &t->recipe, t->total_steps));
     if (t->measures_norm)
@@ -317,7 +317,7 @@ ls_status lsi_loop_update(lsi_loop *loop)
     }
     LS_TRY(status);
     /* All ranks hear of it in the same step. */
-    loop->stopped_by = lsi_stop_signal(lsi_ddp_news(loop->ddp));
+    loop->stopped_by = lsi_stop_signal(lsi_ddp_all_flags(loop->ddp));
     return LS_OK;
 }
 

@@ -35,7 +35,7 @@ static ls_status prepare(lsi_resume *r)
     int64_t newest;
     if (o->every > 0) {
         LS_TRY(lsi_folder_make(o->folder));
-        LS_TRY(lsi_folder_lock_take(&r->lock, o->folder, LSI_LOCK_FILE));
+        LS_TRY(lsi_folder_lock_acquire(&r->lock, o->folder, LSI_LOCK_FILE));
     }
     if (o->resume)
         return LS_OK;

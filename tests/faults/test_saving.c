@@ -383,12 +383,12 @@ static void locks(void **state)
     lsi_folder_lock lock = {.held = false};
     arm(&stale, 1);
     const ls_status status =
-        lsi_folder_lock_take(&lock, p.folder, LSI_LOCK_FILE);
+        lsi_folder_lock_acquire(&lock, p.folder, LSI_LOCK_FILE);
     assert_true(disarm());
     assert_int_equal(status, LS_ERR_IO);
     assert_non_null(strstr(ls_last_error(), "cannot examine the lock"));
     assert_non_null(strstr(ls_last_error(), strerror(ESTALE)));
-    assert_ok(lsi_folder_lock_take(&lock, p.folder, LSI_LOCK_FILE));
+    assert_ok(lsi_folder_lock_acquire(&lock, p.folder, LSI_LOCK_FILE));
     lsi_folder_lock_drop(&lock);
     discard(&p);
 }

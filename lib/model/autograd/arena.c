@@ -29,7 +29,7 @@ static ls_status insert_chunk(lsi_arena *arena, size_t bytes)
     return LS_OK;
 }
 
-ls_status lsi_arena_take(lsi_arena *arena, size_t bytes, void **out)
+ls_status lsi_arena_alloc(lsi_arena *arena, size_t bytes, void **out)
 {
     const size_t size = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (arena->current == NULL || arena->current->size - arena->used < size) {

@@ -17,7 +17,7 @@ typedef struct lsi_arena {
 } lsi_arena;     /* all zero: empty */
 
 /* 16-byte aligned; undefined contents. *out stays valid until the reset. */
-ls_status lsi_arena_take(lsi_arena *arena, size_t bytes, void **out);
+ls_status lsi_arena_alloc(lsi_arena *arena, size_t bytes, void **out);
 void lsi_arena_reset(lsi_arena *arena);
 void lsi_arena_free(lsi_arena *arena);
 

@@ -66,7 +66,7 @@ static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
     assert(param->half_version <= param->set->version);
     if (param->half_version != param->set->version) {
         if (param->half_shared)
-            lsi_param_look_at_halves(param);
+            lsi_param_update_half(param);
         else
             round_to(param->half, param->tensor);
         param->half_version = param->set->version;

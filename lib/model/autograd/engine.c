@@ -109,7 +109,7 @@ static ls_status run_backward(ls_tape *tape, ls_node *node)
     return status;
 }
 
-static ls_status visit(ls_tape *tape, ls_node *node)
+static ls_status visit_node(ls_tape *tape, ls_node *node)
 {
     const bool inner = tape->outer != NULL;
     assert(tape->phase == LSI_TAPE_WALKING && !tape->holds_temps);
@@ -133,7 +133,7 @@ static ls_status walk(ls_tape *tape, int last)
     for (int n = last; n >= 0; n--) {
         ls_node *node = &tape->nodes[n];
         if (node->live)
-            LS_TRY(visit(tape, node));
+            LS_TRY(visit_node(tape, node));
     }
     return LS_OK;
 }

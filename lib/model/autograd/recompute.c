@@ -19,14 +19,14 @@
 #include "model/autograd/node.h"
 #include "model/autograd/params.h"
 
-typedef struct call {
+typedef struct recomputation {
     ls_recompute_fn fn;
     void *context;
     int n_inputs; /* those of the function; parameters follow */
     lsi_rng_key random_key;
     uint64_t random_step, random_ops;
     ls_dtype autocast;
-} call;
+} recomputation;
 
 /* ---- the inner tape ------------------------------------------------------ */
 
@@ -48,8 +48,8 @@ static ls_status alias_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
 {
     ls_tape *const inner = tape->inner;
     void *block;
-    LS_TRY(lsi_arena_take(&inner->arena, (size_t)n * sizeof(ls_tensor *) + 1,
-                          &block));
+    LS_TRY(lsi_arena_alloc(&inner->arena, (size_t)n * sizeof(ls_tensor *) + 1,
+                           &block));
     ls_tensor **const aliases = *out = block;
     for (int i = 0; i < n; i++) {
         aliases[i] = inputs[i];
@@ -63,8 +63,9 @@ static ls_status alias_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
 }
 
 /* Runs the function on the inner tape; *aliases are its inputs. */
-static ls_status run(ls_tape *tape, const call *c, ls_tensor *const *inputs,
-                     ls_tensor ***aliases, ls_tensor **result)
+static ls_status run_function(ls_tape *tape, const recomputation *c,
+                              ls_tensor *const *inputs, ls_tensor ***aliases,
+                              ls_tensor **result)
 {
     ls_tape *const inner = tape->inner;
     assert(inner->n_nodes == 0 && inner->n_slots == 0);
@@ -101,11 +102,12 @@ static void move_grads(const ls_tape *from, ls_tensor *const *source,
     }
 }
 
-static ls_status walk_again(ls_tape *tape, ls_node *node, const call *c)
+static ls_status walk_again(ls_tape *tape, ls_node *node,
+                            const recomputation *c)
 {
     ls_tape *const inner = tape->inner;
     ls_tensor **aliases, *result;
-    LS_TRY(run(tape, c, node->inputs, &aliases, &result));
+    LS_TRY(run_function(tape, c, node->inputs, &aliases, &result));
     lsi_slot *const slot = lsi_tape_slot(inner, result);
     if (slot == NULL || slot->node < 0)
         return lsi_fail(
@@ -134,7 +136,7 @@ static ls_status recompute_backward(ls_tape *tape, ls_node *node)
 }
 
 static const ls_function recompute = {"recompute", recompute_backward,
-                                      sizeof(call)};
+                                      sizeof(recomputation)};
 
 /* ---- forward ------------------------------------------------------------- */
 
@@ -155,7 +157,7 @@ static ls_status list_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
     void *block;
     for (int k = 0; k < inner->n_nodes; k++)
         most += inner->nodes[k].n_inputs;
-    LS_TRY(lsi_arena_take(&tape->arena, most * sizeof(ls_tensor *), &block));
+    LS_TRY(lsi_arena_alloc(&tape->arena, most * sizeof(ls_tensor *), &block));
     ls_tensor **const all = *out = block;
     *n_out = n;
     for (int i = 0; i < n; i++)
@@ -179,12 +181,12 @@ static ls_status list_inputs(ls_tape *tape, ls_tensor *const *inputs, int n,
 }
 
 /* *result outlives the inner tape's reset, and belongs to the outer one. */
-static ls_status first_run(ls_tape *tape, const call *c,
-                           ls_tensor *const *inputs, ls_tensor **result,
-                           ls_tensor ***all, int *n_all)
+static ls_status run_forward(ls_tape *tape, const recomputation *c,
+                             ls_tensor *const *inputs, ls_tensor **result,
+                             ls_tensor ***all, int *n_all)
 {
     ls_tensor **aliases;
-    LS_TRY(run(tape, c, inputs, &aliases, result));
+    LS_TRY(run_function(tape, c, inputs, &aliases, result));
     LS_TRY(list_inputs(tape, inputs, c->n_inputs, all, n_all));
     LS_TRY(lsi_tape_own(tape, ls_tensor_retain(*result)));
     if (tape->inner->random_ops != c->random_ops)
@@ -210,17 +212,17 @@ ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
                             n_inputs, INT_MAX);
     if (!tape->training)
         return fn(context, tape, inputs);
-    const call c = {fn,
-                    context,
-                    (int)n_inputs,
-                    tape->random_key,
-                    tape->random_step,
-                    tape->random_ops,
-                    ls_tape_autocast(tape)};
+    const recomputation c = {fn,
+                             context,
+                             (int)n_inputs,
+                             tape->random_key,
+                             tape->random_step,
+                             tape->random_ops,
+                             ls_tape_autocast(tape)};
     ls_status status = make_inner(tape);
     if (status == LS_OK) {
         tape->inner->again = tape->again;
-        status = first_run(tape, &c, inputs, &result, &all, &n_all);
+        status = run_forward(tape, &c, inputs, &result, &all, &n_all);
         ls_tape_reset(tape->inner);
     }
     if (status != LS_OK)

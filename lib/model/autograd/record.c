@@ -9,13 +9,13 @@
 #include "observe/spans.h"
 
 /* A copy of n tensors in the arena, each with a reference (NULLs stay). */
-static ls_status keep(ls_tape *tape, ls_tensor *const *tensors, size_t n,
-                      ls_tensor ***out)
+static ls_status copy_references(ls_tape *tape, ls_tensor *const *tensors,
+                                 size_t n, ls_tensor ***out)
 {
     if (n == 0)
         return LS_OK;
     void *block = NULL;
-    LS_TRY(lsi_arena_take(&tape->arena, n * sizeof *tensors, &block));
+    LS_TRY(lsi_arena_alloc(&tape->arena, n * sizeof *tensors, &block));
     *out = block;
     for (size_t i = 0; i < n; i++)
         (*out)[i] = ls_tensor_retain(tensors[i]);
@@ -41,7 +41,7 @@ static ls_status keep_state(ls_tape *tape, ls_node *node, const void *state)
     const size_t bytes = node->function->state_bytes;
     if (bytes == 0)
         return LS_OK;
-    LS_TRY(lsi_arena_take(&tape->arena, bytes, &node->state));
+    LS_TRY(lsi_arena_alloc(&tape->arena, bytes, &node->state));
     memcpy(node->state, state, bytes);
     return LS_OK;
 }
@@ -69,11 +69,11 @@ static ls_status fill_node(ls_tape *tape, ls_node *node, const record *r)
     if (lsi_memory_is_recorded())
         node->path = lsi_memory_path();
     LS_TRY(keep_state(tape, node, r->state));
-    LS_TRY(keep(tape, r->inputs, r->n_inputs, &node->inputs));
+    LS_TRY(copy_references(tape, r->inputs, r->n_inputs, &node->inputs));
     node->n_inputs = r->n_inputs;
-    LS_TRY(keep(tape, r->outputs, r->n_outputs, &node->outputs));
+    LS_TRY(copy_references(tape, r->outputs, r->n_outputs, &node->outputs));
     node->n_outputs = r->n_outputs;
-    LS_TRY(keep(tape, r->saved, r->n_saved, &node->saved));
+    LS_TRY(copy_references(tape, r->saved, r->n_saved, &node->saved));
     node->n_saved = r->n_saved;
     return LS_OK;
 }

@@ -106,7 +106,7 @@ ls_status lsi_steps_list(const char *folder, int64_t **out, size_t *n)
     return status;
 }
 
-lsi_step_state lsi_step_look(const char *folder, int64_t step)
+lsi_step_state lsi_step_find_state(const char *folder, int64_t step)
 {
     struct stat info;
     const lsi_path path = lsi_step_folder(folder, step);

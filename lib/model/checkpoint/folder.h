@@ -45,7 +45,7 @@ typedef enum lsi_step_state {
     LSI_STEP_OTHER  /* not a folder, a link to one, or unknown */
 } lsi_step_state;
 
-lsi_step_state lsi_step_look(const char *folder, int64_t step);
+lsi_step_state lsi_step_find_state(const char *folder, int64_t step);
 
 /* True also if its manifest cannot be examined. */
 bool lsi_step_may_have_ended(const char *step_folder);

@@ -152,8 +152,8 @@ static ls_status try_lock(lsi_folder_lock *lock, const char *path, int *fd,
  * A holder that was just killed keeps the lock until its last system call
  * returns. A new holder may not have written its name yet.
  */
-static ls_status take(lsi_folder_lock *lock, const char *path,
-                      const char *folder)
+static ls_status acquire_lock(lsi_folder_lock *lock, const char *path,
+                              const char *folder)
 {
     enum { TRIES = 100 };
     const struct timespec moment = {.tv_nsec = 10000000};
@@ -176,8 +176,8 @@ static ls_status take(lsi_folder_lock *lock, const char *path,
     return LS_OK;
 }
 
-ls_status lsi_folder_lock_take(lsi_folder_lock *lock, const char *folder,
-                               const char *name)
+ls_status lsi_folder_lock_acquire(lsi_folder_lock *lock, const char *folder,
+                                  const char *name)
 {
     enum { TRIES = 10 };
     const lsi_path path = lsi_path_in(folder, name);
@@ -185,7 +185,7 @@ ls_status lsi_folder_lock_take(lsi_folder_lock *lock, const char *folder,
         if (lock->held && is_still(lock->fd, path.text))
             return LS_OK;
         lsi_folder_lock_drop(lock);
-        LS_TRY(take(lock, path.text, folder));
+        LS_TRY(acquire_lock(lock, path.text, folder));
     }
     return lsi_fail(LS_ERR_IO,
                     "cannot lock '%s': another process keeps removing the file",

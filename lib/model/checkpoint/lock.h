@@ -26,8 +26,8 @@ typedef struct lsi_folder_lock {
  * it is held already. LS_ERR_STATE names the host and the process that still
  * hold it after a second. On a file system without locks it warns and succeeds.
  */
-ls_status lsi_folder_lock_take(lsi_folder_lock *lock, const char *folder,
-                               const char *name);
+ls_status lsi_folder_lock_acquire(lsi_folder_lock *lock, const char *folder,
+                                  const char *name);
 
 void lsi_folder_lock_drop(lsi_folder_lock *lock);
 

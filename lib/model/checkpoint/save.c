@@ -79,7 +79,7 @@ static ls_status make_place(saving *s)
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
     LS_TRY(lsi_folder_make(s->folder));
-    LS_TRY(lsi_folder_lock_take(s->lock, s->folder, LSI_LOCK_FILE));
+    LS_TRY(lsi_folder_lock_acquire(s->lock, s->folder, LSI_LOCK_FILE));
     LS_TRY(make_room(s));
     s->begun = true;
     return lsi_step_make(s->folder, s->step);
@@ -219,7 +219,7 @@ static ls_status find_share(const saving *s, lsi_range *share)
     return LS_OK;
 }
 
-static ls_status fill(const saving *s, tensors *t, lsi_range share)
+static ls_status add_all(const saving *s, tensors *t, lsi_range share)
 {
     LS_TRY(add_buffers(t));
     if (s->parts->optimizer == NULL)
@@ -235,7 +235,7 @@ static ls_status write_own_file(saving *s, lsi_range share)
         lsi_rank_file(ls_group_rank(s->group), ls_group_size(s->group));
     const lsi_path path = lsi_path_in(s->step_folder.text, name.text);
     tensors t = {.params = s->parts->params};
-    ls_status status = fill(s, &t, share);
+    ls_status status = add_all(s, &t, share);
     if (status == LS_OK)
         status = lsi_safetensors_save(path.text, t.items, t.n, NULL, &s->own);
     release_tensors(&t);
@@ -306,10 +306,10 @@ static lsi_path path_of(const pruning *p, size_t i)
 
 static lsi_step_state state_of(const pruning *p, size_t i)
 {
-    return lsi_step_look(p->folder, p->steps[i]);
+    return lsi_step_find_state(p->folder, p->steps[i]);
 }
 
-static void tell_newer(const pruning *p, size_t newest, size_t count)
+static void warn_about_newer(const pruning *p, size_t newest, size_t count)
 {
     char kind[sizeof(lsi_path) + 16];
     const lsi_path path = path_of(p, newest);
@@ -342,7 +342,7 @@ static size_t pass_newer(const pruning *p)
             newest = i;
     }
     if (count > 0)
-        tell_newer(p, newest, count);
+        warn_about_newer(p, newest, count);
     return i;
 }
 

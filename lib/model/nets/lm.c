@@ -32,7 +32,7 @@ static ls_status freeze(ls_params *params)
 }
 
 /* Random numbers for all weights take longer than reading the weights. */
-static void blank(ls_params *params)
+static void set_zero_init(ls_params *params)
 {
     for (size_t i = 0; i < ls_params_count(params); i++)
         ls_params_get(params, i)->param->init =
@@ -72,7 +72,7 @@ static ls_status open_frozen(lsi_lm *lm, const ls_transformer_config *config,
 {
     LS_TRY(describe(lm, config));
     LS_TRY(freeze(lm->params));
-    blank(lm->params);
+    set_zero_init(lm->params);
     LS_TRY(lsi_transformer_keep_types(lm->transformer, path));
     LS_TRY(ls_params_allocate(lm->params, NULL, 0));
     return ls_transformer_load(lm->transformer, path);
@@ -113,15 +113,16 @@ const char *lsi_lm_tokens_name(bool bytes)
 static ls_status read_tokens(const lsi_safetensors_file *file,
                              int64_t vocabulary, bool *bytes)
 {
-    const char *said = lsi_safetensors_text(file, LSI_LM_TOKENS_KEY);
-    *bytes = said != NULL ? strcmp(said, lsi_lm_tokens_name(true)) == 0
-                          : vocabulary == LSI_BYTE_TOKENS;
-    if (said == NULL || *bytes || strcmp(said, lsi_lm_tokens_name(false)) == 0)
+    const char *stored = lsi_safetensors_text(file, LSI_LM_TOKENS_KEY);
+    *bytes = stored != NULL ? strcmp(stored, lsi_lm_tokens_name(true)) == 0
+                            : vocabulary == LSI_BYTE_TOKENS;
+    if (stored == NULL || *bytes ||
+        strcmp(stored, lsi_lm_tokens_name(false)) == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' has the unknown token type '%s' in its metadata; "
                     "expected %s or %s",
-                    file->path, said, lsi_lm_tokens_name(true),
+                    file->path, stored, lsi_lm_tokens_name(true),
                     lsi_lm_tokens_name(false));
 }
 
@@ -179,9 +180,9 @@ static ls_status check_digest(const char *path, const ls_tokenizer *tokenizer,
 {
     lsi_safetensors_file file;
     LS_TRY(lsi_safetensors_open(&file, path));
-    const char *said = lsi_safetensors_text(&file, LSI_LM_TOKENIZER_KEY);
+    const char *stored = lsi_safetensors_text(&file, LSI_LM_TOKENIZER_KEY);
     const lsi_lm_digest digest = lsi_lm_digest_of(tokenizer);
-    const ls_status status = said != NULL && strcmp(said, digest.text) != 0
+    const ls_status status = stored != NULL && strcmp(stored, digest.text) != 0
                                  ? fail_tokenizer(tokenizer_path, path)
                                  : LS_OK;
     lsi_safetensors_close(&file);
@@ -233,19 +234,19 @@ static ls_status open_kept(const lsi_safetensors_file *file, const char *json,
                            ls_tokenizer **out)
 {
     const char *const end = lsi_safetensors_text(file, END_KEY);
-    const char *const said = lsi_safetensors_text(file, LSI_LM_TOKENIZER_KEY);
+    const char *const stored = lsi_safetensors_text(file, LSI_LM_TOKENIZER_KEY);
     char name[PATH_MAX + 32];
     snprintf(name, sizeof name, "the tokenizer in %s", file->path);
     LS_TRY(lsi_tokenizer_of_text(out, name, json,
                                  end != NULL ? strtoll(end, NULL, 10) : -1));
-    if (said != NULL && strcmp(said, lsi_lm_digest_of(*out).text) == 0)
+    if (stored != NULL && strcmp(stored, lsi_lm_digest_of(*out).text) == 0)
         return LS_OK;
     ls_tokenizer_close(out);
     return lsi_fail(LS_ERR_FORMAT,
                     "the tokenizer stored in '%s' is damaged: its checksum is "
                     "not '%s'; pass the tokenizer that the model was trained "
                     "with as --tokenizer FILE",
-                    file->path, said != NULL ? said : "");
+                    file->path, stored != NULL ? stored : "");
 }
 
 ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out)

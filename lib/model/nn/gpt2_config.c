@@ -88,12 +88,12 @@ ls_status lsi_gpt2_read_json(const char *path, lsi_gpt2_json *out)
 
 bool lsi_gpt2_write_json(const ls_transformer_config *c, json_t *json)
 {
-    const lsi_gpt2_json said = {.layers = c->layers,
-                                .heads = c->heads,
-                                .d_model = c->d_model,
-                                .d_ff = c->d_ff,
-                                .context = c->context,
-                                .vocabulary = c->vocabulary};
+    const lsi_gpt2_json values = {.layers = c->layers,
+                                  .heads = c->heads,
+                                  .d_model = c->d_model,
+                                  .d_ff = c->d_ff,
+                                  .context = c->context,
+                                  .vocabulary = c->vocabulary};
     json_t *const rest = json_pack(
         "{s:[s], s:f, s:b, s:f, s:f, s:f}", "architectures", "GPT2LMHeadModel",
         "layer_norm_epsilon", lsi_transformer_eps(c), "tie_word_embeddings",
@@ -104,7 +104,7 @@ bool lsi_gpt2_write_json(const ls_transformer_config *c, json_t *json)
         lsi_model_json_add_wanted(json, supported,
                                   sizeof supported / sizeof supported[0]) &&
         lsi_model_json_add_counts(json, counts,
-                                  sizeof counts / sizeof counts[0], &said);
+                                  sizeof counts / sizeof counts[0], &values);
     json_decref(rest);
     return good;
 }
@@ -172,25 +172,25 @@ static ls_status read_shapes(const lsi_safetensors_file *file,
     return LS_OK;
 }
 
-static ls_status same(const lsi_safetensors_file *file, const char *key,
-                      int64_t said, int64_t has)
+static ls_status check_value(const lsi_safetensors_file *file, const char *key,
+                             int64_t configured, int64_t has)
 {
-    if (said == 0 || said == has)
+    if (configured == 0 || configured == has)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
                     "config.json next to '%s' sets \"%s\": %" PRId64
                     ", but the tensors have %" PRId64,
-                    file->path, key, said, has);
+                    file->path, key, configured, has);
 }
 
-static ls_status take_json(const lsi_safetensors_file *file,
-                           const lsi_gpt2_json *json, ls_transformer_config *c)
+static ls_status apply_json(const lsi_safetensors_file *file,
+                            const lsi_gpt2_json *json, ls_transformer_config *c)
 {
-    LS_TRY(same(file, "n_layer", json->layers, c->layers));
-    LS_TRY(same(file, "n_embd", json->d_model, c->d_model));
-    LS_TRY(same(file, "n_inner", json->d_ff, c->d_ff));
-    LS_TRY(same(file, "n_positions", json->context, c->context));
-    LS_TRY(same(file, "vocab_size", json->vocabulary, c->vocabulary));
+    LS_TRY(check_value(file, "n_layer", json->layers, c->layers));
+    LS_TRY(check_value(file, "n_embd", json->d_model, c->d_model));
+    LS_TRY(check_value(file, "n_inner", json->d_ff, c->d_ff));
+    LS_TRY(check_value(file, "n_positions", json->context, c->context));
+    LS_TRY(check_value(file, "vocab_size", json->vocabulary, c->vocabulary));
     c->heads = json->heads;
     c->norm_eps = json->norm_eps;
     c->untied_head = json->untied_head;
@@ -243,7 +243,7 @@ ls_status lsi_gpt2_infer(const lsi_safetensors_file *file, int64_t heads,
     LS_TRY(lsi_gpt2_read_json(file->path, &json));
     LS_TRY(lsi_gpt2_has_own_head(file, &own));
     if (json.found) {
-        LS_TRY(take_json(file, &json, out));
+        LS_TRY(apply_json(file, &json, out));
         return check_head(file, own, out);
     }
     out->untied_head = own;

@@ -60,7 +60,7 @@ ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
     LS_NEED(out, params, config);
     ls_transformer *model;
     ls_transformer_config own;
-    LS_TRY(lsi_transformer_take_config(config, &own));
+    LS_TRY(lsi_transformer_copy_config(config, &own));
     LS_TRY(lsi_alloc_zeroed(&model, sizeof(ls_transformer), LS_MEMORY_OTHER,
                             "a transformer"));
     model->config = own;

@@ -42,7 +42,7 @@ struct ls_transformer {
 ls_status lsi_transformer_check(const ls_transformer_config *config);
 
 /* A copy of a caller's configuration, checked. */
-ls_status lsi_transformer_take_config(const ls_transformer_config *given,
+ls_status lsi_transformer_copy_config(const ls_transformer_config *given,
                                       ls_transformer_config *out);
 
 /*

@@ -129,8 +129,8 @@ static float *slots_of(const ls_transformer_cache *c, const ls_tensor *all,
 }
 
 /* Copies rows (1, n, heads, d) to their slots. */
-static void keep(const lsi_piece *p, const ls_tensor *all, int64_t layer,
-                 const ls_tensor *rows)
+static void store_rows(const lsi_piece *p, const ls_tensor *all, int64_t layer,
+                       const ls_tensor *rows)
 {
     const ls_transformer_cache *c = p->cache;
     const int64_t heads = rows->shape[2], d = rows->shape[3];
@@ -353,8 +353,8 @@ ls_tensor *lsi_cache_attend(const lsi_piece *piece, ls_tape *tape,
     ls_tensor *all[] = {in.q, in.k, in.v, in.before};
     if (in.q == NULL || in.k == NULL || in.v == NULL || !widen(tape, all))
         return NULL;
-    keep(piece, c->keys, layer, all[1]);
-    keep(piece, c->values, layer, all[2]);
+    store_rows(piece, c->keys, layer, all[1]);
+    store_rows(piece, c->values, layer, all[2]);
     ls_tensor *o = ls_tape_output(tape, LS_F32, 4, in.q->shape);
     if (o == NULL || !keep_sinks(piece, tape, layer, all[3]))
         return NULL;

@@ -219,7 +219,7 @@ ls_status lsi_transformer_check(const ls_transformer_config *config)
     return check_scaling(&config->rope_scaling);
 }
 
-ls_status lsi_transformer_take_config(const ls_transformer_config *given,
+ls_status lsi_transformer_copy_config(const ls_transformer_config *given,
                                       ls_transformer_config *out)
 {
     LS_TRY(LSI_STRUCT_READ(out, given, ls_transformer_config, rope_scaling));
@@ -230,5 +230,5 @@ ls_status ls_transformer_check(const ls_transformer_config *config)
 {
     ls_transformer_config own;
     LS_NEED(config);
-    return lsi_transformer_take_config(config, &own);
+    return lsi_transformer_copy_config(config, &own);
 }

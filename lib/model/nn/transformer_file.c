@@ -229,7 +229,8 @@ static bool read_metadata(const lsi_safetensors_file *file,
 
 /* ---- which file ---------------------------------------------------------- */
 
-static bool join(lsi_weights_path *out, const char *folder, const char *name)
+static bool find_file(lsi_weights_path *out, const char *folder,
+                      const char *name)
 {
     struct stat info;
     const int n = snprintf(out->text, sizeof out->text, "%s/%s", folder, name);
@@ -241,7 +242,8 @@ static ls_status place_of(const char *path, lsi_weights_path *out)
 {
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        if (join(out, path, LSI_MODEL_INDEX) || join(out, path, LSI_MODEL_ONE))
+        if (find_file(out, path, LSI_MODEL_INDEX) ||
+            find_file(out, path, LSI_MODEL_ONE))
             return LS_OK;
         return lsi_fail(LS_ERR_NOT_FOUND,
                         "the folder '%s' contains neither " LSI_MODEL_ONE
@@ -269,10 +271,11 @@ ls_status lsi_transformer_open_file(lsi_safetensors_file *file,
 static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
                              ls_transformer_config *out)
 {
-    const bool said = lsi_safetensors_text(file, LSI_TRANSFORMER_KEY) != NULL;
-    if (!said && lsi_gpt2_is_published(file))
+    const bool has_metadata =
+        lsi_safetensors_text(file, LSI_TRANSFORMER_KEY) != NULL;
+    if (!has_metadata && lsi_gpt2_is_published(file))
         LS_TRY(lsi_gpt2_infer(file, heads, out));
-    else if (!said && lsi_llama_is_published(file))
+    else if (!has_metadata && lsi_llama_is_published(file))
         LS_TRY(lsi_llama_infer(file, out));
     else if (!read_metadata(file, out))
         return lsi_fail(LS_ERR_FORMAT,
@@ -422,12 +425,12 @@ static ls_status check_same(const lsi_safetensors_file *file,
     ls_transformer_config has;
     lsi_gpt2_json json = {0};
     LS_TRY(check_head(file, wanted));
-    const bool said = read_metadata(file, &has);
-    if (said && has.kind == wanted->kind)
+    const bool has_metadata = read_metadata(file, &has);
+    if (has_metadata && has.kind == wanted->kind)
         return compare(file, &has, wanted);
     if (wanted->kind == LS_TRANSFORMER_LLAMA)
         return check_llama(file, wanted);
-    if (said || wanted->kind != LS_TRANSFORMER_GPT2)
+    if (has_metadata || wanted->kind != LS_TRANSFORMER_GPT2)
         return LS_OK;
     LS_TRY(lsi_gpt2_read_json(file->path, &json));
     has = *wanted;

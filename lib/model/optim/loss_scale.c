@@ -13,7 +13,8 @@ ls_loss_scale ls_loss_scale_defaults(void)
         .scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
 }
 
-static ls_status wrong(const char *member, double value, const char *right)
+static ls_status fail_member(const char *member, double value,
+                             const char *right)
 {
     return lsi_fail(LS_ERR_ARGUMENT, "ls_loss_scale: %s is %g; it must be %s",
                     member, value, right);
@@ -24,17 +25,17 @@ ls_status ls_loss_scale_check(const ls_loss_scale *scale)
     LS_NEED(scale);
     const ls_loss_scale *const s = scale;
     if (!(s->scale >= smallest && s->scale <= largest))
-        return wrong("scale", s->scale, "from 2^-24 to 2^60");
+        return fail_member("scale", s->scale, "from 2^-24 to 2^60");
     if (!(s->growth >= 1 && s->growth <= largest))
-        return wrong("growth", s->growth, "from 1 to 2^60");
+        return fail_member("growth", s->growth, "from 1 to 2^60");
     if (!(s->backoff > 0 && s->backoff < 1))
-        return wrong("backoff", s->backoff, "above 0 and below 1");
+        return fail_member("backoff", s->backoff, "above 0 and below 1");
     if (s->interval < 1)
-        return wrong("interval", (double)s->interval, "at least 1");
+        return fail_member("interval", (double)s->interval, "at least 1");
     if (s->good_steps < 0)
-        return wrong("good_steps", (double)s->good_steps, "at least 0");
+        return fail_member("good_steps", (double)s->good_steps, "at least 0");
     if (s->skipped < 0)
-        return wrong("skipped", (double)s->skipped, "at least 0");
+        return fail_member("skipped", (double)s->skipped, "at least 0");
     return LS_OK;
 }
 

@@ -92,11 +92,11 @@ static lsi_any_options read_flags(const lsi_optimizer_row *kind, double lr,
                                   const lsi_optimizer_flags *flags)
 {
     lsi_any_options options;
-    lsi_optimizer_flags told = *flags;
+    lsi_optimizer_flags complete = *flags;
     assert(kind->options_bytes <= sizeof(options));
-    if (told.weight_decay < 0)
-        told.weight_decay = lsi_optimizer_usual_decay(kind);
-    kind->read(&options, lr, &told);
+    if (complete.weight_decay < 0)
+        complete.weight_decay = lsi_optimizer_usual_decay(kind);
+    kind->read(&options, lr, &complete);
     return options;
 }
 

@@ -132,8 +132,9 @@ lsi_range lsi_param_group_part(const lsi_param_group *group, lsi_range range)
 
 /* ---- life ---------------------------------------------------------------- */
 
-static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
-                      const lsi_param_group_spec *spec)
+static ls_status init_group(lsi_param_group *group,
+                            const ls_optimizer *optimizer,
+                            const lsi_param_group_spec *spec)
 {
     const lsi_optimizer_row *kind = spec->kind;
     LS_TRY(lsi_check_lr(kind->name, spec->lr));
@@ -203,7 +204,7 @@ ls_status lsi_param_group_new(lsi_param_group **out,
     lsi_param_group *group;
     LS_TRY(lsi_alloc_zeroed(&group, sizeof(lsi_param_group), LS_MEMORY_STATE,
                             "a parameter group"));
-    const ls_status status = fill(group, optimizer, spec);
+    const ls_status status = init_group(group, optimizer, spec);
     if (status != LS_OK) {
         lsi_param_group_free(&group);
         return status;
@@ -233,9 +234,10 @@ static lsi_range without_padding(const ls_params *params, size_t index)
 }
 
 /* Visits a segment's part of a parameter. */
-static ls_status visit(const lsi_param_group *group,
-                       const lsi_state_segment *segment, lsi_range wanted,
-                       lsi_state_piece *piece, lsi_state_fn fn, void *context)
+static ls_status visit_part(const lsi_param_group *group,
+                            const lsi_state_segment *segment, lsi_range wanted,
+                            lsi_state_piece *piece, lsi_state_fn fn,
+                            void *context)
 {
     const lsi_range part = lsi_range_common(wanted, segment->range);
     const char *const *names = group->state_names;
@@ -264,8 +266,9 @@ static ls_status visit_group(const ls_optimizer *optimizer,
         const lsi_range whole = without_padding(params, i);
         for (size_t s = 0; s < group->n_segments; s++) {
             lsi_state_piece piece = {.param = i, .begin = whole.begin};
-            LS_TRY(visit(group, &group->segments[s],
-                         lsi_range_common(whole, range), &piece, fn, context));
+            LS_TRY(visit_part(group, &group->segments[s],
+                              lsi_range_common(whole, range), &piece, fn,
+                              context));
         }
     }
     return LS_OK;

@@ -37,7 +37,7 @@ static double cosine(const ls_lr_schedule *s, int64_t step)
 }
 
 /* From step `begin` on. */
-static double fall(const ls_lr_schedule *s, int64_t begin, int64_t step)
+static double decay_from(const ls_lr_schedule *s, int64_t begin, int64_t step)
 {
     const double part =
         part_of((double)(step - begin), (double)(s->total_steps - begin));
@@ -57,7 +57,7 @@ static double stable(const ls_lr_schedule *s, int64_t step)
         s->decay_steps > 0 ? s->decay_steps : s->total_steps / 10;
     const int64_t begin = s->total_steps - decay;
     const int64_t first = begin > s->warmup_steps ? begin : s->warmup_steps;
-    return step < first ? s->max_lr : fall(s, first, step);
+    return step < first ? s->max_lr : decay_from(s, first, step);
 }
 
 static double one_cycle(const ls_lr_schedule *s, int64_t step)
@@ -82,7 +82,7 @@ static double lr_at(const ls_lr_schedule *schedule, int64_t step)
     case LS_LR_COSINE:
         return cosine(schedule, step);
     case LS_LR_LINEAR:
-        return fall(schedule, schedule->warmup_steps, step);
+        return decay_from(schedule, schedule->warmup_steps, step);
     case LS_LR_INVERSE_SQRT:
         return inverse_sqrt(schedule, step);
     case LS_LR_WSD:

@@ -62,8 +62,8 @@ static ls_status on_ready(void *context, size_t index)
     if (!ddp->syncing)
         return LS_OK;
     lsi_params_fold(ddp->params, index);
-    if (ddp->news != NULL)
-        lsi_ddp_tell_news(ddp); /* as late as possible */
+    if (ddp->local_flags != NULL)
+        lsi_ddp_write_flags(ddp); /* as late as possible */
     return lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
 }
 
@@ -165,7 +165,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
     }
     params->sharing.owner =
         &ddp->owner; /* from here on ls_ddp_free undoes it */
-    LS_TRY(lsi_ddp_take_part(ddp));
+    LS_TRY(lsi_ddp_assign_part(ddp));
     if (ddp->strategy->share != LSI_SHARE_ALL)
         lsi_params_use_all_grads(params);
     return LS_OK;
@@ -266,8 +266,8 @@ static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
 }
 
 /* `status` says whether the rank can take part. */
-static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
-                     bool sync, ls_status status)
+static ls_status run_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+                              double scale, bool sync, ls_status status)
 {
     if (sync)
         LS_TRY(lsi_ddp_begin(ddp));
@@ -312,7 +312,8 @@ static ls_status backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
         ddp->unsynced++;
         ddp->has_loss |= loss != NULL;
     }
-    status = run(ddp, tape, loss, weight * ddp->loss_scale, sync, status);
+    status =
+        run_backward(ddp, tape, loss, weight * ddp->loss_scale, sync, status);
     if (status != LS_OK && (sound || sync)) {
         /* A failed micro-step does not count, and discards those before it. */
         lsi_ddp_forget(ddp);

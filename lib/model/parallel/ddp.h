@@ -17,14 +17,15 @@
 void lsi_ddp_defer_scale(ls_ddp *ddp);
 
 /*
- * News of a rank that travel with the gradients, at no extra cost. After
- * lsi_ddp_watch_news they are the lowest LSI_DDP_NEWS bits of *news, which may
- * be set at any time. The bits that lsi_ddp_news returns were set on any rank
- * when its gradients were sent in the last sync. All ranks get the same bits.
+ * Flags that are OR-ed over the ranks together with the gradients, at no extra
+ * cost. After lsi_ddp_watch_flags a rank's flags are the lowest LSI_DDP_FLAGS
+ * bits of *flags, which may be set at any time. The function lsi_ddp_all_flags
+ * returns the bits that any rank had set when it sent its gradients in the last
+ * sync. All ranks get the same bits.
  */
-enum { LSI_DDP_NEWS = 3 };
-void lsi_ddp_watch_news(ls_ddp *ddp, const atomic_uint *news);
-unsigned lsi_ddp_news(const ls_ddp *ddp);
+enum { LSI_DDP_FLAGS = 3 };
+void lsi_ddp_watch_flags(ls_ddp *ddp, const atomic_uint *flags);
+unsigned lsi_ddp_all_flags(const ls_ddp *ddp);
 
 /*
  * Mean of the losses of the last sync, given to ls_ddp_accumulate and

@@ -45,8 +45,8 @@ static ls_status add_ranges(ls_ddp *ddp, const ls_ddp_range *ranges, size_t n)
     return LS_OK;
 }
 
-static ls_status plan(ls_ddp *ddp, const ls_ddp_range *ranges, size_t n,
-                      const ls_ddp_options *given)
+static ls_status plan_ranges(ls_ddp *ddp, const ls_ddp_range *ranges, size_t n,
+                             const ls_ddp_options *given)
 {
     ls_ddp_options options;
     ls_status status = lsi_ddp_read_options(&options, given);
@@ -66,7 +66,7 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
     ls_status status = add_ranges(ddp, ranges, n);
     if (status == LS_OK)
-        status = plan(ddp, ranges, n, options);
+        status = plan_ranges(ddp, ranges, n, options);
     if (status != LS_OK) {
         ls_ddp_free(&ddp);
         return status;
@@ -98,13 +98,13 @@ ls_status ls_ddp_begin(ls_ddp *ddp, double weight)
                         "ls_ddp_begin: the previous gradient reduction is not "
                         "finished; call ls_ddp_finish first");
     const ls_status status = check_begin(ddp, weight);
-    ddp->wrong.status = LS_OK;
+    ddp->first_error.status = LS_OK;
     ddp->spoiled = false;
     ddp->weight = status == LS_OK ? weight : 0;
     ddp->has_loss = ddp->weight > 0;
     LS_TRY(lsi_ddp_begin(ddp));
     ddp->begun = true;
-    return lsi_error_keep(&ddp->wrong, status);
+    return lsi_error_keep(&ddp->first_error, status);
 }
 
 /* ---- ready --------------------------------------------------------------- */
@@ -154,16 +154,16 @@ static ls_status check_ready(const ls_ddp *ddp, size_t index)
 ls_status ls_ddp_ready(ls_ddp *ddp, size_t index)
 {
     LS_NEED(ddp);
-    if (ddp->begun && ddp->wrong.status != LS_OK)
-        return lsi_error_again(&ddp->wrong);
+    if (ddp->begun && ddp->first_error.status != LS_OK)
+        return lsi_error_again(&ddp->first_error);
     ls_status status = check_ready(ddp, index);
     if (status == LS_OK && ddp->params != NULL)
         status = lsi_params_count_grad(ddp->params, index);
     if (status == LS_OK && ddp->params != NULL)
-        lsi_params_take_grad(ddp->params, index);
+        lsi_params_accept_grad(ddp->params, index);
     if (status == LS_OK)
         status = lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
-    return !ddp->begun ? status : lsi_error_keep(&ddp->wrong, status);
+    return !ddp->begun ? status : lsi_error_keep(&ddp->first_error, status);
 }
 
 /* ---- finish -------------------------------------------------------------- */
@@ -189,13 +189,13 @@ static void make_means(ls_ddp *ddp)
     for (size_t i = 0; i < ddp->n; i++)
         ddp->params->params.items[ddp->index_of[i]]->written = 1;
     if (ddp->shard == 0)
-        lsi_params_give_grads(ddp->params);
+        lsi_params_write_back_grads(ddp->params);
 }
 
 /* A rank that cannot finish reports the reason to the other ranks. */
 static ls_status give_up(ls_ddp *ddp)
 {
-    const ls_status status = lsi_error_again(&ddp->wrong);
+    const ls_status status = lsi_error_again(&ddp->first_error);
     ddp->syncing = ddp->begun = false;
     lsi_ddp_forget(ddp);
     ddp->spoiled = ddp->params != NULL;
@@ -207,17 +207,17 @@ ls_status ls_ddp_finish(ls_ddp *ddp)
     LS_NEED(ddp);
     if (!ddp->begun) {
         LS_TRY(lsi_ddp_begin(ddp)); /* others may have, and wait for this one */
-        ddp->wrong.status = LS_OK;
+        ddp->first_error.status = LS_OK;
         (void)lsi_error_keep(
-            &ddp->wrong,
+            &ddp->first_error,
             lsi_fail(LS_ERR_STATE,
                      "ls_ddp_finish: rank %d has not called ls_ddp_begin",
                      ls_group_rank(ddp->group)));
         return give_up(ddp);
     }
-    if (ddp->wrong.status == LS_OK)
-        (void)lsi_error_keep(&ddp->wrong, fill_missing(ddp));
-    if (ddp->wrong.status != LS_OK)
+    if (ddp->first_error.status == LS_OK)
+        (void)lsi_error_keep(&ddp->first_error, fill_missing(ddp));
+    if (ddp->first_error.status != LS_OK)
         return give_up(ddp);
     const ls_status status = lsi_ddp_finish(ddp);
     ddp->begun = false;
@@ -232,8 +232,8 @@ void lsi_ddp_abandon(ls_ddp *ddp)
 {
     if (!ddp->begun)
         return;
-    if (ddp->wrong.status == LS_OK)
-        (void)lsi_error_keep(&ddp->wrong,
+    if (ddp->first_error.status == LS_OK)
+        (void)lsi_error_keep(&ddp->first_error,
                              lsi_fail(LS_ERR_STATE,
                                       "rank %d called ls_ddp_free between "
                                       "ls_ddp_begin and ls_ddp_finish",

@@ -38,7 +38,7 @@ static lsi_range own_part(const ls_ddp *ddp, size_t count)
     return lsi_shard_of(count, ddp->shard, rank);
 }
 
-ls_status lsi_ddp_take_part(ls_ddp *ddp)
+ls_status lsi_ddp_assign_part(ls_ddp *ddp)
 {
     const lsi_sharding share = ddp->strategy->share;
     size_t count;

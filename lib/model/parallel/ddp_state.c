@@ -196,37 +196,38 @@ ls_status lsi_ddp_begin(ls_ddp *ddp)
     ddp->extra.data[LSI_EXTRA_WEIGHT] = (float)ddp->weight;
     ddp->extra.data[LSI_EXTRA_UNUSED] = 0;
     ddp->extra.data[LSI_EXTRA_LOSS] = (float)(ddp->loss / LSI_DDP_LOSS_UNIT);
-    lsi_ddp_tell_news(ddp);
+    lsi_ddp_write_flags(ddp);
     memset(ddp->unused, 0, ddp->n * sizeof(bool));
     ddp->syncing = true;
     return LS_OK;
 }
 
-/* ---- news ---------------------------------------------------------------- */
+/* ---- flags --------------------------------------------------------------- */
 
-void lsi_ddp_watch_news(ls_ddp *ddp, const atomic_uint *news)
+void lsi_ddp_watch_flags(ls_ddp *ddp, const atomic_uint *flags)
 {
-    ddp->news = news;
+    ddp->local_flags = flags;
 }
 
-unsigned lsi_ddp_news(const ls_ddp *ddp)
+unsigned lsi_ddp_all_flags(const ls_ddp *ddp)
 {
-    return ddp->heard;
+    return ddp->all_flags;
 }
 
-void lsi_ddp_tell_news(ls_ddp *ddp)
+void lsi_ddp_write_flags(ls_ddp *ddp)
 {
-    const unsigned news = ddp->news != NULL ? atomic_load(ddp->news) : 0;
-    for (unsigned i = 0; i < LSI_DDP_NEWS; i++)
-        ddp->extra.data[LSI_EXTRA_NEWS + i] = (float)(news >> i & 1U);
+    const unsigned flags =
+        ddp->local_flags != NULL ? atomic_load(ddp->local_flags) : 0;
+    for (unsigned i = 0; i < LSI_DDP_FLAGS; i++)
+        ddp->extra.data[LSI_EXTRA_FLAGS + i] = (float)(flags >> i & 1U);
 }
 
-static unsigned hear(const float *extra)
+static unsigned read_flags(const float *extra)
 {
-    unsigned heard = 0;
-    for (unsigned i = 0; i < LSI_DDP_NEWS; i++)
-        heard |= (extra[LSI_EXTRA_NEWS + i] > 0 ? 1U : 0) << i;
-    return heard;
+    unsigned flags = 0;
+    for (unsigned i = 0; i < LSI_DDP_FLAGS; i++)
+        flags |= (extra[LSI_EXTRA_FLAGS + i] > 0 ? 1U : 0) << i;
+    return flags;
 }
 
 /* ---- naming unused spans ------------------------------------------------- */
@@ -334,7 +335,7 @@ ls_status lsi_ddp_finish(ls_ddp *ddp)
     ddp->mean = weight > 0
                     ? LSI_DDP_LOSS_UNIT * (double)extra[LSI_EXTRA_LOSS] / weight
                     : 0;
-    ddp->heard = hear(extra);
+    ddp->all_flags = read_flags(extra);
     ls_status status = LS_OK;
     if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
         status = name_unused(ddp);

@@ -17,7 +17,7 @@ enum {
     LSI_EXTRA_WEIGHT, /* of the rank's samples */
     LSI_EXTRA_UNUSED, /* spans that no loss has used */
     LSI_EXTRA_LOSS,   /* sum over the samples, in LSI_DDP_LOSS_UNIT */
-    LSI_EXTRA_NEWS    /* LSI_DDP_NEWS of them: ranks on which each is set */
+    LSI_EXTRA_FLAGS   /* LSI_DDP_FLAGS of them: ranks that set each flag */
 };
 
 /* So large that no sum of finite losses of less than 2^40 samples is infinite.
@@ -39,21 +39,21 @@ struct ls_ddp {
     size_t *span_of;  /* the inverse; SIZE_MAX: none */
     bool *unused;     /* [n] in this sync */
     lsi_grad_range extra;
-    bool own_extra;  /* allocated here, in memory shared by `group` */
-    bool syncing;    /* a backward whose gradients travel */
-    bool begun;      /* by ls_ddp_begin */
-    lsi_error wrong; /* this rank's first mistake since begin */
-    bool spoiled;    /* gradients are partial, until forgotten */
-    bool has_loss;   /* a loss was given since the last sync */
-    size_t unsynced; /* micro-steps since the last sync */
-    double weight;   /* of the samples since the last sync */
-    double loss;     /* sum over the samples since the last sync */
-    double mean;     /* loss over all ranks in the last sync */
+    bool own_extra;        /* allocated here, in memory shared by `group` */
+    bool syncing;          /* a backward whose gradients travel */
+    bool begun;            /* by ls_ddp_begin */
+    lsi_error first_error; /* first mistake of this rank since ls_ddp_begin */
+    bool spoiled;          /* gradients are partial, until forgotten */
+    bool has_loss;         /* a loss was given since the last sync */
+    size_t unsynced;       /* micro-steps since the last sync */
+    double weight;         /* of the samples since the last sync */
+    double loss;           /* sum over the samples since the last sync */
+    double mean;           /* loss over all ranks in the last sync */
     double loss_scale;
-    double scale;            /* makes the gradients means; 1 if they are */
-    bool deferred;           /* the scale is left to the optimizer */
-    const atomic_uint *news; /* of this rank, or NULL */
-    unsigned heard;          /* news of all ranks in the last sync */
+    double scale;  /* makes the gradients means; 1 if they are */
+    bool deferred; /* the scale is left to the optimizer */
+    const atomic_uint *local_flags; /* flags of this rank, or NULL */
+    unsigned all_flags;             /* flags set on any rank in the last sync */
 };
 
 /* An empty ls_ddp with a channel, and with room for `spans` of `indices`. */
@@ -80,8 +80,8 @@ void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span);
 /* Begins a sync: what is ready from now on travels. Local. */
 ls_status lsi_ddp_begin(ls_ddp *ddp);
 
-/* Writes this rank's news to the floats that travel with the last bucket. */
-void lsi_ddp_tell_news(ls_ddp *ddp);
+/* Writes this rank's flags to the extra floats of the last bucket. */
+void lsi_ddp_write_flags(ls_ddp *ddp);
 
 /*
  * Marks a span that was not written in this sync: it becomes zero, and the
@@ -111,7 +111,7 @@ void lsi_ddp_abandon(ls_ddp *ddp);
  * Gives this rank its part of everything that the strategy shares. To be called
  * after the weights are equal on all ranks. Collective.
  */
-ls_status lsi_ddp_take_part(ls_ddp *ddp);
+ls_status lsi_ddp_assign_part(ls_ddp *ddp);
 
 /* The sums of these spans have arrived: this rank keeps only its part. */
 void lsi_ddp_drop(void *context, lsi_range spans);

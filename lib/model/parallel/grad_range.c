@@ -46,8 +46,8 @@ lsi_range lsi_shard_of(size_t count, size_t shard, int rank)
 }
 
 /* The first span whose middle is after `part` of `parts` of all. */
-static size_t first_behind(const lsi_grad_range *spans, size_t n, size_t total,
-                           lsi_range part)
+static size_t first_after(const lsi_grad_range *spans, size_t n, size_t total,
+                          lsi_range part)
 {
     size_t before = 0;
     for (size_t i = 0; i < n; i++) {
@@ -67,6 +67,6 @@ lsi_range lsi_shard_spans(const lsi_grad_range *spans, size_t n, int size,
     for (size_t i = 0; i < n; i++)
         total += spans[i].count;
     const lsi_range from = {r, parts}, to = {r + 1, parts};
-    return (lsi_range){r == 0 ? 0 : first_behind(spans, n, total, from),
-                       r + 1 == parts ? n : first_behind(spans, n, total, to)};
+    return (lsi_range){r == 0 ? 0 : first_after(spans, n, total, from),
+                       r + 1 == parts ? n : first_after(spans, n, total, to)};
 }

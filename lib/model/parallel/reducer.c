@@ -61,7 +61,7 @@ static ls_status plan_request(ls_group *channel, const lsi_reducer_plan *plan,
         channel, (lsi_buffer){range.data, range.extent, LS_F32}, shards, out);
 }
 
-static lsi_grad_range join(const lsi_grad_range *spans, lsi_range range)
+static lsi_grad_range join_spans(const lsi_grad_range *spans, lsi_range range)
 {
     const lsi_grad_range *const first = &spans[range.begin];
     const lsi_grad_range *const last = &spans[range.end - 1];
@@ -78,7 +78,7 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
     for (size_t b = 0; b < buckets; b++) {
         assert(layout[b].begin == (b == 0 ? 0 : layout[b - 1].end) &&
                layout[b].end > layout[b].begin);
-        lsi_grad_range range = join(plan->spans, layout[b]);
+        lsi_grad_range range = join_spans(plan->spans, layout[b]);
         if (along && b + 1 == buckets)
             range.extent += plan->extra.extent;
         for (size_t i = layout[b].begin; i < layout[b].end; i++)
@@ -204,7 +204,7 @@ static ls_status poll(lsi_reducer *r)
  * elsewhere before it reaches the bucket; so this rank gives up after a while,
  * until the next reduction.
  */
-static ls_status hold(lsi_reducer *r)
+static ls_status wait_for_bucket(lsi_reducer *r)
 {
     const double begin = lsi_clock_seconds();
     double waited = 0;
@@ -241,7 +241,7 @@ ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
            r->bucket[r->started].missing == 0)
         LS_TRY(start_next(r));
     LS_TRY(poll(r));
-    return r->holds ? hold(r) : LS_OK;
+    return r->holds ? wait_for_bucket(r) : LS_OK;
 }
 
 bool lsi_reducer_is_ready(const lsi_reducer *r, size_t i)

@@ -46,7 +46,7 @@ static ls_status alloc_private(ls_sync_bn *bn)
     return private_floats((slices - 1) * 2 * bn->stride, &bn->slice_sums);
 }
 
-static ls_status plan(ls_sync_bn *bn)
+static ls_status plan_reduction(ls_sync_bn *bn)
 {
     const size_t slot = lsi_bn_slot_floats(bn);
     const size_t slices = (size_t)bn->slices;
@@ -143,7 +143,7 @@ ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
     status = lsi_agree_to_plan(group, status);
     if (status == LS_OK) {
         assert(bn != NULL); /* or this rank would not have agreed */
-        status = plan(bn);
+        status = plan_reduction(bn);
     }
     if (status != LS_OK) {
         ls_sync_bn_free(&bn);
@@ -451,7 +451,7 @@ static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
     return x;
 }
 
-ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape)
+ls_tensor *lsi_bn_refuse(const ls_sync_bn *bn, const ls_tape *tape)
 {
     const lsi_call call = {.operation = LSI_OP_ALL_GATHER};
     (void)lsi_fail(tape->status, "%s", tape->message);
@@ -466,7 +466,7 @@ static ls_tensor *train_matrix(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
     prepared ready;
     if (!lsi_image_norm_check(tape, &function, x, residual) ||
         !prepare(bn, tape, x, &ready))
-        return lsi_bn_stay_away(bn, tape);
+        return lsi_bn_refuse(bn, tape);
     ls_tensor *y = forward_training(bn, tape, &ready);
     if (residual != NULL)
         y = ls_add(tape, y, residual);
@@ -485,7 +485,7 @@ ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
         return ls_batch_norm(tape, input, &args);
     }
     if (input == NULL)
-        return lsi_bn_stay_away(bn, tape);
+        return lsi_bn_refuse(bn, tape);
     return ls_tensor_ndim(input) == 2
                ? train_matrix(bn, tape, input, residual)
                : lsi_bn_images(bn, tape, input, residual);

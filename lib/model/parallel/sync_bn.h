@@ -155,7 +155,7 @@ void lsi_bn_abandon(const ls_node *node, ls_status status);
  * Gives the reason to the ranks that wait for this rank's statistics. Returns
  * NULL.
  */
-ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape);
+ls_tensor *lsi_bn_refuse(const ls_sync_bn *bn, const ls_tape *tape);
 
 /* Training, for x (N, C, ...) with three dimensions or more. */
 ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,

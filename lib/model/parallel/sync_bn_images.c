@@ -103,71 +103,71 @@ static ls_status measure(ls_sync_bn *bn, ls_tape *tape, const lsi_image_norm *n)
 }
 
 /* One forward pass. */
-typedef struct images {
+typedef struct forward_pass {
     ls_tensor *x, *residual;
     bool relu;
     lsi_image_norm norm;
     lsi_bn_stats stats;
     ls_node *node; /* NULL: no gradient is needed */
-} images;
+} forward_pass;
 
 /* Records the node before the exchange; see sync_bn.c. */
-static bool prepare(ls_sync_bn *bn, ls_tape *tape, images *call)
+static bool prepare(ls_sync_bn *bn, ls_tape *tape, forward_pass *pass)
 {
     const int nodes = tape->n_nodes;
-    const lsi_bn_node s = {.bn = bn, .relu = call->relu};
-    lsi_image_norm *n = &call->norm;
-    if (!lsi_image_norm_check(tape, &function, call->x, call->residual) ||
-        !lsi_image_norm_open(tape, call->x, call->residual, call->relu, 1, n))
+    const lsi_bn_node s = {.bn = bn, .relu = pass->relu};
+    lsi_image_norm *n = &pass->norm;
+    if (!lsi_image_norm_check(tape, &function, pass->x, pass->residual) ||
+        !lsi_image_norm_open(tape, pass->x, pass->residual, pass->relu, 1, n))
         return false;
     float *stats = ls_tape_scratch(tape, 2 * bn->stride * sizeof(float));
     if (stats == NULL)
         return false;
-    call->stats = (lsi_bn_stats){
+    pass->stats = (lsi_bn_stats){
         .mean = stats, .inv_std = stats + bn->stride, .variance = bn->variance};
     const ls_status status = measure(bn, tape, n);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status) != NULL;
     ls_tape_record(tape, &function, &s,
-                   (ls_tensor *[]){call->x, bn->args.weight, bn->args.bias,
-                                   call->residual},
+                   (ls_tensor *[]){pass->x, bn->args.weight, bn->args.bias,
+                                   pass->residual},
                    LSI_NORM_INPUTS, &n->y, 1, (ls_tensor *[]){n->x, n->saved},
                    LSI_NORM_SAVED);
-    call->node = tape->n_nodes > nodes ? &tape->nodes[nodes] : NULL;
+    pass->node = tape->n_nodes > nodes ? &tape->nodes[nodes] : NULL;
     return ls_tape_status(tape) == LS_OK;
 }
 
-static ls_tensor *forward(ls_sync_bn *bn, ls_tape *tape, images *call)
+static ls_tensor *forward(ls_sync_bn *bn, ls_tape *tape, forward_pass *pass)
 {
-    if (!prepare(bn, tape, call))
-        return lsi_bn_stay_away(bn, tape);
-    const ls_status status = lsi_bn_gather(bn, &call->stats);
+    if (!prepare(bn, tape, pass))
+        return lsi_bn_refuse(bn, tape);
+    const ls_status status = lsi_bn_gather(bn, &pass->stats);
     if (status != LS_OK)
         return ls_tape_fail(tape, status, "%s", ls_last_error());
-    if (call->node != NULL) {
-        lsi_bn_node *s = call->node->state;
-        s->rows = call->stats.rows;
-        call->node->abandon = lsi_bn_abandon;
+    if (pass->node != NULL) {
+        lsi_bn_node *s = pass->node->state;
+        s->rows = pass->stats.rows;
+        pass->node->abandon = lsi_bn_abandon;
     }
-    lsi_bn_track(bn, &call->stats);
+    lsi_bn_track(bn, &pass->stats);
     const ls_tensor *weight = bn->args.weight, *bias = bn->args.bias;
-    const lsi_plane_stats *to = &call->norm.stats;
-    memcpy(to->mean, call->stats.mean, to->count * sizeof(float));
-    memcpy(to->inv_std, call->stats.inv_std, to->count * sizeof(float));
-    lsi_plane_stats_scale(to, call->norm.channels.channels,
+    const lsi_plane_stats *to = &pass->norm.stats;
+    memcpy(to->mean, pass->stats.mean, to->count * sizeof(float));
+    memcpy(to->inv_std, pass->stats.inv_std, to->count * sizeof(float));
+    lsi_plane_stats_scale(to, pass->norm.channels.channels,
                           weight != NULL ? lsi_op_floats(weight) : NULL,
                           bias != NULL ? lsi_op_floats(bias) : NULL);
-    lsi_image_norm_apply(&call->norm);
-    return call->norm.y;
+    lsi_image_norm_apply(&pass->norm);
+    return pass->norm.y;
 }
 
 /* The statistics and tensors in a new layout are needed after the record. */
 ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
                          ls_tensor *residual)
 {
-    images call = {.x = x, .residual = residual, .relu = bn->args.relu};
+    forward_pass pass = {.x = x, .residual = residual, .relu = bn->args.relu};
     lsi_tape_hold_temps(tape, true);
-    ls_tensor *const y = forward(bn, tape, &call);
+    ls_tensor *const y = forward(bn, tape, &pass);
     lsi_tape_hold_temps(tape, false);
     return y;
 }

@@ -142,7 +142,7 @@ static ls_status allocate_both(lsi_pool *pool, size_t bytes, const char *what,
 }
 
 /* After an allocation; a failed one is not in use. */
-static ls_status taken(lsi_pool *pool, ls_status status)
+static ls_status uncount_failure(lsi_pool *pool, ls_status status)
 {
     if (status != LS_OK) {
         pthread_mutex_lock(&pool->lock);
@@ -167,7 +167,7 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
     pool->out++;
     pthread_mutex_unlock(&pool->lock);
     if (r == NULL)
-        LS_TRY(taken(pool, allocate_both(pool, rounded, what, out)));
+        LS_TRY(uncount_failure(pool, allocate_both(pool, rounded, what, out)));
     const lsi_memory_hook *const hook = lsi_memory_get_hook();
     if (hook != NULL)
         hook->taken(*out, bytes, LS_MEMORY_ACTIVATIONS, what, true);
@@ -188,11 +188,13 @@ ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
         *out = r;
     pool->out++;
     pthread_mutex_unlock(&pool->lock);
-    return r != NULL ? LS_OK : taken(pool, allocate(pool, rounded, what, out));
+    return r != NULL
+               ? LS_OK
+               : uncount_failure(pool, allocate(pool, rounded, what, out));
 }
 
 /* Unlocks; frees memory that a closed pool does not keep. */
-static void given(lsi_pool *pool, void *held)
+static void unlock_and_free(lsi_pool *pool, void *held)
 {
     assert(lsi_mutex_held(&pool->lock) && pool->out > 0);
     const bool closed = pool->closed;
@@ -218,7 +220,7 @@ void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
         push(&pool->kept[class], r);
     else
         lsi_free(block);
-    given(pool, r);
+    unlock_and_free(pool, r);
 }
 
 void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes)
@@ -232,5 +234,5 @@ void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes)
     pthread_mutex_lock(&pool->lock);
     if (!pool->closed)
         push(&pool->headers[class], header);
-    given(pool, header);
+    unlock_and_free(pool, header);
 }

@@ -56,7 +56,7 @@ static const char *name_of(const file *shard)
     return slash != NULL ? slash + 1 : shard->path;
 }
 
-static ls_status path_beside(const file *f, const char *name, char **out)
+static ls_status path_next_to(const file *f, const char *name, char **out)
 {
     const char *slash = strrchr(f->path, '/');
     const size_t folder = slash != NULL ? (size_t)(slash + 1 - f->path) : 0;
@@ -70,7 +70,7 @@ static ls_status path_beside(const file *f, const char *name, char **out)
 static ls_status open_shard(const file *f, const char *name, file *out)
 {
     char *path = NULL;
-    LS_TRY(path_beside(f, name, &path));
+    LS_TRY(path_next_to(f, name, &path));
     const ls_status status = lsi_safetensors_open(out, path);
     if (status == LS_OK) {
         out->own_path = path;

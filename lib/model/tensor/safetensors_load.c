@@ -351,8 +351,8 @@ ls_status lsi_safetensors_read(const file *f, const entry *e, uint64_t offset,
     return read_at(of, out, bytes, of->data_begin + e->begin + offset);
 }
 
-static const entry *find_behind(const file *f, const char *prefix,
-                                const char *name)
+static const entry *find_prefixed(const file *f, const char *prefix,
+                                  const char *name)
 {
     const size_t n = strlen(prefix);
     for (size_t i = 0; i < f->n_entries; i++) {
@@ -370,7 +370,7 @@ static const char *prefix_of(const file *f, const char *name)
 
 const entry *lsi_safetensors_find(const file *f, const char *name)
 {
-    return find_behind(f, prefix_of(f, name), name);
+    return find_prefixed(f, prefix_of(f, name), name);
 }
 
 static lsi_shape_text shape_of_entry(const entry *e)
@@ -458,7 +458,7 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
 void lsi_safetensors_try_prefix(file *f, const char *prefix, const char *first)
 {
     if (lsi_safetensors_find(f, first) == NULL &&
-        find_behind(f, prefix, first) != NULL)
+        find_prefixed(f, prefix, first) != NULL)
         f->prefix = prefix;
 }
 

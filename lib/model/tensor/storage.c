@@ -5,15 +5,15 @@
 #include "base/memory.h"
 #include "model/tensor/tensor.h"
 
-static ls_status take(lsi_pool *pool, size_t bytes, ls_memory_tag tag,
-                      void **out)
+static ls_status allocate_bytes(lsi_pool *pool, size_t bytes, ls_memory_tag tag,
+                                void **out)
 {
     if (pool != NULL)
         return lsi_pool_take(pool, bytes, "a tensor", out);
     return lsi_alloc(out, bytes, tag, "a tensor");
 }
 
-static void give(lsi_pool *pool, void *block, size_t bytes)
+static void free_bytes(lsi_pool *pool, void *block, size_t bytes)
 {
     if (pool != NULL)
         lsi_pool_give(pool, block, bytes);
@@ -42,10 +42,10 @@ ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
         .bytes = bytes,
         .pool = pool,
     };
-    LS_TRY(take(pool, bytes, tag, &header.data));
+    LS_TRY(allocate_bytes(pool, bytes, tag, &header.data));
     const ls_status status = new_header(out, header);
     if (status != LS_OK)
-        give(pool, header.data, bytes);
+        free_bytes(pool, header.data, bytes);
     return status;
 }
 
@@ -81,7 +81,7 @@ ls_status lsi_storage_renew(lsi_storage *storage, void **old)
     void *fresh = NULL;
     assert(storage->kind == LSI_STORAGE_OWNED ||
            storage->kind == LSI_STORAGE_POOLED);
-    LS_TRY(take(storage->pool, storage->bytes, storage->tag, &fresh));
+    LS_TRY(allocate_bytes(storage->pool, storage->bytes, storage->tag, &fresh));
     *old = storage->data;
     storage->data = fresh;
     return LS_OK;
@@ -90,5 +90,5 @@ ls_status lsi_storage_renew(lsi_storage *storage, void **old)
 void lsi_storage_drop(const lsi_storage *storage, void *data)
 {
     if (storage->kind != LSI_STORAGE_WRAPPED)
-        give(storage->pool, data, storage->bytes);
+        free_bytes(storage->pool, data, storage->bytes);
 }

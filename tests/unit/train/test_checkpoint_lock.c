@@ -37,7 +37,7 @@ static holder start_holder(const plan *p)
     const pid_t pid = fork();
     if (pid == 0) {
         lsi_folder_lock lock = {.held = false};
-        CHECK_OK(lsi_folder_lock_take(&lock, p->folder, LSI_LOCK_FILE));
+        CHECK_OK(lsi_folder_lock_acquire(&lock, p->folder, LSI_LOCK_FILE));
         if (fork() != 0)
             hold_on(until);
         CHECK(!lock.held);

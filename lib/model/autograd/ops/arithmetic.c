@@ -153,7 +153,7 @@ static ls_status pass_scaled(ls_tape *tape, ls_node *node, int index,
 }
 
 /* d input = dy, without a copy where possible. */
-static ls_status pass(ls_tape *tape, ls_node *node, int index)
+static ls_status pass_gradient(ls_tape *tape, ls_node *node, int index)
 {
     if (!was_repeated(node, index) && lsi_node_hand_over(tape, node, index))
         return LS_OK;
@@ -169,12 +169,13 @@ static ls_status add_backward(ls_tape *tape, ls_node *node)
         if (ls_node_input(node, i)->dtype == LS_F32)
             continue;
         LS_TRY(pass_rounded(tape, node, i));
-        return pass(tape, node, 1 - i);
+        return pass_gradient(tape, node, 1 - i);
     }
-    /* A repeated input first: `pass` may hand dy over to the other one. */
+    /* A repeated input first: `pass_gradient` may hand dy over to the other
+     * one. */
     const int first = was_repeated(node, 0) ? 0 : 1;
     LS_TRY(pass_scaled(tape, node, first, 1.0));
-    return pass(tape, node, 1 - first);
+    return pass_gradient(tape, node, 1 - first);
 }
 
 const ls_function lsi_op_add = {"add", add_backward, 0};
@@ -205,7 +206,7 @@ ls_tensor *ls_add(ls_tape *tape, ls_tensor *a, ls_tensor *b)
 static ls_status sub_backward(ls_tape *tape, ls_node *node)
 {
     LS_TRY(pass_scaled(tape, node, 1, -1.0));
-    return pass(tape, node, 0);
+    return pass_gradient(tape, node, 0);
 }
 
 const ls_function lsi_op_sub = {"sub", sub_backward, 0};

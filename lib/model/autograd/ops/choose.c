@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "model/autograd/ops/ops.h"
 
-static lsi_choice take_of(const ls_tensor *x, const ls_tensor *indices,
-                          int axis)
+static lsi_choice choice_of(const ls_tensor *x, const ls_tensor *indices,
+                            int axis)
 {
     return (lsi_choice){.of = lsi_op_along(x, axis),
                         .m = (size_t)indices->shape[axis],
@@ -28,8 +28,8 @@ static ls_status take_along_backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    const lsi_choice take = take_of(dx.out, ls_node_saved(node, 0), *axis);
-    LS_TRY(lsi_take_along_backward(&take, lsi_op_floats(dx.out),
+    const lsi_choice choice = choice_of(dx.out, ls_node_saved(node, 0), *axis);
+    LS_TRY(lsi_take_along_backward(&choice, lsi_op_floats(dx.out),
                                    lsi_op_floats(dy)));
     return lsi_target_close(&dx);
 }
@@ -67,9 +67,9 @@ ls_tensor *ls_take_along(ls_tape *tape, ls_tensor *x, ls_tensor *indices,
     ls_tensor *y = ls_tape_output(tape, LS_F32, x->ndim, indices->shape);
     if (y == NULL)
         return NULL;
-    const lsi_choice take = take_of(x, saved, axis);
+    const lsi_choice choice = choice_of(x, saved, axis);
     const ls_status status =
-        lsi_take_along(&take, lsi_op_floats(y), lsi_op_floats(from));
+        lsi_take_along(&choice, lsi_op_floats(y), lsi_op_floats(from));
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, op, &axis, &x, 1, &y, 1, &saved, 1);

@@ -21,8 +21,8 @@ enum { SAVED_X, SAVED_WEIGHT, SAVED_INV_STD, SAVED_MEAN };
 /* ---- backward ------------------------------------------------------------ */
 
 /* Writes or adds the sums of the blocks to the gradient of weight or bias. */
-static ls_status give(ls_tape *tape, ls_node *node, int index,
-                      const float *blocks, const lsi_row_norm *norm)
+static ls_status add_to_gradient(ls_tape *tape, ls_node *node, int index,
+                                 const float *blocks, const lsi_row_norm *norm)
 {
     bool accumulate = false;
     const ls_tensor *grad = ls_node_grad_input(tape, node, index, &accumulate);
@@ -66,8 +66,8 @@ static ls_status norm_backward(ls_tape *tape, ls_node *node)
     g.dbias = ls_node_input(node, BIAS) != NULL ? g.dweight + sums : NULL;
     lsi_row_norm_backward(&norm, &g);
     if (g.dbias != NULL)
-        LS_TRY(give(tape, node, BIAS, g.dbias, &norm));
-    return give(tape, node, WEIGHT, g.dweight, &norm);
+        LS_TRY(add_to_gradient(tape, node, BIAS, g.dbias, &norm));
+    return add_to_gradient(tape, node, WEIGHT, g.dweight, &norm);
 }
 
 const ls_function lsi_op_rms_norm = {"rms_norm", norm_backward, 0};

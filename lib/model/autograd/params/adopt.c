@@ -225,7 +225,7 @@ void lsi_params_write_back(const ls_params *params, bool trained_only)
     }
 }
 
-void lsi_params_take_grad(ls_params *params, size_t index)
+void lsi_params_accept_grad(ls_params *params, size_t index)
 {
     lsi_param *const param = params->params.items[index];
     assert(param->trainable);
@@ -236,7 +236,7 @@ void lsi_params_take_grad(ls_params *params, size_t index)
     param->written = 1;
 }
 
-void lsi_params_give_grads(const ls_params *params)
+void lsi_params_write_back_grads(const ls_params *params)
 {
     for (size_t i = 0; params->storage.adopts && i < params->params.count;
          i++) {

@@ -44,9 +44,9 @@ void lsi_params_write_back(const ls_params *params, bool trained_only);
  * Accepts parameter `index`'s gradient, computed by the program. Afterwards it
  * is in the flat buffer and counts as written.
  */
-void lsi_params_take_grad(ls_params *params, size_t index);
+void lsi_params_accept_grad(ls_params *params, size_t index);
 
 /* Copies the flat buffer's values to adopted gradients. */
-void lsi_params_give_grads(const ls_params *params);
+void lsi_params_write_back_grads(const ls_params *params);
 
 #endif

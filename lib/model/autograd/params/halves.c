@@ -69,7 +69,7 @@ static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
 }
 
 /* Charges this rank's part of the halves. */
-static ls_status count(ls_params *params)
+static ls_status charge_part(ls_params *params)
 {
     const size_t ranks =
         (size_t)ls_group_local_size(params->sharing.home_group);
@@ -89,7 +89,7 @@ ls_status lsi_param_half_place(lsi_param *param, ls_dtype dtype, void **out)
     if (params->sharing.halves.home == NULL || !param->trainable ||
         !is_ours(&params->sharing.halves, dtype))
         return LS_OK;
-    LS_TRY(count(params));
+    LS_TRY(charge_part(params));
     *out = params->sharing.halves.first + param->offset;
     return LS_OK;
 }
@@ -113,7 +113,7 @@ static void unlock(header *h)
     atomic_store_explicit(&h->busy, false, memory_order_release);
 }
 
-void lsi_param_look_at_halves(lsi_param *param)
+void lsi_param_update_half(lsi_param *param)
 {
     const lsi_halves *const halves = &param->set->sharing.halves;
     assert(param->half_shared);

@@ -37,7 +37,7 @@ void lsi_params_leave_halves(ls_params *params);
 ls_status lsi_param_half_place(lsi_param *param, ls_dtype dtype, void **out);
 
 /* Updates the parameter's shared halves to its current value. */
-void lsi_param_look_at_halves(lsi_param *param);
+void lsi_param_update_half(lsi_param *param);
 
 /*
  * Between the two synchronisations of an optimizer's step: lsi_params_round

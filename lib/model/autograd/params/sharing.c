@@ -143,8 +143,8 @@ static void attach(ls_params *params, float *flat)
 }
 
 /* Copies the weights to their new home and attaches them there. */
-static ls_status settle(ls_params *params, ls_group *group, void *home,
-                        bool one_copy)
+static ls_status move_weights(ls_params *params, ls_group *group, void *home,
+                              bool one_copy)
 {
     float *flat = home;
     if (!one_copy || ls_group_local_rank(group) == 0)
@@ -183,7 +183,7 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
         lsi_params_leave_home(params);
         return status;
     }
-    return settle(params, group, home, one_copy);
+    return move_weights(params, group, home, one_copy);
 }
 
 void lsi_params_leave_home(ls_params *params)

@@ -208,7 +208,7 @@ lsi_range lsi_params_range(const ls_params *params, size_t index)
 }
 
 /* Returns the size of the flat buffers in floats, if requested. */
-static void tell_count(const ls_params *params, size_t *count)
+static void return_count(const ls_params *params, size_t *count)
 {
     if (count != NULL)
         *count = params != NULL ? params->storage.count : 0;
@@ -216,14 +216,14 @@ static void tell_count(const ls_params *params, size_t *count)
 
 float *ls_params_flat(ls_params *params, size_t *count)
 {
-    tell_count(params, count);
+    return_count(params, count);
     return params != NULL && !params->storage.scattered ? params->storage.flat
                                                         : NULL;
 }
 
 float *ls_params_flat_grad(ls_params *params, size_t *count)
 {
-    tell_count(params, count);
+    return_count(params, count);
     return params != NULL ? params->storage.flat_grad : NULL;
 }
 
