@@ -22,8 +22,8 @@ struct lsi_param {
     bool is_adopted; /* its memory is the program's (params/adopt.h) */
     ls_param_memory adopted;
     ls_tensor *half;       /* rounded for products; NULL: not needed so far */
-    bool half_shared;      /* by the ranks of the node (params/halves.c) */
-    uint64_t half_version; /* of the set, when it was rounded */
+    bool half_shared;      /* `half` is shared by the node (params/halves.c) */
+    uint64_t half_version; /* version of the set when `half` was rounded */
     uint64_t written;      /* bits: slices written since zero_grad */
     int pending;           /* uses that the running backward has not reached */
     bool grad_counted;     /* see lsi_params_count_grad */

@@ -23,7 +23,7 @@
 typedef struct lsi_slot {
     ls_tensor *tensor;
     ls_tensor *grad; /* made when first asked for */
-    int node;        /* that computed the tensor; -1 for a watched leaf */
+    int node;        /* node that computed the tensor; -1 for a watched leaf */
     bool watched;    /* the user wants the gradient: keep it */
     bool live;       /* the loss depends on it */
 } lsi_slot;
@@ -73,8 +73,8 @@ struct ls_tape {
 
     lsi_rng_key random_key;
     uint64_t random_step;
-    uint64_t random_ops;  /* since the reset */
-    bool random_was_used; /* since the step was set */
+    uint64_t random_ops;  /* random operations since the reset */
+    bool random_was_used; /* a random operation ran since the step was set */
 
     /* Tape on which calls of ls_recompute run; made when first needed. */
     ls_tape *inner;

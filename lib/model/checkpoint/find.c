@@ -49,7 +49,7 @@ static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
             return LS_OK;
         }
         if (status == LS_ERR_MEMORY || status == LS_ERR_BUDGET)
-            return status; /* which says nothing about the checkpoint */
+            return status; /* no verdict on the checkpoint */
         lsi_checkpoint_cache_set_passed(folder, steps[i], true);
         lsi_log(LS_LOG_WARN, "ignoring a checkpoint: %s", ls_last_error());
         if (reason[0] == '\0' && lsi_step_may_have_ended(path.text))

@@ -33,9 +33,9 @@ typedef struct saving {
     const ls_checkpoint_parts *parts;
     lsi_path step_folder;
     bool begun;         /* rank 0 has made the folder, which is incomplete */
-    lsi_file_sum model; /* on rank 0 */
-    lsi_file_sum own;   /* of this rank's file */
-    lsi_file_sum *all;  /* of every rank's */
+    lsi_file_sum model; /* checksum of the model, on rank 0 */
+    lsi_file_sum own;   /* checksum of this rank's file */
+    lsi_file_sum *all;  /* checksums of all ranks' files */
 } saving;
 
 /* ---- the folder ---------------------------------------------------------- */

@@ -20,7 +20,7 @@ typedef struct lsi_net_builder {
     ls_group *group;
     ls_params *params;
     lsi_net_norm norm;
-    ls_status status; /* of the calls so far */
+    ls_status status; /* first error of the calls so far */
     bool agreed;      /* all ranks know of that error */
 } lsi_net_builder;
 

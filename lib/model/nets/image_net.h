@@ -25,9 +25,9 @@ typedef struct lsi_image_net_setup {
     lsi_net_norm norm;
     bool dropout;
     bool frozen; /* nothing is trained, and zeros until a file is read */
-    double label_smoothing; /* of the loss while training */
+    double label_smoothing; /* label smoothing of the training loss */
     int slices;    /* of a rank's batch (model/autograd/params.h); 0: 1 */
-    uint64_t seed; /* of the parameters */
+    uint64_t seed; /* random seed of the parameters' initial values */
 } lsi_image_net_setup;
 
 /*
@@ -57,7 +57,7 @@ int lsi_image_net_slices(const char *name);
 typedef struct lsi_image_kind {
     const char *name;
     int slices;   /* see lsi_image_net_slices */
-    size_t bytes; /* of its parts, which begin as zeros */
+    size_t bytes; /* size of its layers, which begin as zeros */
     /*
      * LS_ERR_ARGUMENT if it does not accept such images; NULL: it accepts all.
      */

@@ -115,7 +115,7 @@ static void enter_block(size_t layer)
 typedef struct pass {
     const ls_transformer *model;
     ls_tape *tape;
-    ls_tensor *cosine, *sine; /* of the tokens' places */
+    ls_tensor *cosine, *sine; /* rotation tables at the tokens' places */
     const lsi_piece *piece;   /* if there is a cache; tokens are in one row */
 } pass;
 

@@ -26,8 +26,8 @@ struct ls_transformer {
     ls_params *params;
     size_t first_param, n_params; /* the model's range in its set */
     ls_tensor *embedding;
-    ls_tensor *positions;     /* GPT2 */
-    double *rates;            /* of the d_head / 2 pairs, not GPT2; owned */
+    ls_tensor *positions; /* GPT2 */
+    double *rates; /* rotation rates of the d_head / 2 pairs, not GPT2; owned */
     ls_tensor *cosine, *sine; /* not GPT2: (context, d_head / 2); owned */
     lsi_transformer_block *blocks;
     bool recomputes; /* blocks in backward */
@@ -71,7 +71,7 @@ struct ls_transformer_cache {
     ls_tensor *first_keys; /* (layers, sequences, sinks, kv_heads, d_head), not
                               turned yet; NULL with GPT2 */
     ls_tensor *tokens;     /* GPT2: (sequences, slots), those in the cache */
-    int64_t *next;         /* of each sequence, the place of its next token */
+    int64_t *next;         /* place of each sequence's next token */
     float *scores;         /* (tasks of a step, slots) */
     int64_t sequences, slots, sinks;
 };
@@ -81,7 +81,7 @@ typedef struct lsi_piece {
     ls_transformer_cache *cache;
     int64_t first;         /* sequence of row 0 */
     int64_t rows, length;  /* (rows, length) tokens */
-    const int64_t *places; /* of each of them */
+    const int64_t *places; /* place of each token */
     bool last;             /* the logits of its last tokens are wanted */
 } lsi_piece;
 

@@ -19,7 +19,7 @@
 
 enum {
     PIECE = 512,   /* tokens at a time, at most */
-    RING_SHARE = 8 /* of the cache, that a piece may push out */
+    RING_SHARE = 8 /* a piece may overwrite 1 / RING_SHARE of the cache */
 };
 
 /* ---- making -------------------------------------------------------------- */

@@ -29,8 +29,8 @@ typedef struct lsi_param_group {
     float *state[LSI_OPTIMIZER_MAX_STATES + 1];
     const char *state_names[LSI_OPTIMIZER_MAX_STATES + 1];
     int n_states;
-    float *average; /* of the weights, the last array; or NULL */
-    double decay;   /* of the average */
+    float *average; /* EMA of the weights, the last state array; or NULL */
+    double decay;   /* decay of the EMA */
 } lsi_param_group;
 
 struct ls_optimizer {

@@ -14,9 +14,9 @@
 
 /* Floats that travel after the gradients. */
 enum {
-    LSI_EXTRA_WEIGHT, /* of the rank's samples */
-    LSI_EXTRA_UNUSED, /* spans that no loss has used */
-    LSI_EXTRA_LOSS,   /* sum over the samples, in LSI_DDP_LOSS_UNIT */
+    LSI_EXTRA_WEIGHT, /* weight of the rank's samples */
+    LSI_EXTRA_UNUSED, /* number of spans that no loss has used */
+    LSI_EXTRA_LOSS,   /* sum of losses over the samples, in LSI_DDP_LOSS_UNIT */
     LSI_EXTRA_FLAGS   /* LSI_DDP_FLAGS of them: ranks that set each flag */
 };
 
@@ -40,15 +40,15 @@ struct ls_ddp {
     bool *unused;     /* [n] in this sync */
     lsi_grad_range extra;
     bool own_extra;        /* allocated here, in memory shared by `group` */
-    bool syncing;          /* a backward whose gradients travel */
-    bool begun;            /* by ls_ddp_begin */
+    bool syncing;          /* the running backward reduces its gradients */
+    bool begun;            /* ls_ddp_begin was called, ls_ddp_finish not yet */
     lsi_error first_error; /* first mistake of this rank since ls_ddp_begin */
-    bool spoiled;          /* gradients are partial, until forgotten */
+    bool spoiled;          /* gradients are incomplete until lsi_ddp_forget */
     bool has_loss;         /* a loss was given since the last sync */
     size_t unsynced;       /* micro-steps since the last sync */
-    double weight;         /* of the samples since the last sync */
-    double loss;           /* sum over the samples since the last sync */
-    double mean;           /* loss over all ranks in the last sync */
+    double weight;         /* weight of the samples since the last sync */
+    double loss; /* sum of losses over the samples since the last sync */
+    double mean; /* loss over all ranks in the last sync */
     double loss_scale;
     double scale;  /* makes the gradients means; 1 if they are */
     bool deferred; /* the scale is left to the optimizer */

@@ -69,9 +69,9 @@ struct ls_sync_bn {
     int slices; /* of this rank's batch, the same on all ranks */
     ls_batch_norm_args args;
     float *own;         /* this rank's slots, in shared memory */
-    float *slots;       /* of all ranks, gathered */
+    float *slots;       /* slots of all ranks, gathered */
     float *sums;        /* sum dy [stride], sum dy * xhat [stride]; shared */
-    float *slice_sums;  /* as sums, of slices 1, 2, ... */
+    float *slice_sums;  /* sums of slices 1, 2, ... */
     float *variance;    /* [stride] */
     ls_request *reduce; /* reduces the sums, in place */
 };
@@ -123,7 +123,7 @@ static inline lsi_bn_slot lsi_bn_own_slot(const ls_sync_bn *bn, int slice)
 /* The state of a node. */
 typedef struct lsi_bn_node {
     ls_sync_bn *bn;
-    double rows; /* of all ranks */
+    double rows; /* number of rows of all ranks */
     bool relu;   /* of images */
 } lsi_bn_node;
 

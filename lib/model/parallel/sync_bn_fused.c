@@ -42,7 +42,7 @@ static void merge(moments *into, const moments *more)
     into->rows = rows;
 }
 
-/* Of the parts first, first + stride, ... */
+/* Merges the parts first, first + stride, ... */
 static void fold(const ls_sync_bn *bn, size_t begin, int first, int stride,
                  moments *out)
 {

@@ -50,7 +50,7 @@ static void merge(part *into, const part *more)
     into->rows = rows;
 }
 
-/* Of the parts first, first + stride, ..., as reductions fold. */
+/* Folds the parts first, first + stride, ... in the order of reductions. */
 static void fold(const ls_sync_bn *bn, size_t begin, int first, int stride,
                  part *out)
 {

@@ -24,7 +24,7 @@ static size_t bytes_of(const ls_tensor *tensor)
 
 typedef struct place {
     const ls_named_tensor *named;
-    size_t size; /* of an element */
+    size_t size; /* bytes of an element */
     size_t index;
     bool matrix; /* as lsi_safetensors_save_matrices has it */
 } place;

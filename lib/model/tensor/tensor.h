@@ -59,13 +59,13 @@ struct ls_tensor {
     int64_t shape[LS_MAX_DIMS];
     int64_t strides[LS_MAX_DIMS]; /* in elements */
     int64_t count;
-    size_t offset;        /* of the first element, in bytes */
+    size_t offset;        /* offset of the first element, in bytes */
     lsi_storage *storage; /* NULL: a parameter that is not allocated yet */
     lsi_pool *pool;       /* where this struct came from, or NULL */
 
     /* For autograd only (0 at first). */
     struct ls_tape *tape; /* that knows the tensor, or NULL */
-    int slot;             /* its place there */
+    int slot;             /* number of its slot on that tape */
     struct lsi_param *param;
 };
 

@@ -14,15 +14,15 @@
 #include "model/tensor/tensor.h"
 
 enum {
-    MOST_ELEMENTS = 1000, /* that are all shown */
-    EDGE = 3              /* of a longer dimension, shown at each end */
+    MOST_ELEMENTS = 1000, /* a tensor of more elements is abridged */
+    EDGE = 3              /* elements shown at each end of a long dimension */
 };
 
 typedef struct printer {
     const ls_tensor *tensor;
-    bool skips;    /* the middle of long dimensions */
-    bool measures; /* elements, instead of printing */
-    int width;     /* of the widest */
+    bool skips;    /* omits the middle of long dimensions */
+    bool measures; /* measures elements instead of printing them */
+    int width;     /* width of the widest element */
     char *text;
     size_t size, length; /* room, and what all of it has */
 } printer;

@@ -61,7 +61,7 @@ bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
 
 /*
  * The tensor has this many dimensions, or LS_ERR_SHAPE has the expected shape:
- * "x should be (N, C)".
+ * "expected (N, C)".
  */
 bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
                        const ls_tensor *tensor, int ndim, const char *wanted);

@@ -1,5 +1,5 @@
 /*
- * y = a where the condition is true, else b; the three broadcast.
+ * y = a where the condition is true, else b. All three inputs broadcast.
  *
  *     da = dy where it is true, else 0      db = dy where it is not, else 0
  *
