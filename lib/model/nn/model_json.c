@@ -29,7 +29,7 @@ static ls_status place_of(const char *weights, const char *name,
     if (snprintf(path, PATH_BYTES, "%.*s%s", folder, weights, name) <
         PATH_BYTES)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT, "the path of '%s' is too long", weights);
+    return lsi_fail(LS_ERR_ARGUMENT, "the path '%s' is too long", weights);
 }
 
 static ls_status parse(const char *path, const char *text, size_t bytes,

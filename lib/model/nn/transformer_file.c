@@ -286,7 +286,9 @@ static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
     LS_TRY(lsi_transformer_check(out));
     if (heads == 0 || heads == out->heads)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT, "'%s' has %" PRId64 " heads, not %" PRId64,
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "'%s' has %" PRId64 " heads, but %" PRId64
+                    " were requested",
                     file->path, out->heads, heads);
 }
 

@@ -112,7 +112,7 @@ enum {
 };
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#    error "elements are read and written as they lie in memory"
+#    error "safetensors need a little-endian processor"
 #endif
 
 /* "BF16" for LS_BF16: our names in capitals. */

@@ -393,7 +393,7 @@ static void heads_of_their_own_are_read(void **state)
     assert_ok(lsi_transformer_read_config(s.path, 3, &config));
     assert_true(config.untied_head);
     assert_error(lsi_transformer_read_config(s.path, 2, &config),
-                 LS_ERR_ARGUMENT, "has 3 heads, not 2");
+                 LS_ERR_ARGUMENT, "has 3 heads, but 2 were requested");
     discard(&s);
 }
 

@@ -46,7 +46,7 @@ ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
     lsi_range *owned;
     assert(n == 0 || ranges[n - 1].end <= params->storage.count);
     LS_TRY(lsi_alloc(&owned, n * sizeof(lsi_range), LS_MEMORY_OTHER,
-                     "the ranges of a rank"));
+                     "the parameter ranges of a rank"));
     if (n > 0)
         memcpy(owned, ranges, n * sizeof(lsi_range));
     lsi_free(params->sharing.owned);
