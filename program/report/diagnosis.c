@@ -209,7 +209,7 @@ static bool compare(lsi_diagnosis *d, int64_t sequence)
         say(finding, "call #%lld differs (%s): ", (long long)sequence, field);
         say_sides(d, finding, sequence);
         if (is_swapped(d->trace[who], d->trace[r], sequence))
-            say(finding, "; they come in different orders");
+            say(finding, "; the ranks make these calls in different orders");
         return true;
     }
     return false;
@@ -269,9 +269,10 @@ static void say_where(const lsi_diagnosis *d, lsi_finding *finding, int rank)
         say(finding, "it never joined the group");
         return;
     }
-    say(finding, "it has completed #%lld", (long long)view->completed);
+    say(finding, "its last completed call is #%lld",
+        (long long)view->completed);
     if (view->arrived > view->completed)
-        say(finding, " and was in #%lld", (long long)view->arrived);
+        say(finding, ", and it was in #%lld", (long long)view->arrived);
 }
 
 static void find_death(lsi_diagnosis *d)
@@ -283,11 +284,11 @@ static void find_death(lsi_diagnosis *d)
     const bool left = strcmp(view->presence, "left") == 0;
     lsi_finding *finding = begin(d, LSI_FINDING_DEAD, failure->sequence);
     say(finding, "rank %d (host %s, pid %d) %s: ", failure->rank, view->host,
-        view->pid, left ? "closed the group before the others" : "died");
+        view->pid, left ? "closed the group before the other ranks" : "died");
     say_where(d, finding, failure->rank);
     const lsi_trace_call *call = lsi_trace_unfinished(&d->newest->collectives);
     if (call != NULL)
-        say(finding, "; others are in #%lld %s", (long long)call->sequence,
+        say(finding, "; other ranks are in #%lld %s", (long long)call->sequence,
             call->call);
 }
 
@@ -332,7 +333,7 @@ static void say_late(const lsi_diagnosis *d, lsi_finding *finding,
 static void say_whom(const lsi_diagnosis *d, lsi_finding *finding,
                      const bool *waits)
 {
-    say(finding, "; all have arrived, but it does not end");
+    say(finding, "; all ranks have arrived, but the call does not finish");
     for (int r = 0; r < d->size; r++) {
         const int whom = waits[r] ? d->trace[r]->ranks[r].waits_for - 1 : -1;
         if (whom >= 0)
@@ -408,7 +409,7 @@ static void find_missing(lsi_diagnosis *d)
         if (d->trace[r] != NULL || said)
             continue;
         lsi_finding *finding = begin(d, LSI_FINDING_MISSING, 0);
-        say(finding, "rank %d (host %s, pid %d, %s) has written nothing: ", r,
+        say(finding, "rank %d (host %s, pid %d, %s) has written no record: ", r,
             seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
         say_where(d, finding, r);
     }

@@ -41,8 +41,9 @@ static void append(lsi_document *d, json_t *block)
     if (d->status != LS_OK)
         json_decref(block);
     else if (block == NULL || json_array_append_new(d->blocks, block) != 0)
-        d->status = lsi_fail(LS_ERR_MEMORY, "no memory for a document, or a "
-                                            "text of it is not UTF-8");
+        d->status = lsi_fail(
+            LS_ERR_MEMORY,
+            "cannot write the report: no memory, or a text is not UTF-8");
 }
 
 void lsi_document_text(lsi_document *document, const char *kind, int level,
@@ -96,5 +97,6 @@ void lsi_document_row(lsi_document *document, const char *const *cells,
                               json_string(cells[i] != NULL ? cells[i] : ""));
     if (json_array_append_new(json_object_get(table, "rows"), row) != 0 &&
         document->status == LS_OK)
-        document->status = lsi_fail(LS_ERR_STATE, "a row without a table");
+        document->status = lsi_fail(
+            LS_ERR_STATE, "a row was added to a document without a table");
 }

@@ -129,7 +129,7 @@ static ls_status create(lsi_event_file *file, const char *folder,
     snprintf(name, sizeof(name), PREFIX "%010" PRId64 ".%s.%ld" SUFFIX, time,
              host, (long)getpid());
     if (!join(file->path, folder, name))
-        return lsi_fail(LS_ERR_IO, "cannot write to '%s': the name is too long",
+        return lsi_fail(LS_ERR_IO, "cannot write to '%s': its name is too long",
                         folder);
     file->fd = open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file->fd < 0)

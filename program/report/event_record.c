@@ -247,7 +247,8 @@ ls_status lsi_events_until(FILE *file, lsi_event_place *place, int64_t *bytes,
     event e;
     size_t length;
     if (!read_record(file, &e, &length) || !e.has_version)
-        return lsi_fail(LS_ERR_FORMAT, "this is not a file of events");
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the file is not a TensorBoard event file");
     *bytes = (int64_t)length;
     *scalars = 0;
     while (read_record(file, &e, &length)) {

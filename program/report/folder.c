@@ -40,11 +40,12 @@ ls_status lsi_find_files(const char *folder, const char *pattern, glob_t *out)
     char path[2 * PATH_MAX + PATTERN_BYTES];
     glob_t found = {0};
     if (strlen(folder) >= PATH_MAX)
-        return lsi_fail(LS_ERR_IO, "%s is too long a name", folder);
+        return lsi_fail(LS_ERR_IO, "the path '%s' is too long", folder);
     snprintf(quote(path, folder), PATTERN_BYTES, "/%s", pattern);
     const int failed = glob(path, 0, NULL, &found);
     if (failed == GLOB_NOSPACE)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the files of %s", folder);
+        return lsi_fail(LS_ERR_MEMORY,
+                        "no memory for the list of files in '%s'", folder);
     if (failed != 0 && failed != GLOB_NOMATCH)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", folder);
     *out = found;
@@ -183,13 +184,13 @@ ls_status lsi_find_attempt(const char *folder, const char *ending,
     free(names);
     if (wanted > 0 && !s.has_wanted)
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "'%s' has no records (*%s) of attempt %d; it has those "
-                        "of attempts: %s",
+                        "'%s' has no records (*%s) of attempt %d; attempts "
+                        "with records: %s",
                         folder, ending, (int)wanted, s.any ? s.list : "none");
     out->newest = s.any ? s.best.attempt : 0;
     out->chosen = wanted >= 0 ? (int)wanted : out->newest;
     if (!name_folder(folder, out->chosen, out->folder))
-        return lsi_fail(LS_ERR_IO, "%s is too long a name", folder);
+        return lsi_fail(LS_ERR_IO, "the path '%s' is too long", folder);
     return LS_OK;
 }
 

@@ -58,8 +58,9 @@ static ls_status cut(int fd, const char *path, int64_t keep)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
     if (n < keep)
         lsi_log(LS_LOG_WARN,
-                "'%s' has %" PRId64 " of the %" PRId64 " lines that were "
-                "written before the checkpoint; it goes on without the others",
+                "'%s' has only %" PRId64 " of the %" PRId64
+                " lines that were written before the checkpoint; the run "
+                "continues without the missing lines",
                 path, n, keep);
     if (ftruncate(fd, end) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);

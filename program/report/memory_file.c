@@ -20,9 +20,9 @@ typedef lsi_timeline_reader reader;
 static ls_status wrong(const reader *r, const char *what)
 {
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not a valid recording of memory: the event after "
-                    "%" PRIu64 " others %s",
-                    r->path, r->process->memory->events, what);
+                    "'%s' is not a valid recording of memory: event %" PRIu64
+                    " %s",
+                    r->path, r->process->memory->events + 1, what);
 }
 
 /* The unused bytes of pools follow from the other events. */
@@ -32,7 +32,7 @@ static ls_status add_change(const reader *r, uint64_t kind, int64_t bytes)
     int64_t all = 0;
     f->live[kind] += bytes;
     if (f->live[kind] >= (int64_t)MOST || f->live[kind] <= -(int64_t)MOST)
-        return wrong(r, "has an impossible number of bytes");
+        return wrong(r, "has a number of bytes that is out of range");
     if (!lsi_grow_array(&f->changes, f->n_changes, &f->change_room,
                         sizeof(*f->changes)))
         return lsi_timeline_no_memory(r);
@@ -60,7 +60,7 @@ static ls_status set_time(const reader *r, uint64_t time)
 {
     lsi_memory_file *const f = r->process->memory;
     if ((int64_t)time < f->time)
-        return wrong(r, "is earlier than the last of them");
+        return wrong(r, "is earlier than the event before it");
     f->time = (int64_t)time;
     return LS_OK;
 }
@@ -84,8 +84,8 @@ static ls_status take_trail(const reader *r, const uint64_t *n, bool call)
     lsi_memory_file *const f = r->process->memory;
     if (!is_trail(f, n[0], call) || (!call && !is_name(r, n[1])) ||
         f->n_trails == LSI_MOST_TRAILS)
-        return wrong(r,
-                     call ? "is an impossible call" : "is an impossible path");
+        return wrong(r, call ? "has an invalid call stack"
+                             : "has an invalid path");
     if (!lsi_grow_array(&f->trails, f->n_trails, &f->trail_room,
                         sizeof(*f->trails)))
         return lsi_timeline_no_memory(r);
@@ -128,12 +128,12 @@ static ls_status take_block(const reader *r, const uint64_t *n, bool kept)
 {
     lsi_memory_file *const f = r->process->memory;
     if (n[0] == 0 || n[2] >= MOST_OF_A_BLOCK || n[3] >= LS_MEMORY_TAG_COUNT)
-        return wrong(r, "is an impossible block");
+        return wrong(r, "has an invalid block");
     if (!is_name(r, n[4]) || !is_trail(f, n[5], false) || !is_name(r, n[6]) ||
         !is_name(r, n[7]) || !is_trail(f, n[8], true))
-        return wrong(r, "names what has not been told");
+        return wrong(r, "refers to a name or a path that is not defined");
     if (f->n_blocks > 0 && f->blocks[f->n_blocks - 1].id >= n[0])
-        return wrong(r, "has a number out of turn");
+        return wrong(r, "has a block number that does not increase");
     LS_TRY(set_time(r, n[1]));
     if (!lsi_grow_array(&f->blocks, f->n_blocks, &f->block_room,
                         sizeof(*f->blocks)))
@@ -157,7 +157,7 @@ static ls_status take_given(const reader *r, const uint64_t *n)
 {
     lsi_memory_block *const b = find_block(r->process->memory, n[0]);
     if (b == NULL || b->given != INT64_MAX)
-        return wrong(r, "gives back what is not there");
+        return wrong(r, "frees a block that is not allocated");
     LS_TRY(set_time(r, n[1]));
     b->given = (int64_t)n[1];
     return change_block(r, b, -1);
@@ -167,10 +167,10 @@ static ls_status take_operation(reader *r, const uint64_t *n)
 {
     uint64_t id;
     if (n[0] == 0 || !is_name(r, n[0]) || n[1] > LSI_MEMORY_CLAIMS)
-        return wrong(r, "is an impossible operation");
+        return wrong(r, "has an invalid operation");
     for (uint64_t i = 0; i < n[1]; i++) {
         if (!lsi_timeline_take_number(r, &id))
-            return wrong(r, "is an impossible operation");
+            return wrong(r, "has an invalid operation");
         lsi_memory_block *const b = find_block(r->process->memory, id);
         if (b != NULL)
             b->operation = (uint32_t)n[0];
@@ -192,7 +192,7 @@ static ls_status take_kept(const reader *r, const uint64_t *n)
 static ls_status take_counted(const reader *r, uint64_t tag, uint64_t bytes)
 {
     if (tag >= LS_MEMORY_TAG_COUNT)
-        return wrong(r, "is of an impossible kind of memory");
+        return wrong(r, "has an unknown kind of memory");
     return add_change(r, tag, (int64_t)(bytes >> 1) ^ -(int64_t)(bytes & 1));
 }
 
@@ -228,11 +228,11 @@ ls_status lsi_memory_take(reader *r)
         uint64_t n[LSI_MEMORY_NUMBERS] = {0};
         const unsigned event = *r->at++;
         if (event >= LSI_MEMORY_EVENTS)
-            return wrong(r, "is of an unknown kind");
+            return wrong(r, "has an unknown type");
         const lsi_memory_form form = lsi_memory_forms[event];
         for (int i = 0; i < form.numbers; i++)
             if (!lsi_timeline_take_number(r, &n[i]) || n[i] >= MOST)
-                return wrong(r, "has an impossible number");
+                return wrong(r, "has a number that is out of range");
         LS_TRY(take_event(r, event, n));
         r->process->memory->events += form.counts;
     }
@@ -259,7 +259,7 @@ ls_status lsi_memory_take_end(const reader *r, uint64_t events)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is not a valid recording of memory: its end states "
-                    "%" PRIu64 " events, but it has %" PRIu64,
+                    "%" PRIu64 " events, but the file has %" PRIu64,
                     r->path, events, r->process->memory->events);
 }
 
@@ -285,8 +285,8 @@ ls_status lsi_memory_read(const char *path, lsi_memory_file **out)
     }
     lsi_timeline_process_free(&p);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not a recording of memory but a trace; lockstep "
-                    "profile and lockstep trace read its folder",
+                    "'%s' is a trace, not a recording of memory; use `lockstep "
+                    "profile` or `lockstep trace` with its folder",
                     path);
 }
 

@@ -335,10 +335,12 @@ static ls_status open_all(drawing *d, const char *script)
     d->script = memfd_create("plot", MFD_CLOEXEC);
     d->error = memfd_create("plot-errors", MFD_CLOEXEC);
     if (d->script < 0 || d->error < 0 || pipe2(d->picture, O_CLOEXEC) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot draw a plot");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot create the files for a plot");
     LS_TRY(lsi_write_all(d->script, script, strlen(script), "a plot"));
     if (lseek(d->script, 0, SEEK_SET) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot draw a plot");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot create the files for a plot");
     return LS_OK;
 }
 
@@ -357,8 +359,9 @@ static ls_status start(drawing *d)
     posix_spawn_file_actions_destroy(&actions);
     close_one(&d->picture[1]);
     if (error == ENOENT || error == EACCES)
-        return lsi_fail(LS_ERR_NOT_FOUND,
-                        "plots need the program gnuplot, which is not there");
+        return lsi_fail(
+            LS_ERR_NOT_FOUND,
+            "plots need the program gnuplot, which is not installed");
     if (error != 0) {
         errno = error;
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot run gnuplot");
@@ -410,12 +413,12 @@ static ls_status finish(drawing *d, bool whole)
         continue;
     if (!whole)
         return lsi_fail(LS_ERR_TIMEOUT,
-                        "gnuplot has not drawn a plot in %d seconds",
+                        "gnuplot did not finish a plot within %d seconds",
                         MOST_SECONDS);
     if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0)
         return LS_OK;
     read_error(d->error, text);
-    return lsi_fail(LS_ERR_SYSTEM, "gnuplot cannot draw a plot: %s", text);
+    return lsi_fail(LS_ERR_SYSTEM, "gnuplot failed to draw a plot: %s", text);
 }
 
 static ls_status run_gnuplot(const char *script, char **out)
@@ -478,7 +481,7 @@ static ls_status adapt(const lsi_plot *plot, const char *raw, char **out)
     lsi_text_stream text;
     const char *const svg = strstr(raw, "<svg");
     if (svg == NULL)
-        return lsi_fail(LS_ERR_SYSTEM, "gnuplot has drawn no SVG");
+        return lsi_fail(LS_ERR_SYSTEM, "gnuplot did not write SVG");
     LS_TRY(lsi_text_stream_open(&text));
     put_picture(text.file, plot, svg);
     return lsi_text_stream_close(&text, LS_OK, out);

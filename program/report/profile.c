@@ -322,11 +322,12 @@ static ls_status walk_all(const lsi_timeline *t, walk *w,
     }
     if (w->profile->steps == 0)
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "the trace has no step after the warm-up%s",
-                        w->filter->rank >= 0 ? " of that rank" : "");
+                        "the trace has no steps after the warm-up%s",
+                        w->filter->rank >= 0 ? " on the selected rank" : "");
     if (w->profile->time == 0)
         return lsi_fail(
-            LS_ERR_NOT_FOUND, "the trace has no %s '%s' after the warm-up",
+            LS_ERR_NOT_FOUND,
+            "the trace has no %s '%s' in the steps after the warm-up",
             w->filter->range != NULL ? "range" : "phase",
             w->filter->range != NULL ? w->filter->range : w->filter->phase);
     if (w->profile->n > 0)

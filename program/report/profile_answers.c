@@ -29,7 +29,7 @@ enum { PART_BYTES = 128 };
 
 static const char *per_step(const lsi_profile *p)
 {
-    return p->no_steps ? "in all" : "a step";
+    return p->no_steps ? "in total" : "per step";
 }
 
 static bool is_part(const lsi_profile *p)
@@ -62,7 +62,7 @@ static void say_waited(lsi_profile_answer *a, const lsi_profile *p, int64_t ns,
                        uint64_t of)
 {
     if (p->size > 1)
-        say(a, ", and waiting for other ranks %.3f ms", ms(ns, of));
+        say(a, ", and waiting for other ranks takes %.3f ms", ms(ns, of));
     say(a, ".");
 }
 
@@ -71,9 +71,9 @@ static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
     char part[PART_BYTES];
     lsi_profile_part(p, part, sizeof(part));
     say(a,
-        "%.3f ms %s are in %s by the wall clock; the kernels there take "
-        "%.3f ms of that (%.1f%%)",
-        ms(p->time, p->steps), per_step(p), part, ms(all_kernels(p), p->steps),
+        "The wall-clock time of %s is %.3f ms %s; its kernels take %.3f ms of "
+        "that (%.1f%%)",
+        part, ms(p->time, p->steps), per_step(p), ms(all_kernels(p), p->steps),
         percent(all_kernels(p), p->time));
     int64_t waited = 0;
     for (size_t i = 0; i < p->n_phases; i++)
@@ -85,14 +85,14 @@ static void part_longest(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
     if (p->n == 0) {
-        say(a, "There are no kernels.");
+        say(a, "The trace has no kernels.");
         return;
     }
     const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
     lsi_profile_part(p, part, sizeof(part));
     say(a,
-        "In %s %s takes the most time: %.3f ms in %.4g calls %s, %.1f%% of "
-        "it.",
+        "In %s, the kernel %s takes the most time: %.3f ms in %.4g calls %s, "
+        "which is %.1f%%.",
         part, p->kernel[0].name, ms(all.ns, p->steps),
         (double)all.calls / (double)p->steps, per_step(p),
         percent(all.ns, p->time));
@@ -112,7 +112,7 @@ static void answer_forward(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (f < 0) {
-        say(a, "No phase 'forward' in these steps.");
+        say(a, "These steps have no phase 'forward'.");
         return;
     }
     say(a,
@@ -136,21 +136,22 @@ static void answer_longest(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (p->n == 0) {
-        say(a, "There are no kernels.");
+        say(a, "The trace has no kernels.");
         return;
     }
     const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
     if (f >= 0 && p->entered[f] > 0) {
         const lsi_profile_kernel *const k = longest_in(p, f);
         say(a,
-            "In forward %s takes the most time: %.3f ms in %.4g calls of each "
-            "forward, %.1f%% of it. ",
+            "In a forward pass, the kernel %s takes the most time: %.3f ms in "
+            "%.4g calls, which is %.1f%% of the pass. ",
             k->name, ms(k->in[f].ns, p->entered[f]),
             (double)k->in[f].calls / (double)p->entered[f],
             percent(k->in[f].ns, p->wall[f]));
     }
     say(a,
-        "In a whole step %s does: %.3f ms in %.4g calls, %.1f%% of the step.",
+        "In a whole step, the kernel %s takes the most time: %.3f ms in %.4g "
+        "calls, which is %.1f%% of the step.",
         p->kernel[0].name, ms(all.ns, p->steps),
         (double)all.calls / (double)p->steps, percent(all.ns, p->step_ns));
 }
@@ -165,10 +166,12 @@ static void answer_rest(const lsi_profile *p, lsi_profile_answer *a)
         const lsi_profile_sum sum = lsi_profile_total(&p->kernel[i]);
         if ((double)sum.ns < WORTH_A_WORD * (double)p->time)
             break;
-        say(a, "%s%s %.1f%%", told++ > 0 ? ", " : "", p->kernel[i].name,
+        say(a, "%s%s %.1f%%",
+            told++ > 0 ? ", " : "Other kernels: ", p->kernel[i].name,
             percent(sum.ns, p->time));
     }
-    say(a, told > 0 ? " of %s." : "No other kernel takes 2%% of %s.", part);
+    say(a, told > 0 ? " of %s." : "No other kernel takes 2%% or more of %s.",
+        part);
 }
 
 static int64_t products_in(const lsi_profile *p, int phase)
@@ -194,8 +197,8 @@ static void answer_products(const lsi_profile *p, lsi_profile_answer *a)
     const int f = lsi_profile_phase(p, "forward");
     if (f >= 0)
         say(a,
-            "Matrix products and convolutions take %.1f%% of a forward, which "
-            "is what inference does, and ",
+            "Matrix products and convolutions take %.1f%% of a forward pass "
+            "(the work of inference), and ",
             percent(products_in(p, f), p->wall[f]));
     else
         say(a, "Matrix products and convolutions take ");
@@ -208,8 +211,9 @@ static void say_softmax(lsi_profile_answer *a, const lsi_profile *p,
                         lsi_profile_sum s, lsi_profile_sum m)
 {
     say(a,
-        "In the attention of %s softmax takes %.3f ms %s, %.2f of the time of "
-        "the %s (%.3f ms), for %.3f of their floating-point operations.",
+        "In the attention of %s, softmax takes %.3f ms %s, which is %.2f times "
+        "the time of the %s (%.3f ms), with %.3f times their floating-point "
+        "operations.",
         where, ms(s.ns, p->steps), per_step(p), (double)s.ns / (double)m.ns,
         products, ms(m.ns, p->steps),
         m.work > 0 ? (double)s.work / (double)m.work : 0);
@@ -222,13 +226,13 @@ static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
         say_softmax(a, p, "forward", "two products", f->softmax, f->products);
     else if (f->fused.ns + p->backward.fused.ns > 0)
         say(a,
-            "Attention is one kernel here, softmax and both products in one "
-            "pass: %.3f ms %s forward and %.3f ms backward. With the naive "
-            "method they can be told apart.",
+            "One kernel computes softmax and both products of attention: %.3f "
+            "ms %s in forward and %.3f ms in backward. To time them "
+            "separately, use the naive method.",
             ms(f->fused.ns, p->steps), per_step(p),
             ms(p->backward.fused.ns, p->steps));
     else
-        say(a, "There is no attention in these steps.");
+        say(a, "These steps have no attention.");
 }
 
 static lsi_profile_sum sum_of(lsi_profile_sum a, lsi_profile_sum b)
@@ -252,12 +256,11 @@ static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
         say_softmax(a, p, part, "products", softmax, products);
     else if (fused > 0)
         say(a,
-            "Attention is one kernel here, softmax and products in one pass: "
-            "%.3f ms %s in %s. With the naive method they can be told "
-            "apart.",
+            "One kernel computes softmax and both products of attention: %.3f "
+            "ms %s in %s. To time them separately, use the naive method.",
             ms(fused, p->steps), per_step(p), part);
     else
-        say(a, "There is no attention in %s.", part);
+        say(a, "Attention does not occur in %s.", part);
 }
 
 /* Share of a phase itself, without waiting for other ranks. */
@@ -297,18 +300,18 @@ static void answer_overlap(const lsi_profile *p, lsi_profile_answer *a)
 {
     const double overlap = lsi_profile_overlap(p);
     if (p->size <= 1) {
-        say(a, "There is only one rank, which has nothing to communicate.");
+        say(a, "The run has only one rank, which has nothing to communicate.");
         return;
     }
     if (overlap < 0) {
-        say(a, "There were no collectives.");
+        say(a, "The trace has no collectives.");
         return;
     }
     say(a,
-        "Collectives are under way for %.3f ms of a step; for %.3f ms of that "
-        "the rank only waits. So %.1f%% of communication is behind "
-        "computation.",
-        ms(p->under_way, p->steps), ms(p->exposed, p->steps), 100 * overlap);
+        "Computation hides %.1f%% of communication: collectives are in flight "
+        "for %.3f ms of a step, and the rank only waits during %.3f ms of "
+        "that.",
+        100 * overlap, ms(p->under_way, p->steps), ms(p->exposed, p->steps));
 }
 
 bool lsi_profile_judge(const lsi_profile *profile, lsi_profile_verdict *out)
@@ -337,19 +340,20 @@ static void answer_slowest(const lsi_profile *p, lsi_profile_answer *a)
 {
     lsi_profile_verdict v;
     if (p->size <= 1) {
-        say(a, "There is only one rank.");
+        say(a, "The run has only one rank.");
         return;
     }
     if (!lsi_profile_judge(p, &v)) {
         say(a,
-            p->ranks == 1 ? "These are the steps of one rank of %d."
-                          : "No step was taken by several of the %d ranks.",
+            p->ranks == 1
+                ? "The profile has the steps of only one of %d ranks."
+                : "The trace has no step that several of the %d ranks ran.",
             p->size);
         return;
     }
     say(a,
-        "Rank %d was the slowest in %zu of %zu steps, because of %s: %.3f ms "
-        "longer than the other ranks.",
+        "Rank %d was the slowest in %zu of %zu steps, because of %s, which "
+        "took %.3f ms longer than on the other ranks.",
         v.rank, v.steps, p->n_slowest, p->phase[v.phase], v.ns * 1e-6);
 }
 
@@ -362,19 +366,18 @@ void lsi_profile_answer_all(const lsi_profile *profile,
         const char *part_title;
         void (*part)(const lsi_profile *p, lsi_profile_answer *a);
     } all[LSI_PROFILE_ANSWERS] = {
-        {"forward", "(a) Forward against the wall clock", answer_forward,
-         "(a) Kernels against the wall clock", part_wall},
-        {"longest", "(b) The kernel with the most time", answer_longest, NULL,
-         part_longest},
-        {"rest", "(c) What else counts", answer_rest, NULL, answer_rest},
-        {"products", "(d) The share of products", answer_products, NULL,
+        {"forward", "Forward pass and its kernels", answer_forward,
+         "Wall-clock time and kernels", part_wall},
+        {"longest", "Longest kernel", answer_longest, NULL, part_longest},
+        {"rest", "Other kernels", answer_rest, NULL, answer_rest},
+        {"products", "Share of matrix products", answer_products, NULL,
          part_products},
-        {"attention", "(e) Softmax against products", answer_attention, NULL,
+        {"attention", "Softmax compared with products", answer_attention, NULL,
          part_attention},
-        {"overlap", "Overlap", answer_overlap, "Overlap, of whole steps",
-         answer_overlap},
-        {"slowest", "The slowest rank", answer_slowest,
-         "The slowest rank, of whole steps", answer_slowest},
+        {"overlap", "Overlap of communication", answer_overlap,
+         "Overlap of communication, in whole steps", answer_overlap},
+        {"slowest", "Slowest rank", answer_slowest,
+         "Slowest rank, in whole steps", answer_slowest},
     };
     const bool part = is_part(profile);
     for (int i = 0; i < LSI_PROFILE_ANSWERS; i++) {

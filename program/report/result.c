@@ -79,7 +79,7 @@ static bool name_beside(const char *path, char temporary[PATH_MAX])
 
 static ls_status too_long(const char *path)
 {
-    return lsi_fail(LS_ERR_IO, "cannot write '%s': the name is too long", path);
+    return lsi_fail(LS_ERR_IO, "cannot write '%s': its name is too long", path);
 }
 
 /*
@@ -233,7 +233,7 @@ static ls_status finish_writing(lsi_result_stream *stream)
 {
     FILE *const file = stream->file;
     if (ferror(file))
-        return lsi_fail(LS_ERR_IO, "cannot write '%s': not all was stored",
+        return lsi_fail(LS_ERR_IO, "cannot write '%s': the file is incomplete",
                         stream->path);
     if (fflush(file) != 0 ||
         (stream->target[0] != '\0' && fsync(fileno(file)) != 0))

@@ -119,54 +119,60 @@ static void put_info(exporter *e)
              ",model=\"%s\",ranks=\"%d\",threads=\"%d\",strategy=\"%s\","
              "dtype=\"%s\",optimizer=\"%s\"",
              model, a->ranks, a->threads, a->strategy, a->dtype, a->optimizer);
-    put_metric(e, "gauge", "info", more, 1, "What is trained; always 1.");
-    gauge(e, "running", e->running, "1 while the run goes on, then 0.");
+    put_metric(e, "gauge", "info", more, 1,
+               "Labels of the training run; always 1.");
+    gauge(e, "running", e->running, "1 during the run, 0 after its end.");
 }
 
 static void put_progress(exporter *e)
 {
     const lsi_run_step *const s = &e->step;
     char name[64];
-    counter(e, "steps_total", (double)(s->step > 0 ? s->step : e->about->first),
-            "Steps of the optimizer, with those before the run was resumed.");
+    counter(
+        e, "steps_total", (double)(s->step > 0 ? s->step : e->about->first),
+        "Optimizer steps done, including steps before the run was resumed.");
     gauge(e, "planned_steps", (double)e->about->steps,
-          "Steps of the optimizer when the run is done.");
+          "Optimizer steps at the end of the run.");
     snprintf(name, sizeof(name), "%s_total", e->about->unit);
-    counter(e, name, e->units,
-            "What this process and its ranks have trained on.");
+    counter(
+        e, name, e->units,
+        "Training data processed since this process started, over all ranks.");
     if (e->about->epochs > 0) {
-        counter(e, "epochs_total", (double)e->epochs, "Epochs that are done.");
+        counter(e, "epochs_total", (double)e->epochs, "Epochs done.");
         gauge(e, "planned_epochs", (double)e->about->epochs,
-              "Epochs when the run is done.");
+              "Epochs at the end of the run.");
         counter(e, "waited_for_data_seconds_total", e->waited,
-                "Time that training has waited for data.");
+                "Time in which training waited for data.");
     }
     if (e->saved >= 0)
         gauge(e, "checkpoint_step", (double)e->saved,
-              "Step of the newest checkpoint of this process.");
+              "Step of the newest checkpoint that this process saved.");
 }
 
 static void put_step(exporter *e)
 {
     const lsi_run_step *const s = &e->step;
     char name[64];
-    gauge(e, "loss", s->loss, "Loss of the last step, before it.");
+    gauge(e, "loss", s->loss,
+          "Loss of the last step, before its update of the weights.");
     if (e->about->perplexity)
         gauge(e, "perplexity", exp(s->loss), "Perplexity of the last step.");
     gauge(e, "learning_rate", s->lr, "Learning rate of the last step.");
     known(e, "gradient_norm", s->gradient_norm,
-          "Norm of all gradients of the last step, before it was limited.");
+          "Norm of all gradients of the last step, before clipping.");
     if (s->loss_scale > 0) {
-        gauge(e, "loss_scale", s->loss_scale, "What losses are multiplied by.");
+        gauge(e, "loss_scale", s->loss_scale,
+              "Loss scale: factor by which losses are multiplied.");
         counter(e, "skipped_steps_total", (double)s->skipped,
                 "Steps whose gradients overflowed.");
     }
     gauge(e, "step_seconds", s->seconds, "Time of the last step.");
     snprintf(name, sizeof(name), "%s_per_second", e->about->unit);
-    gauge(e, name, s->rate, "Speed of the last step, over all ranks.");
-    gauge(e, "elapsed_seconds", s->elapsed, "Time of this process's run.");
+    gauge(e, name, s->rate, "Throughput of the last step, over all ranks.");
+    gauge(e, "elapsed_seconds", s->elapsed,
+          "Time since this process started training.");
     known(e, "remaining_seconds", s->left,
-          "Time until the run is done, at its mean pace.");
+          "Estimated time until the end of the run, at the mean speed so far.");
 }
 
 static void put_results(exporter *e)
@@ -176,7 +182,7 @@ static void put_results(exporter *e)
         gauge(e, "validation_perplexity", exp(e->val_loss),
               "Perplexity of the last validation.");
     known(e, "validation_accuracy_ratio", e->val_accuracy,
-          "Part of the validated samples that were told right.");
+          "Share of samples that the last validation classified correctly.");
 }
 
 static void put_memory(exporter *e)
@@ -184,10 +190,11 @@ static void put_memory(exporter *e)
     ls_memory_stats memory;
     ls_memory_total(&memory);
     put_metric(e, "gauge", "memory_bytes", ",rank=\"0\"",
-               (double)memory.live_bytes, "Memory of tensors and buffers.");
+               (double)memory.live_bytes,
+               "Memory in use for tensors and buffers.");
     put_metric(e, "gauge", "memory_peak_bytes", ",rank=\"0\"",
                (double)memory.peak_bytes,
-               "The most of it at once; in epochs, of the present one.");
+               "Peak of the memory in use; with epochs, of the current epoch.");
 }
 
 static ls_status write_now(exporter *e)
@@ -288,13 +295,14 @@ ls_status lsi_run_prometheus(lsi_run_sink *out, const lsi_run_about *about,
     if (outputs->prometheus == NULL)
         return LS_OK;
     if (lsi_result_is_stdout(outputs->prometheus))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--prometheus -: metrics are a file that is replaced "
-                        "again and again; give it a name, such as run.prom");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--prometheus - does not work, because the file is replaced at "
+            "every update; give a file name, such as run.prom");
     LS_TRY(lsi_result_check_file(outputs->prometheus));
     exporter *const e = calloc(1, sizeof(*e));
     if (e == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for Prometheus' metrics");
+        return lsi_fail(LS_ERR_MEMORY, "no memory for the Prometheus metrics");
     e->about = about;
     e->path = outputs->prometheus;
     e->val_loss = e->val_accuracy = NAN;

@@ -70,7 +70,7 @@ static void summarise(const double *sorted, size_t n, lsi_stats *out)
 ls_status lsi_stats_of(const double *values, size_t n, lsi_stats *out)
 {
     if (n == 0)
-        return lsi_fail(LS_ERR_ARGUMENT, "statistics of no values at all");
+        return lsi_fail(LS_ERR_ARGUMENT, "statistics need at least one value");
     void *block;
     LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER,
                      "values to summarise"));

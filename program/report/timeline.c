@@ -86,9 +86,9 @@ static ls_status read_files(const char *folder, lsi_timeline *t)
         return lsi_fail_errno(LS_ERR_NOT_FOUND, "cannot read the folder '%s'",
                               folder);
     if (!S_ISDIR(about.st_mode))
-        return lsi_fail(LS_ERR_NOT_FOUND,
-                        "'%s' is not a folder; name the one that --trace named",
-                        folder);
+        return lsi_fail(
+            LS_ERR_NOT_FOUND,
+            "'%s' is not a folder; give the folder that --trace wrote", folder);
     LS_TRY(lsi_find_files(folder, "*.lstrace", &found));
     if (found.gl_pathc == 0)
         return lsi_fail(LS_ERR_NOT_FOUND,
@@ -118,11 +118,11 @@ static ls_status check_run(const char *folder, const lsi_timeline *t)
         if (p->rank < 0)
             continue;
         if (first != NULL && strcmp(p->job, first->job) != 0)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "'%s' has traces of two runs: of rank %d (job %s) "
-                            "and of rank %d (job %s); remove those of the "
-                            "older one",
-                            folder, first->rank, first->job, p->rank, p->job);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "'%s' has traces of two runs: rank %d (job %s) and rank %d "
+                "(job %s); remove the traces of the older run",
+                folder, first->rank, first->job, p->rank, p->job);
         first = first == NULL ? p : first;
     }
     return LS_OK;
@@ -344,8 +344,8 @@ void lsi_timeline_free(lsi_timeline **timeline)
 
 static void warn_of_missing(const lsi_timeline_process *p, FILE *stream)
 {
-    static const char *const why =
-        "the oldest made room for later ones (LOCKSTEP_TRACE_LIMIT)";
+    static const char *const why = "the oldest were deleted because of the "
+                                   "size limit (LOCKSTEP_TRACE_LIMIT)";
     if (p->first_missing > 0)
         fprintf(stream,
                 "lockstep: the trace of rank %d (pid %d) lacks steps %" PRIu64
@@ -359,7 +359,7 @@ static void warn_of_missing(const lsi_timeline_process *p, FILE *stream)
     if (p->lost > 0)
         fprintf(stream,
                 "lockstep: the trace of rank %d (pid %d) lacks %" PRIu64
-                " spans: a file of it is missing or cut off\n",
+                " spans: one of its files is missing or cut off\n",
                 p->rank, p->pid, p->lost);
 }
 
@@ -371,19 +371,19 @@ void lsi_timeline_warn(const lsi_timeline *timeline, FILE *stream)
         warn_of_missing(p, stream);
         if (!p->whole)
             fprintf(stream,
-                    "lockstep: the trace of rank %d (pid %d) breaks off: its "
-                    "process was killed, or still runs\n",
+                    "lockstep: the trace of rank %d (pid %d) is incomplete: "
+                    "its process was killed, or is still running\n",
                     p->rank, p->pid);
         if (!p->aligned)
             fprintf(stream,
-                    "lockstep: rank %d on %s has no collective in common with "
-                    "'%s': its times are by the time of day, with an unknown "
-                    "error\n",
+                    "lockstep: the times of rank %d on %s follow its system "
+                    "clock, with an unknown error: it has no collective in "
+                    "common with '%s'\n",
                     p->rank, p->host, first->host);
         else if (p->error != 0)
-            fprintf(
-                stream,
-                "lockstep: the clock of rank %d on %s is known to %.1f us\n",
-                p->rank, p->host, (double)p->error * 1e-3);
+            fprintf(stream,
+                    "lockstep: the times of rank %d on %s have an error of up "
+                    "to %.1f us\n",
+                    p->rank, p->host, (double)p->error * 1e-3);
     }
 }

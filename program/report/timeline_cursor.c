@@ -54,7 +54,7 @@ const unsigned char *lsi_timeline_bytes_at(const lsi_timeline_source *source,
 {
     const char *const path = source->files[bytes->file];
     if (!make_room(bytes, n)) {
-        *status = lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
+        *status = lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
         return NULL;
     }
     for (size_t done = 0; done < n;) {
@@ -66,7 +66,7 @@ const unsigned char *lsi_timeline_bytes_at(const lsi_timeline_source *source,
             *status = lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
         else if (some == 0)
             *status = lsi_fail(LS_ERR_FORMAT,
-                               "%s became shorter while it was read", path);
+                               "'%s' became shorter while it was read", path);
         if (some <= 0)
             return NULL;
         done += (size_t)some;

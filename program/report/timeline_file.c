@@ -30,7 +30,7 @@ static ls_status wrong(const reader *r, const char *what)
 
 ls_status lsi_timeline_no_memory(const reader *r)
 {
-    return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", r->path);
+    return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", r->path);
 }
 
 /* ---- parts of chunks ----------------------------------------------------- */
@@ -63,7 +63,7 @@ static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
 {
     uint64_t number;
     if (!lsi_timeline_take_number(r, &number) || number >= most)
-        return wrong(r, "it has a name with an impossible number");
+        return wrong(r, "the number of a name is out of range");
     if (number >= *n) {
         char **const larger = realloc(*list, (number + 1) * sizeof(char *));
         if (larger == NULL)
@@ -79,7 +79,7 @@ static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
         memcmp(known, text, strlen(known)) == 0)
         return LS_OK; /* each file of a process has all names */
     if (known != NULL)
-        return wrong(r, "it has two names with one number");
+        return wrong(r, "two names have the same number");
     (*list)[number] = strndup(text, bytes);
     return (*list)[number] != NULL ? LS_OK : lsi_timeline_no_memory(r);
 }
@@ -90,12 +90,12 @@ static ls_status take_clock(reader *r)
     uint64_t wall; /* any value: a user may have set this clock */
     if (!take_time(r, &pair.ticks) || !take_time(r, &pair.ns) ||
         !lsi_timeline_take_number(r, &wall))
-        return wrong(r, "it has an impossible time");
+        return wrong(r, "a time is out of range");
     lsi_timeline_source *const source = r->source;
     const lsi_timeline_clock *const last =
         source->n_clocks > 0 ? &source->clocks[source->n_clocks - 1] : NULL;
     if (last != NULL && (pair.ticks <= last->ticks || pair.ns < last->ns))
-        return wrong(r, "its clock goes backwards");
+        return wrong(r, "its clock runs backwards");
     if (!lsi_grow_array(&source->clocks, source->n_clocks, &source->clock_room,
                         sizeof(pair)))
         return lsi_timeline_no_memory(r);
@@ -167,10 +167,10 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
     lsi_timeline_span span;
     chunk.first = INT64_MAX;
     if (!take_thread(r, &thread, &n))
-        return wrong(r, "it has spans of an impossible thread");
+        return wrong(r, "the number of a thread is out of range");
     for (uint64_t i = 0; i < n; i++) {
         if (!take_span(r, &span, &before))
-            return wrong(r, "it has an impossible span");
+            return wrong(r, "a span is invalid");
         r->process->seen++;
         if (span.kind >= LSI_SPAN_KINDS) /* later versions may have more */
             continue;
@@ -181,7 +181,7 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
             see_group(source, &span);
     }
     if (r->at != r->end)
-        return wrong(r, "it has more bytes than spans in a part");
+        return wrong(r, "a part has extra bytes after its spans");
     if (chunk.n == 0)
         return LS_OK;
     if (!lsi_grow_array(&source->chunks, source->n_chunks, &source->chunk_room,
@@ -223,7 +223,7 @@ static ls_status read_missing(const reader *r, json_t *json)
                        &spans, "first_step", &first, "last_step", &last))
         return wrong(r, error.text);
     if (spans < 0 || first < 0 || last < 0)
-        return wrong(r, "there can be no such number of spans or steps");
+        return wrong(r, "a number of spans or steps is negative");
     if (r->later) {
         see_written(p, (uint64_t)spans);
         return LS_OK;
@@ -240,8 +240,8 @@ static ls_status check_same(const reader *r, int pid, const char *boot)
     if (p->boot == NULL || (p->pid == pid && strcmp(p->boot, boot) == 0))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s and %s are of two processes; remove those of the older "
-                    "run",
+                    "'%s' and '%s' come from two processes; remove the files "
+                    "of the older run",
                     r->source->files[0], r->path);
 }
 
@@ -262,7 +262,7 @@ static ls_status read_head(reader *r, json_t *json)
                        &host, "boot", &boot, "job", &job, "version", &build))
         return wrong(r, error.text);
     if (p->rank < -1 || (p->rank >= 0 && p->rank >= p->size))
-        return wrong(r, "there can be no such rank");
+        return wrong(r, "its rank is out of range");
     LS_TRY(check_same(r, pid, boot));
     LS_TRY(read_missing(r, json));
     p->pid = pid;
@@ -299,7 +299,7 @@ static ls_status take_end(reader *r)
     uint64_t spans = 0, events = 0;
     if (r->at < r->end && (!lsi_timeline_take_number(r, &spans) ||
                            !lsi_timeline_take_number(r, &events)))
-        return wrong(r, "it has an impossible end");
+        return wrong(r, "its end is invalid");
     see_written(p, spans);
     if (p->memory != NULL)
         LS_TRY(lsi_memory_take_end(r, events));
@@ -310,7 +310,7 @@ static ls_status take_end(reader *r)
 static ls_status take_memory(reader *r, char letter)
 {
     if (r->process->memory == NULL || r->process->whole)
-        return wrong(r, "it has memory in an impossible place");
+        return wrong(r, "a part with memory is in the wrong place");
     return letter == 'M' ? lsi_memory_take(r) : lsi_memory_take_map(r);
 }
 
@@ -336,7 +336,7 @@ static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
     case 'Z':
         return take_end(r);
     default:
-        return wrong(r, "it has a part of an unknown kind");
+        return wrong(r, "a part has an unknown type");
     }
 }
 
@@ -358,7 +358,7 @@ static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
         strcmp(magic, memory) == 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' has the format of an older Lockstep, which this "
-                        "version does not read; record it again",
+                        "version cannot read; record it again",
                         r->path);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is not a trace or a recording of memory; such files "
@@ -450,7 +450,7 @@ ls_status lsi_timeline_check(const lsi_timeline_process *process)
     lsi_timeline_source *const source = process->source;
     const reader r = {.path = source->files[source->n_files - 1]};
     if (source->n_clocks < 2)
-        return wrong(&r, "it ends before its clock is known");
+        return wrong(&r, "it ends before its second clock reading");
     if (source->n_groups > 0)
         qsort(source->groups, source->n_groups, sizeof(source->groups[0]),
               by_first);
@@ -474,10 +474,10 @@ static ls_status add_path(lsi_timeline_source *source, const char *path)
 {
     if (!lsi_grow_array(&source->files, source->n_files, &source->file_room,
                         sizeof(char *)))
-        return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
+        return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
     source->files[source->n_files] = strdup(path);
     if (source->files[source->n_files] == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
+        return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
     source->n_files++;
     return LS_OK;
 }

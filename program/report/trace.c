@@ -75,7 +75,7 @@ static ls_status read_calls(const json_t *list, lsi_trace_calls *out,
         if (call->sequence <= before)
             return wrong(error, "the operations are not in order");
         if (!is_possible(call->sequence) || !is_possible(call->began_ns))
-            return wrong(error, "an operation has an impossible number");
+            return wrong(error, "the number of an operation is out of range");
         before = call->sequence;
     }
     return LS_OK;
@@ -133,7 +133,7 @@ static ls_status read_failure(json_t *from, lsi_trace_failure *to,
     to->sequence = sequence;
     const bool mismatch = strcmp(to->kind, "LS_ERR_MISMATCH") == 0;
     if (mismatch && (sides == NULL || to->field == NULL))
-        return wrong(error, "a mismatch has no sides");
+        return wrong(error, "a mismatch lacks the calls of the two ranks");
     if (mismatch &&
         (read_side(json_array_get(sides, 0), &to->side[0], error) != 0 ||
          read_side(json_array_get(sides, 1), &to->side[1], error) != 0))
@@ -171,7 +171,7 @@ static ls_status read_all(lsi_trace *trace, json_error_t *error)
     trace->completed = completed;
     LS_TRY(read_failure(failure, &trace->failure, error));
     if (!is_sound(trace))
-        return wrong(error, "there can be no such rank or time");
+        return wrong(error, "a rank or a time is out of range");
     LS_TRY(read_ranks(ranks, trace, error));
     LS_TRY(read_calls(collectives, &trace->collectives, error));
     return read_calls(messages, &trace->messages, error);
@@ -202,8 +202,8 @@ static ls_status check_version(json_t *json, const char *path)
                         "'%s' is a record of version %d; this program reads %d",
                         path, (int)version, LSI_TRACE_VERSION);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not a rank's record; such files come from "
-                    "LOCKSTEP_RECORD or ls_group_dump",
+                    "'%s' is not a record of a rank; LOCKSTEP_RECORD and "
+                    "ls_group_dump write such files",
                     path);
 }
 

@@ -23,7 +23,9 @@ struct lsi_tree {
 ls_status lsi_tree_new(lsi_tree **out)
 {
     *out = calloc(1, sizeof(**out));
-    return *out != NULL ? LS_OK : lsi_fail(LS_ERR_MEMORY, "no memory");
+    return *out != NULL
+               ? LS_OK
+               : lsi_fail(LS_ERR_MEMORY, "no memory for a tree of lines");
 }
 
 void lsi_tree_free(lsi_tree **tree)
@@ -107,8 +109,9 @@ ls_status lsi_tree_print(const lsi_tree *tree, FILE *stream, int columns,
 {
     for (size_t i = 0; i < tree->n; i++)
         print_line(tree, i, stream, columns, ascii);
-    return tree->is_short ? lsi_fail(LS_ERR_MEMORY, "no memory for all lines")
-                          : LS_OK;
+    return tree->is_short
+               ? lsi_fail(LS_ERR_MEMORY, "no memory for the lines of a tree")
+               : LS_OK;
 }
 
 bool lsi_locale_is_ascii(void)

@@ -72,7 +72,7 @@ class Doctor(ProgramTest):
         self.ended(process)
         rows, _ = self.diagnosed(1)
         self.assertEqual(rows[0]["finding"], "dead")
-        self.assertIn(f"pid {pids[1]}) died: it has completed #", rows[0]["text"])
+        self.assertIn(f"pid {pids[1]}) died: its last completed call is #", rows[0]["text"])
         survivor = glob.glob(os.path.join(glob.escape(self.folder),
                                           "*-rank-0.json"))[0]
         with open(survivor, encoding="utf-8") as file:
@@ -134,8 +134,8 @@ class Mistakes(ProgramTest):
     def test_files_that_are_no_records(self):
         self.fails_on("", "is not valid JSON")
         self.fails_on('{"lockstep_record": 1, "ran', "is not valid JSON")
-        self.fails_on("[1, 2]", "is not a rank's record")
-        self.fails_on('{"rows": []}', "is not a rank's record")
+        self.fails_on("[1, 2]", "is not a record of a rank")
+        self.fails_on('{"rows": []}', "is not a record of a rank")
         self.fails_on('{"lockstep_record": 9}', "is a record of version 9")
         self.fails_on('{"lockstep_record": 1}', "is not a valid record")
 
@@ -150,8 +150,8 @@ class Mistakes(ProgramTest):
                 "collectives": [call], "messages": []}
 
     def test_records_that_are_damaged(self):
-        self.fails_on(json.dumps({**self.record(), "rank": 1}), "no such rank")
-        self.fails_on(json.dumps({**self.record(), "size": 0}), "no such rank")
+        self.fails_on(json.dumps({**self.record(), "rank": 1}), "a rank or a time is out of range")
+        self.fails_on(json.dumps({**self.record(), "size": 0}), "a rank or a time is out of range")
         self.fails_on(json.dumps({**self.record(), "ranks": []}),
                       "does not list all ranks")
         self.fails_on(json.dumps({**self.record(), "collectives": [{}]}),
@@ -161,7 +161,7 @@ class Mistakes(ProgramTest):
                       "not in order")
         mismatch = {"kind": "LS_ERR_MISMATCH", "sequence": 1}
         self.fails_on(json.dumps({**self.record(), "failure": mismatch}),
-                      "has no sides")
+                      "lacks the calls of the two ranks")
         for name in self.record():
             damaged = self.record()
             del damaged[name]

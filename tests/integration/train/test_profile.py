@@ -57,7 +57,7 @@ class Kernels(ProfileTest):
         self.assertAlmostEqual(work, 10 * 3 * forward, delta=0.001 * work)
         self.assertIn("gemm_f32 takes the most time",
                       whole["answers"]["longest"])
-        self.assertIn("22 calls of each forward", whole["answers"]["longest"])
+        self.assertIn("22 calls, which is", whole["answers"]["longest"])
         self.assertIn("by the wall clock", whole["answers"]["forward"])
         forward = {r["kernel"]: r for r in
                    self.profile("t", "--phase", "forward")["rows"]}
@@ -73,9 +73,10 @@ class Kernels(ProfileTest):
         self.assertEqual((one["ranks"], one["steps"]), (1, 4))
         text = self.call("profile", self.traces("t"), env=self.env)
         self.assertEqual(text.returncode, 0)
-        for title in ("(a)", "(b)", "(c)", "(d)", "(e)", "Overlap",
-                      "The slowest rank"):
-            self.assertIn(f"\n{title}", text.stdout)
+        for title in ("Forward pass and its kernels", "Longest kernel", "Other kernels",
+                      "Share of matrix products", "Softmax compared with products",
+                      "Overlap of communication", "Slowest rank"):
+            self.assertIn(f"\n{title}: ", text.stdout)
 
     def test_the_first_line_is_what_a_step_is_made_of(self):
         self.train("t", "--steps", "6")
@@ -123,8 +124,8 @@ class Kernels(ProfileTest):
         share = 100 * kernels / wall
         answers = found["answers"]
         self.assertGreater(kernels, 0)
-        self.assertIn(f"{found['part_ms']:.3f} ms a step are in phase "
-                      "backward", answers["forward"])
+        self.assertIn("The wall-clock time of phase backward is "
+                      f"{found['part_ms']:.3f} ms per step", answers["forward"])
         self.assertIn(f"take {kernels / found['steps']:.3f} ms of that "
                       f"({share:.1f}%)", answers["forward"])
         for key in "forward", "longest", "rest", "products", "attention":
@@ -133,15 +134,15 @@ class Kernels(ProfileTest):
         text = self.call("profile", self.traces("t"), "--phase", "backward",
                          env=self.env)
         self.assertIn("Only phase backward: ", text.stdout)
-        self.assertIn("Overlap, of whole steps: ", text.stdout)
+        self.assertIn("Overlap of communication, in whole steps: ", text.stdout)
 
     def test_what_is_not_there(self):
         self.train("t", "--steps", "2", ranks=1)
         for flags, message in (
                 (("--range", "lunch"), "no range 'lunch'"),
                 (("--phase", "lunch"), "no phase 'lunch'"),
-                (("--rank", "7"), "no step after the warm-up of that rank"),
-                (("--warmup", "2"), "no step after the warm-up")):
+                (("--rank", "7"), "no steps after the warm-up on the selected rank"),
+                (("--warmup", "2"), "no steps after the warm-up")):
             self.fails(1, message, "profile", self.traces("t"), *flags,
                        env=self.env)
         self.fails(2, "--range or --phase, not both", "profile",
@@ -162,13 +163,13 @@ class Kernels(ProfileTest):
         self.assertIn("softmax takes", naive["answers"]["attention"])
         # Of all calls: the benchmark has no steps.
         softmax = {r["kernel"]: r for r in naive["rows"]}["attention_softmax"]
-        self.assertIn(f"takes {softmax['total_ms']:.3f} ms in all",
+        self.assertIn(f"takes {softmax['total_ms']:.3f} ms in total",
                       naive["answers"]["attention"])
-        self.assertIn("ms in all forward", flash["answers"]["attention"])
+        self.assertIn("ms in total in forward", flash["answers"]["attention"])
         # Five operations for a key against 2 d in each of two products.
-        self.assertIn(f"for {5 / (4 * 32):.3f} of their",
+        self.assertIn(f"with {5 / (4 * 32):.3f} times their",
                       naive["answers"]["attention"])
-        self.assertIn("Attention is one kernel here",
+        self.assertIn("One kernel computes softmax",
                       flash["answers"]["attention"])
         rows = {r["kernel"]: r for r in naive["rows"]}
         self.assertEqual(rows["gemm_f32"]["calls"],
@@ -229,11 +230,11 @@ class Ranks(ProfileTest):
         self.train("t", "--steps", "3", ranks=1)
         found = self.profile("t")
         self.assertEqual(found["slowest"], [])
-        self.assertEqual(found["answers"]["slowest"], "There is only one rank.")
+        self.assertEqual(found["answers"]["slowest"], "The run has only one rank.")
         # Its collectives, if there are any, hide nothing behind computation.
         self.assertIsNone(found["overlap"])
         self.assertEqual(found["answers"]["overlap"],
-                         "There is only one rank, which has nothing to communicate.")
+                         "The run has only one rank, which has nothing to communicate.")
         self.assertNotIn("other ranks", found["answers"]["forward"])
 
     def test_one_of_two_ranks(self):
@@ -241,9 +242,9 @@ class Ranks(ProfileTest):
         self.train("t", "--steps", "3")
         found = self.profile("t", "--rank", "1")
         self.assertGreaterEqual(found["overlap"], 0)
-        self.assertIn("of communication is behind", found["answers"]["overlap"])
+        self.assertIn("of communication: collectives", found["answers"]["overlap"])
         self.assertEqual(found["answers"]["slowest"],
-                         "These are the steps of one rank of 2.")
+                         "The profile has the steps of only one of 2 ranks.")
         self.assertIn("waiting for other ranks", found["answers"]["forward"])
 
 

@@ -261,7 +261,7 @@ class Timeline(TraceTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         for rank in "01":
             self.assertRegex(done.stderr, f"the trace of rank {rank} .*lacks "
-                             "[0-9]+ spans: the oldest made room")
+                             "[0-9]+ spans: the oldest were deleted")
         self.assertIn("of 2 processes", done.stderr)
         self.assertNotIn("is missing", done.stderr)
         between = [name for name in files if name.startswith("rank-1.")][1]
@@ -269,7 +269,7 @@ class Timeline(TraceTest):
         done = self.call("trace", "merge", self.folder, "-o", out)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, "the trace of rank 1 .*lacks [0-9]+ "
-                         "spans: a file of it is missing or cut off")
+                         "spans: one of its files is missing or cut off")
 
     def test_memory_does_not_grow_with_the_trace(self):
         """360,000 spans of 48 bytes, and JSON of 60 MB, in 24 MiB."""
@@ -333,7 +333,7 @@ class Attempts(TraceTest):
         self.assertGreater(second, first)
         self.assertEqual(newest - second, second - first)
         self.assertIn("attempt 2; the newest is attempt 2", told)
-        self.fails(1, "of attempt 7; it has those of attempts: 0, 1, 2",
+        self.fails(1, "of attempt 7; attempts with records: 0, 1, 2",
                    "trace", "merge", self.folder, "--attempt", "7")
         self.assertEqual(self.call("trace", "merge", self.folder).returncode, 0)
         self.assertEqual(

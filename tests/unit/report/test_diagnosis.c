@@ -264,7 +264,8 @@ static void swapped_calls_are_recognised(void **state)
     }
     check(s, LSI_FINDING_MISMATCH,
           "call #2 differs (operation): ranks 0, 2-3: all_reduce of 8 f32 "
-          "(sum); rank 1: barrier; they come in different orders");
+          "(sum); rank 1: barrier; the ranks make these calls in different "
+          "orders");
 }
 
 /* Only one side has written, but it knows the other. */
@@ -309,10 +310,10 @@ static void the_dead_are_named(void **state)
     for (int r = 0; r < 3; r++)
         s->call[r][2].began_ns = NOW - SECOND / 10;
     s->n = 3; /* it could not write */
-    check(
-        s, LSI_FINDING_DEAD,
-        "rank 3 (host here, pid 103) died: it has completed #2 and was in #3; "
-        "others are in #3 all_reduce of 8 f32 (sum)");
+    check(s, LSI_FINDING_DEAD,
+          "rank 3 (host here, pid 103) died: its last completed call is #2, "
+          "and it was in #3; "
+          "other ranks are in #3 all_reduce of 8 f32 (sum)");
     assert_int_equal(s->found.last_completed, 2);
 }
 
@@ -330,7 +331,8 @@ static void the_late_are_named(void **state)
     }
     check(s, LSI_FINDING_LATE,
           "ranks 0-1, 3 in #3 all_reduce of 8 f32 (sum) for 4.0 s; rank 2 "
-          "(host here, pid 102, alive) has not arrived: it has completed #1");
+          "(host here, pid 102, alive) has not arrived: its last completed "
+          "call is #1");
     assert_int_equal(s->found.last_completed, 1);
 }
 
@@ -340,12 +342,13 @@ static void the_missing_are_named(void **state)
     scene *s = healthy();
     s->n = 3;
     check(s, LSI_FINDING_MISSING,
-          "rank 3 (host here, pid 103, alive) has written nothing: it has "
-          "completed #3");
+          "rank 3 (host here, pid 103, alive) has written no record: its last "
+          "completed call is #3");
     s->view[3] = (lsi_trace_rank){"absent", "unknown", 0, 0, 0, 0};
-    check(s, LSI_FINDING_MISSING,
-          "rank 3 (host unknown, pid 0, absent) has written nothing: it never "
-          "joined the group");
+    check(
+        s, LSI_FINDING_MISSING,
+        "rank 3 (host unknown, pid 0, absent) has written no record: it never "
+        "joined the group");
 }
 
 static void lonely_messages_are_found(void **state)
@@ -424,8 +427,8 @@ static void who_waits_for_whom_is_said(void **state)
     lsi_diagnose(s->given, s->n, 1.0, &s->found);
     assert_int_equal(s->found.finding[0].kind, LSI_FINDING_LATE);
     assert_non_null(strstr(s->found.finding[0].text,
-                           "does not end; rank 1 waits for rank 2 (host here, "
-                           "pid 102)"));
+                           "does not finish; rank 1 waits for rank 2 (host "
+                           "here, pid 102)"));
 }
 
 /* Many ranks, many findings: nothing overflows. */

@@ -31,9 +31,9 @@ static void what_is_no_recording_is_refused(void **state)
     check_refused("lockstep memory 1\nh {}\n", 23, older);
     check_refused(LSI_CHUNKS_MAGIC, 8, "it ends within its header");
     chunks_bytes b = chunks_begin("\"kinds\":[]");
-    check_refused(b.data, b.n, "is not a recording of memory but a trace");
+    check_refused(b.data, b.n, "is a trace, not a recording of memory");
     CHUNK(&b, 'M', LSI_MEMORY_KEPT_NOW, 0, 0);
-    check_refused(b.data, b.n, "it has memory in an impossible place");
+    check_refused(b.data, b.n, "a part with memory is in the wrong place");
 }
 
 /* The bytes of one chunk that follow a name, as a case. */
@@ -49,24 +49,25 @@ static void events_are_checked(void **state)
         uint8_t data[32];
         size_t n;
     } cases[] = {
-        CASE("after 0 others is of an unknown kind", LSI_MEMORY_EVENTS),
-        CASE("has an impossible number", LSI_MEMORY_PATH, 0),
-        CASE("is an impossible path", LSI_MEMORY_PATH, 1, 1),
-        CASE("is an impossible path", LSI_MEMORY_PATH, 0, 2),
-        CASE("is an impossible path", LSI_MEMORY_CALL, 0, 7, LSI_MEMORY_PATH, 1,
+        CASE("event 1 has an unknown type", LSI_MEMORY_EVENTS),
+        CASE("has a number that is out of range", LSI_MEMORY_PATH, 0),
+        CASE("has an invalid path", LSI_MEMORY_PATH, 1, 1),
+        CASE("has an invalid path", LSI_MEMORY_PATH, 0, 2),
+        CASE("has an invalid path", LSI_MEMORY_CALL, 0, 7, LSI_MEMORY_PATH, 1,
              1),
-        CASE("is an impossible call", LSI_MEMORY_CALL, 1, 7),
-        CASE("is an impossible block", LSI_MEMORY_TAKEN, 1, 0, 5, 99, 0, 0, 0,
-             0, 0),
-        CASE("names what has not been told", LSI_MEMORY_TAKEN, 1, 0, 5, 0, 0, 0,
+        CASE("has an invalid call stack", LSI_MEMORY_CALL, 1, 7),
+        CASE("has an invalid block", LSI_MEMORY_TAKEN, 1, 0, 5, 99, 0, 0, 0, 0,
+             0),
+        CASE("refers to a name or a path", LSI_MEMORY_TAKEN, 1, 0, 5, 0, 0, 0,
              0, 0, 7),
-        CASE("gives back what is not there", LSI_MEMORY_GIVEN, 1, 0),
-        CASE("after 1 others is earlier", LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0,
-             0, 0, LSI_MEMORY_GIVEN, 1, 4),
-        CASE("has a number out of turn", LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0,
-             0, 0, LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0, 0, 0),
-        CASE("is an impossible operation", LSI_MEMORY_OPERATION, 0, 0),
-        CASE("impossible kind of memory", LSI_MEMORY_COUNTED, 0, 99, 2),
+        CASE("frees a block that is not allocated", LSI_MEMORY_GIVEN, 1, 0),
+        CASE("event 2 is earlier", LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0, 0, 0,
+             LSI_MEMORY_GIVEN, 1, 4),
+        CASE("has a block number that does not increase", LSI_MEMORY_TAKEN, 1,
+             5, 5, 0, 0, 0, 0, 0, 0, LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0, 0,
+             0),
+        CASE("has an invalid operation", LSI_MEMORY_OPERATION, 0, 0),
+        CASE("unknown kind of memory", LSI_MEMORY_COUNTED, 0, 99, 2),
     };
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
@@ -82,11 +83,11 @@ static void the_end_is_checked(void **state)
     chunks_bytes b = begin_file();
     CHUNK(&b, 'M', LSI_MEMORY_KEPT_NOW, 0, 0);
     CHUNK(&b, 'Z', 0, 2);
-    check_refused(b.data, b.n, "its end states 2 events, but it has 1");
+    check_refused(b.data, b.n, "its end states 2 events, but the file has 1");
     b = begin_file();
     CHUNK(&b, 'Z', 0, 0);
     CHUNK(&b, 'M', LSI_MEMORY_KEPT_NOW, 0, 0);
-    check_refused(b.data, b.n, "it has memory in an impossible place");
+    check_refused(b.data, b.n, "a part with memory is in the wrong place");
 }
 
 static void what_was_cut_off_is_good_up_to_there(void **state)

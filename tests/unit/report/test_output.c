@@ -248,7 +248,7 @@ static void a_text_that_does_not_fit_is_an_error(void **state)
         granted = -1;
         if (status != LS_OK)
             assert_error(status, LS_ERR_MEMORY,
-                         "out of memory: a text of over ");
+                         "out of memory for a text of more than ");
     }
     int lines = 0;
     for (const char *at = text; *at != '\0'; at++)

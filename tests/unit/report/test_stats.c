@@ -84,7 +84,8 @@ static void no_values(void **state)
 {
     (void)state;
     lsi_stats stats = {.n = 77};
-    assert_error(lsi_stats_of(NULL, 0, &stats), LS_ERR_ARGUMENT, "no values");
+    assert_error(lsi_stats_of(NULL, 0, &stats), LS_ERR_ARGUMENT,
+                 "at least one value");
     assert_int_equal(stats.n, 77);
 }
 
