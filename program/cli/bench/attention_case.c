@@ -63,7 +63,7 @@ static ls_status count_needed(lsi_attention_case *c, size_t *saved)
 static ls_status check_fits(size_t bytes)
 {
     return lsi_memory_try(bytes, LS_MEMORY_ACTIVATIONS,
-                          "attention, both passes");
+                          "attention, forward and backward");
 }
 
 ls_status lsi_attention_case_new(lsi_attention_case *c)
@@ -79,7 +79,7 @@ ls_status lsi_attention_case_new(lsi_attention_case *c)
     LS_TRY(check_fits(c->needed_bytes + LSI_ATTENTION_ARRAYS * bytes));
     for (int i = 0; i < LSI_ATTENTION_ARRAYS; i++) {
         LS_TRY(lsi_alloc(&c->arrays[i], bytes, LS_MEMORY_OTHER,
-                         "attention's arrays"));
+                         "inputs and outputs of attention"));
         filling f = {c->arrays[i], c->shape.dtype, (uint64_t)i};
         if (i <= DOUT)
             lsi_parallel_for(n, 4096, fill_range, &f);
@@ -88,7 +88,7 @@ ls_status lsi_attention_case_new(lsi_attention_case *c)
     ls_memory_total(&memory);
     c->input_bytes = memory.live_bytes;
     return lsi_alloc(&c->saved, saved, LS_MEMORY_ACTIVATIONS,
-                     "what attention saves for backward");
+                     "values that attention saves for backward");
 }
 
 void lsi_attention_case_free(lsi_attention_case *c)

@@ -68,7 +68,7 @@ static ls_status read_method(void *opaque, const char *word)
 {
     lsi_bench_attention_rows *const s = opaque;
     if (s->n_methods == LSI_ATTENTION_MAX_METHODS)
-        return lsi_fail(LS_ERR_ARGUMENT, "--impl has more than %d words",
+        return lsi_fail(LS_ERR_ARGUMENT, "--impl has more than %d names",
                         LSI_ATTENTION_MAX_METHODS);
     return parse_method(word, &s->method_list[s->n_methods++]);
 }
@@ -97,9 +97,11 @@ ls_status lsi_bench_attention_parse(void *opaque)
     if (s->quick)
         drop_long(&s->length_list);
     if (s->length_list.n == 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--quick leaves no --length: all are above %d",
-                        QUICK_LENGTH);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--quick measures lengths up to %d only, and every --length is "
+            "larger; remove --quick or give a smaller --length",
+            QUICK_LENGTH);
     return LS_OK;
 }
 
@@ -195,7 +197,9 @@ static ls_status measure_made(lsi_attention_case *c,
     timing t = {.n = 0};
     t.forward = malloc(2 * n * sizeof(double));
     if (t.forward == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu times", 2 * n);
+        return lsi_fail(
+            LS_ERR_MEMORY,
+            "no memory for %zu measured times; use fewer --iterations", 2 * n);
     t.backward = t.forward + n;
     ls_status status = time_runs(c, a, &t);
     if (status == LS_OK)

@@ -28,35 +28,38 @@ typedef struct lsi_bench_attention_rows {
 #define LSI_ATTENTION_ROWS(batch_, length_, dtype_, causal_)                   \
     LSI_BENCH_ROWS("1", "5", "100"),                                           \
         ROW(batches, LIST, "batch-size", 'b', "N,...", batch_,                 \
-            "sequences at once, one head each"),                               \
+            "sequences per batch, with one head each"),                        \
         ROW(lengths, LIST, "length", 'l', "N,...", length_,                    \
-            "queries and keys of a sequence"),                                 \
+            "sequence lengths, in tokens"),                                    \
         ROW(sizes, LIST, "head-size", 0, "N,...", "16,32,64,128",              \
-            "head sizes"),                                                     \
-        ROW(dtypes, LIST, "dtype", 0, "TYPE,...", dtype_, "f32, bf16"),        \
+            "sizes of a head (d)"),                                            \
+        ROW(dtypes, LIST, "dtype", 0, "TYPE,...", dtype_,                      \
+            "element types: f32, bf16"),                                       \
         ROW(causal, CHOICE, "causal", 0, "WHICH", causal_,                     \
-            "whether queries see only the keys up to their own",               \
+            "causal attention: each query sees only the keys up to its "       \
+            "position",                                                        \
             .choices = "yes|no|both"),                                         \
         ROW(methods, LIST, "impl", 0, "NAME,...", "flash,naive",               \
-            "flash, naive"),                                                   \
+            "implementations: flash, naive"),                                  \
         ROW(seconds, REAL, "seconds", 0, "S", "10",                            \
-            "end the measured runs of a case after this time, but not before " \
-            "three; 0: never",                                                 \
+            "stop measuring a case after S seconds, but not before three "     \
+            "runs; 0: no limit",                                               \
             .min = 0, .max = 1e9),                                             \
         ROW(budget, BYTES, "budget", 0, "BYTES", "0",                          \
-            "memory to use at most; 0: what this machine has free", .min = 0,  \
+            "memory limit; 0: 90% of the available memory", .min = 0,          \
             .max = 1e18),                                                      \
         ROW(quick, BOOL, "quick", 0, NULL, NULL,                               \
-            "lengths up to 2048 only, half a second each")
+            "measure lengths up to 2048 only, for at most 0.5 s per case")
 
 #define LSI_ATTENTION_TEXT                                                     \
-    "In use is what a case has taken when its first forward has run: "         \
-    "inputs, outputs, what is saved, workspace. Peak is what was in use "      \
-    "beyond inputs and outputs. A case that does not fit in the budget is "    \
-    "not begun: its row says so, its peak is what it would need. GFLOP/s "     \
-    "count 4 batch length^2 d operations for forward and 10 for backward, "    \
-    "half of that if causal. Some rows of the result are compared with "       \
-    "sums in double; a difference makes the exit status 1."
+    "In use is the memory of a case after its first forward pass: inputs, "    \
+    "outputs, saved values and workspace. Peak is the largest memory in use "  \
+    "in addition to inputs and outputs. A case that does not fit in the "      \
+    "budget is skipped: its status is 'out of memory', and its peak is the "   \
+    "memory that it needs. GFLOP/s count 4 x batch x length^2 x d operations " \
+    "for forward and 2.5 times that for backward, or half with causal "        \
+    "attention. Some rows of each result are compared with sums in double "    \
+    "precision. A difference makes the exit status 1."
 
 extern const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS];
 

@@ -99,11 +99,12 @@ static ls_status hand_over(int fd, const lsi_table *table, bool all)
     LS_TRY(lsi_table_dump(table, &text));
     ls_status status = LS_OK;
     if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
-        status = lsi_fail_errno(LS_ERR_SYSTEM, "cannot hand over rows");
+        status = lsi_fail_errno(
+            LS_ERR_SYSTEM, "cannot pass the results to the parent process");
     if (status == LS_OK)
-        status = lsi_write_all(fd, text, strlen(text), "the rows of results");
+        status = lsi_write_all(fd, text, strlen(text), "the results");
     if (status == LS_OK && all)
-        status = lsi_write_all(fd, "\n", 1, "the rows of results");
+        status = lsi_write_all(fd, "\n", 1, "the results");
     free(text);
     return status;
 }
@@ -243,7 +244,9 @@ static int be_rank(const lsi_invocation *call, const lsi_bench *bench,
         status = report_so_far(call, common, common->table, status);
     lsi_table_free(&common->table);
     if (status == LS_OK && common->wrong)
-        status = lsi_fail(LS_ERR_STATE, "results are wrong; see the table");
+        status =
+            lsi_fail(LS_ERR_STATE, "results are wrong: at least one row failed "
+                                   "the check that --help describes");
     return status == LS_OK ? 0 : lsi_cli_rank_error();
 }
 
@@ -254,13 +257,15 @@ static ls_status collect(int fd, lsi_table *table, bool *all)
     struct stat info;
     *all = false;
     if (fstat(fd, &info) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot read the results of the ranks");
     if (info.st_size == 0)
         return LS_OK; /* the ranks failed, and have said so */
     const size_t bytes = (size_t)info.st_size;
     void *text = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (text == MAP_FAILED)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot read the results of the ranks");
     lsi_table_load(table, text, bytes);
     *all = ((const char *)text)[bytes - 1] == '\n';
     munmap(text, bytes);
@@ -275,12 +280,15 @@ static ls_status run_ranks(const lsi_invocation *call,
     char text[32];
     const int fd = memfd_create("lockstep-rows", 0);
     if (fd < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot collect rows of results");
+        return lsi_fail_errno(
+            LS_ERR_SYSTEM,
+            "cannot create a memory file for the results of the ranks");
     snprintf(text, sizeof(text), "%d%s", fd,
              lsi_table_row_count(table) == 0 ? " titles" : "");
     ls_status status = LS_OK;
     if (setenv(ROWS_VARIABLE, text, 1) != 0)
-        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot start ranks");
+        status = lsi_fail_errno(LS_ERR_MEMORY,
+                                "cannot set the environment of the ranks");
     if (status == LS_OK)
         status = lsi_cli_launch_self(
             call, &(lsi_rank_flags){n, flags->threads, flags->bind},
@@ -301,7 +309,7 @@ static ls_status report_rest(const lsi_invocation *call,
     if (!complete && rows == 0)
         return LS_OK;
     if (!complete)
-        fprintf(stderr, "lockstep: %s broke off after %zu row%s\n",
+        fprintf(stderr, "lockstep: %s: stopped early, after %zu row%s\n",
                 call->argv[0], rows, rows == 1 ? "" : "s");
     return report(call, flags, table);
 }
@@ -314,8 +322,8 @@ static void note_many(const lsi_invocation *call, const lsi_list *ranks)
         if (ranks->values[i] <= cpus)
             continue;
         fprintf(stderr,
-                "lockstep: %s: -n %d: more ranks than CPUs, of which there are "
-                "%d; the number of runs is --iterations\n",
+                "lockstep: %s: -n %d starts more ranks than the %d available "
+                "CPUs; to set the number of runs, use --iterations\n",
                 call->argv[0], (int)ranks->values[i], cpus);
         return;
     }
@@ -349,7 +357,7 @@ static ls_status add_ranks(void *list, const char *word)
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS};
     lsi_list *const ranks = list;
     if (ranks->n == LSI_LIST_MAX)
-        return lsi_fail(LS_ERR_ARGUMENT, "--ranks: more than %d values",
+        return lsi_fail(LS_ERR_ARGUMENT, "--ranks has more than %d values",
                         LSI_LIST_MAX);
     return lsi_option_int(&row, "--ranks", word, &ranks->values[ranks->n++]);
 }
@@ -385,11 +393,13 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
         return lsi_cli_usage("%s", ls_last_error());
     if (launched.size > 0 && common->ranks != NULL &&
         !contains(&ranks, launched.size))
-        return lsi_cli_usage("--ranks %s, but a launcher started %d ranks",
+        return lsi_cli_usage("--ranks %s does not match the %d ranks that the "
+                             "launcher started; remove --ranks",
                              text, launched.size);
     if (lsi_result_is_stdout(common->json) && lsi_result_is_stdout(common->csv))
-        return lsi_cli_usage("--json and --csv without a file cannot both be "
-                             "printed");
+        return lsi_cli_usage(
+            "--json and --csv cannot both print to standard output; write one "
+            "of them to a file, such as --csv=FILE");
     if (launched.size > 0)
         return be_rank(call, bench, common, launched.rank == 0);
     if (check_outputs(common) != LS_OK)
@@ -406,7 +416,7 @@ int lsi_bench_run(const lsi_invocation *call)
     lsi_bench_common *const state = calloc(1, bench->state_bytes);
     int exit_status;
     if (state == NULL)
-        return lsi_cli_usage("no memory");
+        return lsi_cli_usage("not enough memory for the benchmark");
     state->name = bench->command.name;
     if (lsi_cli_parse(call, state, NULL, &exit_status))
         exit_status = run_parsed(call, bench, state);

@@ -52,16 +52,16 @@ typedef struct lsi_bench_common {
 
 #define LSI_BENCH_OUTPUT_ROWS                                                  \
     ROW(common.trace, STRING, "trace", 0, "DIR", NULL,                         \
-        "write what each rank spends its time on, for `lockstep trace` and "   \
-        "`lockstep profile`; of several numbers of ranks each in a folder of " \
-        "its own there"),                                                      \
+        "record a timeline of each rank in DIR, for `lockstep trace` and "     \
+        "`lockstep profile`; with several --ranks, each number N has its "     \
+        "folder DIR/N-ranks"),                                                 \
         ROW(common.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL, \
             "trace only these steps, such as 2:3 for steps 2 to 4; a "         \
-            "benchmark without steps traces all, or nothing if FIRST is over " \
-            "1"),                                                              \
+            "benchmark without steps traces everything if FIRST is 1, else "   \
+            "nothing"),                                                        \
         ROW(common.memory, STRING, "record-memory", 0, "DIR", NULL,            \
-            "write what takes each rank's memory, for `lockstep memory`, in "  \
-            "folders as --trace does"),                                        \
+            "record the memory of each rank in DIR, for `lockstep memory`; "   \
+            "folders are as with --trace"),                                    \
         LSI_JSON_ROW(common.json), LSI_MARKDOWN_ROW(common.markdown),          \
         ROW(common.csv, OUTPUT, "csv", 0, "FILE", NULL,                        \
             "write the rows as CSV; without FILE, print them instead of the "  \
@@ -71,12 +71,12 @@ typedef struct lsi_bench_common {
 /* The rows of the common flags, to be used where ROW is defined. */
 #define LSI_BENCH_ROWS(ranks_, warmup_, iterations_)                           \
     ROW(common.ranks, LIST, "ranks", 'n', "N,...", NULL,                       \
-        "ranks to start, or 'auto' for one per CPU (default " ranks_ "); of "  \
-        "several numbers each in turn"),                                       \
+        "number of ranks to start, or 'auto' for one per CPU (default " ranks_ \
+        "); several numbers are measured in turn"),                            \
         LSI_THREADS_ROW(common.threads), LSI_BIND_ROW(common.bind),            \
         LSI_DETERMINISTIC_ROW(common.deterministic),                           \
-        ROW(common.warmup, INT, "warmup", 'w', "N", warmup_, "warm-up runs",   \
-            .min = 0, .max = 1e9),                                             \
+        ROW(common.warmup, INT, "warmup", 'w', "N", warmup_,                   \
+            "warm-up runs, which are not measured", .min = 0, .max = 1e9),     \
         ROW(common.iterations, INT, "iterations", 0, "N", iterations_,         \
             "measured runs", .min = 1, .max = 1e9),                            \
         LSI_BENCH_OUTPUT_ROWS

@@ -49,42 +49,43 @@ static const lsi_option options[] = {
     ROW(steps.max, BYTES, "maxbytes", 'e', "SIZE", "16m", "largest size",
         .min = 0, .max = 1e12),
     ROW(steps.factor, INT, "stepfactor", 'f', "N", "4",
-        "factor from one size to the next", .min = 2, .max = 1 << 20),
+        "factor between a size and the next", .min = 2, .max = 1 << 20),
     ROW(steps.add, BYTES, "stepbytes", 'i', "SIZE", NULL,
-        "difference from one size to the next; instead of -f", .min = 0,
+        "difference between a size and the next; instead of -f", .min = 0,
         .max = 1e12),
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
-        "these sizes, such as 4k,10m; instead of -b and -e"),
+        "list of sizes, such as 4k,10m; instead of -b and -e"),
     ROW(dtype, STRING, "dtype", 'd', "TYPE", "f32",
-        "f32, f64, f16, bf16, i8, u8, i32, i64 or bool, also as float, float32 "
-        "or int8; all: each in turn but bool"),
+        "element type: f32, f64, f16, bf16, i8, u8, i32, i64 or bool (or "
+        "float, float32, int8); all: every type except bool, in turn"),
     ROW(op, STRING, "op", 0, "OP", "sum",
-        "reduction: sum, avg, min, max or prod; all: each in turn that the "
-        "type has"),
-    ROW(root, INT, "root", 0, "RANK", "0", "root, where there is one", .min = 0,
-        .max = 1023),
+        "reduction: sum, avg, min, max or prod; all: every reduction that the "
+        "type supports, in turn"),
+    ROW(root, INT, "root", 0, "RANK", "0", "root rank of reduce and broadcast",
+        .min = 0, .max = 1023),
     ROW(checks, INT, "check", 0, "N", "2",
-        "how often the result is checked, the first time before the timed "
-        "runs; 0: never",
+        "number of checks of the result, the first one before the timed runs; "
+        "0: no check",
         .min = 0, .max = 1e6),
     ROW(threads, INT, "nthreads", 0, "N", NULL,
-        "threads of nccl-tests: starts N x G ranks, where G is --ngpus; "
-        "instead of --ranks",
+        "as in nccl-tests: start N x G ranks, where G is --ngpus; instead of "
+        "--ranks",
         .min = 1, .max = 1024),
     ROW(gpus, INT, "ngpus", 'g', "G", NULL,
-        "GPUs per thread of nccl-tests: starts N x G ranks, where N is "
-        "--nthreads",
+        "as in nccl-tests: start N x G ranks, where N is --nthreads; instead "
+        "of --ranks",
         .min = 1, .max = 1024),
     ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
-        "memory of each rank alone, or from ls_shared_alloc",
+        "buffers in private memory of each rank, or in shared memory "
+        "(ls_shared_alloc)",
         .choices = "private|shared"),
-    ROW(place, CHOICE, "place", 0, "PLACE", "both", "out of place, in place",
-        .choices = "out|in|both"),
+    ROW(place, CHOICE, "place", 0, "PLACE", "both",
+        "measure out of place, in place, or both", .choices = "out|in|both"),
     ROW(algorithm, STRING, "algorithm", 0, "NAME", NULL,
-        "this one instead of what the selection table says"),
+        "use this algorithm instead of the one in the selection table"),
     ROW(preset, CHOICE, "preset", 0, "NAME", NULL,
-        "single-node: f32, 1, 10, 100 and 1000 MB (of 10^6 bytes), 2, 4 and 6 "
-        "ranks, in place",
+        "single-node: 1, 10, 100 and 1000 MB (10^6 bytes) of f32, on 2, 4 and "
+        "6 ranks, in place",
         .choices = "single-node"),
 };
 
@@ -280,7 +281,9 @@ static ls_status measure_one(state *b, int64_t size, bool in_place)
     LS_TRY(b->collective->run(&b->x));
     r.algorithm = used_algorithm(b);
     if (b->algorithm != NULL && strcmp(b->algorithm, r.algorithm) != 0)
-        return lsi_fail(LS_ERR_STATE, "%s was asked for, but %s was used",
+        return lsi_fail(LS_ERR_STATE,
+                        "--algorithm %s was requested, but the library used %s "
+                        "for this size and these buffers",
                         b->algorithm, r.algorithm);
     for (int64_t i = 1; i < b->checks; i++)
         LS_TRY(check(b, &r.wrong));
@@ -300,8 +303,8 @@ static ls_status choose_places(state *b)
         .in = c->in_place && (both || strcmp(place, "in") == 0),
     };
     if (!b->places.out && !b->places.in)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s cannot be done %s place", c->name,
-                        strcmp(place, "in") == 0 ? "in" : "out of");
+        return lsi_fail(LS_ERR_ARGUMENT, "%s does not support --place %s",
+                        c->name, place);
     return LS_OK;
 }
 
@@ -364,7 +367,7 @@ static ls_status allocate(state *b)
     for (int i = 0; i < (b->places.out ? 2 : 1); i++) {
         LS_TRY(shared ? ls_shared_alloc(b->x.group, bytes, &block)
                       : lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
-                                         "buffers to communicate"));
+                                         "buffers of the collective"));
         b->data[i] = block;
     }
     return LS_OK;
@@ -409,7 +412,8 @@ static ls_status check_algorithm(const state *b)
     if (b->algorithm == NULL)
         return LS_OK;
     if (operation == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithms to choose from",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s has a single algorithm; remove --algorithm",
                         b->collective->name);
     snprintf(line, sizeof(line), "%s:0-1:%.64s", operation, b->algorithm);
     return lsi_select_parse(line, &table);
@@ -421,10 +425,11 @@ static ls_status count_ranks(state *b)
     if (b->threads == 0 && b->gpus == 0)
         return LS_OK;
     if (b->common.ranks != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "-n %s says how many ranks to start, and so do "
-                        "--nthreads and -g; the number of runs is --iterations",
-                        b->common.ranks);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "-n %s and --nthreads or --ngpus both set the number of ranks; "
+            "give one of them. To set the number of runs, use --iterations",
+            b->common.ranks);
     snprintf(b->ranks, sizeof(b->ranks), "%" PRId64,
              (b->threads > 0 ? b->threads : 1) * (b->gpus > 0 ? b->gpus : 1));
     b->common.ranks = b->ranks;
@@ -468,17 +473,17 @@ static void foot(const lsi_table *table, FILE *stream)
 }
 
 #define TEXT                                                                   \
-    "Columns and definitions are those of nccl-tests: size is what the "       \
-    "larger buffer of a rank holds, algbw is size over time, busbw that "      \
-    "times a factor of the operation (2(n-1)/n for all-reduce; (n-1)/n for "   \
-    "reduce-scatter, all-gather and all-to-all; else 1), #wrong counts "       \
-    "elements that are not right; below are their sum and the mean busbw of "  \
-    "all rows. The time is the median over the runs of "                       \
-    "the slowest rank's; each run begins at a barrier. All runs use the same " \
-    "buffers, and nothing is written to them in between: what fits the "       \
-    "caches is measured in the caches, as where a result has just been "       \
-    "computed; take more than all caches hold together to measure memory. "    \
-    "Sizes are bytes: 4k and 4KiB are 4096, 4kB is 4000."
+    "Columns and definitions are those of nccl-tests. Column size has the "    \
+    "bytes of the larger buffer of a rank. Column time has the median over "   \
+    "the runs of the slowest rank's time; each run begins at a barrier. "      \
+    "Column algbw is size / time. Column busbw is algbw times 2(n-1)/n for "   \
+    "all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, and "  \
+    "1 for other operations. Column #wrong has the number of wrong elements. " \
+    "The last lines are the sum of #wrong and the mean busbw of all rows. "    \
+    "All runs use the same buffers, and nothing writes to them in between. "   \
+    "So sizes that fit in the caches are measured in the caches. To measure "  \
+    "memory, use sizes larger than all caches together. Sizes are bytes: 4k "  \
+    "and 4KiB are 4096, 4kB is 4000."
 
 #define BENCH(id, name_, columns_, summary_)                                   \
     const lsi_bench lsi_bench_##id = {                                         \
@@ -502,10 +507,10 @@ BENCH(reduce, "reduce", columns_with_root, "reduce: a reduction to one rank")
 BENCH(reduce_scatter, "reduce-scatter", columns,
       "reduce-scatter: a reduced block to each rank")
 BENCH(broadcast, "broadcast", columns_with_root,
-      "broadcast: a copy from one rank to all")
+      "broadcast: a copy from one rank to all ranks")
 BENCH(all_gather, "all-gather", columns,
-      "all-gather: a block of each rank to all")
+      "all-gather: a block of each rank to all ranks")
 BENCH(all_to_all, "all-to-all", columns,
-      "all-to-all: a block from each to each rank")
+      "all-to-all: a block from each rank to each rank")
 BENCH(send_recv, "send-recv", columns, "send-recv: messages around a ring")
 BENCH(barrier, "barrier", columns, "barrier: waiting for all ranks")

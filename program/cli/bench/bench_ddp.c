@@ -45,13 +45,13 @@ static const lsi_option options[] = {
         "strategies to measure; shared and fsdp keep one copy of the weights "
         "per node (docs/concepts/parallel.md)"),
     ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
-        "bucket sizes, in millions of bytes, of the strategies with buckets"),
+        "bucket sizes in MB (10^6 bytes), for the strategies with buckets"),
     LSI_DDP_MODEL_ROWS(model),
     ROW(context, INT, "context", 0, "N", "128",
-        "tokens of a sequence; the mlp sees each as a row", .min = 1,
+        "tokens per sequence; an mlp takes each token as a row", .min = 1,
         .max = 1 << 20),
-    ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences of a rank",
-        .min = 1, .max = 1 << 20),
+    ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences per rank", .min = 1,
+        .max = 1 << 20),
     LSI_DTYPES_ROW(dtypes),
     LSI_DDP_BUDGET_ROW(budget),
 };
@@ -104,7 +104,10 @@ static ls_status add_way(state *b, const lsi_strategy *strategy,
                          double bucket_mb)
 {
     if (b->n_ways == MAX_WAYS)
-        return lsi_fail(LS_ERR_ARGUMENT, "more than %d rows", MAX_WAYS);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--strategy and --bucket-mb give more than %d cases; "
+                        "name fewer strategies or sizes",
+                        MAX_WAYS);
     b->ways[b->n_ways++] = (way){strategy->id, bucket_mb};
     return LS_OK;
 }
@@ -168,7 +171,7 @@ static ls_status summarise(const lsi_ddp_case *c, size_t offset, lsi_stats *out)
     const size_t n = (size_t)c->steps;
     void *block;
     LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER,
-                     "times of steps"));
+                     "measured step times"));
     for (size_t i = 0; i < n; i++)
         memcpy((double *)block + i, (const char *)&c->times[i] + offset,
                sizeof(double));
@@ -314,19 +317,19 @@ const lsi_bench lsi_bench_ddp = {
     .command =
         {.name = "ddp",
          .summary = "Compare the strategies of data parallelism",
-         .text =
-             "A step is forward, backward and AdamW; ranks begin it together, "
-             "and it takes as long as the slowest of them. Comm is the time in "
-             "which a rank waited for others or sent weights, after backward "
-             "and around the optimizer; it and the parts of a step are means "
-             "over ranks. Sums during backward count as backward. Bytes and "
-             "collectives are rank 0's, of one step. The JSON rows also hold "
-             "rank 0's peak memory by kind, at the start, before and in the "
-             "first step of the optimizer. If strategies do not end with the "
-             "same bits the exit status is 1. A strategy that does not fit "
-             "into memory is a row that says so, with the least that the ranks "
-             "of a machine need. If interrupted, prints and writes the rows "
-             "measured so far.",
+         .text = "A step is forward, backward and AdamW. Ranks begin each step "
+                 "together, and the slowest rank sets its time. Comm is the "
+                 "time in which a rank waits for other ranks or sends weights, "
+                 "after backward and around the optimizer. Reductions during "
+                 "backward count as backward. Comm and the parts of a step are "
+                 "means over ranks. Bytes and collectives are those of rank 0 "
+                 "in one step. The JSON rows also have the peak memory of rank "
+                 "0 by kind: after set-up, before the optimizer's first step, "
+                 "and during it. All strategies must compute the same bits; "
+                 "otherwise the exit status is 1. A strategy that does not fit "
+                 "in memory has the status 'out of memory' and the least "
+                 "memory that the ranks of a machine need. If interrupted, "
+                 "prints and writes the rows measured so far.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .foot = foot,

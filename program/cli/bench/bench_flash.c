@@ -12,7 +12,7 @@ static const lsi_option options[] = {
 
 const lsi_bench lsi_bench_flash = {
     .command = {.name = "flash",
-                .summary = "Time FlashAttention and naive attention",
+                .summary = "Time causal FlashAttention and naive attention",
                 .text = LSI_ATTENTION_TEXT,
                 LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},

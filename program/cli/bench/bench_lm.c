@@ -36,28 +36,28 @@ typedef struct state {
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(sizes, LIST, "size", 0, "NAME,...", NULL,
-        "of the models: tiny, small, medium, large, xl, 2.7B (3.4 billion "
-        "parameters; also 3.4b), 10B (12.8 billion; also 12.8b), gpt2 "
-        "(default small)"),
-    ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
-    ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences at once"),
+        "model sizes: tiny, small, medium, large, xl, 2.7B (3.4 billion "
+        "parameters; also 3.4b), 10B (12.8 billion; also 12.8b), gpt2 (default "
+        "small)"),
+    ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens per sequence"),
+    ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences per batch"),
     LSI_LM_CHANGE_ROWS(shape),
     LSI_DTYPES_ROW(dtypes),
     ROW(passes, CHOICE, "passes", 0, "WHICH", "all",
-        "of a step: all; forward and backward, without an optimizer; or "
-        "forward alone, which keeps nothing for a backward",
+        "passes of a step: all; backward (forward and backward, without the "
+        "optimizer); or forward alone, which saves nothing for backward",
         .choices = "all|backward|forward"),
     ROW(warmups, LIST, "warmup", 'w', "N,...", NULL,
-        "steps that are not measured; of several numbers each in turn, with a "
-        "new model (default 5,0,1,2)"),
+        "warm-up steps, which are not measured; several numbers are measured "
+        "in turn, each with a new model (default 5,0,1,2)"),
     ROW(common.iterations, INT, "iterations", 0, "N", NULL,
         "measured steps (default 10)", .min = 1, .max = 1e9),
     LSI_THREADS_ROW(common.threads),
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
-        "memory to use at most; 0: what this machine has free", .min = 0,
-        .max = 1e18),
+        "memory limit; 0: 90% of the available memory", .min = 0, .max = 1e18),
     ROW(quick, BOOL, "quick", 0, NULL, NULL,
-        "size tiny, warm-ups 1 and 0, three steps, unless flags set them"),
+        "short run: the defaults become --size tiny --warmup 1,0 --iterations "
+        "3"),
     LSI_BENCH_OUTPUT_ROWS,
 };
 
@@ -96,7 +96,7 @@ static ls_status read_size(void *opaque, const char *word)
     ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(word, &unused));
     if (b->n_sizes == MAX_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d words",
+        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d names",
                         MAX_SIZES);
     snprintf(b->size_names[b->n_sizes++], SIZE_BYTES, "%s", word);
     return LS_OK;
@@ -261,8 +261,10 @@ static ls_status open_cases(void *opaque)
                       (size_t)b->types.n * b->warmup_list.n;
     b->seconds[0] = malloc(n * LSI_LM_PHASES * sizeof(double));
     if (b->seconds[0] == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu times",
-                        n * LSI_LM_PHASES);
+        return lsi_fail(
+            LS_ERR_MEMORY,
+            "no memory for %zu measured times; use fewer --iterations",
+            n * LSI_LM_PHASES);
     for (int phase = 1; phase < LSI_LM_PHASES; phase++)
         b->seconds[phase] = b->seconds[0] + (size_t)phase * n;
     lsi_bench_set_budget(b->budget);
@@ -281,15 +283,15 @@ const lsi_bench lsi_bench_lm = {
     .command =
         {.name = "lm",
          .summary = "Time the steps of training language models",
-         .text =
-             "A step is forward with the loss, backward, and AdamW, on random "
-             "tokens; --passes leaves out the last or both, with what they "
-             "keep in memory. A case that does not fit in the budget is a row "
-             "that says so. Peak is the most that was in use at once, the "
-             "model included. Products are planned once in the life of a "
-             "process: a case without warm-up pays for fresh memory, and only "
-             "the first of its shapes for plans. Of a bench that is "
-             "interrupted, the rows so far are shown and written.",
+         .text = "A step is forward with the loss, backward, and AdamW, on "
+                 "random tokens. --passes leaves out the optimizer, or "
+                 "backward and the optimizer, and the memory that they use. A "
+                 "case that does not fit in the budget has the status 'out of "
+                 "memory'. Peak is the most memory in use at once, including "
+                 "the model. A process plans each shape of matrix product "
+                 "once. So each case without warm-up pays for fresh memory, "
+                 "but only the first case of a shape pays for planning. If "
+                 "interrupted, prints and writes the rows measured so far.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -31,27 +31,26 @@ typedef struct state {
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("1", "1", "5"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
-        "what to read (default: 5,000 built-in images of 3 x 32 x 32)"),
+        "dataset to read (default: 5,000 built-in images of 3 x 32 x 32)"),
     ROW(as, CHOICE, "as", 0, "KIND", "images",
-        "what the data are: images, arrays of any shapes, or a table of "
-        "numbers",
+        "kind of data: images, arrays of any shape, or a table of numbers",
         .choices = "images|arrays|table"),
     ROW(image_size, INT, "image-size", 0, "N", "0",
-        "side to which images are resized; 0: that of the data", .min = 0,
-        .max = 4096),
+        "side in pixels to which images are resized; 0: the size of the data",
+        .min = 0, .max = 4096),
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
-        "mirror images at random, and move them by up to 4 pixels"),
+        "mirror images at random, and shift them by up to 4 pixels"),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
-        "compare the CRC-32 of arrays in an .npz, on one rank of each node "
-        "(docs/how-to/data.md)"),
+        "check the CRC-32 of the arrays in an .npz file, on one rank of each "
+        "node (docs/how-to/data.md)"),
     ROW(threads, LIST, "loader-threads", 0, "N,...", "1,2",
-        "threads of a rank that read ahead"),
-    ROW(batch_size, INT, "batch-size", 'b', "N", "64", "items of a batch",
+        "threads per rank that read ahead"),
+    ROW(batch_size, INT, "batch-size", 'b', "N", "64", "items per batch",
         .min = 1, .max = 1e6),
-    ROW(prefetch, INT, "prefetch", 0, "N", "4", "batches that are read ahead",
-        .min = 1, .max = 1024),
-    ROW(items, INT, "items", 0, "N", "10000",
-        "items that are read in a run, at most", .min = 1, .max = 1e9),
+    ROW(prefetch, INT, "prefetch", 0, "N", "4",
+        "number of batches to read ahead", .min = 1, .max = 1024),
+    ROW(items, INT, "items", 0, "N", "10000", "maximum number of items per run",
+        .min = 1, .max = 1e9),
 };
 
 static const lsi_column columns[] = {
@@ -82,7 +81,7 @@ static ls_status make_room(const state *b, room *r)
         for (int i = 0; i < field->ndim; i++)
             r->bytes[f] *= (size_t)field->shape[i];
         LS_TRY(lsi_alloc(&r->fields[f], r->bytes[f] * (size_t)b->batch_size,
-                         LS_MEMORY_OTHER, "a batch that is read alone"));
+                         LS_MEMORY_OTHER, "a batch read without the loader"));
     }
     return LS_OK;
 }
@@ -262,7 +261,7 @@ static ls_status open_cases(void *opaque)
                                 .shuffle = true};
     b->n = ls_sampler_count(&sampler);
     LS_TRY(lsi_alloc(&b->indices, (size_t)b->n * sizeof(int64_t),
-                     LS_MEMORY_OTHER, "the order of the items"));
+                     LS_MEMORY_OTHER, "order of the items"));
     const int64_t share = (b->items + sampler.size - 1) / sampler.size;
     LS_TRY(ls_sampler_fill(&sampler, b->indices));
     b->n = b->n < share ? b->n : share;
@@ -278,13 +277,13 @@ static void close_cases(void *opaque)
 
 const lsi_bench lsi_bench_loader = {
     .command = {.name = "loader",
-                .summary = "Time the data loader, and reading without it",
-                .text = "A run reads the same items twice: through a loader "
-                        "whose threads read ahead of a caller that does "
-                        "nothing with them, and one by one in the caller's "
-                        "thread. So the ratio is what the threads are worth. "
-                        "Batches that are not what is read alone make the exit "
-                        "status 1.",
+                .summary = "Time the data loader, and reading without a loader",
+                .text =
+                    "A run reads the same items twice: through a loader whose "
+                    "threads read ahead, and alone, one by one in the caller's "
+                    "thread. The caller does nothing with the items, so the "
+                    "ratio is the speed-up by the loader's threads. If the two "
+                    "reads return different data, the exit status is 1.",
                 LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

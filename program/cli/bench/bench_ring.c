@@ -28,8 +28,8 @@ typedef struct state {
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("1,2,4,8,16,32", "5", "20"),
     ROW(elements, LIST, "elements", 0, "N,...", "0,1000,10000,100000",
-        "lengths of the vector; 0 stands for one element for each rank"),
-    ROW(seed, INT, "seed", 0, "N", "0", "seed of the numbers"),
+        "vector lengths, in elements; 0: one element per rank"),
+    ROW(seed, INT, "seed", 0, "N", "0", "seed of the random numbers"),
 };
 
 static const lsi_column columns[] = {
@@ -199,10 +199,10 @@ static ls_status allocate(state *b, size_t most)
     const size_t iterations = (size_t)b->common.iterations;
     LS_TRY(lsi_alloc(&b->times, iterations * sizeof(double), LS_MEMORY_OTHER,
                      "times"));
-    LS_TRY(
-        lsi_alloc(&b->data, most * sizeof(float), LS_MEMORY_OTHER, "a vector"));
-    LS_TRY(
-        lsi_alloc(&b->mean, most * sizeof(float), LS_MEMORY_OTHER, "its mean"));
+    LS_TRY(lsi_alloc(&b->data, most * sizeof(float), LS_MEMORY_OTHER,
+                     "the vector of a rank"));
+    LS_TRY(lsi_alloc(&b->mean, most * sizeof(float), LS_MEMORY_OTHER,
+                     "the mean of the vectors"));
     for (size_t i = 0; i < most; i++)
         b->data[i] = value_of(b, ls_group_rank(b->common.group), i);
     return LS_OK;
@@ -247,19 +247,19 @@ static ls_status parse(void *opaque)
 }
 
 const lsi_bench lsi_bench_ring = {
-    .command = {.name = "ring",
-                .summary =
-                    "Compare the ring, the butterfly and the library's choice",
-                .text =
-                    "Each computes the mean of a vector of f32 over all ranks. "
-                    "time is the median, max the largest, of the slowest "
-                    "rank's times; memory is the most that a rank allocated "
-                    "for it in addition to the vectors; error is the largest "
-                    "distance of an element from the mean in float64, in units "
-                    "of 2^-23. The exit status is 1 if an error is larger than "
-                    "rounding explains or if ranks differ in a bit.",
-                LSI_COMMAND_OPTIONS(options),
-                .run = lsi_bench_run},
+    .command =
+        {.name = "ring",
+         .summary = "Compare ring, butterfly and automatic all-reduce",
+         .text =
+             "Each algorithm computes the mean of an f32 vector over all "
+             "ranks. Columns time and max have the median and the largest of "
+             "the slowest rank's times. Column memory has the most bytes that "
+             "a rank allocated in addition to the vectors. Column error has "
+             "the largest difference of an element from the mean in float64, "
+             "in units of 2^-23. The exit status is 1 if an error exceeds the "
+             "rounding bound or if the results of two ranks differ in a bit.",
+         LSI_COMMAND_OPTIONS(options),
+         .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),
     .ranks = "1,2,4,8,16,32",
     .parse = parse,

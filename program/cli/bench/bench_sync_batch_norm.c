@@ -34,11 +34,12 @@ typedef struct state {
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "5", "1000"),
     ROW(features, LIST, "features", 0, "N,...", "128,256,512,1024",
-        "columns of the input"),
+        "features (columns of the input)"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "32,64",
-        "rows of the input of each rank"),
+        "rows of the input per rank"),
     ROW(side, INT, "side", 0, "N", "0",
-        "side of images, which rows are then: (batch, features, N, N)",
+        "side of images in pixels: the input has the shape (batch, features, "
+        "N, N); 0: (batch, features)",
         .min = 0, .max = 1 << 12),
     ROW(impl, LIST, "impl", 0, "NAME,...", "fused,gathered",
         "implementations to measure: fused, gathered"),
@@ -227,7 +228,7 @@ static ls_status check(const bench_case *c)
     double worst;
     const size_t bytes = (size_t)ls_tensor_count(c->x) * sizeof(float);
     LS_TRY(lsi_alloc(&all, bytes * (size_t)ls_group_size(c->group),
-                     LS_MEMORY_OTHER, "all ranks' inputs"));
+                     LS_MEMORY_OTHER, "inputs of all ranks"));
     const ls_status status = compare(c, all, &worst);
     lsi_free(all);
     LS_TRY(status);
@@ -313,7 +314,7 @@ static ls_status add_kind(void *context, const char *word)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--impl '%s' is not one of fused, gathered", word);
     if (b->n_kinds == sizeof(b->kinds) / sizeof(b->kinds[0]))
-        return lsi_fail(LS_ERR_ARGUMENT, "--impl names more than %zu",
+        return lsi_fail(LS_ERR_ARGUMENT, "--impl has more than %zu names",
                         b->n_kinds);
     b->kinds[b->n_kinds++] = fused ? LS_SYNC_BN_FUSED : LS_SYNC_BN_GATHERED;
     return LS_OK;
@@ -349,14 +350,16 @@ static ls_status measure(void *opaque, size_t i)
 const lsi_bench lsi_bench_sync_batch_norm = {
     .command =
         {.name = "sync-batch-norm",
-         .summary = "Time batch normalisation over all ranks",
+         .summary =
+             "Time batch normalisation that is synchronised over all ranks",
          .text = "An iteration is forward, the sum of the first half of each "
-                 "rank's rows, and backward; ranks begin it together, and it "
-                 "takes as long as the slowest of them. Results are compared "
-                 "with sums in double; a difference above 1e-3 makes the exit "
-                 "status 1. Peak bytes are the most that an iteration has in "
-                 "use at once, without the layer and its input; --wide has "
-                 "what is kept for backward, and what the layer holds.",
+                 "rank's rows, and backward. Ranks begin each iteration "
+                 "together, and the slowest rank sets its time. Results are "
+                 "compared with sums in double precision; a difference above "
+                 "1e-3 makes the exit status 1. Peak bytes are the most memory "
+                 "that an iteration uses at once, without the layer and its "
+                 "input. With --wide, the table also has the bytes saved for "
+                 "backward and the bytes of the layer.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -39,9 +39,10 @@ typedef struct state {
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "2", "9"),
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", "256,1k,4k,16k,64k,256k,1m,4m",
-        "bytes that a rank sends, ascending"),
+        "bytes that a rank sends, in ascending order"),
     ROW(out, STRING, "out", 'o', "FILE", NULL,
-        "write the line to a file, for LOCKSTEP_SELECT=@FILE on this machine"),
+        "write the selection line to FILE, for LOCKSTEP_SELECT=@FILE on this "
+        "machine"),
 };
 
 static const lsi_column columns[] = {
@@ -268,7 +269,7 @@ static ls_status open_buffers(void *opaque)
     void *block;
     for (int i = 0; i < 2; i++) {
         LS_TRY(lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
-                                "buffers to communicate"));
+                                "buffers of the collectives"));
         b->buffers[LSI_TUNE_PRIVATE][i] = block;
         LS_TRY(ls_shared_alloc(b->x.group, bytes, &block));
         b->buffers[LSI_TUNE_SHARED][i] = block;
@@ -293,33 +294,37 @@ static ls_status parse(void *opaque)
     state *const b = opaque;
     lsi_list *const list = &b->size_list;
     if (b->common.ranks != NULL && strchr(b->common.ranks, ',') != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "--ranks %s: a line is for one number",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--ranks %s: a selection line holds for one number of "
+                        "ranks; give one number",
                         b->common.ranks);
     LS_TRY(lsi_result_check(b->out));
     LS_TRY(lsi_list_of_sizes("--sizes", b->sizes, LEAST_BYTES, INT64_C(1) << 30,
                              list));
     if (list->n > LSI_TUNE_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--sizes has more than %d",
+        return lsi_fail(LS_ERR_ARGUMENT, "--sizes has more than %d sizes",
                         (int)LSI_TUNE_SIZES);
     for (size_t i = 1; i < list->n; i++)
         if (list->values[i] <= list->values[i - 1])
-            return lsi_fail(LS_ERR_ARGUMENT, "--sizes %s does not ascend",
-                            b->sizes);
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "--sizes %s is not in ascending order", b->sizes);
     return LS_OK;
 }
 
 const lsi_bench lsi_bench_tune = {
     .command =
         {.name = "tune",
-         .summary = "Measure which algorithm is best for which size here",
-         .text = "Times every algorithm for all-reduce, reduce, "
-                 "reduce-scatter, broadcast, all-gather and all-to-all (f32, "
-                 "sum), with private and with shared buffers. Prints the "
-                 "selection line of the fastest: set LOCKSTEP_SELECT to it, or "
-                 "save it and set LOCKSTEP_SELECT=@FILE. If one line serves "
-                 "both kinds of buffers, the product of both times decides. "
-                 "Results within 5% do not change the algorithm from one size "
-                 "to the next. Commands read such a file only when told to.",
+         .summary = "Find the fastest algorithm for each size on this machine",
+         .text =
+             "Times every algorithm for all-reduce, reduce, reduce-scatter, "
+             "broadcast, all-gather and all-to-all (f32, sum), with private "
+             "and with shared buffers. Prints a selection line with the "
+             "fastest algorithms. Set LOCKSTEP_SELECT to the line, or save it "
+             "with --out FILE and set LOCKSTEP_SELECT=@FILE. Where one entry "
+             "serves both kinds of buffers, the product of both times decides. "
+             "From one size to the next, the algorithm changes only for a gain "
+             "of more than 5%. Commands use a saved file only if "
+             "LOCKSTEP_SELECT names it.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

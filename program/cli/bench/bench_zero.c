@@ -30,10 +30,10 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "2", "5"),
     LSI_DDP_MODEL_ROWS(model),
     ROW(context, INT, "context", 0, "N", "128",
-        "tokens of a sequence; the mlp sees each as a row", .min = 1,
+        "tokens per sequence; an mlp takes each token as a row", .min = 1,
         .max = 1 << 20),
-    ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences of a rank",
-        .min = 1, .max = 1 << 20),
+    ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences per rank", .min = 1,
+        .max = 1 << 20),
     LSI_DDP_BUDGET_ROW(budget),
 };
 
@@ -242,8 +242,8 @@ static ls_status open_cases(void *opaque)
     b->common.cases = sizeof(formulas) / sizeof(formulas[0]);
     if (ls_group_local_size(b->common.group) < ls_group_size(b->common.group))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "bench zero: its formulas are those of one node, and "
-                        "these ranks are on several");
+                        "bench zero needs all ranks on one node, for which its "
+                        "formulas hold; these ranks run on several nodes");
     return LS_OK;
 }
 
@@ -266,18 +266,19 @@ static ls_status measure(void *opaque, size_t i)
 const lsi_bench lsi_bench_zero = {
     .command =
         {.name = "zero",
-         .summary = "Compare ways to divide the optimizer's state",
+         .summary = "Compare ways to shard the optimizer state",
          .text =
              "Compares AdamW with replicated state (flat) and sharded state: "
-             "owners, zero1, shared and fsdp (buckets of one parameter); the "
-             "last two keep one copy of the weights per node. Memory is the "
-             "peak by kind: when all is made, until the first step of the "
-             "optimizer, and in it; bytes sent are those of one step. Both are "
-             "a rank's, on average. Next to each is the value of the formula "
-             "of docs/concepts/parallel.md (for gradients of fsdp the most). A "
-             "difference of more than 5% makes the exit status 1. A strategy "
-             "that does not fit into memory is a row that says so, with the "
-             "least that the ranks of a machine need.",
+             "owners, zero1, shared and fsdp (buckets of one parameter). "
+             "shared and fsdp keep one copy of the weights per node. Memory is "
+             "the peak by kind at three moments: after set-up, until the "
+             "optimizer's first step, and during it. Bytes sent are those of "
+             "one step. Memory and bytes are means over ranks. Next to each "
+             "number is the value of the formula in docs/concepts/parallel.md "
+             "(for gradients of fsdp an upper bound). A difference of more "
+             "than 5% makes the exit status 1. A strategy that does not fit in "
+             "memory has the status 'out of memory' and the least memory that "
+             "the ranks of a machine need.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -135,7 +135,7 @@ static ls_status alloc_times(lsi_ddp_case *c)
     void *block;
     const size_t n = (size_t)c->steps;
     LS_TRY(lsi_alloc(&block, n * (N_TIMES + 1) * sizeof(double),
-                     LS_MEMORY_OTHER, "times of steps"));
+                     LS_MEMORY_OTHER, "measured step times"));
     c->times = block;
     c->slowest = (double *)block + n * N_TIMES;
     return LS_OK;

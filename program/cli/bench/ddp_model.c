@@ -18,8 +18,8 @@ static ls_status parse_arch(const char *text, int64_t *width)
         return LS_OK;
     if (strncmp(text, "mlp:", 4) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--arch '%s' is not mlp or mlp:WIDTH; a language "
-                        "model is --size NAME",
+                        "unknown --arch '%s'; use mlp or mlp:WIDTH, or --size "
+                        "NAME for a language model",
                         text);
     *width = strtoll(text + 4, &end, 10);
     if (end != text + 4 && *end == '\0' && *width >= 1 && *width <= 1 << 20)
@@ -47,13 +47,14 @@ ls_status lsi_ddp_model_parse(const lsi_ddp_model_flags *flags,
     const char *const arch = flags->arch != NULL ? flags->arch : "mlp";
     *out = (lsi_ddp_model_spec){.width = LSI_MLP_WIDTH, .dtype = LS_F32};
     if (flags->arch != NULL && shape->size != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--arch %s and --size %s name two models; give one",
-                        flags->arch, shape->size);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--arch %s and --size %s each name a model; give one of them",
+            flags->arch, shape->size);
     if (flags->arch != NULL && changes != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--arch %s has no --%s, which is of a language model: "
-                        "--size NAME",
+                        "--arch %s does not support --%s, a flag of language "
+                        "models; use --size NAME instead of --arch",
                         flags->arch, changes);
     if (shape->size != NULL || changes != NULL)
         return parse_lm(*shape, out);

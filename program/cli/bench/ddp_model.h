@@ -29,12 +29,11 @@ typedef struct lsi_ddp_model_flags {
 /* The rows for a field of that name, to be used where ROW is defined. */
 #define LSI_DDP_MODEL_ROWS(field)                                              \
     ROW(field.arch, STRING, "arch", 0, "NAME", NULL,                           \
-        "mlp (eight layers, 134 million parameters) or mlp:WIDTH (default "    \
-        "mlp)"),                                                               \
+        "model: mlp (eight layers, 134 million parameters) or mlp:WIDTH "      \
+        "(default mlp)"),                                                      \
         ROW(field.shape.size, STRING, "size", 0, "NAME", NULL,                 \
-            "a language model of that size instead: tiny, small, ... "         \
-            "(default "                                                        \
-            "with one of the next nine flags: tiny)"),                         \
+            "size of a language model, which replaces the mlp: tiny, small, "  \
+            "... (default tiny if one of the next nine flags is given)"),      \
         LSI_LM_CHANGE_ROWS(field.shape)
 
 /*

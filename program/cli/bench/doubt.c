@@ -32,16 +32,15 @@ void lsi_bench_doubt(const lsi_table *table, lsi_bench_time time, FILE *stream)
     double others = 0;
     int cpus = 0;
     if (lsi_bench_overlap(table, time, rows))
-        lsi_paragraph(
-            stream,
-            "\nRows %zu and %zu are the fastest, and their interquartile "
-            "ranges overlap: this run does not tell which one is faster. "
-            "Repeat with more --iterations.",
-            rows[0] + 1, rows[1] + 1);
+        lsi_paragraph(stream,
+                      "\nRows %zu and %zu are the fastest, but their "
+                      "interquartile ranges overlap, so this run does not show "
+                      "which one is faster. Repeat with more --iterations.",
+                      rows[0] + 1, rows[1] + 1);
     if (lsi_busy_now(&others, &cpus))
-        lsi_paragraph(
-            stream,
-            "\nOther processes use %.1f of the %d CPUs here: times are too "
-            "long, and their order may change. Repeat on an idle machine.",
-            others, cpus);
+        lsi_paragraph(stream,
+                      "\nOther processes use %.1f of the %d CPUs, so the times "
+                      "are too long and the order of the rows may be wrong. "
+                      "Repeat on an idle machine.",
+                      others, cpus);
 }

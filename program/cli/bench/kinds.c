@@ -55,6 +55,7 @@ ls_status lsi_bench_kinds_parse(const char *dtype, const char *op, bool reduces,
     for (size_t i = 0; i < n_types; i++)
         add_ops(out, types[i], ops, n_ops, choose);
     if (out->n == 0)
-        return lsi_fail(LS_ERR_ARGUMENT, "no type has the reduction %s", op);
+        return lsi_fail(LS_ERR_ARGUMENT, "no element type supports --op %s",
+                        op);
     return LS_OK;
 }

@@ -129,7 +129,7 @@ ls_status lsi_pattern_new(lsi_pattern **out, int ranks, ls_dtype dtype,
     const size_t bytes = ((size_t)ranks + 1) * PERIOD * item;
     lsi_pattern *p;
     LS_TRY(lsi_alloc(&p, sizeof(lsi_pattern) + bytes, LS_MEMORY_OTHER,
-                     "data to check a collective with"));
+                     "data for checking a collective"));
     *p = (lsi_pattern){ranks, dtype, op, item, (unsigned char *)(p + 1)};
     compute(p);
     *out = p;

@@ -159,7 +159,7 @@ class FlagsOfNcclTests(Benches):
     def test_more_ranks_than_cpus(self):
         cpus = len(os.sched_getaffinity(0))
         done = self.call("bench", "barrier", *QUICK, "-n", str(cpus + 1))
-        self.assertIn("the number of runs is --iterations", done.stderr)
+        self.assertIn("to set the number of runs, use --iterations", done.stderr)
         self.succeeds("bench", "barrier", *QUICK, "-n", "1")
 
     def test_names_of_types(self):
@@ -222,7 +222,7 @@ class Tune(Benches):
 
     def test_mistakes(self):
         for flags, message in ((("--ranks", "2,4"), "one number"),
-                               (("--sizes", "4k,1k"), "does not ascend"),
+                               (("--sizes", "4k,1k"), "not in ascending order"),
                                (("--out", "/proc/nowhere/at/all"), "/proc/nowhere")):
             self.fails(2, message, "tune", *flags)
 
@@ -383,7 +383,7 @@ class Ddp(Benches):
         numbers = 2 * 64 * 32 + 4 * 32 * 32 + 3 * 32 * 48 + 3 * 32
         # Behind them the weight of the samples, in whole lines of the cache.
         self.assertIn(rows[0]["bytes_sent"] - 4 * numbers, range(4, 129))
-        self.fails(2, "--arch mlp:64 has no --layers", "bench", *self.small,
+        self.fails(2, "--arch mlp:64 does not support --layers", "bench", *self.small,
                    "--layers", "1")
 
     def test_memory(self):
@@ -480,7 +480,7 @@ class Ddp(Benches):
                 self.assertEqual([(row["strategy"], row["status"])
                                   for row in rows],
                                  [("flat", "out of memory")])
-                self.assertEqual("broke off after 1 row\n" in told,
+                self.assertEqual("stopped early, after 1 row\n" in told,
                                  launcher == ())
 
     def test_mistakes(self):
@@ -492,7 +492,7 @@ class Ddp(Benches):
                 ("it must be f32 or bf16", ("--dtype", "f32,f64")),
                 ("mlp:WIDTH", ("--arch", "cnn")),
                 ("width", ("--arch", "mlp:0")),
-                ("name two models", ("--arch", "mlp", "--size", "tiny")),
+                ("each name a model", ("--arch", "mlp", "--size", "tiny")),
                 ("--size NAME", ("--arch", "lm:tiny")),
                 ("small", ("--size", "huge"))):
             with self.subTest(words=words):
@@ -542,7 +542,7 @@ class Mistakes(ProgramTest):
                 ("not a whole number", "--ranks", "2,,4"),
                 ("is not one of private|shared", "--buffers", "x"),
                 ("choose one of: f32", "-d", "floating"),
-                ("-n 2 says how many ranks", "-n", "2", "--nthreads", "2"),
+                ("-n 2 and --nthreads or --ngpus both set", "-n", "2", "--nthreads", "2"),
                 ("out of range: 0 to", "--check", "-1"),
                 ("choose one of: sum", "--op", "mean"),
                 ("out of range: 1 to", "--iterations", "0"),
@@ -552,11 +552,11 @@ class Mistakes(ProgramTest):
                 ("more than 256 sizes", "-b", "0", "-e", "1g", "-i", "1"),
                 ("did you mean --sizes?", "--size", "4")):
             self.fails(2, message, "bench", "all-reduce", *flags)
-        self.fails(2, "send-recv has no algorithms", "bench", "send-recv",
+        self.fails(2, "send-recv has a single algorithm", "bench", "send-recv",
                    "--algorithm", "flat")
-        self.fails(2, "cannot be done in place", "bench", "send-recv",
+        self.fails(2, "does not support --place in", "bench", "send-recv",
                    "--place", "in")
-        self.fails(2, "cannot be done out of place", "bench", "broadcast",
+        self.fails(2, "does not support --place out", "bench", "broadcast",
                    "--place", "out")
 
     def test_found_by_ranks(self):
@@ -571,7 +571,7 @@ class Mistakes(ProgramTest):
         done = self.call("run", "-n", "2", LOCKSTEP, "bench", "barrier", "-n",
                          "3,4")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--ranks 3,4, but a launcher started 2 ranks",
+        self.assertIn("--ranks 3,4 does not match the 2 ranks that the launcher",
                       done.stderr)
 
 

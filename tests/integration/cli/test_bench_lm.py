@@ -133,7 +133,7 @@ class BenchLm(ProgramTest):
             process.send_signal(signal.SIGINT)
             self.assertNotEqual(process.wait(100), 0)
             told = os.pread(process.errors.fileno(), 1 << 16, 0).decode()
-            self.assertIn("broke off after 1 row\n", told)
+            self.assertIn("stopped early, after 1 row\n", told)
             with open(path, encoding="utf-8") as file:
                 rows = json.load(file)["rows"]
             self.assertEqual([(r["warmup"], r["status"]) for r in rows],

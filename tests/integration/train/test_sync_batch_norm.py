@@ -88,7 +88,7 @@ class Bench(ProgramTest):
                    "--batch-size", "a")
         self.fails(2, "'mine' is not one of fused, gathered", "bench",
                    "sync-batch-norm", "--impl", "mine")
-        self.fails(2, "--impl names more than 2", "bench", "sync-batch-norm",
+        self.fails(2, "--impl has more than 2", "bench", "sync-batch-norm",
                    "--impl", "fused,gathered,fused")
 
 

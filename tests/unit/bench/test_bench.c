@@ -147,7 +147,7 @@ static void wrong_results(void **state)
     (void)state;
     assert_int_equal(RUN_JSON("wrong"), 1);
     assert_int_equal(written_value(), 42);
-    assert_string_equal(ls_last_error(), "results are wrong; see the table");
+    assert_non_null(strstr(ls_last_error(), "results are wrong: "));
 }
 
 static void bad_flags_are_mistakes_of_usage(void **state)

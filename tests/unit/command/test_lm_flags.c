@@ -57,13 +57,13 @@ static void models_of_benchmarks(void **state)
     assert_int_equal(spec.config.d_ff, 48);
     flags.arch = "mlp:8";
     assert_error(lsi_ddp_model_parse(&flags, &spec), LS_ERR_ARGUMENT,
-                 "--arch mlp:8 has no --layers");
+                 "--arch mlp:8 does not support --layers");
     flags.shape = plain;
     assert_ok(lsi_ddp_model_parse(&flags, &spec));
     assert_int_equal(spec.width, 8);
     flags.shape.size = "tiny";
     assert_error(lsi_ddp_model_parse(&flags, &spec), LS_ERR_ARGUMENT,
-                 "name two models");
+                 "each name a model");
 }
 
 int main(void)
