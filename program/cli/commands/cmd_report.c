@@ -21,21 +21,22 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(quick, BOOL, "quick", 0, NULL, NULL,
-        "small sizes and few runs: some minutes"),
+        "measure small sizes with few runs: a few minutes"),
     ROW(full, BOOL, "full", 0, NULL, NULL,
-        "the sizes of the reports: hours; what is done unless there is --quick "
-        "or a FILE"),
+        "measure large sizes with many runs: hours (default without --quick "
+        "and FILE)"),
     ROW(out, STRING, "out", 'o', "DIR", "report",
-        "folder of index.html, report.md, plots, rows and traces"),
+        "folder for index.html, report.md, plots, rows and traces"),
     ROW(peers, STRING, "peers", 0, "FILE", NULL,
-        "rows of other programs, to compare with (docs/how-to/report.md)"),
+        "results of other programs to compare with (docs/how-to/report.md)"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
-        "CIFAR-100 for the pipeline (default: a built-in set)"),
+        "CIFAR-100 dataset for training on images (default: a built-in set)"),
     ROW(only, LIST, "only", 0, "NAME,...", NULL,
-        "measure only these sections or measurements; the page has all that "
-        "is there"),
+        "measure only these sections or measurements; the report still has all "
+        "stored results"),
     ROW(again, LIST, "again", 0, "NAME,...", NULL,
-        "measure these again, though they are there"),
+        "measure these sections or measurements again, even if their results "
+        "are stored"),
 };
 
 /* ---- what is asked for --------------------------------------------------- */
@@ -54,10 +55,11 @@ static ls_status check_list(const char *flag, const char *list)
                 known |= strcmp(s->measurements[k].id, word) == 0;
         }
         if (!known)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s has '%s', which is neither a section nor a "
-                            "measurement; docs/how-to/report.md lists them",
-                            flag, word);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "%s has the unknown name '%s'; docs/how-to/report.md lists the "
+                "sections and measurements",
+                flag, word);
         list += length + (list[length] == ',');
     }
     return LS_OK;
@@ -73,10 +75,10 @@ static ls_status read_peers(lsi_study *r, const char *path)
         return lsi_fail(LS_ERR_FORMAT, "cannot read '%s': %s (line %d)", path,
                         error.text, error.line);
     if (!json_is_array(json_object_get(r->peers, "rows")))
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "'%s' has no 'rows' of other programs (docs/how-to/report.md)",
-            path);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' has no list 'rows'; docs/how-to/report.md "
+                        "describes the format",
+                        path);
     return LS_OK;
 }
 
@@ -95,7 +97,10 @@ static ls_status read_run(lsi_study *r, const char *path)
     json_object_set_new(rows, "name", lsi_json_text(name, strlen(name)));
     json_array_append_new(r->compared, rows);
     if (json_array_size(json_object_get(rows, "rows")) == 0)
-        return lsi_fail(LS_ERR_FORMAT, "'%s' has no lines of --metrics", file);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' has no metrics; give a file that --metrics of a "
+                        "training run wrote",
+                        file);
     return LS_OK;
 }
 
@@ -108,9 +113,12 @@ static ls_status make_folder(const char *path)
     return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
 }
 
-static const char title[] = "What data-parallel training costs";
+static const char title[] = "The cost of data-parallel training";
 
-/* A page of somebody else is not overwritten; ours has its title soon. */
+/*
+ * Refuses to overwrite a file of another program. Files of this command have
+ * the title near their beginning.
+ */
 static ls_status check_ours(const char *name)
 {
     enum { HEAD = 400 };
@@ -125,10 +133,11 @@ static ls_status check_ours(const char *name)
     fclose(file);
     if (n == 0 || strstr(head, title) != NULL)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "'%s' is not what this command has written; name another "
-                    "folder by --out, or remove it",
-                    name);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "'%s' was not written by this command, which does not overwrite it; "
+        "remove it or choose another folder with --out",
+        name);
 }
 
 /* First reports every obstacle that would stop the report at its end. */
@@ -208,15 +217,15 @@ static ls_status make(lsi_study *r, const args *a, char data[PATH_MAX])
     LS_TRY(enter_folder(a->out));
     LS_TRY(lsi_study_open(r));
     if (!r->plots)
-        fprintf(stderr,
-                "lockstep: report: gnuplot is not installed, so there will be "
-                "tables and no plots\n");
+        fprintf(stderr, "lockstep: report: gnuplot is not installed, so the "
+                        "report has tables but no plots\n");
     if (r->runs)
         LS_TRY(lsi_study_measure(r));
     LS_TRY(write_page(r));
-    fprintf(
-        stderr, "report: %s/index.html and %s/report.md%s\n", a->out, a->out,
-        r->ended_by != 0 ? ", of what was there when it was interrupted" : "");
+    fprintf(stderr, "report: wrote %s/index.html and %s/report.md%s\n", a->out,
+            a->out,
+            r->ended_by != 0 ? ", with the results until the interruption"
+                             : "");
     return LS_OK;
 }
 
@@ -228,7 +237,8 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, &rest, &exit_status))
         return exit_status;
     if (a.quick && a.full)
-        return lsi_cli_usage("--quick or --full, not both");
+        return lsi_cli_usage(
+            "--quick and --full cannot be used together; give one of them");
     lsi_study r = {.quick = a.quick,
                    .runs = a.quick || a.full || rest == call->argc,
                    .again = a.again,
@@ -252,16 +262,17 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_report = {
     .name = "report",
-    .summary = "Measure what training costs, and write it down as a page",
+    .summary = "Measure the cost of training, and write a report",
     .arguments = "[FILE...]",
     .text =
-        "Runs the benchmarks of this program one after another. Writes "
-        "index.html, which needs no other file, and report.md: the machine, "
-        "the commands, tables, plots and conclusions. Rows that exist in "
-        "DIR/rows are not measured again, so the same command continues an "
-        "interrupted report. FILE is what --metrics of a run has written, or a "
-        "folder with metrics.jsonl: runs are compared, and nothing is measured "
-        "without --quick or --full. Plots need the program gnuplot.",
+        "Runs the benchmarks of this program one after another and writes a "
+        "report: index.html, which needs no other file, and report.md. The "
+        "report has the machine, the commands, tables, plots and findings. "
+        "Results in DIR/rows are not measured again, so the same command "
+        "continues an interrupted report. FILE is a file that --metrics of a "
+        "training run wrote, or a folder with metrics.jsonl. With FILE, the "
+        "report compares these runs and measures nothing, unless --quick or "
+        "--full is given. Plots need the program gnuplot.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -99,8 +99,8 @@ class Report(ProgramTest):
             text = self.read(name)
             self.assertIn("All-reduce on one machine", text)
             self.assertIn("Runs compared", text)
-            self.assertIn("1/2.50", text)     # 25 against 10 us
-            self.assertIn("is the same in all 2 pairs", text)
+            self.assertIn("2.50 times as fast", text)  # 25 against 10 us
+            self.assertIn("is the same in all 2 pairs of rows", text)
             self.assertIn("recorded some day", text)
             self.assertNotIn("Ring and butterfly", text)  # no rows of it
         page = self.read("index.html")
@@ -144,14 +144,14 @@ class Report(ProgramTest):
         self.assertEqual(self.report("--only", "setup").returncode, 0)
         text = self.read("report.md")
         table = [line for line in text.split("\n")
-                 if line.startswith(("| Run | Rank", "| custom", "| standard"))]
+                 if line.startswith(("| Run | Rank", "| fused", "| gathered"))]
         self.assertEqual(table, [
             "| Run | Rank | Epochs | Training loss | Validation loss | Validation accuracy "
             "| Mean peak (MB) | Mean epoch (s) | Images/s |",
-            "| custom | 0 | 2 | 3.0000 | 4.0000 | 0.1250 | 10.0 | 2.000 | 50 |",
-            "| custom | 1 | 2 | 4.0000 | 5.0000 | 0.2500 | 11.0 | 3.000 | 49 |",
-            "| custom | all | 2 | 3.0000 | 4.0000 | 0.1250 | 10.0 | 2.000 | 50 |",
-            "| standard | all | 2 | 3.5000 | 4.5000 | 0.1250 | 10.0 | 2.000 | 50 |"])
+            "| fused, flat | 0 | 2 | 3.0000 | 4.0000 | 0.1250 | 10.0 | 2.000 | 50 |",
+            "| fused, flat | 1 | 2 | 4.0000 | 5.0000 | 0.2500 | 11.0 | 3.000 | 49 |",
+            "| fused, flat | all | 2 | 3.0000 | 4.0000 | 0.1250 | 10.0 | 2.000 | 50 |",
+            "| gathered, bucketed | all | 2 | 3.5000 | 4.5000 | 0.1250 | 10.0 | 2.000 | 50 |"])
 
     def block_by_hand(self, traces):
         """The last attention of rank 0 in the merged timeline: (name, begin, end)."""
@@ -204,15 +204,15 @@ class Report(ProgramTest):
 
     def test_what_profile_has_said(self):
         """An answer that says no more than the one before it is left out."""
-        alone = "There is only one rank, which has nothing to communicate."
-        for slowest, times in (("There is only one rank.", 1),
+        alone = "The run has only one rank, which has nothing to communicate."
+        for slowest, times in (("The run has only one rank.", 1),
                                ("Rank 1 was the slowest.", 2)):
             self.rows("profile.json", [{"kernel": "scale", "calls": 1}],
                       answers={"overlap": alone, "slowest": slowest,
                                "attention": "", "rest": "No other."})
             self.assertEqual(self.report("--only", "setup").returncode, 0)
             items = [line for line in self.read("report.md").split("\n")
-                     if line.startswith(("- There", "- Rank", "- No", "- \n"))]
+                     if line.startswith(("- The run", "- Rank", "- No", "- \n"))]
             self.assertEqual(items, [f"- {alone}", f"- {slowest}"][:times] +
                              ["- No other."])
 
@@ -225,7 +225,7 @@ class Report(ProgramTest):
         self.rows("sync-batch-norm.json", ours + usual)
         self.assertEqual(self.report("--only", "setup").returncode, 0)
         text = self.read("report.md")
-        self.assertIn("is the same in 1 of 2 pairs", text)
+        self.assertIn("is the same in 1 of 2 pairs of rows", text)
         self.assertIn("takes 1.500 times as much", text)
         self.assertIn("| gathered | 256 | 64 | 2 | 0.0200 | 0.0200 | 0.0400 | 100 | 600 |",
                       text)
@@ -251,7 +251,7 @@ class Report(ProgramTest):
         self.assertIn("lockstep plan --preset communication-accounting", text)
         self.assertEqual(os.listdir(os.path.join(self.out, "traces")), [])
         again = self.report(*words)
-        self.assertNotIn("measurements to make", again.stderr)
+        self.assertNotIn("measurements to run", again.stderr)
         again = self.report(*words, "--again", "mixed-precision")
         self.assertIn("1 of ", again.stderr)
         self.assertIn("lockstep demo mixed-precision", again.stderr)
@@ -298,8 +298,8 @@ class Report(ProgramTest):
     def test_foreign_rows(self):
         path = os.path.join(self.out, "rows", "ring.json")
         for text, part in (("{\"rows\": [", "ring.json' is not JSON"),
-                           ("{\"rows\": []}", "ring.json' is JSON, but not"),
-                           ("[]", "ring.json' is JSON, but not")):
+                           ("{\"rows\": []}", "ring.json' is JSON, but was not written"),
+                           ("[]", "ring.json' is JSON, but was not written")):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             self.refused(part, "--quick", "--only", "info")
@@ -332,7 +332,7 @@ class Report(ProgramTest):
                 page.write("# Somebody's notes\n")
             done = self.report("--quick", "--only", "info")
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{name}' is not what this command", done.stderr)
+            self.assertIn(f"{name}' was not written by this command", done.stderr)
             self.assertIn("Somebody", self.read(name))
             os.remove(path)
         os.mkdir(os.path.join(self.out, "index.html"))

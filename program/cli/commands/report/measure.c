@@ -126,9 +126,10 @@ ls_status lsi_study_open(lsi_study *r)
     if (access(measured_path, F_OK) == 0) {
         r->measured = json_load_file(measured_path, 0, &error);
         if (!json_is_object(r->measured))
-            return lsi_fail(LS_ERR_FORMAT,
-                            "'%s' is not what this command writes; remove it",
-                            measured_path);
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "'%s' is not a valid list of measurements; remove it",
+                measured_path);
     } else {
         r->measured = json_object();
     }
@@ -162,7 +163,8 @@ static ls_status note(lsi_study *r, const lsi_measurement *m,
     free(line);
     char *const text = lsi_json_dumps(r->measured, JSON_INDENT(1));
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a report");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "no memory for the list of measurements");
     const ls_status written =
         lsi_result_replace(measured_path, text, strlen(text));
     free(text);
@@ -369,8 +371,8 @@ static void tell_begin(const remaining *left)
     char text[LSI_TIME_TEXT];
     lsi_time_text(text, left->seconds);
     fprintf(stderr,
-            "report: %d of %d measurements to make, about %s on two quiet "
-            "cores; Ctrl-C keeps what is there, and the same command goes on\n",
+            "report: %d of %d measurements to run, about %s on two idle cores; "
+            "Ctrl-C keeps the results so far, and the same command continues\n",
             left->n, left->all, text);
 }
 

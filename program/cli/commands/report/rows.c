@@ -29,9 +29,9 @@ static ls_status parse_json(const char *path, const char *text, size_t bytes,
         return LS_OK;
     json_decref(*out);
     *out = NULL;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is JSON, but not what --json of this program writes",
-                    path);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' is JSON, but was not written by --json of this program", path);
 }
 
 /* A line without its end is one that is still being written. */
@@ -55,14 +55,16 @@ static ls_status parse_lines(const char *path, const char *text,
             json_decref(row);
             json_decref(rows);
             return lsi_fail(LS_ERR_FORMAT,
-                            "%s, line %d, is not what --metrics writes", path,
-                            line);
+                            "'%s', line %d: not a line that --metrics writes",
+                            path, line);
         }
         json_array_append_new(rows, row);
         text += length + (text[length] == '\n');
     }
     *out = json_pack("{s:o}", "rows", rows);
-    return *out != NULL ? LS_OK : lsi_fail(LS_ERR_MEMORY, "no memory for rows");
+    return *out != NULL ? LS_OK
+                        : lsi_fail(LS_ERR_MEMORY,
+                                   "no memory for the rows of a measurement");
 }
 
 ls_status lsi_rows_read(const char *path, lsi_rows_kind kind, json_t **out)
@@ -75,7 +77,7 @@ ls_status lsi_rows_read(const char *path, lsi_rows_kind kind, json_t **out)
     if (kind == LSI_ROWS_JSON)
         status = parse_json(path, text, bytes, out);
     else if (strlen(text) != bytes)
-        status = lsi_fail(LS_ERR_FORMAT, "%s is damaged: byte %zu is zero",
+        status = lsi_fail(LS_ERR_FORMAT, "'%s' is damaged: byte %zu is zero",
                           path, strlen(text));
     else
         status = parse_lines(path, text, kind, out);

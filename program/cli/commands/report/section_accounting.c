@@ -2,7 +2,10 @@
  * Calculated sizes, and next to them the measured ones of a sharded optimizer.
  */
 
+#include "base/append.h"
 #include "cli/commands/report/report.h"
+
+enum { LIST_BYTES = 1024 };
 
 /* ---- communication ------------------------------------------------------- */
 
@@ -11,51 +14,60 @@ static const lsi_measurement communication[] = {
      "plan --preset communication-accounting", 1, 1, false},
 };
 
+/* One sentence with all options. */
+static void put_smaller_batch(lsi_study *r, const json_t *options)
+{
+    char list[LIST_BYTES] = "";
+    size_t i;
+    const json_t *option;
+    json_array_foreach(options, i, option)
+    {
+        lsi_append(list, sizeof(list), "%s%s", i > 0 ? "; " : "",
+                   json_string_value(option));
+    }
+    if (list[0] != '\0')
+        lsi_document_item(r->document,
+                          "Each of these allows a smaller batch: %s.", list);
+}
+
 static void write_communication(lsi_study *r)
 {
     json_t *const plan = lsi_rows_of("communication-accounting");
-    size_t i;
-    const json_t *option;
     if (plan == NULL)
         return;
-    lsi_document_paragraph(
-        r->document,
-        "Calculated for %.0f blocks of two linear layers, %.0f to %.0f and "
-        "back:",
-        lsi_number_at(plan, "blocks"), lsi_number_at(plan, "d_model"),
-        lsi_number_at(plan, "d_ff"));
+    lsi_document_paragraph(r->document,
+                           "`lockstep plan` calculates for %.0f blocks of two "
+                           "linear layers (%.0f to %.0f features and back):",
+                           lsi_number_at(plan, "blocks"),
+                           lsi_number_at(plan, "d_model"),
+                           lsi_number_at(plan, "d_ff"));
     lsi_document_item(
         r->document,
-        "(a) %.0f parameters; weights, gradients and both "
-        "moments take %.1f GB, which is %.0f devices of %.0f GB each "
-        "(%.2f); for backward %.0f bytes a token are saved",
+        "The model has %.0f parameters. Weights, gradients and both moments of "
+        "AdamW take %.1f GB, which fill %.0f devices of %.0f GB (exactly "
+        "%.2f). Activations for backward take %.0f bytes per token.",
         lsi_number_at(plan, "parameters"), lsi_number_at(plan, "state_gb"),
         lsi_number_at(plan, "devices"), lsi_number_at(plan, "device_memory_gb"),
         lsi_number_at(plan, "devices_exact"),
         lsi_number_at(plan, "saved_bytes_per_token"));
     lsi_document_item(r->document,
-                      "(b) with all of it divided, %.0f devices of %.0f GB "
-                      "(%.2f)",
+                      "With everything sharded, %.0f devices of %.0f GB "
+                      "suffice (exactly %.2f).",
                       lsi_number_at(plan, "sharded_devices"),
                       lsi_number_at(plan, "sharded_memory_gb"),
                       lsi_number_at(plan, "sharded_devices_exact"));
     lsi_document_item(r->document,
-                      "(c) computation bounds a step from %.1f tokens a device "
-                      "on, which is %.1f overall",
+                      "A step is compute-bound from %.1f tokens per device, "
+                      "which is %.1f tokens overall.",
                       lsi_number_at(plan, "tokens_per_device"),
                       lsi_number_at(plan, "tokens_overall"));
-    json_array_foreach(json_object_get(plan, "smaller_batch_options"), i,
-                       option)
-    {
-        lsi_document_item(r->document, "(d) a smaller batch is possible by %s",
-                          json_string_value(option));
-    }
+    put_smaller_batch(r, json_object_get(plan, "smaller_batch_options"));
     json_decref(plan);
 }
 
 const lsi_section lsi_section_communication = {
     .id = "communication-accounting",
-    .title = "Communication, calculated",
+    .title = "Calculated memory and communication",
     LSI_MEASUREMENTS(communication),
     .write = write_communication,
 };
@@ -81,13 +93,14 @@ static void answer_sharding(lsi_study *r, const json_t *file)
         return;
     lsi_document_paragraph(
         r->document,
-        "How ZeRO-1 as published differs: it divides the flat vector of "
-        "weights evenly, adds gradients up where they are needed and gathers "
-        "weights (zero1: %.1f MB sent a step by a rank, state %.1f MB); "
-        "dividing whole tensors among owners adds gradients up everywhere and "
-        "sends each weight from its owner (owners: %.1f MB sent, state %.1f "
-        "MB). Without division (flat) it is %.1f MB and %.1f MB. Steps take "
-        "%.1f, %.1f and %.1f ms.",
+        "With ZeRO-1 (zero1), a rank sends %.1f MB per step and holds %.1f MB "
+        "of optimizer state. With whole tensors per owner (owners), it sends "
+        "%.1f MB and holds %.1f MB. Without sharding (flat), it sends %.1f MB "
+        "and holds %.1f MB. A step takes %.1f ms, %.1f ms and %.1f ms, in this "
+        "order. The traffic differs because zero1 reduces each gradient only "
+        "where it is needed and gathers the weights. Strategy owners reduces "
+        "all gradients on all ranks and then broadcasts each weight from its "
+        "owner.",
         lsi_number_at(zero, "bytes_sent.bytes") * 1e-6,
         lsi_number_at(zero, "state.bytes") * 1e-6,
         lsi_number_at(owners, "bytes_sent.bytes") * 1e-6,
@@ -113,7 +126,7 @@ static void write_sharding(lsi_study *r)
         {"Formula", "state.formula", 1, 1e-6},
         {"Activations (MB)", "activations.bytes", 1, 1e-6},
         {"Total (MB)", "total.bytes", 1, 1e-6},
-        {"Sent a step (MB)", "bytes_sent.bytes", 1, 1e-6},
+        {"Sent per step (MB)", "bytes_sent.bytes", 1, 1e-6},
         {"Step (ms)", "step_time_avg_s", 1, 1e3},
         {"Status", "status", 0, 0},
     };
@@ -124,24 +137,23 @@ static void write_sharding(lsi_study *r)
         {"Gradients (GB)", "gradients", 2, 1e-9},
         {"State (GB)", "state", 2, 1e-9},
         {"Total (GB)", "total", 2, 1e-9},
-        {"Traffic (times the model)", "traffic", 0, 0},
+        {"Traffic (model sizes)", "traffic", 0, 0},
     };
     json_t *const file = lsi_rows_of("zero");
     json_t *const plan = lsi_rows_of("sharding-accounting");
-    lsi_document_paragraph(r->document,
-                           "Memory of a rank at three moments, as counted by "
-                           "the allocator and as the formulas say: of the "
-                           "gradients of fsdp the most there can be.");
+    lsi_document_paragraph(
+        r->document, "The table has the memory of a rank at three moments, as "
+                     "counted by the allocator and as given by the formulas. "
+                     "For gradients of fsdp the formula is an upper bound.");
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     answer_sharding(r, file);
     if (plan != NULL)
-        lsi_document_paragraph(r->document,
-                               "Predicted by plan for the model %s (%.0f "
-                               "parameters) on %.0f ranks, without "
-                               "activations:",
-                               lsi_string_at(plan, "model"),
-                               lsi_number_at(plan, "parameters"),
-                               lsi_number_at(plan, "ranks"));
+        lsi_document_paragraph(
+            r->document,
+            "`lockstep plan` predicts for the model %s (%.0f parameters) on "
+            "%.0f ranks, without activations:",
+            lsi_string_at(plan, "model"), lsi_number_at(plan, "parameters"),
+            lsi_number_at(plan, "ranks"));
     LSI_STUDY_TABLE(r, json_object_get(plan, "rows"), planned);
     json_decref(plan);
     json_decref(file);
@@ -149,7 +161,7 @@ static void write_sharding(lsi_study *r)
 
 const lsi_section lsi_section_sharding = {
     .id = "sharding",
-    .title = "A divided optimizer",
+    .title = "Sharded optimizer state",
     LSI_MEASUREMENTS(sharding),
     .write = write_sharding,
 };

@@ -70,7 +70,7 @@ static void add_ceiling(lsi_study_plot *p)
     const double peak = lsi_number_at(profile, "peaks.gb_per_s");
     if (isfinite(peak)) {
         lsi_study_series *const s = lsi_study_plot_series(
-            p, LSI_PLOT_LINES, "bandwidth of memory, as measured");
+            p, LSI_PLOT_LINES, "measured memory bandwidth");
         s->dashed = true;
         s->colour = 8;
         lsi_study_point(s, 1e3, peak);
@@ -103,14 +103,14 @@ static void write_all_reduce(lsi_study *r)
     lsi_rows_append(all, "all-reduce-shared");
     lsi_rows_append(all, "all-reduce-private");
     lsi_document_paragraph(r->document,
-                           "Sums of f32 in place, after five warm-up runs; the "
-                           "time of a run is that of its slowest rank. More "
-                           "ranks than CPUs take turns.");
+                           "The table has in-place sums of f32 after five "
+                           "warm-up runs. The slowest rank sets the time of a "
+                           "run. With more ranks than CPUs, ranks share CPUs.");
     LSI_STUDY_TABLE(r, all, columns);
     LSI_STUDY_PEERS(r, "all-reduce", others);
     lsi_study_plot p = lsi_study_plot_new(
-        "all-reduce", "All-reduce of f32 on two ranks of one machine: bus "
-                      "bandwidth over the size of the vector");
+        "all-reduce", "Bus bandwidth of f32 all-reduce by vector size, with "
+                      "two ranks on one machine");
     p.plot.x =
         (lsi_plot_axis){.label = "size (bytes)", .log = true, .si = true};
     p.plot.y = (lsi_plot_axis){.label = "bus bandwidth (GB/s)", .log = true};
@@ -149,11 +149,11 @@ static void answer_ring(lsi_study *r, const json_t *file)
         same = same && json_is_true(lsi_at(row, "same_bits"));
     }
     if (i > 0)
-        lsi_document_paragraph(r->document,
-                               "The largest error of any row is %.2f units of "
-                               "2⁻²³ from the mean in f64; all ranks have the "
-                               "same bits in %s.",
-                               worst, same ? "every row" : "some rows only");
+        lsi_document_paragraph(
+            r->document,
+            "The results differ by at most %.2f units of 2⁻²³ from the mean in "
+            "f64. All ranks compute the same bits in %s.",
+            worst, same ? "every row" : "only some of the rows");
 }
 
 static void write_ring(lsi_study *r)
@@ -169,9 +169,10 @@ static void write_ring(lsi_study *r)
         {"Same bits", "same_bits", 0, 0},
     };
     json_t *const file = lsi_rows_of("ring");
-    lsi_document_paragraph(r->document,
-                           "The mean over all ranks by a ring of messages, by "
-                           "the butterfly, and by what the library chooses.");
+    lsi_document_paragraph(
+        r->document,
+        "The table compares the mean over all ranks by the ring, by the "
+        "butterfly, and by the algorithm that the library selects.");
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     answer_ring(r, file);
     json_decref(file);
@@ -227,17 +228,19 @@ static void answer_norm_memory(lsi_study *r, const json_t *file)
     if (n > 0 && equal == n)
         lsi_document_paragraph(
             r->document,
-            "Memory, counted of each in a pass of its own, is the same in all "
-            "%d pairs: the two differ in what ranks tell each other, and both "
-            "keep the output, a mean and a deviation for each feature, and "
-            "at the peak the gradients of output and input.",
+            "Memory is the same in all %d pairs of rows, because fused and "
+            "gathered differ only in their messages. Both save the output, and "
+            "a mean and a deviation per feature. At the peak both hold the "
+            "gradients of output and input. Memory is counted in a separate "
+            "pass.",
             n);
     else if (n > 0)
-        lsi_document_paragraph(r->document,
-                               "Memory, counted of each in a pass of its own, "
-                               "is the same in %d of %d pairs; on average the "
-                               "usual way takes %.3f times as much.",
-                               equal, n, saved / n);
+        lsi_document_paragraph(
+            r->document,
+            "Memory is the same in %d of %d pairs of rows; on average gathered "
+            "takes %.3f times as much as fused. Memory is counted in a "
+            "separate pass.",
+            equal, n, saved / n);
 }
 
 static void answer_batch_norm(lsi_study *r, const json_t *file)
@@ -261,11 +264,11 @@ static void answer_batch_norm(lsi_study *r, const json_t *file)
     if (n > 0)
         lsi_document_paragraph(
             r->document,
-            "One collective each way (fused) takes on average 1/%.2f of the "
-            "time of the usual way (gathered), at least 1/%.2f. Are the "
-            "deviations small? In the row where they are largest, the 99th "
-            "percentile is %.1f times the median; results differ from sums in "
-            "double by less than 10⁻³, or the measurement would have failed.",
+            "Batch normalisation with one collective per pass (fused) is on "
+            "average %.2f times as fast as the usual implementation "
+            "(gathered), and at least %.2f times as fast. In the row with the "
+            "largest variation, the 99th percentile is %.1f times the median. "
+            "Results differ from sums in double precision by less than 10⁻³.",
             gain / n, least, spread);
     answer_norm_memory(r, file);
 }
@@ -275,7 +278,7 @@ static void draw_batch_norm(lsi_study *r, const json_t *file)
     static const char *const names[] = {"fused", "gathered"};
     lsi_study_plot p = lsi_study_plot_new(
         "sync-batch-norm", "Batch normalisation over two ranks, forward and "
-                           "backward, 64 rows a rank");
+                           "backward, 64 rows per rank");
     p.plot.x = (lsi_plot_axis){.label = "features", .log = true, .si = true};
     p.plot.y = (lsi_plot_axis){.label = "median time (ms)", .log = true};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -312,9 +315,9 @@ static void write_batch_norm(lsi_study *r)
         {"Ranks", "ranks", 0, 0},
         {"Median (ms)", "time_us.median", 4, 1e-3},
         {"Mean (ms)", "time_us.mean", 4, 1e-3},
-        {"99% (ms)", "time_us.p99", 4, 1e-3},
-        {"Kept for backward (bytes)", "saved_bytes", 0, 0},
-        {"Peak of a pass (bytes)", "peak_bytes", 0, 0},
+        {"99th percentile (ms)", "time_us.p99", 4, 1e-3},
+        {"Saved for backward (bytes)", "saved_bytes", 0, 0},
+        {"Peak per pass (bytes)", "peak_bytes", 0, 0},
     };
     static const lsi_study_column others[] = {
         {"Program", "peer", 0, 0},        {"Features", "features", 0, 0},
@@ -331,7 +334,7 @@ static void write_batch_norm(lsi_study *r)
 
 const lsi_section lsi_section_batch_norm = {
     .id = "sync-batch-norm",
-    .title = "Batch normalisation over all ranks",
+    .title = "Synchronised batch normalisation",
     LSI_MEASUREMENTS(batch_norm),
     .write = write_batch_norm,
 };

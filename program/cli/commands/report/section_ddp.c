@@ -22,7 +22,7 @@ static const lsi_study_column columns[] = {
     {"Backward (ms)", "backward_s", 1, 1e3},
     {"Optimizer (ms)", "optimizer_s", 1, 1e3},
     {"Collectives", "collectives_per_step", 0, 0},
-    {"MB sent", "bytes_sent", 1, 1e-6},
+    {"Sent (MB)", "bytes_sent", 1, 1e-6},
     {"Status", "status", 0, 0},
 };
 
@@ -48,8 +48,8 @@ static void draw_parts(lsi_study *r, const json_t *rows)
     const char *names[MOST_BARS];
     size_t n = 0;
     lsi_study_plot p = lsi_study_plot_new(
-        "ddp-strategies", "A step by strategy, two ranks: its parts, and the "
-                          "communication that is not behind them");
+        "ddp-strategies", "Parts of a step by strategy on two ranks, with the "
+                          "communication that computation does not hide");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         lsi_study_series *const s =
             lsi_study_plot_series(&p, LSI_PLOT_BARS, "%s", parts[i].name);
@@ -66,8 +66,7 @@ static void draw_parts(lsi_study *r, const json_t *rows)
     p.plot.stacked = true;
     p.plot.x = (lsi_plot_axis){
         .label = "strategy", .categories = names, .n_categories = n};
-    p.plot.y =
-        (lsi_plot_axis){.label = "time of a step (ms)", .from_zero = true};
+    p.plot.y = (lsi_plot_axis){.label = "step time (ms)", .from_zero = true};
     lsi_study_draw(r, &p);
 }
 
@@ -82,17 +81,19 @@ static void answer_strategies(lsi_study *r, const json_t *file)
     if (isfinite(times[0]) && isfinite(times[1]))
         lsi_document_paragraph(
             r->document,
-            "One all-reduce of all gradients against one for each: %.0f "
-            "collectives after backward take %.2f ms of a step, %.0f take %.2f "
-            "ms. The bytes are the same; what differs is what a collective "
-            "costs by itself, and how well ranks keep together.",
+            "With one all-reduce per gradient (naive), %.0f collectives after "
+            "backward take %.2f ms of a step; with one all-reduce of all "
+            "gradients (flat), %.0f collectives take %.2f ms. Both send the "
+            "same bytes, so the difference is the fixed cost of a collective "
+            "and the time in which ranks wait for each other.",
             lsi_number_at(naive, "collectives_per_step"), times[0],
             lsi_number_at(flat, "collectives_per_step"), times[1]);
     if (isfinite(times[1]) && isfinite(times[2]))
         lsi_document_paragraph(
             r->document,
-            "Started during backward (overlap), %.2f ms are left exposed, and "
-            "a step takes %.1f ms instead of %.1f ms (flat).",
+            "Overlap with backward (overlap) leaves %.2f ms of communication "
+            "exposed, and a step takes %.1f ms, compared with %.1f ms without "
+            "overlap (flat).",
             times[2], lsi_number_at(overlap, "step_time_avg_s") * 1e3,
             lsi_number_at(flat, "step_time_avg_s") * 1e3);
 }
@@ -165,7 +166,7 @@ static void bucket_table(lsi_study *r, const json_t *rows,
 {
     static const char *const titles[] = {"Bucket (MB)", "Buckets",
                                          "Exposed, measured (ms)",
-                                         "s/(n w) + n o (ms)"};
+                                         "Exposed, s/(n w) + n o (ms)"};
     static const bool numbers[] = {true, true, true, true};
     lsi_document_table(r->document, titles, numbers, 4);
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -187,8 +188,8 @@ static void bucket_table(lsi_study *r, const json_t *rows,
 static void draw_buckets(lsi_study *r, const json_t *rows,
                          const link_costs *link)
 {
-    lsi_study_plot p = lsi_study_plot_new(
-        "buckets", "Communication that is exposed, over the size of buckets");
+    lsi_study_plot p =
+        lsi_study_plot_new("buckets", "Exposed communication by bucket size");
     p.plot.x = (lsi_plot_axis){.label = "bucket (MB)", .log = true};
     p.plot.y = (lsi_plot_axis){.label = "exposed communication (ms)",
                                .from_zero = true};
@@ -217,14 +218,15 @@ static void write_buckets(lsi_study *r)
     if (isfinite(link.rate) && isfinite(bytes)) {
         lsi_document_paragraph(
             r->document,
-            "With s = %.1f MB of gradients, w = %.2f GB/s (the largest "
-            "all-reduce of private buffers above) and o = %.4f ms (the "
-            "smallest) the formula s/(n w) + n o has its least at a bucket of "
-            "√(s w o) = %.3f MB. It assumes that all buckets but the last lie "
-            "behind computation for nothing; where ranks share what adds up "
-            "with what computes, they do not.",
-            bytes * 1e-6, link.rate * 1e-9, link.call * 1e3,
-            sqrt(bytes * link.rate * link.call) * 1e-6);
+            "The predicted optimum is a bucket size of √(s w o) = %.3f MB, "
+            "where the exposed time s/(n w) + n o of n buckets is smallest. "
+            "Here, the gradients have s = %.1f MB. The largest all-reduce of "
+            "private buffers above has w = %.2f GB/s, and the smallest takes o "
+            "= %.4f ms. The formula assumes that computation hides all buckets "
+            "but the last at no cost. This does not hold where reduction and "
+            "computation share CPUs.",
+            sqrt(bytes * link.rate * link.call) * 1e-6, bytes * 1e-6,
+            link.rate * 1e-9, link.call * 1e3);
         bucket_table(r, rows, &link);
         draw_buckets(r, rows, &link);
     }
@@ -258,12 +260,12 @@ static void write_scaling(lsi_study *r)
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     lsi_study_plot p = lsi_study_plot_new(
         "scaling",
-        "Sequences a second over ranks, of one thread and two sequences each");
+        "Sequences per second by number of ranks, with one thread per rank");
     p.plot.x = (lsi_plot_axis){.label = "ranks", .whole = true};
     p.plot.y =
-        (lsi_plot_axis){.label = "sequences a second", .from_zero = true};
+        (lsi_plot_axis){.label = "sequences per second", .from_zero = true};
     lsi_study_series *const ideal =
-        lsi_study_plot_series(&p, LSI_PLOT_LINES, "one rank, times ranks");
+        lsi_study_plot_series(&p, LSI_PLOT_LINES, "linear scaling of one rank");
     ideal->dashed = true;
     ideal->colour = 8;
     for (size_t i = 0; i < 2; i++) {
@@ -283,10 +285,10 @@ static void write_scaling(lsi_study *r)
                     ideal, ranks,
                     ranks * lsi_number_at(one, "global_batch_size") / alone);
             if (isfinite(alone) && ranks > 1)
-                lsi_document_item(r->document,
-                                  "%s, %.0f ranks: %.1f%% of what as many "
-                                  "times one rank would do",
-                                  names[i], ranks, 100 * alone / step);
+                lsi_document_item(
+                    r->document,
+                    "%s: %.0f ranks reach %.1f%% of linear scaling", names[i],
+                    ranks, 100 * alone / step);
         }
         json_decref(rows);
     }
@@ -296,7 +298,7 @@ static void write_scaling(lsi_study *r)
 
 const lsi_section lsi_section_scaling = {
     .id = "scaling",
-    .title = "More ranks",
+    .title = "Scaling with the number of ranks",
     LSI_MEASUREMENTS(scaling),
     .write = write_scaling,
 };

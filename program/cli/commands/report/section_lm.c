@@ -54,16 +54,16 @@ static void answer_warmup(lsi_study *r, const json_t *first, const json_t *warm)
         return;
     lsi_document_paragraph(
         r->document,
-        "Why results differ with 0, 1 and 2 warm-up steps: the first step of a "
-        "fresh process takes %.1f ms with the model %s, a step after %.0f "
-        "others %.1f ms; the ratio is %.2f. Of the difference of %.1f ms lie "
-        "%.1f ms in forward, %.1f ms in backward and %.1f ms in the optimizer: "
-        "most in %s. A first step plans each shape of matrix product, and "
-        "touches memory that the system has to find and clear page by page; "
-        "later ones differ by what caches, clocks and other processes do.",
-        cold, lsi_string_at(first, "size"), lsi_number_at(warm, "warmup"),
-        usual, cold / usual, cold - usual, parts[0], parts[1], parts[2],
-        names[most]);
+        "The first step of a process takes %.2f times as long as a warm step: "
+        "%.1f ms compared with %.1f ms after %.0f warm-up steps, with the "
+        "model %s. "
+        "Most of the difference of %.1f ms is in %s: forward takes %.1f ms "
+        "more, backward %.1f ms and the optimizer %.1f ms. "
+        "The first step plans each shape of matrix product and touches memory "
+        "pages for the first time.",
+        cold / usual, cold, usual, lsi_number_at(warm, "warmup"),
+        lsi_string_at(first, "size"), cold - usual, names[most], parts[0],
+        parts[1], parts[2]);
 }
 
 static void tell_spread(lsi_study *r, const json_t *rows)
@@ -74,8 +74,8 @@ static void tell_spread(lsi_study *r, const json_t *rows)
         const double std = lsi_number_at(row, "step_ms.std");
         if (isfinite(mean) && isfinite(std))
             lsi_document_item(r->document,
-                              "%s, warm-up %.0f: %.1f ms a step, standard "
-                              "deviation %.1f%%",
+                              "%s, %.0f warm-up steps: %.1f ms per step, with "
+                              "a standard deviation of %.1f%%",
                               lsi_string_at(row, "size"),
                               lsi_number_at(row, "warmup"), mean,
                               100 * std / mean);
@@ -91,8 +91,8 @@ static void write_warmup(lsi_study *r)
     lsi_rows_append(all, "lm-warmup-0");
     lsi_document_paragraph(r->document,
                            "A step is forward with the loss, backward and "
-                           "AdamW, on random tokens. Each warm-up is measured "
-                           "in a process of its own.");
+                           "AdamW, on random tokens. Each number of warm-up "
+                           "steps is measured in a separate process.");
     LSI_STUDY_TABLE(r, all, columns);
     json_t *const first = lsi_rows_of("lm-first");
     json_t *const warm = lsi_rows_of("lm-warmup-5");
@@ -105,7 +105,7 @@ static void write_warmup(lsi_study *r)
 
 const lsi_section lsi_section_warmup = {
     .id = "warmup",
-    .title = "A step of a language model, and warm-up",
+    .title = "Steps of a language model, and warm-up",
     LSI_MEASUREMENTS(warmup),
     .write = write_warmup,
 };
@@ -140,8 +140,9 @@ static void answer_types(lsi_study *r, const json_t *f32, const json_t *bf16)
             continue;
         const char *trend = "";
         if (isfinite(before))
-            trend = gain > before ? ", more than with the smaller one"
-                                  : ", less than with the smaller one";
+            trend = gain > before
+                        ? ", a larger gain than with the smaller model"
+                        : ", a smaller gain than with the smaller model";
         lsi_document_item(r->document,
                           "%s: a step in bf16 is %.2f times as fast as one in "
                           "f32%s",
@@ -150,9 +151,8 @@ static void answer_types(lsi_study *r, const json_t *f32, const json_t *bf16)
     }
     if (!isfinite(before))
         lsi_document_paragraph(r->document,
-                               "How the gain of bf16 goes with the size of "
-                               "models cannot be said from this machine: there "
-                               "are no rows of bf16.");
+                               "The gain by bf16 is not known, because no "
+                               "model was measured in both f32 and bf16.");
 }
 
 static void write_types(lsi_study *r)
@@ -171,11 +171,11 @@ static void write_types(lsi_study *r)
     json_t *const all = json_array();
     lsi_rows_append(all, "lm-f32");
     lsi_rows_append(all, "lm-bf16");
-    lsi_document_paragraph(r->document,
-                           "Matrix products with inputs in f32 and in bf16; "
-                           "parameters, gradients and sums stay f32. A model "
-                           "for which there is no memory is a row that says "
-                           "so.");
+    lsi_document_paragraph(
+        r->document,
+        "The table compares matrix products with inputs in f32 and in bf16. "
+        "Parameters, gradients and sums are f32 in both cases. A model that "
+        "does not fit in memory has the status 'out of memory'.");
     LSI_STUDY_TABLE(r, all, columns);
     answer_types(r, f32, bf16);
     LSI_STUDY_PEERS(r, "lm", others);

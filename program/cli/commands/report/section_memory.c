@@ -47,9 +47,10 @@ static void answer_residual(lsi_study *r, const json_t *row,
         return;
     lsi_document_paragraph(
         r->document,
-        "One tensor of the residual stream of %s, with %.0f sequences of %.0f "
-        "tokens, takes %.0f bytes by its formula (4 bytes x batch x context x "
-        "d_model) and %.0f as recorded; %.0f of them are live at the peak.",
+        "A tensor of the residual stream of %s (%.0f sequences of %.0f tokens) "
+        "takes %.0f bytes by the formula 4 bytes x batch x context x d_model. "
+        "The recording has %.0f bytes for it. At the peak, %.0f of these "
+        "tensors are live.",
         lsi_string_at(row, "size"), lsi_number_at(row, "batch"),
         lsi_number_at(row, "context"), formula, recorded,
         lsi_number_at(detail, "residual.live_at_peak"));
@@ -62,9 +63,9 @@ static void answer_largest(lsi_study *r, const json_t *detail)
     const json_t *block;
     if (json_array_size(largest) == 0)
         return;
-    lsi_document_paragraph(r->document,
-                           "The largest blocks that are live at its peak, and, "
-                           "of a program built with lines, who took them:");
+    lsi_document_paragraph(
+        r->document, "The largest blocks at the peak, with the source line of "
+                     "the allocation if the program has debug information:");
     json_array_foreach(largest, i, block)
     {
         if (i >= LARGEST)
@@ -73,10 +74,10 @@ static void answer_largest(lsi_study *r, const json_t *detail)
         const char *const layer = lsi_string_at(block, "layer");
         const char *const line = lsi_string_at(block, "line");
         lsi_document_item(
-            r->document, "%.0f of %.2f MiB: %s%s%s%s%s",
+            r->document, "%.0f x %.2f MiB: %s%s%s%s%s",
             lsi_number_at(block, "alike"), lsi_number_at(block, "bytes") * MIB,
             what[0] != '\0' ? what : "a tensor", layer[0] != '\0' ? " of " : "",
-            layer, line[0] != '\0' ? ", by " : "", line);
+            layer, line[0] != '\0' ? ", allocated in " : "", line);
     }
 }
 
@@ -89,8 +90,8 @@ static void draw_course(lsi_study *r, const json_t *detail)
     const json_t *const course = json_object_get(detail, "timeline");
     const size_t n = json_array_size(course);
     const size_t step = 2 * n / LSI_POINTS_MOST + 1;
-    lsi_study_plot p = lsi_study_plot_new(
-        "memory", "Memory in use over the time of a run of two steps");
+    lsi_study_plot p =
+        lsi_study_plot_new("memory", "Memory in use during a run of two steps");
     p.plot.stacked = true;
     p.plot.x = (lsi_plot_axis){.label = "time (ms)"};
     p.plot.y = (lsi_plot_axis){.label = "memory (MiB)", .from_zero = true};
@@ -123,18 +124,17 @@ static void write_memory(lsi_study *r)
         {"Gradients (MiB)", "gradients_mib", 1, 0},
         {"State (MiB)", "state_mib", 1, 0},
         {"Activations (MiB)", "activations_mib", 1, 0},
-        {"Kept for the next (MiB)", "kept_mib", 1, 0},
-        {"Of resident growth (%)", "resident_percent", 1, 0},
+        {"Kept for reuse (MiB)", "kept_mib", 1, 0},
+        {"Share of resident growth (%)", "resident_percent", 1, 0},
         {"Status", "status", 0, 0},
     };
     json_t *const file = lsi_rows_of("memory");
     const json_t *detail;
     const json_t *const row = last_of(file, "step", &detail);
     lsi_document_paragraph(
-        r->document,
-        "The most memory that was in use at once, each case in a process of "
-        "its own: a forward pass that keeps nothing for a backward, or a whole "
-        "step with AdamW.");
+        r->document, "The table has the peak memory of a forward pass that "
+                     "saves nothing for backward, and of a whole step with "
+                     "AdamW. Each case runs in a separate process.");
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     if (detail != NULL) {
         answer_residual(r, row, detail);
@@ -146,7 +146,7 @@ static void write_memory(lsi_study *r)
 
 const lsi_section lsi_section_memory = {
     .id = "memory",
-    .title = "What holds the memory",
+    .title = "Memory by kind",
     LSI_MEASUREMENTS(measurements),
     .write = write_memory,
 };

@@ -25,8 +25,9 @@ static double most_of(const json_t *rows, const char *column)
 
 static void draw_sweep(lsi_study *r, const json_t *rows)
 {
-    lsi_study_plot p = lsi_study_plot_new(
-        "plan", "Predicted share of computation in a step, over ranks");
+    lsi_study_plot p =
+        lsi_study_plot_new("plan", "Predicted efficiency (share of computation "
+                                   "in a step) by number of ranks");
     p.plot.x = (lsi_plot_axis){.label = "ranks", .log = true, .si = true};
     p.plot.y = (lsi_plot_axis){.label = "efficiency", .from_zero = true};
     lsi_study_points(
@@ -51,7 +52,7 @@ static void write_plan(lsi_study *r)
     static const lsi_study_column planned[] = {
         {"Ranks", "ranks", 0, 0},
         {"Nodes", "nodes", 0, 0},
-        {"Memory of a rank (GB)", "total_bytes", 2, 1e-9},
+        {"Memory per rank (GB)", "total_bytes", 2, 1e-9},
         {"Step (s)", "step_seconds", 4, 0},
         {"Exposed communication (s)", "exposed_seconds", 4, 0},
         {"Tokens/s", "tokens_per_second", 0, 0},
@@ -64,12 +65,13 @@ static void write_plan(lsi_study *r)
     if (json_array_size(rows) > 0)
         lsi_document_paragraph(
             r->document,
-            "Times are off by %.1f%% at most, and memory by %.1f%%.",
+            "Predicted times differ from the measured times by at most %.1f%%, "
+            "and predicted memory by at most %.1f%%.",
             most_of(rows, "seconds_error_percent"),
             most_of(rows, "memory_error_percent"));
     if (sweep != NULL) {
         lsi_document_paragraph(
-            r->document, "Predicted by plan, for machines that are not here:");
+            r->document, "`lockstep plan` predicts for a larger cluster:");
         LSI_STUDY_TABLE(r, json_object_get(sweep, "rows"), planned);
         draw_sweep(r, json_object_get(sweep, "rows"));
     }
@@ -79,7 +81,7 @@ static void write_plan(lsi_study *r)
 
 const lsi_section lsi_section_plan = {
     .id = "plan",
-    .title = "Predicted and measured",
+    .title = "Predictions compared with measurements",
     LSI_MEASUREMENTS(measurements),
     .write = write_plan,
 };

@@ -63,15 +63,16 @@ static void write_profile(lsi_study *r)
         {"Share (%)", "share", 1, 0},
         {"GFLOP/s", "gflops", 1, 0},
         {"GB/s", "gb_per_s", 1, 0},
-        {"Of roofline (%)", "of_roofline", 0, 0},
+        {"Share of roofline (%)", "of_roofline", 0, 0},
     };
     json_t *const file = lsi_rows_of("profile");
     json_t *const attention = lsi_rows_of("profile-attention");
     if (isfinite(lsi_number_at(file, "peaks.f32_gflops")))
         lsi_document_paragraph(
             r->document,
-            "%.0f steps of %.2f ms. This machine can do %.1f GFLOP/s in f32 "
-            "and %.1f GB/s with %.0f threads, as measured.",
+            "The profile has %.0f steps of %.2f ms each. The measured limits "
+            "of this machine are %.1f GFLOP/s in f32 and %.1f GB/s, with %.0f "
+            "threads.",
             lsi_number_at(file, "steps"), lsi_number_at(file, "step_ms"),
             lsi_number_at(file, "peaks.f32_gflops"),
             lsi_number_at(file, "peaks.gb_per_s"),
@@ -86,7 +87,7 @@ static void write_profile(lsi_study *r)
 
 const lsi_section lsi_section_profile = {
     .id = "profile",
-    .title = "What a step spends its time on",
+    .title = "Time of a step by kernel",
     LSI_MEASUREMENTS(profile),
     .write = write_profile,
 };
@@ -197,8 +198,8 @@ static void add_spans(lsi_study_plot *p, const json_t *events)
 
 static void draw_timeline(lsi_study *r, const char *strategy)
 {
-    static const char *const rows[] = {"rank 0", "its collectives", "rank 1",
-                                       "its collectives"};
+    static const char *const rows[] = {"rank 0", "collectives of rank 0",
+                                       "rank 1", "collectives of rank 1"};
     char path[64], name[64], caption[96];
     snprintf(path, sizeof(path), "traces/%s.json", strategy);
     json_t *const file = json_load_file(path, 0, NULL);
@@ -206,7 +207,8 @@ static void draw_timeline(lsi_study *r, const char *strategy)
         return;
     snprintf(name, sizeof(name), "timeline-%s", strategy);
     snprintf(caption, sizeof(caption),
-             "One step of two ranks with the strategy %s", strategy);
+             "Timeline of one step of two ranks with the strategy %s",
+             strategy);
     lsi_study_plot p = lsi_study_plot_new(name, caption);
     p.plot.height = 300;
     p.plot.x = (lsi_plot_axis){.label = "time since the step began (ms)"};
@@ -222,8 +224,8 @@ static void tell_overlap(lsi_study *r, const char *id, const char *strategy)
     const double overlap = lsi_number_at(file, "overlap");
     if (isfinite(overlap))
         lsi_document_item(r->document,
-                          "%s: a rank computes in %.1f%% of the time in which "
-                          "a collective is under way, and waits in the rest",
+                          "%s: computation hides %.1f%% of communication; in "
+                          "the remaining time of the collectives, ranks wait",
                           strategy, 100 * overlap);
     put_answers(r, file, "slowest");
     json_decref(file);
@@ -233,9 +235,10 @@ static void write_timelines(lsi_study *r)
 {
     lsi_document_paragraph(
         r->document,
-        "The same training with all gradients added up after backward (flat) "
-        "and during it (overlap). `traces/flat.json` and `traces/overlap.json` "
-        "are the whole timelines, for ui.perfetto.dev.");
+        "The timelines show the same training with two strategies: flat "
+        "reduces all gradients after backward, overlap reduces them during "
+        "backward. `traces/flat.json` and `traces/overlap.json` are the "
+        "complete timelines, for ui.perfetto.dev.");
     tell_overlap(r, "profile-flat", "flat");
     draw_timeline(r, "flat");
     tell_overlap(r, "profile-overlap", "overlap");
@@ -244,7 +247,7 @@ static void write_timelines(lsi_study *r)
 
 const lsi_section lsi_section_timelines = {
     .id = "timelines",
-    .title = "Two timelines",
+    .title = "Timelines of flat and overlap",
     LSI_MEASUREMENTS(timelines),
     .write = write_timelines,
 };

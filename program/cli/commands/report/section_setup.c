@@ -54,8 +54,8 @@ static void put_load(lsi_study *r)
         return;
     lsi_document_paragraph(
         r->document,
-        "Right after the measurements other processes used %.1f to %.1f of the "
-        "%d CPUs, %.1f on average.%s",
+        "Right after the measurements, other processes used %.1f to %.1f of "
+        "the %d CPUs, %.1f on average.%s",
         least, most, lsi_cpus_available(), sum / n,
         lsi_busy_rule(sum / n, lsi_cpus_available())
             ? " The machine was busy: times are longer, and vary more, than on "
@@ -68,7 +68,8 @@ static void put_peers(lsi_study *r)
     const char *const recorded = lsi_string_at(r->peers, "recorded");
     if (r->peers != NULL)
         lsi_document_paragraph(
-            r->document, "Rows of other programs come from a file%s%s%s%s.",
+            r->document,
+            "Results of other programs come from the file of --peers%s%s%s%s.",
             recorded[0] != '\0' ? ", recorded " : "", recorded,
             lsi_string_at(r->peers, "machine")[0] != '\0' ? " on " : "",
             lsi_string_at(r->peers, "machine"));
@@ -76,15 +77,16 @@ static void put_peers(lsi_study *r)
 
 static void write_setup(lsi_study *r)
 {
-    static const char *const titles[] = {"What", "Which"};
+    static const char *const titles[] = {"Property", "Value"};
     const char *key;
     const json_t *value;
     json_t *const all = read_info();
     lsi_document_paragraph(
         r->document,
-        "Every figure of this page comes from rows that the commands below "
-        "have written; the folder of the page has them in `rows`. %s",
-        r->quick ? "It is the quick form, with small sizes and few runs." : "");
+        "The commands below measured every number in this report; their output "
+        "is in the folder `rows` of the report.%s",
+        r->quick ? " This is a quick report, with small sizes and few runs."
+                 : "");
     if (json_is_object(all)) {
         lsi_document_table(r->document, titles, NULL, 2);
         json_object_foreach(all, key, value)
@@ -96,8 +98,8 @@ static void write_setup(lsi_study *r)
     put_peers(r);
     if (!r->plots)
         lsi_document_paragraph(r->document,
-                               "There are no plots: they need the program "
-                               "gnuplot, which is not installed here.");
+                               "The report has no plots because the program "
+                               "gnuplot is not installed.");
     json_decref(all);
 }
 

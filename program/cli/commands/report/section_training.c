@@ -114,17 +114,17 @@ static void rank_table(lsi_study *r, const json_t *custom,
                        const json_t *standard)
 {
     json_t *const rows = json_array();
-    add_ranks(rows, "custom", custom);
-    add_pipeline(rows, "custom", custom);
-    add_ranks(rows, "standard", standard);
-    add_pipeline(rows, "standard", standard);
+    add_ranks(rows, "fused, flat", custom);
+    add_pipeline(rows, "fused, flat", custom);
+    add_ranks(rows, "gathered, bucketed", standard);
+    add_pipeline(rows, "gathered, bucketed", standard);
     LSI_STUDY_TABLE(r, rows, rank_columns);
     if (json_array_size(rows) > 0)
         lsi_document_paragraph(
-            r->document,
-            "A rank's loss and accuracy are of the images that it was given; "
-            "those of all ranks are of all images, the time that of the "
-            "slowest, the peak that of the largest.");
+            r->document, "The loss and accuracy of a rank are those of its "
+                         "share of the images. A row of all ranks has the loss "
+                         "and accuracy of all images, the time of the slowest "
+                         "rank and the peak of the largest rank.");
     json_decref(rows);
 }
 
@@ -149,10 +149,11 @@ static void answer_pipeline(lsi_study *r, const json_t *all)
         return;
     lsi_document_paragraph(
         r->document,
-        "With one collective each way in batch normalisation and one "
-        "all-reduce of all gradients (custom) an epoch takes %.3f s, with the "
-        "usual ones (standard) %.3f s; validation accuracy is %.4f and %.4f, "
-        "the mean peak of memory %.1f and %.1f MB.",
+        "An epoch takes %.3f s with fused batch normalisation and one "
+        "all-reduce of all gradients (fused, flat), and %.3f s with the usual "
+        "batch normalisation and buckets (gathered, bucketed). The validation "
+        "accuracy is %.4f and %.4f, and the mean peak of memory is %.1f MB and "
+        "%.1f MB.",
         lsi_number_at(ours, "seconds"), lsi_number_at(usual, "seconds"),
         lsi_number_at(ours, "accuracy"), lsi_number_at(usual, "accuracy"),
         lsi_number_at(ours, "peak_bytes") * 1e-6,
@@ -169,34 +170,36 @@ static void write_pipeline(lsi_study *r)
         {"Images", "images", 0, 0}, {"Epoch (s)", "seconds", 3, 0},
         {"Images/s", "rate", 0, 0},
     };
-    add_pipeline(all, "custom", custom);
-    add_pipeline(all, "standard", standard);
-    lsi_document_paragraph(r->document,
-                           r->data != NULL
-                               ? "CIFAR-100, as it is published."
-                               : "A built-in set of the shape of CIFAR-100; "
-                                 "`--data` takes the published one.");
+    add_pipeline(all, "fused, flat", custom);
+    add_pipeline(all, "gathered, bucketed", standard);
+    lsi_document_paragraph(
+        r->document, r->data != NULL
+                         ? "The dataset is CIFAR-100."
+                         : "The dataset is a built-in set with the shape of "
+                           "CIFAR-100; `--data PATH` selects CIFAR-100.");
     rank_table(r, custom, standard);
     answer_pipeline(r, all);
     LSI_STUDY_PEERS(r, "cifar100", others);
     lsi_study_plot p = lsi_study_plot_new(
-        "pipeline-loss", "Loss over epochs, in training and in validation");
+        "pipeline-loss", "Training loss and validation loss by epoch");
     p.plot.x = (lsi_plot_axis){.label = "epoch", .whole = true};
     p.plot.y = (lsi_plot_axis){.label = "loss"};
-    add_epochs(&p, "custom", "training", custom, "train_loss");
-    add_epochs(&p, "custom", "validation", custom, "val_loss");
-    add_epochs(&p, "standard", "training", standard, "train_loss");
-    add_epochs(&p, "standard", "validation", standard, "val_loss");
+    add_epochs(&p, "fused, flat", "training", custom, "train_loss");
+    add_epochs(&p, "fused, flat", "validation", custom, "val_loss");
+    add_epochs(&p, "gathered, bucketed", "training", standard, "train_loss");
+    add_epochs(&p, "gathered, bucketed", "validation", standard, "val_loss");
     lsi_study_draw(r, &p);
-    lsi_study_plot q =
-        lsi_study_plot_new("pipeline-accuracy", "Accuracy over epochs");
+    lsi_study_plot q = lsi_study_plot_new(
+        "pipeline-accuracy",
+        "Training accuracy and validation accuracy by epoch");
     q.plot.x = p.plot.x;
-    q.plot.y =
-        (lsi_plot_axis){.label = "share that is right", .from_zero = true};
-    add_epochs(&q, "custom", "training", custom, "train_accuracy");
-    add_epochs(&q, "custom", "validation", custom, "val_accuracy");
-    add_epochs(&q, "standard", "training", standard, "train_accuracy");
-    add_epochs(&q, "standard", "validation", standard, "val_accuracy");
+    q.plot.y = (lsi_plot_axis){.label = "accuracy", .from_zero = true};
+    add_epochs(&q, "fused, flat", "training", custom, "train_accuracy");
+    add_epochs(&q, "fused, flat", "validation", custom, "val_accuracy");
+    add_epochs(&q, "gathered, bucketed", "training", standard,
+               "train_accuracy");
+    add_epochs(&q, "gathered, bucketed", "validation", standard,
+               "val_accuracy");
     lsi_study_draw(r, &q);
     json_decref(all);
     json_decref(custom);
@@ -205,7 +208,7 @@ static void write_pipeline(lsi_study *r)
 
 const lsi_section lsi_section_pipeline = {
     .id = "pipeline",
-    .title = "The pipeline of images, custom against standard",
+    .title = "Training on images",
     LSI_MEASUREMENTS(pipeline),
     .write = write_pipeline,
 };
@@ -226,15 +229,15 @@ static void write_losses(lsi_study *r)
     if (n > 0)
         lsi_document_paragraph(
             r->document,
-            "The loss falls from %.3f in the first step to %.3f in step %zu, "
-            "at %.0f tokens a second in the last.",
+            "The loss is %.3f in the first step and %.3f in step %zu, with "
+            "%.0f tokens per second in the last step.",
             lsi_number_at(json_array_get(steps, 0), "loss"),
             lsi_number_at(json_array_get(steps, n - 1), "loss"), n,
             lsi_number_at(json_array_get(steps, n - 1), "tokens_per_second"));
     lsi_study_plot p =
-        lsi_study_plot_new("train-lm", "Loss of a language model over steps");
+        lsi_study_plot_new("train-lm", "Loss of a language model by step");
     p.plot.x = (lsi_plot_axis){.label = "step"};
-    p.plot.y = (lsi_plot_axis){.label = "loss (nats a token)"};
+    p.plot.y = (lsi_plot_axis){.label = "loss (nats per token)"};
     lsi_study_points(lsi_study_plot_series(&p, LSI_PLOT_LINES, "training"),
                      steps, "step", "loss");
     lsi_study_draw(r, &p);
@@ -312,7 +315,7 @@ static void write_runs(lsi_study *r)
         {"Steps", "step", 0, 0},
         {"Last loss", "loss", 4, 0},
         {"Mean step (s)", "seconds", 4, 0},
-        {"Tokens/s, last", "rate", 0, 0},
+        {"Tokens/s in the last step", "rate", 0, 0},
     };
     json_t *const epochs = json_array(), *const steps = json_array();
     size_t i;

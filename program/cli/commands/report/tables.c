@@ -65,7 +65,7 @@ void lsi_study_peers_table(lsi_study *report, const char *what,
 {
     json_t *const peers = lsi_study_peers(report, what);
     if (json_array_size(peers) > 0)
-        lsi_document_paragraph(report->document, "Recorded of other programs:");
+        lsi_document_paragraph(report->document, "Results of other programs:");
     lsi_study_table(report, peers, columns, n);
     json_decref(peers);
 }
@@ -134,9 +134,9 @@ void lsi_study_commands(lsi_study *report, const lsi_section *section)
         const char *const status = lsi_measured_status(report, id);
         json_t *const rows = lsi_rows_of(id);
         if (status[0] != '\0' && strcmp(status, "ok") != 0)
-            lsi_document_note(report->document, "`%s`: %s%s", id, status,
-                              rows != NULL ? "; what it has written is here"
-                                           : "");
+            lsi_document_note(
+                report->document, "`%s`: %s%s", id, status,
+                rows != NULL ? "; the report has its results so far" : "");
         else if (rows == NULL)
             lsi_document_note(report->document, "`%s`: not measured", id);
         json_decref(rows);
