@@ -39,25 +39,25 @@ static lsi_finding *begin(lsi_diagnosis *d, lsi_finding_kind kind,
     return finding;
 }
 
-#define say(finding, ...)                                                      \
+#define append(finding, ...)                                                   \
     lsi_append((finding)->text, LSI_FINDING_BYTES, __VA_ARGS__)
 
 /* "rank 3", "ranks 0-2, 5" */
-static void say_ranks(lsi_finding *finding, const bool *is_one, int size)
+static void append_ranks(lsi_finding *finding, const bool *is_one, int size)
 {
     int n = 0;
     for (int r = 0; r < size; r++)
         n += is_one[r];
-    say(finding, n == 1 ? "rank " : "ranks ");
+    append(finding, n == 1 ? "rank " : "ranks ");
     const char *comma = "";
     for (int r = 0; r < size; r++) {
         int end = r;
         while (end + 1 < size && is_one[r] && is_one[end + 1])
             end++;
         if (is_one[r])
-            say(finding, "%s%d", comma, r);
+            append(finding, "%s%d", comma, r);
         if (end > r)
-            say(finding, "-%d", end);
+            append(finding, "-%d", end);
         comma = is_one[r] ? ", " : comma;
         r = end;
     }
@@ -117,7 +117,7 @@ static const lsi_trace_rank *seen(const lsi_diagnosis *d, int rank)
     return &d->newest->ranks[rank];
 }
 
-static bool has_come(const lsi_diagnosis *d, int rank, int64_t sequence)
+static bool has_arrived(const lsi_diagnosis *d, int rank, int64_t sequence)
 {
     return call_of(d, rank, sequence) != NULL ||
            seen(d, rank)->arrived >= sequence;
@@ -167,8 +167,8 @@ static bool is_swapped(const lsi_trace *one, const lsi_trace *other,
 }
 
 /* "rank 1 calls X; ranks 0, 2-3 call Y" */
-static void say_sides(const lsi_diagnosis *d, lsi_finding *finding,
-                      int64_t sequence)
+static void append_sides(const lsi_diagnosis *d, lsi_finding *finding,
+                         int64_t sequence)
 {
     bool said[LSI_TRACE_MOST_RANKS] = {false};
     const char *between = "";
@@ -182,9 +182,9 @@ static void say_sides(const lsi_diagnosis *d, lsi_finding *finding,
             same[other] = call != NULL && difference(own, call) == NULL;
             said[other] = said[other] || same[other];
         }
-        say(finding, "%s", between);
-        say_ranks(finding, same, d->size);
-        say(finding, ": %s", own->call);
+        append(finding, "%s", between);
+        append_ranks(finding, same, d->size);
+        append(finding, ": %s", own->call);
         between = "; ";
     }
 }
@@ -193,23 +193,24 @@ static void say_sides(const lsi_diagnosis *d, lsi_finding *finding,
 static bool compare(lsi_diagnosis *d, int64_t sequence)
 {
     const lsi_trace_call *first = NULL;
-    int who = 0;
+    int first_rank = 0;
     for (int r = 0; r < d->size; r++) {
         const lsi_trace_call *call = call_of(d, r, sequence);
         if (call != NULL && call->refused)
             return false; /* its arguments may be anything */
         if (first == NULL) {
             first = call;
-            who = r;
+            first_rank = r;
         }
         const char *field = call == NULL ? NULL : difference(first, call);
         if (field == NULL)
             continue;
         lsi_finding *finding = begin(d, LSI_FINDING_MISMATCH, sequence);
-        say(finding, "call #%lld differs (%s): ", (long long)sequence, field);
-        say_sides(d, finding, sequence);
-        if (is_swapped(d->trace[who], d->trace[r], sequence))
-            say(finding, "; the ranks make these calls in different orders");
+        append(finding, "call #%lld differs (%s): ", (long long)sequence,
+               field);
+        append_sides(d, finding, sequence);
+        if (is_swapped(d->trace[first_rank], d->trace[r], sequence))
+            append(finding, "; the ranks make these calls in different orders");
         return true;
     }
     return false;
@@ -252,27 +253,29 @@ static void find_mismatch(lsi_diagnosis *d)
         return;
     lsi_finding *finding = begin(d, LSI_FINDING_MISMATCH, failure->sequence);
     if (failure->sequence == 0)
-        say(finding, "a message differs (%s): ", failure->field);
+        append(finding, "a message differs (%s): ", failure->field);
     else
-        say(finding, "call #%lld differs (%s): ", (long long)failure->sequence,
-            failure->field);
-    say(finding, "rank %d: %s; rank %d: %s", failure->side[0].rank,
-        failure->side[0].call, failure->side[1].rank, failure->side[1].call);
+        append(finding,
+               "call #%lld differs (%s): ", (long long)failure->sequence,
+               failure->field);
+    append(finding, "rank %d: %s; rank %d: %s", failure->side[0].rank,
+           failure->side[0].call, failure->side[1].rank, failure->side[1].call);
 }
 
 /* ---- death --------------------------------------------------------------- */
 
-static void say_where(const lsi_diagnosis *d, lsi_finding *finding, int rank)
+static void append_progress(const lsi_diagnosis *d, lsi_finding *finding,
+                            int rank)
 {
     const lsi_trace_rank *view = seen(d, rank);
     if (strcmp(view->presence, "absent") == 0) {
-        say(finding, "it never joined the group");
+        append(finding, "it never joined the group");
         return;
     }
-    say(finding, "its last completed call is #%lld",
-        (long long)view->completed);
+    append(finding, "its last completed call is #%lld",
+           (long long)view->completed);
     if (view->arrived > view->completed)
-        say(finding, ", and it was in #%lld", (long long)view->arrived);
+        append(finding, ", and it was in #%lld", (long long)view->arrived);
 }
 
 static void find_death(lsi_diagnosis *d)
@@ -283,13 +286,14 @@ static void find_death(lsi_diagnosis *d)
     const lsi_trace_rank *view = seen(d, failure->rank);
     const bool left = strcmp(view->presence, "left") == 0;
     lsi_finding *finding = begin(d, LSI_FINDING_DEAD, failure->sequence);
-    say(finding, "rank %d (host %s, pid %d) %s: ", failure->rank, view->host,
-        view->pid, left ? "closed the group before the other ranks" : "died");
-    say_where(d, finding, failure->rank);
+    append(finding, "rank %d (host %s, pid %d) %s: ", failure->rank, view->host,
+           view->pid,
+           left ? "closed the group before the other ranks" : "died");
+    append_progress(d, finding, failure->rank);
     const lsi_trace_call *call = lsi_trace_unfinished(&d->newest->collectives);
     if (call != NULL)
-        say(finding, "; other ranks are in #%lld %s", (long long)call->sequence,
-            call->call);
+        append(finding, "; other ranks are in #%lld %s",
+               (long long)call->sequence, call->call);
 }
 
 /* ---- lateness ------------------------------------------------------------ */
@@ -317,28 +321,28 @@ static double longest_wait(const lsi_diagnosis *d, int64_t *sequence)
     return longest;
 }
 
-static void say_late(const lsi_diagnosis *d, lsi_finding *finding,
-                     const bool *late)
+static void append_late(const lsi_diagnosis *d, lsi_finding *finding,
+                        const bool *late)
 {
     for (int r = 0; r < d->size; r++) {
         if (!late[r])
             continue;
-        say(finding, "; rank %d (host %s, pid %d, %s) has not arrived: ", r,
-            seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
-        say_where(d, finding, r);
+        append(finding, "; rank %d (host %s, pid %d, %s) has not arrived: ", r,
+               seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
+        append_progress(d, finding, r);
     }
 }
 
 /* All ranks have entered the call, but it does not end. */
-static void say_whom(const lsi_diagnosis *d, lsi_finding *finding,
-                     const bool *waits)
+static void append_waits(const lsi_diagnosis *d, lsi_finding *finding,
+                         const bool *waits)
 {
-    say(finding, "; all ranks have arrived, but the call does not finish");
+    append(finding, "; all ranks have arrived, but the call does not finish");
     for (int r = 0; r < d->size; r++) {
-        const int whom = waits[r] ? d->trace[r]->ranks[r].waits_for - 1 : -1;
-        if (whom >= 0)
-            say(finding, "; rank %d waits for rank %d (host %s, pid %d)", r,
-                whom, seen(d, whom)->host, seen(d, whom)->pid);
+        const int target = waits[r] ? d->trace[r]->ranks[r].waits_for - 1 : -1;
+        if (target >= 0)
+            append(finding, "; rank %d waits for rank %d (host %s, pid %d)", r,
+                   target, seen(d, target)->host, seen(d, target)->pid);
     }
 }
 
@@ -356,21 +360,21 @@ static void find_late(lsi_diagnosis *d)
     for (int r = 0; r < d->size; r++) {
         const lsi_trace_call *own = call_of(d, r, sequence);
         waits[r] = own != NULL && !is_over(own);
-        late[r] = !has_come(d, r, sequence);
+        late[r] = !has_arrived(d, r, sequence);
         any_late = any_late || late[r];
         call = waits[r] ? own : call;
     }
     if (call == NULL)
         return;
     lsi_finding *finding = begin(d, LSI_FINDING_LATE, sequence);
-    say_ranks(finding, waits, d->size);
-    say(finding, " in #%lld %s", (long long)sequence, call->call);
+    append_ranks(finding, waits, d->size);
+    append(finding, " in #%lld %s", (long long)sequence, call->call);
     if (waited >= 0)
-        say(finding, " for %.1f s", waited);
+        append(finding, " for %.1f s", waited);
     if (any_late)
-        say_late(d, finding, late);
+        append_late(d, finding, late);
     else
-        say_whom(d, finding, waits);
+        append_waits(d, finding, waits);
 }
 
 static void find_messages(lsi_diagnosis *d)
@@ -387,15 +391,15 @@ static void find_messages(lsi_diagnosis *d)
             continue;
         lsi_finding *finding = begin(d, LSI_FINDING_MESSAGE, 0);
         const bool sends = strcmp(message->operation, "send") == 0;
-        say(finding, "rank %d waits to %s ", r,
-            sends ? "send to" : "receive from");
+        append(finding, "rank %d waits to %s ", r,
+               sends ? "send to" : "receive from");
         if (message->peer < 0)
-            say(finding, "any rank");
+            append(finding, "any rank");
         else
-            say(finding, "rank %d", message->peer);
+            append(finding, "rank %d", message->peer);
         if (waited >= 0)
-            say(finding, " for %.1f s", waited);
-        say(finding, ": %s", message->call);
+            append(finding, " for %.1f s", waited);
+        append(finding, ": %s", message->call);
     }
 }
 
@@ -409,9 +413,10 @@ static void find_missing(lsi_diagnosis *d)
         if (d->trace[r] != NULL || said)
             continue;
         lsi_finding *finding = begin(d, LSI_FINDING_MISSING, 0);
-        say(finding, "rank %d (host %s, pid %d, %s) has written no record: ", r,
-            seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
-        say_where(d, finding, r);
+        append(finding,
+               "rank %d (host %s, pid %d, %s) has written no record: ", r,
+               seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
+        append_progress(d, finding, r);
     }
 }
 
@@ -419,8 +424,8 @@ static void find_failure(lsi_diagnosis *d)
 {
     if (d->n_findings != 0 || d->newest->failure.kind == NULL)
         return;
-    say(begin(d, LSI_FINDING_FAILED, d->newest->failure.sequence), "%s: %s",
-        d->newest->failure.kind, d->newest->reason);
+    append(begin(d, LSI_FINDING_FAILED, d->newest->failure.sequence), "%s: %s",
+           d->newest->failure.kind, d->newest->reason);
 }
 
 /*

@@ -110,7 +110,8 @@ static bool is_later(struct timespec a, struct timespec b)
 }
 
 /* The newest file of the attempt gives its time; false without a file. */
-static bool look(const char *folder, const char *ending, records *out)
+static bool find_newest_file(const char *folder, const char *ending,
+                             records *out)
 {
     char at[PATH_MAX], pattern[PATTERN_BYTES];
     glob_t found;
@@ -155,11 +156,11 @@ typedef struct search {
     char list[LIST_BYTES];
 } search;
 
-static void see(search *s, const char *folder, const char *ending, int attempt,
-                int64_t wanted)
+static void add_attempt(search *s, const char *folder, const char *ending,
+                        int attempt, int64_t wanted)
 {
     records one = {.attempt = attempt};
-    if (!look(folder, ending, &one))
+    if (!find_newest_file(folder, ending, &one))
         return;
     lsi_append(s->list, sizeof(s->list), "%s%d", s->any ? ", " : "", attempt);
     s->has_wanted = s->has_wanted || attempt == wanted;
@@ -173,12 +174,12 @@ ls_status lsi_find_attempt(const char *folder, const char *ending,
 {
     search s = {.any = false};
     struct dirent **names = NULL;
-    see(&s, folder, ending, 0, wanted);
+    add_attempt(&s, folder, ending, 0, wanted);
     const int n = scandir(folder, &names, NULL, versionsort);
     for (int i = 0; i < n; i++) {
         const int attempt = attempt_of(names[i]->d_name);
         if (attempt > 0)
-            see(&s, folder, ending, attempt, wanted);
+            add_attempt(&s, folder, ending, attempt, wanted);
         free(names[i]);
     }
     free(names);

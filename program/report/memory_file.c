@@ -79,7 +79,7 @@ static bool is_name(const reader *r, uint64_t number)
     return number <= r->process->n_names;
 }
 
-static ls_status take_trail(const reader *r, const uint64_t *n, bool call)
+static ls_status parse_trail(const reader *r, const uint64_t *n, bool call)
 {
     lsi_memory_file *const f = r->process->memory;
     if (!is_trail(f, n[0], call) || (!call && !is_name(r, n[1])) ||
@@ -124,7 +124,7 @@ static ls_status change_block(const reader *r, const lsi_memory_block *b,
     return b->kept ? add_change(r, LSI_MEMORY_KEPT, 0) : LS_OK;
 }
 
-static ls_status take_block(const reader *r, const uint64_t *n, bool kept)
+static ls_status parse_block(const reader *r, const uint64_t *n, bool kept)
 {
     lsi_memory_file *const f = r->process->memory;
     if (n[0] == 0 || n[2] >= MOST_OF_A_BLOCK || n[3] >= LS_MEMORY_TAG_COUNT)
@@ -153,7 +153,7 @@ static ls_status take_block(const reader *r, const uint64_t *n, bool kept)
     return change_block(r, b, 1);
 }
 
-static ls_status take_given(const reader *r, const uint64_t *n)
+static ls_status parse_free(const reader *r, const uint64_t *n)
 {
     lsi_memory_block *const b = find_block(r->process->memory, n[0]);
     if (b == NULL || b->given != INT64_MAX)
@@ -163,13 +163,13 @@ static ls_status take_given(const reader *r, const uint64_t *n)
     return change_block(r, b, -1);
 }
 
-static ls_status take_operation(reader *r, const uint64_t *n)
+static ls_status parse_operation(reader *r, const uint64_t *n)
 {
     uint64_t id;
     if (n[0] == 0 || !is_name(r, n[0]) || n[1] > LSI_MEMORY_CLAIMS)
         return wrong(r, "has an invalid operation");
     for (uint64_t i = 0; i < n[1]; i++) {
-        if (!lsi_timeline_take_number(r, &id))
+        if (!lsi_timeline_parse_number(r, &id))
             return wrong(r, "has an invalid operation");
         lsi_memory_block *const b = find_block(r->process->memory, id);
         if (b != NULL)
@@ -180,7 +180,7 @@ static ls_status take_operation(reader *r, const uint64_t *n)
 
 /* ---- other events -------------------------------------------------------- */
 
-static ls_status take_kept(const reader *r, const uint64_t *n)
+static ls_status parse_kept(const reader *r, const uint64_t *n)
 {
     const lsi_memory_file *const f = r->process->memory;
     LS_TRY(set_time(r, n[0]));
@@ -189,40 +189,40 @@ static ls_status take_kept(const reader *r, const uint64_t *n)
 }
 
 /* `bytes` is zigzag-encoded. */
-static ls_status take_counted(const reader *r, uint64_t tag, uint64_t bytes)
+static ls_status parse_counted(const reader *r, uint64_t tag, uint64_t bytes)
 {
     if (tag >= LS_MEMORY_TAG_COUNT)
         return wrong(r, "has an unknown kind of memory");
     return add_change(r, tag, (int64_t)(bytes >> 1) ^ -(int64_t)(bytes & 1));
 }
 
-static ls_status take_event(reader *r, unsigned event, const uint64_t *n)
+static ls_status parse_event(reader *r, unsigned event, const uint64_t *n)
 {
     switch ((lsi_memory_event)event) {
     case LSI_MEMORY_PATH:
     case LSI_MEMORY_CALL:
-        return take_trail(r, n, event == LSI_MEMORY_CALL);
+        return parse_trail(r, n, event == LSI_MEMORY_CALL);
     case LSI_MEMORY_INITIAL:
-        return take_counted(r, n[0], n[1]);
+        return parse_counted(r, n[0], n[1]);
     case LSI_MEMORY_KEPT_NOW:
-        return take_kept(r, n);
+        return parse_kept(r, n);
     case LSI_MEMORY_TAKEN:
     case LSI_MEMORY_TAKEN_OF_POOL:
-        return take_block(r, n, event == LSI_MEMORY_TAKEN_OF_POOL);
+        return parse_block(r, n, event == LSI_MEMORY_TAKEN_OF_POOL);
     case LSI_MEMORY_OPERATION:
-        return take_operation(r, n);
+        return parse_operation(r, n);
     case LSI_MEMORY_GIVEN:
-        return take_given(r, n);
+        return parse_free(r, n);
     case LSI_MEMORY_COUNTED:
         LS_TRY(set_time(r, n[0]));
-        return take_counted(r, n[1], n[2]);
+        return parse_counted(r, n[1], n[2]);
     default: /* LSI_MEMORY_REFUSED */
         r->process->memory->refused++;
         return set_time(r, n[0]);
     }
 }
 
-ls_status lsi_memory_take(reader *r)
+ls_status lsi_memory_parse(reader *r)
 {
     while (r->at < r->end) {
         uint64_t n[LSI_MEMORY_NUMBERS] = {0};
@@ -231,15 +231,15 @@ ls_status lsi_memory_take(reader *r)
             return wrong(r, "has an unknown type");
         const lsi_memory_form form = lsi_memory_forms[event];
         for (int i = 0; i < form.numbers; i++)
-            if (!lsi_timeline_take_number(r, &n[i]) || n[i] >= MOST)
+            if (!lsi_timeline_parse_number(r, &n[i]) || n[i] >= MOST)
                 return wrong(r, "has a number that is out of range");
-        LS_TRY(take_event(r, event, n));
+        LS_TRY(parse_event(r, event, n));
         r->process->memory->events += form.counts;
     }
     return LS_OK;
 }
 
-ls_status lsi_memory_take_map(const reader *r)
+ls_status lsi_memory_parse_map(const reader *r)
 {
     lsi_memory_file *const f = r->process->memory;
     const size_t n = (size_t)(r->end - r->at);
@@ -253,7 +253,7 @@ ls_status lsi_memory_take_map(const reader *r)
     return LS_OK;
 }
 
-ls_status lsi_memory_take_end(const reader *r, uint64_t events)
+ls_status lsi_memory_check_end(const reader *r, uint64_t events)
 {
     if (events == r->process->memory->events)
         return LS_OK;

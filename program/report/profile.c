@@ -110,8 +110,8 @@ static bool passes(const walk *w, const open_span *in)
             strcmp(w->profile->phase[in->phase], w->filter->phase) == 0);
 }
 
-static ls_status take_kernel(walk *w, const open_span *in,
-                             const lsi_timeline_span *s)
+static ls_status count_kernel(walk *w, const open_span *in,
+                              const lsi_timeline_span *s)
 {
     if (!passes(w, in))
         return LS_OK;
@@ -126,8 +126,8 @@ static ls_status take_kernel(walk *w, const open_span *in,
     return LS_OK;
 }
 
-static void take_wait(const walk *w, const open_span *in,
-                      const lsi_timeline_span *s)
+static void count_wait(const walk *w, const open_span *in,
+                       const lsi_timeline_span *s)
 {
     const int64_t ns = s->end - s->begin;
     w->times->busy[in->phase] -= ns;
@@ -136,8 +136,8 @@ static void take_wait(const walk *w, const open_span *in,
 }
 
 /* A phase's own time stops while a nested phase runs. */
-static void take_phase(const walk *w, const open_span *in, int outer,
-                       const lsi_timeline_span *s)
+static void count_phase(const walk *w, const open_span *in, int outer,
+                        const lsi_timeline_span *s)
 {
     lsi_profile *const p = w->profile;
     const int64_t ns = s->end - s->begin;
@@ -160,7 +160,7 @@ static bool begins_range(const walk *w, const open_span *outer,
            strcmp(lsi_timeline_name(w->process, s), w->filter->range) == 0;
 }
 
-static ls_status take_span(walk *w, const lsi_timeline_span *s)
+static ls_status count_span(walk *w, const lsi_timeline_span *s)
 {
     while (w->depth > 1 && w->open[w->depth - 1].end <= s->begin)
         w->depth--;
@@ -176,7 +176,7 @@ static ls_status take_span(walk *w, const lsi_timeline_span *s)
     }
     if (s->kind == LSI_SPAN_PHASE) {
         in.phase = phase_of(w->profile, lsi_timeline_name(w->process, s));
-        take_phase(w, &in, outer->phase, s);
+        count_phase(w, &in, outer->phase, s);
     } else if (s->kind == LSI_SPAN_OPERATION) {
         const char *const name = lsi_timeline_name(w->process, s);
         if (strcmp(name, "attention backward") == 0)
@@ -185,10 +185,10 @@ static ls_status take_span(walk *w, const lsi_timeline_span *s)
             in.attention = 1;
     } else if (s->kind == LSI_SPAN_KERNEL) {
         in.leaf = true;
-        status = take_kernel(w, &in, s);
+        status = count_kernel(w, &in, s);
     } else if (s->kind == LSI_SPAN_WAIT) {
         in.leaf = true;
-        take_wait(w, &in, s);
+        count_wait(w, &in, s);
     }
     w->open[w->depth++] = in;
     return status;
@@ -226,8 +226,8 @@ typedef struct communication {
     stretch under_way, waits;
 } communication;
 
-static void take_communication(communication *c, const lsi_profile_step *step,
-                               const lsi_timeline_span *s)
+static void count_communication(communication *c, const lsi_profile_step *step,
+                                const lsi_timeline_span *s)
 {
     const int64_t end = least(s->end, step->end);
     if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_TRANSFER)
@@ -252,9 +252,9 @@ static void begin_step(walk *w, const lsi_profile_step *step)
 }
 
 /* *next is the first span that was not consumed yet, or NULL. */
-static ls_status take_step(walk *w, const lsi_profile_step *step,
-                           lsi_timeline_cursor *cursor,
-                           const lsi_timeline_span **next)
+static ls_status count_step(walk *w, const lsi_profile_step *step,
+                            lsi_timeline_cursor *cursor,
+                            const lsi_timeline_span **next)
 {
     communication c = {0};
     begin_step(w, step);
@@ -262,8 +262,8 @@ static ls_status take_step(walk *w, const lsi_profile_step *step,
         LS_TRY(lsi_timeline_cursor_next(cursor, next));
     while (*next != NULL && (*next)->begin < step->end) {
         if ((*next)->thread == step->thread) {
-            take_communication(&c, step, *next);
-            LS_TRY(take_span(w, *next));
+            count_communication(&c, step, *next);
+            LS_TRY(count_span(w, *next));
         }
         LS_TRY(lsi_timeline_cursor_next(cursor, next));
     }
@@ -272,7 +272,7 @@ static ls_status take_step(walk *w, const lsi_profile_step *step,
     return LS_OK;
 }
 
-static ls_status take_steps(walk *w, const lsi_profile_steps *steps)
+static ls_status count_steps(walk *w, const lsi_profile_steps *steps)
 {
     lsi_timeline_cursor *cursor;
     const lsi_timeline_span *next = NULL;
@@ -280,7 +280,7 @@ static ls_status take_steps(walk *w, const lsi_profile_steps *steps)
     ls_status status = lsi_timeline_cursor_next(cursor, &next);
     for (size_t i = steps->first; i < steps->n && status == LS_OK; i++) {
         w->times = &steps->times[i];
-        status = take_step(w, &steps->step[i], cursor, &next);
+        status = count_step(w, &steps->step[i], cursor, &next);
     }
     lsi_timeline_cursor_close(&cursor);
     return status;
@@ -299,7 +299,7 @@ static ls_status walk_process(walk *w, const lsi_profile_steps *steps)
     w->kernel_of = calloc(w->process->n_names + 1, sizeof(int32_t));
     if (w->kernel_of == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
-    const ls_status status = take_steps(w, steps);
+    const ls_status status = count_steps(w, steps);
     free(w->kernel_of);
     return status;
 }

@@ -10,7 +10,7 @@
 #define WORTH_A_WORD 0.02
 enum { FEW = 6 };
 
-#define say(answer, ...)                                                       \
+#define append(answer, ...)                                                    \
     lsi_append((answer)->text, LSI_PROFILE_ANSWER_BYTES, __VA_ARGS__)
 
 static double ms(int64_t ns, uint64_t of)
@@ -58,19 +58,20 @@ static int64_t all_kernels(const lsi_profile *p)
 }
 
 /* Ends a sentence with the time spent waiting. */
-static void say_waited(lsi_profile_answer *a, const lsi_profile *p, int64_t ns,
-                       uint64_t of)
+static void append_wait(lsi_profile_answer *a, const lsi_profile *p, int64_t ns,
+                        uint64_t of)
 {
     if (p->size > 1)
-        say(a, ", and waiting for other ranks takes %.3f ms", ms(ns, of));
-    say(a, ".");
+        append(a, ", and waiting for other ranks takes %.3f ms", ms(ns, of));
+    append(a, ".");
 }
 
 static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
     lsi_profile_part(p, part, sizeof(part));
-    say(a,
+    append(
+        a,
         "The wall-clock time of %s is %.3f ms %s; its kernels take %.3f ms of "
         "that (%.1f%%)",
         part, ms(p->time, p->steps), per_step(p), ms(all_kernels(p), p->steps),
@@ -78,19 +79,20 @@ static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
     int64_t waited = 0;
     for (size_t i = 0; i < p->n_phases; i++)
         waited += p->waited[i];
-    say_waited(a, p, waited, p->steps);
+    append_wait(a, p, waited, p->steps);
 }
 
 static void part_longest(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
     if (p->n == 0) {
-        say(a, "The trace has no kernels.");
+        append(a, "The trace has no kernels.");
         return;
     }
     const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
     lsi_profile_part(p, part, sizeof(part));
-    say(a,
+    append(
+        a,
         "In %s, the kernel %s takes the most time: %.3f ms in %.4g calls %s, "
         "which is %.1f%%.",
         part, p->kernel[0].name, ms(all.ns, p->steps),
@@ -112,15 +114,15 @@ static void answer_forward(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (f < 0) {
-        say(a, "These steps have no phase 'forward'.");
+        append(a, "These steps have no phase 'forward'.");
         return;
     }
-    say(a,
-        "A forward pass takes %.3f ms by the wall clock; its kernels take "
-        "%.3f ms of that (%.1f%%)",
-        ms(p->wall[f], p->entered[f]), ms(kernels_in(p, f), p->entered[f]),
-        percent(kernels_in(p, f), p->wall[f]));
-    say_waited(a, p, p->waited[f], p->entered[f]);
+    append(a,
+           "A forward pass takes %.3f ms by the wall clock; its kernels take "
+           "%.3f ms of that (%.1f%%)",
+           ms(p->wall[f], p->entered[f]), ms(kernels_in(p, f), p->entered[f]),
+           percent(kernels_in(p, f), p->wall[f]));
+    append_wait(a, p, p->waited[f], p->entered[f]);
 }
 
 static const lsi_profile_kernel *longest_in(const lsi_profile *p, int phase)
@@ -136,20 +138,22 @@ static void answer_longest(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (p->n == 0) {
-        say(a, "The trace has no kernels.");
+        append(a, "The trace has no kernels.");
         return;
     }
     const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
     if (f >= 0 && p->entered[f] > 0) {
         const lsi_profile_kernel *const k = longest_in(p, f);
-        say(a,
+        append(
+            a,
             "In a forward pass, the kernel %s takes the most time: %.3f ms in "
             "%.4g calls, which is %.1f%% of the pass. ",
             k->name, ms(k->in[f].ns, p->entered[f]),
             (double)k->in[f].calls / (double)p->entered[f],
             percent(k->in[f].ns, p->wall[f]));
     }
-    say(a,
+    append(
+        a,
         "In a whole step, the kernel %s takes the most time: %.3f ms in %.4g "
         "calls, which is %.1f%% of the step.",
         p->kernel[0].name, ms(all.ns, p->steps),
@@ -158,20 +162,21 @@ static void answer_longest(const lsi_profile *p, lsi_profile_answer *a)
 
 static void answer_rest(const lsi_profile *p, lsi_profile_answer *a)
 {
-    int told = 0;
+    int n_named = 0;
     char part[PART_BYTES] = "a step";
     if (is_part(p))
         lsi_profile_part(p, part, sizeof(part));
-    for (size_t i = 1; i < p->n && told < FEW; i++) {
+    for (size_t i = 1; i < p->n && n_named < FEW; i++) {
         const lsi_profile_sum sum = lsi_profile_total(&p->kernel[i]);
         if ((double)sum.ns < WORTH_A_WORD * (double)p->time)
             break;
-        say(a, "%s%s %.1f%%",
-            told++ > 0 ? ", " : "Other kernels: ", p->kernel[i].name,
-            percent(sum.ns, p->time));
+        append(a, "%s%s %.1f%%",
+               n_named++ > 0 ? ", " : "Other kernels: ", p->kernel[i].name,
+               percent(sum.ns, p->time));
     }
-    say(a, told > 0 ? " of %s." : "No other kernel takes 2%% or more of %s.",
-        part);
+    append(a,
+           n_named > 0 ? " of %s." : "No other kernel takes 2%% or more of %s.",
+           part);
 }
 
 static int64_t products_in(const lsi_profile *p, int phase)
@@ -188,29 +193,31 @@ static void part_products(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
     lsi_profile_part(p, part, sizeof(part));
-    say(a, "Matrix products and convolutions take %.1f%% of %s.",
-        percent(products_in(p, -1), p->time), part);
+    append(a, "Matrix products and convolutions take %.1f%% of %s.",
+           percent(products_in(p, -1), p->time), part);
 }
 
 static void answer_products(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (f >= 0)
-        say(a,
-            "Matrix products and convolutions take %.1f%% of a forward pass "
-            "(the work of inference), and ",
-            percent(products_in(p, f), p->wall[f]));
+        append(a,
+               "Matrix products and convolutions take %.1f%% of a forward pass "
+               "(the work of inference), and ",
+               percent(products_in(p, f), p->wall[f]));
     else
-        say(a, "Matrix products and convolutions take ");
-    say(a, "%.1f%% of a whole step.", percent(products_in(p, -1), p->step_ns));
+        append(a, "Matrix products and convolutions take ");
+    append(a, "%.1f%% of a whole step.",
+           percent(products_in(p, -1), p->step_ns));
 }
 
 /* Softmax against the products, in `where`. */
-static void say_softmax(lsi_profile_answer *a, const lsi_profile *p,
-                        const char *where, const char *products,
-                        lsi_profile_sum s, lsi_profile_sum m)
+static void append_softmax(lsi_profile_answer *a, const lsi_profile *p,
+                           const char *where, const char *products,
+                           lsi_profile_sum s, lsi_profile_sum m)
 {
-    say(a,
+    append(
+        a,
         "In the attention of %s, softmax takes %.3f ms %s, which is %.2f times "
         "the time of the %s (%.3f ms), with %.3f times their floating-point "
         "operations.",
@@ -223,16 +230,18 @@ static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
 {
     const lsi_profile_attention *const f = &p->forward;
     if (f->softmax.ns > 0 && f->products.ns > 0)
-        say_softmax(a, p, "forward", "two products", f->softmax, f->products);
+        append_softmax(a, p, "forward", "two products", f->softmax,
+                       f->products);
     else if (f->fused.ns + p->backward.fused.ns > 0)
-        say(a,
+        append(
+            a,
             "One kernel computes softmax and both products of attention: %.3f "
             "ms %s in forward and %.3f ms in backward. To time them "
             "separately, use the naive method.",
             ms(f->fused.ns, p->steps), per_step(p),
             ms(p->backward.fused.ns, p->steps));
     else
-        say(a, "These steps have no attention.");
+        append(a, "These steps have no attention.");
 }
 
 static lsi_profile_sum sum_of(lsi_profile_sum a, lsi_profile_sum b)
@@ -253,14 +262,15 @@ static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
         return;
     }
     if (softmax.ns > 0 && products.ns > 0)
-        say_softmax(a, p, part, "products", softmax, products);
+        append_softmax(a, p, part, "products", softmax, products);
     else if (fused > 0)
-        say(a,
+        append(
+            a,
             "One kernel computes softmax and both products of attention: %.3f "
             "ms %s in %s. To time them separately, use the naive method.",
             ms(fused, p->steps), per_step(p), part);
     else
-        say(a, "Attention does not occur in %s.", part);
+        append(a, "Attention does not occur in %s.", part);
 }
 
 /* Share of a phase itself, without waiting for other ranks. */
@@ -300,14 +310,16 @@ static void answer_overlap(const lsi_profile *p, lsi_profile_answer *a)
 {
     const double overlap = lsi_profile_overlap(p);
     if (p->size <= 1) {
-        say(a, "The run has only one rank, which has nothing to communicate.");
+        append(a,
+               "The run has only one rank, which has nothing to communicate.");
         return;
     }
     if (overlap < 0) {
-        say(a, "The trace has no collectives.");
+        append(a, "The trace has no collectives.");
         return;
     }
-    say(a,
+    append(
+        a,
         "Computation hides %.1f%% of communication: collectives are in flight "
         "for %.3f ms of a step, and the rank only waits during %.3f ms of "
         "that.",
@@ -340,21 +352,21 @@ static void answer_slowest(const lsi_profile *p, lsi_profile_answer *a)
 {
     lsi_profile_verdict v;
     if (p->size <= 1) {
-        say(a, "The run has only one rank.");
+        append(a, "The run has only one rank.");
         return;
     }
     if (!lsi_profile_judge(p, &v)) {
-        say(a,
-            p->ranks == 1
-                ? "The profile has the steps of only one of %d ranks."
-                : "The trace has no step that several of the %d ranks ran.",
-            p->size);
+        append(a,
+               p->ranks == 1
+                   ? "The profile has the steps of only one of %d ranks."
+                   : "The trace has no step that several of the %d ranks ran.",
+               p->size);
         return;
     }
-    say(a,
-        "Rank %d was the slowest in %zu of %zu steps, because of %s, which "
-        "took %.3f ms longer than on the other ranks.",
-        v.rank, v.steps, p->n_slowest, p->phase[v.phase], v.ns * 1e-6);
+    append(a,
+           "Rank %d was the slowest in %zu of %zu steps, because of %s, which "
+           "took %.3f ms longer than on the other ranks.",
+           v.rank, v.steps, p->n_slowest, p->phase[v.phase], v.ns * 1e-6);
 }
 
 void lsi_profile_answer_all(const lsi_profile *profile,

@@ -28,8 +28,8 @@ static ls_status no_memory(void)
     return lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
 }
 
-static ls_status keep(lsi_timeline_span **list, size_t *n, size_t *room,
-                      const lsi_timeline_span *span)
+static ls_status append_span(lsi_timeline_span **list, size_t *n, size_t *room,
+                             const lsi_timeline_span *span)
 {
     if (!lsi_grow_array(&*list, *n, room, sizeof(*span)))
         return no_memory();
@@ -37,7 +37,7 @@ static ls_status keep(lsi_timeline_span **list, size_t *n, size_t *room,
     return LS_OK;
 }
 
-static ls_status see(void *context, const lsi_timeline_span *span)
+static ls_status visit_span(void *context, const lsi_timeline_span *span)
 {
     search *const s = context;
     if (span->thread < s->process->n_threads) {
@@ -48,13 +48,13 @@ static ls_status see(void *context, const lsi_timeline_span *span)
         t->spans++;
     }
     if (span->kind == LSI_SPAN_STEP)
-        return keep(&s->steps, &s->n_steps, &s->step_room, span);
+        return append_span(&s->steps, &s->n_steps, &s->step_room, span);
     if (span->kind != LSI_SPAN_PHASE)
         return LS_OK;
     const char *const name = lsi_timeline_name(s->process, span);
     s->has_warm_up = s->has_warm_up || strcmp(name, "warm-up") == 0;
     if (strcmp(name, "optimizer") == 0)
-        return keep(&s->calls, &s->n_calls, &s->call_room, span);
+        return append_span(&s->calls, &s->n_calls, &s->call_room, span);
     return LS_OK;
 }
 
@@ -102,7 +102,7 @@ static size_t choose_first(const search *s, int64_t warmup, size_t n)
 
 static ls_status find_steps(search *s, int64_t warmup, lsi_profile_steps *out)
 {
-    LS_TRY(lsi_timeline_scan(s->process, ~0U, see, s));
+    LS_TRY(lsi_timeline_scan(s->process, ~0U, visit_span, s));
     const size_t most = 1 + (s->n_steps > 0 ? s->n_steps : s->n_calls);
     *out =
         (lsi_profile_steps){.step = calloc(most, sizeof(lsi_profile_step)),

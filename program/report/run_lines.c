@@ -82,7 +82,7 @@ static void draw(lines *l)
 }
 
 /* Prints a permanent line above the live line. */
-static void stay_as(lines *l, const char *text, bool flags)
+static void print_as(lines *l, const char *text, bool flags)
 {
     char shown[1024];
     lsi_printable(shown, sizeof(shown), text);
@@ -95,15 +95,15 @@ static void stay_as(lines *l, const char *text, bool flags)
         draw(l);
 }
 
-__attribute__((format(printf, 2, 3))) static void stay(lines *l,
-                                                       const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void
+print_line(lines *l, const char *format, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    stay_as(l, text, false);
+    print_as(l, text, false);
 }
 
 static void print_step(lines *l, const lsi_run_step *s)
@@ -111,14 +111,14 @@ static void print_step(lines *l, const lsi_run_step *s)
     char scale[80] = "", perplexity[40] = "";
     add_loss_scale(scale, sizeof(scale), s->loss_scale, s->skipped);
     add_perplexity(perplexity, sizeof(perplexity), l, s->loss);
-    stay(l,
-         "step %" PRId64 "/%" PRId64 ": loss %.4f, lr %.3g, gradient "
-         "norm %.3f%s, %.0f %s/s%s",
-         s->step, l->about->steps, s->loss, s->lr, s->gradient_norm, scale,
-         s->rate, l->about->unit, perplexity);
+    print_line(l,
+               "step %" PRId64 "/%" PRId64 ": loss %.4f, lr %.3g, gradient "
+               "norm %.3f%s, %.0f %s/s%s",
+               s->step, l->about->steps, s->loss, s->lr, s->gradient_norm,
+               scale, s->rate, l->about->unit, perplexity);
 }
 
-static ls_status tell_step(void *self, const lsi_run_step *s)
+static ls_status write_step(void *self, const lsi_run_step *s)
 {
     lines *const l = self;
     const bool live = l->live.stream != NULL;
@@ -135,7 +135,7 @@ static ls_status tell_step(void *self, const lsi_run_step *s)
 
 /* ---- epochs -------------------------------------------------------------- */
 
-static void tell_part(void *self, const lsi_run_part *part)
+static void write_part(void *self, const lsi_run_part *part)
 {
     char note[48];
     lines *const l = self;
@@ -151,7 +151,7 @@ static void tell_part(void *self, const lsi_run_part *part)
     lsi_progress_update(&l->epoch, part->done, note);
 }
 
-static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
+static ls_status write_epoch(void *self, const lsi_run_epoch *e)
 {
     lines *const l = self;
     char scale[80] = "", waited[64] = "";
@@ -162,37 +162,37 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
                  e->waited_seconds);
     lsi_progress_end(&l->epoch);
     l->within = false;
-    stay(l,
-         "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
-         "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f %s/s%s",
-         e->epoch, l->about->epochs, e->train_loss, e->train_accuracy,
-         e->val_loss, e->val_accuracy, scale, e->train_seconds, e->rate,
-         l->about->unit, waited);
+    print_line(l,
+               "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
+               "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f %s/s%s",
+               e->epoch, l->about->epochs, e->train_loss, e->train_accuracy,
+               e->val_loss, e->val_accuracy, scale, e->train_seconds, e->rate,
+               l->about->unit, waited);
     return LS_OK;
 }
 
 /* ---- the rest ------------------------------------------------------------ */
 
-static ls_status tell_validation(void *self, const lsi_run_validation *v)
+static ls_status write_validation(void *self, const lsi_run_validation *v)
 {
     lines *const l = self;
     char perplexity[40] = "";
     add_perplexity(perplexity, sizeof(perplexity), l, v->loss);
-    stay(l, "step %" PRId64 "/%" PRId64 ": validation loss %.4f%s", v->step,
-         l->about->steps, v->loss, perplexity);
+    print_line(l, "step %" PRId64 "/%" PRId64 ": validation loss %.4f%s",
+               v->step, l->about->steps, v->loss, perplexity);
     return LS_OK;
 }
 
-static ls_status tell_saved(void *self, int64_t step, const char *folder)
+static ls_status write_saved(void *self, int64_t step, const char *folder)
 {
     lines *const l = self;
-    stay(l, "saved step %" PRId64 " in '%s'", step, folder);
+    print_line(l, "saved step %" PRId64 " in '%s'", step, folder);
     return LS_OK;
 }
 
-static void say(void *self, const char *text, bool flags)
+static void write_line(void *self, const char *text, bool flags)
 {
-    stay_as(self, text, flags);
+    print_as(self, text, flags);
 }
 
 /* Ends the drawing; further lines may follow. */
@@ -223,12 +223,12 @@ ls_status lsi_run_lines(lsi_run_sink *out, const lsi_run_about *about,
     l->about = about;
     l->live = lsi_live_line_on(stderr);
     *out = (lsi_run_sink){.self = l,
-                          .step = tell_step,
-                          .part = about->epochs > 0 ? tell_part : NULL,
-                          .validation = tell_validation,
-                          .epoch = tell_epoch,
-                          .saved = tell_saved,
-                          .say = say,
+                          .step = write_step,
+                          .part = about->epochs > 0 ? write_part : NULL,
+                          .validation = write_validation,
+                          .epoch = write_epoch,
+                          .saved = write_saved,
+                          .line = write_line,
                           .end = end,
                           .close = close_lines};
     return LS_OK;

@@ -48,7 +48,7 @@ ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
  * Calls the handler of each sink for an event until one fails; the first error
  * stays. The arguments may name `sink`.
  */
-#define TELL(log, event, ...)                                                  \
+#define CALL_SINKS(log, event, ...)                                            \
     for (size_t i = 0; i < SINKS && (log)->error.status == LS_OK; i++) {       \
         const lsi_run_sink *const sink = &(log)->sinks[i];                     \
         if (sink->event != NULL)                                               \
@@ -70,7 +70,7 @@ static double seconds_left(lsi_run_log *log, int64_t step, double now)
 ls_status lsi_run_log_strategy(lsi_run_log *log,
                                const lsi_run_strategy *strategy)
 {
-    TELL(log, strategy, sink->self, strategy);
+    CALL_SINKS(log, strategy, sink->self, strategy);
     return lsi_error_again(&log->error);
 }
 
@@ -81,20 +81,20 @@ ls_status lsi_run_log_step(lsi_run_log *log, const lsi_run_step *step)
     told.rate = step->seconds > 0 ? step->units / step->seconds : 0;
     told.elapsed = now - log->begun;
     told.left = seconds_left(log, step->step, now);
-    TELL(log, step, sink->self, &told);
+    CALL_SINKS(log, step, sink->self, &told);
     return lsi_error_again(&log->error);
 }
 
 ls_status lsi_run_log_validation(lsi_run_log *log,
                                  const lsi_run_validation *validation)
 {
-    TELL(log, validation, sink->self, validation);
+    CALL_SINKS(log, validation, sink->self, validation);
     return lsi_error_again(&log->error);
 }
 
 ls_status lsi_run_log_epoch(lsi_run_log *log, const lsi_run_epoch *epoch)
 {
-    TELL(log, epoch, sink->self, epoch);
+    CALL_SINKS(log, epoch, sink->self, epoch);
     return lsi_error_again(&log->error);
 }
 
@@ -109,15 +109,15 @@ void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part)
 
 void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder)
 {
-    TELL(log, saved, sink->self, step, folder);
+    CALL_SINKS(log, saved, sink->self, step, folder);
 }
 
-static void say(lsi_run_log *log, const char *line, bool flags)
+static void pass_line(lsi_run_log *log, const char *line, bool flags)
 {
     for (size_t i = 0; i < SINKS; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
-        if (sink->say != NULL)
-            sink->say(sink->self, line, flags);
+        if (sink->line != NULL)
+            sink->line(sink->self, line, flags);
     }
 }
 
@@ -128,17 +128,17 @@ void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    say(log, line, false);
+    pass_line(log, line, false);
 }
 
 void lsi_run_log_say_flags(lsi_run_log *log, const char *line)
 {
-    say(log, line, true);
+    pass_line(log, line, true);
 }
 
 ls_status lsi_run_log_end(lsi_run_log *log)
 {
-    TELL(log, end, sink->self);
+    CALL_SINKS(log, end, sink->self);
     return lsi_error_again(&log->error);
 }
 

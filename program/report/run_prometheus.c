@@ -218,7 +218,7 @@ static ls_status write_sometimes(exporter *e)
 
 /* ---- what it is told ----------------------------------------------------- */
 
-static ls_status tell_step(void *self, const lsi_run_step *step)
+static ls_status write_step(void *self, const lsi_run_step *step)
 {
     exporter *const e = self;
     e->step = *step;
@@ -226,14 +226,14 @@ static ls_status tell_step(void *self, const lsi_run_step *step)
     return write_sometimes(e);
 }
 
-static ls_status tell_validation(void *self, const lsi_run_validation *v)
+static ls_status write_validation(void *self, const lsi_run_validation *v)
 {
     exporter *const e = self;
     e->val_loss = v->loss;
     return write_sometimes(e);
 }
 
-static ls_status tell_epoch(void *self, const lsi_run_epoch *epoch)
+static ls_status write_epoch(void *self, const lsi_run_epoch *epoch)
 {
     exporter *const e = self;
     e->epochs = epoch->epoch;
@@ -243,7 +243,7 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *epoch)
     return write_sometimes(e);
 }
 
-static ls_status tell_saved(void *self, int64_t step, const char *folder)
+static ls_status write_saved(void *self, int64_t step, const char *folder)
 {
     exporter *const e = self;
     (void)folder;
@@ -313,10 +313,10 @@ ls_status lsi_run_prometheus(lsi_run_sink *out, const lsi_run_about *about,
     name_run(e->run, e->path);
     name_host(e->host);
     *out = (lsi_run_sink){.self = e,
-                          .step = tell_step,
-                          .validation = tell_validation,
-                          .epoch = tell_epoch,
-                          .saved = tell_saved,
+                          .step = write_step,
+                          .validation = write_validation,
+                          .epoch = write_epoch,
+                          .saved = write_saved,
                           .end = end,
                           .close = close_exporter};
     const ls_status status = write_now(e);

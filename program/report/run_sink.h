@@ -12,7 +12,7 @@ typedef struct lsi_run_sink {
     ls_status (*validation)(void *self, const lsi_run_validation *validation);
     ls_status (*epoch)(void *self, const lsi_run_epoch *epoch);
     ls_status (*saved)(void *self, int64_t step, const char *folder);
-    void (*say)(void *self, const char *line, bool is_flags);
+    void (*line)(void *self, const char *line, bool is_flags);
     ls_status (*end)(void *self);
     void (*close)(void *self);
 } lsi_run_sink;

@@ -35,7 +35,7 @@ static void add_loss(scalars *s, const board *b, bool validation, double loss)
             exp(loss));
 }
 
-static ls_status tell_step(void *self, const lsi_run_step *step)
+static ls_status write_step(void *self, const lsi_run_step *step)
 {
     const board *const b = self;
     scalars s = {0};
@@ -50,7 +50,7 @@ static ls_status tell_step(void *self, const lsi_run_step *step)
     return lsi_event_file_add(b->file, step->step, s.all, s.n);
 }
 
-static ls_status tell_validation(void *self, const lsi_run_validation *v)
+static ls_status write_validation(void *self, const lsi_run_validation *v)
 {
     const board *const b = self;
     scalars s = {0};
@@ -58,7 +58,7 @@ static ls_status tell_validation(void *self, const lsi_run_validation *v)
     return lsi_event_file_add(b->file, v->step, s.all, s.n);
 }
 
-static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
+static ls_status write_epoch(void *self, const lsi_run_epoch *e)
 {
     const board *const b = self;
     scalars s = {0};
@@ -77,7 +77,7 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
  * Flushes, so that the steps up to a checkpoint are in the file whatever
  * happens later.
  */
-static ls_status tell_saved(void *self, int64_t step, const char *folder)
+static ls_status write_saved(void *self, int64_t step, const char *folder)
 {
     const board *const b = self;
     (void)step;
@@ -115,10 +115,10 @@ ls_status lsi_run_tensorboard(lsi_run_sink *out, const lsi_run_about *about,
         return status;
     }
     *out = (lsi_run_sink){.self = b,
-                          .step = tell_step,
-                          .validation = tell_validation,
-                          .epoch = tell_epoch,
-                          .saved = tell_saved,
+                          .step = write_step,
+                          .validation = write_validation,
+                          .epoch = write_epoch,
+                          .saved = write_saved,
                           .end = end,
                           .close = close_board};
     return LS_OK;

@@ -20,7 +20,7 @@ typedef struct trace_file {
     long number;
 } trace_file;
 
-static trace_file take_apart(const char *path)
+static trace_file split_name(const char *path)
 {
     const size_t whole = strlen(path) - strlen(".lstrace");
     size_t stem = whole;
@@ -70,7 +70,7 @@ static ls_status read_found(const glob_t *found, lsi_timeline *t)
         status = lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
     } else {
         for (size_t i = 0; i < n; i++)
-            files[i] = take_apart(found->gl_pathv[i]);
+            files[i] = split_name(found->gl_pathv[i]);
         qsort(files, n, sizeof(*files), by_trace);
         status = read_traces(files, n, t);
     }
@@ -176,7 +176,7 @@ static bool is_of(const lsi_timeline_process *p, const char *boot)
     return p->rank >= 0 && strcmp(p->boot, boot) == 0;
 }
 
-static ls_status take_meeting(void *context, const lsi_timeline_span *s)
+static ls_status add_meeting(void *context, const lsi_timeline_span *s)
 {
     meetings *const m = context;
     if (!lsi_grow_array(&m->all, m->n, &m->room, sizeof(meeting)))
@@ -193,7 +193,7 @@ static ls_status meetings_of(const lsi_timeline *t, const char *boot,
     for (size_t i = 0; i < t->n; i++)
         if (is_of(t->process[i], boot))
             LS_TRY(lsi_timeline_scan(t->process[i], 1U << LSI_SPAN_GATHERING,
-                                     take_meeting, out));
+                                     add_meeting, out));
     join(out);
     return LS_OK;
 }

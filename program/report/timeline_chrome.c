@@ -317,7 +317,7 @@ static void cut_batch(batch *b)
     b->last = last;
 }
 
-static ls_status take_part(void *context, const lsi_timeline_span *s)
+static ls_status add_part(void *context, const lsi_timeline_span *s)
 {
     batch *const b = context;
     const part one = {s->work, s->id, s->begin, b->pid, group_row(s->work)};
@@ -342,7 +342,7 @@ static ls_status fill_batch(const lsi_timeline *t, batch *b)
         b->pid = pid_of(t, i);
         if (t->process[i]->rank >= 0)
             LS_TRY(lsi_timeline_scan(t->process[i], 1U << LSI_SPAN_TRANSFER,
-                                     take_part, b));
+                                     add_part, b));
     }
     if (b->n > 0)
         qsort(b->parts, b->n, sizeof(part), by_collective);

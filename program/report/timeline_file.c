@@ -35,7 +35,7 @@ ls_status lsi_timeline_no_memory(const reader *r)
 
 /* ---- parts of chunks ----------------------------------------------------- */
 
-bool lsi_timeline_take_number(reader *r, uint64_t *out)
+bool lsi_timeline_parse_number(reader *r, uint64_t *out)
 {
     uint64_t value = 0;
     for (int shift = 0; r->at < r->end && shift < 64; shift += 7) {
@@ -49,20 +49,20 @@ bool lsi_timeline_take_number(reader *r, uint64_t *out)
     return false;
 }
 
-static bool take_time(reader *r, int64_t *out)
+static bool parse_time(reader *r, int64_t *out)
 {
     uint64_t value;
-    if (!lsi_timeline_take_number(r, &value) || value >= (uint64_t)MOST_TIME)
+    if (!lsi_timeline_parse_number(r, &value) || value >= (uint64_t)MOST_TIME)
         return false;
     *out = (int64_t)value;
     return true;
 }
 
 /* A number and the text after it, as element of a list of texts. */
-static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
+static ls_status parse_text(reader *r, char ***list, size_t *n, size_t most)
 {
     uint64_t number;
-    if (!lsi_timeline_take_number(r, &number) || number >= most)
+    if (!lsi_timeline_parse_number(r, &number) || number >= most)
         return wrong(r, "the number of a name is out of range");
     if (number >= *n) {
         char **const larger = realloc(*list, (number + 1) * sizeof(char *));
@@ -84,12 +84,12 @@ static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
     return (*list)[number] != NULL ? LS_OK : lsi_timeline_no_memory(r);
 }
 
-static ls_status take_clock(reader *r)
+static ls_status parse_clock(reader *r)
 {
     lsi_timeline_clock pair;
     uint64_t wall; /* any value: a user may have set this clock */
-    if (!take_time(r, &pair.ticks) || !take_time(r, &pair.ns) ||
-        !lsi_timeline_take_number(r, &wall))
+    if (!parse_time(r, &pair.ticks) || !parse_time(r, &pair.ns) ||
+        !lsi_timeline_parse_number(r, &wall))
         return wrong(r, "a time is out of range");
     lsi_timeline_source *const source = r->source;
     const lsi_timeline_clock *const last =
@@ -108,7 +108,7 @@ static ls_status take_clock(reader *r)
 /* ---- spans --------------------------------------------------------------- */
 
 /* Beginnings are stored as distances from the previous end. */
-static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
+static bool parse_span(reader *r, lsi_timeline_span *span, int64_t *before)
 {
     uint64_t name, begin, length;
     if (r->at == r->end)
@@ -117,9 +117,9 @@ static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
     *span = (lsi_timeline_span){.kind = what & 15};
     if (r->kinds > 0 && span->kind >= r->kinds)
         return false;
-    if ((what & 0x80) != 0 || !lsi_timeline_take_number(r, &name) ||
-        name >= MOST_NAMES || !lsi_timeline_take_number(r, &begin) ||
-        !lsi_timeline_take_number(r, &length))
+    if ((what & 0x80) != 0 || !lsi_timeline_parse_number(r, &name) ||
+        name >= MOST_NAMES || !lsi_timeline_parse_number(r, &begin) ||
+        !lsi_timeline_parse_number(r, &length))
         return false;
     const int64_t step = (int64_t)(begin >> 1) ^ -(int64_t)(begin & 1);
     span->name = (uint32_t)name;
@@ -129,16 +129,16 @@ static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
         return false;
     span->end = *before = span->begin + (int64_t)length;
     return ((what & LSI_SPAN_HAS_BYTES) == 0 ||
-            lsi_timeline_take_number(r, &span->bytes)) &&
+            lsi_timeline_parse_number(r, &span->bytes)) &&
            ((what & LSI_SPAN_HAS_WORK) == 0 ||
-            lsi_timeline_take_number(r, &span->work)) &&
+            lsi_timeline_parse_number(r, &span->work)) &&
            ((what & LSI_SPAN_HAS_ID) == 0 ||
-            lsi_timeline_take_number(r, &span->id));
+            lsi_timeline_parse_number(r, &span->id));
 }
 
 /* Notes when the collectives of a group began. */
-static void see_group(lsi_timeline_source *source,
-                      const lsi_timeline_span *span)
+static void note_group(lsi_timeline_source *source,
+                       const lsi_timeline_span *span)
 {
     size_t i = 0;
     while (i < source->n_groups && source->groups[i].group != span->work)
@@ -152,24 +152,24 @@ static void see_group(lsi_timeline_source *source,
         source->groups[i].first = span->begin;
 }
 
-static bool take_thread(reader *r, uint64_t *thread, uint64_t *n)
+static bool parse_thread(reader *r, uint64_t *thread, uint64_t *n)
 {
-    return lsi_timeline_take_number(r, thread) && *thread < MOST_THREADS &&
-           lsi_timeline_take_number(r, n);
+    return lsi_timeline_parse_number(r, thread) && *thread < MOST_THREADS &&
+           lsi_timeline_parse_number(r, n);
 }
 
 /* Checks the spans of a chunk, whose place in the file is `chunk`. */
-static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
+static ls_status parse_spans(reader *r, lsi_timeline_chunk chunk)
 {
     lsi_timeline_source *const source = r->source;
     uint64_t thread, n;
     int64_t before = 0;
     lsi_timeline_span span;
     chunk.first = INT64_MAX;
-    if (!take_thread(r, &thread, &n))
+    if (!parse_thread(r, &thread, &n))
         return wrong(r, "the number of a thread is out of range");
     for (uint64_t i = 0; i < n; i++) {
-        if (!take_span(r, &span, &before))
+        if (!parse_span(r, &span, &before))
             return wrong(r, "a span is invalid");
         r->process->seen++;
         if (span.kind >= LSI_SPAN_KINDS) /* later versions may have more */
@@ -178,7 +178,7 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
         chunk.kinds |= (uint16_t)(1U << span.kind);
         chunk.first = span.begin < chunk.first ? span.begin : chunk.first;
         if (span.kind == LSI_SPAN_TRANSFER)
-            see_group(source, &span);
+            note_group(source, &span);
     }
     if (r->at != r->end)
         return wrong(r, "a part has extra bytes after its spans");
@@ -202,7 +202,7 @@ static bool replace_text(char **text, const char *by)
 }
 
 /* Notes the number of spans written before this place. */
-static void see_written(lsi_timeline_process *p, uint64_t spans)
+static void note_written(lsi_timeline_process *p, uint64_t spans)
 {
     const uint64_t here = p->missing + p->seen;
     if (spans > here && spans - here > p->lost)
@@ -225,7 +225,7 @@ static ls_status read_missing(const reader *r, json_t *json)
     if (spans < 0 || first < 0 || last < 0)
         return wrong(r, "a number of spans or steps is negative");
     if (r->later) {
-        see_written(p, (uint64_t)spans);
+        note_written(p, (uint64_t)spans);
         return LS_OK;
     }
     p->missing = (uint64_t)spans;
@@ -277,7 +277,7 @@ static ls_status read_head(reader *r, json_t *json)
                : lsi_timeline_no_memory(r);
 }
 
-static ls_status take_head(reader *r)
+static ls_status parse_head(reader *r)
 {
     json_t *json = NULL;
     json_error_t error;
@@ -293,54 +293,54 @@ static ls_status take_head(reader *r)
 
 /* ---- the file ------------------------------------------------------------ */
 
-static ls_status take_end(reader *r)
+static ls_status parse_end(reader *r)
 {
     lsi_timeline_process *const p = r->process;
     uint64_t spans = 0, events = 0;
-    if (r->at < r->end && (!lsi_timeline_take_number(r, &spans) ||
-                           !lsi_timeline_take_number(r, &events)))
+    if (r->at < r->end && (!lsi_timeline_parse_number(r, &spans) ||
+                           !lsi_timeline_parse_number(r, &events)))
         return wrong(r, "its end is invalid");
-    see_written(p, spans);
+    note_written(p, spans);
     if (p->memory != NULL)
-        LS_TRY(lsi_memory_take_end(r, events));
+        LS_TRY(lsi_memory_check_end(r, events));
     p->whole = true;
     return LS_OK;
 }
 
-static ls_status take_memory(reader *r, char letter)
+static ls_status parse_memory(reader *r, char letter)
 {
     if (r->process->memory == NULL || r->process->whole)
         return wrong(r, "a part with memory is in the wrong place");
-    return letter == 'M' ? lsi_memory_take(r) : lsi_memory_take_map(r);
+    return letter == 'M' ? lsi_memory_parse(r) : lsi_memory_parse_map(r);
 }
 
-static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
+static ls_status parse_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
 {
     lsi_timeline_process *const p = r->process;
     if (!r->headed && letter != 'H')
         return wrong(r, "it does not begin with a header");
     switch (letter) {
     case 'H':
-        return take_head(r);
+        return parse_head(r);
     case 'N':
-        return take_text(r, &p->names, &p->n_names, MOST_NAMES);
+        return parse_text(r, &p->names, &p->n_names, MOST_NAMES);
     case 'T':
-        return take_text(r, &p->threads, &p->n_threads, MOST_THREADS);
+        return parse_text(r, &p->threads, &p->n_threads, MOST_THREADS);
     case 'C':
-        return take_clock(r);
+        return parse_clock(r);
     case 'E':
-        return take_spans(r, chunk);
+        return parse_spans(r, chunk);
     case 'M':
     case 'L':
-        return take_memory(r, letter);
+        return parse_memory(r, letter);
     case 'Z':
-        return take_end(r);
+        return parse_end(r);
     default:
         return wrong(r, "a part has an unknown type");
     }
 }
 
-static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
+static ls_status parse_magic(const reader *r, lsi_timeline_bytes *bytes)
 {
     static const char memory[] = "lockstep memory ";
     char magic[sizeof(memory)] = "";
@@ -371,13 +371,13 @@ static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
  * A chunk that was cut off ends the file. A later file of a trace may have been
  * cut off anywhere.
  */
-static ls_status take_chunks(reader *r, lsi_timeline_bytes *bytes)
+static ls_status parse_chunks(reader *r, lsi_timeline_bytes *bytes)
 {
     uint64_t at = LSI_CHUNKS_MAGIC_BYTES;
     ls_status status = LS_OK;
     if (r->later && bytes->size < at)
         return LS_OK;
-    LS_TRY(take_magic(r, bytes));
+    LS_TRY(parse_magic(r, bytes));
     while (bytes->size - at >= HEAD_BYTES) {
         const unsigned char *const head =
             lsi_timeline_bytes_at(r->source, bytes, at, HEAD_BYTES, &status);
@@ -391,10 +391,11 @@ static ls_status take_chunks(reader *r, lsi_timeline_bytes *bytes)
         r->at = lsi_timeline_bytes_at(r->source, bytes, at, n, &status);
         LS_TRY(status);
         r->end = r->at + n;
-        LS_TRY(take_chunk(r, letter,
-                          (lsi_timeline_chunk){.at = at,
-                                               .bytes = (uint32_t)n,
-                                               .file = (uint16_t)bytes->file}));
+        LS_TRY(
+            parse_chunk(r, letter,
+                        (lsi_timeline_chunk){.at = at,
+                                             .bytes = (uint32_t)n,
+                                             .file = (uint16_t)bytes->file}));
         at += n;
     }
     return r->headed || r->later ? LS_OK
@@ -419,9 +420,9 @@ ls_status lsi_timeline_decode(const lsi_timeline_process *process,
                                  chunk->bytes, &status);
     LS_TRY(status);
     r.end = r.at + chunk->bytes;
-    bool same = take_thread(&r, &thread, &n);
+    bool same = parse_thread(&r, &thread, &n);
     for (uint64_t i = 0; same && i < n; i++) {
-        same = take_span(&r, &span, &before);
+        same = parse_span(&r, &span, &before);
         if (!same || span.kind >= LSI_SPAN_KINDS)
             continue;
         same = kept < chunk->n;
@@ -498,7 +499,7 @@ ls_status lsi_timeline_add_file(const char *path,
                 .later = source->n_files > 1};
     (*process)->whole = false; /* only the last file can set it again */
     if (status == LS_OK)
-        status = take_chunks(&r, &bytes);
+        status = parse_chunks(&r, &bytes);
     lsi_timeline_bytes_close(&bytes);
     if (status != LS_OK)
         lsi_timeline_process_free(process);

@@ -103,7 +103,7 @@ typedef struct lsi_timeline_reader {
  * Reads a number in the format of chunks.h at r->at, which moves past it;
  * false: none.
  */
-bool lsi_timeline_take_number(lsi_timeline_reader *r, uint64_t *out);
+bool lsi_timeline_parse_number(lsi_timeline_reader *r, uint64_t *out);
 
 ls_status lsi_timeline_no_memory(const lsi_timeline_reader *r);
 
@@ -111,11 +111,11 @@ ls_status lsi_timeline_no_memory(const lsi_timeline_reader *r);
 
 /* Takes M and L chunks of a process with r->process->memory. */
 ls_status lsi_memory_begin(const lsi_timeline_reader *r);
-ls_status lsi_memory_take(lsi_timeline_reader *r);
-ls_status lsi_memory_take_map(const lsi_timeline_reader *r);
+ls_status lsi_memory_parse(lsi_timeline_reader *r);
+ls_status lsi_memory_parse_map(const lsi_timeline_reader *r);
 
 /* Compares the number of events that the end states. */
-ls_status lsi_memory_take_end(const lsi_timeline_reader *r, uint64_t events);
+ls_status lsi_memory_check_end(const lsi_timeline_reader *r, uint64_t events);
 void lsi_memory_forget(lsi_memory_file *file);
 
 /* Earliest beginning of a span; INT64_MAX without any. */

@@ -93,7 +93,7 @@ static ls_status report(const lsi_invocation *call,
  * Replaces the rows handed over before, which are the first of these. A line
  * feed at the end means that these are all.
  */
-static ls_status hand_over(int fd, const lsi_table *table, bool all)
+static ls_status write_rows_to_parent(int fd, const lsi_table *table, bool all)
 {
     char *text;
     LS_TRY(lsi_table_dump(table, &text));
@@ -109,17 +109,19 @@ static ls_status hand_over(int fd, const lsi_table *table, bool all)
     return status;
 }
 
-/* Keeps the rows so far of rank 0: the result if the job breaks off. */
-static ls_status keep(const lsi_bench_common *common)
+/* Stores the rows of rank 0: they are the result if the job stops early. */
+static ls_status keep_rows(const lsi_bench_common *common)
 {
     const char *fd = getenv(ROWS_VARIABLE);
     if (fd == NULL || ls_group_rank(common->group) != 0)
         return LS_OK;
-    return hand_over((int)strtol(fd, NULL, 10), common->table, false);
+    return write_rows_to_parent((int)strtol(fd, NULL, 10), common->table,
+                                false);
 }
 
-/* The rows that are new, on rank 0's standard output. */
-static ls_status show(const lsi_bench *bench, lsi_bench_common *common)
+/* Prints the rows that are not printed yet, on rank 0. */
+static ls_status print_new_rows(const lsi_bench *bench,
+                                lsi_bench_common *common)
 {
     const char *const rows = getenv(ROWS_VARIABLE);
     if (ls_group_rank(common->group) != 0 || bench->at_end ||
@@ -132,25 +134,25 @@ static ls_status show(const lsi_bench *bench, lsi_bench_common *common)
     return LS_OK;
 }
 
-void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
+void lsi_bench_note(lsi_bench_common *common, const char *format, ...)
 {
-    const size_t used = strlen(common->told);
+    const size_t used = strlen(common->notes);
     va_list args;
     va_start(args, format);
-    vsnprintf(common->told + used, sizeof(common->told) - used, format, args);
+    vsnprintf(common->notes + used, sizeof(common->notes) - used, format, args);
     va_end(args);
 }
 
 static ls_status measure_case(const lsi_bench *bench, lsi_bench_common *common,
                               size_t i, lsi_progress_bar *progress)
 {
-    common->told[0] = '\0';
+    common->notes[0] = '\0';
     LS_TRY(bench->measure(common, i));
-    LS_TRY(keep(common));
+    LS_TRY(keep_rows(common));
     lsi_progress_end(progress); /* until it is drawn again */
-    LS_TRY(show(bench, common));
+    LS_TRY(print_new_rows(bench, common));
     if (ls_group_rank(common->group) == 0)
-        fputs(common->told, stderr);
+        fputs(common->notes, stderr);
     return LS_OK;
 }
 
@@ -222,12 +224,12 @@ static ls_status report_so_far(const lsi_invocation *call,
     if (status != LS_OK && lsi_table_row_count(table) == 0)
         return status;
     (void)lsi_error_keep(&error, status);
-    const ls_status told = report(call, flags, table);
-    return status == LS_OK ? told : lsi_error_again(&error);
+    const ls_status notes = report(call, flags, table);
+    return status == LS_OK ? notes : lsi_error_again(&error);
 }
 
-static int be_rank(const lsi_invocation *call, const lsi_bench *bench,
-                   lsi_bench_common *common, bool reports)
+static int run_rank(const lsi_invocation *call, const lsi_bench *bench,
+                    lsi_bench_common *common, bool reports)
 {
     const char *fd = getenv(ROWS_VARIABLE);
     lsi_cli_set_deterministic(common->deterministic);
@@ -239,7 +241,8 @@ static int be_rank(const lsi_invocation *call, const lsi_bench *bench,
     if (status == LS_OK)
         status = measure(bench, common);
     if (status == LS_OK && reports && fd != NULL)
-        status = hand_over((int)strtol(fd, NULL, 10), common->table, true);
+        status = write_rows_to_parent((int)strtol(fd, NULL, 10), common->table,
+                                      true);
     else if (common->table != NULL && reports && fd == NULL)
         status = report_so_far(call, common, common->table, status);
     lsi_table_free(&common->table);
@@ -272,7 +275,7 @@ static ls_status collect(int fd, lsi_table *table, bool *all)
     return lsi_table_status(table);
 }
 
-/* Runs the bench as n ranks and adds their rows; `all`: all there should be. */
+/* Runs the bench as n ranks and adds their rows; *all: no row is missing. */
 static ls_status run_ranks(const lsi_invocation *call,
                            const lsi_bench_common *flags, int n,
                            lsi_table *table, int *exit_status, bool *all)
@@ -300,7 +303,7 @@ static ls_status run_ranks(const lsi_invocation *call,
     return status;
 }
 
-/* The same of ranks that were started here. */
+/* Reports the rows of ranks that this process started. */
 static ls_status report_rest(const lsi_invocation *call,
                              const lsi_bench_common *flags,
                              const lsi_table *table, bool complete)
@@ -401,7 +404,7 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
             "--json and --csv cannot both print to standard output; write one "
             "of them to a file, such as --csv=FILE");
     if (launched.size > 0)
-        return be_rank(call, bench, common, launched.rank == 0);
+        return run_rank(call, bench, common, launched.rank == 0);
     if (check_outputs(common) != LS_OK)
         return lsi_cli_error();
     if (common->ranks != NULL && shows_table(common))

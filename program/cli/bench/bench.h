@@ -44,10 +44,10 @@ typedef struct lsi_bench_common {
     /* On a rank: */
     ls_group *group;
     lsi_table *table; /* rank 0's is the result, the others' are dropped */
-    size_t shown;     /* of its rows */
-    size_t cases;     /* to measure */
-    bool wrong;       /* a result was not right: rows as always, but exit 1 */
-    char told[1024];  /* what is left of it after a case; see lsi_bench_tell */
+    size_t shown;     /* rows of the table that are printed */
+    size_t cases;     /* number of cases to measure */
+    bool wrong;       /* a result was wrong: rows as always, but exit 1 */
+    char notes[1024]; /* notes on the current case; see lsi_bench_note */
 } lsi_bench_common;
 
 #define LSI_BENCH_OUTPUT_ROWS                                                  \
@@ -117,10 +117,10 @@ struct lsi_bench {
     .n_columns = sizeof(columns_) / sizeof((columns_)[0])
 
 /*
- * Tells about a case on stderr, as rank 0, as soon as its rows are kept: from
- * then on they are a result even if the job breaks off.
+ * Prints a note about a case on stderr, on rank 0, after the rows of the case
+ * are stored.
  */
-void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
+void lsi_bench_note(lsi_bench_common *common, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Runs the benchmark whose command was called: returns the exit status. */

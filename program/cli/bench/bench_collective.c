@@ -134,7 +134,7 @@ static ls_status list_sizes(state *b)
     return lsi_list_of_steps(&b->steps, &b->size_list);
 }
 
-/* Of the larger buffer, for each element of a block. */
+/* Bytes of the larger buffer for each element of a block. */
 static size_t unit_bytes(const state *b)
 {
     const lsi_bench_collective *c = b->collective;

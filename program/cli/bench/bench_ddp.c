@@ -281,7 +281,7 @@ static ls_status measure_way(state *b, lsi_ddp_case *c)
     LS_TRY(record(b, c));
     if (c->fits)
         return check(b, c);
-    lsi_ddp_case_tell(c, &b->common);
+    lsi_ddp_case_note_reason(c, &b->common);
     return LS_OK;
 }
 

@@ -208,7 +208,7 @@ static ls_status measure_case(lm_case *c)
     if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
         return status;
     record_case(c, "out of memory");
-    lsi_bench_tell(&c->bench->common,
+    lsi_bench_note(&c->bench->common,
                    "%s, context %" PRId64 ", batch %" PRId64 ", %s: %s\n",
                    c->size, c->lm.config.context, c->lm.batch,
                    ls_dtype_name(c->lm.dtype), ls_last_error());

@@ -86,7 +86,7 @@ typedef struct bench_case {
     ls_tensor *x;
 } bench_case;
 
-/* Of a row: those of an image, or one. */
+/* Pixels per row: those of an image, or 1 without images. */
 static int64_t pixels_of(const bench_case *c)
 {
     return c->side > 0 ? c->side * c->side : 1;
@@ -104,7 +104,7 @@ static ls_status make_input(bench_case *c)
     return LS_OK;
 }
 
-static ls_status make(bench_case *c)
+static ls_status make_case(bench_case *c)
 {
     const ls_sync_bn_options bn = {
         .kind = c->kind, .no_affine = true, .momentum = 0.1};
@@ -288,7 +288,7 @@ static ls_status record(const bench_case *c, const double *seconds)
 
 static ls_status measure_made(bench_case *c, double *seconds)
 {
-    LS_TRY(make(c));
+    LS_TRY(make_case(c));
     LS_TRY(time_passes(c, seconds));
     LS_TRY(count_memory(c));
     LS_TRY(record(c, seconds));

@@ -65,7 +65,7 @@ static const char *const kinds[LSI_TUNE_KINDS] = {"private", "shared"};
 
 /* ---- measuring -------------------------------------------------------- */
 
-/* Of one run, seconds of the slowest rank; so all ranks get the same. */
+/* Seconds of one run on the slowest rank: the same number on all ranks. */
 static ls_status time_run(state *b, const lsi_bench_collective *c,
                           double *seconds)
 {
@@ -200,7 +200,7 @@ static void add_rows(state *b, const lsi_bench_collective *c)
             }
 }
 
-/* Its rows, and its part of the line. */
+/* Adds the rows of an operation, and its part of the selection line. */
 static void end_operation(state *b, const lsi_bench_collective *c)
 {
     size_t used = strlen(b->line);

@@ -59,7 +59,7 @@ static const lsi_column columns[] = {
     LSI_DDP_DEMAND_COLUMNS,
 };
 
-/* Of a parameter. */
+/* Bytes of the largest parameter. */
 static double largest_bytes(ls_params *params)
 {
     int64_t largest = 0;
@@ -77,8 +77,8 @@ static double largest_bytes(ls_params *params)
 typedef struct formula {
     ls_ddp_strategy strategy;
     bool one_copy, divided;
-    bool gradients; /* are divided, too */
-    int sent;       /* times P (N - 1) / N */
+    bool gradients; /* whether gradients are sharded, too */
+    int sent;       /* bytes sent, in units of 4 P (N - 1) / N */
 } formula;
 
 static const formula formulas[] = {
@@ -136,7 +136,7 @@ static double mean_step(const lsi_ddp_case *c)
     return sum / (double)c->steps;
 }
 
-/* Those of `moment`, as means over ranks. */
+/* Peaks at `moment`, as means over ranks. */
 static ls_status mean_peaks(const lsi_ddp_case *c, int moment,
                             lsi_ddp_peaks *out)
 {
@@ -223,7 +223,7 @@ static ls_status measure_case(state *b, lsi_ddp_case *c, const formula *f)
     if (c->fits)
         return record(b, c, f);
     begin_row(b, c);
-    lsi_ddp_case_tell(c, &b->common);
+    lsi_ddp_case_note_reason(c, &b->common);
     return LS_OK;
 }
 

@@ -21,7 +21,7 @@ static int64_t peak_of(ls_memory_tag tag)
 }
 
 /* The peaks since the last moment. */
-static void take_peaks(lsi_ddp_peaks *out)
+static void read_peaks(lsi_ddp_peaks *out)
 {
     ls_memory_stats total;
     ls_memory_total(&total);
@@ -34,7 +34,7 @@ static void take_peaks(lsi_ddp_peaks *out)
     ls_memory_reset_peak();
 }
 
-static ls_status make(lsi_ddp_case *c)
+static ls_status make_trainer(lsi_ddp_case *c)
 {
     ls_ddp_options how = LS_DDP_OPTIONS_INIT;
     how.strategy = c->strategy;
@@ -47,7 +47,7 @@ static ls_status make(lsi_ddp_case *c)
         c->group, ls_optimizer_new(&c->optimizer, c->model.params, NULL));
 }
 
-static ls_status step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)
+static ls_status run_step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)
 {
     const double waited = lsi_ddp_waited(c->ddp);
     const double begin = lsi_clock_seconds();
@@ -60,11 +60,11 @@ static ls_status step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)
     const double after_backward = lsi_clock_seconds();
     const double in_backward = lsi_ddp_waited(c->ddp) - waited;
     if (first)
-        take_peaks(&c->peaks[LSI_DDP_BEFORE_STEP]);
+        read_peaks(&c->peaks[LSI_DDP_BEFORE_STEP]);
     LS_TRY(ls_optimizer_step(c->optimizer, lsi_ddp_grad_scale(c->ddp)));
     const double end = lsi_clock_seconds();
     if (first)
-        take_peaks(&c->peaks[LSI_DDP_AFTER_STEP]);
+        read_peaks(&c->peaks[LSI_DDP_AFTER_STEP]);
     const double comm = lsi_ddp_waited(c->ddp) - waited;
     *out = (lsi_ddp_times){
         .forward = after_forward - begin,
@@ -81,12 +81,12 @@ static ls_status run_steps(lsi_ddp_case *c)
     const int64_t warmup = c->warmup;
     const int64_t n = c->steps;
     ls_group_counters before, after;
-    take_peaks(&c->peaks[LSI_DDP_INIT]);
+    read_peaks(&c->peaks[LSI_DDP_INIT]);
     for (int64_t i = -warmup; i < n; i++) {
         lsi_ddp_times unused;
         LS_TRY(ls_barrier(c->group));
         ls_group_get_counters(c->group, &before);
-        LS_TRY(step(c, i < 0 ? &unused : &c->times[i], i == -warmup));
+        LS_TRY(run_step(c, i < 0 ? &unused : &c->times[i], i == -warmup));
         ls_group_get_counters(c->group, &after);
     }
     c->bytes = after.bytes_sent - before.bytes_sent;
@@ -114,7 +114,7 @@ static ls_status combine(const lsi_ddp_case *c)
 
 enum { MOMENTS = 2 }; /* of AdamW */
 
-static ls_status ask(lsi_ddp_case *c)
+static ls_status check_memory(lsi_ddp_case *c)
 {
     lsi_memory_plan wish = {.moments = MOMENTS,
                             .rounded = c->spec->dtype != LS_F32};
@@ -141,11 +141,11 @@ static ls_status alloc_times(lsi_ddp_case *c)
     return LS_OK;
 }
 
-static ls_status run(lsi_ddp_case *c)
+static ls_status run_case(lsi_ddp_case *c)
 {
-    LS_TRY(ask(c));
+    LS_TRY(check_memory(c));
     LS_TRY(lsi_agree_to_plan(c->group, alloc_times(c)));
-    LS_TRY(make(c));
+    LS_TRY(make_trainer(c));
     /*
      * Steps allocate private memory, which is counted; memory made before is
      * not.
@@ -172,7 +172,7 @@ static ls_status note_refused(lsi_ddp_case *c)
 ls_status lsi_ddp_case_run(lsi_ddp_case *c)
 {
     (void)lsi_memory_take_refused();
-    const ls_status status = run(c);
+    const ls_status status = run_case(c);
     ls_memory_set_budget(0);
     c->fits = status == LS_OK;
     if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
@@ -188,9 +188,9 @@ void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table)
     lsi_table_text(table, "status", c->fits ? "ok" : "out of memory");
 }
 
-void lsi_ddp_case_tell(const lsi_ddp_case *c, lsi_bench_common *common)
+void lsi_ddp_case_note_reason(const lsi_ddp_case *c, lsi_bench_common *common)
 {
-    lsi_bench_tell(common, "%s: %s\n", ls_ddp_strategy_name(c->strategy),
+    lsi_bench_note(common, "%s: %s\n", ls_ddp_strategy_name(c->strategy),
                    c->reason);
 }
 

@@ -75,7 +75,7 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c);
 void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table);
 
 /* Reports why there was not enough memory. */
-void lsi_ddp_case_tell(const lsi_ddp_case *c, lsi_bench_common *common);
+void lsi_ddp_case_note_reason(const lsi_ddp_case *c, lsi_bench_common *common);
 
 /* Collective. */
 void lsi_ddp_case_release(lsi_ddp_case *c);

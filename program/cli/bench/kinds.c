@@ -14,7 +14,7 @@ static bool is_all(const char *text)
     return strcmp(text, "all") == 0;
 }
 
-/* An average of integers is none. */
+/* Integer types have no average. */
 static bool has(ls_dtype dtype, ls_reduce_op op)
 {
     const bool real = dtype == LS_F32 || dtype == LS_F64 || dtype == LS_F16 ||

@@ -71,7 +71,7 @@ static void name_choice(const lsi_tune *tune, lsi_tune_choice c, char *text)
              other->limited ? "|staged" : "");
 }
 
-/* Half way, as sizes go, to the next one that was measured. */
+/* The geometric mean of this size and the next measured size. */
 static size_t end_of(const lsi_tune *tune, int size)
 {
     if (size + 1 == tune->n_sizes)

@@ -203,7 +203,7 @@ static ls_status write_page(lsi_study *r)
 /* ---- the command --------------------------------------------------------- */
 
 /* `data` is room for the path of the data, which outlives the call. */
-static ls_status make(lsi_study *r, const args *a, char data[PATH_MAX])
+static ls_status make_report(lsi_study *r, const args *a, char data[PATH_MAX])
 {
     r->plots = lsi_plot_available();
     LS_TRY(check_list("--only", a->only));
@@ -229,7 +229,7 @@ static ls_status make(lsi_study *r, const args *a, char data[PATH_MAX])
     return LS_OK;
 }
 
-static int run(const lsi_invocation *call)
+static int run_report(const lsi_invocation *call)
 {
     args a;
     char data[PATH_MAX];
@@ -248,7 +248,7 @@ static int run(const lsi_invocation *call)
     for (int i = rest; i < call->argc && status == LS_OK; i++)
         status = read_run(&r, call->argv[i]);
     if (status == LS_OK)
-        status = make(&r, &a, data);
+        status = make_report(&r, &a, data);
     lsi_document_free(&r.document);
     json_decref(r.measured);
     json_decref(r.peers);
@@ -274,5 +274,5 @@ const lsi_command lsi_command_report = {
         "report compares these runs and measures nothing, unless --quick or "
         "--full is given. Plots need the program gnuplot.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_report,
 };

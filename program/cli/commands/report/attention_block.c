@@ -16,13 +16,13 @@ static const char *const range_name = "attention";
 
 /* An operation, and its row in the picture. */
 typedef struct part {
-    const char *name; /* the timeline's */
+    const char *name; /* owned by the timeline */
     char label[NAME_BYTES];
     int64_t begin, end;
 } part;
 
 typedef struct block {
-    const char *layer; /* the range around it, "" if there is none */
+    const char *layer; /* name of the enclosing range, or "" */
     int64_t begin, end;
     part parts[MOST_PARTS];
     size_t n;
@@ -35,7 +35,7 @@ static bool is_inside(const lsi_timeline_span *inner,
            inner->end <= outer->end;
 }
 
-/* The last one; NULL: there is none. */
+/* The last range called "attention"; NULL: not found. */
 static const lsi_timeline_span *find_range(const lsi_timeline_process *p)
 {
     for (size_t i = p->n; i-- > 0;) {
@@ -143,7 +143,7 @@ static void put_table(lsi_study *r, const block *b)
     json_decref(rows);
 }
 
-static void tell(lsi_study *r, const block *b)
+static void write_block(lsi_study *r, const block *b)
 {
     lsi_document_heading(r->document, 3, "One attention block");
     lsi_document_paragraph(
@@ -166,7 +166,7 @@ void lsi_study_attention_block(lsi_study *report, const char *folder)
         if (timeline->n > 0 &&
             lsi_timeline_load(timeline->process[0]) == LS_OK &&
             collect(timeline->process[0], b))
-            tell(report, b);
+            write_block(report, b);
     }
     lsi_timeline_free(&timeline);
     free(b);

@@ -269,8 +269,8 @@ static int wait_for(pid_t pid)
     return ended;
 }
 
-/* The last line of its output. */
-static void last_words(int fd, char *out, size_t bytes)
+/* The last line of a log. */
+static void last_line(int fd, char *out, size_t bytes)
 {
     char text[LINE_BYTES];
     const off_t size = lseek(fd, 0, SEEK_END);
@@ -304,7 +304,7 @@ static ls_status run_process(process *p, char *status, size_t bytes)
     }
     const int ended = wait_for(pid);
     char words[LINE_BYTES];
-    last_words(p->error, words, sizeof(words));
+    last_line(p->error, words, sizeof(words));
     if (lsi_stop_signal(atomic_load(lsi_stop_requests())) != 0)
         snprintf(status, bytes, "interrupted");
     else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0)
@@ -318,7 +318,7 @@ static ls_status run_process(process *p, char *status, size_t bytes)
     return LS_OK;
 }
 
-/* After a success, only the rows stay. */
+/* Runs a measurement; after a success, removes its log. */
 static ls_status measure(lsi_study *r, const lsi_measurement *m)
 {
     char status[2 * LINE_BYTES] = "not run";
@@ -350,7 +350,7 @@ typedef struct remaining {
     int n, all, seconds;
 } remaining;
 
-static remaining look_ahead(const lsi_study *r)
+static remaining count_remaining(const lsi_study *r)
 {
     remaining left = {0};
     for (size_t i = 0; i < lsi_sections_count; i++) {
@@ -366,7 +366,7 @@ static remaining look_ahead(const lsi_study *r)
     return left;
 }
 
-static void tell_begin(const remaining *left)
+static void print_begin(const remaining *left)
 {
     char text[LSI_TIME_TEXT];
     lsi_time_text(text, left->seconds);
@@ -376,8 +376,8 @@ static void tell_begin(const remaining *left)
             left->n, left->all, text);
 }
 
-static void tell(const lsi_study *r, const lsi_measurement *m,
-                 const remaining *all, int done, int seconds)
+static void print_measurement(const lsi_study *r, const lsi_measurement *m,
+                              const remaining *all, int done, int seconds)
 {
     char text[LSI_TIME_TEXT];
     char *const line = lsi_study_command(r, m);
@@ -389,11 +389,11 @@ static void tell(const lsi_study *r, const lsi_measurement *m,
 
 ls_status lsi_study_measure(lsi_study *r)
 {
-    const remaining all = look_ahead(r);
+    const remaining all = count_remaining(r);
     int done = 0, seconds = 0;
     if (all.n == 0)
         return LS_OK;
-    tell_begin(&all);
+    print_begin(&all);
     lsi_stop_listen();
     for (size_t i = 0; i < lsi_sections_count; i++) {
         const lsi_section *const s = lsi_sections[i];
@@ -401,7 +401,7 @@ ls_status lsi_study_measure(lsi_study *r)
             const lsi_measurement *const m = &s->measurements[k];
             if (!is_wanted(r, s, m))
                 continue;
-            tell(r, m, &all, done++, seconds);
+            print_measurement(r, m, &all, done++, seconds);
             seconds += seconds_of(r, m);
             LS_TRY(measure(r, m));
             r->ended_by = lsi_stop_signal(atomic_load(lsi_stop_requests()));

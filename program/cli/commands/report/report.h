@@ -55,8 +55,8 @@ struct lsi_study {
     bool runs;         /* measures what is not there yet */
     bool plots;        /* gnuplot is there */
     const char *data;  /* of CIFAR-100, or NULL */
-    const char *again; /* ids of sections and measurements, or NULL; */
-    const char *only;  /* all if NULL */
+    const char *again; /* ids to measure again, or NULL */
+    const char *only;  /* ids to measure; NULL: all */
     json_t
         *measured; /* by id: {"command", "status", "seconds", "others_cpus"} */
     json_t *peers; /* rows of others, or NULL */
@@ -77,7 +77,7 @@ ls_status lsi_rows_read(const char *path, lsi_rows_kind kind, json_t **out);
 /* The document of a measurement, with "rows"; NULL without one. */
 json_t *lsi_rows_of(const char *id);
 
-/* rows/ID and how its file ends. */
+/* The path rows/ID with the file's extension. */
 void lsi_rows_path(const lsi_measurement *m, char *out, size_t bytes);
 
 /* Adds the rows of a measurement, if there are any. */
@@ -98,7 +98,7 @@ const char *lsi_string_at(const json_t *row, const char *path);
  */
 json_t *lsi_rows_where(const json_t *rows, const char *conditions);
 
-/* The first of them, borrowed from `rows`; or NULL. */
+/* The first row for which all conditions hold, borrowed; or NULL. */
 const json_t *lsi_row_where(const json_t *rows, const char *conditions);
 
 /* Rows of peers of that kind ("what"); a new reference, perhaps empty. */

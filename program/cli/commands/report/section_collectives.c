@@ -41,7 +41,7 @@ static void add_bandwidth(lsi_study_plot *p, const char *id, const char *name)
     json_decref(file);
 }
 
-/* Of each program that has been recorded with two ranks. */
+/* A series for each program that was recorded with two ranks. */
 static void add_peers(lsi_study *r, lsi_study_plot *p)
 {
     json_t *const peers = lsi_study_peers(r, "all-reduce");
@@ -193,7 +193,7 @@ static const lsi_measurement batch_norm[] = {
      "bench sync-batch-norm -n 2 --iterations 10000", 2, 20, false},
 };
 
-/* The row of the usual implementation that is otherwise like one of ours. */
+/* The row of `gathered` with the sizes of a row of `fused`. */
 static const json_t *usual_like(const json_t *file, const json_t *ours)
 {
     char same[96];
@@ -205,7 +205,7 @@ static const json_t *usual_like(const json_t *file, const json_t *ours)
     return lsi_row_where(file, same);
 }
 
-/* Rows that were measured before passes were counted have no saved_bytes. */
+/* Rows without saved_bytes do not count. */
 static void answer_norm_memory(lsi_study *r, const json_t *file)
 {
     size_t i;

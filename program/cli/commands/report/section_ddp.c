@@ -132,7 +132,7 @@ static const lsi_measurement buckets[] = {
      4, 120, false},
 };
 
-/* Costs of a collective: seconds of a call, and bytes a second. */
+/* Costs of a collective: seconds per call, and bytes per second. */
 typedef struct link_costs {
     double call, rate;
 } link_costs;

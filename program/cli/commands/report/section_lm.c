@@ -66,7 +66,7 @@ static void answer_warmup(lsi_study *r, const json_t *first, const json_t *warm)
         parts[1], parts[2]);
 }
 
-static void tell_spread(lsi_study *r, const json_t *rows)
+static void write_spread(lsi_study *r, const json_t *rows)
 {
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *const row = json_array_get(rows, i);
@@ -97,7 +97,7 @@ static void write_warmup(lsi_study *r)
     json_t *const first = lsi_rows_of("lm-first");
     json_t *const warm = lsi_rows_of("lm-warmup-5");
     answer_warmup(r, lsi_row_where(first, ""), lsi_row_where(warm, ""));
-    tell_spread(r, all);
+    write_spread(r, all);
     json_decref(first);
     json_decref(warm);
     json_decref(all);

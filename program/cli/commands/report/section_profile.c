@@ -29,7 +29,7 @@ static const lsi_measurement profile[] = {
 };
 
 /* Whether a sentence only repeats the one before, as with a single rank. */
-static bool is_said(const char *sentence, const char *before)
+static bool is_repeated(const char *sentence, const char *before)
 {
     const size_t n = strlen(sentence);
     return n == 0 || strncmp(sentence, before, n - 1) == 0;
@@ -44,7 +44,7 @@ static void put_answers(lsi_study *r, const json_t *file, const char *only)
     json_object_foreach(json_object_get(file, "answers"), key, value)
     {
         const char *const text = json_string_value(value);
-        if (text == NULL || is_said(text, before) ||
+        if (text == NULL || is_repeated(text, before) ||
             (only == NULL ? strcmp(key, "attention") == 0
                           : strcmp(key, only) != 0))
             continue;
@@ -218,7 +218,7 @@ static void draw_timeline(lsi_study *r, const char *strategy)
     json_decref(file);
 }
 
-static void tell_overlap(lsi_study *r, const char *id, const char *strategy)
+static void write_overlap(lsi_study *r, const char *id, const char *strategy)
 {
     json_t *const file = lsi_rows_of(id);
     const double overlap = lsi_number_at(file, "overlap");
@@ -239,9 +239,9 @@ static void write_timelines(lsi_study *r)
         "reduces all gradients after backward, overlap reduces them during "
         "backward. `traces/flat.json` and `traces/overlap.json` are the "
         "complete timelines, for ui.perfetto.dev.");
-    tell_overlap(r, "profile-flat", "flat");
+    write_overlap(r, "profile-flat", "flat");
     draw_timeline(r, "flat");
-    tell_overlap(r, "profile-overlap", "overlap");
+    write_overlap(r, "profile-overlap", "overlap");
     draw_timeline(r, "overlap");
 }
 

@@ -49,7 +49,7 @@ static json_t *pipeline_row(const char *name, const char *rank,
                      "seconds", seconds, "rate", rate);
 }
 
-/* Of all ranks: the time of the slowest, and the peak of the largest. */
+/* A row of all ranks: the time of the slowest, the peak of the largest. */
 static void add_pipeline(json_t *all, const char *name, const json_t *file)
 {
     json_t *const epochs = lsi_rows_where(file, "event=epoch");
@@ -75,7 +75,7 @@ static json_t *epochs_of_rank(const json_t *epochs, size_t rank)
     return found;
 }
 
-/* A row for each rank. Files of before ranks were told apart have none. */
+/* A row for each rank, if the file has results for each rank. */
 static void add_ranks(json_t *all, const char *name, const json_t *file)
 {
     json_t *const epochs = lsi_rows_where(file, "event=epoch");
