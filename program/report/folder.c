@@ -199,7 +199,7 @@ void lsi_tell_attempt(const lsi_attempts *attempts)
 {
     if (attempts->newest > 0 || attempts->chosen > 0)
         fprintf(stderr,
-                "lockstep: attempt %d; the newest is attempt %d (--attempt N "
-                "selects one)\n",
+                "lockstep: reading attempt %d; the newest is attempt %d "
+                "(--attempt N selects one)\n",
                 attempts->chosen, attempts->newest);
 }

@@ -172,8 +172,8 @@ void lsi_table_load(lsi_table *table, const char *text, size_t bytes)
     if (status == LS_ERR_MEMORY)
         table->status = status;
     else if (!json_is_array(rows))
-        table->status = lsi_fail(LS_ERR_FORMAT, "malformed rows of results: %s",
-                                 error.text);
+        table->status = lsi_fail(
+            LS_ERR_FORMAT, "cannot read the rows of results: %s", error.text);
     else if (json_array_extend(table->rows, rows) != 0)
         fail_memory(table);
     json_decref(rows);

@@ -254,9 +254,10 @@ static ls_status read_head(reader *r, json_t *json)
     if (json_unpack_ex(json, &error, 0, "{s:i}", "lockstep_trace", &version))
         return wrong(r, error.text);
     if (version != LSI_CHUNKS_VERSION)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is a trace of version %d; this program reads %d",
-                        r->path, version, LSI_CHUNKS_VERSION);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is a trace of version %d; this program reads version %d",
+            r->path, version, LSI_CHUNKS_VERSION);
     if (json_unpack_ex(json, &error, 0, "{s:i, s:i, s:i, s:s, s:s, s:s, s?s}",
                        "rank", &p->rank, "size", &p->size, "pid", &pid, "host",
                        &host, "boot", &boot, "job", &job, "version", &build))

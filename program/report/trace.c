@@ -198,9 +198,10 @@ static ls_status check_version(json_t *json, const char *path)
         version == LSI_TRACE_VERSION)
         return LS_OK;
     if (version != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is a record of version %d; this program reads %d",
-                        path, (int)version, LSI_TRACE_VERSION);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is a record of version %d; this program reads version %d",
+            path, (int)version, LSI_TRACE_VERSION);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is not a record of a rank; LOCKSTEP_RECORD and "
                     "ls_group_dump write such files",

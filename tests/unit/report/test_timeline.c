@@ -316,7 +316,7 @@ static void what_is_foreign_is_refused(void **state)
     assert_non_null(version);
     version[17] = '9';
     assert_error(chunks_read(chunks_file(text, bytes), &p), LS_ERR_FORMAT,
-                 "is a trace of version 9; this program reads 2");
+                 "is a trace of version 9; this program reads version 2");
     version[17] = '2';
     text[8] = 'Q';
     assert_error(chunks_read(chunks_file(text, bytes), &p), LS_ERR_FORMAT,
