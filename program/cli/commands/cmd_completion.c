@@ -23,18 +23,17 @@ static int run(const lsi_invocation *call)
             return 0;
         }
     }
-    return lsi_cli_usage("for which shell? lockstep completion "
-                         "bash, zsh or fish");
+    return lsi_cli_usage(
+        "name one shell: lockstep completion bash, zsh or fish");
 }
 
 const lsi_command lsi_command_completion = {
     .name = "completion",
     .summary = "Print a script that completes command lines in a shell",
     .arguments = "bash|zsh|fish",
-    .text = "bash: source <(lockstep completion bash)\n\n"
-            "zsh: source <(lockstep completion zsh), after compinit\n\n"
-            "fish: lockstep completion fish | source\n\n"
-            "An installed lockstep is completed without that, where the shell "
-            "looks below the same prefix.",
+    .text = "bash: source <(lockstep completion bash)\n\nzsh: source "
+            "<(lockstep completion zsh), after compinit\n\nfish: lockstep "
+            "completion fish | source\n\nAn installed lockstep does not need "
+            "this if the shell searches the prefix of the installation.",
     .run = run,
 };

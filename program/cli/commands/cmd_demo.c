@@ -10,6 +10,6 @@ static const lsi_command *const demos[] = {&lsi_command_demo_hello,
 
 const lsi_command lsi_command_demo = {
     .name = "demo",
-    .summary = "Show what ranks are",
+    .summary = "Run short examples of ranks and data types",
     LSI_COMMAND_CHILDREN(demos),
 };

@@ -25,16 +25,17 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(late, REAL, "late", 0, "SECONDS", "1",
-        "a rank for which others wait this long is late", .min = 0, .max = 1e9),
+        "report a rank as late if other ranks wait this long for it", .min = 0,
+        .max = 1e9),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
 };
 
 static const char text[] =
-    "DIR is the folder that LOCKSTEP_RECORD named when the ranks ran. Each "
-    "rank writes there when its group fails, and when it gets SIGUSR1. The "
-    "exit status is 0 if nothing is wrong, 1 if something is wrong, and 2 if "
-    "the files cannot be read.";
+    "DIR is the folder that LOCKSTEP_RECORD named during the run. Each rank "
+    "writes its record there when its group fails, and when it receives "
+    "SIGUSR1. The exit status is 0 if no problem was found, 1 if one was "
+    "found, and 2 if the files cannot be read.";
 
 /* ---- the files ----------------------------------------------------------- */
 
@@ -86,8 +87,8 @@ static ls_status read_folder(const char *folder, traces *out)
     LS_TRY(lsi_find_files(folder, "*.json", &found));
     if (found.gl_pathc == 0)
         return lsi_fail(LS_ERR_IO,
-                        "'%s' has no records (*.json) in it; was it named by "
-                        "LOCKSTEP_RECORD when the ranks ran?",
+                        "'%s' has no records (*.json); give the folder that "
+                        "LOCKSTEP_RECORD named during the run",
                         folder);
     const ls_status status = read_found(&found, out);
     globfree(&found);
@@ -112,7 +113,7 @@ static const lsi_column rank_columns[] = {
     LSI_COLUMN(INT, "done", "done #"),
     LSI_COLUMN(TEXT, "in"),
     LSI_COLUMN(REAL, "waited", "for", .unit = "s", .decimals = 3),
-    LSI_COLUMN(REAL, "behind", "comes after the first", .unit = "us",
+    LSI_COLUMN(REAL, "behind", "later than the first", .unit = "us",
                .decimals = 1),
 };
 
@@ -194,8 +195,9 @@ static void print_head(const lsi_diagnosis *d)
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
     printf("Job %s", d->newest->job);
     if (d->newest->group != 0)
-        printf(", part %llx", (unsigned long long)d->newest->group);
-    printf(": %d of %d ranks have written, last at %s\n", files, d->size, when);
+        printf(", group %llx", (unsigned long long)d->newest->group);
+    printf(": records of %d of %d ranks, the newest from %s\n", files, d->size,
+           when);
 }
 
 static void print_last_completed(const lsi_diagnosis *d)
@@ -204,8 +206,9 @@ static void print_last_completed(const lsi_diagnosis *d)
     for (int r = 0; r < d->size && call == NULL; r++)
         if (d->trace[r] != NULL)
             call = lsi_trace_find(d->trace[r], d->last_completed);
-    printf("All have completed #%lld%s%s.\n\n", (long long)d->last_completed,
-           call == NULL ? "" : " ", call == NULL ? "" : call->call);
+    printf("All ranks have completed #%lld%s%s.\n\n",
+           (long long)d->last_completed, call == NULL ? "" : " ",
+           call == NULL ? "" : call->call);
 }
 
 static ls_status print(const lsi_diagnosis *d)
@@ -216,7 +219,7 @@ static ls_status print(const lsi_diagnosis *d)
         printf("%s: %s\n", lsi_finding_name(d->finding[i].kind),
                d->finding[i].text);
     if (d->n_findings == 0)
-        puts("Nothing is wrong.");
+        puts("No problem found.");
     print_last_completed(d);
     const size_t hidden = has_one_host(d) ? 1 : 0;
     LS_TRY(lsi_table_new(&table, rank_columns + hidden, RANK_COLUMNS - hidden));
@@ -289,8 +292,8 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &status))
         return status;
     if (folder == NULL)
-        return lsi_cli_usage("give one folder: the one that "
-                             "LOCKSTEP_RECORD named");
+        return lsi_cli_usage(
+            "give one folder of records: the one that LOCKSTEP_RECORD named");
     if (work(call, &a, folder, &wrong) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     return wrong ? LSI_EXIT_ERROR : 0;
@@ -298,7 +301,7 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_doctor = {
     .name = "doctor",
-    .summary = "Find out from the ranks' records why they hang or failed",
+    .summary = "Diagnose a hang or a failure from the ranks' records",
     .arguments = "DIR",
     .text = text,
     LSI_COMMAND_OPTIONS(options),

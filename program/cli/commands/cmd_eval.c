@@ -8,6 +8,6 @@ static const lsi_command *const evals[] = {&lsi_command_eval_images,
 
 const lsi_command lsi_command_eval = {
     .name = "eval",
-    .summary = "Measure how good a trained model is",
+    .summary = "Evaluate a trained model",
     LSI_COMMAND_CHILDREN(evals),
 };

@@ -28,16 +28,16 @@ typedef struct args {
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
     ROW(model, STRING, "weights", 0, "PATH", NULL,
-        "the folder of `lockstep train images`, or the file of its --save"),
+        "result folder of `lockstep train images`, or a file of its --save"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "images of the same classes, as for `lockstep train images`"),
     ROW(split, CHOICE, "split", 0, "NAME", "val",
-        "of the data: what the training set aside, what it trained on, or all",
+        "part of the data: val (held out from training), train, or all",
         .choices = "val|train|all"),
-    ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images at a time",
+    ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images per batch",
         .min = 1, .max = 1e6),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
-        "compare the CRC-32 of arrays in an .npz, on one rank of each node "
+        "verify the CRC-32 of arrays in an .npz file, on one rank of each node "
         "(docs/how-to/data.md)"),
     LSI_DTYPE_ROW(dtype),
     LSI_JSON_ROW(json),
@@ -185,11 +185,11 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_eval_images = {
     .name = "images",
-    .summary = "Loss and accuracy of a network on images",
-    .text = "Images are resized to the side that the network was trained on. "
-            "Where nothing was set aside for validation, `val` is the tenth "
-            "that the training had held out, by the seed in the file. A row of "
-            "--json has \"model\", \"data\", \"split\", \"ranks\", \"images\", "
+    .summary = "Measure the loss and accuracy of a network on images",
+    .text = "Images are resized to the size that the network was trained on. "
+            "If the data have no validation set, `val` is the tenth that "
+            "training held out, drawn by the seed in the file. A row of --json "
+            "has \"model\", \"data\", \"split\", \"ranks\", \"images\", "
             "\"loss\", \"accuracy\", \"seconds\" and \"images_per_second\".",
     LSI_COMMAND_OPTIONS(options),
     .run = run,

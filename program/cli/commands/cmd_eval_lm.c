@@ -31,17 +31,15 @@ static const lsi_option options[] = {
     LSI_DETERMINISTIC_ROW(deterministic),
     LSI_LM_MODEL_ROWS(model),
     ROW(data, STRING, "data", 0, "PATH", NULL,
-        "text, which a tokenizer makes tokens of, or tokens: a file, a folder, "
-        "or a pattern such as 'shards/*.bin'; or give it, and more, after the "
-        "flags"),
+        "text or tokens: a file, a folder, or a pattern such as "
+        "'shards/*.bin'; more paths may follow the flags"),
     LSI_LM_TOKENS_ROW(tokens),
     ROW(context, INT, "context", 'c', "N", NULL,
-        "tokens that the model sees at once (default: its context, at most "
-        "2048)",
+        "tokens per window (default: the model's context, at most 2048)",
         .min = 1, .max = 1 << 20),
     ROW(stride, INT, "stride", 0, "N", NULL,
-        "tokens from one window to the next (default: the context); fewer give "
-        "each token more to be predicted from, and take longer",
+        "tokens from one window to the next (default: the context); a smaller "
+        "stride gives each token more context, and takes longer",
         .min = 1, .max = 1 << 20),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
@@ -125,13 +123,13 @@ static ls_status begin(session *s)
     s->options.stride = a->stride > 0 ? a->stride : s->options.context;
     if (s->options.context > context)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--context %lld is more than the model's, %lld",
+                        "--context %lld is more than the model's context, %lld",
                         (long long)s->options.context, (long long)context);
     return s->options.stride <= s->options.context
                ? LS_OK
                : lsi_fail(LS_ERR_ARGUMENT,
                           "--stride %lld is more than the context, %lld; "
-                          "tokens between the windows would not be predicted",
+                          "tokens between windows would be skipped",
                           (long long)s->options.stride,
                           (long long)s->options.context);
 }
@@ -182,14 +180,13 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_eval_lm = {
     .name = "lm",
-    .summary = "Loss and perplexity of a language model on texts",
+    .summary = "Measure the loss and perplexity of a language model on text",
     .arguments = "[FILE ...]",
-    .text =
-        "A row for each file: the mean loss of its tokens but the first, which "
-        "nothing predicts; perplexity, e to the loss; tokens predicted each "
-        "second. A window of --context tokens predicts as many; the next "
-        "begins --stride further, and of it count the predictions that none "
-        "before has made. The ranks divide the windows.",
+    .text = "Prints a row for each file: the mean loss of its tokens except "
+            "the first, the perplexity (e to the loss), and the tokens "
+            "predicted per second. A window has --context tokens. The next "
+            "window begins --stride tokens later, and only its tokens that no "
+            "earlier window predicted count. The ranks share the windows.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -25,25 +25,25 @@ typedef struct args {
 static const lsi_option options[] = {
     LSI_LM_MODEL_ROWS(model),
     ROW(prompt, TEXTS, "prompt", 'p', "TEXT", NULL,
-        "text to continue (default: a new line); without a tokenizer for a "
-        "model of other tokens than bytes their numbers: 464,3290; given "
-        "several times all are continued at once, and each line of the output "
-        "is one of them"),
+        "text to continue (default: a newline); for a model without a "
+        "tokenizer that is not a byte model, token numbers: 464,3290. Repeat "
+        "the flag to continue several prompts at once; each line of the output "
+        "is then one of them"),
     ROW(prompts, STRING, "prompts", 0, "FILE", NULL,
-        "a prompt on each line; all are continued at once, as above"),
+        "file with one prompt per line; all are continued at once, as above"),
     ROW(tokens, INT, "max-new-tokens", 0, "N", "200", "tokens to generate",
         .min = 0, .max = 1e9),
     ROW(temperature, REAL, "temperature", 0, "X", "0.8",
-        "below 1 likely tokens become more likely; 0: always the most likely",
+        "sampling temperature: below 1, likely tokens become more likely; 0: "
+        "always the most likely token",
         .min = 0, .max = 1e6),
     ROW(top_k, INT, "top-k", 0, "K", "0",
-        "draw from the K most likely tokens only; 0: from all", .min = 0,
+        "sample from the K most likely tokens only; 0: from all", .min = 0,
         .max = 1e9),
     ROW(ignore_end, BOOL, "ignore-end", 0, NULL, NULL,
-        "go on after the token that ends a text, if a tokenizer says which it "
-        "is"),
-    ROW(seed, INT, "seed", 's', "N", "0", "seed of the draws", .min = 0,
-        .max = 9e15),
+        "continue after the end-of-text token"),
+    ROW(seed, INT, "seed", 's', "N", "0", "random seed of the sampling",
+        .min = 0, .max = 9e15),
     LSI_THREADS_ROW(threads),
 };
 
@@ -114,13 +114,13 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_generate = {
     .name = "generate",
-    .summary = "Write text with a trained language model",
-    .text = "The model sees the tokens so far and draws the next; a text may "
-            "become longer than its context. Equal seeds give equal text. A "
-            "model of bytes, or with a tokenizer, writes the prompt and then "
-            "text, character by character; any other the numbers of the tokens "
-            "that follow the prompt. With a tokenizer a text ends with the "
-            "token that ends texts, if it has one.",
+    .summary = "Generate text with a trained language model",
+    .text = "The model predicts the next token from the tokens so far; a text "
+            "may become longer than the context. The same seed gives the same "
+            "text. A byte model, or a model with a tokenizer, prints the "
+            "prompt and then text, character by character. Other models print "
+            "the numbers of the new tokens. With a tokenizer, a text ends at "
+            "its end-of-text token, if it has one.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

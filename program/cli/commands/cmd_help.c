@@ -17,7 +17,7 @@ static const lsi_option options[] = {
     ROW(markdown, BOOL, "markdown", 0, NULL, NULL,
         "print the help of every command, as in docs/reference/commands.md"),
     ROW(man, STRING, "man", 0, "DIR", NULL,
-        "write a manual page of every command into a folder"),
+        "write a manual page of every command into this folder"),
 };
 
 static void print_markdown(const lsi_command *command, const char *name)
@@ -71,7 +71,7 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_help = {
     .name = "help",
-    .summary = "Say more about a command",
+    .summary = "Show the help of a command",
     .arguments = "[COMMAND...]",
     LSI_COMMAND_OPTIONS(options),
     .run = run,

@@ -73,10 +73,10 @@ const lsi_command lsi_command_jobs = {
     .name = "jobs",
     .summary = "List your running jobs on this machine",
     .text = "A job is what `lockstep run`, or a command with -n, has started. "
-            "Run is what the logs are called by: a random number, or "
-            "--rdzv-id. CPUs are those on which one of its ranks may run; "
-            "`lockstep topo RUN` shows which rank is where. `lockstep stop` "
-            "ends one.",
+            "The column Run is the name of the run in the logs: a random "
+            "number, or --rdzv-id. The column CPUs has all CPUs that the ranks "
+            "may use; `lockstep topo RUN` shows which rank is where. `lockstep "
+            "stop` ends a job.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -32,30 +32,32 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(sizes, LIST, "size", 0, "NAME,...", "small",
-        "of the models: tiny, small, medium, large, xl, 2.7B (3.4 billion "
+        "model sizes: tiny, small, medium, large, xl, 2.7B (3.4 billion "
         "parameters; also 3.4b), 10B (12.8 billion; also 12.8b), gpt2"),
-    ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
-    ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences at once"),
+    ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens per sequence"),
+    ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences per batch"),
     LSI_DTYPES_ROW(dtypes),
     ROW(modes, LIST, "mode", 0, "MODE,...", "step",
-        "forward: a model that is used and keeps nothing for a backward; step: "
-        "forward, backward and AdamW"),
-    ROW(steps, INT, "iterations", 0, "N", "2", "forward passes, or steps",
+        "forward: inference, which keeps nothing for backward; step: forward, "
+        "backward and AdamW"),
+    ROW(steps, INT, "iterations", 0, "N", "2", "forward passes or steps to run",
         .min = 1, .max = 1e6),
     LSI_THREADS_ROW(threads),
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
-        "memory to use at most; 0: what this machine has free", .min = 0,
-        .max = 1e18),
+        "limit of the memory to use; 0: the available memory of this machine",
+        .min = 0, .max = 1e18),
     ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "recordings in DIR of attempt N of a run that was restarted, 0 for the "
-        "first; -1: the newest",
+        "attempt of a restarted run whose recordings in DIR are read, from 0; "
+        "-1: the newest",
         .min = -1, .max = 1e6),
-    ROW(top, INT, "rows", 0, "N", "20", "rows of a table; JSON has all",
-        .min = 1, .max = 1e6),
+    ROW(top, INT, "rows", 0, "N", "20",
+        "largest number of rows of a table; JSON has all", .min = 1,
+        .max = 1e6),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
     ROW(out, STRING, "out", 'o', "FILE.svg", NULL,
-        "draw memory over time (needs gnuplot); of one case or one rank"),
+        "draw memory over time into this file (needs gnuplot); for a single "
+        "case or rank"),
     ROW(wide, BOOL, "wide", 0, NULL, NULL, "show all columns"),
 };
 
@@ -135,7 +137,7 @@ static ls_status read_size(void *opaque, const char *word)
     ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(word, &unused));
     if (w->n_sizes == MAX_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d words",
+        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d sizes",
                         MAX_SIZES);
     snprintf(w->size_names[w->n_sizes++], SIZE_BYTES, "%s", word);
     return LS_OK;
@@ -147,9 +149,9 @@ static ls_status read_mode(void *opaque, const char *word)
     const bool steps = strcmp(word, "step") == 0;
     if (!steps && strcmp(word, "forward") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--mode is '%s'; it should be forward or step", word);
+                        "--mode '%s' is unknown; use forward or step", word);
     if (w->n_modes == MAX_MODES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--mode has more than %d words",
+        return lsi_fail(LS_ERR_ARGUMENT, "--mode has more than %d modes",
                         MAX_MODES);
     w->steps[w->n_modes++] = steps;
     return LS_OK;
@@ -327,8 +329,9 @@ static ls_status read_names(work *w, const char *folder, struct dirent **names,
         ranks += strncmp(names[i]->d_name, "rank-", 5) == 0;
     w->only = (ranks > 0 ? ranks : n) == 1;
     if (w->a.out != NULL && !w->only)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--out draws one rank; name its file in %s", folder);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--out draws one rank; name the file of one rank in '%s'", folder);
     for (int i = 0; i < n; i++) {
         char path[4352];
         if (ranks > 0 && strncmp(names[i]->d_name, "rank-", 5) != 0)
@@ -426,17 +429,17 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_memory = {
     .name = "memory",
-    .summary = "Tell what holds the memory of a model or of a recorded run",
+    .summary = "Show what uses the memory of a model or of a recorded run",
     .arguments = "[FILE|DIR]",
-    .text =
-        "Without an argument it runs language models on random tokens, each in "
-        "a separate process. It shows the peak memory by kind, the memory that "
-        "tapes keep for the next step, and the share of the process's resident "
-        "growth, without the code of libraries. FILE or DIR is what "
-        "--record-memory, LOCKSTEP_MEMORY or ls_memory_record_start has "
-        "written. For a single case or rank, more tables show the live memory "
-        "at the peak: by layer, by operation, and the largest blocks with the "
-        "line that allocated them (docs/how-to/memory.md).",
+    .text = "Without an argument, runs language models on random tokens, each "
+            "in a separate process. Prints the peak memory by kind, the memory "
+            "that tapes keep for the next step, and the counted share of the "
+            "growth in resident memory (without the code of libraries). FILE "
+            "or DIR is a recording of --record-memory, LOCKSTEP_MEMORY or "
+            "ls_memory_record_start. For a single case or rank, more tables "
+            "show the live memory at the peak by layer and by operation. They "
+            "also list the largest blocks with the line that allocated them "
+            "(docs/how-to/memory.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -29,81 +29,94 @@ typedef struct args {
     ROW(field_, REAL, name_, 0, value_, NULL, help_, .min = 1e-9, .max = 1e15)
 static const lsi_option options[] = {
     ROW(preset, CHOICE, "preset", 0, "NAME", NULL,
-        "instead of a model: communication-accounting, a large model of linear "
-        "layers, its memory and the batch from which on links do not bound a "
-        "step; sharding-accounting, memory of a rank at three moments with and "
-        "without a divided optimizer",
+        "plan for an exercise instead of a --size: communication-accounting, "
+        "the memory of a large model of linear layers and the smallest batch "
+        "at which links do not limit a step; sharding-accounting, the memory "
+        "of a rank at three moments with and without sharded optimizer state",
         .choices = "communication-accounting|sharding-accounting"),
     ROW(run.model, STRING, "size", 0, "NAME", NULL,
-        "a language model by its size; all: each of them on one rank (for "
-        "sharding: default xl)"),
+        "size of the language model; all: memory of every size on one rank "
+        "(sharding-accounting: default xl)"),
     ROW(run.ranks, INT, "ranks", 'n', "N", NULL,
-        "that train it (default 1; for sharding 2)", .min = 1, .max = 1 << 20),
+        "number of ranks (default: 1; sharding-accounting: 2)", .min = 1,
+        .max = 1 << 20),
     ROW(run.nodes, INT, "nodes", 0, "N", NULL,
-        "on which they are, as many on each (default 1)", .min = 1,
+        "number of nodes, which share the ranks evenly (default: 1)", .min = 1,
         .max = 1 << 20),
     ROW(run.ranks_per_node, INT, "ranks-per-node", 0, "N", NULL,
-        "of a --sweep (default: CPUs of this machine)", .min = 1,
+        "ranks per node of a --sweep (default: CPUs of this machine)", .min = 1,
         .max = 1 << 20),
     ROW(run.sweep, STRING, "sweep", 0, "ranks=A..B", NULL,
-        "a row for each power of two from A to B, or of a list: ranks=1,2,6"),
+        "print a row for each power of two from A to B, or for each number of "
+        "a list: ranks=1,2,6"),
     ROW(run.calibrate, BOOL, "calibrate", 0, NULL, NULL,
-        "measure steps of the model, and an all-reduce, on this machine first, "
-        "with as many ranks as a node has"),
+        "first measure steps of the model and an all-reduce on this machine, "
+        "with the ranks of one node"),
     ROW(run.verify, BOOL, "verify", 0, NULL, NULL,
         "predict steps of 1, 2 and 4 ranks under three strategies, run them "
-        "here, and say how far off times and memory are; some minutes (--size "
-        "default: tiny and small)"),
+        "here, and print the errors of times and memory; takes some minutes "
+        "(default of --size: tiny and small)"),
     ROW(run.force, BOOL, "force", 0, NULL, NULL,
-        "measure although other processes use over a quarter of the CPUs; "
-        "rates are then kept for other plans with --force only"),
+        "measure even if other processes use over a quarter of the CPUs; only "
+        "plans with --force use such rates again"),
     ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
-        "how gradients travel (default flat); shared and fsdp keep one copy of "
-        "the weights per node (docs/concepts/parallel.md)"),
+        "how gradients are exchanged (default: flat); shared and fsdp keep one "
+        "copy of the weights per node (docs/concepts/parallel.md)"),
     ROW(run.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,
-        "most gradients that travel together, in millions of bytes (default: "
-        "all)",
+        "largest amount of gradients per collective, in MB (default: all "
+        "gradients at once)",
         .min = 1e-6, .max = 1e9),
-    ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL, "of products (default f32)",
+    ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL,
+        "type of matrix product inputs (default: f32)",
         .choices = "f32|bf16|f16"),
     ROW(run.batch, INT, "batch-size", 'b', "N", NULL,
-        "sequences of a rank (default 4)", .min = 1, .max = 1 << 20),
+        "sequences per rank (default: 4)", .min = 1, .max = 1 << 20),
     ROW(run.context, INT, "context", 'c', "N", NULL,
-        "tokens of a sequence (default 128)", .min = 1, .max = 1 << 20),
+        "tokens per sequence (default: 128)", .min = 1, .max = 1 << 20),
     ROW(run.recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
-        "blocks are computed again in backward: checkpoints of activations"),
+        "recompute blocks in backward instead of keeping their activations"),
     COUNT(run.layers, "layers",
-          "blocks (default of the size; for communication 126 of two linear "
-          "layers)"),
+          "number of blocks (default: from --size; communication-accounting: "
+          "126 of two linear layers)"),
     COUNT(run.d_model, "d-model",
-          "dimension of the model (default of the size; for communication "
+          "width of the model (default: from --size; communication-accounting: "
           "16384)"),
     COUNT(run.d_ff, "d-ff",
-          "of the inner layers (default of the size; for communication 53248)"),
-    COUNT(run.heads, "heads", "attention heads (default of the size)"),
+          "width of the feed-forward layers (default: from --size; "
+          "communication-accounting: 53248)"),
+    COUNT(run.heads, "heads", "attention heads (default: from --size)"),
     COUNT(run.vocabulary, "vocab-size",
-          "tokens there are (default of the size)"),
+          "vocabulary size (default: from --size)"),
     AMOUNT(run.device_gb, "device-gb", "GB",
-           "memory of a node, of 10^9 bytes (default: what this machine could "
-           "give; for communication of a device that holds everything, 80)"),
+           "memory of a node in GB (default: 90% of the memory available on "
+           "this machine; communication-accounting: memory of a device that "
+           "holds everything, 80)"),
     AMOUNT(run.tflops, "tflops", "N",
-           "10^12 operations a second of a rank (default: of this machine; for "
-           "communication 460)"),
+           "compute rate of a rank in TFLOP/s (default: from this machine; "
+           "communication-accounting: 460)"),
     AMOUNT(run.device_gbps, "device-gbps", "GB/S",
-           "bandwidth of a rank's memory, with --tflops"),
+           "memory bandwidth of a rank in GB/s, with --tflops"),
     AMOUNT(run.link_gbps, "link-gbps", "GB/S",
-           "of a node's link, in each direction (default 1.25; for "
-           "communication of both, 180)"),
+           "bandwidth of a node's link in each direction, in GB/s (default: "
+           "1.25; communication-accounting: 180 in both directions together)"),
     AMOUNT(run.link_us, "link-us", "US",
-           "latency of a message between nodes (default 20)"),
+           "latency of a message between nodes, in us (default: 20)"),
     COUNT(tokens, "tokens",
-          "for communication: whose activations are kept (default none)"),
+          "communication-accounting: number of tokens whose activations are "
+          "kept (default: 0)"),
     AMOUNT(sharded_gb, "sharded-gb", "GB",
-           "memory of a device where all is divided (default 95)"),
-    COUNT(data_ranks, "data-ranks", "that divide batch and weights (16)"),
-    COUNT(tensor_ranks, "tensor-ranks", "that divide each layer (4)"),
-    COUNT(data_links, "data-links", "axes of links of the first (2)"),
-    COUNT(tensor_links, "tensor-links", "of the second (1)"),
+           "communication-accounting: memory in GB of a device when everything "
+           "is sharded (default: 95)"),
+    COUNT(data_ranks, "data-ranks",
+          "communication-accounting: ranks that share the batch and the "
+          "weights (default: 16)"),
+    COUNT(tensor_ranks, "tensor-ranks",
+          "communication-accounting: ranks that share each layer (default: 4)"),
+    COUNT(data_links, "data-links",
+          "communication-accounting: link axes of the data ranks (default: 2)"),
+    COUNT(
+        tensor_links, "tensor-links",
+        "communication-accounting: link axes of the tensor ranks (default: 1)"),
     LSI_JSON_ROW(run.json),
     LSI_MARKDOWN_ROW(run.markdown),
 };
@@ -136,18 +149,18 @@ static lsi_communication_plan plan_of(const args *a)
 
 /* d: what makes a smaller batch do; none of it is calculated but the first. */
 static const char *const smaller_batches[] = {
-    "the split of the ranks between batch and layers at which both wait least",
-    "more links, or axes of them, for either",
+    "a split of the ranks between batch and layers at which both wait least",
+    "more links, or more link axes, for either",
     "pipeline parallelism with micro-batches",
-    "collectives that carry fewer bytes, or run beside the products",
-    "activations divided along the sequence, too",
+    "collectives that carry fewer bytes, or that overlap with matrix products",
+    "activations that are sharded along the sequence, too",
     "data parallelism in levels: within a node first, then between nodes",
 };
 
 static ls_status print_communication(const lsi_facts *facts)
 {
     LS_TRY(lsi_plan_print_facts(facts));
-    printf("\nA smaller batch does with (d):\n");
+    printf("\nWays to train with a smaller batch (d):\n");
     const size_t n = sizeof(smaller_batches) / sizeof(smaller_batches[0]);
     for (size_t i = 0; i < n; i++)
         lsi_paragraph(stdout, "- %s", smaller_batches[i]);
@@ -194,27 +207,25 @@ static ls_status print_sharding(const lsi_state_plan *plan, const char *model)
         lsi_table_int(table, "total", b->total);
         lsi_table_real(table, "gib", (double)b->total / 0x1p30);
     }
-    lsi_paragraph(
-        stdout,
-        "%s: %" PRId64 " parameters, f32, AdamW, %d rank%s; bytes of a "
-        "rank, without activations\n",
-        model, plan->parameters, plan->ranks, plan->ranks == 1 ? "" : "s");
+    lsi_paragraph(stdout,
+                  "%s: %" PRId64 " parameters, f32, AdamW, %d rank%s; bytes "
+                  "per rank, without activations\n",
+                  model, plan->parameters, plan->ranks,
+                  plan->ranks == 1 ? "" : "s");
     const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     LS_TRY(status);
-    lsi_paragraph(
-        stdout,
-        "\nNumbers that travel in a step, of each rank, in units of the "
-        "model's, for many ranks:");
+    lsi_paragraph(stdout,
+                  "\nNumbers that each rank sends per step, as multiples of "
+                  "the number of parameters, for many ranks:");
     printf("- none: %d, an all-reduce of the gradients\n"
            "- state: %d, and a broadcast of each weight from its owner\n",
            plan->traffic[LSI_STATE_PLAN_NONE],
            plan->traffic[LSI_STATE_PLAN_STATE]);
-    lsi_paragraph(
-        stdout,
-        "- zero1: %d, a reduce-scatter and an all-gather; parts are equal, "
-        "whatever the tensors' sizes",
-        plan->traffic[LSI_STATE_PLAN_ZERO1]);
+    lsi_paragraph(stdout,
+                  "- zero1: %d, a reduce-scatter and an all-gather; all parts "
+                  "are equal, whatever the sizes of the tensors",
+                  plan->traffic[LSI_STATE_PLAN_ZERO1]);
     return LS_OK;
 }
 
@@ -340,25 +351,29 @@ static const char *contradiction(const lsi_plan_flags *r)
     const bool changed = r->layers != 0 || r->d_model != 0 || r->d_ff != 0 ||
                          r->heads != 0 || r->vocabulary != 0;
     if ((r->tflops != 0) != (r->device_gbps != 0))
-        return "--tflops and --device-gbps go together";
+        return "--tflops and --device-gbps must be given together";
     if (r->tflops != 0 && (r->calibrate || r->verify))
-        return "--tflops is of another machine than --calibrate measures";
+        return "--tflops describes another machine, but --calibrate and "
+               "--verify measure this one; leave one of them out";
     if (changed && r->verify)
-        return "--verify measures named sizes, without --layers and others";
+        return "--verify measures named sizes only; leave out --layers, "
+               "--d-model, --d-ff, --heads and --vocab-size";
     if (r->recompute && (r->calibrate || r->verify))
-        return "--calibrate measures steps without --activation-checkpointing";
+        return "--calibrate and --verify cannot measure "
+               "--activation-checkpointing; leave it out";
     if (r->force && (r->tflops != 0 || all))
-        return "--force is for measuring, which --tflops and --size all leave "
-               "out";
+        return "--force applies to measurements only, and --tflops or --size "
+               "all makes none; leave --force out";
     if (r->sweep != NULL && (r->ranks != 0 || r->nodes != 0))
-        return "--sweep names the ranks: leave --ranks and --nodes out";
+        return "--sweep sets the ranks; leave --ranks and --nodes out";
     if (r->ranks_per_node != 0 && r->sweep == NULL)
-        return "--ranks-per-node is of --sweep; otherwise say --nodes";
+        return "--ranks-per-node needs --sweep; without a sweep, give --nodes";
     if (r->verify && (r->sweep != NULL || r->ranks != 0 || r->nodes != 0 ||
                       r->strategy != NULL))
-        return "--verify chooses ranks and strategies itself";
+        return "--verify chooses ranks and strategies itself; leave out "
+               "--sweep, --ranks, --nodes and --strategy";
     if (all && (r->sweep != NULL || r->calibrate || r->verify))
-        return "--size all is of memory: name one for times";
+        return "--size all calculates memory only; name one size for times";
     return NULL;
 }
 
@@ -378,14 +393,14 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &status))
         return status;
     if (a.preset == NULL && a.run.model == NULL && !a.run.verify)
-        return lsi_cli_usage("say what to calculate, by --size NAME, "
-                             "--size all, or --preset "
-                             "communication-accounting or sharding-accounting");
+        return lsi_cli_usage(
+            "choose what to calculate: --size NAME, --size all, --preset "
+            "communication-accounting or --preset sharding-accounting");
     const unsigned what = what_of(&a);
     const char *const stray = stray_flag(&a, what);
     if (stray != NULL)
-        return lsi_cli_usage("%s has no meaning with --%s %s", stray,
-                             what == TRAINING ? "size" : "preset",
+        return lsi_cli_usage("%s cannot be used with --%s %s; leave it out",
+                             stray, what == TRAINING ? "size" : "preset",
                              what == TRAINING ? a.run.model : a.preset);
     const char *const wrong = what == TRAINING ? contradiction(&a.run) : NULL;
     if (wrong != NULL)
@@ -400,16 +415,14 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_plan = {
     .name = "plan",
-    .summary = "Calculate what training would take",
-    .text =
-        "Prints numbers and the formulas that they follow from "
-        "(docs/how-to/plan.md). Nothing is trained: models of any number of "
-        "parameters, and more ranks than there are, are possible. Only "
-        "--calibrate and --verify run steps; without them, or rates of "
-        "another machine, times follow from this machine's highest rates. "
-        "These are measured for N threads, as many as CPUs, and kept "
-        "for 30 days, for this kernel and set of CPUs, "
-        "in " LSI_KEPT_PEAKS_HELP ".",
+    .summary = "Calculate the time and memory of training",
+    .text = "Prints numbers with their formulas (docs/how-to/plan.md). Trains "
+            "nothing, so a plan may have any number of parameters, and more "
+            "ranks than this machine can run. Only --calibrate and --verify "
+            "run steps. Without them, and without --tflops, times follow from "
+            "the peak rates of this machine. These rates are measured with N "
+            "threads, one per CPU, and kept for 30 days, for this kernel and "
+            "set of CPUs, in " LSI_KEPT_PEAKS_HELP ".",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -27,12 +27,12 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(model, STRING, "weights", 0, "PATH", NULL,
-        "the folder of `lockstep train images` or `train cifar100`, or the "
+        "result folder of `lockstep train images` or `train cifar100`, or a "
         "file of its --save"),
     ROW(top, INT, "top-classes", 0, "K", "1",
         "number of most likely classes to print for each image", .min = 1,
         .max = 1e9),
-    ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images at a time",
+    ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images per batch",
         .min = 1, .max = 1e6),
     LSI_THREADS_ROW(threads),
     LSI_JSON_ROW(json),
@@ -117,8 +117,8 @@ static ls_status on_predicted(void *context, int64_t image,
         return add_failed(s, image);
     if (isnan(probabilities[0])) /* then all are */
         return lsi_fail(LS_ERR_FORMAT,
-                        "the network of '%s' gives '%s' no probabilities: its "
-                        "weights are infinite or NaN",
+                        "the network '%s' computes no probabilities for '%s': "
+                        "some of its weights are infinite or NaN",
                         s->weights.text, lsi_file_names_at(&s->paths, image));
     for (int64_t k = 1; k <= s->args->top && k <= classes; k++) {
         class = next_class(probabilities, classes, class);
@@ -227,7 +227,7 @@ static int predict(session *s, const lsi_invocation *call)
     if (s->args->model == NULL)
         return lsi_cli_usage("--weights PATH is missing");
     if (s->arguments.n == 0)
-        return lsi_cli_usage("give an image, or a folder of images");
+        return lsi_cli_usage("give an image file, or a folder of images");
     lsi_cli_set_threads(s->args->threads, lsi_cpus_available());
     const ls_status status = run_all(s, call);
     const int64_t failed = s->failed, all = s->paths.count;
@@ -259,15 +259,15 @@ const lsi_command lsi_command_predict = {
     .summary = "Predict the classes of images with a trained network",
     .arguments = "PATH ...",
     .text =
-        "PATH is a PNG or JPEG file, or a folder: then all images in it and in "
-        "the folders inside it. Images are resized and normalised as by "
-        "`lockstep eval images`; the file of the network says how. A class "
-        "without a name in the training data is called by its number. A row of "
-        "--json has \"image\", \"place\" (1: the most likely class), "
-        "\"class\", \"number\", \"probability\" and \"error\". A path that "
-        "cannot be read is named on stderr, and its row has the reason as "
-        "\"error\" and no class. The others are predicted, and the exit status "
-        "is 1.",
+        "PATH is a PNG or JPEG file, or a folder. From a folder, all images in "
+        "it and in its subfolders are read. Images are resized and normalised "
+        "as by `lockstep eval images`; the file of the network records how. A "
+        "class without a name in the training data is printed as its number. A "
+        "row of --json has \"image\", \"place\" (1: the most likely class), "
+        "\"class\", \"number\", \"probability\" and \"error\". If a path "
+        "cannot be read, an error is printed on stderr, its row has the reason "
+        "as \"error\" and no class, and the exit status is 1. The other images "
+        "are still predicted.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

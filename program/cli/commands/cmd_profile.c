@@ -22,31 +22,32 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(range, STRING, "range", 0, "NAME", NULL,
-        "only what lies in ranges, phases or operations of that name"),
+        "count only time inside ranges, phases or operations of this name"),
     ROW(phase, STRING, "phase", 0, "NAME", NULL,
-        "only what lies in that phase: forward, backward, optimizer, ..."),
+        "count only time inside this phase: forward, backward, optimizer, ..."),
     ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "traces of attempt N of a run that was restarted, 0 for the first; "
-        "-1: the newest",
+        "attempt of a restarted run whose traces are read, from 0; -1: the "
+        "newest",
         .min = -1, .max = 1e6),
-    ROW(rank, INT, "rank", 0, "N", "-1", "only that rank; -1: all", .min = -1,
-        .max = 1e6),
+    ROW(rank, INT, "rank", 0, "N", "-1", "count only this rank; -1: all",
+        .min = -1, .max = 1e6),
     ROW(warmup, INT, "warmup", 'w', "N", "-1",
-        "steps to leave out; -1: the first, or what the benchmark has called "
-        "its warm-up",
+        "number of first steps to leave out; -1: one, or the warm-up that the "
+        "benchmark recorded",
         .min = -1, .max = 1e12),
     ROW(top, INT, "rows", 0, "N", "20", "kernels to show; JSON has all",
         .min = 1, .max = 1e6),
     ROW(threads, INT, "threads", 0, "N", "0",
-        "threads that a rank had, for what this machine can; 0: its CPUs "
-        "divided by the ranks",
+        "threads per rank that the peak rates are measured with; 0: CPUs / "
+        "ranks",
         .min = 0, .max = 1024),
     ROW(measure, BOOL, "measure", 0, NULL, NULL,
-        "measure again what this machine can, which otherwise is kept for 30 "
-        "days, for this kernel and set of CPUs, in " LSI_KEPT_PEAKS_HELP),
+        "measure the peak rates of this machine again. Otherwise they are kept "
+        "for 30 days, for this kernel and set of CPUs, "
+        "in " LSI_KEPT_PEAKS_HELP),
     ROW(force, BOOL, "force", 0, NULL, NULL,
-        "measure it although other processes keep the machine busy; without it "
-        "the column of the roofline is then empty"),
+        "measure peak rates even if other processes keep the machine busy; "
+        "without this flag, the column of the roofline is then empty"),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
 };
@@ -219,9 +220,10 @@ static void print_part(const lsi_profile *p)
     if (p->only_range == NULL && p->only_phase == NULL)
         return;
     lsi_profile_part(p, part, sizeof(part));
-    lsi_paragraph(stdout,
-                  "Only %s: %.3f ms a step. Totals and shares are of that.\n",
-                  part, (double)p->time * 1e-6 / (double)p->steps);
+    lsi_paragraph(
+        stdout,
+        "Only %s: %.3f ms per step. Totals and shares refer to this part.\n",
+        part, (double)p->time * 1e-6 / (double)p->steps);
 }
 
 /* "31%", "7.5%" */
@@ -258,11 +260,11 @@ static void print_rates(const findings *f)
         return;
     }
     lsi_machine_rates_text(&f->rates, source);
-    lsi_paragraph(
-        stdout,
-        "This machine can do %.0f GFLOP/s in f32, %.0f in bf16, and %.1f "
-        "GB/s. Rates measured %s\n",
-        peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9, source);
+    lsi_paragraph(stdout,
+                  "Peak rates of this machine: %.0f GFLOP/s in f32, %.0f "
+                  "GFLOP/s in bf16, %.1f GB/s. Measured %s\n",
+                  peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9,
+                  source);
 }
 
 static ls_status print(const args *a, const findings *f)
@@ -274,7 +276,9 @@ static ls_status print(const args *a, const findings *f)
            p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
            p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
            (double)p->step_ns * 1e-6 / (double)p->steps,
-           p->no_steps ? " (none is marked, so all counts as one)" : "");
+           p->no_steps
+               ? " (no step is marked, so the whole trace counts as one)"
+               : "");
     print_rates(f);
     print_part(p);
     ls_status status =
@@ -363,7 +367,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("name one folder of traces");
+        return lsi_cli_usage("give one folder of traces");
     if (a.range != NULL && a.phase != NULL)
         return lsi_cli_usage("give --range or --phase, not both");
     const lsi_profile_filter filter = {a.range, a.phase, (int)a.rank, a.warmup};
@@ -386,19 +390,19 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_profile = {
     .name = "profile",
-    .summary = "Tell what a traced run spends its time on",
+    .summary = "Show where a traced run spends its time",
     .arguments = "DIR",
-    .text =
-        "DIR is the folder that --trace or LOCKSTEP_TRACE named when the ranks "
-        "ran. The first line has the shares of a step: forward, backward, "
-        "optimizer, exposed communication (waiting for ranks, and gradient "
-        "sync) and the rest. A row is a kernel, over all steps after the "
-        "warm-up and all ranks, with its rates against what this machine can: "
-        "the roofline, which is measured and kept. Below are answers: forward "
-        "against the wall clock, the kernels with the most time, the share of "
-        "matrix products, and softmax against products in attention. The last "
-        "ones are the share of communication that computation hides, and the "
-        "slowest rank of each phase (docs/how-to/profiling.md).",
+    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
+            "run. The first line has the shares of a step: forward, backward, "
+            "optimizer, exposed communication (waiting for ranks, and gradient "
+            "sync) and the rest. Each row is a kernel, summed over all ranks "
+            "and all steps after the warm-up. Its rates are compared with the "
+            "peak rates of this machine (the roofline), which are measured "
+            "once and kept. Answers follow: forward against the wall clock, "
+            "the kernels with the most time, the share of matrix products, and "
+            "softmax against products in attention. The last answers are the "
+            "share of communication that computation hides, and the slowest "
+            "rank of each phase (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -35,111 +35,116 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(ranks, INT, "ranks", 'n', "N", NULL,
-        "ranks to start, 1 to 1024, or 'auto' for one per CPU (default 1)",
+        "number of ranks to start, 1 to 1024, or 'auto' for one per CPU "
+        "(default: 1)",
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
-    ROW(ranks_torchrun, INT, "nproc-per-node", 0, "N", NULL, "as --ranks",
+    ROW(ranks_torchrun, INT, "nproc-per-node", 0, "N", NULL, "same as --ranks",
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
     ROW(threads, INT, "threads", 0, "N", NULL,
-        "OMP_NUM_THREADS of each rank (default: as it is set, else the cpus "
-        "divided by the ranks)",
+        "OMP_NUM_THREADS of each rank (default: its present value, or CPUs / "
+        "ranks)",
         .min = 1, .max = 1024),
     LSI_BIND_ROW(bind),
     ROW(report_bindings, BOOL, "report-bindings", 0, NULL, NULL,
-        "say on stderr first how many ranks and threads there will be, and on "
-        "which CPUs (on a terminal: always)"),
+        "first print the numbers of ranks and threads, and their CPUs, on "
+        "stderr (on a terminal: always)"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
-        "end the ranks after this many seconds, with status 124, not counting "
-        "those for which the job was stopped; 0: never",
+        "end the ranks after S seconds, with exit status 124. Time for which "
+        "the job was stopped does not count; 0: no limit",
         .min = 0, .max = 1e9),
     ROW(grace, REAL, "grace", 0, "S", "3",
-        "seconds that the other ranks get after one failed, and again between "
-        "our SIGTERM and SIGKILL; they do not limit what ranks do after a "
-        "first request to end",
+        "seconds between the first failure and SIGTERM to the other ranks, and "
+        "between SIGTERM and SIGKILL. They do not limit the time after a first "
+        "request to end",
         .min = 0, .max = 1e6),
     ROW(max_restarts, INT, "max-restarts", 0, "K", "0",
-        "start all ranks again when one has failed, at most so often; they "
-        "find the number of restarts in LOCKSTEP_RESTART, and `lockstep train` "
-        "goes on from the checkpoints that it has made in this run",
+        "restart all ranks after a failure, at most K times. LOCKSTEP_RESTART "
+        "has the number of restarts, and `lockstep train` resumes from the "
+        "checkpoints of this run",
         .min = 0, .max = 1e6),
     ROW(output.tagged, BOOL, "tag-output", 0, NULL, NULL,
         "put [rank] in front of each line of output"),
     ROW(output.log_folder, STRING, "log-dir", 0, "DIR", NULL,
-        "write all output of each rank to stdout.log and stderr.log in "
-        "DIR/RUN/ATTEMPT/RANK as well"),
+        "also write all output of each rank to stdout.log and stderr.log in "
+        "DIR/RUN/ATTEMPT/RANK"),
     ROW(output.log_size, BYTES, "log-size", 0, "BYTES", NULL,
-        "begin a new log file after this many bytes (64k, 10m, 1g) and the end "
-        "of a line; older ones are stdout.log.1, .2 and so on",
+        "begin a new log file at the first end of a line after this many bytes "
+        "(64k, 10m, 1g); older files are stdout.log.1, .2 and so on",
         .min = 1, .max = 1e18),
     ROW(output.log_files, INT, "log-files", 0, "N", "0",
-        "older files to keep of each log; 0: all", .min = 0, .max = 1e6),
+        "number of older files to keep of each log; 0: all", .min = 0,
+        .max = 1e6),
     ROW(output.console, CHOICE, "console", 0, "WHAT", "all",
-        "all: every line of every rank; rank0: all of rank 0, and the error "
-        "lines of the others with host:rank: before them, equal ones of "
-        "several ranks as one, at most 200 lines a second",
+        "output to show. all: every line of every rank. rank0: all lines of "
+        "rank 0, and error lines of other ranks as host:rank: LINE. Equal "
+        "error lines of several ranks are shown once, and at most 200 lines a "
+        "second",
         .choices = "all|rank0"),
     ROW(output.report, OUTPUT, "json", 0, "FILE", NULL,
-        "write at the end, as JSON, what became of the run: attempts, who "
-        "failed first, how, and its last words (docs/how-to/run-output.md); "
-        "without "
-        "FILE, print it after the output of the ranks"),
+        "write a report of the run as JSON at its end: its attempts, the rank "
+        "that failed first, the cause, and its last lines "
+        "(docs/how-to/run-output.md); without FILE, print the report after the "
+        "output of the ranks"),
     ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
-        "show these only in the logs: 1 stdout, 2 stderr, 3 both, or by rank, "
-        "0:1,1:3"),
+        "streams that go to the logs only: 1 stdout, 2 stderr, 3 both; or by "
+        "rank: 0:1,1:3"),
     ROW(output.tee, STRING, "tee", 't', "STREAMS", NULL,
-        "show these here with [rank] in front of each line, and in the logs"),
+        "streams that go to the logs and, with [rank] in front of each line, "
+        "to the console"),
     ROW(output.filter, STRING, "local-ranks-filter", 0, "RANKS", NULL,
         "show the output of these ranks only, such as 0,1"),
     ROW(is_module, BOOL, "module", 'm', NULL, NULL,
         "PROGRAM is a Python module: python3 -m PROGRAM"),
     ROW(no_python, BOOL, "no-python", 0, NULL, NULL,
-        "run a PROGRAM that ends in .py as it is, not by python3"),
+        "run a PROGRAM that ends in .py directly, not by python3"),
     ROW(by_path, BOOL, "run-path", 0, NULL, NULL,
-        "run PROGRAM by Python's runpy.run_path"),
+        "run PROGRAM with Python's runpy.run_path"),
     ROW(hosts.master_port, INT, "master-port", 0, "PORT", NULL,
-        "MASTER_PORT of the ranks (default: one that is free)", .min = 1,
+        "MASTER_PORT of the ranks (default: a free port)", .min = 1,
         .max = 65535),
     ROW(run_id, STRING, "rdzv-id", 0, "ID", NULL,
-        "what the run is called in logs and in TORCHELASTIC_RUN_ID (default: "
-        "a random one)"),
+        "name of the run in logs and in TORCHELASTIC_RUN_ID (default: a random "
+        "number)"),
     ROW(role, STRING, "role", 0, "NAME", "default", "ROLE_NAME of the ranks"),
     ROW(hosts.nodes, STRING, "nnodes", 0, "N", "1",
-        "hosts of the job, on each of which this command is run: a number, or "
-        "MIN:MAX for a job that goes on with fewer when a host is lost"),
+        "number of hosts; run this command on each of them. MIN:MAX: the job "
+        "continues with fewer hosts when one is lost"),
     ROW(hosts.node_rank, INT, "node-rank", 0, "K", "-1",
-        "the number of this host, from 0; that with 0 has the endpoint. -1: by "
+        "number of this host, from 0; host 0 has the endpoint. -1: in order of "
         "arrival",
         .min = -1, .max = LSI_LAUNCH_MAX_NODES - 1),
     ROW(hosts.endpoint, STRING, "rdzv-endpoint", 0, "HOST:PORT", NULL,
-        "where the hosts of the job meet: an address of one of them, port "
-        "29400 "
-        "if none is given. With one host it names this machine: localhost"),
+        "address at which the hosts connect: one of the hosts, with port 29400 "
+        "by default. With one host it must be this machine: localhost"),
     ROW(hosts.backend, STRING, "rdzv-backend", 0, "NAME", NULL,
-        "static (each host has its --node-rank) or c10d (it may be left out). "
-        "With one host static also makes the endpoint's port MASTER_PORT"),
+        "static (each host gives its --node-rank) or c10d (--node-rank may be "
+        "left out). With one host, static also makes the endpoint's port "
+        "MASTER_PORT"),
     ROW(hosts.conf, STRING, "rdzv-conf", 0, "KEY=S,...", NULL,
-        "seconds: join_timeout (600), how long hosts wait for enough of them; "
-        "last_call_timeout (30), and then for more, up to MAX"),
+        "timeouts in seconds: join_timeout (600) until MIN hosts have "
+        "connected, and last_call_timeout (30) to wait for more, up to MAX"),
     ROW(hosts.master_address, STRING, "master-addr", 0, "ADDRESS", "127.0.0.1",
-        "with several hosts and --master-port, instead of --rdzv-endpoint"),
+        "address of the first of several hosts, with --master-port, instead of "
+        "--rdzv-endpoint"),
     ROW(hosts.monitor_interval, REAL, "monitor-interval", 0, "S", "0.1",
-        "a host from which nothing has come for 50 times this is lost (at "
-        "least 1 s). The end of a rank or of a launcher is noticed at once",
+        "a host is lost if nothing has arrived from it for 50 times S seconds "
+        "(at least 1 s). The end of a rank or of a launcher is noticed at once",
         .min = 0, .max = 1e9),
     ROW(hosts.standalone, BOOL, "standalone", 0, NULL, NULL,
         "accepted for torchrun compatibility: one host, which is the default"),
     ROW(over_ssh.hosts, STRING, "hosts", 0, "HOSTS", NULL,
-        "start the job on these hosts, over ssh: a:2,b:2, or a file with lines "
-        "\"a slots=2\". A host that says no number has that of --ranks"),
+        "start the job on these hosts over ssh: a:2,b:2, or a file with lines "
+        "\"a slots=2\". A host without a number starts --ranks"),
     ROW(over_ssh.agent, STRING, "ssh", 0, "COMMAND", NULL,
-        "what starts a command line on a host, instead of ssh "
-        "(LOCKSTEP_SSH): COMMAND HOST LINE"),
+        "command that replaces ssh, called as COMMAND HOST LINE (default: "
+        "LOCKSTEP_SSH, or ssh)"),
     ROW(over_ssh.exported, STRING, "export", 'x', "NAME[=VALUE]", NULL,
-        "a variable that ranks on other hosts get as well; may be given more "
+        "variable that ranks on other hosts receive as well; may be given more "
         "than once"),
     ROW(over_ssh.on_host, BOOL, "on-host", 0, NULL, NULL,
-        "what --hosts starts on each host: the rest comes on the standard "
-        "input"),
+        "internal: --hosts starts this on each host, and sends the job to its "
+        "standard input"),
 };
 
 enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
@@ -151,14 +156,15 @@ static const struct refused {
     const char *name, *instead;
 } refused[] = {
     {"start-method", "every rank is a separate program"},
-    {"local-addr", "LOCKSTEP_INTERFACE names the interface of this host"},
-    {"event-log-handler", "events are lines of the standard error"},
-    {"logs-specs", "--log-dir, --redirects and --tee say what is logged"},
+    {"local-addr",
+     "set LOCKSTEP_INTERFACE to the network interface of this host"},
+    {"event-log-handler", "events are printed on stderr"},
+    {"logs-specs", "--log-dir, --redirects and --tee set the output to log"},
     {"duplicate-stdout-filters", "--log-dir keeps all output"},
     {"duplicate-stderr-filters", "--log-dir keeps all output"},
     {"numa-binding", "--bind=numa and --bind=core"},
-    {"signals-to-handle", "all that ask a job to end are passed on"},
-    {"virtual-local-rank", "LOCAL_RANK is the rank"},
+    {"signals-to-handle", "every signal that asks a job to end is forwarded"},
+    {"virtual-local-rank", "LOCAL_RANK is always the real local rank"},
 };
 
 static const lsi_option *find_option(const char *name, size_t length)
@@ -219,13 +225,14 @@ static ls_status check_torchrun(const args *a, bool several)
 {
     if (!several && a->hosts.node_rank > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--node-rank %lld: there is one host, number 0; "
-                        "--nnodes says how many",
+                        "--node-rank %lld: the only host is number 0; give the "
+                        "number of hosts with --nnodes",
                         (long long)a->hosts.node_rank);
     if (!several && strcmp(a->hosts.master_address, "127.0.0.1") != 0 &&
         strcmp(a->hosts.master_address, "localhost") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--master-addr %s: with one host it is 127.0.0.1",
+                        "--master-addr %s: with one host it must be 127.0.0.1; "
+                        "give the number of hosts with --nnodes",
                         a->hosts.master_address);
     if (a->is_module + a->by_path + a->no_python > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -246,14 +253,15 @@ static ls_status read_endpoint(const char *text, int *port)
                       (length == 5 && strncmp(text, "[::1]", 5) == 0);
     if (!here)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--rdzv-endpoint %s: with one host (--nnodes says "
-                        "how many) it is localhost or 127.0.0.1, with :PORT or "
-                        "without",
+                        "--rdzv-endpoint %s: with one host it must be "
+                        "localhost or 127.0.0.1, with or without :PORT; give "
+                        "the number of hosts with --nnodes",
                         text);
     if (colon != NULL &&
         (end == colon + 1 || *end != '\0' || value < 0 || value > 65535))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--rdzv-endpoint %s: the port is 0 to 65535", text);
+                        "--rdzv-endpoint %s: the port must be 0 to 65535",
+                        text);
     *port = (int)value;
     return LS_OK;
 }
@@ -280,10 +288,10 @@ static ls_status read_rendezvous(args *a, bool several)
         a->hosts.backend == NULL || strcmp(a->hosts.backend, "static") == 0;
     LS_TRY(check_run_id(a->run_id));
     if (!is_static && strcmp(a->hosts.backend, "c10d") != 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--rdzv-backend %s is not supported: it is static "
-                        "or c10d",
-                        a->hosts.backend);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--rdzv-backend %s is not supported; use static or c10d",
+            a->hosts.backend);
     if (several)
         return LS_OK;
     if (a->hosts.endpoint != NULL)
@@ -375,7 +383,8 @@ static int launch(const args *a, lsi_launch_ranks what, const lsi_run_hosts *h,
     /* Not after the ranks have worked for days. */
     if (!lsi_result_is_stdout(output.report) &&
         lsi_result_check_file(output.report) != LS_OK) {
-        (void)lsi_fail(LS_ERR_IO, "no report: %s", ls_last_error());
+        (void)lsi_fail(LS_ERR_IO, "cannot write the report of --json: %s",
+                       ls_last_error());
         return lsi_cli_error();
     }
     int exit_status;
@@ -409,9 +418,8 @@ static int run(const lsi_invocation *call)
         return lsi_cli_usage("%s", ls_last_error());
     char **line = NULL;
     if (rest >= call->argc)
-        status = lsi_cli_usage("which program? lockstep run -n %d -- "
-                               "PROGRAM [ARGS...]",
-                               ranks);
+        status = lsi_cli_usage(
+            "name a program: lockstep run -n %d -- PROGRAM [ARGS...]", ranks);
     else if ((line = command_line(&a, call->argc - rest, call->argv + rest)) ==
              NULL) {
         (void)lsi_fail(LS_ERR_MEMORY, "no memory for the command line");
@@ -435,48 +443,50 @@ const lsi_command lsi_command_run = {
     .summary = "Start ranks of any program on this machine, or on several",
     .arguments = "[--] PROGRAM [ARGS...]",
     .text =
-        "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
+        "Each rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
         "GROUP_RANK, MASTER_ADDR, MASTER_PORT and LOCKSTEP_JOB in its "
         "environment, and torchrun's other variables. A PROGRAM that ends in "
-        ".py is run by python3. Rank 0 reads the standard input unless that is "
-        "a terminal; the others read nothing.\n\nSignals (INT, TERM, HUP, "
-        "QUIT, USR2, TSTP, CONT) go to all ranks. A first request to end (INT, "
-        "TERM, HUP, QUIT) leaves them all the time that they take to save what "
-        "they have; a second one sends SIGTERM and, after the grace, SIGKILL. "
-        "Requests within a second are one, as is one that is sent to every "
-        "process of the job; but each Ctrl-C counts. A rank that dies of such "
-        "a signal, or ends with 128 + its number, has not failed then. USR1 "
-        "goes to processes of ranks that handle it, and the launcher prints "
-        "what each rank does.\n\nWith --nnodes, the same command runs on each "
-        "of the N hosts. They connect at --rdzv-endpoint, start any number of "
-        "ranks each, and are one job: the first failure on any host ends it on "
-        "all, with the same status. All hosts need the same secret "
+        ".py is run by python3. Rank 0 reads the standard input unless it is a "
+        "terminal; the other ranks have an empty input.\n\nSignals (INT, TERM, "
+        "HUP, QUIT, USR2, TSTP, CONT) go to all ranks. After a first request "
+        "to end (INT, TERM, HUP, QUIT), the launcher waits until the ranks "
+        "have saved their state and ended. A second request sends SIGTERM and, "
+        "after the grace period, SIGKILL. Requests within a second count as "
+        "one, as does a signal sent to every process of the job; but each "
+        "Ctrl-C counts. A rank that dies of such a signal, or ends with 128 + "
+        "its number, has not failed then. USR1 goes to the processes of ranks "
+        "that handle it, and the launcher prints the state of each "
+        "rank.\n\nWith --nnodes, run the same command on each of the N hosts. "
+        "The hosts connect at --rdzv-endpoint and form one job; each may start "
+        "any number of ranks. The first failure on any host ends the job on "
+        "all hosts, with the same status. All hosts need the same secret "
         "(LOCKSTEP_SECRET_FILE, LOCKSTEP_SECRET) unless the endpoint is a "
-        "loopback address. When a host is lost, --max-restarts starts the "
-        "ranks of the others again, once another has taken its place or if "
-        "there are at least MIN of --nnodes MIN:MAX. A signal to one launcher "
-        "is one to all ranks (USR1 and USR2: to those of its host).\n\nWhen a "
-        "rank fails it is named, the others get a grace, then SIGTERM, then, a "
-        "grace later, SIGKILL. Nothing that a rank started outlives the job. "
-        "With --max-restarts, all are then started again, as a new job "
-        "(LOCKSTEP_JOB) within the same run (LOCKSTEP_RUN); not after exit "
-        "status 2 or 65, which say that the command line is wrong and that "
-        "training has diverged (docs/reference/exit-status.md). One case is "
-        "left: if SIGKILL kills the launcher and its supervisor at once, "
-        "processes that a rank has moved to another process group "
-        "survive.\n\nWith --tag-output, --log-dir, --console rank0 or "
-        "--local-ranks-filter (docs/how-to/run-output.md), lines pass through "
-        "a buffer of 256 KB a stream. When nobody reads (a pager, Ctrl-S) and "
-        "it is full, ranks wait when they write, as they would for the reader "
-        "itself: nothing is lost. When they have ended, the launcher waits for "
-        "the reader; if the job was to end (a request, the timeout), only "
-        "until nobody has read for the grace, and it says that output is lost. "
-        "Ranks whose reader is gone get SIGPIPE; any other error of writing "
-        "costs what was to be written.\n\nExit status: 0 if all ranks ended "
-        "with 0; that of the first that failed, 128 + n if signal n killed it; "
-        "1 output could not be written; or the hosts could not meet, or one "
-        "was lost; 2 wrong usage; 124 timeout; 126 the program cannot be run; "
-        "127 the program was not found.",
+        "loopback address. If a host is lost, --max-restarts restarts the "
+        "ranks of the other hosts. The restart needs a new host in its place, "
+        "or at least MIN hosts of --nnodes MIN:MAX. A signal to one launcher "
+        "goes to all ranks (USR1 and USR2: to the ranks of its host).\n\nWhen "
+        "a rank fails, the launcher reports it. The other ranks have a grace "
+        "period to end; then they receive SIGTERM, and a grace period later "
+        "SIGKILL. No process that a rank started outlives the job. The only "
+        "exception: if SIGKILL kills the launcher and its supervisor at once, "
+        "processes that a rank has moved to another process group survive. "
+        "With --max-restarts, all ranks are then restarted as a new job "
+        "(LOCKSTEP_JOB) of the same run (LOCKSTEP_RUN). They are not restarted "
+        "after exit status 2 (wrong command line) or 65 (training has "
+        "diverged; docs/reference/exit-status.md).\n\nWith --tag-output, "
+        "--log-dir, --console rank0 or --local-ranks-filter "
+        "(docs/how-to/run-output.md), lines pass through a buffer of 256 KB "
+        "per stream. If the reader pauses (a pager, Ctrl-S) and the buffer is "
+        "full, ranks wait when they write, and nothing is lost. After the "
+        "ranks have ended, the launcher waits for the reader. If the job was "
+        "asked to end or ran into the timeout, it waits for one grace period "
+        "without reading, and reports the lost output. If the reader is gone, "
+        "ranks receive SIGPIPE. After any other write error, the affected "
+        "output is lost.\n\nExit status: 0 all ranks ended with 0; otherwise "
+        "the status of the first rank that failed, or 128 + n if signal n "
+        "killed it; 1 output could not be written, or hosts could not connect, "
+        "or a host was lost; 2 wrong usage; 124 timeout; 126 the program "
+        "cannot be run; 127 the program was not found.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -16,7 +16,7 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(kill, BOOL, "kill", 0, NULL, NULL,
-        "end it at once, without asking: nothing is saved"),
+        "kill the job at once with SIGKILL; nothing is saved"),
 };
 
 static ls_status stop(const lsi_job_found *job, bool at_once)
@@ -25,8 +25,9 @@ static ls_status stop(const lsi_job_found *job, bool at_once)
         return lsi_fail_errno(LS_ERR_SYSTEM,
                               "cannot signal the launcher (pid %d)",
                               (int)job->launcher);
-    printf("%s %s (%d ranks, launcher %d)\n", at_once ? "killed" : "asked",
-           job->run, job->size, (int)job->launcher);
+    printf("%s %s (%d ranks, launcher %d)\n",
+           at_once ? "killed" : "asked to end:", job->run, job->size,
+           (int)job->launcher);
     return LS_OK;
 }
 
@@ -39,7 +40,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, &rest, &exit_status))
         return exit_status;
     if (rest + 1 != call->argc || call->argv[rest][0] == '\0')
-        return lsi_cli_usage("which job? lockstep jobs lists them");
+        return lsi_cli_usage("name one job; 'lockstep jobs' lists them");
     ls_status status = lsi_find_job(call->argv[rest], &job);
     if (status == LS_OK)
         status = stop(&job, a.kill);
@@ -51,9 +52,9 @@ const lsi_command lsi_command_stop = {
     .summary = "End one of your running jobs",
     .arguments = "JOB",
     .text = LSI_JOB_NAME_HELP
-    "The launcher gets SIGTERM, as from kill: training that has a checkpoint "
-    "folder saves first. Asked a second time it waits for the grace only "
-    "(lockstep run --grace).",
+    "The launcher receives SIGTERM. Training with a checkpoint folder then "
+    "saves before it ends. After a second `lockstep stop`, the launcher waits "
+    "only for the grace period (lockstep run --grace).",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -34,27 +34,28 @@ static const lsi_option options[] = {
         "a tokenizer.json, or a folder with one or with GPT-2's vocab.json "
         "and merges.txt"),
     ROW(data, STRING, "data", 0, "FILES", NULL,
-        "text in UTF-8: a file, a quoted pattern such as 'books/*.txt', or "
-        "several of them, by commas or blanks"),
+        "UTF-8 text: files, or quoted patterns such as 'books/*.txt', "
+        "separated by commas or blanks"),
     ROW(out, STRING, "out", 'o', "FILE", NULL,
-        "what to write: tokens in llm.c's format, which `train lm` reads by "
-        "the name .bin; with --train a tokenizer.json"),
+        "output file: tokens in llm.c's format, which `train lm` reads if the "
+        "name ends in .bin; with --train, a tokenizer.json"),
     ROW(special, BOOL, "special", 0, NULL, NULL,
-        "add the tokens that the tokenizer puts around a text to each file"),
+        "add the tokenizer's special tokens for the begin and end of a text to "
+        "each file"),
     ROW(end_of_text, BOOL, "end-of-text", 0, NULL, NULL,
-        "add the token that ends a text behind each file"),
+        "add the end-of-text token after each file"),
     ROW(train, BOOL, "train", 0, NULL, NULL,
-        "learn a vocabulary from the data instead"),
+        "train a tokenizer on the data instead"),
     ROW(vocabulary, INT, "vocab-size", 0, "N", "32768",
-        "tokens of the new vocabulary", .min = 256, .max = 1 << 22),
+        "vocabulary size of the new tokenizer", .min = 256, .max = 1 << 22),
     ROW(least, INT, "min-count", 0, "N", "2",
-        "how often two tokens must stand together to become one", .min = 1,
-        .max = 1e15),
+        "number of times that a pair of tokens must occur to be merged",
+        .min = 1, .max = 1e15),
     ROW(pattern, CHOICE, "pattern", 0, "NAME", "gpt2",
-        "how new vocabularies split text into words: as GPT-2 or as Llama 3",
+        "how the new tokenizer splits text into words: as GPT-2 or as Llama 3",
         .choices = "gpt2|llama3"),
     ROW(special_tokens, LIST, "special-tokens", 0, "TOKEN,...", "<|endoftext|>",
-        "special tokens of the new vocabulary, which get the first numbers"),
+        "special tokens of the new tokenizer, which get the first numbers"),
     LSI_RANK_ROWS(ranks, "1"),
 };
 
@@ -120,8 +121,10 @@ static ls_status find_files(const lsi_invocation *call, const args *a, int rest,
         LS_TRY(each_word(list, a->data, add_files));
     for (int i = rest; i < call->argc; i++)
         LS_TRY(add_files(list, call->argv[i]));
-    return list->n > 0 ? LS_OK
-                       : lsi_fail(LS_ERR_ARGUMENT, "--data names no file");
+    return list->n > 0
+               ? LS_OK
+               : lsi_fail(LS_ERR_ARGUMENT,
+                          "no input: give files of text with --data FILES");
 }
 
 static double seconds_since(uint64_t begun)
@@ -144,7 +147,7 @@ static void tell(const args *a, const names *files,
                  const lsi_tokenize_result *r, double seconds)
 {
     printf("%" PRIu64
-           " tokens of %zu %s, %.3g MB of text, %.2f bytes a token\n",
+           " tokens of %zu %s, %.3g MB of text, %.2f bytes per token\n",
            r->tokens, files->n, files->n == 1 ? "file" : "files",
            (double)r->bytes * 1e-6,
            r->tokens > 0 ? (double)r->bytes / (double)r->tokens : 0.0);
@@ -316,10 +319,10 @@ const lsi_command lsi_command_tokenize = {
     .name = "tokenize",
     .summary = "Turn text into tokens, or train a tokenizer",
     .arguments = "[FILE...]",
-    .text = "The tokens are the same for any number of ranks and threads, and "
-            "those of Hugging Face's `tokenizers`; so is a vocabulary that is "
-            "trained. Ranks share the work, of which the first writes the "
-            "file.",
+    .text =
+        "The tokens do not depend on the number of ranks and threads, and are "
+        "the same as those of Hugging Face's `tokenizers`. The same holds for "
+        "a trained vocabulary. Ranks share the work; rank 0 writes the file.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -28,13 +28,13 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(interval, REAL, "interval", 0, "S", "1", "seconds between two looks",
+    ROW(interval, REAL, "interval", 0, "S", "1", "seconds between updates",
         .min = 0.05, .max = 3600),
     ROW(count, INT, "count", 0, "N", "0",
-        "looks to take; 0: until the job has ended", .min = 0, .max = 1e9),
+        "number of updates; 0: until the job has ended", .min = 0, .max = 1e9),
     ROW(json, OUTPUT, "json", 0, "FILE", NULL,
-        "write a line of JSON for each look; without FILE, print them instead "
-        "of tables"),
+        "write a line of JSON for each update; without FILE, print the lines "
+        "instead of tables"),
     LSI_MARKDOWN_ROW(markdown),
 };
 
@@ -76,8 +76,8 @@ typedef struct view {
 static ls_status add(view *v, pid_t pid, int rank)
 {
     if (v->n == MOST_RANKS)
-        return lsi_fail(LS_ERR_UNSUPPORTED, "a job of more than %d ranks",
-                        MOST_RANKS);
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "cannot watch a job of more than %d ranks", MOST_RANKS);
     v->all[v->n++] = (watched){.pid = pid, .rank = rank};
     return LS_OK;
 }
@@ -413,16 +413,17 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_top = {
     .name = "top",
-    .summary = "Show what the ranks of a running job do now",
+    .summary = "Show what the ranks of a running job are doing",
     .arguments = "JOB",
     .text = LSI_JOB_NAME_HELP
-    "A rank that another launcher has started is found by its PID, and shown "
-    "alone. The ranks are not stopped; while somebody looks they also tell "
-    "phases and waiting, from the second look on. After a tenth of a second, a "
-    "waiting rank shows the operation, the rank that it waits for and the "
-    "time, in any program that has opened a group. Busy is the last step "
-    "without waiting for others; samples are what ls_ddp_backward is given as "
-    "weight: tokens, images.",
+    "A rank that another launcher has started is found by its PID, and only "
+    "that rank is shown. Watching does not stop the ranks. They record phases "
+    "and waiting only while they are watched, so these columns are filled from "
+    "the second update on. A rank that has waited for 0.1 s shows the "
+    "operation, the awaited rank and the time, in any program that has opened "
+    "a group. Busy is the time of the last step without waiting for other "
+    "ranks. Samples are the weight that the program gives to ls_ddp_backward: "
+    "tokens or images.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

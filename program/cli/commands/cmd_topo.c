@@ -28,14 +28,14 @@ typedef struct args {
 static const lsi_option options[] = {
     ROW(ranks.n, INT, "ranks", 'n', "N", NULL,
         "show where N ranks would run, or 'auto' for one per CPU (default: "
-        "the machine alone)",
+        "show the machine only)",
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
     LSI_THREADS_ROW(ranks.threads),
     LSI_BIND_ROW(ranks.bind),
     ROW(cpus, STRING, "cpus", 0, "LIST", NULL,
-        "as if only these CPUs were allowed, such as 0-7,16"),
+        "show the machine as if only these CPUs were allowed, such as 0-7,16"),
     ROW(ascii, BOOL, "ascii", 0, NULL, NULL,
-        "draw with ASCII (default if the locale is not UTF-8)"),
+        "draw with ASCII characters (default if the locale is not UTF-8)"),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
 };
@@ -219,8 +219,9 @@ static void print_heading(const view *v)
 {
     char line[512];
     if (v->found != NULL)
-        snprintf(line, sizeof(line), "job %s: %d of %d ranks run, launcher %d",
-                 v->job.run, v->at.ranks, v->job.size, (int)v->job.launcher);
+        snprintf(line, sizeof(line),
+                 "job %s: %d of %d ranks are running, launcher %d", v->job.run,
+                 v->at.ranks, v->job.size, (int)v->job.launcher);
     else
         lsi_placement_line(&v->at, line, sizeof(line));
     printf("\n%s\n\n", line);
@@ -374,8 +375,8 @@ static int run(const lsi_invocation *call)
         return lsi_cli_usage("give one JOB, after the flags; lockstep "
                              "jobs lists them");
     if (job != NULL && a.ranks.n != 0)
-        return lsi_cli_usage("-n says where ranks would run, JOB where "
-                             "they do; give one");
+        return lsi_cli_usage("-n and JOB exclude each other: -n plans new "
+                             "ranks, JOB shows running ones; give one");
     return show(&a, job, call) == LS_OK ? 0 : lsi_cli_error();
 }
 
@@ -383,16 +384,15 @@ const lsi_command lsi_command_topo = {
     .name = "topo",
     .summary = "Show the machine, and where ranks run on it",
     .arguments = "[JOB]",
-    .text =
-        "Draws packages, NUMA nodes, caches and cores, and which CPUs this "
-        "process may use; parts that are equal are one line. With -n it shows "
-        "where `lockstep run` with the same --bind would put N ranks, and "
-        "their threads. With JOB it says where the ranks of that job are now: "
-        "what the kernel lets their first threads use, and where those ran "
-        "last. " LSI_JOB_NAME_HELP "\n\n"
-        "The machine can be another one: hwloc takes it from HWLOC_XMLFILE, "
-        "which its lstopo writes, or HWLOC_SYNTHETIC, such as \"pack:2 core:8 "
-        "pu:2\".",
+    .text = "Draws packages, NUMA nodes, caches and cores, and the CPUs that "
+            "this process may use. Equal parts share a line. With -n, shows "
+            "where `lockstep run` with the same --bind would put N ranks, and "
+            "their threads. With JOB, shows the ranks of that job: the CPUs "
+            "that the kernel lets their first threads use, and where those "
+            "threads ran last. " LSI_JOB_NAME_HELP
+            "\n\nTo show another machine, set HWLOC_XMLFILE to a file that "
+            "hwloc's lstopo wrote, or HWLOC_SYNTHETIC to a description such as "
+            "\"pack:2 core:8 pu:2\".",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

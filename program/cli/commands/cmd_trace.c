@@ -15,11 +15,11 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(out, STRING, "out", 'o', "FILE", NULL,
-        "the timeline as JSON (\"-\": to stdout; default: timeline.json in "
-        "the folder of the traces)"),
+        "output file for the timeline as JSON (\"-\": stdout; default: "
+        "timeline.json in the folder of the traces)"),
     ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "traces of attempt N of a run that was restarted, 0 for the first; "
-        "-1: the newest",
+        "attempt of a restarted run whose traces are read, from 0; -1: the "
+        "newest",
         .min = -1, .max = 1e6),
 };
 
@@ -72,20 +72,20 @@ static int merge(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("name one folder of traces");
+        return lsi_cli_usage("give one folder of traces");
     return merge_folder(&a, folder) == LS_OK ? 0 : lsi_cli_error();
 }
 
 static const lsi_command merge_command = {
     .name = "merge",
-    .summary = "Make one timeline of what all ranks have recorded",
+    .summary = "Merge the traces of all ranks into one timeline",
     .arguments = "DIR",
-    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named when the "
-            "ranks ran; files of other machines may be copied into it. The "
-            "timeline is in Chrome's trace event form. Clocks of machines are "
-            "compared by the collectives that their ranks had in common; how "
-            "well they are known then is told, and is in the file "
-            "(docs/how-to/profiling.md).",
+    .text =
+        "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
+        "run; files of other machines may be copied into it. The timeline has "
+        "Chrome's trace event format. Collectives that ranks of several "
+        "machines share align the clocks of these machines. The error of the "
+        "alignment is printed, and is in the file (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = merge,
 };
@@ -94,6 +94,6 @@ static const lsi_command *const children[] = {&merge_command};
 
 const lsi_command lsi_command_trace = {
     .name = "trace",
-    .summary = "Work with what --trace has recorded",
+    .summary = "Process traces that --trace recorded",
     LSI_COMMAND_CHILDREN(children),
 };

@@ -6,7 +6,7 @@
 #define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {
     /* Nothing is read ahead: the data is in memory. */
-    LSI_IMAGE_ROWS("CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst "
+    LSI_IMAGE_ROWS("CIFAR-100 in binary format: a folder, .tar.gz or .tar.zst "
                    "(default: a built-in set of the same shape)",
                    "0"),
 };
@@ -20,7 +20,7 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_train_cifar100 = {
     .name = "cifar100",
-    .summary = "Train a small network to tell 100 classes of images apart",
+    .summary = "Train a small network to classify images of 100 classes",
     .text =
         "Progress goes to stderr, the summary to stdout "
         "(docs/reference/training-output.md). A line of --metrics is "
@@ -32,8 +32,8 @@ const lsi_command lsi_command_train_cifar100 = {
         "peak_bytes the peak memory of the largest rank. ranks has these "
         "numbers for each rank. With --dtype f16 a line also has "
         "\"loss_scale\", after the epoch, and \"skipped\", the steps skipped "
-        "so far. A run with --resume leaves the lines of epochs before its "
-        "checkpoint and writes the others again.",
+        "so far. With --resume, the lines of epochs before the checkpoint "
+        "stay, and the later ones are written again.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

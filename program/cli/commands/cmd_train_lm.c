@@ -52,49 +52,50 @@ static const lsi_option options[] = {
         "'shards/*.bin' (default: a built-in text)"),
     LSI_LM_TOKENS_ROW(tokens),
     ROW(tokenizer, STRING, "tokenizer", 0, "PATH", NULL,
-        "encode text by this tokenizer.json, or GPT-2's vocab.json beside its "
-        "merges.txt, which the model's file then keeps; for a file of tokens "
-        "the one that has made them (default: with --weights the one that its "
-        "file keeps)"),
+        "tokenizer to encode text: a tokenizer.json, or GPT-2's vocab.json "
+        "next to its merges.txt; the model's file keeps it. For a file of "
+        "tokens, the tokenizer that made them (default: with --weights, the "
+        "tokenizer in its file)"),
     LSI_LM_SHAPE_ROWS(shape),
     ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
         .max = 1e12),
     ROW(batch_size, INT, "batch-size", 'b', "N", "8",
-        "sequences of a rank in each micro-step", .min = 1, .max = 1e6),
+        "sequences per micro-step on each rank", .min = 1, .max = 1e6),
     ROW(accumulate, INT, "accumulate", 0, "N", NULL,
-        "micro-steps for each step of the optimizer (default 1, or those of "
+        "micro-steps per optimizer step (default: 1, or from "
         "--tokens-per-step)",
         .min = 1, .max = 1e6),
     ROW(tokens_per_step, INT, "tokens-per-step", 0, "N", "0",
-        "tokens of all ranks for each step of the optimizer, from which its "
-        "micro-steps follow; 0: as --accumulate says",
+        "tokens of all ranks per optimizer step, which sets the number of "
+        "micro-steps; 0: use --accumulate",
         .min = 0, .max = 1e15),
     LSI_RECIPE_ROWS("adamw", "cosine", LSI_SOME_WARMUP, "1"),
     LSI_DTYPE_ROW(dtype),
     ROW(recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
-        "keep only what enters each block and compute the blocks again in "
+        "keep only the inputs of each block and recompute the blocks in "
         "backward: less memory, the same bits, about a third more time"),
     LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",
-        "seed of initial weights, of the pieces of data, and of the built-in "
+        "seed of the initial weights, the order of the data and the built-in "
         "text",
         .min = 0, .max = 9e15),
     ROW(validate_every, INT, "validate-every", 0, "N", "100",
-        "steps between validations on the last tenth of the data; 0: none",
+        "steps between validations on the last tenth of the data; 0: no "
+        "validation",
         .min = 0, .max = 1e12),
     ROW(validate_batches, INT, "validate-batches", 0, "N", "4",
-        "batches of each rank in a validation, the same each time", .min = 1,
+        "batches per rank in each validation, always the same", .min = 1,
         .max = 1e9),
     ROW(log_every, INT, "log-every", 0, "N", NULL,
-        "steps between lines (default 10; none on a terminal, which shows all "
-        "steps in one)",
+        "steps between log lines (default: 10; a terminal shows one line, "
+        "updated at each step)",
         .min = 1, .max = 1e12),
     ROW(model, STRING, "weights", 0, "PATH", NULL,
-        "go on from this model: what `lockstep generate --weights` takes; it "
-        "says the shape, and the optimizer starts without state"),
+        "start from this model (as of `lockstep generate --weights`); its file "
+        "sets the shape, and the optimizer starts without state"),
     ROW(init, STRING, "init", 0, "FILE", NULL,
-        "begin with the weights of this safetensors file, of the shape that "
-        "the flags say"),
+        "start from the weights of this safetensors file, whose shape the "
+        "flags must give"),
     LSI_KEEP_ROWS(keep, ", for `lockstep generate`"),
     LSI_OUTPUT_ROWS("each step and each validation"),
     LSI_RESUME_ROWS(resume),
@@ -117,8 +118,8 @@ static ls_status find_weights(const char *path, lsi_path *out)
     ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     if (access(path, F_OK) != 0 && ls_transformer_size(path, &config) == LS_OK)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--weights %s: no such file; a new model of that size "
-                        "is --size %s",
+                        "--weights %s: no such file; for a new model of that "
+                        "size give --size %s",
                         path, path);
     return lsi_checkpoint_weights(path, out);
 }
@@ -161,8 +162,7 @@ static ls_status take_tokenizer(session *s, lsi_lm_options *job)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "the tokenizer '%s' has %" PRId64
-                    " tokens; --vocab-size should "
-                    "be at least that, or be left out",
+                    " tokens; make --vocab-size at least that, or leave it out",
                     a->tokenizer, n);
 }
 
@@ -300,9 +300,8 @@ static int run(const lsi_invocation *call)
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (a.accumulate > 0 && a.tokens_per_step > 0)
-        return lsi_cli_usage("--accumulate and --tokens-per-step "
-                             "both say how many micro-steps a step has; give "
-                             "one");
+        return lsi_cli_usage("--accumulate and --tokens-per-step both set the "
+                             "number of micro-steps per step; give one");
     if (job_of(&s, &job) != LS_OK)
         return a.model != NULL ? lsi_cli_error()
                                : lsi_cli_usage("%s", ls_last_error());
@@ -346,11 +345,11 @@ const lsi_command lsi_command_train_lm = {
         "{\"event\":\"step\", \"step\", \"loss\", \"lr\", \"gradient_norm\", "
         "\"seconds\", \"tokens_per_second\"} or {\"event\":\"validation\", "
         "\"step\", \"val_loss\"}; a step with --dtype f16 also has "
-        "\"loss_scale\", the one after it, and \"skipped\", how many steps "
-        "were skipped so far. The loss is that of the step's batch before the "
-        "step, over all ranks. Which pieces of the data a step sees depends on "
-        "the seed and on all sequences of the step together, not on how many "
-        "ranks or micro-steps share them.",
+        "\"loss_scale\", the scale after the step, and \"skipped\", the number "
+        "of steps skipped so far. The loss is the mean over the step's "
+        "sequences on all ranks, before the update. The data of a step depend "
+        "on the seed and on the total number of sequences per step, not on the "
+        "number of ranks or micro-steps that share them.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

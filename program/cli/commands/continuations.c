@@ -41,9 +41,10 @@ static ls_status take_numbers(const char *text, int64_t vocabulary,
         if (end == next || errno != 0 || token < 0 || token >= vocabulary ||
             (*end != ',' && *end != '\0'))
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "the model's tokens are numbers below %" PRId64
-                            "; --prompt should be some of them, as 464,3290, "
-                            "or name its tokenizer (--tokenizer FILE)",
+                            "this model has no tokenizer: give --prompt as "
+                            "token numbers below %" PRId64
+                            ", such as 464,3290, or give its tokenizer with "
+                            "--tokenizer FILE",
                             vocabulary);
         out->tokens[out->n_tokens++] = token;
         if (*end == '\0')
@@ -67,16 +68,17 @@ static ls_status take_text(const lsi_lm_model *m, const char *text,
     out->tokens = block;
     for (size_t i = 0; i < n && status == LS_OK; i++)
         if (ids[i] >= m->vocabulary)
-            status = lsi_fail(LS_ERR_ARGUMENT,
-                              "the tokenizer makes token %" PRId64 " of the "
-                              "prompt; the model's are below %" PRId64,
-                              ids[i], m->vocabulary);
+            status =
+                lsi_fail(LS_ERR_ARGUMENT,
+                         "the tokenizer encodes the prompt to token %" PRId64
+                         ", but the model's tokens are below %" PRId64,
+                         ids[i], m->vocabulary);
     ls_free(ids);
     out->n_tokens = (int64_t)n;
     return status == LS_OK && n == 0
                ? lsi_fail(LS_ERR_ARGUMENT,
-                          "the tokenizer makes no tokens of the prompt; there "
-                          "must be something to continue from")
+                          "the tokenizer encodes the prompt to no tokens; give "
+                          "a longer --prompt")
                : status;
 }
 
@@ -84,9 +86,8 @@ static ls_status take(const lsi_lm_model *m, const char *text,
                       lsi_continuation *out)
 {
     if (text[0] == '\0')
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "--prompt is empty; there must be something to continue from");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--prompt is empty; give at least one character");
     if (m->tokenizer != NULL)
         return take_text(m, text, out);
     LS_TRY(lsi_alloc(&out->tokens, strlen(text) * sizeof(int64_t),

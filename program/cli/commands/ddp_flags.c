@@ -21,12 +21,12 @@ ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
     LS_TRY(lsi_strategy_find(out->strategy, &found));
     if (flags->bucket_mb == 0 || found->buckets == LSI_BUCKETS_LIMIT)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "--bucket-mb %.15g does not go with --strategy %s, which "
-                    "has no buckets: leave --bucket-mb out, or choose one of: "
-                    "%s",
-                    flags->bucket_mb, ls_ddp_strategy_name(found->id),
-                    lsi_strategies_with_buckets(&others));
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "--bucket-mb %.15g cannot be used with --strategy %s, which has no "
+        "buckets: leave --bucket-mb out, or choose one of: %s",
+        flags->bucket_mb, ls_ddp_strategy_name(found->id),
+        lsi_strategies_with_buckets(&others));
 }
 
 bool lsi_cli_ddp_options(const lsi_ddp_flags *flags, ls_ddp_options *out,

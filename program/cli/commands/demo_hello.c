@@ -56,7 +56,7 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_demo_hello = {
     .name = "hello",
-    .summary = "Draw three numbers on each rank and sum them over all",
+    .summary = "Draw three numbers on each rank and sum them over all ranks",
     .text = "Each rank prints its numbers before and after an all-reduce. The "
             "order of the lines is not determined; the sums are the same on "
             "all ranks.",

@@ -18,8 +18,8 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(dtype, DTYPE, "dtype", 0, "TYPE", "f16", "of the model's products",
-        .choices = "f16|bf16"),
+    ROW(dtype, DTYPE, "dtype", 0, "TYPE", "f16",
+        "type of the model's matrix product inputs", .choices = "f16|bf16"),
 };
 
 /* ---- sums ---------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static ls_status print_types(const toy *t, ls_dtype dtype)
     lsi_table *table = NULL;
     LS_TRY(LSI_TABLE_NEW(&table, columns));
     add_types(table, t);
-    printf("\nA model whose products are %s\n\n", ls_dtype_name(dtype));
+    printf("\nA model with matrix products in %s\n\n", ls_dtype_name(dtype));
     const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     return status;
@@ -213,11 +213,12 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_demo_mixed_precision = {
     .name = "mixed-precision",
-    .summary = "Add up in half precision, and see which types a model meets",
-    .text = "First 0.01 is added 1000 times: in f16 the sum falls behind, and "
-            "f16 terms of an f32 sum leave only their own rounding. Then a "
-            "linear layer, relu, LayerNorm and a linear layer run forward and "
-            "backward with half products, and each tensor's type is shown.",
+    .summary = "Show sums and tensor types in half precision",
+    .text = "First, 0.01 is added 1000 times. The f16 sum comes out too small. "
+            "An f32 sum of f16 terms has only the rounding error of the terms. "
+            "Then a linear layer, relu, LayerNorm and a linear layer run "
+            "forward and backward with half-precision products, and the type "
+            "of each tensor is printed.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -21,7 +21,7 @@ static const lsi_option options[] = {
     ROW(iterations, INT, "iterations", 0, "N", "10", "number of iterations",
         .min = 0, .max = 1e9),
     ROW(two_way, BOOL, "two-way", 0, NULL, NULL,
-        "count up and then down, with messages between neighbours and no "
+        "count up and then down, with messages between neighbours instead of a "
         "barrier"),
 };
 
@@ -88,10 +88,10 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_demo_sequential = {
     .name = "sequential",
-    .summary = "Let the ranks print their numbers one after the other",
-    .text = "Each iteration prints \"Process 0\" to \"Process N-1\", a line "
-            "each; between iterations stands \"---\". With --two-way it goes "
-            "up from 0 to N-1 and then down from N-1 to 0.",
+    .summary = "Print the ranks' numbers one after the other",
+    .text = "Each iteration prints \"Process 0\" to \"Process N-1\", one per "
+            "line; \"---\" separates iterations. With --two-way, it counts up "
+            "from 0 to N-1 and then down from N-1 to 0.",
     LSI_COMMAND_OPTIONS(options),
     .run = run,
 };

@@ -41,45 +41,46 @@ typedef struct lsi_image_flags {
  */
 /* clang-format off */
 #define LSI_IMAGE_ROWS(data_help, usual_prefetch)                                       \
-    LSI_CONFIG_ROW(config),                                                            \
-    LSI_RANK_ROWS(ranks, "1"),                                                         \
-    LSI_DETERMINISTIC_ROW(deterministic),                                              \
-    ROW(data, STRING, "data", 0, "PATH", NULL, data_help),                             \
-    ROW(epochs, INT, "epochs", 'e', "N", "10", "passes over the data", .min = 1,       \
-        .max = 1e6),                                                                   \
-    ROW(batch_size, INT, "batch-size", 'b', "N", "64",                                 \
-        "images of a rank in each micro-step", .min = 1, .max = 1e6),                  \
-    ROW(accumulate, INT, "accumulate", 0, "N", "1",                                    \
-        "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),           \
-    ROW(slices, INT, "slices", 0, "N", NULL,                                           \
-        "slices of the batches of all ranks together, a multiple of the ranks: "       \
-        "with as many slices, batches of the same size over all ranks and no "         \
-        "dropout, 1, 2, 4, ... ranks train the same weights (default one for each "    \
-        "rank; with cifar-net 4 on 1, 2 and 4 ranks)",                                 \
-        .min = 1, .max = 65536),                                                       \
-    LSI_RECIPE_ROWS("sgd", "constant", LSI_NO_WARMUP, "0"),                            \
-    LSI_DTYPE_ROW(dtype),                                                              \
-    ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",                                \
-        "batch normalisation over all ranks in one collective each way, in the "       \
-        "usual way, or over each rank alone",                                          \
-        .choices = "fused|gathered|off"),                                              \
-    ROW(dropout, BOOL, "dropout", 0, NULL, "true", "drop activations"),                \
-    LSI_DDP_ROWS(ddp),                                                                 \
-    ROW(seed, INT, "seed", 's', "N", "0",                                              \
-        "seed of initial weights, order of samples and dropout", .min = 0,             \
-        .max = 9e15),                                                                  \
-    ROW(limit, INT, "limit", 0, "N", "0",                                              \
-        "train on the first N images only; 0: all (of the built-in set, N are "        \
-        "made; 0: 5,000)",                                                             \
-        .min = 0, .max = 1e9),                                                         \
-    ROW(prefetch, INT, "prefetch", 0, "N", usual_prefetch,                             \
-        "batches that separate threads read ahead; 0: none, unless there are "         \
-        "--loader-threads, then 2", .min = 0, .max = 1024),                            \
-    ROW(loader_threads, INT, "loader-threads", 0, "N", "1",                            \
-        "threads of each rank that read ahead; how many does not change what is "      \
-        "read", .min = 1, .max = 64),                                                  \
-    LSI_KEEP_ROWS(keep, ""),                                                           \
-    LSI_OUTPUT_ROWS("each epoch"),                                                     \
+    LSI_CONFIG_ROW(config),                                                             \
+    LSI_RANK_ROWS(ranks, "1"),                                                          \
+    LSI_DETERMINISTIC_ROW(deterministic),                                               \
+    ROW(data, STRING, "data", 0, "PATH", NULL, data_help),                              \
+    ROW(epochs, INT, "epochs", 'e', "N", "10", "passes over the data", .min = 1,        \
+        .max = 1e6),                                                                    \
+    ROW(batch_size, INT, "batch-size", 'b', "N", "64",                                  \
+        "images per micro-step on each rank", .min = 1, .max = 1e6),                    \
+    ROW(accumulate, INT, "accumulate", 0, "N", "1",                                     \
+        "micro-steps per optimizer step", .min = 1, .max = 1e6),                        \
+    ROW(slices, INT, "slices", 0, "N", NULL,                                            \
+        "number of slices of the global batch, a multiple of the ranks. With "          \
+        "equal slices, equal global batches and no dropout, 1, 2, 4, ... ranks "        \
+        "train the same weights (default: one per rank; with cifar-net 4 on 1, 2 "      \
+        "and 4 ranks)",                                                                 \
+        .min = 1, .max = 65536),                                                        \
+    LSI_RECIPE_ROWS("sgd", "constant", LSI_NO_WARMUP, "0"),                             \
+    LSI_DTYPE_ROW(dtype),                                                               \
+    ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",                                 \
+        "batch normalisation over all ranks in one collective each way (fused), "       \
+        "over all ranks in the usual way (gathered), or over each rank alone "          \
+        "(off)",                                                                        \
+        .choices = "fused|gathered|off"),                                               \
+    ROW(dropout, BOOL, "dropout", 0, NULL, "true", "use dropout"),                      \
+    LSI_DDP_ROWS(ddp),                                                                  \
+    ROW(seed, INT, "seed", 's', "N", "0",                                               \
+        "seed of the initial weights, the order of samples and dropout", .min = 0,      \
+        .max = 9e15),                                                                   \
+    ROW(limit, INT, "limit", 0, "N", "0",                                               \
+        "train on the first N images only; 0: all (the built-in set then has "          \
+        "5,000)",                                                                       \
+        .min = 0, .max = 1e9),                                                          \
+    ROW(prefetch, INT, "prefetch", 0, "N", usual_prefetch,                              \
+        "batches to read ahead in separate threads; 0: none, or 2 with "                \
+        "--loader-threads", .min = 0, .max = 1024),                                     \
+    ROW(loader_threads, INT, "loader-threads", 0, "N", "1",                             \
+        "threads per rank that read ahead; their number does not change the data",      \
+        .min = 1, .max = 64),                                                           \
+    LSI_KEEP_ROWS(keep, ""),                                                            \
+    LSI_OUTPUT_ROWS("each epoch"),                                                      \
     LSI_RESUME_ROWS(resume)
 /* clang-format on */
 

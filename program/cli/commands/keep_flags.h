@@ -22,13 +22,13 @@ typedef struct lsi_keep_flags {
 
 #define LSI_KEEP_ROWS(field, reader)                                           \
     ROW(field.folder, STRING, "output-dir", 0, "DIR", NULL,                    \
-        "folder of the result: model, metrics, flags (default: "               \
+        "folder for the result: model, metrics, flags (default: "              \
         "runs/JOB-DATE-N; none with --save or --checkpoint-dir; "              \
         "docs/reference/training-output.md)"),                                 \
         ROW(field.save, STRING, "save", 0, "FILE", NULL,                       \
             "write the trained model to this safetensors file" reader),        \
         ROW(field.nothing, BOOL, "no-save", 0, NULL, NULL,                     \
-            "keep no result; checkpoints are still made")
+            "write no result; checkpoints are still written")
 
 /*
  * Fills in the values of flags that were not given: ranks and threads, learning

@@ -83,7 +83,8 @@ ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
     LS_TRY(open_tokenizer(flags, path.text, out));
     LS_TRY(lsi_lm_open(&out->lm, &config, path.text));
     if (tells && strcmp(path.text, flags->model) != 0)
-        fprintf(stderr, "weights of '%s'\n", lsi_printable_of(path.text).text);
+        fprintf(stderr, "loaded the weights '%s'\n",
+                lsi_printable_of(path.text).text);
     return LS_OK;
 }
 

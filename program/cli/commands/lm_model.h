@@ -20,22 +20,22 @@ typedef struct lsi_lm_model_flags {
 
 #define LSI_LM_MODEL_ROWS(field)                                               \
     ROW(field.model, STRING, "weights", 0, "PATH", NULL,                       \
-        "what `lockstep train lm` wrote: its folder, a file of --save, a "     \
-        "--checkpoint-dir, of which the newest intact one is read, or one "    \
-        "checkpoint; or published weights of GPT-2 or Llama, a file or the "   \
-        "folder of it"),                                                       \
+        "model to load: the result folder of `lockstep train lm`, a file of "  \
+        "its --save, a checkpoint, or a --checkpoint-dir (its newest intact "  \
+        "checkpoint); or published weights of GPT-2 or Llama, as a file or "   \
+        "folder"),                                                             \
         ROW(field.size, CHOICE, "size", 0, "NAME", NULL,                       \
-            "of the model, for a file that does not say it; published "        \
-            "weights need none",                                               \
+            "model size, if the file does not record it; published weights "   \
+            "do not need it",                                                  \
             .choices = &lsi_lm_size_choices[1]),                               \
         ROW(field.heads, INT, "heads", 0, "N", NULL,                           \
-            "of attention, for GPT-2 weights of a size that was not "          \
-            "published and without a config.json",                             \
+            "attention heads, for GPT-2 weights of an unpublished size "       \
+            "without a config.json",                                           \
             .min = 1, .max = 1 << 20),                                         \
         ROW(field.tokenizer, STRING, "tokenizer", 0, "PATH", NULL,             \
-            "a tokenizer.json, or GPT-2's vocab.json next to its merges.txt "  \
-            "(default: the one that the model's file keeps, or the one in "    \
-            "its folder, if there is one)")
+            "tokenizer.json, or GPT-2's vocab.json next to its merges.txt "    \
+            "(default: the tokenizer in the model's file, or the one in its "  \
+            "folder)")
 
 typedef struct lsi_lm_model {
     lsi_lm lm;

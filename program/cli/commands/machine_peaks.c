@@ -67,8 +67,7 @@ static ls_status measure(int threads, lsi_profile_peaks *out)
 {
     void *memory;
     LS_TRY(lsi_alloc_zeroed(&memory, FLOATS * sizeof(float),
-                            LS_MEMORY_WORKSPACE,
-                            "measuring how fast this machine is"));
+                            LS_MEMORY_WORKSPACE, "measuring the peak rates"));
     lsi_threads_set(threads);
     ls_status status = measure_product(LS_F32, memory, &out->f32);
     if (status == LS_OK)
@@ -143,14 +142,14 @@ static bool take_kept(bool force, lsi_machine_rates *out,
     char reason[LSI_PEAKS_WHY], date[LSI_PEAKS_DATE];
     lsi_kept_peaks kept;
     if (!lsi_kept_peaks_read(out->path, &kept)) {
-        snprintf(why, LSI_RATES_TEXT, "none are kept in '%s'", out->path);
+        snprintf(why, LSI_RATES_TEXT, "no rates are kept in '%s'", out->path);
         return false;
     }
     if (lsi_kept_peaks_expired(&kept, &out->found.place,
                                (int64_t)lsi_wall_clock_seconds(), force,
                                reason)) {
         lsi_peaks_date(kept.measured, date);
-        snprintf(why, LSI_RATES_TEXT, "those of %s %s", date, reason);
+        snprintf(why, LSI_RATES_TEXT, "the rates of %s %s", date, reason);
         return false;
     }
     out->found = kept;
@@ -164,12 +163,12 @@ ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
     *refused = false;
     prepare(wanted->threads, out);
     if (out->path[0] == '\0')
-        snprintf(why, sizeof(why), "none are kept: %s", out->why);
+        snprintf(why, sizeof(why), "no rates are kept: %s", out->why);
     else if (!wanted->again && take_kept(wanted->force, out, why))
         return LS_OK;
     look_around(&out->found);
     *refused = !wanted->force && lsi_kept_peaks_are_busy(&out->found);
-    return *refused ? refuse(&out->found, "rates of this machine", why)
+    return *refused ? refuse(&out->found, "peak rates of this machine", why)
                     : measure_and_keep(out);
 }
 

@@ -135,7 +135,8 @@ ls_status lsi_memory_case_run(const lsi_memory_case *c, lsi_memory_outcome *out)
     char path[40];
     const int fd = memfd_create("lockstep-memory", MFD_CLOEXEC);
     if (fd < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot record a model");
+        return lsi_fail_errno(
+            LS_ERR_SYSTEM, "cannot create memory for the recording of a model");
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     w = (words){.status = LS_OK};
     *out = (lsi_memory_outcome){.status = LS_OK};

@@ -53,7 +53,7 @@ static ls_status print_rows(const lsi_memory_file *f, lsi_memory_key key,
         status = print_table(table);
     lsi_table_free(&table);
     if (status == LS_OK && n > most)
-        printf("and %zu more, which --rows N or JSON shows\n", n - most);
+        printf("and %zu more; --rows N or --json shows them\n", n - most);
     if (n > 0)
         printf("\n");
     return status;
@@ -200,12 +200,12 @@ static void print_live_peak(const lsi_memory_file *f)
                        lsi_memory_series_name(k),
                        (double)f->at_live_peak[k] / mib);
     }
-    lsi_paragraph(stdout,
-                  "Peak of live memory: %.2f MiB, %.1f ms after the "
-                  "beginning%s%s%s. With what pools keep: at most %.2f MiB.",
-                  (double)f->live_peak / mib, (double)f->live_peak_time * 1e-6,
-                  phase[0] != '\0' ? ", in " : "", phase, kinds,
-                  (double)f->peak / mib);
+    lsi_paragraph(
+        stdout,
+        "Peak of live memory: %.2f MiB, %.1f ms after the start%s%s%s. With "
+        "the memory that pools keep: at most %.2f MiB.",
+        (double)f->live_peak / mib, (double)f->live_peak_time * 1e-6,
+        phase[0] != '\0' ? ", in " : "", phase, kinds, (double)f->peak / mib);
 }
 
 static void print_peak(const lsi_memory_file *f)
@@ -218,7 +218,7 @@ static void print_peak(const lsi_memory_file *f)
         lsi_paragraph(stdout, "Refused allocations: %" PRIu64 ".", f->refused);
     if (!f->process->whole)
         lsi_paragraph(stdout,
-                      "The recording has no end: its process was killed.");
+                      "The recording is incomplete: its process was killed.");
     printf("\n");
 }
 

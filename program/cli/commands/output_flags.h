@@ -13,21 +13,22 @@
 
 /* clang-format off */
 #define LSI_OUTPUT_ROWS(metrics_lines)                                                  \
-    ROW(outputs.quiet, BOOL, "quiet", 'q', NULL, NULL,                                 \
-        "say nothing on stderr but warnings and errors"),                              \
-    LSI_MARKDOWN_ROW(outputs.markdown),                                                \
-    ROW(outputs.metrics, STRING, "metrics", 0, "FILE", NULL,                           \
-        "write a line of JSON for " metrics_lines),                                    \
-    ROW(outputs.tensorboard, STRING, "tensorboard", 0, "DIR", NULL,                    \
-        "write the numbers of each step and validation for TensorBoard"),              \
-    ROW(outputs.trace, STRING, "trace", 0, "DIR", NULL,                                \
-        "write what each rank spends its time on, for `lockstep trace` and "           \
-        "`lockstep profile`"),                                                         \
-    ROW(outputs.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL,            \
-        "trace only these steps, such as 100:5 for steps 100 to 104"),                 \
-    ROW(outputs.memory, STRING, "record-memory", 0, "DIR", NULL,                              \
-        "write what takes each rank's memory, for `lockstep memory`"),                 \
-    ROW(outputs.prometheus, STRING, "prometheus", 0, "FILE", NULL,                     \
+    ROW(outputs.quiet, BOOL, "quiet", 'q', NULL, NULL,                                  \
+        "print only warnings and errors on stderr"),                                    \
+    LSI_MARKDOWN_ROW(outputs.markdown),                                                 \
+    ROW(outputs.metrics, STRING, "metrics", 0, "FILE", NULL,                            \
+        "write a line of JSON for " metrics_lines),                                     \
+    ROW(outputs.tensorboard, STRING, "tensorboard", 0, "DIR", NULL,                     \
+        "write the numbers of each step and validation to this folder, for "            \
+        "TensorBoard"),                                                                 \
+    ROW(outputs.trace, STRING, "trace", 0, "DIR", NULL,                                 \
+        "record a trace of each rank in this folder, for `lockstep trace` and "         \
+        "`lockstep profile`"),                                                          \
+    ROW(outputs.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL,             \
+        "trace only these steps, such as 100:5 for steps 100 to 104"),                  \
+    ROW(outputs.memory, STRING, "record-memory", 0, "DIR", NULL,                        \
+        "record the memory of each rank in this folder, for `lockstep memory`"),        \
+    ROW(outputs.prometheus, STRING, "prometheus", 0, "FILE", NULL,                      \
         "keep the newest numbers in this file, in Prometheus' text format")
 /* clang-format on */
 

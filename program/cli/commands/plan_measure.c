@@ -56,8 +56,8 @@ static ls_status run_to(const char *path, const char *const *words, int ranks,
     LS_TRY(launch(argv, ranks, &exit_status));
     if (exit_status != 0)
         return lsi_fail(LS_ERR_STATE,
-                        "measuring by `lockstep %s %s` on %d ranks ended with "
-                        "exit status %d",
+                        "the measurement `lockstep %s %s` on %d ranks failed "
+                        "with exit status %d",
                         words[0], words[1], ranks, exit_status);
     return lsi_rows_read(path, LSI_ROWS_JSON, out);
 }
@@ -70,7 +70,8 @@ static ls_status run_bench(const char *const *words, int ranks, json_t **out)
     snprintf(folder, sizeof(folder), "%s/lockstep-plan-XXXXXX",
              place != NULL ? place : "/tmp");
     if (mkdtemp(folder) == NULL)
-        return lsi_fail_errno(LS_ERR_IO, "cannot make '%s'", folder);
+        return lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'",
+                              folder);
     snprintf(path, sizeof(path), "%s/rows.json", folder);
     const ls_status status = run_to(path, words, ranks, out);
     (void)unlink(path);
@@ -88,8 +89,8 @@ static double number(const json_t *document, size_t row, const char *name)
 static ls_status no_room(const lsi_plan_case *c)
 {
     return lsi_fail(LS_ERR_MEMORY,
-                    "there is no memory to measure %s on %d rank%s; leave "
-                    "--calibrate out or take a smaller --batch-size",
+                    "not enough memory to measure %s on %d rank%s; leave "
+                    "--calibrate out, or use a smaller --batch-size",
                     c->model, c->ranks, c->ranks == 1 ? "" : "s");
 }
 
@@ -111,11 +112,11 @@ ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
     const double second = 1e-6 * number(json, 1, "time_us.min");
     json_decref(json);
     if (!(first > 0 && second > first))
-        return lsi_fail(LS_ERR_STATE,
-                        "an all-reduce of %.0f bytes took %g s and one of %d "
-                        "%g s, and should take longer; the machine is too busy "
-                        "to be measured",
-                        much, second, LITTLE, first);
+        return lsi_fail(
+            LS_ERR_STATE,
+            "cannot measure an all-reduce: %.0f bytes took %g s, but %d bytes "
+            "took %g s. The machine is too busy; try again when it is idle",
+            much, second, LITTLE, first);
     *meeting = first;
     *memory = 2.0 * (much - LITTLE) / (second - first);
     return LS_OK;
@@ -172,10 +173,10 @@ ls_status lsi_plan_measure_page(double *seconds)
     if (fd >= 0)
         close(fd);
     if (isinf(all))
-        return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot measure what a page of %d MiB of shared "
-                              "memory takes",
-                              ALL_BYTES >> 20);
+        return lsi_fail_errno(
+            LS_ERR_SYSTEM,
+            "cannot measure the time of a page in %d MiB of shared memory",
+            ALL_BYTES >> 20);
     *seconds = all / PAGES;
     return LS_OK;
 }

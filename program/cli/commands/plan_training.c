@@ -112,10 +112,11 @@ static ls_status measure(const lsi_plan_flags *f, const lsi_plan_run *run,
     if (out->here == here)
         return LS_OK;
     if (here > LSI_PLAN_MOST_MEASURED)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--calibrate measures up to %d ranks of a node, not "
-                        "%" PRId64 "; say --nodes, or --ranks-per-node",
-                        LSI_PLAN_MOST_MEASURED, here);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--calibrate can measure at most %d ranks per node, not %" PRId64
+            "; give --nodes or --ranks-per-node",
+            LSI_PLAN_MOST_MEASURED, here);
     const double gradients = sizeof(float) * (double)run->model->parameters;
     LS_TRY(lsi_plan_measure_compute(&c, gradients, &out->compute));
     LS_TRY(lsi_plan_measure_meeting((int)here, gradients, &out->meeting,
@@ -138,7 +139,8 @@ static ls_status find_rates(const lsi_plan_flags *f, lsi_machine_rates *rates)
         return LS_OK;
     const ls_status status = lsi_machine_peaks(&wanted, rates, &refused);
     return refused
-               ? lsi_fail(status, "%s, or rates by --tflops and --device-gbps",
+               ? lsi_fail(status,
+                          "%s, or give rates with --tflops and --device-gbps",
                           ls_last_error())
                : status;
 }
@@ -207,16 +209,15 @@ static ls_status add_times(const lsi_plan_flags *f, lsi_trained_plan *plan,
 static void print_head(const lsi_plan_flags *f, const lsi_plan_run *run)
 {
     char name[LSI_LM_NAME_BYTES];
-    lsi_paragraph(
-        stdout,
-        "%s: %" PRId64 " parameters, %s, AdamW, strategy %s; bytes are of a "
-        "rank, times %s",
-        name_of(f, name), run->model->parameters, dtype_of(f),
-        ls_ddp_strategy_name(run->strategy->id),
-        f->calibrate    ? "from what was measured here"
-        : f->tflops > 0 ? "from the rates that are given"
-                        : "from the highest rates of this machine: --calibrate "
-                          "measures the model");
+    lsi_paragraph(stdout,
+                  "%s: %" PRId64 " parameters, %s, AdamW, strategy %s; bytes "
+                  "are per rank, times follow from %s",
+                  name_of(f, name), run->model->parameters, dtype_of(f),
+                  ls_ddp_strategy_name(run->strategy->id),
+                  f->calibrate    ? "measurements of this model on this machine"
+                  : f->tflops > 0 ? "the given rates"
+                                  : "the peak rates of this machine "
+                                    "(--calibrate measures the model)");
 }
 
 static void print_rates(const lsi_machine_rates *rates)
@@ -324,8 +325,9 @@ static ls_status add_ranks(sweep *s, int64_t ranks)
                                                      : lsi_cpus_available();
     if (ranks > here && ranks % here != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--sweep: %" PRId64 " ranks cannot be on nodes of "
-                        "%" PRId64 "; take a multiple, or --ranks-per-node",
+                        "--sweep: %" PRId64
+                        " ranks do not fill nodes of %" PRId64
+                        " ranks evenly; use a multiple, or --ranks-per-node",
                         ranks, here);
     s->flags.ranks = ranks;
     s->flags.nodes = ranks > here ? ranks / here : 1;
@@ -346,7 +348,8 @@ static ls_status add_all_ranks(sweep *s)
     const char *const text = s->flags.sweep + sizeof(key) - 1;
     if (strncmp(s->flags.sweep, key, sizeof(key) - 1) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--sweep '%s' must be ranks=1..4096 or ranks=1,2,4",
+                        "--sweep '%s' must have a form such as ranks=1..4096 "
+                        "or ranks=1,2,4",
                         s->flags.sweep);
     int64_t first = strtoll(text, &end, 10);
     if (end == text || strncmp(end, "..", 2) != 0) {
@@ -359,7 +362,8 @@ static ls_status add_all_ranks(sweep *s)
     LS_TRY(lsi_list_of_numbers("--sweep ranks", end + 2, 1, MOST_RANKS, &list));
     if (first < 1 || first > list.values[0] || list.n > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--sweep '%s' must go from at least 1 rank to more",
+                        "--sweep '%s': the first number must be at least 1 and "
+                        "at most the second",
                         s->flags.sweep);
     for (; first <= list.values[0]; first *= 2)
         LS_TRY(add_ranks(s, first));
@@ -480,12 +484,12 @@ static ls_status print_sizes(const lsi_plan_flags *f, const lsi_table *table)
     const double memory = memory_of(f);
     LS_TRY(lsi_table_print(table, stdout));
     if (memory >= 0)
-        lsi_paragraph(
-            stdout, "\nFits: within %.1f GB for all ranks of a node, %s.",
-            memory / 1e9,
-            f->device_gb > 0 ? "as given"
-                             : "nine tenths of what this machine could give "
-                               "now");
+        lsi_paragraph(stdout,
+                      "\nFits: within %.1f GB for all ranks of a node, %s.",
+                      memory / 1e9,
+                      f->device_gb > 0
+                          ? "as given by --device-gb"
+                          : "90% of the memory available on this machine now");
     return LS_OK;
 }
 

@@ -99,9 +99,9 @@ static void print_worst(const lsi_table *table)
             worst[i] = fmax(worst[i], fabs(error));
         }
     }
-    printf("\nFarthest off: times %.1f %%, memory %.1f %%. Each time is the "
-           "shortest of 12 steps; on a busy machine, or one whose CPUs are "
-           "others' meanwhile, they differ from run to run.\n",
+    printf("\nLargest errors: times %.1f %%, memory %.1f %%. Each time is the "
+           "shortest of 12 steps. Times vary from run to run on a busy "
+           "machine, or if other virtual machines use its CPUs.\n",
            worst[0], worst[1]);
 }
 

@@ -111,14 +111,14 @@ static ls_status check(const lsi_output_flags *flags)
                                                    : NULL;
     const bool rank0 = strcmp(flags->console, "rank0") == 0;
     if (rank0 && shows != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--console rank0 says itself what is shown: leave "
-                        "out %s",
-                        shows);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--console rank0 already sets the output to show; leave out %s",
+            shows);
     if (needs_logs != NULL && flags->log_folder == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s is about files of output: say where with "
-                        "--log-dir DIR (--tag-output only marks each line)",
+                        "%s needs log files: give their folder with --log-dir "
+                        "DIR (--tag-output only marks each line)",
                         needs_logs);
     return LS_OK;
 }

@@ -20,20 +20,17 @@ static const char optimizer_choices[] =
 #undef X
     ;
 
-static const char lr_help[] =
-    "learning rate, of a schedule the largest; unless given"
+static const char lr_help[] = "peak learning rate; by default"
 #define X(name, lr, ...) ", " #lr " with " #name
     LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
     ;
 
-static const char decay_help[] =
-    "share of the weights, times the learning rate, that a step takes off "
-    "them; unless given"
+static const char decay_help[] = "decoupled weight decay; by default"
 #define X(name, lr, weight_decay) ", " #weight_decay " with " #name
     LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
-        ", or what the checkpoint has that --resume goes on from";
+        ", or the value of the checkpoint with --resume";
 
 /* A default as text. */
 #define LSI_DEFAULT_REAL(value)   #value
@@ -44,7 +41,7 @@ static const char decay_help[] =
 #define LSI_SOME_WARMUP                                                        \
     NULL, "steps in which the learning rate rises from 0 (default: with "      \
           "cosine, linear and wsd a twentieth of --steps, at most 2000; with " \
-          "others 0)"
+          "other schedules 0)"
 
 /* clang-format off */
 #define LSI_OPTIMIZER_FLAG_ROW(kind, owner, field, name, value, usual, help, ...)       \
@@ -59,25 +56,29 @@ static const char decay_help[] =
     ROW(recipe.flags.weight_decay, REAL, "weight-decay", 0, "X", NULL, decay_help,      \
         .unset = -1, .min = 0, .max = 1e6),                                             \
     ROW(recipe.schedule, CHOICE, "schedule", 0, "NAME", usual_schedule,                 \
-        "learning rate after the warm-up (docs/how-to/training.md): constant; half a "         \
-        "cosine, or a line, down until the last step; with 1 / sqrt(step); constant "   \
-        "and a line at the end (wsd); or half a cosine up and one down",                \
+        "schedule of the learning rate after the warm-up; one-cycle rises and "         \
+        "falls, each by half a cosine, and wsd is constant until a linear fall at "     \
+        "the end (docs/how-to/training.md)",                                            \
         .choices = "constant|cosine|linear|inverse-sqrt|wsd|one-cycle"),                \
     ROW(recipe.decay_steps, INT, "decay-steps", 0, "N", "0",                            \
-        "of wsd, the last steps, in which it falls; 0: a tenth of all", .min = 0,       \
+        "last steps of wsd, in which the learning rate falls; 0: a tenth of all "       \
+        "steps", .min = 0,                                                              \
         .max = 1e12),                                                                   \
     ROW(recipe.warmup_steps, INT, "warmup-steps", 0, "N", warmup, .unset = -1,          \
         .min = 0, .max = 1e12),                                                         \
-    ROW(recipe.min_lr, REAL, "min-lr", 0, "X", "0", "where a schedule that falls ends", \
+    ROW(recipe.min_lr, REAL, "min-lr", 0, "X", "0",                                     \
+        "final learning rate of a schedule that falls",                                 \
         .min = 0, .max = 1e6),                                                          \
     ROW(recipe.clip_norm, REAL, "clip-norm", 0, "X", usual_clip,                        \
-        "limit of the norm of all gradients together; 0: none", .min = 0,               \
+        "limit of the global gradient norm; 0: no limit", .min = 0,                     \
         .max = 1e30),                                                                   \
     ROW(recipe.ema, REAL, "ema", 0, "DECAY", "0",                                       \
-        "validate and save an exponential moving average of the weights, 0.999 say "    \
-        "(docs/how-to/training.md); 0: the weights", .min = 0, .max = 0.9999999),                   \
+        "decay of an exponential moving average (EMA) of the weights, such as "         \
+        "0.999; its weights are validated and saved (docs/how-to/training.md); 0: "     \
+        "no EMA", .min = 0, .max = 0.9999999),                                          \
     ROW(recipe.divergence_check, BOOL, "divergence-check", 0, NULL, "true",             \
-        "end when the loss has stayed high for 50 steps (docs/how-to/training.md)")
+        "end the run when the loss has stayed high for 50 steps "                       \
+        "(docs/how-to/training.md)")
 /* clang-format on */
 
 #endif

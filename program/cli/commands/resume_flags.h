@@ -13,19 +13,19 @@
 
 #define LSI_RESUME_ROWS(field)                                                 \
     ROW(field.folder, STRING, "checkpoint-dir", 0, "DIR", NULL,                \
-        "folder of this run's checkpoints (docs/how-to/checkpoints.md)"),      \
+        "folder for this run's checkpoints (docs/how-to/checkpoints.md)"),     \
         ROW(field.every, INT, "save-every", 0, "N", "0",                       \
-            "steps of the optimizer between checkpoints; 0: none", .min = 0,   \
-            .max = 1e12),                                                      \
+            "optimizer steps between checkpoints; 0: no checkpoints",          \
+            .min = 0, .max = 1e12),                                            \
         ROW(field.keep, INT, "keep", 0, "K", "2",                              \
-            "checkpoints that stay, the newest; 0: all", .min = 0,             \
+            "number of newest checkpoints to keep; 0: all", .min = 0,          \
             .max = 1e6),                                                       \
         ROW(field.resume, BOOL, "resume", 0, NULL, NULL,                       \
             "resume from the newest checkpoint as if the run had not ended; "  \
             "from the beginning if there is none yet"),                        \
         ROW(field.new_schedule, BOOL, "new-schedule", 0, NULL, NULL,           \
-            "resume with another learning rate and schedule than the "         \
-            "checkpoint was made with")
+            "resume with the learning rate and schedule of the flags, not of " \
+            "the checkpoint")
 
 /*
  * Whether the flags fit together; if not, prints the usage error and sets

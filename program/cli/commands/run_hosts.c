@@ -54,8 +54,8 @@ static ls_status read_conf(const char *text, lsi_launch_nodes *out)
         }
         if (!found)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "--rdzv-conf '%.*s': join_timeout=SECONDS "
-                            "and last_call_timeout=SECONDS are known",
+                            "--rdzv-conf '%.*s' is not supported; use "
+                            "join_timeout=SECONDS or last_call_timeout=SECONDS",
                             (int)length, text);
         text += length;
         text += *text == ',';
@@ -71,8 +71,8 @@ static ls_status read_meeting_point(lsi_run_hosts_flags *a, lsi_run_hosts *out)
     char text[LSI_ENDPOINT_BYTES];
     if (a->endpoint == NULL && a->master_port == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--nnodes %s: the hosts need --rdzv-endpoint "
-                        "HOST:PORT to meet at, an address of one of them",
+                        "--nnodes %s needs --rdzv-endpoint HOST:PORT, the "
+                        "address of one of the hosts",
                         a->nodes);
     if (a->endpoint == NULL) {
         snprintf(text, sizeof(text), "%.250s:%lld", a->master_address,
@@ -106,17 +106,18 @@ ls_status lsi_run_hosts_read(lsi_run_hosts_flags *a, lsi_run_hosts *out)
         return LS_OK;
     if (a->standalone)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--standalone means one host, and --nnodes %s "
-                        "does not",
+                        "--standalone means one host, but --nnodes is %s; "
+                        "leave one of them out",
                         a->nodes);
     if (nodes->node >= nodes->most)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--node-rank %d: with --nnodes %s it is 0 to %d",
+                        "--node-rank %d is out of range: with --nnodes %s it "
+                        "must be 0 to %d",
                         nodes->node, a->nodes, nodes->most - 1);
     if (is_static && nodes->node < 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--rdzv-backend static takes a --node-rank of each "
-                        "host, 0 to %d",
-                        nodes->most - 1);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--rdzv-backend static needs the --node-rank of each host, 0 to %d",
+            nodes->most - 1);
     return read_meeting_point(a, out);
 }

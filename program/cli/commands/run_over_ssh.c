@@ -109,9 +109,7 @@ static ls_status take(words *w, const lsi_option *row, char *value, bool *own)
     *own = true;
     if (strcmp(row->name, "nnodes") == 0 || strcmp(row->name, "node-rank") == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--hosts says which hosts there are; leave --%s "
-                        "out",
-                        row->name);
+                        "--hosts sets the hosts; leave --%s out", row->name);
     if (strcmp(row->name, "export") == 0)
         return add_variable(w, value);
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
@@ -154,9 +152,9 @@ static ls_status read_ranks(const char *text, int *out)
     if (text != NULL && (end == text || *end != '\0' || value < 1 ||
                          value > LSI_LAUNCH_MAX_RANKS))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "with --hosts -n is a number, 1 to %d: the ranks "
-                        "of a host that does not say how many it has",
-                        LSI_LAUNCH_MAX_RANKS);
+                        "-n %s: with --hosts it must be a number from 1 to %d, "
+                        "the ranks of each host that gives no number",
+                        text, LSI_LAUNCH_MAX_RANKS);
     *out = (int)value;
     return LS_OK;
 }

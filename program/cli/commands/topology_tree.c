@@ -275,8 +275,7 @@ static void draw_memory_alone(const drawing *d, const lsi_memory_node *node)
             return;
     }
     lsi_size_text(size, node->bytes);
-    lsi_tree_add(d->tree, 1, "node %d, %s, without CPUs of its own",
-                 node->number, size);
+    lsi_tree_add(d->tree, 1, "node %d, %s, without CPUs", node->number, size);
 }
 
 static void draw_machine(const drawing *d)
@@ -299,8 +298,7 @@ static void draw_machine(const drawing *d)
         d->tree, 0, "%s: %d package%s, %d core%s, %zu CPU%s (%d allowed)%s%s",
         d->topology->is_described ? "described machine" : "machine", packages,
         plural(packages), cores, plural(cores), d->n, plural((int)d->n),
-        allowed, has,
-        d->is_hybrid ? "; of kinds of cores the higher is faster" : "");
+        allowed, has, d->is_hybrid ? "; a higher kind of core is faster" : "");
 }
 
 void lsi_draw_topology(lsi_tree *tree, const lsi_topology *topology,

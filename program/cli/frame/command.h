@@ -88,7 +88,8 @@ void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
 
 /* The row of --json, of every command that has it. */
 #define LSI_JSON_HELP                                                          \
-    "write the result as JSON; without FILE, print it instead of the text"
+    "write the result as JSON to FILE; without FILE, print the JSON instead "  \
+    "of the text"
 #define LSI_JSON_ROW(field)                                                    \
     ROW(field, OUTPUT, "json", 0, "FILE", NULL, LSI_JSON_HELP)
 
@@ -98,8 +99,8 @@ void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
  */
 #define LSI_MARKDOWN_ROW(field)                                                \
     ROW(field, BOOL, "markdown", 0, NULL, NULL,                                \
-        "print tables as Markdown on a terminal, too (default: aligned text "  \
-        "there, Markdown elsewhere)")
+        "print tables as Markdown even on a terminal (default: aligned text "  \
+        "on a terminal, Markdown elsewhere)")
 
 /* Writes a table as JSON with the whole command line; nothing without a path.
  */

@@ -174,7 +174,7 @@ static void zsh_case(FILE *stream, const lsi_command *command, const char *name)
         fputs(")\n        _describe command commands ;;\n", stream);
         return;
     }
-    fputs("        _arguments '--help[say more]'", stream);
+    fputs("        _arguments '--help[show the help]'", stream);
     for (size_t i = 0; i < command->n_options; i++)
         zsh_option(stream, &command->options[i]);
     fputs(" '*:file:_files' ;;\n", stream);

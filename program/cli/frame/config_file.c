@@ -18,7 +18,8 @@
 
 enum { MOST_BYTES = 1 << 20, MOST_WORDS = 512 };
 
-/* Of a file: argv[0] is nobody's name. Texts of flags point to them. */
+/* Flags of a file as words; argv[0] is unused. Values of flags point to them.
+ */
 typedef struct word_list {
     int n;
     char *all[MOST_WORDS];
@@ -26,12 +27,13 @@ typedef struct word_list {
 
 static word_list kept = {.n = 1};
 
-/* A file and, in it, the flags and the names of those that a run has chosen. */
+/* A file, its flags, and the names of flags that an earlier run chose itself.
+ */
 typedef struct config {
     json_t *file, *flags, *chosen;
 } config;
 
-/* Of the last call, those that the command line has left as they were. */
+/* Chosen flags of the last file that the command line left unchanged. */
 static json_t *chosen_names;
 
 static void clear(word_list *list)
@@ -47,7 +49,8 @@ static ls_status add(word_list *list, const char *format, ...)
 {
     va_list args;
     if (list->n == MOST_WORDS)
-        return lsi_fail(LS_ERR_FORMAT, "more than %d flags", MOST_WORDS - 1);
+        return lsi_fail(LS_ERR_FORMAT, "the file has more than %d flags",
+                        MOST_WORDS - 1);
     va_start(args, format);
     const int length = vasprintf(&list->all[list->n], format, args);
     va_end(args);
@@ -102,7 +105,8 @@ static ls_status add_value(word_list *list, const char *name,
     case JSON_REAL:
         return add(list, "--%s=%.17g", name, json_real_value(value));
     default:
-        return lsi_fail(LS_ERR_FORMAT, "'%s' must be a number or a text", name);
+        return lsi_fail(LS_ERR_FORMAT, "'%s' must be a number or a string",
+                        name);
     }
 }
 
@@ -133,7 +137,7 @@ static bool are_names(const json_t *list)
     return list == NULL || json_is_array(list);
 }
 
-/* Its flags: all of it, or what a result keeps of the same command. */
+/* Finds the flags: the whole file, or the member "flags" of a run.json. */
 static ls_status find_flags(const lsi_invocation *call, config *c)
 {
     json_t *const flags = json_object_get(c->file, "flags");
@@ -146,12 +150,14 @@ static ls_status find_flags(const lsi_invocation *call, config *c)
                         "%s must be an object, such as {\"steps\": 200}",
                         flags != NULL ? "'flags'" : "the file");
     if (flags != NULL && command != NULL && strcmp(command, call->argv[0]) != 0)
-        return lsi_fail(LS_ERR_FORMAT, "its flags are those of 'lockstep %s'",
-                        command);
-    if (!are_names(c->chosen))
         return lsi_fail(LS_ERR_FORMAT,
-                        "'chosen' must be a list of flags, such as "
-                        "[\"lr\"]");
+                        "the file has flags of 'lockstep %s'; it must have "
+                        "flags of 'lockstep %s'",
+                        command, call->argv[0]);
+    if (!are_names(c->chosen))
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'chosen' must be a list of flag names, such as [\"lr\"]");
     return LS_OK;
 }
 
@@ -211,7 +217,7 @@ ls_status lsi_cli_read_config(const lsi_invocation *call, const char *path,
     return LS_OK;
 }
 
-/* The file's words and then the call's. */
+/* Parses the words of the file and then those of the command line. */
 static bool parse_both(const lsi_invocation *call, void *out, int *exit_status)
 {
     lsi_invocation both = *call;
@@ -240,7 +246,7 @@ static bool are_equal(const json_t *a, const json_t *b, const char *name)
     return one == other || json_equal(one, other);
 }
 
-/* Names what the rules have dropped and the call does not say. */
+/* Prints the flags of the file that the rules have dropped. */
 static void note_dropped(const lsi_invocation *call, const char *path,
                          const json_t *with, const json_t *without)
 {
@@ -254,8 +260,8 @@ static void note_dropped(const lsi_invocation *call, const char *path,
     }
     if (used > 0 && lsi_cli_is_first())
         fprintf(stderr,
-                "lockstep: %s: dropped from '%s', because the command line "
-                "excludes or determines them: %s\n",
+                "lockstep: %s: ignored flags of '%s' that the command line "
+                "overrides: %s\n",
                 call->argv[0], lsi_printable_of(path).text, names);
 }
 

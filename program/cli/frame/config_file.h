@@ -18,9 +18,9 @@
 #define LSI_CONFIG_NAME "config"
 #define LSI_CONFIG_ROW(field)                                                  \
     ROW(field, STRING, LSI_CONFIG_NAME, 0, "FILE", NULL,                       \
-        "take flags from this file of JSON, such as the run.json of a "        \
-        "result; those on the command line win, also over flags of the file "  \
-        "that contradict them (docs/how-to/training.md)")
+        "read flags from this JSON file, such as the run.json of an earlier "  \
+        "run; flags on the command line override those of the file "           \
+        "(docs/how-to/training.md)")
 
 /*
  * Fills `out` with defaults and then with the flags of the file, whatever the

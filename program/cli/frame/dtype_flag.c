@@ -22,10 +22,11 @@ static ls_status read_dtype(void *context, const char *word)
     ls_dtype dtype;
     LS_TRY(ls_dtype_parse(word, &dtype));
     if (dtype != LS_F32 && dtype != LS_BF16)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--dtype has %s; it must be f32 or bf16", word);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--dtype %s is not supported here; it must be f32 or bf16", word);
     if (list->n == LS_DTYPE_COUNT)
-        return lsi_fail(LS_ERR_ARGUMENT, "--dtype has more than %d words",
+        return lsi_fail(LS_ERR_ARGUMENT, "--dtype has more than %d types",
                         LS_DTYPE_COUNT);
     list->values[list->n++] = dtype;
     return LS_OK;
@@ -49,17 +50,18 @@ static const char *bf16_unit(void)
 static const char *note_of(ls_dtype dtype)
 {
     if (dtype == LS_F16)
-        return "products are computed in f32 from rounded inputs, not faster; "
-               "losses are scaled, and steps that overflow skipped";
-    return "this processor has no instructions for it (AVX-512 BF16 or "
-           "AMX), or may not use them: products are not faster than in f32";
+        return "matrix products round their inputs to f16 and compute in f32, "
+               "which is not faster; losses are scaled, and steps that "
+               "overflow are skipped";
+    return "matrix products are not faster than in f32: this processor lacks "
+           "AVX-512 BF16 and AMX, or they are disabled";
 }
 
 void lsi_cli_dtype_note(ls_dtype dtype)
 {
     const char *const unit = bf16_unit();
     if (dtype == LS_BF16 && unit != NULL)
-        lsi_paragraph(stderr, "bf16: this processor multiplies it by %s", unit);
+        lsi_paragraph(stderr, "bf16: matrix products use %s", unit);
     else if (dtype != LS_F32)
         lsi_paragraph(stderr, "%s: %s", ls_dtype_name(dtype), note_of(dtype));
 }
@@ -70,7 +72,6 @@ void lsi_cli_dtype_advise(ls_dtype dtype)
     lsi_cli_dtype_note(dtype);
     if (dtype == LS_F32 && unit != NULL)
         lsi_paragraph(stderr,
-                      "f32: with --dtype bf16 this processor multiplies "
-                      "matrices by %s",
+                      "f32: with --dtype bf16, matrix products would use %s",
                       unit);
 }

@@ -70,6 +70,7 @@ void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name)
         lsi_options_help(stream, command->options, command->n_options);
     }
     if (command->n_children > 0)
-        fprintf(stream, "\n'lockstep help%s%s COMMAND' says more about one.\n",
+        fprintf(stream,
+                "\n'lockstep help%s%s COMMAND' shows the help of a command.\n",
                 name[0] ? " " : "", name);
 }

@@ -79,7 +79,8 @@ ls_status lsi_each_word(const char *flag, const char *text, lsi_word_fn fn,
 {
     char copy[256];
     if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
-        return lsi_fail(LS_ERR_ARGUMENT, "%s is too long", flag);
+        return lsi_fail(LS_ERR_ARGUMENT, "%s has more than 255 characters",
+                        flag);
     char *rest = copy;
     for (char *word = strsep(&rest, ","); word != NULL;
          word = strsep(&rest, ","))
@@ -91,14 +92,16 @@ ls_status lsi_list_of_steps(const lsi_list_steps *steps, lsi_list *out)
 {
     if (steps->min > steps->max)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "-b %" PRId64 " is more than -e %" PRId64, steps->min,
-                        steps->max);
+                        "-b %" PRId64 " is more than -e %" PRId64
+                        "; sizes go from -b to -e",
+                        steps->min, steps->max);
     out->n = 0;
     for (int64_t size = steps->min; size <= steps->max;) {
         if (out->n == LSI_LIST_MAX)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "more than %d sizes; take larger steps",
-                            LSI_LIST_MAX);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "more than %d sizes from -b to -e; use larger steps",
+                LSI_LIST_MAX);
         out->values[out->n++] = size;
         if (steps->add > 0)
             size += steps->add;

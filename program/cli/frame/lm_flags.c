@@ -38,7 +38,7 @@ static ls_status check_heads(const ls_transformer_config *c)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "--d-model %" PRId64 " / --heads %" PRId64 " is %" PRId64
-                    "; rotary positions need an even number",
+                    "; rotary position embeddings need an even head size",
                     c->d_model, c->heads, c->d_model / c->heads);
 }
 
@@ -77,20 +77,21 @@ ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
 {
     const char *const twice = lsi_cli_lm_changes(flags);
     if (twice != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--%s and --weights exclude each other: '%s' says it",
-                        twice, weights);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--%s and --weights exclude each other: the shape comes from '%s'",
+            twice, weights);
     *out = (ls_transformer_config)LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_read_config(weights, out));
     LS_TRY(lsi_lm_has_bytes(weights, out->vocabulary, bytes));
     out->attention = attention_of(flags);
     if (flags->context > out->context)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--context %" PRId64 " does not fit '%s', which has "
-                        "%s%" PRId64 " positions",
-                        flags->context, weights,
+                        "--context %" PRId64 " is more than the %" PRId64
+                        " %spositions of '%s'",
+                        flags->context, out->context,
                         out->kind == LS_TRANSFORMER_GPT2 ? "learned " : "",
-                        out->context);
+                        weights);
     if (out->kind == LS_TRANSFORMER_GPT2)
         return LS_OK; /* sequences are shorter, and the model keeps all */
     if (flags->context > 0)

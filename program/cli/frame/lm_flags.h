@@ -25,46 +25,51 @@ extern const char lsi_lm_size_choices[];
 /* Flags that change the shape of a size. */
 #define LSI_LM_CHANGE_ROWS(field)                                              \
     ROW(field.layers, INT, "layers", 0, "N", NULL,                             \
-        "blocks (default: those of the size; so the next four)", .min = 1,     \
-        .max = 1 << 20),                                                       \
+        "number of blocks (default: from --size)", .min = 1, .max = 1 << 20),  \
         ROW(field.d_model, INT, "d-model", 0, "N", NULL,                       \
-            "dimension of the model (d_model)", .min = 1, .max = 1 << 20),     \
-        ROW(field.heads, INT, "heads", 0, "N", NULL, "attention heads",        \
-            .min = 1, .max = 1 << 20),                                         \
-        ROW(field.d_ff, INT, "d-ff", 0, "N", NULL,                             \
-            "dimension of the feed-forward layers (d_ff)", .min = 1,           \
+            "width of the model, d_model (default: from --size)", .min = 1,    \
             .max = 1 << 20),                                                   \
+        ROW(field.heads, INT, "heads", 0, "N", NULL,                           \
+            "attention heads (default: from --size)", .min = 1,                \
+            .max = 1 << 20),                                                   \
+        ROW(field.d_ff, INT, "d-ff", 0, "N", NULL,                             \
+            "width of the feed-forward layers, d_ff (default: from --size)",   \
+            .min = 1, .max = 1 << 20),                                         \
         ROW(field.vocabulary, INT, "vocab-size", 0, "N", NULL,                 \
-            "size of the vocabulary (text: 256)", .min = 1, .max = 1 << 20),   \
+            "vocabulary size (default: from --size; 256 for text)", .min = 1,  \
+            .max = 1 << 20),                                                   \
         ROW(field.norm_eps, REAL, "norm-eps", 0, "X", "1e-5",                  \
-            "epsilon of the normalisations", .min = 1e-30, .max = 0.999),      \
+            "epsilon of the normalisation layers", .min = 1e-30,               \
+            .max = 0.999),                                                     \
         ROW(field.untied_head, BOOL, "untied-head", 0, NULL, NULL,             \
-            "gpt2: an untied head (that of rope is always untied)"),           \
+            "gpt2: give the output head separate weights (models with rope "   \
+            "always have them)"),                                              \
         ROW(field.rope, CHOICE, "rope", 0, "LAYOUT", "pairs",                  \
-            "where a rotated pair goes: back to its place, or to both halves " \
-            "of the head",                                                     \
+            "layout of a rotated pair in the result: in the place of the "     \
+            "pair, or in both halves of the head",                             \
             .choices = "pairs|halves"),                                        \
         ROW(field.attention, CHOICE, "attention", 0, "NAME", "flash",          \
-            "flash, or naive, which stores the scores",                        \
+            "method: flash, or naive, which stores the score matrix",          \
             .choices = "flash|naive")
 
 #define LSI_LM_SHAPE_ROWS(field)                                               \
     ROW(field.size, CHOICE, "size", 0, "NAME", "tiny",                         \
-        "of the model; 2.7B is 3.4b, and 10B is 12.8b, by their parameters",   \
+        "model size; 3.4b is another name of 2.7B, and 12.8b of 10B (their "   \
+        "parameters)",                                                         \
         .choices = &lsi_lm_size_choices[1]),                                   \
         ROW(field.context, INT, "context", 'c', "N", NULL,                     \
-            "tokens of a sequence (default: 128; with --weights its context, " \
-            "at most 1024)",                                                   \
+            "tokens per sequence (default: 128; with --weights the model's "   \
+            "context, at most 1024)",                                          \
             .min = 1, .max = 1 << 20),                                         \
         LSI_LM_CHANGE_ROWS(field)
 
 /* The format of a file of --data. */
 #define LSI_LM_TOKENS_ROW(field)                                               \
     ROW(field, CHOICE, "format", 0, "FORMAT", "by-name",                       \
-        "what the data are: text, of which each byte is a token; bytes that "  \
-        "are no text; files of llm.c; .npy arrays; or raw u16 and u32. "       \
-        "Unless said, a file's first bytes tell, and raw tokens are called "   \
-        ".u16 or .u32",                                                        \
+        "format of the data: text (each byte is a token), bytes (not text), "  \
+        "llmc (files of llm.c), npy arrays, or raw u16 and u32; by-name "      \
+        "detects the format from the first bytes, or from the endings .u16 "   \
+        "and .u32",                                                            \
         .choices = "by-name|text|bytes|llmc|npy|u16|u32")
 ls_token_format lsi_cli_token_format(const char *name);
 

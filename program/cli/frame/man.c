@@ -50,7 +50,7 @@ static void print_option(FILE *page, const lsi_option *row)
         fputs(attached ? "\\fR]" : "\\fR", page);
     }
     fputc('\n', page);
-    print_text(page, on ? "not: " : "");
+    print_text(page, on ? "turn off: " : "");
     print_text(page, row->help);
     if (row->choices != NULL && row->type != LSI_OPTION_INT) {
         fputs(": ", page);
@@ -134,6 +134,7 @@ static ls_status write_pages(const lsi_command *command, const char *folder,
 ls_status lsi_man_write(const lsi_command *root, const char *folder)
 {
     if (!lsi_make_folders(folder))
-        return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", folder);
+        return lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'",
+                              folder);
     return write_pages(root, folder, "", "");
 }

@@ -169,10 +169,10 @@ bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
     }
     const int n = lsi_cli_rank_count(flags->n, usual);
     if (launched.size > 0 && flags->n > 0 && flags->n != launched.size) {
-        *exit_status = lsi_cli_usage(
-            "-n %d, but this is one of %d ranks that a launcher started; "
-            "leave -n out or make them agree",
-            n, launched.size);
+        *exit_status =
+            lsi_cli_usage("-n %d differs from the %d ranks that the launcher "
+                          "started; leave -n out, or give the same number",
+                          n, launched.size);
         return false;
     }
     if (launched.size > 0 || n == 1)

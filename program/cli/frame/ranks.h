@@ -49,28 +49,28 @@ typedef struct lsi_rank_flags {
  */
 #define LSI_RANK_ROWS(field, usual)                                            \
     ROW(field.n, INT, "ranks", 'n', "N", NULL,                                 \
-        "ranks to start, or 'auto' for one per CPU (default " usual "); one "  \
-        "that another launcher has started takes their number from it",        \
+        "number of ranks to start, or 'auto' for one per CPU (default: " usual \
+        "; under another launcher, its number of ranks)",                      \
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),     \
         LSI_THREADS_ROW(field.threads), LSI_BIND_ROW(field.bind)
 
 #define LSI_BIND_ROW(field)                                                    \
     ROW(field, MODE, "bind", 0, "core|numa|none", "cpu",                       \
-        "where ranks may run: by cpu, each on separate, neighbouring CPUs "    \
-        "(not if there are too few); by core, on separate cores within a "     \
-        "NUMA node; by numa, on all of a node; none, --no-bind, everywhere",   \
+        "CPUs that each rank may use: cpu, separate neighbouring CPUs (all "   \
+        "CPUs if there are too few); core, separate cores within a NUMA "      \
+        "node; numa, a whole NUMA node; none or --no-bind, all CPUs",          \
         .choices = LSI_BINDING_NAMES)
 
 #define LSI_THREADS_ROW(field)                                                 \
     ROW(field, INT, "threads", 0, "N", NULL,                                   \
-        "threads of each rank (default OMP_NUM_THREADS, else the cpus "        \
-        "divided by the ranks)",                                               \
+        "threads per rank (default: OMP_NUM_THREADS, or CPUs / ranks)",        \
         .min = 1, .max = 1024)
 
 #define LSI_DETERMINISTIC_ROW(field)                                           \
     ROW(field, BOOL, "deterministic", 0, NULL, NULL,                           \
-        "refuse algorithms that add in another order, so that "                \
-        "results do not depend on the algorithm (LOCKSTEP_DETERMINISTIC=1)")
+        "refuse algorithms that change the order of additions, so that "       \
+        "results do not depend on the algorithm (sets "                        \
+        "LOCKSTEP_DETERMINISTIC=1)")
 
 /* Applies the flag of that row, for this process and its ranks. */
 void lsi_cli_set_deterministic(bool deterministic);

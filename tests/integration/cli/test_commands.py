@@ -84,7 +84,7 @@ class Mistakes(ProgramTest):
         self.fails(2, "version: unexpected argument", "version", "x")
 
     def test_flags_of_a_group(self):
-        first = "a sub-command comes before the flag"
+        first = "name a sub-command before the flag"
         self.fails(2, f"train: {first} --lr: cifar100, images or lm; for "
                    "example 'lockstep train cifar100 --lr 3e-4'\n",
                    "train", "--lr", "3e-4", "--seed", "1")
@@ -100,8 +100,8 @@ class Mistakes(ProgramTest):
     def test_unknown_flags_of_commands(self):
         self.fails(2, "info: unknown flag --jsn; did you mean --json?", "info",
                    "--jsn")
-        self.fails(2, "train lm: unknown flag -v; progress is shown unless "
-                   "there is --quiet", "train", "lm", "-v")
+        self.fails(2, "train lm: unknown flag -v; progress is shown by "
+                   "default; --quiet hides it", "train", "lm", "-v")
 
     def test_full_disk(self):
         with open("/dev/full", "w", encoding="ascii") as full:

@@ -110,7 +110,7 @@ class Manual(ProgramTest):
                 self.assertIn(name[:-2], done.stdout)
 
     def test_folder_that_is_not_there(self):
-        self.fails(1, "cannot make the folder '/proc/nonesuch'", "help",
+        self.fails(1, "cannot create the folder '/proc/nonesuch'", "help",
                    "--man", "/proc/nonesuch")
 
 

@@ -119,7 +119,7 @@ class Mistakes(ProgramTest):
     def test_launcher_and_flag_disagree(self):
         done = self.call("run", "-n", "2", LOCKSTEP, "demo", "hello", "-n", "3")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("-n 3, but this is one of 2 ranks", done.stderr)
+        self.assertIn("-n 3 differs from the 2 ranks", done.stderr)
 
     def test_one_error_of_many_ranks(self):
         with open("/dev/full", "w", encoding="ascii") as full:

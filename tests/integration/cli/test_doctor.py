@@ -61,8 +61,8 @@ class Doctor(ProgramTest):
         self.ask(process, pids)
         rows, out = self.diagnosed(0)
         self.assertEqual(rows, [])
-        self.assertIn("2 of 2 ranks have written", out)
-        self.assertIn("Nothing is wrong.", out)
+        self.assertIn("records of 2 of 2 ranks", out)
+        self.assertIn("No problem found.", out)
         self.assertEqual(out.count("| well "), 2)
 
     def test_a_killed_rank(self):
@@ -100,7 +100,7 @@ class Doctor(ProgramTest):
         self.assertGreater(rows[0]["sequence"], rows[0]["last_completed"])
         for row in rows:
             self.assertIn(f"pid {pids[2]}, alive) has ", row["text"])
-        self.assertIn("2 of 3 ranks have written", out)
+        self.assertIn("records of 2 of 3 ranks", out)
 
 
 class Mistakes(ProgramTest):
@@ -114,7 +114,7 @@ class Mistakes(ProgramTest):
         self.fails(2, "doctor: give one folder", "doctor", "a", "b")
         self.fails(2, "cannot read 'nowhere'", "doctor", "nowhere")
         self.fails(2, "is not a folder", "doctor", LOCKSTEP)
-        self.fails(2, "has no records (*.json) in it", "doctor", self.folder)
+        self.fails(2, "has no records (*.json); give the folder", "doctor", self.folder)
 
     def fails_on(self, text, message):
         path = os.path.join(self.folder, "one.json")
@@ -169,7 +169,7 @@ class Mistakes(ProgramTest):
         path = os.path.join(self.folder, "one.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self.record(), file)
-        self.assertIn("Nothing is wrong.", self.succeeds("doctor", self.folder))
+        self.assertIn("No problem found.", self.succeeds("doctor", self.folder))
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ class Jobs(ProgramTest):
         self.fails(1, "no job of yours has an id that is or begins with "
                    "'nonesuch'. Running: ", "stop", "nonesuch")
         for words in ((), ("",), ("a", "b")):
-            self.fails(2, "which job?", "stop", *words)
+            self.fails(2, "name one job", "stop", *words)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class MemoryTest(ProgramTest):
             file.write(data[:len(data) // 2])
         done = self.call("memory", self.path("cut.lsmem"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("has no end", done.stdout)
+        self.assertIn("is incomplete", done.stdout)
 
     def check_lines(self, blocks):
         """A block is blamed on a line of the model, not of its layers."""
@@ -218,7 +218,7 @@ class MemoryTest(ProgramTest):
 
     def test_what_is_refused(self):
         self.fails(2, "huge", "--size", "huge")
-        self.fails(2, "should be forward or step", "--mode", "sideways")
+        self.fails(2, "use forward or step", "--mode", "sideways")
         self.fails(2, "--out draws one case", "--context", "8,16", "--out", "x")
         self.fails(1, "has no recordings of memory", self.folder)
         self.fails(1, "/nonexistent", "/nonexistent")

@@ -120,7 +120,7 @@ class Plan(ProgramTest):
                 delta=1e-6 * row["node_sent_bytes"])
         text = self.succeeds("plan", *flags, "--sweep", "ranks=2,8,24")
         self.assertEqual(len(text.splitlines()), 5)
-        self.fails(2, "12 ranks cannot be on nodes of 8", "plan", *flags,
+        self.fails(2, "12 ranks do not fill nodes of 8", "plan", *flags,
                    "--sweep", "ranks=4,12")
         for sweep in ("4..8", "ranks=8..4", "ranks=0..4", "ranks=", "ranks=a"):
             self.fails(2, "--sweep", "plan", *flags, "--sweep", sweep)
@@ -175,12 +175,12 @@ class Plan(ProgramTest):
         words = "plan", "--size", "tiny"
         with tempfile.TemporaryDirectory() as cache, busy_machine():
             env = environment(XDG_CACHE_HOME=cache)
-            done = self.fails(1, "cannot measure rates of this machine (none "
-                              f"are kept in '{cache}/lockstep/peaks-", *words,
+            done = self.fails(1, "cannot measure peak rates of this machine (no "
+                              f"rates are kept in '{cache}/lockstep/peaks-", *words,
                               env=env)
             self.assertRegex(
                 done.stderr, r"other processes use \d+\.\d of the \d+ CPUs\. Wait "
-                "until they end, or give --force, or rates by --tflops")
+                "until they end, or give --force, or give rates with --tflops")
             self.assertEqual(os.listdir(cache), [])
             for flag in "--calibrate", "--verify":
                 self.fails(1, f"cannot measure steps ({flag}): other processes "
@@ -192,7 +192,7 @@ class Plan(ProgramTest):
             self.assertRegex(text, r"\nRates measured [-\d]+ on this machine "
                              r"\(\d+ threads?\) while other processes used "
                              r"\d+\.\d of the \d+ CPUs, kept in " + path)
-            done = self.fails(1, "(those of ", *words, env=env)
+            done = self.fails(1, "(the rates of ", *words, env=env)
             self.assertIn(" were measured while other processes used ",
                           done.stderr)
 
@@ -200,7 +200,7 @@ class Plan(ProgramTest):
             self.assertIn("2000000.0 GFLOP/s",
                           self.succeeds(*words, env=env))
             _, date = self.change(path, days=31)
-            self.fails(1, f"(those of {date} are over 30 days old)", *words,
+            self.fails(1, f"(the rates of {date} are over 30 days old)", *words,
                        env=env)
 
     def test_pages(self):
@@ -260,11 +260,11 @@ class Plan(ProgramTest):
 
     def test_mistakes(self):
         for message, *flags in (
-                ("say what to calculate",),
+                ("choose what to calculate",),
                 ("is not one of communication", "--preset", "sharding"),
-                ("no meaning with --preset sharding-accounting", "--preset",
+                ("cannot be used with --preset sharding-accounting", "--preset",
                  "sharding-accounting", "--tokens", "4"),
-                ("no meaning with --preset communication-accounting",
+                ("cannot be used with --preset communication-accounting",
                  "--preset", "communication-accounting", "-n", "4"),
                 ("out of range", "--preset", "communication-accounting",
                  "--tflops", "0")):
@@ -275,27 +275,27 @@ class Plan(ProgramTest):
                  "3"),
                 ("unknown strategy 'x'; choose one of: naive", "tiny",
                  "--strategy", "x"),
-                ("--bucket-mb 4 does not go with --strategy flat", "tiny",
+                ("--bucket-mb 4 cannot be used with --strategy flat", "tiny",
                  "--bucket-mb", "4"),
                 ("--heads 4 does not divide --d-model 255", "tiny", "--d-model",
                  "255")):
             self.fails(2, message, "plan", "--size", *flags)
-        self.fails(2, "no meaning with --preset", "plan", "--preset",
+        self.fails(2, "cannot be used with --preset", "plan", "--preset",
                    "sharding-accounting", "--force")
-        self.fails(2, "no meaning with --size tiny", "plan", "--size",
+        self.fails(2, "cannot be used with --size tiny", "plan", "--size",
                    "tiny", "--tokens", "4")
         for message, *flags in (
-                ("go together", "tiny", "--tflops", "1"),
+                ("must be given together", "tiny", "--tflops", "1"),
                 ("out of range", "tiny", "--link-gbps", "0"),
                 ("another machine", "tiny", "--calibrate", *DEVICE),
                 ("named sizes", "tiny", "--verify", "--layers", "2"),
-                ("leave out", "tiny", "--force", *DEVICE),
-                ("leave out", "all", "--force"),
-                ("without --activation-checkpointing", "tiny", "--verify", "--activation-checkpointing"),
+                ("leave --force out", "tiny", "--force", *DEVICE),
+                ("leave --force out", "all", "--force"),
+                ("cannot measure --activation-checkpointing", "tiny", "--verify", "--activation-checkpointing"),
                 ("leave --ranks", "tiny", "--sweep", "ranks=2", "-n", "2"),
-                ("is of --sweep", "tiny", "--ranks-per-node", "2"),
+                ("needs --sweep", "tiny", "--ranks-per-node", "2"),
                 ("chooses ranks", "tiny", "--verify", "-n", "2"),
-                ("name one for times", "all", "--calibrate")):
+                ("name one size for times", "all", "--calibrate")):
             self.fails(2, message, "plan", "--size", *flags)
         self.fails(2, "out of range", "plan", "--size", "tiny", "-n", "0")
         self.fails(2, "unknown model size 'huge'", "plan", "--preset",

@@ -168,8 +168,8 @@ class Mistakes(ProgramTest):
     def test_flags(self):
         self.fails(2, "did you mean --timeout?", "run", "--timout", "1", "true")
         self.fails(2, "-n needs a value", "run", "-n")
-        self.fails(2, "which program?", "run", "-n", "2")
-        self.fails(2, "which program?", "run", "-n", "2", "--")
+        self.fails(2, "name a program: ", "run", "-n", "2")
+        self.fails(2, "name a program: ", "run", "-n", "2", "--")
         self.fails(2, "out of range", "run", "--threads", "0", "true")
         self.fails(2, "out of range", "run", "--timeout", "-1", "true")
         self.fails(2, "--bind 'socket' is not one of cpu|core|numa|none",

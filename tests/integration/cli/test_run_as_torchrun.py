@@ -28,15 +28,15 @@ class TorchrunFlags(ProgramTest):
 
     def test_refused(self):
         for flags, message in (
-                (["--nnodes", "2"], "need --rdzv-endpoint"),
+                (["--nnodes", "2"], "needs --rdzv-endpoint"),
                 (["--node-rank=1"], "--node-rank 1"),
                 (["--master-addr", "10.0.0.1"], "--master-addr 10.0.0.1"),
                 (["--max-restarts", "-1"], "out of range"),
-                (["--rdzv_backend", "etcd"], "it is static or c10d"),
-                (["--rdzv-endpoint=a:1"], "it is localhost or 127.0.0.1"),
-                (["--rdzv-endpoint=localhost:x"], "the port is 0 to 65535"),
+                (["--rdzv_backend", "etcd"], "use static or c10d"),
+                (["--rdzv-endpoint=a:1"], "it must be localhost or 127.0.0.1"),
+                (["--rdzv-endpoint=localhost:x"], "the port must be 0 to 65535"),
                 (["--rdzv-id", "a/b"], "without /"),
-                (["--rdzv_conf=a=1"], "last_call_timeout=SECONDS are known"),
+                (["--rdzv_conf=a=1"], "or last_call_timeout=SECONDS"),
                 (["--start-method", "fork"], "--start-method is not supported"),
                 (["--tee=3"], "--log-dir DIR"),
                 (["-n", "2", "--nproc-per-node", "2"], "give one")):
@@ -166,7 +166,7 @@ class Logs(ProgramTest):
                 (("--local-ranks-filter", "0;1"), "separated by commas")):
             self.fails(2, message, "run", "-n", "2", "--log-dir",
                        os.path.join(self.folder, "never"), *flags, "true")
-        self.fails(2, "say where with --log-dir", "run", "-r", "3", "true")
+        self.fails(2, "give their folder with --log-dir", "run", "-r", "3", "true")
 
 
 class Restarts(ProgramTest):

@@ -85,7 +85,7 @@ class Console(ProgramTest):
     def test_what_excludes_it(self):
         for flags in (["--tag-output"], ["-r", "3"], ["-t", "3"],
                       ["--local-ranks-filter", "0"]):
-            self.fails(2, "--console rank0 says itself what is shown", "run",
+            self.fails(2, "--console rank0 already sets the output", "run",
                        "--console", "rank0", "--log-dir", "x", *flags, "true")
         self.fails(2, "all", "run", "--console", "rank1", "true")
 
@@ -149,7 +149,7 @@ class Files(ProgramTest):
         self.assertEqual(self.older(0), [7, 8])
 
     def test_files_need_a_folder(self):
-        self.fails(2, "say where with --log-dir", "run", "--log-size", "1m",
+        self.fails(2, "give their folder with --log-dir", "run", "--log-size", "1m",
                    "true")
 
 

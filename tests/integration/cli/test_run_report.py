@@ -174,7 +174,7 @@ class Reports(ProgramTest):
     def test_report_that_cannot_be_written(self):
         done = self.call("run", "--json=/proc/nonesuch/r.json", "echo", "ran")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("no report: ", done.stderr)
+        self.assertIn("cannot write the report of --json: ", done.stderr)
         self.assertEqual(done.stdout, "")  # it is said before the ranks start
 
 

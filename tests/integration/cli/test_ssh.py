@@ -188,7 +188,7 @@ class Mistakes(OverSsh):
         self.refuses(2, "leave --nnodes out", "--nnodes", "2", "true")
         self.refuses(2, "-x NONE: this variable is not set here", "-x", "NONE",
                      "true")
-        self.refuses(2, "-n is a number", "-n", "auto", "true")
+        self.refuses(2, "-n auto: with --hosts", "-n", "auto", "true")
 
     def test_a_host_that_cannot_be_reached(self):
         agent = self.script("cut", AGENT.replace(

@@ -150,13 +150,13 @@ class Machines(ProgramTest):
             env = environment(HWLOC_XMLFILE=file.name, LC_ALL="C")
             out = self.succeeds("topo", "-n", "2", "--bind=core", env=env)
         self.assertEqual(out, """\
-described machine: 1 package, 4 cores, 6 CPUs (5 allowed); 3 GiB in 2 NUMA nodes; of kinds of cores
-  the higher is faster
+described machine: 1 package, 4 cores, 6 CPUs (5 allowed); 3 GiB in 2 NUMA nodes; a higher kind of
+  core is faster
 |- package 0: 4 cores, 6 CPUs
 |  `- node 0, 1 GiB: 4 cores, CPUs 0-5; not allowed: 5; ranks 0-1
 |     |- 2 cores (kind 1) of 2 CPUs
 |     `- 2 cores (kind 0) of 1 CPU
-`- node 1, 2 GiB, without CPUs of its own
+`- node 1, 2 GiB, without CPUs
 
 2 ranks x 2 threads on 5 CPUs (0-4), bound by core
 
@@ -200,7 +200,7 @@ class Here(ProgramTest):
             self.assertEqual(rank["threads"], 1)
         for pid in process.pid, *pids:
             self.assertIn(
-                f"job {name}: 2 of 2 ranks run, launcher {process.pid}\n",
+                f"job {name}: 2 of 2 ranks are running, launcher {process.pid}\n",
                 self.succeeds("topo", str(pid)))
 
     def test_mistakes(self):

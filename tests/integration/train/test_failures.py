@@ -48,7 +48,7 @@ class Usage(FailureTest):
                 ("--bucket-mb 0 is out of range", ("--bucket-mb", "0")),
                 ("--bucket-mb -1 is out of range", ("--bucket-mb", "-1")),
                 ("not a finite number", ("--bucket-mb", "nan")),
-                ("--bucket-mb 1 does not go with --strategy flat", ("--bucket-mb", "1")),
+                ("--bucket-mb 1 cannot be used with --strategy flat", ("--bucket-mb", "1")),
                 ("--epochs", ("--epoch", "3")),
                 ("--accumulate", ("--accumulate", "0")),
                 ("'extra'; --data PATH names the data", ("extra",))):

@@ -182,7 +182,7 @@ class Folder(KeepTest):
         self.fails(2, "train lm: --config 'c.json': unknown flag "
                    "--learning-rate; did you mean --lr?", "train", "lm",
                    "--config", "c.json", cwd=self.folder)
-        self.fails(2, "its flags are those of 'lockstep train lm'", "train",
+        self.fails(2, "the file has flags of 'lockstep train lm'", "train",
                    "images", "--config", os.path.join(
                        "runs", self.name("lm", 1), "run.json"),
                    cwd=self.folder)
@@ -210,9 +210,9 @@ class Folder(KeepTest):
                  "weight-decay")):
             lines = self.good(*again, *words)
             self.assertEqual(
-                [line for line in lines if "dropped" in line],
-                ["lockstep: train lm: dropped from 'one/run.json', because the "
-                 f"command line excludes or determines them: {dropped}"])
+                [line for line in lines if "ignored" in line],
+                ["lockstep: train lm: ignored flags of 'one/run.json' that the "
+                 f"command line overrides: {dropped}"])
         self.assertNotIn("bucket-mb", self.config("flat")["flags"])
         sgd = self.config("sgd")["flags"]
         self.assertEqual((sgd["lr"], sgd["weight-decay"]), (0.01, 0.0))
@@ -232,7 +232,7 @@ class Folder(KeepTest):
         lines = self.good("train", "lm", "--config", "three/run.json",
                           "--optimizer", "sgd", "--output-dir", "four")
         self.assertEqual(self.config("four")["flags"]["lr"], 0.5)
-        self.assertIn("them: weight-decay", "".join(lines))
+        self.assertIn("overrides: weight-decay", "".join(lines))
         with open(self.path("c.json"), "w", encoding="ascii") as file:
             json.dump({"no-save": True}, file)
         self.good(*few, "--config", "c.json", "--save", "m")
@@ -245,13 +245,13 @@ class Folder(KeepTest):
         self.assertNotIn("accumulate", self.config("one")["flags"])
         lines = self.good("train", "lm", "--config", "one/run.json",
                           "--accumulate", "1", "--output-dir", "two")
-        self.assertIn("determines them: tokens-per-step", lines[0])
+        self.assertIn("overrides: tokens-per-step", lines[0])
         self.assertIn("16 a step", lines[2])
         lines = self.good("train", "lm", "--config", "two/run.json",
                           "--tokens-per-step", "64", "--output-dir", "three")
-        self.assertIn("determines them: accumulate", lines[0])
+        self.assertIn("overrides: accumulate", lines[0])
         self.assertIn("64 a step", lines[2])
-        self.fails(2, "both say how many micro-steps", *few,
+        self.fails(2, "both set the number of micro-steps", *few,
                    "--tokens-per-step", "64", "--accumulate", "1")
 
     def test_config_of_size(self):

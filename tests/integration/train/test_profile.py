@@ -280,7 +280,7 @@ class Peaks(ProfileTest):
         self.assertEqual({key: self.kept()[key] for key in high}, high)
         date = time.strftime("%Y-%m-%d", time.localtime(found["measured"]))
         self.keep(others_cpus=0)
-        self.assertIn(f"Rates measured {date} on this machine (1 thread), kept "
+        self.assertIn(f"Measured {date} on this machine (1 thread), kept "
                       f"in {self.file}\n", self.succeeds(
                           "profile", self.traces("t"), "--threads", "1",
                           env=self.env))
@@ -312,7 +312,7 @@ class Peaks(ProfileTest):
     def test_a_busy_machine_is_not_measured(self):
         """Then the table is there without the column of the roofline."""
         self.train("t", "--steps", "3", ranks=1)
-        why = "cannot measure rates of this machine (none are kept in '"
+        why = "cannot measure peak rates of this machine (no rates are kept in '"
         with busy_machine():
             text = self.succeeds("profile", self.traces("t"), env=self.env)
             self.assertIn("\nNo roofline: " + why, text)
@@ -323,7 +323,7 @@ class Peaks(ProfileTest):
             for row in found["rows"]:
                 self.assertIsNone(row["of_roofline"])
             self.assertEqual(os.listdir(self.folder), ["t"])
-            self.fails(1, "rates of this machine (--measure): other processes "
+            self.fails(1, "peak rates of this machine (--measure): other processes "
                        "use", "profile", self.traces("t"), "--measure",
                        env=self.env)
             self.assertGreater(self.peaks()["others_cpus"], 0)

@@ -105,7 +105,7 @@ class PublishedTest(ProgramTest):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(part, done.stderr)
         said = [line for line in done.stderr.splitlines()
-                if not line.startswith("weights of ")]
+                if not line.startswith("loaded the weights ")]
         self.assertEqual(len(said), 1, done.stderr)
 
     def rows(self, *words):
@@ -183,7 +183,7 @@ class Published(PublishedTest):
         self.assertEqual(ours[8 * row:], theirs[8 * row:])
         for k in range(8):
             self.assertNotEqual(ours[k * row:][:row], theirs[k * row:][:row])
-        self.refuse("which has learned 24 positions", "train", "lm", "--weights",
+        self.refuse("the 24 learned positions of", "train", "lm", "--weights",
                     model("gpt2"), "--data", text, "--context", "25")
 
     def test_saved_names_are_the_published_ones(self):
@@ -268,7 +268,7 @@ class Errors(PublishedTest):
             f.write("the end")
         self.refuse("name its tokenizer", "eval", "lm", "--weights", name,
                     "--data", self.path("a.txt"))
-        self.refuse_eval("more than the model's, 24", name, "--context", "25")
+        self.refuse_eval("more than the model's context, 24", name, "--context", "25")
         self.refuse_eval("more than the context, 8", name, "--context", "8",
                          "--stride", "9")
         one = self.write_tokens("one.u16", [1])
@@ -278,10 +278,10 @@ class Errors(PublishedTest):
         self.refuse("29", "eval", "lm", "--weights", name, "--data", much)
         self.refuse("exclude each other", "train", "lm", "--weights", name,
                     "--layers", "3")
-        self.refuse("which has 24 positions", "train", "lm", "--weights", name,
+        self.refuse("is more than the 24 positions of", "train", "lm", "--weights", name,
                     "--context", "25")
         self.refuse("tokens are not bytes", "train", "lm", "--weights", name)
-        self.refuse("a new model of that size is --size tiny", "train", "lm",
+        self.refuse("for a new model of that size give --size tiny", "train", "lm",
                     "--weights", "tiny")
 
 

@@ -369,7 +369,7 @@ class Refused(TraceTest):
                    "/nonexistent", "--out", out)
         self.fails(1, "is not a folder", "trace", "merge", __file__, "--out", out)
         self.fails(1, "is not a folder", "trace", "merge", __file__)
-        self.fails(2, "name one folder", "trace", "merge")
+        self.fails(2, "give one folder", "trace", "merge")
 
     def test_foreign_files(self):
         path = os.path.join(self.folder, "a.lstrace")

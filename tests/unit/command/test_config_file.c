@@ -90,8 +90,8 @@ static void what_is_refused(void **state)
         {"{\"help\": true}", "unknown flag --help"},
         {"{\"no-check\": true}", "unknown flag --no-check"},
         {"{\"check\": 1}", "'check' must be true or false"},
-        {"{\"steps\": true}", "'steps' must be a number or a text"},
-        {"{\"lr\": [1]}", "'lr' must be a number or a text"},
+        {"{\"steps\": true}", "'steps' must be a number or a string"},
+        {"{\"lr\": [1]}", "'lr' must be a number or a string"},
         {"{\"steps\": 1.5}", "--steps '1.5' is not a whole number"},
         {"{\"lr\": 11}", "--lr 11 is out of range: 0 to 10"},
         {"{\"choice\": \"x\"}", "--choice 'x' is not one of one|two"},
@@ -101,12 +101,12 @@ static void what_is_refused(void **state)
         {"", "is not JSON"},
         {"[1]", "the file must be an object, such as {\"steps\": 200}"},
         {"{\"flags\": {}, \"chosen\": \"lr\"}",
-         "'chosen' must be a list of flags"},
+         "'chosen' must be a list of flag names"},
         {"{\"flags\": {}, \"chosen\": [1]}",
-         "'chosen' must be a list of flags"},
+         "'chosen' must be a list of flag names"},
         {"{\"flags\": 1}", "'flags' must be an object"},
         {"{\"command\": \"train lm\", \"flags\": {}}",
-         "its flags are those of 'lockstep train lm'"},
+         "the file has flags of 'lockstep train lm'"},
     };
     values v;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {

@@ -66,12 +66,12 @@ static void first_tries(void **state)
     (void)state;
     static const try tries[] = {
         {"train lm --epochs 3",
-         "train lm: unknown flag --epochs; train lm counts --steps"},
-        {"train lm --num-train-epochs 3", "train lm counts --steps"},
+         "train lm: unknown flag --epochs; train lm runs for --steps N"},
+        {"train lm --num-train-epochs 3", "train lm runs for --steps N"},
         {"train lm --num_train_epochs=3",
-         "unknown flag --num_train_epochs; train lm counts --steps"},
+         "unknown flag --num_train_epochs; train lm runs for --steps N"},
         {"train images --num_train_epochs 3", "did you mean --epochs?"},
-        {"train images --steps 3", "train images counts --epochs"},
+        {"train images --steps 3", "train images runs for --epochs N"},
         {"train lm --learning-rate 3e-4", "did you mean --lr?"},
         {"train lm --bf16", "did you mean --dtype bf16?"},
         {"train lm --fp16", "did you mean --dtype f16?"},
