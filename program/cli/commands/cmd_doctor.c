@@ -44,7 +44,7 @@ typedef struct traces {
     size_t n;
 } traces;
 
-/* Those of one group stand side by side, by rank. */
+/* Orders by job, group and rank. */
 static int by_group(const void *a, const void *b)
 {
     const lsi_trace *x = *(lsi_trace *const *)a, *y = *(lsi_trace *const *)b;
@@ -102,9 +102,9 @@ static void free_traces(traces *some)
     free(some->all);
 }
 
-/* ---- what is printed ----------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------ */
 
-/* Where all are on one host, the first is left out. */
+/* The column "host" is left out if all ranks are on one host. */
 static const lsi_column rank_columns[] = {
     LSI_COLUMN(TEXT, "host"),
     LSI_COLUMN(INT, "rank"),

@@ -68,7 +68,7 @@ typedef struct session {
     bool agreed; /* all ranks have the same error */
 } session;
 
-/* The work of a rank alone. */
+/* Opens all that needs no other rank. */
 static ls_status begin(session *s)
 {
     const args *const a = s->args;

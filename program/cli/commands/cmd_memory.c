@@ -206,7 +206,7 @@ static ls_status record_outcome(lsi_table *table, const lsi_memory_outcome *o)
     return LS_OK;
 }
 
-/* ---- what is told of one ------------------------------------------------- */
+/* ---- details of one case ------------------------------------------------- */
 
 static ls_status tell(work *w, const lsi_memory_file *f,
                       lsi_memory_residual residual)
@@ -219,7 +219,7 @@ static ls_status tell(work *w, const lsi_memory_file *f,
     return w->a.out != NULL ? lsi_memory_picture(f, w->a.out) : LS_OK;
 }
 
-/* Rows are printed as they come; of one case the rest is below. */
+/* Prints the rows from `first` on. */
 static ls_status show(const work *w, size_t first)
 {
     if (lsi_result_is_stdout(w->a.json))
@@ -314,7 +314,7 @@ static ls_status read_recording(work *w, const char *path)
     return status;
 }
 
-/* "rank-R.lsmem" is R; files of processes that are not ranks come last. */
+/* Whether the name of a file ends in ".lsmem". */
 static int is_recording(const struct dirent *entry)
 {
     const size_t n = strlen(entry->d_name);

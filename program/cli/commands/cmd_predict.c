@@ -189,7 +189,7 @@ static ls_status open_images(session *s)
     return lsi_images_new(&s->images, s->set, &how);
 }
 
-/* A table without a class would be useless. */
+/* Prints no table if no image has a class. */
 static ls_status show(const session *s, const lsi_invocation *call)
 {
     if (s->failed == s->paths.count)

@@ -380,7 +380,7 @@ static int launch(const args *a, lsi_launch_ranks what, const lsi_run_hosts *h,
                    .grace = a->grace,
                    .max_restarts = (int)a->max_restarts},
         .nodes = h->several ? &h->nodes : NULL};
-    /* Not after the ranks have worked for days. */
+    /* Check the path now, not after the ranks have run for days. */
     if (!lsi_result_is_stdout(output.report) &&
         lsi_result_check_file(output.report) != LS_OK) {
         (void)lsi_fail(LS_ERR_IO, "cannot write the report of --json: %s",

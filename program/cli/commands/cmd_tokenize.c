@@ -134,7 +134,7 @@ static double seconds_since(uint64_t begun)
 
 /* ---- encoding ------------------------------------------------------------ */
 
-/* Told on one rank only. */
+/* Called on one rank only. */
 static void show(void *context, size_t done, size_t all)
 {
     lsi_progress_bar *const bar = context;

@@ -55,9 +55,9 @@ static const lsi_column columns[] = {
 typedef struct watched {
     pid_t pid;
     int rank;
-    lsi_live_page *page; /* NULL: none; see lsi_live_open */
+    lsi_live_page *page; /* NULL: not open yet; see lsi_live_open */
     lsi_live_look now, before;
-    bool again; /* there is a look before */
+    bool again; /* `before` is valid */
 } watched;
 
 typedef struct view {
@@ -71,7 +71,7 @@ typedef struct view {
     FILE *lines; /* of --json, or NULL */
 } view;
 
-/* ---- who is watched ------------------------------------------------------ */
+/* ---- the watched processes ----------------------------------------------- */
 
 static ls_status add(view *v, pid_t pid, int rank)
 {
@@ -138,7 +138,7 @@ static size_t drop_ended(view *v)
     return n;
 }
 
-/* ---- looking ------------------------------------------------------------- */
+/* ---- reading the live pages ---------------------------------------------- */
 
 static void wait_for(double seconds)
 {
@@ -147,7 +147,7 @@ static void wait_for(double seconds)
     (void)nanosleep(&time, NULL);
 }
 
-/* False if a page is of another version. */
+/* LS_ERR_FORMAT if a page has another version. *together: same step on all. */
 static ls_status look_once(view *v, bool *together)
 {
     uint64_t steps = 0;
@@ -168,7 +168,7 @@ static ls_status look_once(view *v, bool *together)
     return LS_OK;
 }
 
-/* When all are at the same step, if there is such a time soon. */
+/* Reads the pages, if possible while all ranks are at the same step. */
 static ls_status look(view *v)
 {
     bool together = false;
@@ -184,7 +184,7 @@ static ls_status look(view *v)
     return LS_OK;
 }
 
-/* ---- who is slow --------------------------------------------------------- */
+/* ---- the slowest rank ---------------------------------------------------- */
 
 static size_t phase_of(view *v, const char *name)
 {

@@ -48,7 +48,7 @@ typedef struct view {
     lsi_job_found job;
 } view;
 
-/* ---- finding out ------------------------------------------------------ */
+/* ---- the machine and the ranks ---------------------------------------- */
 
 static ls_status read_machine(const args *a, view *v)
 {
@@ -65,7 +65,7 @@ static ls_status read_machine(const args *a, view *v)
     return lsi_topology_restrict(&v->topology, &only);
 }
 
-/* Where lockstep run would put them. */
+/* Plans where `lockstep run` would put the ranks. */
 static ls_status plan(const args *a, view *v)
 {
     return lsi_placement_new(
@@ -73,7 +73,7 @@ static ls_status plan(const args *a, view *v)
         lsi_cli_rank_count(a->ranks.n, 1), (int)a->ranks.threads, &v->at);
 }
 
-/* Where those of a job are. */
+/* Finds where the ranks of a job run. */
 static ls_status look(const char *name, view *v)
 {
     size_t n = 0;

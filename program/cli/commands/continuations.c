@@ -160,7 +160,7 @@ ls_status lsi_continuations_read(lsi_continuations *texts, const char *path)
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* An error ends the drawing of texts that nobody can read. */
+/* An error ends the generation of texts that cannot be written. */
 static ls_status flush(void)
 {
     return fflush(stdout) == 0

@@ -44,7 +44,7 @@ void lsi_peaks_place_here(lsi_peaks_place *out);
 /*
  * Whether rates do not hold any more at a place and a time: they are older than
  * LSI_PEAKS_DAYS, of another place, or of a busy machine. `why` completes
- * "those of DATE ...". With `force` those of a busy machine do hold.
+ * "the rates of DATE ...". With `force` those of a busy machine do hold.
  */
 bool lsi_kept_peaks_expired(const lsi_kept_peaks *kept,
                             const lsi_peaks_place *here, int64_t now,

@@ -12,7 +12,7 @@
 #include "model/nn/transformer_lists.h"
 #include "report/table.h"
 
-/* The model's configuration, and how many tokens there are. */
+/* Describes the model and the numbers of tokens. */
 static void describe(lsi_lm_log *log, const lsi_lm_start *start)
 {
     static const char *const kinds[] = {

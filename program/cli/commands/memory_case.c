@@ -23,7 +23,7 @@ typedef struct words {
     char message[1024];
 } words;
 
-/* ---- in the process ------------------------------------------------------ */
+/* ---- in the child process ------------------------------------------------ */
 
 static ls_status run_steps(const lsi_memory_case *c, lsi_lm_case *lm)
 {
@@ -74,7 +74,7 @@ static _Noreturn void run_child(const lsi_memory_case *c, const char *path,
     _exit(told ? 0 : 1);
 }
 
-/* ---- in ours ------------------------------------------------------------- */
+/* ---- in the calling process ---------------------------------------------- */
 
 static bool read_words(int from, words *w)
 {

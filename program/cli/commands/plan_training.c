@@ -162,8 +162,7 @@ static ls_status device_of(const lsi_plan_flags *f, const lsi_plan_run *run,
     return LS_OK;
 }
 
-/* Of a strategy that gives pages back; on a device that is given a usual one.
- */
+/* Finds the cost of a page; a device given by flags has a usual cost. */
 static ls_status find_page(const lsi_plan_flags *f, lsi_plan_place *place,
                            lsi_plan_known *measured)
 {

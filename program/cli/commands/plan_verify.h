@@ -4,7 +4,7 @@
 
 #include "cli/commands/plan_training.h"
 
-/* Rows are printed as they are there; all are written as JSON. */
+/* Prints rows as they are measured; writes all rows as JSON. */
 ls_status lsi_plan_verify(const lsi_invocation *call,
                           const lsi_plan_flags *flags);
 

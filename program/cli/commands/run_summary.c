@@ -19,7 +19,7 @@ static void add_recipe(char *out, size_t bytes, const lsi_recipe *recipe,
     }
 }
 
-/* Flags for a command line that trains so again. */
+/* Logs flags of a command line that repeats the training. */
 static void tell_recipe(lsi_run_log *log, const lsi_run_summary *summary)
 {
     const lsi_run_about *const a = summary->about;

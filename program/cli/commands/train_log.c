@@ -57,7 +57,7 @@ void lsi_train_log_close(lsi_train_log *log)
     log->ranks = NULL;
 }
 
-/* Its loss is that of rank 0's share: what all have seen is not gathered. */
+/* The loss is over the images of rank 0; losses of steps are not gathered. */
 static lsi_run_step step_of(const lsi_train_log *log,
                             const lsi_progress_report *report)
 {

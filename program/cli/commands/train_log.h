@@ -19,7 +19,7 @@ typedef struct lsi_train_log {
     int64_t step;                 /* of the optimizer, the last one */
     lsi_epoch *done;
     size_t n_done;
-    lsi_run_rank *ranks; /* of the epoch that is told */
+    lsi_run_rank *ranks; /* of the newest epoch */
 } lsi_train_log;
 
 /*

@@ -106,7 +106,7 @@ static bool suggest(const lsi_command *parent, const lsi_command_word *word,
                        &(lsi_known_names){names, n, start, "'"}, out);
 }
 
-/* In the place of a command stands a word, or a flag. */
+/* Fails because `name`, a word or a flag, is not a command of `parent`. */
 static ls_status fail_unknown(const lsi_command *parent, const char *name)
 {
     const bool flag = name[0] == '-';
@@ -143,7 +143,7 @@ ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
     return LS_OK;
 }
 
-/* The words that led to a command, as it spells them, with blanks between. */
+/* Joins the words of a command with blanks; "_" becomes "-". */
 static void join(char out[NAME_BYTES], char **words, int n)
 {
     out[0] = '\0';
@@ -222,7 +222,7 @@ static ls_status fail_early_flag(const lsi_command *group, char **words)
                     words[0], valued ? " " : "", valued ? words[1] : "");
 }
 
-/* A command with children was named, but none of them; words end with NULL. */
+/* Handles a command line that names a group without a sub-command. */
 static int group_alone(const lsi_command *command, const char *name,
                        char **words)
 {
@@ -238,8 +238,7 @@ static int group_alone(const lsi_command *command, const char *name,
     return lsi_cli_usage("%s", ls_last_error());
 }
 
-/* argv as the command sees it is a copy: ranks are started with the original.
- */
+/* Passes a copy of argv: ranks are started with the original. */
 static int run_command(const lsi_command *command, char *name, int used,
                        int argc, char **argv)
 {
@@ -268,7 +267,7 @@ int lsi_cli_dispatch(int argc, char **argv)
     const lsi_command *command = &lsi_command_root;
     int used = 0;
     char name[NAME_BYTES];
-    /* As other programs are asked. */
+    /* --version and -V are usual flags of other programs. */
     static char version[] = "version";
     if (argc > 1 &&
         (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
@@ -304,7 +303,7 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
     set.words = lsi_cli_flag_words(&set.n_words);
     if (lsi_options_parse(&set, call->argc, call->argv, out, rest, &help) !=
         LS_OK) {
-        /* It has the name of the command. */
+        /* The message has the name of the command already. */
         running = "";
         *exit_status = lsi_cli_usage("%s", ls_last_error());
         return false;
@@ -318,7 +317,7 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
     return true;
 }
 
-/* Takes the argument away if it stands before the flags; else NULL. */
+/* Removes and returns an argument in front of the flags; NULL: none. */
 static const char *leading_argument(lsi_invocation *call)
 {
     if (call->argc < 2 || call->argv[1][0] == '-')
@@ -345,7 +344,7 @@ bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
     return true;
 }
 
-/* How many words from `at` on are no flags. */
+/* The number of words from `at` on that are not flags. */
 static int count_arguments(const lsi_invocation *call, int at)
 {
     if (at >= call->argc || strcmp(call->argv[at - 1], "--") == 0)

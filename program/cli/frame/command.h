@@ -20,10 +20,10 @@ typedef struct lsi_command lsi_command;
 /* One use of a command. */
 typedef struct lsi_invocation {
     const lsi_command *command;
-    int argc;    /* of the command: argv[0] is its full name, */
-    char **argv; /* such as "bench all-reduce" */
+    int argc;
+    char **argv; /* the command's words; argv[0]: "bench all-reduce" */
     int line_argc;
-    char **line_argv; /* of the whole program */
+    char **line_argv; /* the words of the whole command line */
 } lsi_invocation;
 
 struct lsi_command {
@@ -59,7 +59,7 @@ ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
 
 /*
  * Parses a call's flags into the command's struct. false: do no more, the exit
- * status is in *exit_status (help was printed, or the error said).
+ * status is in *exit_status (help or an error was printed).
  */
 bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
                    int *exit_status);

@@ -18,7 +18,7 @@
 #include "comm/node/rank_cpus.h"
 
 /*
- * A descriptor that holds one token: the process that takes it may print the
+ * A descriptor that holds one token: the process that claims it may print the
  * error. Ranks inherit the descriptor.
  */
 #define TOKEN_VARIABLE "LOCKSTEP_ERROR_FD"
@@ -52,7 +52,7 @@ void lsi_cli_set_threads(int64_t threads, int cpus)
 
 ls_status lsi_cli_open_group(int64_t threads, ls_group **out)
 {
-    /* This program may: it has no handler. */
+    /* The library may handle SIGTERM: this program has no handler. */
     setenv("LOCKSTEP_SIGTERM", "1", 0);
     LS_TRY(ls_group_from_env(out));
     uint64_t group_of_quota;
@@ -68,7 +68,7 @@ void lsi_cli_set_deterministic(bool deterministic)
         setenv("LOCKSTEP_DETERMINISTIC", "1", 1);
 }
 
-/* ---- who may say what went wrong -------------------------------------- */
+/* ---- printing errors -------------------------------------------------- */
 
 static ls_status make_token(int *fd)
 {
@@ -103,7 +103,7 @@ static bool take_token(void)
            errno != EAGAIN;
 }
 
-/* Of another rank, which has told this one: "rank 3: cannot open ..." */
+/* Whether the error of another rank was shared: "rank 3: cannot open ..." */
 static bool names_rank(const char *text)
 {
     int length = 0;

@@ -77,8 +77,8 @@ void lsi_cli_set_deterministic(bool deterministic);
 
 /*
  * true: this process is one rank; go on.
- * false: it was not, has started the ranks and waited for them, or the flags
- * disagree with the environment; *exit_status is what the command returns.
+ * false: this process has started the ranks and waited for them, or the flags
+ * disagree with the environment. The command then returns *exit_status.
  * `usual` ranks are started if the flags name no number.
  */
 bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
@@ -121,8 +121,8 @@ ls_status lsi_cli_launch_self(const lsi_invocation *call,
 int lsi_cli_rank_error(void);
 
 /*
- * The exit status of a rank. `told`: all ranks have the error, and another rank
- * prints it.
+ * The exit status of a rank. `shared`: all ranks have the error, and another
+ * rank prints it.
  */
 int lsi_cli_rank_exit(ls_status status, bool told);
 

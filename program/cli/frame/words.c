@@ -1,6 +1,6 @@
 /*
  * Two tables. A row is used when its flag exists in the command, so that one
- * word may lead to different flags; the first row that fits is said.
+ * word may lead to different flags. The first row that fits is used.
  */
 #include "cli/frame/words.h"
 
