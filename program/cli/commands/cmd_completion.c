@@ -4,7 +4,7 @@
 
 #include "cli/frame/completion.h"
 
-static int run(const lsi_invocation *call)
+static int run_completion(const lsi_invocation *call)
 {
     static const struct {
         const char *name;
@@ -35,5 +35,5 @@ const lsi_command lsi_command_completion = {
             "<(lockstep completion zsh), after compinit\n\nfish: lockstep "
             "completion fish | source\n\nAn installed lockstep does not need "
             "this if the shell searches the prefix of the installation.",
-    .run = run,
+    .run = run_completion,
 };

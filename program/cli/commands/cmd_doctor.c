@@ -283,7 +283,7 @@ static ls_status work(const lsi_invocation *call, const args *a,
     return status;
 }
 
-static int run(const lsi_invocation *call)
+static int run_doctor(const lsi_invocation *call)
 {
     args a;
     int status;
@@ -305,5 +305,5 @@ const lsi_command lsi_command_doctor = {
     .arguments = "DIR",
     .text = text,
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_doctor,
 };

@@ -121,7 +121,7 @@ static ls_status evaluate(session *s, const ls_dataset *set)
     return LS_OK;
 }
 
-static ls_status tell(const session *s, double seconds)
+static ls_status show_result(const session *s, double seconds)
 {
     const args *const a = s->args;
     if (ls_group_rank(s->group) != 0)
@@ -148,8 +148,8 @@ static ls_status run_all(session *s)
         LS_TRY(evaluate(s, s->data.val));
     if (strcmp(s->args->split, "val") != 0)
         LS_TRY(evaluate(s, s->data.train));
-    return lsi_share_outcome(s->group, tell(s, lsi_clock_seconds() - begun),
-                             &s->agreed);
+    return lsi_share_outcome(
+        s->group, show_result(s, lsi_clock_seconds() - begun), &s->agreed);
 }
 
 static void release(session *s)
@@ -161,7 +161,7 @@ static void release(session *s)
     lsi_image_file_free(&s->file);
 }
 
-static int run(const lsi_invocation *call)
+static int run_eval_images(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -192,5 +192,5 @@ const lsi_command lsi_command_eval_images = {
             "has \"model\", \"data\", \"split\", \"ranks\", \"images\", "
             "\"loss\", \"accuracy\", \"seconds\" and \"images_per_second\".",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_eval_images,
 };

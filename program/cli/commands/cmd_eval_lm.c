@@ -152,7 +152,7 @@ static ls_status run_all(session *s, int rest)
     return lsi_share_outcome(s->group, write_rows(s), &s->agreed);
 }
 
-static int run(const lsi_invocation *call)
+static int run_eval_lm(const lsi_invocation *call)
 {
     args a;
     int exit_status, rest = 0;
@@ -188,5 +188,5 @@ const lsi_command lsi_command_eval_lm = {
             "window begins --stride tokens later, and only its tokens that no "
             "earlier window predicted count. The ranks share the windows.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_eval_lm,
 };

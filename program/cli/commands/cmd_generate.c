@@ -47,7 +47,7 @@ static const lsi_option options[] = {
     LSI_THREADS_ROW(threads),
 };
 
-static ls_status take_prompts(const args *a, lsi_continuations *texts)
+static ls_status read_prompts(const args *a, lsi_continuations *texts)
 {
     if (a->prompts != NULL)
         return lsi_continuations_read(texts, a->prompts);
@@ -62,7 +62,7 @@ static ls_status generate(const args *a, const lsi_lm_model *m,
                           lsi_continuations *texts)
 {
     lsi_prompt *prompts = NULL;
-    LS_TRY(take_prompts(a, texts));
+    LS_TRY(read_prompts(a, texts));
     LS_TRY(lsi_continuations_begin(texts));
     LS_TRY(lsi_alloc(&prompts, (size_t)texts->n * sizeof(lsi_prompt),
                      LS_MEMORY_DATA, "the prompts"));
@@ -91,7 +91,7 @@ static ls_status generate(const args *a, const lsi_lm_model *m,
     return lsi_continuations_end(texts);
 }
 
-static int run(const lsi_invocation *call)
+static int run_generate(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -122,5 +122,5 @@ const lsi_command lsi_command_generate = {
             "the numbers of the new tokens. With a tokenizer, a text ends at "
             "its end-of-text token, if it has one.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_generate,
 };

@@ -50,7 +50,7 @@ static int print_help_of(int argc, char **words)
     return 0;
 }
 
-static int run(const lsi_invocation *call)
+static int run_help(const lsi_invocation *call)
 {
     args a;
     int rest;
@@ -74,5 +74,5 @@ const lsi_command lsi_command_help = {
     .summary = "Show the help of a command",
     .arguments = "[COMMAND...]",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_help,
 };

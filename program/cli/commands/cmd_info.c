@@ -110,7 +110,7 @@ static ls_status write_json(const lsi_invocation *call, json_t *info,
     return lsi_result_write_json(path, document, LSI_JSON_WIDE, path);
 }
 
-static int run(const lsi_invocation *call)
+static int run_info(const lsi_invocation *call)
 {
     args a;
     int status;
@@ -136,5 +136,5 @@ const lsi_command lsi_command_info = {
     .name = "info",
     .summary = "Print the build and the machine that it runs on",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_info,
 };

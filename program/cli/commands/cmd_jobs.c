@@ -48,7 +48,7 @@ static void fill(lsi_table *table, const lsi_job_found *jobs, size_t n)
     }
 }
 
-static int run(const lsi_invocation *call)
+static int run_jobs(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -78,5 +78,5 @@ const lsi_command lsi_command_jobs = {
             "may use; `lockstep topo RUN` shows which rank is where. `lockstep "
             "stop` ends a job.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_jobs,
 };

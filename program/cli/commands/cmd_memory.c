@@ -208,8 +208,8 @@ static ls_status record_outcome(lsi_table *table, const lsi_memory_outcome *o)
 
 /* ---- details of one case ------------------------------------------------- */
 
-static ls_status tell(work *w, const lsi_memory_file *f,
-                      lsi_memory_residual residual)
+static ls_status report_details(work *w, const lsi_memory_file *f,
+                                lsi_memory_residual residual)
 {
     json_array_append_new(w->details, lsi_memory_json(f, residual));
     if (!w->only)
@@ -247,10 +247,11 @@ static ls_status run_case(work *w, const lsi_memory_case *c)
         !lsi_result_is_stdout(w->a.json))
         printf("\n");
     if (status == LS_OK && o.file != NULL)
-        status = tell(w, o.file,
-                      (lsi_memory_residual){.batch = c->lm.batch,
-                                            .context = c->lm.config.context,
-                                            .d_model = c->lm.config.d_model});
+        status = report_details(
+            w, o.file,
+            (lsi_memory_residual){.batch = c->lm.batch,
+                                  .context = c->lm.config.context,
+                                  .d_model = c->lm.config.d_model});
     lsi_memory_file_free(&o.file);
     return status;
 }
@@ -309,7 +310,7 @@ static ls_status read_recording(work *w, const char *path)
     record_bytes(w->table, f);
     if (w->only && !lsi_result_is_stdout(w->a.json))
         print_origin(f, path);
-    const ls_status status = tell(w, f, (lsi_memory_residual){0});
+    const ls_status status = report_details(w, f, (lsi_memory_residual){0});
     lsi_memory_file_free(&f);
     return status;
 }
@@ -400,7 +401,7 @@ static ls_status new_table(work *w, bool recordings)
     return LS_OK;
 }
 
-static int run(const lsi_invocation *call)
+static int run_memory(const lsi_invocation *call)
 {
     static work w;
     int exit_status;
@@ -441,5 +442,5 @@ const lsi_command lsi_command_memory = {
             "also list the largest blocks with the line that allocated them "
             "(docs/how-to/memory.md).",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_memory,
 };

@@ -386,7 +386,7 @@ static ls_status account(const lsi_invocation *call, const args *a,
                             : account_communication(call, a);
 }
 
-static int run(const lsi_invocation *call)
+static int run_plan(const lsi_invocation *call)
 {
     args a;
     int status;
@@ -424,5 +424,5 @@ const lsi_command lsi_command_plan = {
             "threads, one per CPU, and kept for 30 days, for this kernel and "
             "set of CPUs, in " LSI_KEPT_PEAKS_HELP ".",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_plan,
 };

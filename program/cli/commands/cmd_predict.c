@@ -242,7 +242,7 @@ static int predict(session *s, const lsi_invocation *call)
     return failed > 0 ? LSI_EXIT_ERROR : 0;
 }
 
-static int run(const lsi_invocation *call)
+static int run_predict(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -269,5 +269,5 @@ const lsi_command lsi_command_predict = {
         "as \"error\" and no class, and the exit status is 1. The other images "
         "are still predicted.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_predict,
 };

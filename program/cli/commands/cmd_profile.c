@@ -356,7 +356,7 @@ static ls_status report(const lsi_invocation *call, const args *a,
     return a->json == NULL ? LS_OK : write_json(call, a, &f);
 }
 
-static int run(const lsi_invocation *call)
+static int run_profile(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -404,5 +404,5 @@ const lsi_command lsi_command_profile = {
             "share of communication that computation hides, and the slowest "
             "rank of each phase (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_profile,
 };

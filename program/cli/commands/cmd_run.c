@@ -393,7 +393,7 @@ static int launch(const args *a, lsi_launch_ranks what, const lsi_run_hosts *h,
     return exit_status;
 }
 
-static int run(const lsi_invocation *call)
+static int run_launcher(const lsi_invocation *call)
 {
     args a;
     int rest;
@@ -488,5 +488,5 @@ const lsi_command lsi_command_run = {
         "or a host was lost; 2 wrong usage; 124 timeout; 126 the program "
         "cannot be run; 127 the program was not found.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_launcher,
 };

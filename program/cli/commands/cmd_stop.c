@@ -31,7 +31,7 @@ static ls_status stop(const lsi_job_found *job, bool at_once)
     return LS_OK;
 }
 
-static int run(const lsi_invocation *call)
+static int run_stop(const lsi_invocation *call)
 {
     args a;
     int rest;
@@ -56,5 +56,5 @@ const lsi_command lsi_command_stop = {
     "saves before it ends. After a second `lockstep stop`, the launcher waits "
     "only for the grace period (lockstep run --grace).",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_stop,
 };

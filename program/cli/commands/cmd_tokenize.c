@@ -143,8 +143,8 @@ static void show(void *context, size_t done, size_t all)
     lsi_progress_update(bar, (int64_t)done, NULL);
 }
 
-static void tell(const args *a, const names *files,
-                 const lsi_tokenize_result *r, double seconds)
+static void print_summary(const args *a, const names *files,
+                          const lsi_tokenize_result *r, double seconds)
 {
     printf("%" PRIu64
            " tokens of %zu %s, %.3g MB of text, %.2f bytes per token\n",
@@ -177,7 +177,7 @@ static ls_status encode(const args *a, ls_group *group, const names *files)
     if (bar.label != NULL)
         lsi_progress_end(&bar);
     if (status == LS_OK && ls_group_rank(group) == 0)
-        tell(a, files, &result, seconds_since(begun));
+        print_summary(a, files, &result, seconds_since(begun));
     ls_tokenizer_close(&tokenizer);
     return status;
 }
@@ -302,7 +302,7 @@ static int run_words(const lsi_invocation *call)
     return exit_status;
 }
 
-static int run(const lsi_invocation *call)
+static int run_tokenize(const lsi_invocation *call)
 {
     char **words = malloc(2 * ((size_t)call->argc + 1) * sizeof *words);
     lsi_invocation again = *call;
@@ -324,5 +324,5 @@ const lsi_command lsi_command_tokenize = {
         "the same as those of Hugging Face's `tokenizers`. The same holds for "
         "a trained vocabulary. Ranks share the work; rank 0 writes the file.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_tokenize,
 };

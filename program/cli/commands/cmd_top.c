@@ -148,7 +148,7 @@ static void wait_for(double seconds)
 }
 
 /* LS_ERR_FORMAT if a page has another version. *together: same step on all. */
-static ls_status look_once(view *v, bool *together)
+static ls_status read_pages(view *v, bool *together)
 {
     uint64_t steps = 0;
     *together = true;
@@ -169,7 +169,7 @@ static ls_status look_once(view *v, bool *together)
 }
 
 /* Reads the pages, if possible while all ranks are at the same step. */
-static ls_status look(view *v)
+static ls_status read_aligned_pages(view *v)
 {
     bool together = false;
     for (size_t i = 0; i < v->n; i++) {
@@ -177,7 +177,7 @@ static ls_status look(view *v)
         v->all[i].again = v->all[i].now.steps != 0;
     }
     for (int i = 0; i < TRIES && !together; i++) {
-        LS_TRY(look_once(v, &together));
+        LS_TRY(read_pages(v, &together));
         if (!together)
             wait_for(0.001);
     }
@@ -379,14 +379,14 @@ static ls_status watch(view *v)
             wait_for(v->args->interval);
         if (drop_ended(v) == 0)
             return LS_OK;
-        LS_TRY(look(v));
+        LS_TRY(read_aligned_pages(v));
         LS_TRY(judge(v));
         LS_TRY(show(v));
     }
     return LS_OK;
 }
 
-static int run(const lsi_invocation *call)
+static int run_top(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -425,5 +425,5 @@ const lsi_command lsi_command_top = {
     "ranks. Samples are the weight that the program gives to ls_ddp_backward: "
     "tokens or images.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_top,
 };

@@ -66,7 +66,7 @@ static ls_status read_machine(const args *a, view *v)
 }
 
 /* Plans where `lockstep run` would put the ranks. */
-static ls_status plan(const args *a, view *v)
+static ls_status plan_ranks(const args *a, view *v)
 {
     return lsi_placement_new(
         &v->topology, v->at.quota, lsi_binding_parse(a->ranks.bind),
@@ -74,7 +74,7 @@ static ls_status plan(const args *a, view *v)
 }
 
 /* Finds where the ranks of a job run. */
-static ls_status look(const char *name, view *v)
+static ls_status find_ranks(const char *name, view *v)
 {
     size_t n = 0;
     LS_TRY(lsi_find_job(name, &v->job));
@@ -350,9 +350,9 @@ static ls_status show(const args *a, const char *job,
     view v = {0};
     ls_status status = read_machine(a, &v);
     if (status == LS_OK && job != NULL)
-        status = look(job, &v);
+        status = find_ranks(job, &v);
     else if (status == LS_OK && a->ranks.n != 0)
-        status = plan(a, &v);
+        status = plan_ranks(a, &v);
     if (status == LS_OK && !lsi_result_is_stdout(a->json))
         status = print(a, &v);
     if (status == LS_OK && a->json != NULL)
@@ -363,7 +363,7 @@ static ls_status show(const args *a, const char *job,
     return status;
 }
 
-static int run(const lsi_invocation *call)
+static int run_topo(const lsi_invocation *call)
 {
     args a;
     int rest;
@@ -394,5 +394,5 @@ const lsi_command lsi_command_topo = {
             "hwloc's lstopo wrote, or HWLOC_SYNTHETIC to a description such as "
             "\"pack:2 core:8 pu:2\".",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_topo,
 };

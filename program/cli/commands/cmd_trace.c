@@ -31,7 +31,7 @@ static ls_status write(const lsi_timeline *timeline, const char *path)
                             lsi_timeline_chrome(timeline, stream.file));
 }
 
-static void tell(const lsi_timeline *timeline, const char *path)
+static void print_result(const lsi_timeline *timeline, const char *path)
 {
     size_t spans = 0;
     for (size_t i = 0; i < timeline->n; i++)
@@ -58,13 +58,13 @@ static ls_status merge_folder(const args *a, const char *folder)
     const ls_status status = write(timeline, path);
     if (status == LS_OK) {
         lsi_tell_attempt(&attempts);
-        tell(timeline, path);
+        print_result(timeline, path);
     }
     lsi_timeline_free(&timeline);
     return status;
 }
 
-static int merge(const lsi_invocation *call)
+static int run_trace_merge(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -87,7 +87,7 @@ static const lsi_command merge_command = {
         "machines share align the clocks of these machines. The error of the "
         "alignment is printed, and is in the file (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
-    .run = merge,
+    .run = run_trace_merge,
 };
 
 static const lsi_command *const children[] = {&merge_command};

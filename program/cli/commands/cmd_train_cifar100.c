@@ -11,7 +11,7 @@ static const lsi_option options[] = {
                    "0"),
 };
 
-static int run(const lsi_invocation *call)
+static int run_train_cifar100(const lsi_invocation *call)
 {
     const lsi_image_flags usual = {
         .name = "cifar100", .model = "cifar-net", .cifar100 = true};
@@ -35,5 +35,5 @@ const lsi_command lsi_command_train_cifar100 = {
         "so far. With --resume, the lines of epochs before the checkpoint "
         "stay, and the later ones are written again.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_train_cifar100,
 };

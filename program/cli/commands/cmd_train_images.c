@@ -38,7 +38,7 @@ static const lsi_option options[] = {
     LSI_IMAGE_ROWS(data_help, "2"),
 };
 
-static int run(const lsi_invocation *call)
+static int run_train_images(const lsi_invocation *call)
 {
     const lsi_image_flags usual = {.name = "images"};
     return lsi_cli_train_images(call, &usual);
@@ -52,5 +52,5 @@ const lsi_command lsi_command_train_images = {
             "--save has the network, the size of its images and the names of "
             "the classes in its metadata; `lockstep eval images` reads it.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_train_images,
 };

@@ -124,7 +124,7 @@ static ls_status find_weights(const char *path, lsi_path *out)
     return lsi_checkpoint_weights(path, out);
 }
 
-static ls_status take_model(session *s, lsi_lm_options *out)
+static ls_status read_model(session *s, lsi_lm_options *out)
 {
     const args *a = s->args;
     bool bytes;
@@ -141,7 +141,7 @@ static ls_status take_model(session *s, lsi_lm_options *out)
 }
 
 /* The model has its vocabulary unless the flags or --weights say otherwise. */
-static ls_status take_tokenizer(session *s, lsi_lm_options *job)
+static ls_status open_tokenizer(session *s, lsi_lm_options *job)
 {
     const args *a = s->args;
     if (a->tokenizer != NULL)
@@ -186,7 +186,7 @@ static ls_status job_of(session *s, lsi_lm_options *out)
                             .keep = &s->keep,
                             .resume = a->resume};
     if (a->model != NULL)
-        return take_model(s, out);
+        return read_model(s, out);
     out->text_vocabulary = a->shape.vocabulary == 0 && a->tokenizer == NULL;
     return lsi_cli_lm_shape(&a->shape, &out->model);
 }
@@ -219,9 +219,9 @@ static ls_status on_begin(void *context, const lsi_lm_start *start)
     lsi_run_outputs outputs = a->outputs;
     lsi_cli_keep_metrics(&s->keep, &outputs, &s->metrics);
     LS_TRY(lsi_lm_log_open(&s->log, start, &outputs));
-    if (s->log.tells && !a->outputs.quiet) {
+    if (s->log.is_first && !a->outputs.quiet) {
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
-        lsi_cli_tell_resume(&a->resume, start->step);
+        lsi_cli_print_resume(&a->resume, start->step);
     }
     return lsi_cli_keep_flags(s->call, a, &used, used.recipe.optimizer,
                               &s->keep);
@@ -254,14 +254,14 @@ static int train(session *s, lsi_lm_options *job)
                                   .validation = on_validation,
                                   .saved = on_saved};
     bool agreed = false;
-    ls_status status = take_tokenizer(s, job);
+    ls_status status = open_tokenizer(s, job);
     if (status == LS_OK)
         status = lsi_train_lm(s->group, job, &events, &agreed);
     if (status == LS_OK)
         status = lsi_lm_log_summary(&s->log);
     lsi_lm_log_close(&s->log);
     ls_tokenizer_close(&s->tokenizer);
-    return lsi_cli_train_exit(status, agreed && !s->log.tells);
+    return lsi_cli_train_exit(status, agreed && !s->log.is_first);
 }
 
 static bool check_shape(const lsi_lm_options *job, int *exit_status)
@@ -285,7 +285,7 @@ static const char *shown_size(const args *a, const ls_transformer_config *shape,
     return out;
 }
 
-static int run(const lsi_invocation *call)
+static int run_train_lm(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -314,7 +314,7 @@ static int run(const lsi_invocation *call)
         lsi_memory_record_in(a.outputs.memory) != LS_OK ||
         lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
-    s.log = (lsi_lm_log){.tells = ls_group_rank(s.group) == 0,
+    s.log = (lsi_lm_log){.is_first = ls_group_rank(s.group) == 0,
                          .size = shown_size(&a, &job.model, size),
                          .about = {.job = "lm",
                                    .unit = "tokens",
@@ -351,5 +351,5 @@ const lsi_command lsi_command_train_lm = {
         "on the seed and on the total number of sequences per step, not on the "
         "number of ranks or micro-steps that share them.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_train_lm,
 };

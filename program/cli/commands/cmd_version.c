@@ -4,7 +4,7 @@
 #include "cli/frame/command.h"
 #include "lockstep/version.h"
 
-static int run(const lsi_invocation *call)
+static int run_version(const lsi_invocation *call)
 {
     int status;
     if (lsi_cli_parse(call, NULL, NULL, &status)) {
@@ -19,5 +19,5 @@ const lsi_command lsi_command_version = {
     .summary = "Print the version",
     .text = "'lockstep --version' and 'lockstep -V' print the same. 'lockstep "
             "info' also says what this build and this machine have.",
-    .run = run,
+    .run = run_version,
 };

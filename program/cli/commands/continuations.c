@@ -16,8 +16,8 @@ enum { MOST_PROMPTS = 1 << 16, MOST_BYTES = 1 << 30 };
 
 /* ---- prompts as tokens --------------------------------------------------- */
 
-static ls_status take_bytes(const char *text, int64_t vocabulary,
-                            lsi_continuation *out)
+static ls_status parse_bytes(const char *text, int64_t vocabulary,
+                             lsi_continuation *out)
 {
     for (; text[out->n_tokens] != '\0'; out->n_tokens++) {
         const unsigned char byte = (unsigned char)text[out->n_tokens];
@@ -31,8 +31,8 @@ static ls_status take_bytes(const char *text, int64_t vocabulary,
     return LS_OK;
 }
 
-static ls_status take_numbers(const char *text, int64_t vocabulary,
-                              lsi_continuation *out)
+static ls_status parse_numbers(const char *text, int64_t vocabulary,
+                               lsi_continuation *out)
 {
     for (const char *next = text;; next++) {
         char *end;
@@ -53,8 +53,8 @@ static ls_status take_numbers(const char *text, int64_t vocabulary,
     }
 }
 
-static ls_status take_text(const lsi_lm_model *m, const char *text,
-                           lsi_continuation *out)
+static ls_status encode_text(const lsi_lm_model *m, const char *text,
+                             lsi_continuation *out)
 {
     int64_t *ids = NULL;
     size_t n = 0;
@@ -82,18 +82,18 @@ static ls_status take_text(const lsi_lm_model *m, const char *text,
                : status;
 }
 
-static ls_status take(const lsi_lm_model *m, const char *text,
-                      lsi_continuation *out)
+static ls_status parse_prompt(const lsi_lm_model *m, const char *text,
+                              lsi_continuation *out)
 {
     if (text[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--prompt is empty; give at least one character");
     if (m->tokenizer != NULL)
-        return take_text(m, text, out);
+        return encode_text(m, text, out);
     LS_TRY(lsi_alloc(&out->tokens, strlen(text) * sizeof(int64_t),
                      LS_MEMORY_DATA, "the prompt"));
-    return m->bytes ? take_bytes(text, m->vocabulary, out)
-                    : take_numbers(text, m->vocabulary, out);
+    return m->bytes ? parse_bytes(text, m->vocabulary, out)
+                    : parse_numbers(text, m->vocabulary, out);
 }
 
 /* Doubles the room, so that the time is linear in the number of prompts. */
@@ -113,7 +113,7 @@ ls_status lsi_continuations_add(lsi_continuations *texts, const char *prompt)
 {
     if (texts->n == texts->room)
         LS_TRY(grow(texts));
-    return take(texts->model, prompt, &texts->items[texts->n++]);
+    return parse_prompt(texts->model, prompt, &texts->items[texts->n++]);
 }
 
 static ls_status add_lines(lsi_continuations *texts, const char *path,

@@ -48,10 +48,10 @@ void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,
     about->kept_lines += choices - lsi_ddp_choice_is_new(choice);
 }
 
-ls_status lsi_cli_tell_strategy(lsi_run_log *log, const lsi_ddp_choice *choice)
+ls_status lsi_cli_log_strategy(lsi_run_log *log, const lsi_ddp_choice *choice)
 {
     char text[LSI_DDP_CHOICE_TEXT];
-    lsi_run_strategy told = {
+    lsi_run_strategy line = {
         .name = ls_ddp_strategy_name(choice->options.strategy),
         .bucket_mb = lsi_bucket_mb(choice->options.bucket_bytes)};
     if (choice->reason == LSI_DDP_NAMED)
@@ -64,8 +64,8 @@ ls_status lsi_cli_tell_strategy(lsi_run_log *log, const lsi_ddp_choice *choice)
         const lsi_ddp_candidate *const c = &choice->all[i];
         if (c->seconds <= 0)
             continue;
-        told.measured[told.n].name = ls_ddp_strategy_name(c->options.strategy);
-        told.measured[told.n++].seconds = c->seconds;
+        line.measured[line.n].name = ls_ddp_strategy_name(c->options.strategy);
+        line.measured[line.n++].seconds = c->seconds;
     }
-    return lsi_run_log_strategy(log, &told);
+    return lsi_run_log_strategy(log, &line);
 }

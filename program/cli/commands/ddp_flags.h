@@ -50,6 +50,6 @@ void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,
                              int64_t choices);
 
 /* Logs the chosen strategy, if one was chosen, and the reason. */
-ls_status lsi_cli_tell_strategy(lsi_run_log *log, const lsi_ddp_choice *choice);
+ls_status lsi_cli_log_strategy(lsi_run_log *log, const lsi_ddp_choice *choice);
 
 #endif

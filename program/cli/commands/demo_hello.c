@@ -26,7 +26,7 @@ static ls_status print(int rank, const char *when, const int32_t *data)
                          when, data[0], data[1], data[2]);
 }
 
-static ls_status say_hello(ls_group *group, uint64_t seed)
+static ls_status sum_numbers(ls_group *group, uint64_t seed)
 {
     const int rank = ls_group_rank(group);
     const lsi_rng_key key = {.seed = seed, .stream = (uint64_t)rank};
@@ -38,7 +38,7 @@ static ls_status say_hello(ls_group *group, uint64_t seed)
     return print(rank, "after", data);
 }
 
-static int run(const lsi_invocation *call)
+static int run_hello(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -48,7 +48,7 @@ static int run(const lsi_invocation *call)
     ls_group *group = NULL;
     ls_status status = lsi_cli_open_group(a.ranks.threads, &group);
     if (status == LS_OK)
-        status = say_hello(group, (uint64_t)a.seed);
+        status = sum_numbers(group, (uint64_t)a.seed);
     exit_status = status == LS_OK ? 0 : lsi_cli_rank_error();
     ls_group_close(&group);
     return exit_status;
@@ -61,5 +61,5 @@ const lsi_command lsi_command_demo_hello = {
             "order of the lines is not determined; the sums are the same on "
             "all ranks.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_hello,
 };

@@ -199,7 +199,7 @@ static ls_status show_types(const char *name)
     return status;
 }
 
-static int run(const lsi_invocation *call)
+static int run_mixed_precision(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -220,5 +220,5 @@ const lsi_command lsi_command_demo_mixed_precision = {
             "forward and backward with half-precision products, and the type "
             "of each tensor is printed.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_mixed_precision,
 };

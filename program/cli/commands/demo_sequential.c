@@ -70,7 +70,7 @@ static ls_status count(ls_group *group, const args *a)
     return LS_OK;
 }
 
-static int run(const lsi_invocation *call)
+static int run_sequential(const lsi_invocation *call)
 {
     args a;
     int exit_status;
@@ -93,5 +93,5 @@ const lsi_command lsi_command_demo_sequential = {
             "line; \"---\" separates iterations. With --two-way, it counts up "
             "from 0 to N-1 and then down from N-1 to 0.",
     LSI_COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_sequential,
 };

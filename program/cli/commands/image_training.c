@@ -66,9 +66,9 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
                          start->choice, &used.ddp);
     lsi_cli_keep_metrics(&s->keep, &outputs, &s->metrics);
     LS_TRY(lsi_train_log_open(&s->log, start, &outputs));
-    if (s->log.tells && !a->outputs.quiet) {
+    if (s->log.is_first && !a->outputs.quiet) {
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
-        lsi_cli_tell_resume(&a->resume, start->step);
+        lsi_cli_print_resume(&a->resume, start->step);
     }
     return lsi_cli_keep_flags(s->call, a, &used, used.recipe.optimizer,
                               &s->keep);
@@ -106,7 +106,7 @@ static int train(session *s)
     if (status == LS_OK)
         status = lsi_train_log_summary(&s->log);
     lsi_train_log_close(&s->log);
-    return lsi_cli_train_exit(status, agreed && !s->log.tells);
+    return lsi_cli_train_exit(status, agreed && !s->log.is_first);
 }
 
 int lsi_cli_train_images(const lsi_invocation *call,
@@ -130,7 +130,7 @@ int lsi_cli_train_images(const lsi_invocation *call,
         lsi_memory_record_in(a.outputs.memory) != LS_OK ||
         lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
-    s.log = (lsi_train_log){.tells = ls_group_rank(s.group) == 0,
+    s.log = (lsi_train_log){.is_first = ls_group_rank(s.group) == 0,
                             .name = a.sync_bn,
                             .about = {.job = a.name,
                                       .unit = "images",

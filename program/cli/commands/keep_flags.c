@@ -54,7 +54,7 @@ void lsi_cli_keep_metrics(const lsi_keep *keep, lsi_run_outputs *outputs,
     outputs->metrics = path->text;
 }
 
-void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep)
+void lsi_cli_log_keep(lsi_run_log *log, const lsi_keep *keep)
 {
     if (keep->place.text[0] != '\0')
         lsi_run_log_say(log, "results go to '%s'", keep->place.text);

@@ -53,7 +53,7 @@ void lsi_cli_keep_metrics(const lsi_keep *keep, lsi_run_outputs *outputs,
                           lsi_path *path);
 
 /* The first line of all: where the result goes. */
-void lsi_cli_tell_keep(lsi_run_log *log, const lsi_keep *keep);
+void lsi_cli_log_keep(lsi_run_log *log, const lsi_keep *keep);
 
 /*
  * Writes the flags to the folder, and which of them the run has chosen. Call it

@@ -48,16 +48,16 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
     log->about.kept_lines = start->told;
     lsi_cli_expect_strategy(&log->about, start->choice, start->choices);
     describe(log, start);
-    LS_TRY(
-        lsi_run_log_open(&log->run, &log->about, log->tells ? outputs : NULL));
-    lsi_cli_tell_keep(log->run, log->summary.keep);
+    LS_TRY(lsi_run_log_open(&log->run, &log->about,
+                            log->is_first ? outputs : NULL));
+    lsi_cli_log_keep(log->run, log->summary.keep);
     lsi_run_log_say(log->run,
                     "lm: %" PRId64 " parameters, context %" PRId64
                     "; %s; %d rank%s x %d thread%s",
                     start->parameters, start->length, log->counts,
                     log->about.ranks, log->about.ranks == 1 ? "" : "s",
                     log->about.threads, log->about.threads == 1 ? "" : "s");
-    return lsi_cli_tell_strategy(log->run, start->choice);
+    return lsi_cli_log_strategy(log->run, start->choice);
 }
 
 void lsi_lm_log_close(lsi_lm_log *log)
@@ -75,7 +75,7 @@ static double tokens_per_second(const lsi_lm_log *log, double seconds,
 
 ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step)
 {
-    const lsi_run_step told = {.step = step->step,
+    const lsi_run_step line = {.step = step->step,
                                .loss = step->loss,
                                .lr = step->lr,
                                .gradient_norm = step->gradient_norm,
@@ -86,15 +86,15 @@ ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step)
     log->last = *step;
     if (step->step > log->start.step + 1)
         log->seconds += step->seconds;
-    return lsi_run_log_step(log->run, &told);
+    return lsi_run_log_step(log->run, &line);
 }
 
 ls_status lsi_lm_log_validation(lsi_lm_log *log, int64_t step, double loss)
 {
-    const lsi_run_validation told = {.step = step, .loss = loss};
+    const lsi_run_validation line = {.step = step, .loss = loss};
     log->val_loss = loss;
     log->validated = true;
-    return lsi_run_log_validation(log->run, &told);
+    return lsi_run_log_validation(log->run, &line);
 }
 
 /* ---- the summary --------------------------------------------------------- */
@@ -133,7 +133,7 @@ static ls_status fill(const lsi_lm_log *log, lsi_table *table)
 }
 
 /* Prints the model and its configuration on stderr. */
-static void tell_summary(const lsi_lm_log *log)
+static void log_summary(const lsi_lm_log *log)
 {
     char result[200];
     lsi_run_summary summary = log->summary;
@@ -151,20 +151,20 @@ static void tell_summary(const lsi_lm_log *log)
     summary.model = log->model;
     summary.counts = log->counts;
     summary.result = result;
-    lsi_run_summary_tell(log->run, &summary);
+    lsi_run_summary_log(log->run, &summary);
 }
 
 ls_status lsi_lm_log_summary(const lsi_lm_log *log)
 {
     lsi_table *table;
-    if (!log->tells)
+    if (!log->is_first)
         return LS_OK;
     LS_TRY(lsi_run_log_end(log->run));
-    tell_summary(log);
+    log_summary(log);
     LS_TRY(LSI_TABLE_NEW(&table, columns));
     const ls_status status = fill(log, table);
     lsi_table_free(&table);
     if (status == LS_OK)
-        lsi_run_summary_tell_saved(log->run, &log->summary);
+        lsi_run_summary_log_saved(log->run, &log->summary);
     return status;
 }

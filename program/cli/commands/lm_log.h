@@ -10,7 +10,7 @@
 #include "train/jobs/lm.h"
 
 typedef struct lsi_lm_log {
-    bool tells;       /* this is rank 0 */
+    bool is_first;    /* this is rank 0 */
     const char *size; /* of the model, for the summary */
     lsi_run_about about;
     lsi_run_summary summary; /* its data, recipe, seed and keep */

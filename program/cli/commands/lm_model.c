@@ -69,7 +69,7 @@ static ls_status open_tokenizer(const lsi_lm_model_flags *f,
 
 /* ---- the model ----------------------------------------------------------- */
 
-ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
+ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool prints,
                           lsi_lm_model *out)
 {
     ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
@@ -82,7 +82,7 @@ ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
     out->context = config.context;
     LS_TRY(open_tokenizer(flags, path.text, out));
     LS_TRY(lsi_lm_open(&out->lm, &config, path.text));
-    if (tells && strcmp(path.text, flags->model) != 0)
+    if (prints && strcmp(path.text, flags->model) != 0)
         fprintf(stderr, "loaded the weights '%s'\n",
                 lsi_printable_of(path.text).text);
     return LS_OK;

@@ -45,10 +45,10 @@ typedef struct lsi_lm_model {
 } lsi_lm_model;
 
 /*
- * Opens the model of the flags; `tells`: prints its file on stderr, if the
+ * Opens the model of the flags; `prints`: prints its file on stderr, if the
  * flags do not name it. Local. To be closed also after an error.
  */
-ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
+ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool prints,
                           lsi_lm_model *out);
 void lsi_cli_lm_close(lsi_lm_model *model);
 

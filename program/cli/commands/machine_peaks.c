@@ -92,7 +92,7 @@ static void prepare(int threads, lsi_machine_rates *out)
 }
 
 /* Notes the CPUs that other processes use now. */
-static void look_around(lsi_kept_peaks *kept)
+static void measure_load(lsi_kept_peaks *kept)
 {
     kept->others = 0;
     kept->available = lsi_cpus_available();
@@ -111,7 +111,7 @@ static ls_status refuse(const lsi_kept_peaks *found, const char *what,
 ls_status lsi_refuse_busy(const char *what, const char *why)
 {
     lsi_kept_peaks now;
-    look_around(&now);
+    measure_load(&now);
     return lsi_kept_peaks_are_busy(&now) ? refuse(&now, what, why) : LS_OK;
 }
 
@@ -136,8 +136,8 @@ static ls_status measure_and_keep(lsi_machine_rates *rates)
 }
 
 /* Uses the kept rates; if it cannot, `why` has the reason. */
-static bool take_kept(bool force, lsi_machine_rates *out,
-                      char why[LSI_RATES_TEXT])
+static bool use_kept(bool force, lsi_machine_rates *out,
+                     char why[LSI_RATES_TEXT])
 {
     char reason[LSI_PEAKS_WHY], date[LSI_PEAKS_DATE];
     lsi_kept_peaks kept;
@@ -164,9 +164,9 @@ ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
     prepare(wanted->threads, out);
     if (out->path[0] == '\0')
         snprintf(why, sizeof(why), "no rates are kept: %s", out->why);
-    else if (!wanted->again && take_kept(wanted->force, out, why))
+    else if (!wanted->again && use_kept(wanted->force, out, why))
         return LS_OK;
-    look_around(&out->found);
+    measure_load(&out->found);
     *refused = !wanted->force && lsi_kept_peaks_are_busy(&out->found);
     return *refused ? refuse(&out->found, "peak rates of this machine", why)
                     : measure_and_keep(out);
@@ -175,7 +175,7 @@ ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
 ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates, bool force)
 {
     const lsi_kept_peaks old = rates->found;
-    look_around(&rates->found);
+    measure_load(&rates->found);
     if (force || !lsi_kept_peaks_are_busy(&rates->found))
         return measure_and_keep(rates);
     rates->found = old;

@@ -70,8 +70,8 @@ static _Noreturn void run_child(const lsi_memory_case *c, const char *path,
     w.status = run_recorded(c, path, &w);
     if (w.status != LS_OK && w.message[0] == '\0')
         snprintf(w.message, sizeof(w.message), "%s", ls_last_error());
-    const bool told = write(to, &w, sizeof(w)) == (ssize_t)sizeof(w);
-    _exit(told ? 0 : 1);
+    const bool sent = write(to, &w, sizeof(w)) == (ssize_t)sizeof(w);
+    _exit(sent ? 0 : 1);
 }
 
 /* ---- in the calling process ---------------------------------------------- */
@@ -91,12 +91,12 @@ static bool read_words(int from, words *w)
     return true;
 }
 
-static void await(pid_t child, bool told, words *w)
+static void await(pid_t child, bool received, words *w)
 {
     int how = 0;
     while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
     }
-    if (told)
+    if (received)
         return;
     w->status = LS_ERR_MEMORY;
     if (WIFSIGNALED(how))
@@ -120,11 +120,11 @@ static ls_status run_process(const lsi_memory_case *c, const char *path,
     if (child == 0)
         run_child(c, path, ends[1]);
     close(ends[1]);
-    const bool told = child > 0 && read_words(ends[0], w);
+    const bool received = child > 0 && read_words(ends[0], w);
     close(ends[0]);
     if (child < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot start the model");
-    await(child, told, w);
+    await(child, received, w);
     return LS_OK;
 }
 

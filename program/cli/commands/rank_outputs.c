@@ -9,7 +9,7 @@
 /*
  * Reads a number up to `max` at *text, and moves *text past it; -1 without one.
  */
-static long take_number(const char **text, long max)
+static long parse_number(const char **text, long max)
 {
     char *end;
     if (**text < '0' || **text > '9')
@@ -37,17 +37,17 @@ static ls_status read_streams(const char *flag, const char *text, int ranks,
     if (text == NULL)
         return LS_OK;
     if (strchr(text, ':') == NULL) {
-        const long value = take_number(&at, LSI_STREAMS);
+        const long value = parse_number(&at, LSI_STREAMS);
         if (value < 0 || *at != '\0')
             return bad_streams(flag, text);
         memset(streams, (int)value, (size_t)ranks);
         return LS_OK;
     }
     do {
-        const long rank = take_number(&at, ranks - 1);
+        const long rank = parse_number(&at, ranks - 1);
         const bool colon = rank >= 0 && *at == ':';
         at += colon ? 1 : 0;
-        const long value = colon ? take_number(&at, LSI_STREAMS) : -1;
+        const long value = colon ? parse_number(&at, LSI_STREAMS) : -1;
         if (value < 0)
             return bad_streams(flag, text);
         streams[rank] = (unsigned char)value;
@@ -63,7 +63,7 @@ static ls_status filter(const char *text, int ranks, lsi_rank_output *outputs)
     if (text == NULL)
         return LS_OK;
     do {
-        const long rank = take_number(&at, ranks - 1);
+        const long rank = parse_number(&at, ranks - 1);
         if (rank < 0)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "--local-ranks-filter '%s' is not a list of "

@@ -47,7 +47,7 @@ bool lsi_cli_check_resume(lsi_resume_options *flags, int *exit_status)
     return false;
 }
 
-void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step)
+void lsi_cli_print_resume(const lsi_resume_options *flags, int64_t step)
 {
     if (!flags->resume)
         return;
@@ -61,14 +61,14 @@ void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step)
                       folder.text);
 }
 
-int lsi_cli_train_exit(ls_status status, bool told)
+int lsi_cli_train_exit(ls_status status, bool shared)
 {
     const int number = lsi_stop_ended();
     if (number == 0) {
-        const int exit_status = lsi_cli_rank_exit(status, told);
+        const int exit_status = lsi_cli_rank_exit(status, shared);
         return lsi_divergence_ended() ? LSI_EXIT_DIVERGED : exit_status;
     }
-    if (!told)
+    if (!shared)
         (void)lsi_cli_error();
     return 128 + number;
 }

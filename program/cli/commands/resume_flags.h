@@ -36,13 +36,13 @@ bool lsi_cli_check_resume(lsi_resume_options *flags, int *exit_status);
 /*
  * Prints the step where a run with --resume begins on stderr; 0: the beginning.
  */
-void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step);
+void lsi_cli_print_resume(const lsi_resume_options *flags, int64_t step);
 
 /*
  * As lsi_cli_rank_exit, for training. If a signal has ended the run, prints
  * what was saved, and the exit status is 128 + the signal's number.
  * LSI_EXIT_DIVERGED if the run has diverged.
  */
-int lsi_cli_train_exit(ls_status status, bool told);
+int lsi_cli_train_exit(ls_status status, bool shared);
 
 #endif

@@ -96,7 +96,8 @@ static char *value_of(char *word, char *next, bool *takes_next)
 }
 
 /* Whether the flag is for this process; notes its value. */
-static ls_status take(words *w, const lsi_option *row, char *value, bool *own)
+static ls_status parse_flag(words *w, const lsi_option *row, char *value,
+                            bool *own)
 {
     const struct {
         const char *name;
@@ -134,7 +135,7 @@ static ls_status sort_words(words *w, const lsi_invocation *call, int rest,
         bool takes_next = false, own = false;
         if (row != NULL && !lsi_option_stands_alone(row)) {
             char *const value = value_of(word, call->argv[i + 1], &takes_next);
-            LS_TRY(take(w, row, value, &own));
+            LS_TRY(parse_flag(w, row, value, &own));
         }
         if (!own)
             w->flags[w->n_flags++] = word;
@@ -159,8 +160,8 @@ static ls_status read_ranks(const char *text, int *out)
     return LS_OK;
 }
 
-static ls_status run(const lsi_over_ssh_flags *flags, words *w,
-                     char *const *program, int *exit_status)
+static ls_status launch_over_ssh(const lsi_over_ssh_flags *flags, words *w,
+                                 char *const *program, int *exit_status)
 {
     const char *const variable = getenv("LOCKSTEP_SSH");
     const char *const agent =
@@ -201,7 +202,7 @@ int lsi_run_over_ssh(const lsi_over_ssh_flags *flags,
         status = sort_words(&w, call, rest, rows, n_rows);
     }
     if (status == LS_OK)
-        status = run(flags, &w, call->argv + rest, &exit_status);
+        status = launch_over_ssh(flags, &w, call->argv + rest, &exit_status);
     free(w.flags);
     free(w.variables);
     if (status == LS_ERR_ARGUMENT)

@@ -20,7 +20,7 @@ static void add_recipe(char *out, size_t bytes, const lsi_recipe *recipe,
 }
 
 /* Logs flags of a command line that repeats the training. */
-static void tell_recipe(lsi_run_log *log, const lsi_run_summary *summary)
+static void log_recipe(lsi_run_log *log, const lsi_run_summary *summary)
 {
     const lsi_run_about *const a = summary->about;
     const bool epochs = a->epochs > 0;
@@ -36,7 +36,7 @@ static void tell_recipe(lsi_run_log *log, const lsi_run_summary *summary)
     lsi_run_log_say_flags(log, flags);
 }
 
-void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary)
+void lsi_run_summary_log(lsi_run_log *log, const lsi_run_summary *summary)
 {
     const lsi_run_about *const a = summary->about;
     lsi_run_log_say(log, "trained: %s: %s", a->job, summary->model);
@@ -46,12 +46,11 @@ void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary)
     lsi_run_log_say(log, "on: %d rank%s x %d thread%s, strategy %s, %s",
                     a->ranks, a->ranks == 1 ? "" : "s", a->threads,
                     a->threads == 1 ? "" : "s", a->strategy, a->dtype);
-    tell_recipe(log, summary);
+    log_recipe(log, summary);
     lsi_run_log_say(log, "result: %s", summary->result);
 }
 
-void lsi_run_summary_tell_saved(lsi_run_log *log,
-                                const lsi_run_summary *summary)
+void lsi_run_summary_log_saved(lsi_run_log *log, const lsi_run_summary *summary)
 {
     char saved[LSI_KEEP_TEXT];
     (void)fflush(stdout); /* main looks at its errors */

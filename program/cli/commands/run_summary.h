@@ -21,10 +21,10 @@ typedef struct lsi_run_summary {
     const lsi_keep *keep; /* where the model is */
 } lsi_run_summary;
 
-void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary);
+void lsi_run_summary_log(lsi_run_log *log, const lsi_run_summary *summary);
 
 /* The last line of all, after what was printed on stdout. */
-void lsi_run_summary_tell_saved(lsi_run_log *log,
-                                const lsi_run_summary *summary);
+void lsi_run_summary_log_saved(lsi_run_log *log,
+                               const lsi_run_summary *summary);
 
 #endif

@@ -39,13 +39,13 @@ ls_status lsi_train_log_open(lsi_train_log *log,
                      LS_MEMORY_OTHER, "the results of the ranks"));
     log->ranks = ranks;
     log->step = start->step;
-    LS_TRY(lsi_run_log_open(&log->run, a, log->tells ? outputs : NULL));
-    lsi_cli_tell_keep(log->run, log->summary.keep);
+    LS_TRY(lsi_run_log_open(&log->run, a, log->is_first ? outputs : NULL));
+    lsi_cli_log_keep(log->run, log->summary.keep);
     lsi_run_log_say(
         log->run, "%s: %s (%s); %d rank%s x %d thread%s", a->job, log->counts,
         log->summary.data != NULL ? log->summary.data : "built-in", a->ranks,
         a->ranks == 1 ? "" : "s", a->threads, a->threads == 1 ? "" : "s");
-    return lsi_cli_tell_strategy(log->run, start->choice);
+    return lsi_cli_log_strategy(log->run, start->choice);
 }
 
 void lsi_train_log_close(lsi_train_log *log)
@@ -110,7 +110,7 @@ static size_t list_ranks(const lsi_train_log *log, const lsi_epoch *epoch)
 
 ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
 {
-    const lsi_run_epoch told = {.epoch = epoch->epoch + 1,
+    const lsi_run_epoch line = {.epoch = epoch->epoch + 1,
                                 .step = log->step,
                                 .train_loss = epoch->train_loss,
                                 .train_accuracy = epoch->train_accuracy,
@@ -127,7 +127,7 @@ ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
                                 .n_ranks = list_ranks(log, epoch)};
     log->done[log->n_done] = *epoch;
     log->done[log->n_done++].ranks = NULL; /* they are gone after the call */
-    return lsi_run_log_epoch(log->run, &told);
+    return lsi_run_log_epoch(log->run, &line);
 }
 
 /* ---- the summary -----------------------------------------------------------
@@ -187,7 +187,7 @@ static ls_status fill(const lsi_train_log *log, lsi_table *table)
 }
 
 /* Prints the network and its configuration on stderr. */
-static void tell_summary(const lsi_train_log *log)
+static void log_summary(const lsi_train_log *log)
 {
     const lsi_epoch *const last = &log->done[log->n_done - 1];
     char result[200];
@@ -203,22 +203,22 @@ static void tell_summary(const lsi_train_log *log)
     summary.model = log->model;
     summary.counts = log->counts;
     summary.result = result;
-    lsi_run_summary_tell(log->run, &summary);
+    lsi_run_summary_log(log->run, &summary);
 }
 
 ls_status lsi_train_log_summary(const lsi_train_log *log)
 {
-    if (!log->tells)
+    if (!log->is_first)
         return LS_OK;
     lsi_table *table;
     LS_TRY(lsi_run_log_end(log->run));
     if (log->n_done == 0)
         return LS_OK;
-    tell_summary(log);
+    log_summary(log);
     LS_TRY(LSI_TABLE_NEW(&table, columns));
     const ls_status status = fill(log, table);
     lsi_table_free(&table);
     if (status == LS_OK)
-        lsi_run_summary_tell_saved(log->run, &log->summary);
+        lsi_run_summary_log_saved(log->run, &log->summary);
     return status;
 }

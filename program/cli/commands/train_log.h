@@ -10,7 +10,7 @@
 #include "train/jobs/classify.h"
 
 typedef struct lsi_train_log {
-    bool tells;       /* this is rank 0 */
+    bool is_first;    /* this is rank 0 */
     const char *name; /* of the implementation, for the summary */
     lsi_run_about about;
     lsi_run_summary summary; /* its data, recipe, seed and keep */

@@ -356,8 +356,8 @@ static int count_arguments(const lsi_invocation *call, int at)
 }
 
 /* Parses the remaining words, and removes the next arguments from them. */
-static bool take_arguments(lsi_invocation *flags, void *out,
-                           lsi_arguments *arguments, int *exit_status)
+static bool extract_arguments(lsi_invocation *flags, void *out,
+                              lsi_arguments *arguments, int *exit_status)
 {
     int rest, n;
     do {
@@ -387,7 +387,7 @@ bool lsi_cli_parse_arguments(const lsi_invocation *call, void *out,
     }
     flags.argv = arguments->all + n;
     memcpy(flags.argv, call->argv, n * sizeof(char *));
-    if (take_arguments(&flags, out, arguments, exit_status))
+    if (extract_arguments(&flags, out, arguments, exit_status))
         return true;
     lsi_free(arguments->all);
     return false;

@@ -92,7 +92,7 @@ bool lsi_cli_is_first(void)
 }
 
 /* Without a token (other launchers) every process may print. */
-static bool take_token(void)
+static bool claim_token(void)
 {
     const char *text = getenv(TOKEN_VARIABLE);
     uint64_t tokens;
@@ -117,7 +117,7 @@ int lsi_cli_rank_error(void)
     char rank[32] = "";
     lsi_launched launched;
     snprintf(text, sizeof(text), "%s", ls_last_error());
-    if (!take_token())
+    if (!claim_token())
         return LSI_EXIT_ERROR;
     if (lsi_cli_launched(&launched) == LS_OK && launched.size > 1 &&
         !names_rank(text))
@@ -125,11 +125,11 @@ int lsi_cli_rank_error(void)
     return lsi_cli_complain(rank, text);
 }
 
-int lsi_cli_rank_exit(ls_status status, bool told)
+int lsi_cli_rank_exit(ls_status status, bool shared)
 {
     if (status == LS_OK)
         return 0;
-    return told ? LSI_EXIT_ERROR : lsi_cli_rank_error();
+    return shared ? LSI_EXIT_ERROR : lsi_cli_rank_error();
 }
 
 /* ---- starting --------------------------------------------------------- */

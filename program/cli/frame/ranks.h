@@ -124,6 +124,6 @@ int lsi_cli_rank_error(void);
  * The exit status of a rank. `shared`: all ranks have the error, and another
  * rank prints it.
  */
-int lsi_cli_rank_exit(ls_status status, bool told);
+int lsi_cli_rank_exit(ls_status status, bool shared);
 
 #endif
