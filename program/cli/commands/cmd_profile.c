@@ -35,8 +35,9 @@ static const lsi_option options[] = {
         "number of first steps to leave out; -1: one, or the warm-up that the "
         "benchmark recorded",
         .min = -1, .max = 1e12),
-    ROW(top, INT, "rows", 0, "N", "20", "kernels to show; JSON has all",
-        .min = 1, .max = 1e6),
+    ROW(top, INT, "rows", 0, "N", "20",
+        "largest number of kernels to show; JSON has all", .min = 1,
+        .max = 1e6),
     ROW(threads, INT, "threads", 0, "N", "0",
         "threads per rank that the peak rates are measured with; 0: CPUs / "
         "ranks",

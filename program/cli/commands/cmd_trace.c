@@ -38,7 +38,7 @@ static void print_result(const lsi_timeline *timeline, const char *path)
         spans += timeline->process[i]->n;
     lsi_timeline_warn(timeline, stderr);
     fprintf(stderr,
-            "%zu spans of %zu process%s in %s; open it at "
+            "wrote %zu spans of %zu process%s to %s; open the file at "
             "https://ui.perfetto.dev or chrome://tracing\n",
             spans, timeline->n, timeline->n == 1 ? "" : "es", path);
 }

@@ -18,6 +18,6 @@ const lsi_command lsi_command_version = {
     .name = "version",
     .summary = "Print the version",
     .text = "'lockstep --version' and 'lockstep -V' print the same. 'lockstep "
-            "info' also says what this build and this machine have.",
+            "info' also prints the build and the machine.",
     .run = run_version,
 };

@@ -114,7 +114,8 @@ static ls_status run_process(const lsi_memory_case *c, const char *path,
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot start the model");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot start a process for the model");
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0)
@@ -123,7 +124,8 @@ static ls_status run_process(const lsi_memory_case *c, const char *path,
     const bool received = child > 0 && read_words(ends[0], w);
     close(ends[0]);
     if (child < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot start the model");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot start a process for the model");
     await(child, received, w);
     return LS_OK;
 }

@@ -22,7 +22,7 @@
             .max = 1e6),                                                       \
         ROW(field.resume, BOOL, "resume", 0, NULL, NULL,                       \
             "resume from the newest checkpoint as if the run had not ended; "  \
-            "from the beginning if there is none yet"),                        \
+            "without a checkpoint, start from the beginning"),                 \
         ROW(field.new_schedule, BOOL, "new-schedule", 0, NULL, NULL,           \
             "resume with the learning rate and schedule of the flags, not of " \
             "the checkpoint")
