@@ -47,10 +47,10 @@ static ls_status check(const lsi_communication_plan *p)
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (!(all[i].value > 0))
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s of a plan is %g, and must be "
-                            "above 0",
-                            all[i].name, all[i].value);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "cannot plan with a value of %g for %s: it must be above 0",
+                all[i].value, all[i].name);
     return LS_OK;
 }
 

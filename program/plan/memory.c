@@ -92,19 +92,20 @@ ls_status lsi_plan_check(const lsi_plan_run *run)
 {
     if (run->batch < 1 || run->context < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a plan of %" PRId64 " sequences of %" PRId64
-                        " tokens; both must be above 0",
+                        "cannot plan a batch of %" PRId64
+                        " sequences of %" PRId64
+                        " tokens: both numbers must be above 0",
                         run->batch, run->context);
     if (run->ranks < 1 || run->nodes < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a plan of %" PRId64 " ranks on %" PRId64
-                        " nodes; both must be above 0",
+                        "cannot plan %" PRId64 " ranks on %" PRId64
+                        " nodes: both numbers must be above 0",
                         run->ranks, run->nodes);
     if (run->ranks % run->nodes != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%" PRId64 " ranks cannot be on %" PRId64
-                        " nodes, of which each has as many; the ranks must be "
-                        "a multiple of the nodes",
+                        "cannot plan %" PRId64 " ranks on %" PRId64
+                        " nodes: the number of ranks must be a multiple of the "
+                        "number of nodes",
                         run->ranks, run->nodes);
     return LS_OK;
 }

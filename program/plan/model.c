@@ -27,7 +27,7 @@ static ls_status count(lsi_plan_model *model, ls_params *params,
     const size_t n = ls_params_count(params);
     int64_t *tensors;
     LS_TRY(lsi_alloc(&tensors, n * sizeof(int64_t), LS_MEMORY_OTHER,
-                     "the sizes of a model's tensors"));
+                     "the sizes of the model's tensors"));
     model->tensors = tensors;
     model->n_tensors = n;
     model->products = -looked_up(config);
@@ -65,7 +65,8 @@ ls_status lsi_plan_model_open(lsi_plan_model *model,
     };
     if (config->layers > MOST_LAYERS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a plan of %" PRId64 " layers; there may be %d",
+                        "cannot plan a model of %" PRId64
+                        " layers: at most %d are possible",
                         config->layers, MOST_LAYERS);
     LS_TRY(ls_params_new(&params));
     const ls_status status = describe(model, params, config);

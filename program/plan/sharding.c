@@ -29,8 +29,8 @@ ls_status lsi_state_plan_fill(int64_t parameters, int ranks,
 {
     if (parameters < 1 || ranks < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a plan of %" PRId64 " parameters on %d ranks; both "
-                        "must be above 0",
+                        "cannot plan %" PRId64
+                        " parameters on %d ranks: both numbers must be above 0",
                         parameters, ranks);
     static const int traffic[LSI_STATE_PLAN_WAYS] = {2, 3, 2};
     const int64_t part = (parameters + ranks - 1) / ranks;

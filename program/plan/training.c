@@ -18,9 +18,9 @@ static void given(const lsi_plan_run *run, lsi_facts *out)
     lsi_facts_whole(out, "", "ranks", (double)run->ranks, "", "given: N");
     lsi_facts_whole(out, "", "nodes", (double)run->nodes, "", "given");
     lsi_facts_whole(out, "", "batch", (double)run->batch, "",
-                    "given: sequences of a rank");
+                    "given: sequences per rank");
     lsi_facts_whole(out, "", "context", (double)run->context, "",
-                    "given: tokens of a sequence");
+                    "given: tokens per sequence");
     lsi_facts_whole(out, "", "tokens_per_step", tokens * (double)run->ranks, "",
                     "N batch context");
 }
@@ -40,16 +40,16 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
     lsi_facts_whole(out, "memory", "state_bytes", m->state, "B",
                     share == LSI_SHARE_NOTHING ? "8 P" : "8 P / N");
     lsi_facts_whole(out, "memory", "activation_bytes", m->activations, "B",
-                    "4 batch context (kept of blocks + besides)");
+                    "4 batch context (numbers kept per token + at the peak)");
     lsi_facts_whole(out, "memory", "other_bytes", m->other, "B", "as measured");
     lsi_facts_whole(out, "memory", "total_bytes", m->total, "B",
-                    "the sum: of a rank, at its most");
+                    "sum of the bytes above: peak of a rank");
     lsi_facts_whole(out, "memory", "node_bytes", most * here, "B",
-                    "of the ranks of a node");
+                    "peak of all ranks of a node");
     if (plan->device_bytes < 0)
         return;
     lsi_facts_whole(out, "memory", "available_bytes", plan->device_bytes, "B",
-                    "of a node");
+                    "given: memory of a node");
     lsi_facts_whole(out, "memory", "fits", most * here <= plan->device_bytes,
                     "", "1 if node_bytes <= available_bytes");
 }
@@ -57,24 +57,24 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
 static void traffic(const lsi_plan_step *s, lsi_facts *out)
 {
     lsi_facts_whole(out, "traffic", "buckets", (double)s->buckets, "",
-                    "of gradients");
+                    "buckets of gradients in a step");
     lsi_facts_whole(out, "traffic", "collectives", (double)s->collectives, "",
-                    "of a step");
+                    "collectives in a step");
     lsi_facts_whole(out, "traffic", "rank_sent_bytes", s->rank_bytes, "B",
-                    "2 (N-1)/N of what is all-reduced, (N-1)/N of the rest");
+                    "2 (N-1)/N of all-reduced bytes, (N-1)/N of other bytes");
     lsi_facts_whole(out, "traffic", "node_sent_bytes", s->link_bytes, "B",
-                    "of which leave the busiest node");
+                    "bytes that leave the busiest node");
 }
 
 static void paging(const lsi_plan_place *place, const lsi_plan_step *s,
                    lsi_facts *out)
 {
     lsi_facts_whole(out, "time", "pages", s->pages, "",
-                    "4 P (N-1)/N / 4096: gradients that are given back");
+                    "4 P (N-1)/N / 4096: pages of gradients that are freed");
     lsi_facts_real(out, "time", "page_us", 1e6 * place->page, "us",
-                   "to return a page and write to it again");
+                   "time to free a page and write to it again");
     lsi_facts_real(out, "time", "page_seconds", s->paging, "s",
-                   "pages page_us / 10^6");
+                   "pages x page_us / 10^6");
 }
 
 static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
@@ -85,28 +85,28 @@ static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
     lsi_facts_real(out, "time", "forward_seconds", s->forward, "s",
                    "measured, or products / rate + bytes / bandwidth");
     lsi_facts_real(out, "time", "backward_seconds", s->backward, "s",
-                   "the same");
+                   "measured, or products / rate + bytes / bandwidth");
     lsi_facts_real(out, "time", "optimizer_seconds", s->optimizer, "s",
-                   "of what a rank steps");
+                   "update of the parameters that a rank owns");
     lsi_facts_real(out, "time", "communication_seconds", s->communication, "s",
-                   "all collectives, one by one");
+                   "sum of the times of all collectives");
     lsi_facts_real(out, "time", "exposed_seconds", s->exposed, "s",
-                   "of that, not beside backward");
+                   "part of it that does not overlap with backward");
     if (s->pages > 0)
         paging(&plan->place, s, out);
     lsi_facts_real(out, "time", "step_seconds", s->step, "s",
-                   "by the schedule of the strategy");
+                   "simulated schedule of the strategy");
     lsi_facts_real(out, "time", "tokens_per_second", tokens / s->step, "",
                    "tokens_per_step / step_seconds");
     lsi_facts_real(out, "time", "efficiency", 1 - s->exposed / s->step, "",
                    "1 - exposed_seconds / step_seconds");
     lsi_facts_whole(out, "time", "communication_bound",
                     s->communication > s->backward, "",
-                    "1 if it takes longer than backward");
+                    "1 if communication takes longer than backward");
     lsi_facts_real(out, "time", "tokens_to_hide", s->tokens_to_hide, "",
-                   "of a rank a step, from which it does not");
+                   "tokens per rank and step from which it is shorter");
     lsi_facts_real(out, "time", "best_bucket_mb", s->best_bucket / 1e6, "MB",
-                   "sqrt(s w o): bytes, bandwidth, overhead");
+                   "sqrt(s w o): s bytes, w bandwidth, o overhead");
 }
 
 ls_status lsi_trained_plan_account(const lsi_trained_plan *plan, lsi_facts *out)

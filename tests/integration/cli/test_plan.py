@@ -271,7 +271,7 @@ class Plan(ProgramTest):
             self.fails(2, message, "plan", *flags)
         for message, *flags in (
                 ("unknown model size 'huge'; choose one of: tiny", "huge"),
-                ("4 ranks cannot be on 3 nodes", "tiny", "-n", "4", "--nodes",
+                ("cannot plan 4 ranks on 3 nodes", "tiny", "-n", "4", "--nodes",
                  "3"),
                 ("unknown strategy 'x'; choose one of: naive", "tiny",
                  "--strategy", "x"),
