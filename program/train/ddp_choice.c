@@ -189,10 +189,10 @@ static void add_distance(char *text, const lsi_ddp_choice *choice)
         return;
     const lsi_ddp_candidate *const a = &choice->all[best[0]];
     const lsi_ddp_candidate *const b = &choice->all[best[1]];
-    add(text, "; the first two are %.1f%% apart",
+    add(text, "; the fastest two are %.1f%% apart",
         100 * (b->seconds - a->seconds) / a->seconds);
     if (lsi_ddp_choice_is_close(choice, best))
-        add(text, ", within the spread of their steps");
+        add(text, ", less than the variation between steps");
     if (a->times > 1)
         add(text, ", measured twice");
 }
@@ -200,7 +200,7 @@ static void add_distance(char *text, const lsi_ddp_choice *choice)
 static void add_measured(char *text, const lsi_ddp_choice *choice)
 {
     size_t measured = 0;
-    const char *before = "; no memory for ";
+    const char *before = "; not enough memory for ";
     for (size_t i = 0; i < choice->n; i++)
         measured += choice->all[i].seconds > 0;
     add(text, "; %zu measured", measured);
@@ -235,9 +235,9 @@ void lsi_ddp_choice_describe(const lsi_ddp_choice *choice,
     if (choice->reason == LSI_DDP_ALONE)
         add(text, "; one rank");
     else if (choice->reason == LSI_DDP_ONLY)
-        add(text, "; there is memory for no other");
+        add(text, "; no other strategy fits in memory");
     else if (choice->reason == LSI_DDP_SAVED)
-        add(text, "; as the checkpoint's run");
+        add(text, "; as in the checkpoint's run");
     else
         add_measured(text, choice);
     add(text, ")");

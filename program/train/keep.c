@@ -48,8 +48,9 @@ static ls_status refuse(ls_status status, uint64_t needed, bool file)
 
 static ls_status cannot_make(const char *folder, uint64_t needed)
 {
-    return refuse(lsi_fail_errno(LS_ERR_IO, "cannot make '%s'", folder), needed,
-                  false);
+    return refuse(
+        lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'", folder),
+        needed, false);
 }
 
 /* ---- a run that failed -------------------------------------------------- */
@@ -112,9 +113,9 @@ static ls_status check_room(const lsi_keep *k, uint64_t needed)
     if (available >= needed || available + more >= needed)
         return LS_OK;
     lsi_size_text(room, available);
-    return refuse(
-        lsi_fail(LS_ERR_IO, "cannot write to '%s': %s are free", path, room),
-        needed, k->file != NULL);
+    return refuse(lsi_fail(LS_ERR_IO, "cannot write to '%s': only %s are free",
+                           path, room),
+                  needed, k->file != NULL);
 }
 
 /* ---- what a folder holds ------------------------------------------------- */
@@ -257,8 +258,8 @@ static ls_status check_content(const lsi_keep *k, bool continues, bool failed)
     if (there == NULL || goes_on)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
-                    "'%s' holds '%s' of another run; give a new folder "
-                    "with --output-dir",
+                    "'%s' already contains '%s' of another run; give a new "
+                    "folder with --output-dir",
                     k->folder, there);
 }
 
@@ -417,7 +418,7 @@ static ls_status fail_to_write(const lsi_keep *k, ls_status status)
         return status;
     lsi_size_text(needed, k->needed);
     lsi_size_text(room, available);
-    return lsi_fail(status, "%s. The result needs %s, %s are free",
+    return lsi_fail(status, "%s. The result needs %s, but only %s are free",
                     ls_last_error(), needed, room);
 }
 

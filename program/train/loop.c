@@ -92,7 +92,7 @@ ls_status lsi_loop_agree(lsi_loop *loop, ls_status own)
     collect_run(loop);
     const ls_status status = lsi_same_listing(
         loop->group, &(lsi_listing){loop, loop->run.n + loop->resume.config.n,
-                                    settings_line, "settings of training"});
+                                    settings_line, "training settings"});
     *loop->agreed = status == LS_ERR_MISMATCH;
     return status;
 }
@@ -220,7 +220,8 @@ static void describe_left(const lsi_loop *l, char *out, size_t bytes)
     if (l->saved > 0 && (size_t)used < bytes)
         snprintf(out + used, bytes - (size_t)used,
                  ". '%s' has the checkpoint of step %" PRId64
-                 "; --resume --new-schedule goes on from it with another --lr",
+                 "; to continue from it with another --lr, use --resume "
+                 "--new-schedule",
                  l->resume.options->folder, l->saved);
 }
 
@@ -248,8 +249,8 @@ static high_text describe_high(const lsi_divergence *d)
 {
     high_text out;
     snprintf(out.text, sizeof(out.text),
-             "above %g, %g times the larger of the first loss, %g, and that of "
-             "guessing, %g",
+             "above %g (%g times the larger of the first loss, %g, and the "
+             "loss of random guessing, %g)",
              lsi_divergence_limit(d), LSI_DIVERGENCE_FACTOR, d->first,
              d->guess);
     return out;
@@ -262,7 +263,7 @@ static ls_status fail_high(lsi_loop *l, double loss)
              l->divergence.above, describe_high(&l->divergence).text);
     const ls_status status =
         lsi_stepper_fail(&l->stepper, l->stepper.steps + 1, "loss", loss, why);
-    return lsi_fail(status, "%s; --no-divergence-check goes on",
+    return lsi_fail(status, "%s. To continue anyway, use --no-divergence-check",
                     ls_last_error());
 }
 
@@ -510,14 +511,15 @@ static ls_status tell_rescue(const lsi_loop *l, const char *why,
 {
     char text[LSI_KEEP_TEXT];
     if (saved != LS_OK)
-        return lsi_fail(LS_ERR_IO, "%s; nor can the model be saved: %s", why,
+        return lsi_fail(LS_ERR_IO,
+                        "%s. The model could not be saved either: %s", why,
                         ls_last_error());
     set_over(l);
     if (!lsi_keep_is_wanted(l->keep) || ls_group_rank(l->group) != 0)
         return lsi_fail(LS_ERR_IO, "%s", why);
     lsi_keep_describe(l->keep, text);
-    return lsi_fail(LS_ERR_IO, "%s; ended after step %" PRId64 ", %s", why,
-                    l->stepper.steps, text);
+    return lsi_fail(LS_ERR_IO, "%s. The run ended after step %" PRId64 "; %s",
+                    why, l->stepper.steps, text);
 }
 
 /*
@@ -584,9 +586,9 @@ static ls_status tell_stop(const lsi_loop *l)
     char saved[LSI_KEEP_TEXT] = "nothing was saved (--no-save)";
     if (lsi_keep_is_wanted(l->keep))
         lsi_keep_describe(l->keep, saved);
-    return lsi_fail(LS_ERR_STATE, "ended by %s after step %" PRId64 "; %s",
-                    lsi_signal_name(l->stopped_by).text, l->stepper.steps,
-                    saved);
+    return lsi_fail(
+        LS_ERR_STATE, "the run was ended by %s after step %" PRId64 "; %s",
+        lsi_signal_name(l->stopped_by).text, l->stepper.steps, saved);
 }
 
 /*
@@ -601,7 +603,7 @@ static ls_status end_early(lsi_loop *l)
     lsi_stop_set_ended(l->stopped_by);
     if (resumes)
         return lsi_fail(LS_ERR_STATE,
-                        "saved step %" PRId64 "; go on with --resume",
+                        "saved step %" PRId64 "; continue with --resume",
                         l->stepper.steps);
     return tell_stop(l);
 }

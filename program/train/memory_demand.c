@@ -62,7 +62,7 @@ ls_status lsi_memory_demand_fail(lsi_memory_demand room, const char *what)
     lsi_size_text(needed, (uint64_t)room.needed);
     lsi_size_text(available, (uint64_t)room.available);
     return lsi_fail(LS_ERR_MEMORY,
-                    "%s do not fit into memory: the ranks of a machine need at "
-                    "least %s, %s are available",
+                    "%s do not fit into memory: the ranks on one machine need "
+                    "at least %s, but only %s are available",
                     what, needed, available);
 }

@@ -32,7 +32,8 @@ void lsi_reserve_drop(lsi_reserve *reserve)
     if (!reserve->held)
         return;
     if (ftruncate(reserve->fd, 0) != 0)
-        lsi_log(LS_LOG_DEBUG, "the room for a result stays reserved");
+        lsi_log(LS_LOG_DEBUG,
+                "cannot release the disk space reserved for the model");
     close(reserve->fd);
     *reserve = (lsi_reserve){0};
 }

@@ -21,11 +21,10 @@
 
 static ls_status has_one_already(const lsi_resume_options *o, int64_t step)
 {
-    return lsi_fail(
-        LS_ERR_STATE,
-        "'%s' has a checkpoint of step %" PRId64
-        " already; resume from it with --resume, or give another folder",
-        o->folder, step);
+    return lsi_fail(LS_ERR_STATE,
+                    "'%s' already has a checkpoint of step %" PRId64
+                    "; continue from it with --resume, or give another folder",
+                    o->folder, step);
 }
 
 /* Fails at once where a save would fail after hours. */
@@ -99,9 +98,11 @@ ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
     *out = text != NULL ? strtoll(text, &end, 10) : -1;
     if (end != NULL && end != text && *end == '\0' && errno == 0 && *out >= 0)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the checkpoint of step %" PRId64 " has no number '%s'",
-                    ls_checkpoint_step(checkpoint), key);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the checkpoint of step %" PRId64
+        " is damaged: '%s' is missing or not an integer of at least 0",
+        ls_checkpoint_step(checkpoint), key);
 }
 
 ls_status lsi_resume_real(const ls_checkpoint *checkpoint, const char *key,
@@ -114,7 +115,9 @@ ls_status lsi_resume_real(const ls_checkpoint *checkpoint, const char *key,
         isfinite(*out))
         return LS_OK;
     return lsi_fail(
-        LS_ERR_FORMAT, "the checkpoint of step %" PRId64 " has a %s of '%s'",
+        LS_ERR_FORMAT,
+        "the checkpoint of step %" PRId64
+        " is damaged: %s is '%s', not a finite number of at least 0",
         ls_checkpoint_step(checkpoint), key, text != NULL ? text : "");
 }
 

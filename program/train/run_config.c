@@ -91,17 +91,19 @@ static ls_status differs(const lsi_run_setting *setting, const char *saved,
                          int64_t step)
 {
     const char *const more =
-        setting->of_schedule ? " (--new-schedule goes on with that)" : "";
+        setting->of_schedule
+            ? "; to continue with this run's value, use --new-schedule"
+            : "";
     if (setting->end && saved != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "cannot resume from the checkpoint of step %" PRId64
-                        ": its learning rate follows a schedule that ends with "
-                        "step %s, this run has %s steps. Add --new-schedule to "
-                        "follow this run's schedule from here on",
+                        ": its learning rate schedule ends with step %s, but "
+                        "this run has %s steps. Add --new-schedule to follow "
+                        "this run's schedule from here on",
                         step, saved, setting->value);
     return lsi_fail(LS_ERR_ARGUMENT,
                     "cannot resume from the checkpoint of step %" PRId64
-                    ": it was made with %s %s, this run has %s%s",
+                    ": it was made with %s %s, but this run has %s%s",
                     step, setting->name, saved != NULL ? saved : "unknown",
                     setting->value, more);
 }

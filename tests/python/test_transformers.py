@@ -187,7 +187,8 @@ class Tokenizers(FolderTest):
     def test_numbers(self):
         """A model of numbers has none, and the last line says so."""
         line = self.train(*SMALL, "--vocab-size", "40", "--data", self.numbers(40))
-        self.assertRegex(line, "without a tokenizer: the data were tokens$")
+        self.assertRegex(line, "without a tokenizer, because the data were "
+                               "already tokens$")
         self.assertEqual(
             sorted(os.listdir(self.folder)),
             ["config.json", "metrics.jsonl", "model.safetensors", "run.json"])

@@ -61,10 +61,11 @@ static ls_status check_slices(const job *j)
     const int size = ls_group_size(j->loop.group);
     if (all % size == 0 && slices_of(j) <= LSI_MAX_SLICES)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "%lld slices on %d ranks; they must be a multiple of the "
-                    "ranks, at most %d on each",
-                    (long long)all, size, LSI_MAX_SLICES);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "cannot divide %lld slices among %d ranks: the number must be a "
+        "multiple of the ranks, with at most %d slices per rank",
+        (long long)all, size, LSI_MAX_SLICES);
 }
 
 static ls_status open_data(job *j)
@@ -193,7 +194,7 @@ static ls_status make_ranks(job *j)
     return lsi_alloc_zeroed(&j->ranks,
                             (size_t)ls_group_size(j->loop.group) *
                                 sizeof(lsi_rank_epoch),
-                            LS_MEMORY_OTHER, "what epochs were on each rank");
+                            LS_MEMORY_OTHER, "the epoch results of all ranks");
 }
 
 static void plan(job *j)
@@ -304,7 +305,7 @@ static ls_status find_place(job *j)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "cannot resume from the checkpoint of step %" PRId64
-                    ": it is in epoch %" PRId64 ", this run has --epochs "
+                    ": it is in epoch %" PRId64 ", but this run has --epochs "
                     "%" PRId64,
                     ls_checkpoint_step(found), report->epoch + 1,
                     j->options->epochs);

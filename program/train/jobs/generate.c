@@ -200,7 +200,7 @@ static ls_status make(drawing *d)
                      (size_t)(d->g->n_prompts * d->vocabulary) * sizeof(float),
                      LS_MEMORY_ACTIVATIONS, "logits"));
     LS_TRY(lsi_alloc_zeroed(&d->ended, (size_t)d->g->n_prompts * sizeof(bool),
-                            LS_MEMORY_OTHER, "which texts have ended"));
+                            LS_MEMORY_OTHER, "the state of each prompt"));
     d->going = d->g->n_prompts;
     return LS_OK;
 }

@@ -59,7 +59,8 @@ static ls_status open(lsi_image_data *d, const lsi_image_data_options *o)
         return open_built_in(d, o);
     LS_TRY(o->cifar100 ? open_cifar100(d, o->path) : open_any(d, o));
     if (ls_dataset_count(d->train) < 1)
-        return lsi_fail(LS_ERR_FORMAT, "%s holds no training images", o->path);
+        return lsi_fail(LS_ERR_FORMAT, "'%s' contains no training images",
+                        o->path);
     return LS_OK;
 }
 

@@ -83,7 +83,7 @@ static ls_status parse_text(const lsi_image_file *file, const char *key,
                             const char **out)
 {
     *out = json_string_value(json_object_get(file->json, key));
-    return *out != NULL ? LS_OK : refuse(file, "\"%s\" is not a text", key);
+    return *out != NULL ? LS_OK : refuse(file, "\"%s\" is not a string", key);
 }
 
 static ls_status parse_int(const lsi_image_file *file, const char *key,
@@ -132,7 +132,7 @@ static ls_status parse_classes(lsi_image_file *file)
         if (!json_is_null(name) && !json_is_string(name))
             return refuse(file,
                           "\"classes\": the name of class %zu is neither a "
-                          "text nor null",
+                          "string nor null",
                           i);
     }
     return LS_OK;
@@ -145,7 +145,7 @@ static ls_status parse_members(lsi_image_file *file)
     LS_TRY(parse_text(file, "model", &c->name));
     LS_TRY(parse_int(file, "channels", 1, 3, &c->channels));
     if (c->channels == 2)
-        return refuse(file, "\"channels\" is 2, and images have 1 or 3");
+        return refuse(file, "\"channels\" is 2; it must be 1 or 3");
     LS_TRY(parse_int(file, "height", 1, MOST_SIDE, &c->height));
     LS_TRY(parse_int(file, "width", 1, MOST_SIDE, &c->width));
     LS_TRY(parse_int(file, "seed", 0, INT64_MAX, &seed));
@@ -162,10 +162,10 @@ static ls_status parse(lsi_image_file *file, const char *text)
     const ls_status status =
         lsi_json_loadb(text, strlen(text), 0, &file->json, &error);
     if (status == LS_ERR_FORMAT)
-        return refuse(file, "it is not JSON: %s", error.text);
+        return refuse(file, "it is not valid JSON: %s", error.text);
     LS_TRY(status);
     if (!json_is_object(file->json))
-        return refuse(file, "it is not an object");
+        return refuse(file, "it is not a JSON object");
     return parse_members(file);
 }
 
@@ -177,14 +177,13 @@ ls_status lsi_image_file_read(lsi_image_file *out, const char *path)
     const char *text = lsi_safetensors_text(&file, LSI_IMAGE_NET_KEY);
     const bool lm = lsi_safetensors_text(&file, LSI_TRANSFORMER_KEY) != NULL;
     const ls_status status =
-        text != NULL
-            ? parse(out, text)
-            : lsi_fail(LS_ERR_FORMAT,
-                       "'%s' %s; it should be a network for images, which "
-                       "`lockstep train images` writes",
-                       path,
-                       lm ? "is a language model"
-                          : "has no metadata '" LSI_IMAGE_NET_KEY "'");
+        text != NULL ? parse(out, text)
+                     : lsi_fail(LS_ERR_FORMAT,
+                                "'%s' %s; give an image network that `lockstep "
+                                "train images` has saved",
+                                path,
+                                lm ? "is a language model"
+                                   : "has no metadata '" LSI_IMAGE_NET_KEY "'");
     lsi_safetensors_close(&file);
     if (status != LS_OK)
         lsi_image_file_free(out);
@@ -213,9 +212,10 @@ static ls_status check_names(const lsi_image_file *file, const ls_dataset *data,
         const char *theirs = ls_dataset_class_name(data, i);
         if (ours != NULL && theirs != NULL && strcmp(ours, theirs) != 0)
             return lsi_fail(LS_ERR_FORMAT,
-                            "class %" PRId64 " of '%s' is '%s', but that of "
-                            "the network of '%s' is '%s'",
-                            i, data_path, theirs, file->path, ours);
+                            "class %" PRId64
+                            " is '%s' in '%s', but '%s' in the "
+                            "network of '%s'",
+                            i, theirs, data_path, ours, file->path);
     }
     return LS_OK;
 }
@@ -235,8 +235,9 @@ ls_status lsi_image_file_check(const lsi_image_file *file,
         shape[2] != c->width)
         return lsi_fail(LS_ERR_FORMAT,
                         "the images of '%s' are %" PRId64 " x %" PRId64
-                        " with %" PRId64 " channels, but the network of '%s' "
-                        "takes %" PRId64 " x %" PRId64 " with %" PRId64,
+                        " with %" PRId64
+                        " channels, but the network of '%s' needs %" PRId64
+                        " x %" PRId64 " with %" PRId64 " channels",
                         data_path, shape[1], shape[2], shape[0], file->path,
                         c->height, c->width, c->channels);
     return check_names(file, data, data_path);

@@ -67,7 +67,7 @@ ls_status lsi_images_new(lsi_images **out, const ls_dataset *dataset,
 {
     lsi_images *images;
     LS_TRY(lsi_alloc_zeroed(&images, sizeof(lsi_images), LS_MEMORY_DATA,
-                            "batches of images"));
+                            "the image loader"));
     images->options = *options;
     const int64_t count = ls_dataset_count(dataset);
     images->available = count;

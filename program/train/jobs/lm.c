@@ -140,11 +140,11 @@ static ls_status open_tokens(job *j)
     if (o->tokenizer != NULL && ls_tokens_are_bytes(j->tokens))
         LS_TRY(encode_text(j));
     if (o->not_bytes && ls_tokens_are_bytes(j->tokens))
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "the data ('%s') are text, and the model's tokens are not bytes; "
-            "give a file of its tokens (.u16, .u32, .bin), or --tokenizer",
-            o->data != NULL ? o->data : "built-in");
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the data ('%s') are text, but the tokens of the model "
+                        "are not bytes; give a file of tokens (.u16, .u32, "
+                        ".bin), or the model's tokenizer with --tokenizer FILE",
+                        o->data != NULL ? o->data : "built-in");
     const int64_t n = ls_tokens_count(j->tokens);
     const int64_t length = j->length;
     j->train_end = n - n / VALIDATION_SHARE;
@@ -153,9 +153,10 @@ static ls_status open_tokens(job *j)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
                     "the data ('%s') have %" PRId64 " tokens, %" PRId64
-                    " to train and "
-                    "%" PRId64 " to validate; a context of %" PRId64
-                    " needs at least %" PRId64 " of each",
+                    " to train and %" PRId64
+                    " to validate; a context of %" PRId64
+                    " needs at least %" PRId64
+                    " of each. Use more data or a shorter context",
                     o->data != NULL ? o->data : "built-in", n, j->train_end,
                     n - j->train_end, length, length + 1);
 }
@@ -188,9 +189,10 @@ static ls_status count_micro_steps(job *j)
     if (n * each == o->tokens_per_step)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "--tokens-per-step %" PRId64 " is not a multiple of a "
-                    "micro-step of %" PRId64 " tokens (batch size %" PRId64
-                    " x context %" PRId64 " x %d rank%s); %" PRId64 " is",
+                    "--tokens-per-step %" PRId64
+                    " is not a multiple of a micro-step of %" PRId64
+                    " tokens (batch size %" PRId64 " x context %" PRId64
+                    " x %d rank%s); the next multiple is %" PRId64,
                     o->tokens_per_step, each, o->batch_size, j->length, ranks,
                     ranks == 1 ? "" : "s", each * (n + 1));
 }
@@ -273,8 +275,9 @@ static ls_status find_place(job *j)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "cannot resume from the checkpoint of step %" PRId64
-                    ": this run has --steps %" PRId64,
-                    j->first, j->options->steps);
+                    ": this run has --steps %" PRId64 "; use %" PRId64
+                    " or more",
+                    j->first, j->options->steps, j->first);
 }
 
 /* Before the validation that follows the step. */
@@ -455,7 +458,8 @@ static ls_status write(const job *j, const char *path,
     if (keep->file != NULL)
         return ls_transformer_save(j->lm.transformer, path, metadata);
     if (tokens.tokenizer == NULL && !tokens.bytes)
-        keep->note = "without a tokenizer: the data were tokens";
+        keep->note =
+            "without a tokenizer, because the data were already tokens";
     return lsi_lm_save_folder(&j->lm, keep->place.text, &tokens, metadata);
 }
 
@@ -516,10 +520,10 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
     lsi_lm_keep(&j.kept, options->tokenizer);
     if (j.kept.pairs[0] != NULL && j.kept.pairs[2] == NULL &&
         ls_group_rank(group) == 0)
-        lsi_log(LS_LOG_WARN,
-                "the tokenizer.json has more than 40 MB, too many for the "
-                "model's file to keep; `generate` and `eval lm` will need "
-                "--tokenizer");
+        lsi_log(
+            LS_LOG_WARN,
+            "tokenizer.json is larger than 40 MB, so the model file does not "
+            "include it; `generate` and `eval lm` will need --tokenizer FILE");
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
     j.loop.resume.metadata = j.kept.pairs;
     j.loop.keep = options->keep;

@@ -34,7 +34,7 @@ static ls_status encode(lsi_lm_text *text, const ls_tokenizer *tokenizer)
     void *bytes = NULL;
     const size_t n = (size_t)ls_tokens_count(text->file);
     size_t made = 0;
-    LS_TRY(lsi_alloc(&bytes, n, LS_MEMORY_DATA, "a text"));
+    LS_TRY(lsi_alloc(&bytes, n, LS_MEMORY_DATA, "the text to encode"));
     ls_status status = copy_bytes(text->file, bytes);
     if (status == LS_OK)
         status = ls_tokenizer_encode(tokenizer, bytes, n, LS_TOKENIZER_SPECIAL,
@@ -51,10 +51,12 @@ static ls_status check_ids(const lsi_lm_text *text, const char *path,
 {
     for (int64_t i = 0; i < text->count; i++)
         if (text->ids[i] >= vocabulary)
-            return lsi_fail(LS_ERR_FORMAT,
-                            "the tokenizer makes token %" PRId64 " of '%s'; "
-                            "the model's tokens are below %" PRId64,
-                            text->ids[i], path, vocabulary);
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "the tokenizer encodes '%s' with token %" PRId64
+                ", but the vocabulary size of the model is %" PRId64
+                "; use the tokenizer that the model was trained with",
+                path, text->ids[i], vocabulary);
     return LS_OK;
 }
 
@@ -65,9 +67,9 @@ static ls_status open_file(lsi_lm_text *text, const char *path,
     text->count = ls_tokens_count(text->file);
     if (!reader->bytes && ls_tokens_are_bytes(text->file))
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is text, and the model's tokens are not bytes; "
-                        "name its tokenizer (--tokenizer FILE), or make tokens "
-                        "of it (lockstep tokenize)",
+                        "'%s' is text, but the tokens of the model are not "
+                        "bytes; give the model's tokenizer with --tokenizer "
+                        "FILE, or convert the text with `lockstep tokenize`",
                         path);
     return ls_tokens_check(text->file, reader->vocabulary);
 }
@@ -84,10 +86,11 @@ static ls_status open_text(lsi_lm_text *text, const char *path,
     }
     if (text->count >= 2)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' has %" PRId64 " tokens; there must be at least two, "
-                    "one to predict the next from",
-                    path, text->count);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' has %" PRId64
+        " tokens; at least 2 are needed to predict one from another",
+        path, text->count);
 }
 
 ls_status lsi_lm_text_open(lsi_lm_text *text, const char *path,

@@ -59,7 +59,7 @@ static void to_numbers(const lsi_partial *p, double numbers[NUMBERS])
 static ls_status print(const double *numbers, size_t n, char **out)
 {
     const size_t bytes = n * NUMBER_BYTES + 1;
-    LS_TRY(lsi_alloc(out, bytes, LS_MEMORY_OTHER, "numbers as text"));
+    LS_TRY(lsi_alloc(out, bytes, LS_MEMORY_OTHER, "the totals as text"));
     size_t at = 0;
     for (size_t i = 0; i < n; i++)
         at += (size_t)snprintf(*out + at, bytes - at, "%s%.17g",
@@ -74,7 +74,7 @@ ls_status lsi_partial_text(ls_group *group, const lsi_partial *own, char **out)
     const size_t n = NUMBERS * (size_t)ls_group_size(group);
     to_numbers(own, numbers);
     LS_TRY(lsi_alloc(&all, n * sizeof(double), LS_MEMORY_OTHER,
-                     "the numbers of all ranks"));
+                     "the totals of all ranks"));
     ls_status status = ls_all_gather(group, numbers, all, NUMBERS, LS_F64);
     if (status == LS_OK)
         status = print(all, n, out);
@@ -111,7 +111,7 @@ ls_status lsi_partial_parse(lsi_partial *own, const char *text, int rank,
         own->totals.weight += numbers[2];
     }
     if (saved == 0 || *text != '\0')
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the checkpoint's sums of its epoch are incomplete");
+        return lsi_fail(LS_ERR_FORMAT, "the checkpoint is damaged: the sums of "
+                                       "its unfinished epoch are incomplete");
     return LS_OK;
 }

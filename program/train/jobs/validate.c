@@ -32,7 +32,7 @@ static void number(int64_t *indices, int64_t n, int64_t count)
 static ls_status alloc_samples(int64_t **out, int64_t n)
 {
     return lsi_alloc(out, (size_t)n * sizeof(int64_t), LS_MEMORY_DATA,
-                     "the samples of a validation");
+                     "the order of the validation samples");
 }
 
 static ls_status prepare(validation *v)

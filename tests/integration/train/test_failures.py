@@ -92,7 +92,7 @@ class Ranks(FailureTest):
                 (3, images, "--epochs", "1", "2")):
             with self.subTest(name=name, first=first):
                 self.assertIn(
-                    "all ranks must have the same settings of training; rank "
+                    "all ranks must have the same training settings; rank "
                     f"0 has {name} {first} where rank {ranks - 1} has {name} "
                     f"{last}\n",
                     self.differ(ranks, job, name, first, last))

@@ -229,9 +229,9 @@ class Networks(ImagesTest):
         with open(self.path("again"), "rb") as file:
             self.assertEqual(whole, file.read())
         self.refused((*flags, "--resume", "--label-smoothing", "0.5"),
-                     "--label-smoothing 0, this run has 0.5")
+                     "--label-smoothing 0, but this run has 0.5")
         self.refused((*flags, "--resume", "--arch", "vit"),
-                     "--arch resnet18, this run has vit")
+                     "--arch resnet18, but this run has vit")
 
 
 class Evaluation(ImagesTest):
@@ -522,7 +522,7 @@ class Predictions(ImagesTest):
                 ((out, self.path("none")), "cannot open '"),
                 ((out, webp), "b.webp' is "),
                 ((out, lm), f"the folder '{lm}' holds no images"),
-                ((lm, one), "is a language model; it should be a network"),
+                ((lm, one), "is a language model; give an image network"),
                 ((one, one), f"'{one}' is ")):
             with self.subTest(words=words):
                 self.fails(1, said, "predict", "--weights", *words)

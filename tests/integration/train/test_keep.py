@@ -276,7 +276,8 @@ class Folder(KeepTest):
         model = read(os.path.join(out, "model.safetensors"))
         done = self.call(*CIFAR, "--output-dir", out, cwd=self.folder)
         self.assertEqual(done.returncode, 1)
-        self.assertIn(f"'{out}' holds 'model.safetensors' of another run",
+        self.assertIn(f"'{out}' already contains 'model.safetensors' of "
+                      "another run",
                       done.stderr)
         self.assertEqual(read(os.path.join(out, "model.safetensors")), model)
         self.good(*LM, "--output-dir", "c", "--save", "m", "--metrics", "l")
@@ -311,7 +312,8 @@ class Folder(KeepTest):
                           timeless(self.path("out", "metrics.jsonl"))], whole)
         shutil.rmtree(self.path("steps"))
         done = self.call(*LM, *saving, "out", cwd=self.folder)
-        self.assertIn("holds 'model.safetensors' of another run", done.stderr)
+        self.assertIn("already contains 'model.safetensors' of another run",
+                      done.stderr)
         os.unlink(self.path("out", "model.safetensors"))  # as if it had died
         self.good(*LM, *saving, "out")
         self.assertEqual([read(self.path("out", "model.safetensors")),
@@ -358,7 +360,8 @@ class Elsewhere(KeepTest):
             os.mkdir(self.path("theirs"))
             with open(self.path("theirs", name), "w", encoding="ascii"):
                 pass
-            self.fails(1, f"'theirs' holds '{name}' of another run", *LM,
+            self.fails(1, f"'theirs' already contains '{name}' of another "
+                       "run", *LM,
                        "--output-dir", "theirs", cwd=self.folder)
             shutil.rmtree(self.path("theirs"))
 
@@ -532,7 +535,7 @@ class Diverged(KeepTest):
             if n > 0:
                 self.assertRegex(
                     warnings[0], r"the model has probably diverged: the loss "
-                    r"of the last \d+ steps was above [\d.]+, 1.5 times the .*"
+                    r"of the last \d+ steps was above [\d.]+ \(1.5 times the .*"
                     r"Try a lower --lr than 1e\+06$")
 
 
@@ -551,7 +554,8 @@ class Rescued(KeepTest):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertRegex(
                 done.stderr, r"\nlockstep: train lm: (rank 0: )?cannot write "
-                "'/dev/full': No space left on device; ended after step 1, "
+                r"'/dev/full': No space left on device\. The run ended after "
+                r"step 1; "
                 fr"saved '{ranks}/model.safetensors' \([\d.]+ KiB\)\n$")
             self.assertEqual(sorted(os.listdir(self.path(ranks))),
                              [name for name in LM_RESULT
@@ -562,8 +566,9 @@ class Rescued(KeepTest):
         done = self.call(*CIFAR, "-n", "2", "--metrics", "/dev/full",
                          cwd=self.folder)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, "cannot write '/dev/full': .*; ended after "
-                                      r"step \d+, saved 'runs/")
+        self.assertRegex(done.stderr, "cannot write '/dev/full': .*The run "
+                                      "ended "
+                                      r"after step \d+; saved 'runs/")
 
     def test_nothing_to_save(self):
         """Neither before the first step nor with --no-save."""

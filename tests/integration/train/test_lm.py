@@ -171,8 +171,8 @@ class Learning(LmTest):
         done = self.run_lm(*SHAPE, *steps, "--tokens-per-step", "100")
         self.assertEqual(done.returncode, 1)
         self.assertIn("--tokens-per-step 100 is not a multiple of a micro-step "
-                      "of 64 tokens (batch size 4 x context 16 x 1 rank); 128 "
-                      "is", done.stderr)
+                      "of 64 tokens (batch size 4 x context 16 x 1 rank); the "
+                      "next multiple is 128\n", done.stderr)
         self.fails(2, "give one", "train", "lm", "--tokens-per-step", "512",
                    "--accumulate", "2")
 
@@ -524,11 +524,13 @@ class Refused(LmTest):
         """After 50 steps, at the same step if the run is resumed before."""
         words = (*SHAPE, "-n", "2", "--lr", "3", "--schedule", "constant",
                  "--validate-every", "0")
-        said = self.refuse(65, "--no-divergence-check goes on", *words)
+        said = self.refuse(65, "To continue anyway, use "
+                               "--no-divergence-check", *words)
         self.assertRegex(
             said, r"step \d+: loss is [\d.]+: for 50 steps it was above "
-            r"8\.\d+, 1\.5 times the larger of the first loss, 5\.\d+, and "
-            r"that of guessing, 5\.54518\. Try a lower --lr than 3")
+            r"8\.\d+ \(1\.5 times the larger of the first loss, 5\.\d+, and "
+            r"the loss of random guessing, 5\.54518\)\. Try a lower --lr than "
+            r"3")
         step = re.search(r"step (\d+): loss is", said)[0]
         saving = (*words, "--checkpoint-dir", self.path("steps"),
                   "--save-every", "10", "--resume")
@@ -545,7 +547,8 @@ class Refused(LmTest):
     def test_divergence_after_a_checkpoint(self):
         folder = self.path("steps")
         said = self.refuse(65, f". '{folder}' has the checkpoint of step 1; "
-                           "--resume --new-schedule goes on from it",
+                           "to continue from it with another --lr, use "
+                           "--resume --new-schedule",
                            *SHAPE, "-n", "2", "--lr", "1e6", "--clip-norm",
                            "0", "--warmup-steps", "0", "--validate-every", "0",
                            "--checkpoint-dir", folder, "--save-every", "1")
@@ -563,7 +566,7 @@ class Refused(LmTest):
 
     def test_what_no_machine_has(self):
         """It is asked for at once, and for all ranks."""
-        self.refuse(1, "the ranks of a machine need at least", "-n", "4",
+        self.refuse(1, "the ranks on one machine need at least", "-n", "4",
                     "--size", "10B", "--context", "8")
 
     def test_full_disk(self):

@@ -266,13 +266,13 @@ class Errors(PublishedTest):
         name = model("llama_groups")
         with open(self.path("a.txt"), "w", encoding="ascii") as f:
             f.write("the end")
-        self.refuse("name its tokenizer", "eval", "lm", "--weights", name,
-                    "--data", self.path("a.txt"))
+        self.refuse("give the model's tokenizer", "eval", "lm", "--weights",
+                    name, "--data", self.path("a.txt"))
         self.refuse_eval("more than the model's context, 24", name, "--context", "25")
         self.refuse_eval("more than the context, 8", name, "--context", "8",
                          "--stride", "9")
         one = self.write_tokens("one.u16", [1])
-        self.refuse("there must be at least two", "eval", "lm", "--weights", name,
+        self.refuse("at least 2 are needed", "eval", "lm", "--weights", name,
                     "--data", one)
         much = self.write_tokens("much.u16", [1, 29])
         self.refuse("29", "eval", "lm", "--weights", name, "--data", much)
@@ -280,7 +280,7 @@ class Errors(PublishedTest):
                     "--layers", "3")
         self.refuse("is more than the 24 positions of", "train", "lm", "--weights", name,
                     "--context", "25")
-        self.refuse("tokens are not bytes", "train", "lm", "--weights", name)
+        self.refuse("model are not bytes", "train", "lm", "--weights", name)
         self.refuse("for a new model of that size give --size tiny", "train", "lm",
                     "--weights", "tiny")
 

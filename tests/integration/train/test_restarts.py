@@ -79,7 +79,7 @@ class Restarts(ProgramTest):
         self.trains("--steps", "5", name="a")
         done = self.call(*self.train("--steps", "5", name="a", restarts=1))
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr.count("has a checkpoint of step 5 already"),
+        self.assertEqual(done.stderr.count("already has a checkpoint of step 5"),
                          2, done.stderr)
 
 

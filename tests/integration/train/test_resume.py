@@ -222,7 +222,7 @@ class Cifar100(ResumeTest):
             "killed", *words, *auto, *self.saving()))
         before = self.chosen("killed")
         said = self.train("killed", *words, *auto, *self.saving())
-        self.assertIn("(auto; as the checkpoint's run)", said)
+        self.assertIn("(auto; as in the checkpoint's run)", said)
         self.assertEqual(self.chosen("killed"), before)
         self.assertEqual(read(self.path("whole")), read(self.path("killed")))
         shutil.rmtree(os.path.join(
@@ -266,7 +266,7 @@ class Cifar100(ResumeTest):
         self.train("again", *words, *none, *self.saving())
         shutil.rmtree(os.path.join(
             self.checkpoints, f"step-{max(steps(self.checkpoints, True)):012}"))
-        self.fails(1, "with --weight-decay 0, this run has 0.01", *self.words(
+        self.fails(1, "--weight-decay 0, but this run has 0.01", *self.words(
             "again", *words, "--weight-decay", "0.01", *self.saving()))
         said = self.train("again", *words, *self.saving())
         self.assertIn("resumed after step", said)
@@ -324,7 +324,8 @@ class FullDisk(ResumeTest):
                          '"$0" "$@"', *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, "cannot (write|sync) '.*': No space left "
-                                      "on device; ended after step 6, saved '")
+                                      r"on device\. The run ended after step "
+                                      r"6; saved '")
         self.assertEqual(done.stderr.count("lockstep: "), 1, done.stderr)
         self.assertIn("exit 1\nstep-000000000002\nstep-000000000004\n",
                       done.stdout)
@@ -402,14 +403,15 @@ class LanguageModel(ResumeTest):
     def test_other_flags(self):
         self.train("model", "--batch-size", "2", *self.saving())
         for message, words in (
-                ("--layers 2, this run has 1", ("--layers", "1")),
-                ("--rope pairs, this run has halves", ("--rope", "halves")),
-                ("--batch-size over all ranks: 4, this run has 6",
+                ("--layers 2, but this run has 1", ("--layers", "1")),
+                ("--rope pairs, but this run has halves", ("--rope", "halves")),
+                ("--batch-size over all ranks: 4, but this run has 6",
                  ("--batch-size", "3")),
-                ("--dtype f32, this run has bf16", ("--dtype", "bf16")),
-                ("--validate-every 3, this run has 2",
+                ("--dtype f32, but this run has bf16", ("--dtype", "bf16")),
+                ("--validate-every 3, but this run has 2",
                  ("--validate-every", "2")),
-                ("schedule that ends with step 14, this run has 15 steps. Add "
+                ("learning rate schedule ends with step 14, but this run has "
+                 "15 steps. Add "
                  "--new-schedule", ("--steps", "15"))):
             with self.subTest(words=words):
                 self.fails(1, message, *self.words(
@@ -442,8 +444,8 @@ class LanguageModel(ResumeTest):
         self.command = self.command[:end]
         self.train("first", *words, "--steps", "18", *self.saving())
         self.fails(1, "cannot resume from the checkpoint of step 18: its "
-                   "learning rate follows a schedule that ends with step 18, "
-                   "this run has 36 steps. Add --new-schedule", *self.words(
+                      "learning rate schedule ends with step 18, but this run "
+                      "has 36 steps. Add --new-schedule", *self.words(
                        "second", *words, "--steps", "36", *self.saving()))
         self.train("second", *words, "--steps", "36", "--new-schedule",
                    *self.saving())
@@ -458,7 +460,7 @@ class LanguageModel(ResumeTest):
         self.train("first", "--steps", "6", "--lr", "0.001", *self.saving())
         new = ("--steps", "12", "--lr", "0.002", "--schedule", "linear",
                "--warmup-steps", "0", *self.saving())
-        self.assertIn("--new-schedule goes on",
+        self.assertIn("use --new-schedule",
                       self.call(*self.words("second", *new)).stderr)
         self.train("second", *new, "--new-schedule")
         rates = [line["lr"] for line in files.read_lines(
@@ -486,26 +488,26 @@ class Refusals(ResumeTest):
         self.train("model", *self.saving())
         before = read(self.path("model.jsonl"))
         for message, words in (
-                ("--seed 0, this run has 1", ("--seed", "1")),
-                ("images to train: 32, this run has 31", ("--limit", "31")),
-                ("--batch-size over all ranks: 8, this run has",
+                ("--seed 0, but this run has 1", ("--seed", "1")),
+                ("images to train: 32, but this run has 31", ("--limit", "31")),
+                ("--batch-size over all ranks: 8, but this run has",
                  ("--batch-size", "2")),
-                ("--accumulate 1, this run has 2", ("--accumulate", "2")),
-                ("--slices 4, this run has 8", ("--slices", "8")),
-                ("--sync-bn fused, this run has off", ("--sync-bn", "off")),
-                ("--dtype f32, this run has bf16", ("--dtype", "bf16")),
-                ("--dropout off, this run has on", ("--dropout",)),
-                ("--optimizer sgd, this run has adamw",
+                ("--accumulate 1, but this run has 2", ("--accumulate", "2")),
+                ("--slices 4, but this run has 8", ("--slices", "8")),
+                ("--sync-bn fused, but this run has off", ("--sync-bn", "off")),
+                ("--dtype f32, but this run has bf16", ("--dtype", "bf16")),
+                ("--dropout off, but this run has on", ("--dropout",)),
+                ("--optimizer sgd, but this run has adamw",
                  ("--optimizer", "adamw")),
-                ("--momentum 0.5, this run has 0.9", ("--momentum", "0.9")),
-                ("in epoch 2, this run has --epochs 1", ("--epochs", "1"))):
+                ("--momentum 0.5, but this run has 0.9", ("--momentum", "0.9")),
+                ("in epoch 2, but this run has --epochs 1", ("--epochs", "1"))):
             with self.subTest(words=words):
                 self.refuses(message, *self.saving(), *words)
         self.assertEqual(read(self.path("model.jsonl")), before)
 
     def test_not_asked_to_go_on(self):
         self.train("model", *self.saving())
-        self.refuses("has a checkpoint of step 6 already", "--checkpoint-dir",
+        self.refuses("already has a checkpoint of step 6", "--checkpoint-dir",
                      self.checkpoints, "--save-every", "3")
 
     def test_damage(self):

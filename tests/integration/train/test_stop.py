@@ -15,7 +15,7 @@ import test_resume
 STOPS = int(os.environ.get("LOCKSTEP_TEST_STOPS", "2"))
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", "1"))
 
-SAVED = re.compile(r"saved step (\d+); go on with --resume")
+SAVED = re.compile(r"saved step (\d+); continue with --resume")
 
 
 def descendants(pid):

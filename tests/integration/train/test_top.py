@@ -146,7 +146,9 @@ class Top(ProgramTest):
         done = self.fails(1, "has not taken an optimizer step", "top",
                           str(os.getpid()))
         self.assertIn(f"has the id or the PID '{os.getpid()}'", done.stderr)
-        self.fails(1, "is or begins with 'no such job'", "top", "no such job")
+        self.fails(1, "equals 'no such job' or begins with it", "top", "no "
+                                                                       "such "
+                                                                       "job")
         self.fails(2, "top: give one job", "top")
 
     def test_no_job_is_disturbed(self):

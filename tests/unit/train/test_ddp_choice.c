@@ -70,21 +70,25 @@ static void play_room(ls_group *group, void *unused)
     lsi_ddp_choice_describe(&c, text);
     CHECK(strcmp(text,
                  "strategy: shared --bucket-mb 0.51 (auto; 3 measured: "
-                 "zero1 250 ms, shared 12.50 ms, fsdp 500 ms; the first two "
-                 "are 1900.0% apart; no memory for flat, bucketed)") == 0);
+                 "zero1 250 ms, shared 12.50 ms, fsdp 500 ms; the fastest two "
+                 "are 1900.0% apart; not enough memory for flat, bucketed)") ==
+          0);
     CHECK(strcmp(lsi_ddp_choice_value_of(&c, 3).text, "shared 0.51 3") == 0);
     c = asked(group, 16 * P);
     CHECK(c.reason == LSI_DDP_ONLY && c.options.strategy == LS_DDP_FSDP);
     lsi_ddp_choice_describe(&c, text);
-    CHECK(strstr(text, "fsdp --bucket-mb 0.51 (auto; there is memory for no "
-                       "other)") != NULL);
+    CHECK(
+        strstr(
+            text,
+            "fsdp --bucket-mb 0.51 (auto; no other strategy fits in memory)") !=
+        NULL);
     c = of(true, INFINITY, RANKS);
     const lsi_memory_plan plan = {.parameters = P, .moments = 2};
     CHECK(lsi_ddp_choice_ask(&c, group, plan, 16 * P - 1) == LS_ERR_MEMORY);
     CHECK(strstr(ls_last_error(),
                  "weights, gradients and optimizer state do not fit "
-                 "into memory: the ranks of a machine need at least "
-                 "15.3 MiB, 15.3 MiB are available") != NULL);
+                 "into memory: the ranks on one machine need at least "
+                 "15.3 MiB, but only 15.3 MiB are available") != NULL);
 }
 
 /* The fastest two, of medians and shortest steps by hand. */
@@ -112,8 +116,8 @@ static void how_close(void **state)
     lsi_ddp_choice_settle(&c);
     assert_int_equal(c.options.strategy, LS_DDP_FLAT);
     lsi_ddp_choice_describe(&c, text);
-    assert_non_null(strstr(text, "; the first two are 4.0% apart, within the "
-                                 "spread of their steps)"));
+    assert_non_null(strstr(text, "; the fastest two are 4.0% apart, less than "
+                                 "the variation between steps)"));
     /* Of a second time the shortest step and the smaller spread count. */
     flat[0] = 0.0901;
     flat[1] = 0.0902;
@@ -123,7 +127,7 @@ static void how_close(void **state)
     assert_true(fabs(c.all[2].seconds - 0.101) < 1e-12);
     assert_false(lsi_ddp_choice_is_close(&c, best));
     lsi_ddp_choice_describe(&c, text);
-    assert_non_null(strstr(text, "; the first two are 12.2% apart, measured "
+    assert_non_null(strstr(text, "; the fastest two are 12.2% apart, measured "
                                  "twice)"));
 }
 

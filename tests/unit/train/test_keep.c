@@ -170,7 +170,8 @@ static void assert_refused(const char *file, bool resumes, bool continues)
     lsi_keep *const keep = new_keep("lm", "mine");
     char text[64];
     keep->resumes = resumes;
-    snprintf(text, sizeof(text), "'mine' holds '%s' of another run", file);
+    snprintf(text, sizeof(text), "'mine' already contains '%s' of another run",
+             file);
     assert_error(lsi_keep_open(keep, 100, continues), LS_ERR_STATE, text);
     assert_true(access(lsi_path_in("mine", file).text, F_OK) == 0);
 }

@@ -55,8 +55,8 @@ static void play_asking(ls_group *group, void *unused)
     CHECK(room.needed == 2000 && room.available == 1000);
     CHECK(lsi_memory_demand_fail(room, "a model") == LS_ERR_MEMORY);
     CHECK(strstr(ls_last_error(),
-                 "a model do not fit into memory: the ranks of a "
-                 "machine need at least 2.0 KiB, 1000 B are available") !=
+                 "a model do not fit into memory: the ranks on one machine "
+                 "need at least 2.0 KiB, but only 1000 B are available") !=
           NULL);
     /* No machine has as much; every one has a little. */
     CHECK_OK(lsi_memory_demand_ask(group, INT64_MAX / 2, 0, &room));

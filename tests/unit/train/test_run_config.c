@@ -40,7 +40,7 @@ static void check_longer_schedule(const ls_checkpoint *checkpoint)
     lsi_run_config_schedule(&config, 0);
     assert_error(lsi_run_config_check(&config, false, checkpoint),
                  LS_ERR_ARGUMENT,
-                 "ends with step 0.1, this run has 2 steps. Add "
+                 "ends with step 0.1, but this run has 2 steps. Add "
                  "--new-schedule");
     assert_ok(lsi_run_config_check(&config, true, checkpoint));
 }
@@ -64,24 +64,24 @@ static void what_a_run_depends_on(void **state)
     lsi_run_config_text(&config, "--size", "tiny");
     assert_ok(lsi_run_config_check(&config, false, checkpoint));
     lsi_run_config_real(&config, "--norm-eps", 1e-5);
-    assert_error(lsi_run_config_check(&config, false, checkpoint),
-                 LS_ERR_ARGUMENT,
-                 "step 7: it was made with --norm-eps unknown, this run has "
-                 "1e-05");
+    assert_error(
+        lsi_run_config_check(&config, false, checkpoint), LS_ERR_ARGUMENT,
+        "step 7: it was made with --norm-eps unknown, but this run has "
+        "1e-05");
     lsi_run_config_before(&config, "1e-05");
     assert_ok(lsi_run_config_check(&config, false, checkpoint));
     lsi_run_config_before(&config, "0.01");
     assert_error(lsi_run_config_check(&config, false, checkpoint),
                  LS_ERR_ARGUMENT,
-                 "made with --norm-eps 0.01, this run has 1e-05");
+                 "made with --norm-eps 0.01, but this run has 1e-05");
     config = (lsi_run_config){.n = 0};
     lsi_run_config_text(&config, "--size", "tiny");
     lsi_run_config_real(&config, "--lr", 0.2);
     lsi_run_config_schedule(&config, 1);
     assert_error(lsi_run_config_check(&config, false, checkpoint),
                  LS_ERR_ARGUMENT,
-                 "made with --lr 0.1, this run has 0.2 (--new-schedule goes on "
-                 "with that)");
+                 "made with --lr 0.1, but this run has 0.2; to continue with "
+                 "this run's value, use --new-schedule");
     assert_ok(lsi_run_config_check(&config, true, checkpoint));
     lsi_run_config_usual(&config, "--lr");
     assert_ok(lsi_run_config_check(&config, false, checkpoint));
@@ -91,7 +91,8 @@ static void what_a_run_depends_on(void **state)
     lsi_run_config_text(&config, "--size", "small");
     lsi_run_config_before(&config, "small"); /* what is said counts */
     assert_error(lsi_run_config_check(&config, false, checkpoint),
-                 LS_ERR_ARGUMENT, "made with --size tiny, this run has small");
+                 LS_ERR_ARGUMENT,
+                 "made with --size tiny, but this run has small");
 
     ls_checkpoint_close(&checkpoint);
     ls_group_close(&group);
@@ -121,7 +122,7 @@ static void scales_are_numbers(void **state)
         assert_ok(ls_checkpoint_open(&checkpoint, group, folder));
         const ls_status status = lsi_resume_load(checkpoint, params, &stepper);
         if (i < BAD)
-            assert_error(status, LS_ERR_FORMAT, "has a loss_scale of");
+            assert_error(status, LS_ERR_FORMAT, "is damaged: loss_scale is");
         else
             assert_ok(status);
         ls_checkpoint_close(&checkpoint);
