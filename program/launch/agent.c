@@ -191,7 +191,8 @@ static ls_status open_all(lsi_agent *a)
     if (a->epoll < 0 || a->timer < 0 ||
         timerfd_settime(a->timer, 0, &ticks, NULL) != 0 ||
         epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->timer, &event) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot wait for other nodes");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot set up the connection to other nodes");
     if (gethostname(a->host, sizeof(a->host) - 1) != 0)
         snprintf(a->host, sizeof(a->host), "?");
     LS_TRY(lsi_random_id(a->name));
@@ -215,7 +216,8 @@ static ls_status open_all(lsi_agent *a)
         return LS_OK;
     if (epoll_ctl(a->epoll, EPOLL_CTL_ADD, lsi_coordinator_fd(a->coordinator),
                   &event) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot wait for other nodes");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot set up the connection to other nodes");
     return LS_OK;
 }
 

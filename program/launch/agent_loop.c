@@ -77,10 +77,11 @@ void lsi_agent_look_again(lsi_agent *a)
     assert(a->stage != LSI_AGENT_OVER);
     a->stage = LSI_AGENT_MEETING;
     a->since = a->told = lsi_suspending_clock_seconds();
-    lsi_output_say(a->output,
-                   "waiting %g s (join_timeout) for the endpoint %s; to start "
-                   "it again, run the same command on its host",
-                   a->terms.nodes->join_seconds, a->at);
+    lsi_output_say(
+        a->output,
+        "waiting up to %g s (--rdzv-conf join_timeout) for the endpoint %s; if "
+        "its launcher has ended, run the same command on its host again",
+        a->terms.nodes->join_seconds, a->at);
 }
 
 /*
@@ -149,8 +150,8 @@ static void join(lsi_agent *a)
 
 /* ---- connecting ------------------------------------------------------- */
 
-static const char CLOSED[] = "it closed the connection before it answered; "
-                             "node 0's launcher may have ended";
+static const char CLOSED[] = "it closed the connection without an answer; the "
+                             "launcher of node 0 may have ended";
 
 /* Tries the next address after a moment. */
 static void retry(lsi_agent *a, const char *why)
@@ -166,7 +167,7 @@ static void retry(lsi_agent *a, const char *why)
     while (a->secret == NULL && !lsi_address_is_loopback(a->address->ai_addr));
     if (now >= a->since + most) {
         snprintf(text, sizeof(text),
-                 "given up: cannot reach the endpoint %.100s within %g s "
+                 "given up: the endpoint %.100s was not reachable within %g s "
                  "(--rdzv-conf join_timeout): %.200s",
                  a->at, most, why);
         end_with(a, 1, text);
@@ -238,8 +239,8 @@ static void start(lsi_agent *a, const lsi_agent_message *message)
         snprintf(ranks, sizeof(ranks), "ranks %d to %d", message->offset,
                  message->offset + n - 1);
     lsi_output_say(a->output,
-                   "host %s is node %d of %d nodes: %s of %d, by interface %s, "
-                   "%s (%s)",
+                   "host %s is node %d of %d nodes: %s of %d, interface %s, "
+                   "address %s (%s)",
                    a->host, message->group, message->groups, ranks,
                    message->world, a->interface.name, a->interface.address,
                    a->interface.why);
@@ -256,12 +257,13 @@ static void take(lsi_agent *a, const lsi_frame *frame)
             lose(a, why, true);
             return;
         }
-        snprintf(text, sizeof(text), "refused at %.100s: %.390s", a->at, why);
+        snprintf(text, sizeof(text),
+                 "the endpoint %.100s refused this host: %.370s", a->at, why);
         end_with(a, 1, text);
     } else if (frame->kind != LSI_FRAME_MESSAGE ||
                lsi_agent_message_read(frame->data, frame->bytes, &message) !=
                    LS_OK) {
-        lose(a, "its message is malformed", false);
+        lose(a, "it sent a malformed message", false);
     } else if (message.word == LSI_AGENT_SAY) {
         lsi_output_say(a->output, "%s", message.text);
     } else if (message.word == LSI_AGENT_START) {
@@ -281,8 +283,8 @@ static void shake_hands(lsi_agent *a, const lsi_frame *frame)
     if (status == LS_ERR_PEER_DEAD || status == LS_ERR_TIMEOUT) {
         retry(a, CLOSED); /* another launcher may take its place */
     } else if (status != LS_OK) {
-        snprintf(text, sizeof(text), "the rendezvous at %.100s: %.380s", a->at,
-                 ls_last_error());
+        snprintf(text, sizeof(text), "the rendezvous at %.100s failed: %.370s",
+                 a->at, ls_last_error());
         end_with(a, 1, text);
     } else if (a->shake.is_done) {
         join(a);
@@ -297,8 +299,9 @@ static void take_all(lsi_agent *a)
     char text[LSI_AGENT_TEXT_BYTES];
     while (got && a->link.fd >= 0) {
         if (lsi_link_next(&a->link, &frame, &got) != LS_OK) {
-            snprintf(text, sizeof(text), "the rendezvous at %.100s: %.380s",
-                     a->at, ls_last_error());
+            snprintf(text, sizeof(text),
+                     "the rendezvous at %.100s failed: %.370s", a->at,
+                     ls_last_error());
             end_with(a, 1, text);
         } else if (got && a->connection == LSI_AGENT_SHAKING) {
             shake_hands(a, &frame);
@@ -348,14 +351,14 @@ static void look_at_time(lsi_agent *a)
     if (a->connection < LSI_AGENT_SHAKING || now < a->heard + limit)
         return;
     if (a->connection == LSI_AGENT_SHAKING) {
-        snprintf(why, sizeof(why),
-                 "it accepted the connection but did not answer for %g s; "
-                 "another program may listen there, or node 0's launcher is "
-                 "stopped",
-                 limit);
+        snprintf(
+            why, sizeof(why),
+            "it accepted the connection but did not answer for %g s; another "
+            "program may listen there, or the launcher of node 0 is stopped",
+            limit);
         retry(a, why);
     } else {
-        snprintf(why, sizeof(why), "no message came from it for %g s", limit);
+        snprintf(why, sizeof(why), "it sent no message for %g s", limit);
         lose(a, why, true);
     }
 }

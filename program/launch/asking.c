@@ -182,12 +182,14 @@ static void tell_more(const lsi_processes *ranks, int untold)
 {
     const char *const folder = getenv("LOCKSTEP_RECORD");
     if (untold > 0)
-        lsi_output_say(ranks->output, "%d more ranks: `lockstep top %d`",
+        lsi_output_say(ranks->output,
+                       "%d more ranks are not listed here; `lockstep top %d` "
+                       "shows all ranks",
                        untold, (int)getppid());
     if (folder != NULL && *folder != '\0')
         lsi_output_say(ranks->output,
-                       "`lockstep doctor %s` compares what ranks with a group "
-                       "have recorded",
+                       "to compare the recorded operations of the ranks, run "
+                       "`lockstep doctor %s`",
                        folder);
     else
         lsi_output_say(ranks->output,

@@ -65,8 +65,10 @@ static void time_out(lsi_attempt *a)
     a->timed_out = true;
     if (lsi_attempt_has_ended(a))
         return;
-    lsi_output_say(a->output, "timeout: %d of %d ranks did not end in %g s",
-                   a->ranks.alive, a->ranks.n, a->limits->timeout);
+    lsi_output_say(
+        a->output,
+        "timeout: %d of %d ranks did not end within %g s (--timeout)",
+        a->ranks.alive, a->ranks.n, a->limits->timeout);
     if (a->verdict < 0)
         a->verdict = LSI_EXIT_TIMEOUT;
     if (a->agent != NULL)
@@ -114,7 +116,7 @@ static void take_answer(lsi_attempt *a, int status)
     assert(a->answer == 0); /* without a verdict it is the first */
     a->verdict = lsi_signal_exit_status(status);
     a->answer = status;
-    lsi_output_say(a->output, "ended by %s",
+    lsi_output_say(a->output, "the job was ended by %s",
                    lsi_signal_name(a->verdict - 128).text);
 }
 
@@ -172,7 +174,7 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
     if (report(a, first, what))
         return;
     if (a->ranks.alive > 0)
-        snprintf(rest, sizeof(rest), "; the others have %g s to end",
+        snprintf(rest, sizeof(rest), "; the other ranks have %g s to end",
                  a->limits->grace);
     lsi_output_say(a->output, "rank %d (pid %d) %s%s",
                    lsi_processes_rank(&a->ranks, first->rank), (int)first->pid,
@@ -286,9 +288,10 @@ void lsi_attempt_sweep(lsi_attempt *a)
     const size_t left = lsi_sweep(NULL, 0);
     if (left > 0)
         lsi_output_say(a->output,
-                       "cannot end %zu of the processes that the ranks left "
-                       "behind: they belong to another user",
-                       left);
+                       "cannot kill %zu process%s that the ranks left running: "
+                       "%s to another user",
+                       left, left == 1 ? "" : "es",
+                       left == 1 ? "it belongs" : "they belong");
     a->phase = a->ranks.started == a->ranks.setup->n ? LSI_PHASE_ENDED
                                                      : LSI_PHASE_NOT_STARTED;
     a->next_at = 0;

@@ -83,8 +83,9 @@ ls_status lsi_crash_parse(const char *text, size_t bytes, lsi_crash *crash)
     while (good && strncmp(at, "0x", 2) == 0)
         good = parse_frame(&at, crash);
     if (!good || !take(&at, "maps\n") || crash->n == 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "not a crash file, or an incomplete one");
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "this is not a lockstep crash file, or it is incomplete");
     crash->maps = at;
     crash->maps_bytes = bytes - (size_t)(at - text);
     return LS_OK;
@@ -162,7 +163,8 @@ static void print_crash(FILE *out, const lsi_crash *crash, pid_t pid)
 {
     lsi_symbols *const symbols = lsi_symbols_open(crash);
     if (crash->pid != (int)pid)
-        fprintf(out, "in process %d, which it had started:\n", crash->pid);
+        fprintf(out, "in process %d, which the rank had started:\n",
+                crash->pid);
     else if (crash->thread != crash->pid)
         fprintf(out, "in thread %d:\n", crash->thread);
     for (int i = 0; i < crash->n; i++)

@@ -41,7 +41,8 @@ ls_status lsi_topology_restrict(lsi_topology *machine, const lsi_cpuset *to)
         left += machine->cpus[i].allowed &&
                 lsi_cpuset_has(to, machine->cpus[i].cpu);
     if (left == 0)
-        return lsi_fail(LS_ERR_ARGUMENT, "none of these CPUs is allowed");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "this process may use none of the selected CPUs");
     for (size_t i = 0; i < machine->n; i++)
         machine->cpus[i].allowed = machine->cpus[i].allowed &&
                                    lsi_cpuset_has(to, machine->cpus[i].cpu);

@@ -49,7 +49,8 @@ ls_status lsi_console_new(const char *host, lsi_console_put put, void *context,
 {
     lsi_console *const c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a console");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "no memory to collect lines for the console");
     c->put = put;
     c->context = context;
     snprintf(c->host, sizeof(c->host), "%s", host);
@@ -83,13 +84,13 @@ static void say_skipped(lsi_console *c)
         return;
     if (c->logs != NULL)
         snprintf(text, sizeof(text),
-                 "lockstep: %zu line%s left out, over %d a second; all are in "
-                 "%.380s\n",
+                 "lockstep: %zu line%s not shown (limit: %d lines per second); "
+                 "all lines are in %.350s\n",
                  c->skipped, s, LSI_CONSOLE_LINES_A_SECOND, c->logs);
     else
         snprintf(text, sizeof(text),
-                 "lockstep: %zu line%s left out, over %d a second; --log-dir "
-                 "would keep all\n",
+                 "lockstep: %zu line%s not shown (limit: %d lines per second); "
+                 "--log-dir DIR would keep all lines\n",
                  c->skipped, s, LSI_CONSOLE_LINES_A_SECOND);
     if (!c->put(c->context, text, strlen(text)))
         return; /* try again once there is room */

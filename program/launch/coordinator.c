@@ -111,7 +111,7 @@ static void tell_failure(lsi_coordinator *c)
     for (int i = 0; i < c->n; i++)
         running += c->members[i].takes_part && !c->members[i].is_done;
     if (running > 0)
-        snprintf(rest, sizeof(rest), "; the others have %g s to end",
+        snprintf(rest, sizeof(rest), "; the other ranks have %g s to end",
                  c->terms.limits->grace);
     snprintf(message.text, sizeof(message.text), "%.420s%s", c->first.text,
              rest);
@@ -280,7 +280,8 @@ void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
     lsi_coordinator_list_hosts(c, hosts, sizeof(hosts));
     if (now >= c->since + nodes->join_seconds) {
         snprintf(text, sizeof(text),
-                 "given up: after %g s there are %d of %d nodes (%s)",
+                 "given up: within %g s (--rdzv-conf join_timeout) only %d of "
+                 "%d nodes have joined (%s)",
                  nodes->join_seconds, c->n, nodes->least, hosts);
         lsi_coordinator_finish(c, 1, text);
     } else if (now >= c->told + say_after) {
@@ -310,13 +311,13 @@ static void go_on(lsi_coordinator *c)
     begin_meeting(c);
     if (c->has_lost && c->n >= nodes->least)
         snprintf(what, sizeof(what),
-                 "waiting %g s for the lost node or another one, then "
-                 "continuing with %d",
+                 "waiting %g s for the lost node or a replacement, then "
+                 "continuing with %d nodes",
                  nodes->last_call_seconds, c->n);
     else if (c->has_lost)
         snprintf(what, sizeof(what),
-                 "waiting %g s for the lost node or another one; %d of %d have "
-                 "joined",
+                 "waiting %g s for the lost node or a replacement; %d of %d "
+                 "nodes have joined",
                  nodes->join_seconds, c->n, nodes->least);
     lsi_coordinator_say(c, "restart %d of %d: %s", c->restart,
                         c->terms.limits->max_restarts, what);
@@ -329,11 +330,12 @@ static void describe_end(const lsi_coordinator *c, int verdict, char *out,
 {
     const char *const repeats = lsi_exit_repeats(verdict);
     if (repeats != NULL && c->first.strength == LSI_AGENT_FINAL)
-        snprintf(out, bytes, "no restart: exit status %d says that %s", verdict,
-                 repeats);
+        snprintf(out, bytes, "no restart: exit status %d means that %s",
+                 verdict, repeats);
     else
-        snprintf(out, bytes, "given up after %d restart%s", c->restart,
-                 c->restart == 1 ? "" : "s");
+        snprintf(out, bytes,
+                 "given up after %d restart%s (the limit of --max-restarts)",
+                 c->restart, c->restart == 1 ? "" : "s");
 }
 
 /* Called once all ranks of all nodes have ended. */
@@ -372,8 +374,9 @@ static void take_request(lsi_coordinator *c, const lsi_job_member *from,
     if (c->stage == LSI_JOB_RUNNING)
         tell_all(c, &passed);
     else if (c->stage == LSI_JOB_MEETING && ends) {
-        snprintf(text, sizeof(text), "host %s was asked to end (%s)",
-                 from->host, lsi_signal_name(number).text);
+        snprintf(text, sizeof(text),
+                 "host %s received %s, a request to end the job", from->host,
+                 lsi_signal_name(number).text);
         lsi_coordinator_finish(c, 128 + number, text);
     }
 }
@@ -385,7 +388,9 @@ static void hear(void *context, int peer, const void *data, size_t bytes)
     lsi_job_member *const m = find_peer(c, peer);
     if (lsi_agent_message_read(data, bytes, &message) != LS_OK ||
         (m == NULL) != (message.word == LSI_AGENT_JOIN)) {
-        lsi_store_server_refuse(c->server, peer, "the message is malformed");
+        lsi_store_server_refuse(c->server, peer,
+                                "the message of this host is malformed; use "
+                                "the same version of lockstep on all hosts");
         if (m != NULL)
             lsi_coordinator_lose(c, m, "it sent a malformed message");
         return;
@@ -421,7 +426,7 @@ static void look_for_silent(lsi_coordinator *c, double now)
         lsi_job_member *const m = &c->members[i];
         if (now < m->heard + limit)
             continue;
-        snprintf(why, sizeof(why), "no message came from it for %g s", limit);
+        snprintf(why, sizeof(why), "it sent no message for %g s", limit);
         lsi_store_server_refuse(c->server, m->peer, why);
         lsi_coordinator_lose(c, m, why);
         return; /* the others at the next call */

@@ -26,21 +26,22 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
     char name[128];
     why[0] = '\0';
     if (strcmp(join->run, id) != 0)
-        snprintf(
-            why, bytes,
-            "the endpoint serves job '%s', and --rdzv-id of this host is '%s'",
-            id, join->run);
+        snprintf(why, bytes,
+                 "the endpoint serves job '%s', but this host has --rdzv-id "
+                 "'%s'; use the same --rdzv-id on all hosts",
+                 id, join->run);
     else if (join->least != nodes->least || join->most != nodes->most)
         snprintf(why, bytes,
-                 "this host has --nnodes %d:%d, the job at the endpoint %d:%d; "
-                 "--nnodes must be the same on all hosts",
+                 "this host has --nnodes %d:%d, but the job at the endpoint "
+                 "has %d:%d; --nnodes must be the same on all hosts",
                  join->least, join->most, nodes->least, nodes->most);
     else if (c->stage == LSI_JOB_OVER)
-        snprintf(why, bytes, "the job at the endpoint is over");
+        snprintf(why, bytes, "the job at the endpoint has ended");
     else if (!c->has_started && join->restart > c->terms.limits->max_restarts)
         snprintf(why, bytes,
-                 "the next attempt of this host is restart %d; the launcher at "
-                 "the endpoint was started with --max-restarts %d",
+                 "this host needs restart %d, but the launcher at the endpoint "
+                 "was started with --max-restarts %d; use the same "
+                 "--max-restarts on all hosts",
                  join->restart, c->terms.limits->max_restarts);
     for (int i = 0; i < c->n && why[0] == '\0'; i++) {
         const lsi_job_member *const m = &c->members[i];
@@ -48,15 +49,15 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
             strcmp(m->agent, join->agent) == 0)
             continue;
         snprintf(why, bytes,
-                 "--node-rank %d is already the number of host %s; give each "
-                 "host another one",
+                 "--node-rank %d is already used by host %s; give each host a "
+                 "different --node-rank",
                  join->node, m->host);
     }
     if (why[0] == '\0' && ranks_of(c) + join->local > LSI_AGENT_MOST_RANKS)
-        snprintf(
-            why, bytes,
-            "the job at the endpoint already has %d ranks; %d are the most",
-            ranks_of(c), LSI_AGENT_MOST_RANKS);
+        snprintf(why, bytes,
+                 "the job at the endpoint already has %d ranks, and a job can "
+                 "have at most %d",
+                 ranks_of(c), LSI_AGENT_MOST_RANKS);
     if (why[0] == '\0' && c->n >= nodes->most) {
         lsi_coordinator_list_hosts(c, name, sizeof(name));
         snprintf(why, bytes,
@@ -99,8 +100,9 @@ static void take_up(lsi_coordinator *c, const lsi_agent_message *join)
     c->has_lost = true;
     if (c->terms.run_id == NULL && join->past[0] != '\0')
         memcpy(c->run, join->past, sizeof(c->run));
-    lsi_coordinator_say(c, "restart %d of %d: host %s was in this job before",
-                        c->restart, c->terms.limits->max_restarts, join->host);
+    lsi_coordinator_say(
+        c, "restart %d of %d: continuing the earlier job of host %s",
+        c->restart, c->terms.limits->max_restarts, join->host);
 }
 
 void lsi_coordinator_join(lsi_coordinator *c, int peer,
@@ -125,8 +127,9 @@ void lsi_coordinator_join(lsi_coordinator *c, int peer,
     }
     take_up(c, message);
     if (c->stage == LSI_JOB_RUNNING)
-        lsi_coordinator_say(c, "host %s joins at the next restart",
-                            message->host);
+        lsi_coordinator_say(
+            c, "host %s has connected and joins at the next restart",
+            message->host);
     else
         lsi_coordinator_look_at_meeting(c, lsi_suspending_clock_seconds());
 }

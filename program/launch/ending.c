@@ -232,8 +232,8 @@ static void say_first(const lsi_ending *e)
     if (e->oom_kills > 0)
         lsi_output_say(output,
                        "out of memory: the kernel has killed %" PRIu64
-                       " process%s of the ranks' control group since they "
-                       "were started (oom_kill)",
+                       " process%s in the control group of the ranks since "
+                       "they started (oom_kill)",
                        e->oom_kills, e->oom_kills == 1 ? "" : "es");
 }
 
@@ -246,7 +246,7 @@ static void quote(const lsi_ending *e)
     memcpy(text, e->tail, e->tail_bytes);
     text[e->tail_bytes] = '\n';
     lsi_output_say(e->attempt->output,
-                   "rank %d wrote last:", number_of_first(e));
+                   "last lines on stderr of rank %d:", number_of_first(e));
     (void)lsi_sink_put_line(e->attempt->output->sinks[1], text,
                             e->tail_bytes + 1);
 }
@@ -349,8 +349,9 @@ void lsi_ending_say(const lsi_ending *e)
                        e->logs);
     else if (!e->tail_known && a->ranks.setup->n > 1 &&
              !a->ranks.wanted->quiet_exit)
-        lsi_output_say(a->output,
-                       "the output of rank %d is above, among that of the "
-                       "other ranks; --log-dir DIR keeps it in files",
-                       number_of_first(e));
+        lsi_output_say(
+            a->output,
+            "the output of rank %d is above, mixed with the output of other "
+            "ranks; --log-dir DIR writes it to separate files",
+            number_of_first(e));
 }

@@ -60,7 +60,8 @@ ls_status lsi_free_port(bool everywhere, int *port)
         getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
     ls_status status = LS_OK;
     if (!found)
-        status = lsi_fail_errno(LS_ERR_SYSTEM, "no free port for MASTER_PORT");
+        status = lsi_fail_errno(LS_ERR_SYSTEM,
+                                "cannot find a free port for MASTER_PORT");
     if (fd >= 0)
         close(fd);
     if (found)
@@ -239,7 +240,8 @@ ls_status lsi_environment_new(const lsi_job_identity *job, int rank,
     add_inherited(&v);
     if (!v.good) {
         lsi_environment_free(v.list);
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a rank's environment");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "no memory for the environment of a rank");
     }
     *out = v.list;
     return LS_OK;

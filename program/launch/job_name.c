@@ -113,20 +113,20 @@ static ls_status refuse_unknown(const lsi_job_found *jobs, size_t n,
     if (n > 0)
         list(&all, running);
     if (is_all_digits(w->name))
-        return lsi_fail(LS_ERR_NOT_FOUND,
-                        "no job of yours has the id or the PID '%s'; digits "
-                        "are a whole id, or the PID of a launcher or a rank. "
-                        "Running: %s",
-                        w->name, running);
+        return lsi_fail(
+            LS_ERR_NOT_FOUND,
+            "no running job of this user has the id or the PID '%s'. Give a "
+            "complete id, or the PID of a launcher or a rank. Running: %s",
+            w->name, running);
     if (strlen(w->name) < LEAST)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s' is too short for the beginning of an id; give "
-                        "at least %d characters, a whole id or a PID. Running: "
-                        "%s",
-                        w->name, LEAST, running);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "'%s' is too short to identify a job. Give at least the first %d "
+            "characters of its id, the complete id, or a PID. Running: %s",
+            w->name, LEAST, running);
     return lsi_fail(LS_ERR_NOT_FOUND,
-                    "no job of yours has an id that is or begins with '%s'. "
-                    "Running: %s",
+                    "no running job of this user has an id that equals '%s' or "
+                    "begins with it. Running: %s",
                     w->name, running);
 }
 
@@ -138,14 +138,14 @@ static ls_status refuse_several(const lsi_job_found *jobs, size_t n,
     const size_t same = match(jobs, n, has_id, w).n;
     if (same == found->n)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%zu jobs have the id '%s': %s. Give the PID of a "
-                        "launcher",
+                        "%zu jobs have the id '%s': %s. Give the PID of the "
+                        "launcher of one job",
                         found->n, w->name, names);
     if (same > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s' is the id of one job and a PID of another: %s. "
-                        "Give a PID of the one with this id, or the id of the "
-                        "one with this PID",
+                        "'%s' is the id of one job and a PID of another job: "
+                        "%s. For the first job, give the PID of its launcher. "
+                        "For the second job, give its id",
                         w->name, names);
     return lsi_fail(LS_ERR_ARGUMENT,
                     "%zu jobs have ids that begin with '%s': %s. Give more "

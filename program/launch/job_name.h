@@ -11,8 +11,8 @@
 
 /* For help texts of commands that take a job. */
 #define LSI_JOB_NAME_HELP                                                      \
-    "JOB is a whole id of `lockstep jobs`; or at least 4 characters, not all " \
-    "digits, that begin exactly one id; or the PID of a launcher or a rank. "
+    "JOB is an id that `lockstep jobs` prints, or its first 4 or more "        \
+    "characters (not only digits), or the PID of a launcher or a rank. "
 
 /* The PID in a name: digits only, the first not 0. False: not a PID. */
 bool lsi_parse_pid(const char *name, pid_t *out);

@@ -36,10 +36,12 @@ static ls_status check(const lsi_launch_ranks *ranks)
 {
     if (ranks->n < 1 || ranks->n > LSI_LAUNCH_MAX_RANKS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "cannot start %d ranks: 1 to %d are possible", ranks->n,
-                        LSI_LAUNCH_MAX_RANKS);
+                        "cannot start %d ranks on one host: the number must be "
+                        "from 1 to %d",
+                        ranks->n, LSI_LAUNCH_MAX_RANKS);
     if (ranks->argv == NULL || ranks->argv[0] == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "no program to start");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "no program was given for the ranks to run");
     return LS_OK;
 }
 
@@ -47,7 +49,7 @@ static ls_status set_up(front *f)
 {
     if (pipe2(f->parent_pipe, O_CLOEXEC) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot make a pipe to start ranks");
+                              "cannot create a pipe to start the ranks");
     /* With SIGCHLD ignored, wait would fail. */
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &usual, &f->child_before);
@@ -98,7 +100,8 @@ static int supervisor_lost(const front *f, int number)
 {
     (void)lsi_sweep(f->children_before, f->n_children_before);
     fprintf(stderr,
-            "lockstep: the supervisor of the ranks was killed by signal %d\n",
+            "lockstep: the supervisor process was killed by signal %d; all "
+            "ranks were killed\n",
             number);
     return 128 + number;
 }
@@ -118,7 +121,8 @@ ls_status lsi_launch(const lsi_launch_config *config, int *exit_status)
         const int error_number = errno;
         tear_down(&f);
         errno = error_number;
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot start a supervisor");
+        return lsi_fail_errno(
+            LS_ERR_SYSTEM, "cannot start the supervisor process of the ranks");
     }
     const int status = wait_for(&f, supervisor);
     if (WIFSIGNALED(status))

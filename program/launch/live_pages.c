@@ -51,14 +51,15 @@ static ls_status map_page(int fd, pid_t pid, lsi_live_page **out)
     if (seals < 0 || (seals & LSI_LIVE_SEALS) != LSI_LIVE_SEALS)
         return refuse(pid);
     if (fstat(fd, &info) != 0 || info.st_size != sizeof(lsi_live_page))
-        return lsi_fail(LS_ERR_FORMAT,
-                        "process %d has another version of the library",
-                        (int)pid);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "process %d uses another version of lockstep than this program",
+            (int)pid);
     void *const at = mmap(NULL, sizeof(lsi_live_page), PROT_READ | PROT_WRITE,
                           MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look at process %d",
-                              (int)pid);
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot read the state of process %d", (int)pid);
     *out = at;
     if ((*out)->version == LSI_LIVE_VERSION)
         return LS_OK;
@@ -66,8 +67,10 @@ static ls_status map_page(int fd, pid_t pid, lsi_live_page **out)
     lsi_live_close(out);
     if (!made)
         return refuse(pid);
-    return lsi_fail(LS_ERR_FORMAT,
-                    "process %d has another version of the library", (int)pid);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "process %d uses another version of lockstep than this program",
+        (int)pid);
 }
 
 ls_status lsi_live_open(lsi_live_page **out, pid_t pid)
@@ -79,8 +82,8 @@ ls_status lsi_live_open(lsi_live_page **out, pid_t pid)
         return lsi_fail(LS_ERR_NOT_FOUND, "process %d does not exist",
                         (int)pid);
     if (folder == NULL)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look at process %d",
-                              (int)pid);
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot read the state of process %d", (int)pid);
     const int fd = open_page(folder, path);
     closedir(folder);
     if (fd < 0)
@@ -218,6 +221,6 @@ double lsi_live_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
     const uint64_t since =
         look->waits_ns != 0 ? look->waits_ns : look->phase_ns;
     snprintf(text, LSI_LIVE_TEXT, "%s%s", told ? look->phase : "",
-             told && look->waits_ns != 0 ? ", waits" : "");
+             told && look->waits_ns != 0 ? ", waiting" : "");
     return told ? seconds_since(look, since) : -1;
 }

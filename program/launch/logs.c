@@ -17,8 +17,7 @@ static ls_status make_folders(const char *path)
 {
     if (lsi_make_folders(path))
         return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s' for logs",
-                          path);
+    return lsi_fail_errno(LS_ERR_IO, "cannot create the log folder '%s'", path);
 }
 
 static ls_status name_folder(char out[4096], const lsi_logs_of *of)
@@ -27,8 +26,10 @@ static ls_status name_folder(char out[4096], const lsi_logs_of *of)
                                 of->run_id, of->attempt, of->rank);
     if (length < 4096)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT, "the name of the folder '%s' is too long",
-                    of->folder);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "the path of the log folder '%s' is too long; give a shorter --log-dir",
+        of->folder);
 }
 
 static ls_status open_log(const char *folder, const char *name,
@@ -40,7 +41,7 @@ static ls_status open_log(const char *folder, const char *name,
     *log = (lsi_log_file){
         .fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)};
     if (log->fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write to '%s'", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot open the log file '%s'", path);
     if (rotation.limit == 0)
         return LS_OK;
     log->limit = rotation.limit;
@@ -50,7 +51,7 @@ static ls_status open_log(const char *folder, const char *name,
     if (log->path != NULL)
         return LS_OK;
     lsi_log_file_close(log);
-    return lsi_fail(LS_ERR_MEMORY, "no memory for the logs of a rank");
+    return lsi_fail(LS_ERR_MEMORY, "no memory for the log files of a rank");
 }
 
 ls_status lsi_rank_logs_open(lsi_rank_logs *logs, const lsi_logs_of *of,

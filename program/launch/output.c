@@ -134,7 +134,7 @@ ls_status lsi_sink_new(int fd, int wake, lsi_sink **out)
 {
     lsi_sink *sink = calloc(1, sizeof(*sink));
     if (sink == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a buffer of output");
+        return lsi_fail(LS_ERR_MEMORY, "no memory for an output buffer");
     sink->fd = fd;
     sink->wake = wake;
     pthread_mutex_init(&sink->lock, NULL);
@@ -248,8 +248,9 @@ ls_status lsi_output_open(lsi_output *output)
 {
     *output = (lsi_output){.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (output->wake < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot make an eventfd for output");
+        return lsi_fail_errno(
+            LS_ERR_SYSTEM,
+            "cannot create an eventfd for the output of the ranks");
     LS_TRY(lsi_sink_new(STDOUT_FILENO, output->wake, &output->sinks[0]));
     if (is_one_file(STDOUT_FILENO, STDERR_FILENO))
         output->sinks[1] = output->sinks[0]; /* keeps lines in order */

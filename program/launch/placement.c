@@ -113,7 +113,7 @@ void lsi_placement_line(const lsi_placement *p, char *out, size_t bytes)
     const int n = lsi_cpuset_count(&p->allowed);
     lsi_cpuset_text(&p->allowed, cpus, sizeof(cpus));
     if (p->quota > 0)
-        snprintf(quota, sizeof(quota), ", a cgroup's quota of %g", p->quota);
+        snprintf(quota, sizeof(quota), ", a cgroup quota of %g CPUs", p->quota);
     if (lsi_placement_place(p, 0) != NULL)
         snprintf(bound, sizeof(bound), "bound by %s",
                  lsi_binding_name(p->mode));
@@ -128,12 +128,12 @@ static void reason(const lsi_placement *p, int online, char *out, size_t bytes)
     const int allowed = lsi_cpuset_count(&p->allowed);
     out[0] = '\0';
     if (p->quota > 0 && p->quota < allowed)
-        snprintf(out, bytes, " (a cgroup's quota, cpu.max, grants %g)",
+        snprintf(out, bytes, " (limited by the cgroup quota cpu.max to %g)",
                  p->quota);
     else if (allowed < online)
         snprintf(out, bytes,
-                 " (of %d; taskset, a cpuset or the batch system allows no "
-                 "more: Slurm's --cpus-per-task)",
+                 " (of %d; taskset, a cpuset or the batch system, such as "
+                 "Slurm's --cpus-per-task, excludes the others)",
                  online);
 }
 
@@ -151,8 +151,8 @@ bool lsi_placement_is_crowded(const lsi_placement *p, int online, char *out,
         snprintf(advice, sizeof(advice), "-n %d%s", cpus,
                  p->threads > 1 ? " --threads 1" : "");
     snprintf(out, bytes,
-             "warning: %d rank%s x %d thread%s share %d CPU%s%s and will wait "
-             "for each other; %s would fit",
+             "warning: %d rank%s x %d thread%s share %d CPU%s%s and will slow "
+             "each other down; use %s",
              p->ranks, plural(p->ranks), p->threads, plural(p->threads), cpus,
              plural(cpus), why, advice);
     return true;

@@ -121,7 +121,7 @@ static const char *hint_for(const char *program)
     if (script)
         return "; run it with python3";
     return strchr(program, '/') == NULL
-               ? "; to run the file in this folder, write ./ in front"
+               ? "; to run the file in this folder, put ./ before its name"
                : "";
 }
 
@@ -134,8 +134,8 @@ static int fail_program(const lsi_processes *ranks, const char *program,
                         int error_number)
 {
     const bool missing = is_missing(error_number);
-    lsi_output_say(ranks->output, "cannot run %s: %s%s", program,
-                   missing ? "no such program" : strerror(error_number),
+    lsi_output_say(ranks->output, "cannot run '%s': %s%s", program,
+                   missing ? "program not found" : strerror(error_number),
                    hint_for(program));
     return missing ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
 }
@@ -350,8 +350,8 @@ static void tell_placement(const lsi_processes *ranks, const start *s)
         return;
     if (s->has_neighbours)
         lsi_output_say(ranks->output,
-                       "other nodes of this job are on this machine, too: each "
-                       "rank has %d thread%s, its share of the CPUs",
+                       "this machine runs several nodes of this job: each rank "
+                       "gets %d thread%s, its share of the CPUs",
                        p->threads, p->threads == 1 ? "" : "s");
     if (ranks->setup->tells_places) {
         lsi_placement_line(p, text, sizeof(text));
@@ -441,7 +441,7 @@ int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
     for (int rank = 0; rank < ranks->setup->n && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
     tell_limits(ranks, &ranks->told_unguarded,
-                "children of ranks may outlive a launcher that is killed",
+                "if the launcher is killed, children of ranks may keep running",
                 s.unguarded);
     lsi_placement_free(&s.placement);
     if (s.no_input >= 0)
@@ -554,8 +554,8 @@ static void take_end(lsi_processes *ranks, int rank, int status,
         lsi_ended_say(ranks->job, lsi_processes_rank(ranks, rank));
     if (ranks->ended[rank] < 0)
         tell_limits(ranks, &ranks->told_unsaid,
-                    "ranks that wait for a rank that has ended notice it only "
-                    "after LOCKSTEP_TIMEOUT",
+                    "a rank that waits for a rank that has ended notices this "
+                    "only after LOCKSTEP_TIMEOUT",
                     errno);
 }
 

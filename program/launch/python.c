@@ -33,7 +33,8 @@ ls_status lsi_python_error_parse(const char *text, size_t bytes, char *message,
     const ls_status status = lsi_json_loadb(text, bytes, 0, &whole, &error);
     if (status != LS_OK)
         return status == LS_ERR_FORMAT
-                   ? lsi_fail(LS_ERR_FORMAT, "the error file is not JSON: %s",
+                   ? lsi_fail(LS_ERR_FORMAT,
+                              "the Python error file is not valid JSON: %s",
                               error.text)
                    : status;
     const json_t *said = json_object_get(whole, "message");
@@ -41,7 +42,8 @@ ls_status lsi_python_error_parse(const char *text, size_t bytes, char *message,
         said = json_object_get(said, "message");
     if (!json_is_string(said)) {
         json_decref(whole);
-        return lsi_fail(LS_ERR_FORMAT, "the error file has no message");
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the Python error file has no 'message' string");
     }
     copy_line(json_string_value(said), json_string_length(said), message, room);
     *json = whole;

@@ -136,7 +136,8 @@ double lsi_relay_be_patient(lsi_relay *relay, double now, double grace,
         if (now >= end && lsi_sink_is_stuck(sink)) {
             lsi_sink_give_up(sink);
             lsi_output_say(&relay->output,
-                           "output is lost: for %g s nobody has read it",
+                           "output is lost: the program that reads it has read "
+                           "nothing for %g s",
                            grace);
             *lost = true;
         }

@@ -187,7 +187,8 @@ static ls_status put(const char *path, const char *text)
         return lsi_atomic_file_put(path, text, strlen(text));
     }
     if (puts(text) < 0 || fflush(stdout) != 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write to standard output");
+        return lsi_fail_errno(LS_ERR_IO,
+                              "cannot write the report to standard output");
     return LS_OK;
 }
 

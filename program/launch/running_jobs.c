@@ -190,7 +190,8 @@ static ls_status each_rank(rank_fn *fn, void *context)
     ls_status status = LS_OK;
     DIR *const processes = opendir("/proc");
     if (processes == NULL)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look for jobs in /proc");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot read /proc to find running jobs");
     for (pid_t pid; status == LS_OK && (pid = lsi_next_process(processes));) {
         lsi_job_found rank;
         if (read_rank(pid, &rank))

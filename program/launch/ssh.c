@@ -93,7 +93,7 @@ static ls_status start_agent(const job *j, lsi_ssh_node *node)
                         ROOM);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 ||
         pipe2(err, O_CLOEXEC) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot make pipes to a host");
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot create pipes to a host");
     const lsi_spawn what = {
         .argv = words,
         .environment = environ,
@@ -114,8 +114,8 @@ static ls_status start_agent(const job *j, lsi_ssh_node *node)
     if (status == LS_OK && error_number != 0) {
         errno = error_number;
         return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot run '%s', which starts "
-                              "programs on other hosts (--ssh)",
+                              "cannot run '%s', the --ssh command that starts "
+                              "programs on other hosts",
                               words[0]);
     }
     return status;
@@ -234,18 +234,19 @@ static void explain_start(const job *j, const lsi_ssh_node *node)
     const char *const last = node->last;
     if (status == LSI_EXIT_NOT_FOUND || status == LSI_EXIT_CANNOT_RUN)
         lsi_output_say(&j->output,
-                       "host %s cannot run lockstep; install it there under "
-                       "the same path: %s",
+                       "host %s cannot run lockstep; install it there at the "
+                       "same path: %s",
                        node->name, last);
     else if (status == LSI_EXIT_USAGE)
         lsi_output_say(&j->output,
-                       "host %s has another version of lockstep: %s",
+                       "host %s has another version of lockstep; install this "
+                       "version there: %s",
                        node->name, last);
     else if (status == 255)
         lsi_output_say(&j->output, "host %s cannot be reached: %s", node->name,
                        last[0] != '\0' ? last : "ssh gave no reason");
     else
-        lsi_output_say(&j->output, "host %s does not start lockstep: %s",
+        lsi_output_say(&j->output, "host %s did not start lockstep: %s",
                        node->name,
                        last[0] != '\0' ? last : "it sent no message");
 }
@@ -378,14 +379,15 @@ static void pass_deadlines(job *j)
     if (j->kill_at > 0 && now >= j->kill_at)
         kill_rest(j);
     if (j->others_end_at > 0 && now >= j->others_end_at && !j->given_up) {
-        lsi_output_say(&j->output, "ending the hosts that still run");
+        lsi_output_say(&j->output,
+                       "ending the job on the hosts where it is still running");
         give_up(j, 1);
     }
     if (j->started || j->given_up || now < j->hello_until)
         return;
     for (int i = 0; i < j->n; i++) {
         if (!j->nodes[i].greeted)
-            lsi_output_say(&j->output, "host %s has not answered in %g s",
+            lsi_output_say(&j->output, "host %s did not answer within %g s",
                            j->nodes[i].name, HELLO_SECONDS);
     }
     give_up(j, 1);
@@ -456,7 +458,8 @@ static ls_status open_job(job *j)
     LS_TRY(lsi_output_open(&j->output));
     const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot make a signalfd");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot create a signalfd to receive signals");
     j->polled[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
     j->polled[POLL_WAKE] =
         (struct pollfd){.fd = j->output.wake, .events = POLLIN};

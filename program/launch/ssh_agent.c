@@ -65,7 +65,8 @@ static ls_status start(agent *a)
 {
     char own[LSI_PROGRAM_BYTES];
     if (a->n_words == 0)
-        return lsi_fail(LS_ERR_ARGUMENT, "nothing to run on this host");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the launcher sent no program to run on this host");
     LS_TRY(lsi_program_path(own));
     free(a->words[0]);
     a->words[0] = strdup(own);
@@ -98,18 +99,22 @@ static ls_status take_text(agent *a, char kind, const char *text)
     switch (kind) {
     case LSI_SSH_FOLDER:
         if (chdir(text) != 0)
-            return lsi_fail_errno(LS_ERR_IO, "cannot work in the folder '%s'",
+            return lsi_fail_errno(LS_ERR_IO, "cannot change to the folder '%s'",
                                   text);
         return LS_OK;
     case LSI_SSH_VARIABLE: {
         const char *const end = strchr(text, '=');
         char name[256];
         if (end == NULL || end == text || end - text >= (ptrdiff_t)sizeof(name))
-            return lsi_fail(LS_ERR_ARGUMENT, "'%s' is not a variable", text);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "'%s' is not an environment variable of the form NAME=VALUE",
+                text);
         memcpy(name, text, (size_t)(end - text));
         name[end - text] = '\0';
         if (setenv(name, end + 1, 1) != 0)
-            return lsi_fail_errno(LS_ERR_MEMORY, "cannot set %s", name);
+            return lsi_fail_errno(
+                LS_ERR_MEMORY, "cannot set the environment variable %s", name);
         return LS_OK;
     }
     case LSI_SSH_WORD:
@@ -136,7 +141,8 @@ static ls_status understand(agent *a)
             return LS_OK;
         char *const text = strndup(m.text, m.bytes);
         if (text == NULL)
-            return lsi_fail(LS_ERR_MEMORY, "no memory for a message");
+            return lsi_fail(LS_ERR_MEMORY,
+                            "no memory for a message from the launcher");
         const ls_status status = take_text(a, m.kind, text);
         free(text);
         LS_TRY(status);
@@ -151,7 +157,8 @@ static ls_status read_input(agent *a)
     if (a->room - a->used < PIECE) {
         char *const more = realloc(a->input, a->used + 2 * PIECE);
         if (more == NULL)
-            return lsi_fail(LS_ERR_MEMORY, "no memory for a message");
+            return lsi_fail(LS_ERR_MEMORY,
+                            "no memory for a message from the launcher");
         a->input = more;
         a->room = a->used + 2 * PIECE;
     }

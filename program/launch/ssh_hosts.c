@@ -15,11 +15,12 @@ static ls_status add(lsi_ssh_hosts *all, const lsi_ssh_host *host)
 {
     for (int i = 0; i < all->n; i++) {
         if (strcmp(all->hosts[i].name, host->name) == 0)
-            return lsi_fail(LS_ERR_ARGUMENT, "host %s is named twice",
+            return lsi_fail(LS_ERR_ARGUMENT, "host %s is listed twice",
                             host->name);
     }
     if (all->n == LSI_SSH_MAX_HOSTS)
-        return lsi_fail(LS_ERR_ARGUMENT, "more than %d hosts",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "too many hosts: at most %d are possible",
                         LSI_SSH_MAX_HOSTS);
     lsi_ssh_host *const more =
         realloc(all->hosts, ((size_t)all->n + 1) * sizeof(*more));
@@ -144,7 +145,7 @@ static ls_status read_file(const char *path, int ranks, lsi_ssh_hosts *all)
             lsi_fail_errno(LS_ERR_IO, "cannot read the hosts in '%s'", path);
     fclose(file);
     if (status == LS_OK && all->n == 0)
-        status = lsi_fail(LS_ERR_ARGUMENT, "%s contains no host", path);
+        status = lsi_fail(LS_ERR_ARGUMENT, "%s lists no hosts", path);
     return status;
 }
 

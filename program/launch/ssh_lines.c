@@ -33,7 +33,9 @@ static void greet(lsi_ssh_node *node, const lsi_output *output,
     if (node->greeted)
         return;
     node->refused = true;
-    lsi_output_say(output, "host %s has lockstep %s, and this is %s",
+    lsi_output_say(output,
+                   "host %s has lockstep %s, but this host has %s; install the "
+                   "same version on all hosts",
                    node->name, version, ls_version_string());
 }
 

@@ -22,16 +22,16 @@ ls_status lsi_ssh_message_read(const char *data, size_t bytes,
         return LS_OK;
     if (digits == 0 || digits == bytes || data[digits] != ':' || length == 0 ||
         length > LSI_SSH_MESSAGE_MOST)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "the standard input does not come from `lockstep run --hosts`");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the standard input is not from `lockstep run "
+                        "--hosts`, which alone uses this command");
     if (bytes < digits + length + 2)
         return LS_OK;
     const char *const body = data + digits + 1;
     if (body[length] != ',')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a message of `lockstep run --hosts` does not end "
-                        "where it says");
+                        "malformed message from `lockstep run --hosts`: it "
+                        "does not match its length");
     *out = (lsi_ssh_message){
         .kind = body[0],
         .text = body + 1,

@@ -126,7 +126,7 @@ static void tell_nodes(supervisor *s, int number, bool again)
 {
     if (again)
         lsi_agent_report_host(s->agent, 128 + number, LSI_AGENT_FINAL,
-                              "was asked twice to end");
+                              "received a second request to end");
     else if (s->standing <= ALONE)
         s->standing =
             lsi_agent_report_signal(s->agent, number) ? SUPERVISES : ALONE;
@@ -283,7 +283,7 @@ static bool is_worth_another(const supervisor *s)
         return false;
     const char *const repeats = lsi_exit_repeats(a->verdict);
     if (a->first_failed >= 0 && repeats != NULL) {
-        lsi_output_say(a->output, "no restart: exit status %d says that %s",
+        lsi_output_say(a->output, "no restart: exit status %d means that %s",
                        a->verdict, repeats);
         return false;
     }
@@ -292,8 +292,9 @@ static bool is_worth_another(const supervisor *s)
                        a->ranks.attempt + 1, limit);
         return true;
     }
-    lsi_output_say(a->output, "given up after %d restart%s", limit,
-                   limit == 1 ? "" : "s");
+    lsi_output_say(a->output,
+                   "given up after %d restart%s (the limit of --max-restarts)",
+                   limit, limit == 1 ? "" : "s");
     return false;
 }
 
@@ -326,7 +327,8 @@ static bool meet(supervisor *s)
     if (lsi_agent_look(s->agent) == LSI_AGENT_OVER)
         a->verdict = lsi_agent_verdict(s->agent);
     else if (a->timed_out && !was_timed_out) {
-        lsi_output_say(a->output, "timeout: not all nodes joined within %g s",
+        lsi_output_say(a->output,
+                       "timeout: not all nodes joined within %g s (--timeout)",
                        s->config->limits.timeout);
         a->verdict = LSI_EXIT_TIMEOUT;
     } else if (a->asked_by != 0 && !was_timed_out)
@@ -423,7 +425,8 @@ static ls_status init(supervisor *s, int parent_pipe)
         [POLL_AGENT] = s->agent != NULL ? lsi_agent_fd(s->agent) : -1,
     };
     if (fds[POLL_SIGNALS] < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot make a signalfd");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot create a signalfd to receive signals");
     s->polled = calloc(polled, sizeof(*s->polled));
     if (s->polled == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks",
@@ -454,7 +457,8 @@ static void write_report(supervisor *s)
     lsi_attempt *const a = &s->attempt;
     const int status = a->verdict < 0 ? 0 : a->verdict;
     if (lsi_run_report_write(&s->report, a, status) != LS_OK) {
-        lsi_output_say(a->output, "no report: %s", ls_last_error());
+        lsi_output_say(a->output, "the report was not written: %s",
+                       ls_last_error());
         a->verdict = status == 0 ? 1 : status;
     }
 }
@@ -472,7 +476,7 @@ int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                               .max_restarts = config->limits.max_restarts}}};
     if (init(&s, parent_pipe) != LS_OK) {
         fprintf(stderr, "lockstep: %s%s\n",
-                config->nodes != NULL ? "" : "cannot supervise ranks: ",
+                config->nodes != NULL ? "" : "cannot start the ranks: ",
                 ls_last_error());
         return 1;
     }

@@ -33,7 +33,8 @@ static const double rest_seconds = 0.004;
 
 _Static_assert((long)LSI_LAUNCH_MAX_RANKS *LSI_LAUNCH_MAX_NODES <= 4194304,
                "HEAD_BYTES");
-_Static_assert(TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES, "never any room");
+_Static_assert(TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES,
+               "LSI_SINK_BYTES is too small");
 
 typedef struct text {
     size_t used;
@@ -46,7 +47,7 @@ ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_tag_target target,
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot make a pipe for a rank's output");
+                              "cannot create a pipe for the output of a rank");
     fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the rank's end is another file */
     tag->rank = rank;
     tag->in = ends[0];

@@ -113,13 +113,14 @@ class Restarts(MoreTime, unittest.TestCase):
             self.assertIn("restart 1 of 3", said)
             self.assertEqual(killed, plain)
             cut_off, said = self.train(two, folder("cut"), cut)
-            self.assertIn("is lost: no message came from it", said)
+            self.assertIn("is lost: it sent no message", said)
             self.assertEqual(cut_off, plain)
             for nodes in ("2", "1:2"):
                 again, said = self.train(two, folder(f"again-{nodes}"),
                                          kill_launcher, nodes)
                 self.assertIn("is lost: its launcher has ended", said)
-                self.assertIn("restart 1 of 3: host h1 was in this job", said)
+                self.assertIn("restart 1 of 3: continuing the earlier job of "
+                              "host h1", said)
                 self.assertEqual(again, plain)
 
 

@@ -106,7 +106,7 @@ class Run(MoreTime, unittest.TestCase):
         for name in sorted(ranks):
             status, out, errors = self.ended(self.started[name])
             self.assertEqual(status, 0, errors)
-            self.assertIn("by interface eth0, 10.77.0.", errors)
+            self.assertIn("interface eth0, address 10.77.0.", errors)
             lines += sorted(out.splitlines())
         groups = [0, 1, 1, 1, 2, 2]
         self.assertEqual(lines, [f"{r} 6 {g} h0 h0:29400 eth0"
@@ -143,7 +143,7 @@ class Run(MoreTime, unittest.TestCase):
         finally:
             self.hosts.join("h0")
         self.assertEqual(status, 1)
-        self.assertIn("cannot reach the endpoint h0:29400 within 1 s", errors)
+        self.assertIn("endpoint h0:29400 was not reachable within 1 s", errors)
 
     @patient
     def test_first_failure(self):
@@ -168,11 +168,11 @@ class Run(MoreTime, unittest.TestCase):
                 status, _, errors = self.ended(self.started[other])
                 self.assertEqual(status, 1, errors)
                 self.assertRegex(
-                    errors, r"host h2 \(node 2\) is lost: no message came from"
+                    errors, r"host h2 \(node 2\) is lost: it sent no message"
                     if name == "h2" and other != "h2" else
-                    "node 0 at h0:29400 is lost: no message came from"
+                    "node 0 at h0:29400 is lost: it sent no message"
                     if name == "h2" or other != "h0" else
-                    r"host h[12] \(node [12]\) is lost: no message came from")
+                    r"host h[12] \(node [12]\) is lost: it sent no message")
                 self.assertLess(time.monotonic() - begin, 6 * self.factor)
         finally:
             self.hosts.join(name)
@@ -241,7 +241,8 @@ class Run(MoreTime, unittest.TestCase):
             self.hosts.join("h1")
         status, _, errors = self.ended(self.started["h1"])
         self.assertEqual(status, 1)
-        self.assertIn("given up: cannot reach the endpoint h0:29400", errors)
+        self.assertIn("given up: the endpoint h0:29400 was not reachable",
+                      errors)
 
     @patient
     def test_request_to_end(self):

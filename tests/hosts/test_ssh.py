@@ -185,10 +185,10 @@ def first_words(where, folder):
     assert done.returncode == 1 and "host h9 cannot be reached" in done.stderr
     done = call("--hosts", "h0", "--", "nonesuch")
     assert done.returncode == 127, done
-    assert "host h0: cannot run nonesuch" in done.stderr, done.stderr
+    assert "host h0: cannot run 'nonesuch'" in done.stderr, done.stderr
     done = call("--hosts", "h0", "--", "true", cwd=folder)
     assert done.returncode == 1, done
-    assert f"host h0: cannot work in the folder '{folder}'" in done.stderr
+    assert f"host h0: cannot change to the folder '{folder}'" in done.stderr
 
 
 def main():

@@ -184,7 +184,7 @@ class Round:
         """What the launcher has said, not the ranks."""
         return [line for line in self.job.text().splitlines()
                 if re.match(r"lockstep: (rank \d+ \(pid|the supervisor|restart|"
-                            r"given up|ended by)", line)]
+                            r"given up|the job was ended by)", line)]
 
     # ---- a round -----------------------------------------------------------
 
@@ -222,7 +222,8 @@ class Round:
                   f"rank {rank} (pid {pid}) was killed by {number}: {line}")
         if self.kills > self.restarts > 0:
             check(said[-1] == f"lockstep: given up after {self.restarts} "
-                  f"restart{'s' if self.restarts > 1 else ''}", "given up")
+                  f"restart{'s' if self.restarts > 1 else ''} (the limit of "
+                  "--max-restarts)", "given up")
 
     def kill_another(self):
         self.kill(0)
@@ -239,11 +240,12 @@ class Round:
         check(status in wanted, f"the status is {status}, not {wanted}")
         said = self.said()
         if asked and status > 0:
-            check(said == [f"lockstep: ended by {number.name}"],
+            check(said == [f"lockstep: the job was ended by {number.name}"],
                   f"the end was asked for: {said}")
         elif self.victim == "supervisor":
-            check(said == ["lockstep: the supervisor of the ranks was killed "
-                           f"by signal {int(number)}"], f"who it was: {said}")
+            check(said == ["lockstep: the supervisor process was killed by "
+                           f"signal {int(number)}; all ranks were killed"],
+                  f"who it was: {said}")
 
 
 def play(seed, number):

@@ -94,7 +94,8 @@ class Backtraces(ProgramTest):
         done = self.call("run", "--json=" + path, "--", "sh", "-c",
                          f"{CRASHES} segv 0; exit 3")
         self.assertEqual(done.returncode, 3)
-        self.assertRegex(done.stderr, r"\nin process \d+, which it had started")
+        self.assertRegex(done.stderr, r"\nin process \d+, which the rank had "
+                                      r"started")
 
     def test_cores_are_as_before(self):
         """The rank dies of the signal itself, with a core where that is on."""

@@ -42,7 +42,7 @@ class ExitStatus(ProgramTest):
             self.assertEqual(done.stdout, 3 * "begun\n")
             self.assertIn("lockstep: all 3 ranks ended with exit status "
                           f"{status}: {why}\n", done.stderr)
-            self.assertIn(f"lockstep: no restart: exit status {status} says "
+            self.assertIn(f"lockstep: no restart: exit status {status} means "
                           f"that {why}\n", done.stderr)
             self.assertNotIn("failed first", done.stderr)
             self.assertNotIn("consequence", done.stderr)

@@ -125,7 +125,7 @@ class FirstFailure(ProgramTest):
         process.terminate()
         status, _, errors = self.ended(process)
         self.assertEqual(status, 143, errors)
-        self.assertIn("lockstep: ended by SIGTERM\n", errors)
+        self.assertIn("lockstep: the job was ended by SIGTERM\n", errors)
         self.assertNotIn("lockstep: rank", errors)
 
     def test_a_signal_that_nobody_passed_on_is_a_failure(self):

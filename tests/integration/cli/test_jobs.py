@@ -106,7 +106,7 @@ class Jobs(ProgramTest):
             done = self.call("stop", name)
             self.assertEqual(done.returncode, 1, name)
             self.assertIn("Running: ", done.stderr)
-        self.fails(1, "digits are a whole id, or the PID", "stop", "7777777")
+        self.fails(1, "Give a complete id, or the PID", "stop", "7777777")
         self.assertEqual((a.poll(), b.poll()), (None, None))
         self.succeeds("stop", f"7777777{os.getpid()}")
         self.assertEqual(self.ended(b)[0], 143)
@@ -118,8 +118,9 @@ class Jobs(ProgramTest):
         self.assertTrue(wait_until(lambda: not self.rows()))
 
     def test_mistakes(self):
-        self.fails(1, "no job of yours has an id that is or begins with "
-                   "'nonesuch'. Running: ", "stop", "nonesuch")
+        self.fails(1, "no running job of this user has an id that equals "
+                      "'nonesuch' or begins with it. Running: ",
+                   "stop", "nonesuch")
         for words in ((), ("",), ("a", "b")):
             self.fails(2, "name one job", "stop", *words)
 

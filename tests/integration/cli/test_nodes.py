@@ -98,8 +98,8 @@ class Threads(Nodes):
         out, errors = self.threads(ranks=(1, 3))
         self.assertEqual(out, [[each], [each] * 3])
         if len(os.sched_getaffinity(0)) > 1:
-            self.assertIn("other nodes of this job are on this machine, too: "
-                          f"each rank has {each} thread", errors[0])
+            self.assertIn("this machine runs several nodes of this job: each "
+                          f"rank gets {each} thread", errors[0])
 
     def test_a_number_that_is_given_stays(self):
         out, errors = self.threads(env={"OMP_NUM_THREADS": 3})
@@ -136,7 +136,7 @@ class Meeting(Nodes):
             self.assertEqual(out[k], [
                 f"{at + r} {r} 6 {n} {k} 3 {at + r} 6" for r in range(n)])
             at += n
-        self.assertIn("is node 2 of 3 nodes: ranks 3 to 5 of 6, by interface"
+        self.assertIn("is node 2 of 3 nodes: ranks 3 to 5 of 6, interface"
                       " lo, ", errors[2])
 
     def test_by_arrival(self):
@@ -176,14 +176,15 @@ class Meeting(Nodes):
     def test_too_few(self):
         launcher = self.node("true", flags=("--rdzv-conf", "join_timeout=0.3"))
         _, (error,) = self.all_end([launcher], 1)
-        self.assertIn("given up: after 0.3 s there are 1 of 2 nodes", error)
+        self.assertIn("given up: within 0.3 s (--rdzv-conf join_timeout) only "
+                      "1 of 2 nodes have joined", error)
 
     def test_nobody_serves(self):
         launcher = self.node("true", flags=(
             "--rdzv-conf", "join_timeout=0.3", "--node-rank", "1"))
         _, (error,) = self.all_end([launcher], 1)
-        self.assertIn(f"cannot reach the endpoint {self.endpoint} within 0.3 s "
-                      "(--rdzv-conf join_timeout): ", error)
+        self.assertIn(f"the endpoint {self.endpoint} was not reachable "
+                      "within 0.3 s (--rdzv-conf join_timeout): ", error)
 
     def test_torchruns_older_flags(self):
         port = self.endpoint.split(":")[1]
@@ -250,7 +251,7 @@ class Failures(Nodes):
         _, errors = self.all_end(launchers, 65)
         for text in errors:
             self.assertNotIn("restart 1", text)
-            self.assertIn("no restart: exit status 65 says that training has "
+            self.assertIn("no restart: exit status 65 means that training has "
                           "diverged", text)
 
     def test_killed_rank(self):
@@ -340,7 +341,7 @@ class Failures(Nodes):
         os.kill(supervisor, signal.SIGSTOP)
         status, _, errors = self.ended(launchers[0])
         self.assertEqual(status, 1, errors)
-        self.assertIn(f"is lost: no message came from it for {seconds} s",
+        self.assertIn(f"is lost: it sent no message for {seconds} s",
                       errors)
         os.kill(supervisor, signal.SIGCONT)
         status, _, errors = self.ended(launchers[1])
@@ -352,7 +353,7 @@ class Failures(Nodes):
                      self.node("./no-such-program", "x", flags=(*flags, "1"))]
         _, errors = self.all_end(launchers, 127)
         self.assertIn("(node 1) cannot start its ranks", errors[0])
-        self.assertIn("no such program", errors[1])
+        self.assertIn("program not found", errors[1])
 
     def test_no_such_script(self):
         flags = ("--grace", "0.1", "--node-rank")
@@ -415,7 +416,8 @@ class Restarts(Nodes):
             "--max-restarts", "2")) for _ in range(2)]
         _, errors = self.all_end(launchers, 5)
         for text in errors:
-            self.assertIn("given up after 2 restarts", text)
+            self.assertIn("given up after 2 restarts "
+                          "(the limit of --max-restarts)", text)
 
     def test_usage_is_not_worth_it(self):
         launchers = [self.node("[ $RANK = 0 ] && exec sleep 60; exit 2",
@@ -458,7 +460,8 @@ class Restarts(Nodes):
         launchers[1] = self.node(script, flags=("--node-rank", "1"))
         out, errors = self.all_end(launchers, 0)
         self.assertEqual(out, [["0 0 2", "1 0 2"], ["1 1 2"]])
-        self.assertRegex(errors[0], "1 of 2 have joined|joins at the next")
+        self.assertRegex(errors[0],
+                         "1 of 2 nodes have joined|joins at the next")
 
     def test_nobody_takes_the_place(self):
         def play(factor):
@@ -466,7 +469,8 @@ class Restarts(Nodes):
             launchers = self.killed_node(
                 "2", ("--rdzv-conf", f"join_timeout={most}"), "exec sleep 60")
             _, (errors,) = self.all_end(launchers[:1], 1)
-            self.assertIn(f"given up: after {most} s there are 1 of 2 nodes",
+            self.assertIn(f"given up: within {most} s (--rdzv-conf "
+                          "join_timeout) only 1 of 2 nodes have joined",
                           errors)
         self.with_more_time(play)
 
@@ -561,8 +565,9 @@ class LostEndpoint(Nodes):
             self.kill(launchers)
             _, (errors,) = self.all_end(launchers[1:], 1)
             self.assertEqual(errors.count(
-                f"given up: cannot reach the endpoint {self.endpoint} within "
-                f"{most} s (--rdzv-conf join_timeout): Connection refused"), 1)
+                f"given up: the endpoint {self.endpoint} was not reachable "
+                f"within {most} s (--rdzv-conf join_timeout): Connection "
+                "refused"), 1)
             self.nothing_left()
         for nodes in ("2", "1:2"):
             self.with_more_time(lambda factor, n=nodes: play(factor, n))
@@ -627,7 +632,7 @@ class Refusals(Nodes):
         self.refused("asks for a secret: set LOCKSTEP_SECRET", *other, "1")
         self.refused("the port of endpoint " + self.endpoint + " is in use",
                      *other, "0", env=secret)
-        self.refused("serves job 'mine', and --rdzv-id of this host is 'yours'",
+        self.refused("serves job 'mine', but this host has --rdzv-id 'yours'",
                      "--rdzv-id", "yours", "--node-rank", "1", env=secret)
         self.refused("--nnodes must be the same on all hosts", *other, "1",
                      nodes="3", env=secret)
@@ -644,7 +649,7 @@ class Refusals(Nodes):
             "--node-rank", "1", "--grace", "0.1"))
         self.assertTrue(wait_until(lambda: children(second.pid)))
         time.sleep(0.5 * factor)  # until they have joined
-        self.refused("--node-rank 1 is already the number of host ",
+        self.refused("--node-rank 1 is already used by host ",
                      "--node-rank", "1", nodes="3")
         third = self.node("exec sleep 60", nodes=3, flags=("--grace", "0.1"))
         self.ranks_of(third)
@@ -705,15 +710,16 @@ class Refusals(Nodes):
 
     def test_an_end_before_the_answer(self):
         self.assertIn(
-            "within 0.8 s (--rdzv-conf join_timeout): it closed the connection "
-            "before it answered; node 0's launcher may have ended",
+            "within 0.8 s (--rdzv-conf join_timeout): it closed the "
+            "connection without an answer; the launcher of node 0 may have "
+            "ended",
             self.other_end(closes=True))
 
     def test_no_answer(self):
         self.assertIn(
             "within 0.8 s (--rdzv-conf join_timeout): it accepted the "
-            "connection but did not answer for 1 s; another program may listen "
-            "there, or node 0's launcher is stopped",
+            "connection but did not answer for 1 s; another program may "
+            "listen there, or the launcher of node 0 is stopped",
             self.other_end(closes=False))
 
     def test_wrong_usage(self):

@@ -62,12 +62,12 @@ class Ranks(ProgramTest):
         done = self.call("run", "-n", "2", "--threads", "409",
                          "--max-restarts", "1", "false")
         self.assertEqual(done.stderr.count("2 ranks x 409 threads share"), 1)
-        self.assertRegex(done.stderr, r"; --threads \d+ would fit|; -n 1 ")
+        self.assertRegex(done.stderr, r"; use --threads \d+\n|; use -n 1 ")
         one = str(sorted(os.sched_getaffinity(0))[0])
         done = self.call("run", "-n", "2", "--threads", "2", "true",
                          before=("taskset", "-c", one))
         self.assertRegex(done.stderr, r"^lockstep: warning: 2 ranks x 2 "
-                         r"threads share 1 CPU.*; -n 1 --threads 1 would fit\n$")
+                         r"threads share 1 CPU.*; use -n 1 --threads 1\n$")
         # As many ranks as are asked for may be more than there are CPUs.
         self.succeeds("run", "-n", "3", "true", before=("taskset", "-c", one))
 
@@ -77,8 +77,8 @@ class Ranks(ProgramTest):
                          before=("taskset", "-c", str(cpus[0])))
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"^lockstep: 1 rank x 1 thread on 1 CPU "
-                         rf"\({cpus[0]}\)(, a cgroup's quota of "
-                         r"[0-9.]+)?, bound by core\n$")
+                         rf"\({cpus[0]}\)(, a cgroup quota of "
+                         r"[0-9.]+ CPUs)?, bound by core\n$")
 
     def affinity(self, *flags, **more):
         script = "import os; print(*os.sched_getaffinity(0))"
@@ -176,9 +176,10 @@ class Mistakes(ProgramTest):
                    "run", "--bind=socket", "true")
 
     def test_no_such_program(self):
-        self.fails(127, "cannot run nonesuch: no such program", "run", "-n",
+        self.fails(127, "cannot run 'nonesuch': program not found", "run",
+                   "-n",
                    "3", "nonesuch")
-        self.fails(127, "no such program", "run", "/etc/passwd/x")
+        self.fails(127, "program not found", "run", "/etc/passwd/x")
 
     def test_no_such_script(self):
         """Said once, before any rank starts."""
@@ -214,16 +215,17 @@ class Mistakes(ProgramTest):
             self.fails(126, "Permission denied; run it with python3", "run",
                        "--no-python", os.path.join(folder, "train.py"))
             for name, hint in (("train.py", "run it with python3"),
-                               ("tool", "this folder, write ./ in front")):
+                               ("tool", "this folder, put ./ before its "
+                                        "name")):
                 done = self.call("run", "--no-python", name, cwd=folder)
                 self.assertEqual(done.returncode, 127)
-                self.assertIn("no such program; ", done.stderr)
+                self.assertIn("program not found; ", done.stderr)
                 self.assertIn(hint, done.stderr)
 
     def test_not_executable(self):
-        self.fails(126, "cannot run /etc/passwd: Permission denied", "run",
+        self.fails(126, "cannot run '/etc/passwd': Permission denied", "run",
                    "-n", "2", "/etc/passwd")
-        self.fails(126, "cannot run /tmp", "run", "/tmp")
+        self.fails(126, "cannot run '/tmp'", "run", "/tmp")
 
 
 class ExitStatus(ProgramTest):
@@ -240,7 +242,7 @@ class ExitStatus(ProgramTest):
             done = self.fails_in_a_rank(7, "rank 1", "run", "-n", "4", *shell(script))
         self.assertRegex(done.stderr,
                          r"^lockstep: rank 1 \(pid \d+\) ended with exit "
-                         r"status 7; the others have 3 s to end\n")
+                         r"status 7; the other ranks have 3 s to end\n")
 
     def test_signal(self):
         done = self.fails_in_a_rank(128 + 11, "was killed by signal 11 (SIGSEGV)", "run",
@@ -261,7 +263,8 @@ class ExitStatus(ProgramTest):
         self.assertEqual(done.stdout, "ended\n")
 
     def test_timeout(self):
-        self.fails(124, "timeout: 2 of 2 ranks did not end in 0.2 s", "run",
+        self.fails(124, "timeout: 2 of 2 ranks did not end within 0.2 s "
+                   "(--timeout)", "run",
                    "-n", "2", "--timeout", "0.2", "sleep", "60")
         self.succeeds("run", "--timeout", "60", "true")
 
@@ -335,8 +338,8 @@ class NothingLeftBehind(ProgramTest):
         self.addCleanup(lambda: is_running(stray) and
                         os.kill(stray, signal.SIGKILL))
         self.assertEqual(done.returncode, 0)
-        self.assertIn("cannot end 1 of the processes that the ranks left "
-                      "behind: they belong to another user", done.stderr)
+        self.assertIn("cannot kill 1 process that the ranks left running: "
+                      "it belongs to another user", done.stderr)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,8 @@ class Logs(ProgramTest):
         done = self.run_ranks("-r", "2", script="seq 30 >&2; exit $RANK")
         self.assertEqual(done.returncode, 1)
         lines = "\n".join(str(i) for i in range(11, 31))
-        self.assertIn(f"rank 1 wrote last:\n{lines}\nlockstep: logs of rank "
+        self.assertIn(f"last lines on stderr of rank 1:\n{lines}\nlockstep: "
+                      "logs of rank "
                       "1: logs/id/0/1\n", done.stderr)
         self.assertNotIn("\n10\n", done.stderr)
 
@@ -155,7 +156,7 @@ class Logs(ProgramTest):
             pass
         done = self.run_ranks()
         self.assertEqual(done.returncode, 1)
-        self.assertIn("cannot make the folder 'logs/id/", done.stderr)
+        self.assertIn("cannot create the log folder 'logs/id/", done.stderr)
 
     def test_wrong_streams(self):
         for flags, message in (
@@ -191,7 +192,8 @@ class Restarts(ProgramTest):
         done = self.call("run", "-n", "2", "--max-restarts", "1",
                          *shell(self.FLAKY.format(9)))
         self.assertEqual(done.returncode, 137)
-        self.assertIn("given up after 1 restart\n", done.stderr)
+        self.assertIn("given up after 1 restart (the limit of "
+                      "--max-restarts)\n", done.stderr)
         self.assertEqual(len(done.stdout.splitlines()), 4)
 
     def test_the_others_are_ended_first(self):

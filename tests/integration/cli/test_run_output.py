@@ -48,8 +48,8 @@ class Console(ProgramTest):
         lines = errors.splitlines()
         self.assertLess(len(lines), 3000)
         left_out = sum(int(n) for n in re.findall(
-            r"lockstep: (\d+) lines? left out, over 200 a second; --log-dir "
-            "would keep all", errors))
+            r"lockstep: (\d+) lines? not shown \(limit: 200 lines per "
+            r"second\); --log-dir DIR would keep all lines", errors))
         shown = sum(line.startswith(HOST) for line in lines)
         self.assertEqual(left_out + shown, 100000)
 

@@ -64,7 +64,8 @@ class Reports(ProgramTest):
                          {(r, True, True) for r in (0, 1, 2, 4)})
         lines = "\n".join(str(i) for i in range(6, 26))
         self.assertIn(f"lockstep: rank 3 failed first, on {HOST}: exit status 7"
-                      f"\nlockstep: rank 3 wrote last:\n{lines}\nlockstep: ranks"
+                      "\nlockstep: last lines on stderr of rank "
+                      f"3:\n{lines}\nlockstep: ranks"
                       " 0-2, 4 then were ended by the launcher\n", errors)
 
     def test_others_that_fail_then(self):
@@ -78,7 +79,7 @@ class Reports(ProgramTest):
                       "(SIGABRT)", errors)
         self.assertIn("ranks 0, 2 then failed: exit status 9 (a consequence)\n",
                       errors)
-        self.assertIn("the output of rank 1 is above, among that of the",
+        self.assertIn("the output of rank 1 is above, mixed with the",
                       errors)
         first = report["attempts"][0]["first_failure"]
         self.assertEqual((first["signal"], first["signal_name"]),

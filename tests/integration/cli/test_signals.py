@@ -202,7 +202,8 @@ class Signals(SignalTest):
             process.send_signal(number)
             status, _, errors = self.ended(process)
             self.assertEqual(status, 128 + number)
-            self.assertEqual(errors, f"lockstep: ended by {number.name}\n")
+            self.assertEqual(
+                errors, f"lockstep: the job was ended by {number.name}\n")
 
     def test_they_reach_children_of_ranks(self):
         process = self.started("trap : USR1; bash -c 'trap \"echo inner; exit 0\" USR1;"
@@ -350,7 +351,8 @@ class Requests(SignalTest):
             process.send_signal(signal.SIGTERM)
             status, out, errors = self.ended(process)
             self.assertEqual((status, out), (143, ["saved", "saving"]))
-            self.assertEqual(errors, "lockstep: ended by SIGTERM\n")
+            self.assertEqual(errors, "lockstep: the job was ended by "
+                                     "SIGTERM\n")
 
     def test_ranks_that_get_it_before_the_launcher(self):
         def play(factor):
@@ -369,7 +371,7 @@ class Requests(SignalTest):
         status, _, errors = self.ended(process)
         self.assertEqual(status, 5)
         self.assertRegex(errors, r"^lockstep: rank 1 \(pid \d+\) ended with exit "
-                         r"status 5; the others have 0.1 s to end\n")
+                         r"status 5; the other ranks have 0.1 s to end\n")
 
     def test_keys_count_each(self):
         """Ctrl-C twice in a terminal, however quickly."""

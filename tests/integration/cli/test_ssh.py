@@ -182,7 +182,7 @@ class Mistakes(OverSsh):
     def test_flags(self):
         for hosts, message in (
                 ("a:0", "'a:0' is not a host"), ("a,,b", "'' is not a host"),
-                ("a:2,a", "host a is named twice"), ("-a", "is not a host"),
+                ("a:2,a", "host a is listed twice"), ("-a", "is not a host"),
                 ("a;b", "is not a host"), ("/none/x", "cannot read the hosts")):
             self.refuses(2, message, "true", hosts=hosts)
         self.refuses(2, "leave --nnodes out", "--nnodes", "2", "true")
@@ -202,25 +202,27 @@ class Mistakes(OverSsh):
             agent = self.script("none", f"#!/bin/sh\necho nothing >&2; exit "
                                 f"{status}\n")
             self.refuses(1, "host h cannot run lockstep; install it there "
-                         "under the same path: nothing", "true", hosts="h",
+                         "at the same path: nothing", "true", hosts="h",
                          agent=agent)
 
     def test_another_version(self):
         agent = self.script("old", "#!/bin/sh\necho lockstep-on-host 0.0.9 7 "
                             "-; sleep 60\n")
-        self.refuses(1, "host h has lockstep 0.0.9, and this is ", "--grace",
+        self.refuses(1, "host h has lockstep 0.0.9, but this host has ",
+                     "--grace",
                      "0.1", "true", hosts="h", agent=agent)
         agent = self.script("older", "#!/bin/sh\necho lockstep: unknown flag "
                             ">&2; exit 2\n")
-        self.refuses(1, "host h has another version of lockstep: lockstep: "
+        self.refuses(1, "host h has another version of lockstep; install "
+                     "this version there: lockstep: "
                      "unknown flag", "true", hosts="h", agent=agent)
 
     def test_no_agent(self):
-        self.refuses(1, "cannot run 'nonesuch', which starts programs on other "
-                     "hosts", "true", agent="nonesuch")
+        self.refuses(1, "cannot run 'nonesuch', the --ssh command that starts "
+                        "programs on other hosts", "true", agent="nonesuch")
 
     def test_a_program_that_is_not_there(self):
-        self.refuses(127, "host h: cannot run nonesuch: no such program",
+        self.refuses(127, "host h: cannot run 'nonesuch': program not found",
                      "nonesuch", hosts="h")
 
 

@@ -54,9 +54,9 @@ class Standstill(ProgramTest):
             status, _, errors = self.ended(process)
             self.assertEqual(status, 124)
             self.assertEqual(
-                errors, "lockstep: timeout: 2 of 2 ranks did not end in "
-                f"{seconds} s\nlockstep: output is lost: for 0.1 s nobody has "
-                "read it\n")
+                errors, "lockstep: timeout: 2 of 2 ranks did not end within "
+                f"{seconds} s (--timeout)\nlockstep: output is lost: the "
+                "program that reads it has read nothing for 0.1 s\n")
             self.assert_gone(ranks)
         self.with_more_time(play)
 

@@ -124,8 +124,8 @@ class Surroundings(ProgramTest):
 
     def test_too_few_descriptors_are_told(self):
         """Without an orphan guard, or a way to tell who has ended."""
-        told = {"outlive a launcher that is killed": 0,
-                "notice it only after LOCKSTEP_TIMEOUT": 0}
+        told = {"children of ranks may keep running": 0,
+                "notices this only after LOCKSTEP_TIMEOUT": 0}
         for limit in (8, 14, 20):
             done = self.shell(f'ulimit -n {limit}; exec "$1" run -n 24 true')
             for what in told:

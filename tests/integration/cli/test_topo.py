@@ -204,11 +204,12 @@ class Here(ProgramTest):
                 self.succeeds("topo", str(pid)))
 
     def test_mistakes(self):
-        self.fails(1, "is or begins with 'nonesuch'", "topo", "nonesuch")
+        self.fails(1, "equals 'nonesuch' or begins with it", "topo", "nonesuch")
         self.fails(2, "one JOB", "topo", "a", "b")
         self.fails(2, "give one", "topo", "-n", "2", "job")
         self.fails(1, "--cpus 'x' is not a list", "topo", "--cpus", "x")
-        self.fails(1, "none of these CPUs is allowed", "topo", "--cpus",
+        self.fails(1, "this process may use none of the selected CPUs",
+                   "topo", "--cpus",
                    "8191")
         self.fails(2, "out of range", "topo", "-n", "1025")
 

@@ -140,7 +140,7 @@ static void test_names_of_runs(void **state)
         snprintf(message.run, sizeof(message.run), "%s", bad[i]);
         assert_ok(lsi_agent_message_write(&message, &text, &bytes));
         assert_error(lsi_agent_message_read(text, bytes, &out), LS_ERR_FORMAT,
-                     "which is not a name");
+                     "is not a valid run name");
         free(text);
     }
     message = example(LSI_AGENT_JOIN);
@@ -152,18 +152,21 @@ static void test_refused(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
-        {"", "is not JSON"},
-        {"{", "is not JSON"},
-        {"[]", "has no word"},
-        {"{\"word\":\"jump\"}", "has no word"},
-        {"{\"word\":3}", "has no word"},
-        {"{\"word\":\"done\"}", "no 'verdict' from 0 to 255"},
-        {"{\"word\":\"done\",\"verdict\":256}", "no 'verdict'"},
-        {"{\"word\":\"done\",\"verdict\":-1}", "no 'verdict'"},
-        {"{\"word\":\"done\",\"verdict\":\"0\"}", "no 'verdict'"},
-        {"{\"word\":\"done\",\"verdict\":1e0}", "no 'verdict'"},
-        {"{\"word\":\"say\"}", "no 'text'"},
-        {"{\"word\":\"signal\",\"number\":0}", "no 'number' from 1 to 64"},
+        {"", "is not valid JSON"},
+        {"{", "is not valid JSON"},
+        {"[]", "'word' is missing or unknown"},
+        {"{\"word\":\"jump\"}", "'word' is missing or unknown"},
+        {"{\"word\":3}", "'word' is missing or unknown"},
+        {"{\"word\":\"done\"}",
+         "'verdict' is missing or not an integer from 0 to 255"},
+        {"{\"word\":\"done\",\"verdict\":256}", "'verdict' is missing or not"},
+        {"{\"word\":\"done\",\"verdict\":-1}", "'verdict' is missing or not"},
+        {"{\"word\":\"done\",\"verdict\":\"0\"}",
+         "'verdict' is missing or not"},
+        {"{\"word\":\"done\",\"verdict\":1e0}", "'verdict' is missing or not"},
+        {"{\"word\":\"say\"}", "'text' is missing"},
+        {"{\"word\":\"signal\",\"number\":0}",
+         "'number' is missing or not an integer from 1 to 64"},
     };
     lsi_agent_message out;
     for (size_t i = 0; i < TEST_COUNT(bad); i++)

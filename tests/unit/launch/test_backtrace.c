@@ -71,7 +71,7 @@ static void broken_files(void **state)
         memcpy(text, good, bytes);
         text[bytes] = '\0';
         assert_error(lsi_crash_parse(text, bytes, &crash), LS_ERR_FORMAT,
-                     "not a crash file");
+                     "not a lockstep crash file");
     }
     static const char *const texts[] = {
         "lockstep crash 2\n", "lockstep crash 1\nsignal -1 sent pid 1",
@@ -79,7 +79,7 @@ static void broken_files(void **state)
         "lockstep crash 1\nsignal 6 sent pid 1 thread 1\n0x\nmaps\n"};
     for (size_t i = 0; i < TEST_COUNT(texts); i++)
         assert_error(lsi_crash_parse(texts[i], strlen(texts[i]), &crash),
-                     LS_ERR_FORMAT, "not a crash file");
+                     LS_ERR_FORMAT, "not a lockstep crash file");
 }
 
 int main(void)

@@ -156,8 +156,8 @@ static void too_many_lines(void **state)
     assert_int_equal(s->shown.used, 0);
     assert_true(lsi_console_next(s->console) <= 2.5);
     lsi_console_pass(s->console, 2.6);
-    assert_shown(s, "lockstep: 800 lines left out, over 200 a second; all are "
-                    "in logs/run/0\n");
+    assert_shown(s, "lockstep: 800 lines not shown (limit: 200 lines per "
+                    "second); all lines are in logs/run/0\n");
     for (int i = 0; i < 300; i++) {
         snprintf(line, sizeof(line), "line %d", i);
         say(s, 2.7, i % 7, line);
@@ -175,8 +175,8 @@ static void without_logs_it_says_how_to_get_them(void **state)
         assert_true(lsi_console_admits(s->console, 1));
     assert_false(lsi_console_admits(s->console, 1.99));
     lsi_console_finish(s->console, 1.99);
-    assert_shown(s, "lockstep: 1 line left out, over 200 a second; --log-dir "
-                    "would keep all\n");
+    assert_shown(s, "lockstep: 1 line not shown (limit: 200 lines per second); "
+                    "--log-dir DIR would keep all lines\n");
     assert_true(lsi_console_admits(s->console, 2));
     close_setup(s);
 }
@@ -193,8 +193,8 @@ static void a_reader_that_stands_still(void **state)
     lsi_console_pass(s->console, 2.5);
     s->shown.full = false;
     lsi_console_pass(s->console, 3.6);
-    assert_shown(s, "lockstep: 2 lines left out, over 200 a second; --log-dir "
-                    "would keep all\n");
+    assert_shown(s, "lockstep: 2 lines not shown (limit: 200 lines per "
+                    "second); --log-dir DIR would keep all lines\n");
     close_setup(s);
 }
 

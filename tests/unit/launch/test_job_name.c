@@ -82,13 +82,13 @@ static void names_of_no_job(void **state)
         const char *why;
     } all[] = {
         {"", LS_ERR_ARGUMENT, "'' is too short"},
-        {"4", LS_ERR_NOT_FOUND, "the PID '4'; digits are a whole id"},
+        {"4", LS_ERR_NOT_FOUND, "the PID '4'. Give a complete id"},
         {"n", LS_ERR_ARGUMENT, "'n' is too short"},
         {"4f", LS_ERR_ARGUMENT, "'4f' is too short"},
         {"nig", LS_ERR_ARGUMENT, "'nig' is too short"},
-        {"nightlyx", LS_ERR_NOT_FOUND, "is or begins with 'nightlyx'"},
-        {"1234", LS_ERR_NOT_FOUND, "the PID '1234'; digits are"},
-        {"1234567", LS_ERR_NOT_FOUND, "the PID '1234567'; digits are"},
+        {"nightlyx", LS_ERR_NOT_FOUND, "equals 'nightlyx' or begins with it"},
+        {"1234", LS_ERR_NOT_FOUND, "the PID '1234'. Give a complete id"},
+        {"1234567", LS_ERR_NOT_FOUND, "the PID '1234567'. Give a complete id"},
         {"0300", LS_ERR_NOT_FOUND, "the PID '0300'"},
         {"33", LS_ERR_NOT_FOUND, "the PID '33'"}, /* it has just ended */
         {"7777", LS_ERR_NOT_FOUND, "the PID '7777'"},
@@ -115,10 +115,12 @@ static void names_of_several_jobs(void **state)
                  "100), 4f1cee (launcher 200). Give more characters"},
         {"nigh", "night (launcher 300), nightly (launcher 400). Give more"},
         {"twin", "2 jobs have the id 'twin': twin (launcher 700), twin "
-                 "(launcher 800). Give the PID of a launcher"},
-        {"400", "'400' is the id of one job and a PID of another: nightly "
-                "(launcher 400), 400 (launcher 500). Give a PID of the one"},
-        {"31", "night (launcher 300), 31 (launcher 1000). Give a PID of"},
+                 "(launcher 800). Give the PID of the launcher"},
+        {"400",
+         "'400' is the id of one job and a PID of another job: nightly "
+         "(launcher 400), 400 (launcher 500). For the first job, give the PID"},
+        {"31",
+         "night (launcher 300), 31 (launcher 1000). For the first job, give"},
     };
     lsi_job_found found;
     (void)state;
@@ -143,7 +145,7 @@ static void without_jobs(void **state)
     lsi_job_found found;
     (void)state;
     assert_error(lsi_choose_job(NULL, 0, "night", NULL, &found),
-                 LS_ERR_NOT_FOUND, "'night'. Running: none");
+                 LS_ERR_NOT_FOUND, "'night' or begins with it. Running: none");
     assert_error(lsi_choose_job(NULL, 0, "7", NULL, &found), LS_ERR_NOT_FOUND,
                  "Running: none");
 }

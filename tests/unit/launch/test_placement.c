@@ -33,32 +33,32 @@ static const placement_case cases[] = {
     {8, 0, LSI_BINDING_NONE, 3, 0,
      "3 ranks x 2 threads on 8 CPUs (0-7), not bound", NULL},
     {8, 2.5, LSI_BINDING_NUMA, 2, 0,
-     "2 ranks x 1 thread on 8 CPUs (0-7), a cgroup's quota of "
-     "2.5, bound by numa",
+     "2 ranks x 1 thread on 8 CPUs (0-7), a cgroup quota of 2.5 CPUs, bound by "
+     "numa",
      NULL},
     {8, 2.5, LSI_BINDING_CPU, 4, 2,
-     "4 ranks x 2 threads on 8 CPUs (0-7), a cgroup's quota of "
-     "2.5, bound by cpu",
-     "warning: 4 ranks x 2 threads share 3 CPUs (a cgroup's quota, cpu.max, "
-     "grants 2.5) and will wait for each other; -n 3 --threads 1 would fit"},
+     "4 ranks x 2 threads on 8 CPUs (0-7), a cgroup quota of 2.5 CPUs, bound "
+     "by cpu",
+     "warning: 4 ranks x 2 threads share 3 CPUs (limited by the cgroup quota "
+     "cpu.max to 2.5) and will slow each other down; use -n 3 --threads 1"},
     {8, 16, LSI_BINDING_CPU, 2, 4,
-     "2 ranks x 4 threads on 8 CPUs (0-7), a cgroup's quota of "
-     "16, bound by cpu",
+     "2 ranks x 4 threads on 8 CPUs (0-7), a cgroup quota of 16 CPUs, bound by "
+     "cpu",
      NULL},
     {8, 0, LSI_BINDING_CPU, 2, 5,
      "2 ranks x 5 threads on 8 CPUs (0-7), bound by cpu",
-     "warning: 2 ranks x 5 threads share 8 CPUs and will wait for each other; "
-     "--threads 4 would fit"},
+     "warning: 2 ranks x 5 threads share 8 CPUs and will slow each other down; "
+     "use --threads 4"},
     {2, 0, LSI_BINDING_CPU, 3, 0,
      "3 ranks x 1 thread on 2 CPUs (0-1), not bound",
      "warning: 3 ranks x 1 thread share 2 CPUs (of 8; taskset, a cpuset or the "
-     "batch system allows no more: Slurm's --cpus-per-task) and will wait for "
-     "each other; -n 2 would fit"},
+     "batch system, such as Slurm's --cpus-per-task, excludes the others) and "
+     "will slow each other down; use -n 2"},
     {1, 0, LSI_BINDING_CORE, 1, 2,
      "1 rank x 2 threads on 1 CPU (0), bound by core",
      "warning: 1 rank x 2 threads share 1 CPU (of 8; taskset, a cpuset or the "
-     "batch system allows no more: Slurm's --cpus-per-task) and will wait for "
-     "each other; --threads 1 would fit"},
+     "batch system, such as Slurm's --cpus-per-task, excludes the others) and "
+     "will slow each other down; use --threads 1"},
 };
 
 static void lines(void **state)

@@ -20,7 +20,7 @@ static void is_refused(const char *text)
     json_t *json;
     assert_error(lsi_python_error_parse(text, strlen(text), message,
                                         sizeof(message), &json),
-                 LS_ERR_FORMAT, "the error file");
+                 LS_ERR_FORMAT, "the Python error file");
 }
 
 /* As torch.distributed.elastic writes it, and as it is when another does. */

@@ -38,7 +38,7 @@ static void test_lists(void **state)
         assert_error(lsi_ssh_hosts_read(wrong[i], 1, &hosts), LS_ERR_ARGUMENT,
                      "is not a host");
     assert_error(lsi_ssh_hosts_read("a,b,a:2", 1, &hosts), LS_ERR_ARGUMENT,
-                 "host a is named twice");
+                 "host a is listed twice");
     assert_error(lsi_ssh_hosts_read("/none/such", 1, &hosts), LS_ERR_IO,
                  "cannot read the hosts in '/none/such'");
 }
@@ -74,7 +74,7 @@ static void test_files(void **state)
     check(path, "a=7 ");
     write_file(path, "# nobody\n");
     assert_error(lsi_ssh_hosts_read(path, 1, &hosts), LS_ERR_ARGUMENT,
-                 "contains no host");
+                 "lists no hosts");
     unlink(path);
 }
 
