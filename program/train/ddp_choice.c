@@ -158,8 +158,8 @@ lsi_ddp_choice_value lsi_ddp_choice_value_of(const lsi_ddp_choice *choice,
     return value;
 }
 
-bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
-                         const ls_checkpoint *checkpoint, int ranks)
+bool lsi_ddp_choice_restore(lsi_ddp_choice *choice,
+                            const ls_checkpoint *checkpoint, int ranks)
 {
     const char *const saved =
         ls_checkpoint_value(checkpoint, LSI_DDP_CHOICE_KEY);
@@ -204,10 +204,10 @@ static void add_measured(char *text, const lsi_ddp_choice *choice)
     for (size_t i = 0; i < choice->n; i++)
         measured += choice->all[i].seconds > 0;
     add(text, "; %zu measured", measured);
-    for (size_t i = 0, told = 0; i < choice->n; i++) {
+    for (size_t i = 0, listed = 0; i < choice->n; i++) {
         const lsi_ddp_candidate *const c = &choice->all[i];
         if (c->seconds > 0)
-            add(text, "%s %s %.*f ms", told++ == 0 ? ":" : ",",
+            add(text, "%s %s %.*f ms", listed++ == 0 ? ":" : ",",
                 ls_ddp_strategy_name(c->options.strategy),
                 c->seconds < 0.1 ? 2 : 0, c->seconds * 1e3);
     }

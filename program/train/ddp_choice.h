@@ -56,8 +56,8 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
  * Takes over the choice of a checkpoint's run, if that run had the same number
  * of ranks and the choice is possible here, too. Returns whether it did.
  */
-bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
-                         const ls_checkpoint *checkpoint, int ranks);
+bool lsi_ddp_choice_restore(lsi_ddp_choice *choice,
+                            const ls_checkpoint *checkpoint, int ranks);
 
 /* Measures a candidate by n steps, which it sorts, once more. */
 void lsi_ddp_choice_add(lsi_ddp_candidate *candidate, double *seconds,

@@ -293,7 +293,7 @@ static ls_status make_folder(lsi_keep *k, uint64_t needed)
     return LS_OK;
 }
 
-static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
+static ls_status claim_folder(lsi_keep *k, uint64_t needed, bool continues)
 {
     const bool failed = has_failed(k->folder);
     LS_TRY(check_content(k, continues, failed));
@@ -305,7 +305,7 @@ static ls_status take_folder(lsi_keep *k, uint64_t needed, bool continues)
     return LS_OK;
 }
 
-static ls_status take_new_folder(lsi_keep *k, uint64_t needed)
+static ls_status claim_new_folder(lsi_keep *k, uint64_t needed)
 {
     if (!find_unfinished(k, &k->place))
         LS_TRY(make_next(k, needed));
@@ -317,8 +317,8 @@ static ls_status take_new_folder(lsi_keep *k, uint64_t needed)
 static ls_status choose(lsi_keep *k, uint64_t needed, bool continues)
 {
     if (k->folder_wanted)
-        LS_TRY(k->folder != NULL ? take_folder(k, needed, continues)
-                                 : take_new_folder(k, needed));
+        LS_TRY(k->folder != NULL ? claim_folder(k, needed, continues)
+                                 : claim_new_folder(k, needed));
     k->model = k->file != NULL ? lsi_path_in(NULL, k->file)
                                : lsi_path_in(k->place.text, LSI_MODEL_FILE);
     const ls_status status = lsi_result_check_file(k->model.text);
@@ -329,7 +329,7 @@ static void reserve(lsi_keep *k, uint64_t bytes)
 {
     lsi_path folder = k->model;
     if (go_up(folder.text))
-        lsi_reserve_take(&k->room, folder.text, bytes);
+        lsi_reserve_space(&k->room, folder.text, bytes);
 }
 
 ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues)

@@ -293,7 +293,7 @@ static ls_status check_loss(lsi_loop *l)
                : LS_OK;
 }
 
-static ls_status take_step(lsi_loop *l)
+static ls_status step_optimizer(lsi_loop *l)
 {
     LS_TRY(check_loss(l));
     return lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp));
@@ -311,7 +311,7 @@ ls_status lsi_loop_check_validation(lsi_loop *loop, double loss)
 ls_status lsi_loop_update(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_GRADIENTS, LSI_LOOP_UPDATED);
-    const ls_status status = take_step(loop);
+    const ls_status status = step_optimizer(loop);
     if (status != LS_OK && loop->stepper.diverged) {
         *loop->agreed = true;
         return end_diverged(loop, status);
@@ -443,11 +443,11 @@ static ls_status choose(lsi_loop *l)
 /* ---- start and end ------------------------------------------------------- */
 
 /* Takes over the choice of the checkpoint's run. */
-static ls_status take_choice(lsi_loop *l)
+static ls_status restore_choice(lsi_loop *l)
 {
     if (l->found == NULL)
         return LS_OK;
-    (void)lsi_ddp_choice_take(&l->choice, l->found, ls_group_size(l->group));
+    (void)lsi_ddp_choice_restore(&l->choice, l->found, ls_group_size(l->group));
     return ls_checkpoint_value(l->found, CHOICES_KEY) == NULL
                ? LS_OK
                : lsi_resume_number(l->found, CHOICES_KEY, &l->choices);
@@ -457,7 +457,7 @@ ls_status lsi_loop_make(lsi_loop *loop)
 {
     lsi_training *const t = &loop->training;
     enter(loop, LSI_LOOP_PLANNED, LSI_LOOP_MADE);
-    LS_TRY(take_choice(loop));
+    LS_TRY(restore_choice(loop));
     LS_TRY(lsi_loop_share(loop,
                           lsi_recipe_settle(&t->recipe, &loop->resume.config)));
     LS_TRY(choose(loop));
@@ -465,7 +465,7 @@ ls_status lsi_loop_make(lsi_loop *loop)
 }
 
 /* Restores the loop from the checkpoint, if there is one. */
-static ls_status go_on(lsi_loop *l)
+static ls_status restore_loop(lsi_loop *l)
 {
     lsi_divergence *const d = &l->divergence;
     *d = (lsi_divergence){.guess = l->training.guess};
@@ -483,7 +483,7 @@ ls_status lsi_loop_open(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_MADE, LSI_LOOP_OPEN);
     LS_TRY(lsi_loop_share(loop, equip(loop)));
-    LS_TRY(lsi_loop_share(loop, go_on(loop)));
+    LS_TRY(lsi_loop_share(loop, restore_loop(loop)));
     loop->saved = loop->stepper.steps;
     lsi_stop_listen();
     return LS_OK;
@@ -506,8 +506,8 @@ static ls_status finish(lsi_loop *l)
 }
 
 /* Rank 0, whose error is printed, knows what was saved. */
-static ls_status tell_rescue(const lsi_loop *l, const char *why,
-                             ls_status saved)
+static ls_status fail_rescued(const lsi_loop *l, const char *why,
+                              ls_status saved)
 {
     char text[LSI_KEEP_TEXT];
     if (saved != LS_OK)
@@ -532,7 +532,7 @@ static ls_status rescue(lsi_loop *l, ls_status status)
     if (status != LS_ERR_IO || l->stepper.steps == l->saved)
         return status;
     snprintf(why, sizeof(why), "%s", ls_last_error());
-    return tell_rescue(l, why, finish(l));
+    return fail_rescued(l, why, finish(l));
 }
 
 ls_status lsi_loop_report(lsi_loop *loop, ls_status own)
@@ -581,7 +581,7 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 }
 
 /* The error of a run that a signal stopped; rank 0 prints it. */
-static ls_status tell_stop(const lsi_loop *l)
+static ls_status fail_stopped(const lsi_loop *l)
 {
     char saved[LSI_KEEP_TEXT] = "nothing was saved (--no-save)";
     if (lsi_keep_is_wanted(l->keep))
@@ -605,7 +605,7 @@ static ls_status end_early(lsi_loop *l)
         return lsi_fail(LS_ERR_STATE,
                         "saved step %" PRId64 "; continue with --resume",
                         l->stepper.steps);
-    return tell_stop(l);
+    return fail_stopped(l);
 }
 
 ls_status lsi_loop_finish(lsi_loop *loop)

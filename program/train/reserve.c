@@ -13,7 +13,7 @@ static bool may_be_so_large(uint64_t bytes)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
 }
 
-void lsi_reserve_take(lsi_reserve *reserve, const char *folder, uint64_t bytes)
+void lsi_reserve_space(lsi_reserve *reserve, const char *folder, uint64_t bytes)
 {
     if (!may_be_so_large(bytes))
         return;

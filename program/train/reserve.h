@@ -15,7 +15,8 @@ typedef struct lsi_reserve {
 } lsi_reserve;
 
 /* None where the system cannot reserve room, or has too little. */
-void lsi_reserve_take(lsi_reserve *reserve, const char *folder, uint64_t bytes);
+void lsi_reserve_space(lsi_reserve *reserve, const char *folder,
+                       uint64_t bytes);
 
 /* Frees the room. */
 void lsi_reserve_drop(lsi_reserve *reserve);

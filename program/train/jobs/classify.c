@@ -197,7 +197,7 @@ static ls_status make_ranks(job *j)
                             LS_MEMORY_OTHER, "the epoch results of all ranks");
 }
 
-static void plan(job *j)
+static void set_training(job *j)
 {
     const lsi_classify_options *const o = j->options;
     const int64_t classes = lsi_image_data_config(&j->data, o->model).classes;
@@ -221,7 +221,7 @@ static ls_status prepare(job *j)
     LS_TRY(make_ranks(j));
     LS_TRY(open_data(j));
     LS_TRY(open_images(j));
-    plan(j);
+    set_training(j);
     lsi_run_config_int(&j->loop.run, "--epochs", j->options->epochs);
     lsi_run_config_int(&j->loop.run, "--batch-size", j->options->batch_size);
     collect_config(j, &j->loop.resume.config);
@@ -434,7 +434,7 @@ static void begin_epoch(job *j)
  * Rank 0 alone knows the validation's loss. By the mean with zeros all ranks
  * learn whether it is finite, so all end with the same status.
  */
-static ls_status tell_epoch(job *j, const lsi_epoch *epoch)
+static ls_status report_epoch(job *j, const lsi_epoch *epoch)
 {
     const bool first = ls_group_rank(j->loop.group) == 0;
     double loss = first ? epoch->val_loss : 0;
@@ -451,7 +451,7 @@ static ls_status end_epoch(job *j)
     LS_TRY(validate(j, &result, &own));
     LS_TRY(compare_ranks(j, own, &result));
     result.collectives = (uint64_t)epoch_collectives(j);
-    LS_TRY(lsi_loop_report(&j->loop, tell_epoch(j, &result)));
+    LS_TRY(lsi_loop_report(&j->loop, report_epoch(j, &result)));
     j->epochs.report = (lsi_progress_report){.epoch = result.epoch + 1};
     j->clock = (clocks){0};
     return LS_OK;

@@ -45,7 +45,7 @@ typedef struct lsi_classify_start {
     int64_t parameters;
     const lsi_recipe *recipe;     /* by which it trains */
     const lsi_ddp_choice *choice; /* of its strategy */
-    int64_t choices; /* of strategies, told by this run or before */
+    int64_t choices; /* number of strategy choices reported so far */
 } lsi_classify_start;
 
 /*

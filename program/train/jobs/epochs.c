@@ -57,7 +57,7 @@ lsi_forward lsi_epochs_forward(lsi_epochs *e)
     return e->model->forward(e->model->self, tape, &batch);
 }
 
-static void tell(const lsi_epochs *e)
+static void call_on_step(const lsi_epochs *e)
 {
     if (e->on_step != NULL)
         e->on_step(e->context, &e->report);
@@ -69,7 +69,7 @@ ls_status lsi_epochs_add(lsi_epochs *e, const lsi_forward *out)
     LS_TRY(lsi_totals_add(&r->totals, out));
     r->step++;
     if (r->step % e->accumulate != 0 && r->step < r->steps)
-        tell(e);
+        call_on_step(e);
     return LS_OK;
 }
 
@@ -88,7 +88,7 @@ static void report_step(lsi_epochs *e)
     r->stepper = &e->loop->stepper;
     r->step_totals = gained(&r->totals, &e->before);
     r->step_seconds = lsi_clock_seconds() - e->begun;
-    tell(e);
+    call_on_step(e);
     r->stepper = NULL;
 }
 

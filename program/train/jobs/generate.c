@@ -130,7 +130,7 @@ static ls_status check_finite(const float *logits, int64_t n)
 }
 
 /* Shows the model tokens, of prompts from `first` on, and keeps the logits. */
-static ls_status show(drawing *d, int64_t first, ls_tensor *tokens)
+static ls_status feed_tokens(drawing *d, int64_t first, ls_tensor *tokens)
 {
     ls_tensor *logits =
         ls_transformer_extend(d->model, d->tape, d->cache, first, tokens);
@@ -153,7 +153,7 @@ static ls_status read_prompt(drawing *d, int64_t index)
         return ls_tape_status(d->tape);
     memcpy(lsi_tensor_raw(tokens), p->tokens + p->length - n,
            (size_t)n * sizeof(int64_t));
-    return show(d, index, tokens);
+    return feed_tokens(d, index, tokens);
 }
 
 static ls_status draw(drawing *d, int64_t step)
@@ -206,7 +206,7 @@ static ls_status make(drawing *d)
 }
 
 /* A prompt at a time, then a token of all. */
-static ls_status run(drawing *d)
+static ls_status generate_tokens(drawing *d)
 {
     LS_TRY(make(d));
     if (d->g->tokens == 0)
@@ -216,7 +216,7 @@ static ls_status run(drawing *d)
     for (int64_t i = 0; i < d->g->tokens && d->going > 0; i++) {
         LS_TRY(draw(d, i));
         if (i + 1 < d->g->tokens && d->going > 0)
-            LS_TRY(show(d, 0, d->tokens));
+            LS_TRY(feed_tokens(d, 0, d->tokens));
     }
     return LS_OK;
 }
@@ -231,7 +231,7 @@ ls_status lsi_generate(const ls_transformer *model,
                  .g = generation,
                  .vocabulary = c->vocabulary,
                  .choices = any ? c->vocabulary : limit};
-    const ls_status status = run(&d);
+    const ls_status status = generate_tokens(&d);
     lsi_free(d.logits);
     lsi_free(d.ended);
     ls_tensor_free(&d.tokens);

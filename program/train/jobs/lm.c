@@ -204,7 +204,7 @@ static int64_t step_tokens(const job *j)
            ls_group_size(j->loop.group);
 }
 
-static ls_status plan(job *j)
+static ls_status set_training(job *j)
 {
     const lsi_lm_options *o = j->options;
     lsi_training *const t = &j->loop.training;
@@ -232,7 +232,7 @@ static ls_status prepare(job *j)
     lsi_run_config_int(&j->loop.run, "--batch-size", j->options->batch_size);
     LS_TRY(collect_config(j, &j->loop.resume.config));
     LS_TRY(make_batch(j));
-    return plan(j);
+    return set_training(j);
 }
 
 static ls_status make(void *self, ls_params **out)
@@ -292,7 +292,7 @@ static ls_status checkpoint(job *j)
 }
 
 /* Steps and validations before the place of a checkpoint. */
-static int64_t told_before(const job *j)
+static int64_t reported_before(const job *j)
 {
     const int64_t every = j->options->validate_every;
     const bool any = every > 0 && j->first > 0;
@@ -312,7 +312,7 @@ static ls_status begin(const job *j)
                                 .step_tokens = step_tokens(j),
                                 .step = j->first,
                                 .loss = j->first_loss,
-                                .told = told_before(j),
+                                .told = reported_before(j),
                                 .recipe = &j->loop.training.recipe,
                                 .choice = &j->loop.choice,
                                 .choices = j->loop.choices};

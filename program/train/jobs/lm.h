@@ -48,7 +48,7 @@ typedef struct lsi_lm_start {
     int64_t told;                 /* steps and validations before it */
     const lsi_recipe *recipe;     /* by which it trains */
     const lsi_ddp_choice *choice; /* of its strategy */
-    int64_t choices; /* of strategies, told by this run or before */
+    int64_t choices; /* number of strategy choices reported so far */
 } lsi_lm_start;
 
 /* The result of a step: the same on all ranks, except for the seconds. */

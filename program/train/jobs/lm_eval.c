@@ -192,7 +192,7 @@ static ls_status run_batch(evaluation *e, const batch *b)
 }
 
 /* Windows first, first + step, ...; those of a length in batches. */
-static ls_status run(evaluation *e, int64_t first, int64_t step)
+static ls_status evaluate_windows(evaluation *e, int64_t first, int64_t step)
 {
     const int64_t vocabulary =
         ls_transformer_get_config(e->lm->transformer)->vocabulary;
@@ -229,7 +229,7 @@ ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
     const int64_t after = e.predicted - smaller(e.predicted, e.context);
     e.windows = 1 + (after + e.stride - 1) / e.stride;
     const ls_status status =
-        run(&e, ls_group_rank(group), ls_group_size(group));
+        evaluate_windows(&e, ls_group_rank(group), ls_group_size(group));
     ls_tape_free(&e.tape);
     LS_TRY(lsi_share_outcome(group, status, agreed));
     LS_TRY(ls_all_reduce(group, e.sums, e.sums, 2, LS_F64, LS_REDUCE_SUM));

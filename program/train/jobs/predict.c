@@ -43,7 +43,7 @@ static ls_status begin(const lsi_images *images, int64_t **out)
     return LS_OK;
 }
 
-static ls_status run(prediction *p)
+static ls_status predict_images(prediction *p)
 {
     int64_t *order;
     LS_TRY(begin(p->images, &order));
@@ -69,7 +69,7 @@ ls_status lsi_predict(const lsi_model *model, ls_tape *tape, lsi_images *images,
                     .emit = emit,
                     .context = context};
     ls_tape_set_training(tape, false);
-    const ls_status status = run(&p);
+    const ls_status status = predict_images(&p);
     ls_tape_set_training(tape, true);
     return status;
 }

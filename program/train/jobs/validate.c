@@ -69,7 +69,7 @@ static ls_status evaluate(validation *v)
     }
 }
 
-static ls_status run(validation *v, bool *agreed)
+static ls_status run_validation(validation *v, bool *agreed)
 {
     LS_TRY(lsi_share_outcome(v->group, prepare(v), agreed));
     LS_TRY(ls_scatter(v->group, v->all, v->chunk, (size_t)v->chunk_size, LS_I64,
@@ -85,7 +85,7 @@ ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
     validation v = {
         .group = group, .model = model, .tape = tape, .images = images};
     ls_tape_set_training(tape, false);
-    const ls_status status = run(&v, agreed);
+    const ls_status status = run_validation(&v, agreed);
     ls_tape_set_training(tape, true);
     lsi_free(v.all);
     lsi_free(v.chunk);
