@@ -31,7 +31,7 @@ int lsi_agent_fd(const lsi_agent *agent)
     return agent->epoll;
 }
 
-lsi_agent_stage lsi_agent_look(const lsi_agent *agent)
+lsi_agent_stage lsi_agent_get_stage(const lsi_agent *agent)
 {
     return agent->stage;
 }
@@ -55,7 +55,7 @@ void lsi_agent_place(const lsi_agent *agent, lsi_job_place *out)
     memcpy(out->interface, agent->interface.name, sizeof(out->interface));
 }
 
-bool lsi_agent_take_order(lsi_agent *agent, lsi_agent_message *out)
+bool lsi_agent_next_order(lsi_agent *agent, lsi_agent_message *out)
 {
     if (agent->n_orders == 0)
         return false;
@@ -110,7 +110,7 @@ void lsi_agent_report_end(lsi_agent *agent, int verdict, bool may_restart)
     }
     agent->is_lost = false;
     if (agent->verdict < 0 && may_restart) {
-        lsi_agent_look_again(agent);
+        lsi_agent_search_again(agent);
         return;
     }
     agent->stage = LSI_AGENT_OVER;

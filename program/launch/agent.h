@@ -52,13 +52,13 @@ void lsi_agent_close(lsi_agent *agent);
 int lsi_agent_fd(const lsi_agent *agent);
 void lsi_agent_step(lsi_agent *agent);
 
-lsi_agent_stage lsi_agent_look(const lsi_agent *agent);
+lsi_agent_stage lsi_agent_get_stage(const lsi_agent *agent);
 
 /* The place of this node, from the most recent START. */
 void lsi_agent_place(const lsi_agent *agent, lsi_job_place *out);
 
 /* Takes the next END or SIGNAL; false without any. */
-bool lsi_agent_take_order(lsi_agent *agent, lsi_agent_message *out);
+bool lsi_agent_next_order(lsi_agent *agent, lsi_agent_message *out);
 
 /*
  * Reports the failure of a rank (agent_message.h has the strengths). True if

@@ -48,7 +48,7 @@ static void end_with(lsi_agent *a, int verdict, const char *text)
     a->stage = LSI_AGENT_OVER;
     a->verdict = verdict;
     if (text[0] != '\0')
-        lsi_output_say(a->output, "%s", text);
+        lsi_output_print(a->output, "%s", text);
     disconnect(a);
 }
 
@@ -72,12 +72,12 @@ static bool has_restarts_left(const lsi_agent *a)
     return a->place.restart < a->terms.limits->max_restarts;
 }
 
-void lsi_agent_look_again(lsi_agent *a)
+void lsi_agent_search_again(lsi_agent *a)
 {
     assert(a->stage != LSI_AGENT_OVER);
     a->stage = LSI_AGENT_MEETING;
-    a->since = a->told = lsi_suspending_clock_seconds();
-    lsi_output_say(
+    a->since = a->reported_at = lsi_suspending_clock_seconds();
+    lsi_output_print(
         a->output,
         "waiting up to %g s (--rdzv-conf join_timeout) for the endpoint %s; if "
         "its launcher has ended, run the same command on its host again",
@@ -103,8 +103,8 @@ static void lose(lsi_agent *a, const char *why, bool may_return)
         a->is_lost = true;
         a->verdict = again ? -1 : 1;
     } else if (may_return) {
-        lsi_output_say(a->output, "%s", text);
-        lsi_agent_look_again(a);
+        lsi_output_print(a->output, "%s", text);
+        lsi_agent_search_again(a);
     } else {
         end_with(a, 1, text);
     }
@@ -137,7 +137,7 @@ static void join(lsi_agent *a)
     memcpy(message.host, a->host, sizeof(a->host));
     lsi_cpu_claim claim;
     lsi_cpu_claim_here(a->ranks->n, &claim);
-    lsi_agent_message_tell_cpus(&message, &claim);
+    lsi_agent_message_set_cpus(&message, &claim);
     if (a->terms.run_id != NULL)
         snprintf(message.run, sizeof(message.run), "%s", a->terms.run_id);
     if (a->place.groups > 0) {
@@ -156,7 +156,7 @@ static const char CLOSED[] = "it closed the connection without an answer; the "
 /* Tries the next address after a moment. */
 static void retry(lsi_agent *a, const char *why)
 {
-    static const double say_after = 5;
+    static const double report_after = 5;
     const double now = lsi_suspending_clock_seconds();
     const double most = a->terms.nodes->join_seconds;
     char text[LSI_AGENT_TEXT_BYTES];
@@ -171,17 +171,18 @@ static void retry(lsi_agent *a, const char *why)
                  "(--rdzv-conf join_timeout): %.200s",
                  a->at, most, why);
         end_with(a, 1, text);
-    } else if (now >= a->told + say_after && now >= a->since + say_after) {
-        a->told = now + 5 * say_after;
-        lsi_output_say(a->output, "waiting for the endpoint %s: %s", a->at,
-                       why);
+    } else if (now >= a->reported_at + report_after &&
+               now >= a->since + report_after) {
+        a->reported_at = now + 5 * report_after;
+        lsi_output_print(a->output, "waiting for the endpoint %s: %s", a->at,
+                         why);
     }
 }
 
 static void be_connected(lsi_agent *a)
 {
     a->connection = LSI_AGENT_SHAKING;
-    a->heard = lsi_suspending_clock_seconds();
+    a->last_message = lsi_suspending_clock_seconds();
     if (lsi_handshake_begin(&a->shake, false, a->secret, &a->link) != LS_OK)
         retry(a, ls_last_error());
     else
@@ -206,7 +207,7 @@ static void begin_to_connect(lsi_agent *a)
         retry(a, strerror(errno));
 }
 
-static void look_at_connecting(lsi_agent *a)
+static void check_connecting(lsi_agent *a)
 {
     int error_number = 0;
     socklen_t bytes = sizeof(error_number);
@@ -238,15 +239,15 @@ static void start(lsi_agent *a, const lsi_agent_message *message)
     else
         snprintf(ranks, sizeof(ranks), "ranks %d to %d", message->offset,
                  message->offset + n - 1);
-    lsi_output_say(a->output,
-                   "host %s is node %d of %d nodes: %s of %d, interface %s, "
-                   "address %s (%s)",
-                   a->host, message->group, message->groups, ranks,
-                   message->world, a->interface.name, a->interface.address,
-                   a->interface.why);
+    lsi_output_print(a->output,
+                     "host %s is node %d of %d nodes: %s of %d, interface %s, "
+                     "address %s (%s)",
+                     a->host, message->group, message->groups, ranks,
+                     message->world, a->interface.name, a->interface.address,
+                     a->interface.why);
 }
 
-static void take(lsi_agent *a, const lsi_frame *frame)
+static void handle_frame(lsi_agent *a, const lsi_frame *frame)
 {
     lsi_agent_message message;
     char why[LSI_FRAME_REFUSAL_BYTES + 1];
@@ -265,7 +266,7 @@ static void take(lsi_agent *a, const lsi_frame *frame)
                    LS_OK) {
         lose(a, "it sent a malformed message", false);
     } else if (message.word == LSI_AGENT_SAY) {
-        lsi_output_say(a->output, "%s", message.text);
+        lsi_output_print(a->output, "%s", message.text);
     } else if (message.word == LSI_AGENT_START) {
         start(a, &message);
     } else if (message.word == LSI_AGENT_END ||
@@ -281,7 +282,7 @@ static void shake_hands(lsi_agent *a, const lsi_frame *frame)
     char text[LSI_AGENT_TEXT_BYTES];
     const ls_status status = lsi_handshake_take(&a->shake, &a->link, frame);
     if (status == LS_ERR_PEER_DEAD || status == LS_ERR_TIMEOUT) {
-        retry(a, CLOSED); /* another launcher may take its place */
+        retry(a, CLOSED); /* another launcher may replace it */
     } else if (status != LS_OK) {
         snprintf(text, sizeof(text), "the rendezvous at %.100s failed: %.370s",
                  a->at, ls_last_error());
@@ -292,7 +293,7 @@ static void shake_hands(lsi_agent *a, const lsi_frame *frame)
 }
 
 /* Handles all received messages, also of a connection that has ended. */
-static void take_all(lsi_agent *a)
+static void handle_frames(lsi_agent *a)
 {
     lsi_frame frame;
     bool got = true;
@@ -306,7 +307,7 @@ static void take_all(lsi_agent *a)
         } else if (got && a->connection == LSI_AGENT_SHAKING) {
             shake_hands(a, &frame);
         } else if (got) {
-            take(a, &frame);
+            handle_frame(a, &frame);
         }
     }
 }
@@ -323,8 +324,8 @@ static void pump(lsi_agent *a)
     if (status != LS_OK)
         snprintf(why, sizeof(why), "%.159s", ls_last_error());
     if (a->link.in_used != before)
-        a->heard = lsi_suspending_clock_seconds();
-    take_all(a);
+        a->last_message = lsi_suspending_clock_seconds();
+    handle_frames(a);
     if (status == LS_OK || a->link.fd < 0)
         watch(a, false);
     else if (a->connection == LSI_AGENT_SHAKING)
@@ -337,18 +338,18 @@ static void pump(lsi_agent *a)
 
 /* ---- the loop --------------------------------------------------------- */
 
-static void look_at_time(lsi_agent *a)
+static void check_deadlines(lsi_agent *a)
 {
     const lsi_agent_message ping = {.word = LSI_AGENT_PING};
     const double now = lsi_suspending_clock_seconds();
     const double limit = lsi_agent_silence(a->terms.nodes);
     char why[160];
     if (a->connection == LSI_AGENT_CONNECTED &&
-        now >= a->pinged + limit / LSI_AGENT_PINGS) {
-        a->pinged = now;
+        now >= a->last_ping + limit / LSI_AGENT_PINGS) {
+        a->last_ping = now;
         lsi_agent_send(a, &ping);
     }
-    if (a->connection < LSI_AGENT_SHAKING || now < a->heard + limit)
+    if (a->connection < LSI_AGENT_SHAKING || now < a->last_message + limit)
         return;
     if (a->connection == LSI_AGENT_SHAKING) {
         snprintf(
@@ -376,8 +377,8 @@ void lsi_agent_step(lsi_agent *a)
         lsi_suspending_clock_seconds() >= a->until)
         begin_to_connect(a);
     if (a->connection == LSI_AGENT_CONNECTING)
-        look_at_connecting(a);
+        check_connecting(a);
     else if (a->connection != LSI_AGENT_NONE)
         pump(a);
-    look_at_time(a);
+    check_deadlines(a);
 }

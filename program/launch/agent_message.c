@@ -222,8 +222,8 @@ ls_status lsi_agent_message_read(const void *data, size_t bytes,
 /* ---- the CPUs of a host ------------------------------------------------ */
 
 /* Reports no CPUs for a machine whose CPUs do not fit into the text. */
-void lsi_agent_message_tell_cpus(lsi_agent_message *join,
-                                 const lsi_cpu_claim *claim)
+void lsi_agent_message_set_cpus(lsi_agent_message *join,
+                                const lsi_cpu_claim *claim)
 {
     lsi_cpuset back;
     const double quota = claim->quota * 1000;

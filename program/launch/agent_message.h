@@ -87,8 +87,8 @@ ls_status lsi_agent_message_read(const void *data, size_t bytes,
  * The CPUs of a host in its JOIN. Received text that is not a set of CPUs gives
  * no machine.
  */
-void lsi_agent_message_tell_cpus(lsi_agent_message *join,
-                                 const lsi_cpu_claim *claim);
+void lsi_agent_message_set_cpus(lsi_agent_message *join,
+                                const lsi_cpu_claim *claim);
 void lsi_agent_message_cpus(const lsi_agent_message *join, lsi_cpu_claim *out);
 
 #endif

@@ -39,13 +39,15 @@ struct lsi_agent {
     int n_orders;
     bool is_lost; /* the connection was lost while ranks were running */
     int verdict;
-    double since; /* start of the search for the endpoint */
-    double until; /* end of an attempt to connect, or start of the next */
-    double told, heard, pinged;
+    double since;       /* start of the search for the endpoint */
+    double until;       /* end of an attempt to connect, or start of the next */
+    double reported_at; /* time of the last line about waiting */
+    double last_message; /* time of the last received bytes */
+    double last_ping;    /* time of the last sent ping */
 };
 
 /* Goes back to MEETING, for the time that hosts wait for each other. */
-void lsi_agent_look_again(lsi_agent *agent);
+void lsi_agent_search_again(lsi_agent *agent);
 
 /* Sends to the coordinator; does nothing without a connection. */
 void lsi_agent_send(lsi_agent *agent, const lsi_agent_message *message);

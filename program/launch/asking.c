@@ -15,7 +15,7 @@
 
 enum { MOST_LINES = 64 };
 
-/* ---- who takes the signal ------------------------------------------------ */
+/* ---- processes that handle the signal ----------------------------------- */
 
 /*
  * Whether the signal set `set` in the text of a status file contains SIGUSR1.
@@ -124,7 +124,7 @@ static bool is_becoming(pid_t pid)
  * Handlers are read last. However long this process waits for a CPU, they
  * cannot be the handlers of another process before its exec.
  */
-static bool takes_signal(pid_t pid)
+static bool handles_signal(pid_t pid)
 {
     char status[4096];
     return !is_becoming(pid) &&
@@ -143,7 +143,7 @@ typedef struct answer {
 static void ask_process(pid_t pid, answer *a)
 {
     lsi_live_page *page;
-    if (takes_signal(pid) && kill(pid, SIGUSR1) == 0)
+    if (handles_signal(pid) && kill(pid, SIGUSR1) == 0)
         a->is_sent = true;
     if (a->has_page || lsi_live_open(&page, pid) != LS_OK)
         return;
@@ -163,7 +163,7 @@ static int rank_of(const lsi_processes *ranks, pid_t pid)
     return -1;
 }
 
-static void tell(const lsi_processes *ranks, int rank, const answer *a)
+static void print_rank(const lsi_processes *ranks, int rank, const answer *a)
 {
     char text[LSI_LIVE_TEXT], since[32] = "", steps[48] = "";
     const double seconds = lsi_live_text(a->has_page ? &a->look : NULL, text);
@@ -172,42 +172,43 @@ static void tell(const lsi_processes *ranks, int rank, const answer *a)
     if (a->has_page)
         snprintf(steps, sizeof(steps), "%s%" PRIu64 " steps done",
                  text[0] != '\0' ? ", " : "", a->look.steps);
-    lsi_output_say(ranks->output, "rank %d (pid %d): %s%s%s%s",
-                   lsi_processes_rank(ranks, rank), (int)ranks->pids[rank],
-                   text, since, steps,
-                   a->is_sent ? "" : "; it does not handle SIGUSR1");
+    lsi_output_print(ranks->output, "rank %d (pid %d): %s%s%s%s",
+                     lsi_processes_rank(ranks, rank), (int)ranks->pids[rank],
+                     text, since, steps,
+                     a->is_sent ? "" : "; it does not handle SIGUSR1");
 }
 
-static void tell_more(const lsi_processes *ranks, int untold)
+static void print_hints(const lsi_processes *ranks, int omitted)
 {
     const char *const folder = getenv("LOCKSTEP_RECORD");
-    if (untold > 0)
-        lsi_output_say(ranks->output,
-                       "%d more ranks are not listed here; `lockstep top %d` "
-                       "shows all ranks",
-                       untold, (int)getppid());
+    if (omitted > 0)
+        lsi_output_print(ranks->output,
+                         "%d more ranks are not listed here; `lockstep top %d` "
+                         "shows all ranks",
+                         omitted, (int)getppid());
     if (folder != NULL && *folder != '\0')
-        lsi_output_say(ranks->output,
-                       "to compare the recorded operations of the ranks, run "
-                       "`lockstep doctor %s`",
-                       folder);
+        lsi_output_print(ranks->output,
+                         "to compare the recorded operations of the ranks, run "
+                         "`lockstep doctor %s`",
+                         folder);
     else
-        lsi_output_say(ranks->output,
-                       "to see the last operations of each rank, start the job "
-                       "with LOCKSTEP_RECORD=FOLDER; SIGUSR1 then writes them "
-                       "there for `lockstep doctor FOLDER`");
+        lsi_output_print(
+            ranks->output,
+            "to see the last operations of each rank, start the job "
+            "with LOCKSTEP_RECORD=FOLDER; SIGUSR1 then writes them "
+            "there for `lockstep doctor FOLDER`");
 }
 
 void lsi_ask_ranks(const lsi_processes *ranks)
 {
-    int told = 0, untold = 0;
+    int alive = 0, omitted = 0;
     answer *const answers =
         ranks->pids != NULL ? calloc((size_t)ranks->n, sizeof(*answers)) : NULL;
     DIR *const processes = answers != NULL ? opendir("/proc") : NULL;
     if (answers != NULL && processes == NULL)
-        lsi_output_say(ranks->output,
-                       "SIGUSR1 is not forwarded: without /proc the launcher "
-                       "cannot find the ranks that handle it");
+        lsi_output_print(ranks->output,
+                         "SIGUSR1 is not forwarded: without /proc the launcher "
+                         "cannot find the ranks that handle it");
     for (pid_t pid; processes != NULL && (pid = lsi_next_process(processes));) {
         const int rank = rank_of(ranks, pid);
         if (rank >= 0)
@@ -216,14 +217,14 @@ void lsi_ask_ranks(const lsi_processes *ranks)
     for (int i = 0; processes != NULL && i < ranks->n; i++) {
         if (ranks->pids[i] == 0)
             continue;
-        if (told < MOST_LINES)
-            tell(ranks, i, &answers[i]);
+        if (alive < MOST_LINES)
+            print_rank(ranks, i, &answers[i]);
         else
-            untold++;
-        told++;
+            omitted++;
+        alive++;
     }
-    if (told > 0)
-        tell_more(ranks, untold);
+    if (alive > 0)
+        print_hints(ranks, omitted);
     if (processes != NULL)
         closedir(processes);
     free(answers);

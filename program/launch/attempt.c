@@ -65,7 +65,7 @@ static void time_out(lsi_attempt *a)
     a->timed_out = true;
     if (lsi_attempt_has_ended(a))
         return;
-    lsi_output_say(
+    lsi_output_print(
         a->output,
         "timeout: %d of %d ranks did not end within %g s (--timeout)",
         a->ranks.alive, a->ranks.n, a->limits->timeout);
@@ -108,7 +108,7 @@ static bool is_answer(int status)
     return lsi_signal_ends(lsi_signal_exit_status(status) - 128);
 }
 
-static void take_answer(lsi_attempt *a, int status)
+static void record_answer(lsi_attempt *a, int status)
 {
     assert(a->asked_by != 0);
     if (a->verdict >= 0)
@@ -116,8 +116,8 @@ static void take_answer(lsi_attempt *a, int status)
     assert(a->answer == 0); /* without a verdict it is the first */
     a->verdict = lsi_signal_exit_status(status);
     a->answer = status;
-    lsi_output_say(a->output, "the job was ended by %s",
-                   lsi_signal_name(a->verdict - 128).text);
+    lsi_output_print(a->output, "the job was ended by %s",
+                     lsi_signal_name(a->verdict - 128).text);
 }
 
 /*
@@ -143,9 +143,9 @@ static bool report(lsi_attempt *a, const lsi_process_end *ended,
     return lsi_agent_report_failure(a->agent, verdict, strength, text);
 }
 
-void lsi_attempt_be_told(lsi_attempt *a, int verdict, const char *text)
+void lsi_attempt_end_on_failure(lsi_attempt *a, int verdict, const char *text)
 {
-    lsi_output_say(a->output, "%s", text);
+    lsi_output_print(a->output, "%s", text);
     if (a->reported[0] == '\0' || strstr(text, a->reported) == NULL)
         snprintf(a->elsewhere, sizeof(a->elsewhere), "%s", text);
     if (a->verdict < 0)
@@ -176,9 +176,9 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
     if (a->ranks.alive > 0)
         snprintf(rest, sizeof(rest), "; the other ranks have %g s to end",
                  a->limits->grace);
-    lsi_output_say(a->output, "rank %d (pid %d) %s%s",
-                   lsi_processes_rank(&a->ranks, first->rank), (int)first->pid,
-                   what, rest);
+    lsi_output_print(a->output, "rank %d (pid %d) %s%s",
+                     lsi_processes_rank(&a->ranks, first->rank),
+                     (int)first->pid, what, rest);
 }
 
 /*
@@ -222,7 +222,7 @@ static lsi_phase find_suspect(lsi_attempt *a)
         }
         note_failure(a, &ended);
         if (a->asked_by != 0 && is_answer(ended.status)) {
-            take_answer(a, ended.status);
+            record_answer(a, ended.status);
             continue;
         }
         if (!is_answer(ended.status))
@@ -287,11 +287,12 @@ void lsi_attempt_sweep(lsi_attempt *a)
     assert(a->suspect.pid == 0); /* it was blamed when the last one ended */
     const size_t left = lsi_sweep(NULL, 0);
     if (left > 0)
-        lsi_output_say(a->output,
-                       "cannot kill %zu process%s that the ranks left running: "
-                       "%s to another user",
-                       left, left == 1 ? "" : "es",
-                       left == 1 ? "it belongs" : "they belong");
+        lsi_output_print(
+            a->output,
+            "cannot kill %zu process%s that the ranks left running: "
+            "%s to another user",
+            left, left == 1 ? "" : "es",
+            left == 1 ? "it belongs" : "they belong");
     a->phase = a->ranks.started == a->ranks.setup->n ? LSI_PHASE_ENDED
                                                      : LSI_PHASE_NOT_STARTED;
     a->next_at = 0;

@@ -82,7 +82,7 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask);
 void lsi_attempt_enter(lsi_attempt *a, lsi_phase next);
 
 /* A rank of another node, or of this one, was the first to fail. */
-void lsi_attempt_be_told(lsi_attempt *a, int verdict, const char *text);
+void lsi_attempt_end_on_failure(lsi_attempt *a, int verdict, const char *text);
 
 /* The ranks have been stopped; or continued. */
 void lsi_attempt_suspend(lsi_attempt *a);

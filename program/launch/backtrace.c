@@ -23,7 +23,7 @@ enum { CRASH_FILE_BYTES = 16 << 20, TEXT_BYTES = 64 << 10 };
 /* ---- the file --------------------------------------------------------- */
 
 /* Takes a word that must come next; the text is followed by a zero. */
-static bool take(const char **at, const char *word)
+static bool skip_word(const char **at, const char *word)
 {
     const size_t length = strlen(word);
     if (strncmp(*at, word, length) != 0)
@@ -32,7 +32,7 @@ static bool take(const char **at, const char *word)
     return true;
 }
 
-static bool take_number(const char **at, int base, uint64_t *value)
+static bool parse_number(const char **at, int base, uint64_t *value)
 {
     char *end;
     if (strchr("0123456789abcdef", **at) == NULL || **at == '\0')
@@ -45,14 +45,15 @@ static bool take_number(const char **at, int base, uint64_t *value)
 static bool parse_head(const char **at, lsi_crash *crash)
 {
     uint64_t number, address, pid, thread;
-    if (!take(at, "lockstep crash 1\nsignal ") || !take_number(at, 10, &number))
+    if (!skip_word(at, "lockstep crash 1\nsignal ") ||
+        !parse_number(at, 10, &number))
         return false;
-    if (!take(at, " sent") &&
-        (!take(at, " address 0x") || !take_number(at, 16, &address)))
+    if (!skip_word(at, " sent") &&
+        (!skip_word(at, " address 0x") || !parse_number(at, 16, &address)))
         return false;
-    if (!take(at, " pid ") || !take_number(at, 10, &pid) ||
-        !take(at, " thread ") || !take_number(at, 10, &thread) ||
-        !take(at, "\n"))
+    if (!skip_word(at, " pid ") || !parse_number(at, 10, &pid) ||
+        !skip_word(at, " thread ") || !parse_number(at, 10, &thread) ||
+        !skip_word(at, "\n"))
         return false;
     crash->signal = number < 65 ? (int)number : 0;
     crash->pid = pid <= INT32_MAX ? (int)pid : 0;
@@ -63,10 +64,10 @@ static bool parse_head(const char **at, lsi_crash *crash)
 static bool parse_frame(const char **at, lsi_crash *crash)
 {
     uint64_t pc;
-    if (!take(at, "0x") || !take_number(at, 16, &pc))
+    if (!skip_word(at, "0x") || !parse_number(at, 16, &pc))
         return false;
-    const bool is_call = take(at, " call");
-    if (!take(at, "\n"))
+    const bool is_call = skip_word(at, " call");
+    if (!skip_word(at, "\n"))
         return false;
     if (crash->n < LSI_CRASH_FRAMES) {
         crash->frames[crash->n].pc = pc;
@@ -82,7 +83,7 @@ ls_status lsi_crash_parse(const char *text, size_t bytes, lsi_crash *crash)
     bool good = memchr(text, '\0', bytes) == NULL && parse_head(&at, crash);
     while (good && strncmp(at, "0x", 2) == 0)
         good = parse_frame(&at, crash);
-    if (!good || !take(&at, "maps\n") || crash->n == 0)
+    if (!good || !skip_word(&at, "maps\n") || crash->n == 0)
         return lsi_fail(
             LS_ERR_FORMAT,
             "this is not a lockstep crash file, or it is incomplete");
@@ -107,8 +108,8 @@ static bool next_mapping(const char **at, const char *end, mapping *m)
         const char *const stop = line_end == NULL ? end : line_end;
         const char *p = *at;
         *at = line_end == NULL ? end : line_end + 1;
-        if (!take_number(&p, 16, &m->begin) || !take(&p, "-") ||
-            !take_number(&p, 16, &m->end))
+        if (!parse_number(&p, 16, &m->begin) || !skip_word(&p, "-") ||
+            !parse_number(&p, 16, &m->end))
             continue;
         m->name = p < stop ? memchr(p, '/', (size_t)(stop - p)) : NULL;
         m->length = m->name == NULL ? 0 : (size_t)(stop - m->name);

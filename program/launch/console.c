@@ -76,7 +76,7 @@ void lsi_console_set_logs(lsi_console *c, const char *folder)
 
 /* ---- 200 lines a second ----------------------------------------------- */
 
-static void say_skipped(lsi_console *c)
+static void print_skipped(lsi_console *c)
 {
     char text[512];
     const char *const s = c->skipped == 1 ? "" : "s";
@@ -103,7 +103,7 @@ bool lsi_console_admits(lsi_console *c, double now)
     if (c->shown == 0 || now >= c->second + 1) {
         c->second = now;
         c->shown = 0;
-        say_skipped(c);
+        print_skipped(c);
     }
     if (c->shown >= LSI_CONSOLE_LINES_A_SECOND) {
         c->skipped++;
@@ -194,7 +194,7 @@ void lsi_console_pass(lsi_console *c, double now)
     if (c->skipped > 0 && now >= c->second + 1) {
         c->second = now;
         c->shown = 0;
-        say_skipped(c);
+        print_skipped(c);
     }
 }
 
@@ -212,5 +212,5 @@ void lsi_console_finish(lsi_console *c, double now)
 {
     while (c->first < c->end)
         show_first(c, now);
-    say_skipped(c);
+    print_skipped(c);
 }

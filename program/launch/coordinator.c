@@ -19,9 +19,10 @@
 /* Seconds for which a failure that may be a consequence waits for its cause. */
 #define CAUSE_SECONDS 0.1
 
-/* ---- telling ---------------------------------------------------------- */
+/* ---- sending ---------------------------------------------------------- */
 
-static void tell(lsi_coordinator *c, int peer, const lsi_agent_message *message)
+static void send_to(lsi_coordinator *c, int peer,
+                    const lsi_agent_message *message)
 {
     char *text;
     size_t bytes;
@@ -31,20 +32,20 @@ static void tell(lsi_coordinator *c, int peer, const lsi_agent_message *message)
     free(text);
 }
 
-static void tell_all(lsi_coordinator *c, const lsi_agent_message *message)
+static void send_to_all(lsi_coordinator *c, const lsi_agent_message *message)
 {
     for (int i = 0; i < c->n; i++)
-        tell(c, c->members[i].peer, message);
+        send_to(c, c->members[i].peer, message);
 }
 
-void lsi_coordinator_say(lsi_coordinator *c, const char *format, ...)
+void lsi_coordinator_print(lsi_coordinator *c, const char *format, ...)
 {
     lsi_agent_message message = {.word = LSI_AGENT_SAY};
     va_list args;
     va_start(args, format);
     vsnprintf(message.text, sizeof(message.text), format, args);
     va_end(args);
-    tell_all(c, &message);
+    send_to_all(c, &message);
 }
 
 void lsi_coordinator_finish(lsi_coordinator *c, int verdict, const char *text)
@@ -53,7 +54,7 @@ void lsi_coordinator_finish(lsi_coordinator *c, int verdict, const char *text)
     if (c->stage == LSI_JOB_OVER)
         return;
     snprintf(message.text, sizeof(message.text), "%s", text);
-    tell_all(c, &message);
+    send_to_all(c, &message);
     c->stage = LSI_JOB_OVER;
 }
 
@@ -100,14 +101,14 @@ static bool comes_before(const lsi_coordinator *c, const lsi_job_member *a,
 
 /* ---- failures --------------------------------------------------------- */
 
-static void tell_failure(lsi_coordinator *c)
+static void send_failure(lsi_coordinator *c)
 {
     lsi_agent_message message = {.word = LSI_AGENT_END,
                                  .verdict = c->first.verdict};
     char rest[64] = "";
     int running = 0;
     assert(c->stage == LSI_JOB_RUNNING);
-    assert(c->first.is_there && !c->first.is_told); /* told once */
+    assert(c->first.is_there && !c->first.is_sent); /* sent once */
     for (int i = 0; i < c->n; i++)
         running += c->members[i].takes_part && !c->members[i].is_done;
     if (running > 0)
@@ -115,17 +116,17 @@ static void tell_failure(lsi_coordinator *c)
                  c->terms.limits->grace);
     snprintf(message.text, sizeof(message.text), "%.420s%s", c->first.text,
              rest);
-    c->first.is_told = true;
-    tell_all(c, &message);
+    c->first.is_sent = true;
+    send_to_all(c, &message);
 }
 
 /* The first failure counts, unless a stronger one arrives before it is sent. */
-static void take_failure(lsi_coordinator *c, int verdict, int strength,
-                         const char *text)
+static void record_failure(lsi_coordinator *c, int verdict, int strength,
+                           const char *text)
 {
     lsi_job_failure *const f = &c->first;
     if (c->stage != LSI_JOB_RUNNING ||
-        (f->is_there && (f->is_told || strength <= f->strength)))
+        (f->is_there && (f->is_sent || strength <= f->strength)))
         return;
     *f = (lsi_job_failure){.is_there = true,
                            .verdict = verdict,
@@ -134,7 +135,7 @@ static void take_failure(lsi_coordinator *c, int verdict, int strength,
                                              : lsi_suspending_clock_seconds()};
     snprintf(f->text, sizeof(f->text), "%s", text);
     if (strength != LSI_AGENT_WEAK)
-        tell_failure(c);
+        send_failure(c);
 }
 
 static void conclude(lsi_coordinator *c);
@@ -146,7 +147,7 @@ void lsi_coordinator_lose(lsi_coordinator *c, lsi_job_member *m,
     name_of(m, name, sizeof(name));
     if (c->stage == LSI_JOB_OVER || !m->takes_part || m->is_done) {
         if (c->stage == LSI_JOB_MEETING)
-            lsi_coordinator_say(c, "%s has left: %s", name, why);
+            lsi_coordinator_print(c, "%s has left: %s", name, why);
         c->has_lost =
             c->has_lost || (m->takes_part && c->stage != LSI_JOB_OVER);
         forget(c, m);
@@ -155,7 +156,7 @@ void lsi_coordinator_lose(lsi_coordinator *c, lsi_job_member *m,
     snprintf(text, sizeof(text), "%s is lost: %s", name, why);
     forget(c, m);
     c->has_lost = true;
-    take_failure(c, 1, LSI_AGENT_STRONG, text);
+    record_failure(c, 1, LSI_AGENT_STRONG, text);
     conclude(c);
 }
 
@@ -227,7 +228,7 @@ static void start(lsi_coordinator *c)
         message.group = i;
         message.local = m->local;
         message.threads = threads_of(c, claims, i);
-        tell(c, m->peer, &message);
+        send_to(c, m->peer, &message);
         message.offset += m->local;
     }
     free(claims);
@@ -238,7 +239,7 @@ static void begin_meeting(lsi_coordinator *c)
     assert(c->stage != LSI_JOB_OVER);
     c->stage = LSI_JOB_MEETING;
     c->since = lsi_suspending_clock_seconds();
-    c->told = c->since;
+    c->reported_at = c->since;
     c->enough = 0;
     for (int i = 0; i < c->n; i++)
         c->members[i].takes_part = false;
@@ -254,9 +255,9 @@ void lsi_coordinator_list_hosts(const lsi_coordinator *c, char *out,
                                c->members[i].host);
 }
 
-void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
+void lsi_coordinator_check_meeting(lsi_coordinator *c, double now)
 {
-    static const double say_after = 5;
+    static const double report_after = 5;
     const lsi_launch_nodes *const nodes = c->terms.nodes;
     const int missing = nodes->most - c->n;
     char hosts[300], text[LSI_AGENT_TEXT_BYTES];
@@ -272,8 +273,8 @@ void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
         return;
     }
     if (c->enough > 0 && now >= c->enough + nodes->last_call_seconds) {
-        lsi_coordinator_say(c, "starting with %d of at most %d nodes", c->n,
-                            nodes->most);
+        lsi_coordinator_print(c, "starting with %d of at most %d nodes", c->n,
+                              nodes->most);
         start(c);
         return;
     }
@@ -284,9 +285,9 @@ void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
                  "%d nodes have joined (%s)",
                  nodes->join_seconds, c->n, nodes->least, hosts);
         lsi_coordinator_finish(c, 1, text);
-    } else if (now >= c->told + say_after) {
-        c->told = now + 5 * say_after;
-        lsi_coordinator_say(
+    } else if (now >= c->reported_at + report_after) {
+        c->reported_at = now + 5 * report_after;
+        lsi_coordinator_print(
             c, "waiting for %d more of %d nodes; joined so far: %s",
             nodes->least - c->n > 0 ? nodes->least - c->n : missing,
             nodes->most, hosts);
@@ -302,7 +303,7 @@ static bool is_worth_another(const lsi_coordinator *c, int verdict)
            c->terms.limits->max_restarts > c->restart;
 }
 
-static void go_on(lsi_coordinator *c)
+static void begin_restart(lsi_coordinator *c)
 {
     const lsi_launch_nodes *const nodes = c->terms.nodes;
     char what[160] = "the ranks of all nodes start again";
@@ -319,9 +320,9 @@ static void go_on(lsi_coordinator *c)
                  "waiting %g s for the lost node or a replacement; %d of %d "
                  "nodes have joined",
                  nodes->join_seconds, c->n, nodes->least);
-    lsi_coordinator_say(c, "restart %d of %d: %s", c->restart,
-                        c->terms.limits->max_restarts, what);
-    lsi_coordinator_look_at_meeting(c, c->since);
+    lsi_coordinator_print(c, "restart %d of %d: %s", c->restart,
+                          c->terms.limits->max_restarts, what);
+    lsi_coordinator_check_meeting(c, c->since);
 }
 
 /* The reason why the job is not started again. */
@@ -350,10 +351,10 @@ static void conclude(lsi_coordinator *c)
         if (verdict == 0 && m->takes_part)
             verdict = m->verdict;
     }
-    if (c->first.is_there && !c->first.is_told)
-        tell_failure(c);
+    if (c->first.is_there && !c->first.is_sent)
+        send_failure(c);
     if (is_worth_another(c, verdict)) {
-        go_on(c);
+        begin_restart(c);
         return;
     }
     if (c->first.is_there && c->terms.limits->max_restarts > 0 && !c->was_asked)
@@ -363,8 +364,8 @@ static void conclude(lsi_coordinator *c)
 
 /* ---- what comes ------------------------------------------------------- */
 
-static void take_request(lsi_coordinator *c, const lsi_job_member *from,
-                         int number)
+static void forward_request(lsi_coordinator *c, const lsi_job_member *from,
+                            int number)
 {
     const lsi_agent_message passed = {.word = LSI_AGENT_SIGNAL,
                                       .number = number};
@@ -372,7 +373,7 @@ static void take_request(lsi_coordinator *c, const lsi_job_member *from,
     const bool ends = lsi_signal_ends(number);
     c->was_asked = c->was_asked || ends;
     if (c->stage == LSI_JOB_RUNNING)
-        tell_all(c, &passed);
+        send_to_all(c, &passed);
     else if (c->stage == LSI_JOB_MEETING && ends) {
         snprintf(text, sizeof(text),
                  "host %s received %s, a request to end the job", from->host,
@@ -381,7 +382,8 @@ static void take_request(lsi_coordinator *c, const lsi_job_member *from,
     }
 }
 
-static void hear(void *context, int peer, const void *data, size_t bytes)
+static void handle_message(void *context, int peer, const void *data,
+                           size_t bytes)
 {
     lsi_coordinator *const c = context;
     lsi_agent_message message;
@@ -399,32 +401,32 @@ static void hear(void *context, int peer, const void *data, size_t bytes)
         lsi_coordinator_join(c, peer, &message);
         return;
     }
-    m->heard = lsi_suspending_clock_seconds();
+    m->last_message = lsi_suspending_clock_seconds();
     if (message.word == LSI_AGENT_FAILED && m->takes_part) {
-        take_failure(c, message.verdict, message.strength, message.text);
+        record_failure(c, message.verdict, message.strength, message.text);
     } else if (message.word == LSI_AGENT_DONE && m->takes_part) {
         m->is_done = true;
         m->verdict = message.verdict;
         conclude(c);
     } else if (message.word == LSI_AGENT_ASKED) {
-        take_request(c, m, message.number);
+        forward_request(c, m, message.number);
     }
 }
 
 /* ---- time ------------------------------------------------------------- */
 
-static void look_for_silent(lsi_coordinator *c, double now)
+static void lose_silent_members(lsi_coordinator *c, double now)
 {
     const lsi_agent_message ping = {.word = LSI_AGENT_PING};
     const double limit = lsi_agent_silence(c->terms.nodes);
     char why[64];
-    if (now >= c->pinged + limit / LSI_AGENT_PINGS) {
-        c->pinged = now;
-        tell_all(c, &ping);
+    if (now >= c->last_ping + limit / LSI_AGENT_PINGS) {
+        c->last_ping = now;
+        send_to_all(c, &ping);
     }
     for (int i = 0; i < c->n; i++) {
         lsi_job_member *const m = &c->members[i];
-        if (now < m->heard + limit)
+        if (now < m->last_message + limit)
             continue;
         snprintf(why, sizeof(why), "it sent no message for %g s", limit);
         lsi_store_server_refuse(c->server, m->peer, why);
@@ -437,12 +439,12 @@ void lsi_coordinator_step(lsi_coordinator *c)
 {
     lsi_store_server_step(c->server);
     const double now = lsi_suspending_clock_seconds();
-    look_for_silent(c, now);
+    lose_silent_members(c, now);
     if (c->stage == LSI_JOB_MEETING)
-        lsi_coordinator_look_at_meeting(c, now);
+        lsi_coordinator_check_meeting(c, now);
     else if (c->stage == LSI_JOB_RUNNING && c->first.is_there &&
-             !c->first.is_told && now >= c->first.at + CAUSE_SECONDS)
-        tell_failure(c);
+             !c->first.is_sent && now >= c->first.at + CAUSE_SECONDS)
+        send_failure(c);
 }
 
 int lsi_coordinator_fd(const lsi_coordinator *c)
@@ -469,7 +471,7 @@ ls_status lsi_coordinator_open(const lsi_job_terms *terms, const char *secret,
         return lsi_fail(LS_ERR_MEMORY, "no memory to coordinate nodes");
     c->terms = *terms;
     snprintf(c->own, sizeof(c->own), "%s", own);
-    const lsi_store_owner owner = {c, hear, gone};
+    const lsi_store_owner owner = {c, handle_message, gone};
     ls_status status = lsi_endpoint_parse(nodes->endpoint, &endpoint);
     if (status == LS_OK && terms->run_id != NULL)
         snprintf(c->run, sizeof(c->run), "%s", terms->run_id);

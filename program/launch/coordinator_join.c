@@ -79,7 +79,7 @@ static ls_status make_member(lsi_coordinator *c, int peer,
                           .port = join->port,
                           .arrival = c->arrivals++,
                           .group = -1,
-                          .heard = lsi_suspending_clock_seconds()};
+                          .last_message = lsi_suspending_clock_seconds()};
     memcpy(m->agent, join->agent, sizeof(m->agent));
     memcpy(m->host, join->host, sizeof(m->host));
     lsi_agent_message_cpus(join, &m->claim);
@@ -91,7 +91,7 @@ static ls_status make_member(lsi_coordinator *c, int peer,
  * replaces a lost one. So restarts stay limited, and logs of earlier attempts
  * stay apart. The launcher also waits for nodes that are still away.
  */
-static void take_up(lsi_coordinator *c, const lsi_agent_message *join)
+static void adopt_job(lsi_coordinator *c, const lsi_agent_message *join)
 {
     if (c->has_started || join->restart <= c->restart)
         return;
@@ -100,7 +100,7 @@ static void take_up(lsi_coordinator *c, const lsi_agent_message *join)
     c->has_lost = true;
     if (c->terms.run_id == NULL && join->past[0] != '\0')
         memcpy(c->run, join->past, sizeof(c->run));
-    lsi_coordinator_say(
+    lsi_coordinator_print(
         c, "restart %d of %d: continuing the earlier job of host %s",
         c->restart, c->terms.limits->max_restarts, join->host);
 }
@@ -125,11 +125,11 @@ void lsi_coordinator_join(lsi_coordinator *c, int peer,
         lsi_store_server_refuse(c->server, peer, why);
         return;
     }
-    take_up(c, message);
+    adopt_job(c, message);
     if (c->stage == LSI_JOB_RUNNING)
-        lsi_coordinator_say(
+        lsi_coordinator_print(
             c, "host %s has connected and joins at the next restart",
             message->host);
     else
-        lsi_coordinator_look_at_meeting(c, lsi_suspending_clock_seconds());
+        lsi_coordinator_check_meeting(c, lsi_suspending_clock_seconds());
 }

@@ -20,7 +20,7 @@ typedef struct lsi_job_member {
     bool takes_part; /* in the current attempt */
     bool is_done;
     int verdict;
-    double heard;
+    double last_message; /* time of its last message */
     char agent[33];
     char host[65];
     lsi_cpu_claim claim;
@@ -28,7 +28,7 @@ typedef struct lsi_job_member {
 
 /* A failure of the current attempt. */
 typedef struct lsi_job_failure {
-    bool is_there, is_told;
+    bool is_there, is_sent;
     int verdict, strength;
     bool by_loss; /* loss of a node */
     double at;
@@ -46,18 +46,18 @@ struct lsi_coordinator {
     size_t room; /* capacity of members */
     int arrivals;
     int restart;
-    bool has_started; /* this launcher has started ranks */
-    bool has_lost;    /* a node was lost since the last start */
-    bool was_asked;   /* a signal asked for the end */
-    double since;     /* start of the meeting */
-    double enough;    /* when enough nodes had joined; 0: not yet */
-    double told;      /* when awaited nodes were last reported */
-    double pinged;
+    bool has_started;   /* this launcher has started ranks */
+    bool has_lost;      /* a node was lost since the last start */
+    bool was_asked;     /* a signal asked for the end */
+    double since;       /* start of the meeting */
+    double enough;      /* when enough nodes had joined; 0: not yet */
+    double reported_at; /* when awaited nodes were last reported */
+    double last_ping;   /* time of the last ping to all members */
     lsi_job_failure first;
 };
 
 /* Prints a message on all nodes. */
-void lsi_coordinator_say(lsi_coordinator *c, const char *format, ...)
+void lsi_coordinator_print(lsi_coordinator *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* "a, b, c" */
@@ -69,7 +69,7 @@ void lsi_coordinator_lose(lsi_coordinator *c, lsi_job_member *member,
                           const char *why);
 
 /* Acts on deadlines while waiting for nodes. */
-void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now);
+void lsi_coordinator_check_meeting(lsi_coordinator *c, double now);
 
 /* Admits a node that wants to join, or tells it the reason for refusal. */
 void lsi_coordinator_join(lsi_coordinator *c, int peer,

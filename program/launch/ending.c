@@ -217,24 +217,24 @@ static void describe_before(const lsi_attempt *a, char *out, size_t bytes)
  * because of this. So the rank that ended is named first. A signal has another
  * cause.
  */
-static void say_first(const lsi_ending *e)
+static void print_first(const lsi_ending *e)
 {
     const lsi_output *const output = e->attempt->output;
     char before[TEXT_BYTES + 64] = "", what[96];
     describe(e->first->end.status, what, sizeof(what));
     if (WIFEXITED(e->first->end.status))
         describe_before(e->attempt, before, sizeof(before));
-    lsi_output_say(output, "%srank %d %s, on %s: %s%s%s%s", before,
-                   number_of_first(e),
-                   before[0] != '\0' ? "then failed" : "failed first", e->host,
-                   what, lsi_ending_is_oom(e) ? ", out of memory" : "",
-                   e->message[0] != '\0' ? ": " : "", e->message);
+    lsi_output_print(
+        output, "%srank %d %s, on %s: %s%s%s%s", before, number_of_first(e),
+        before[0] != '\0' ? "then failed" : "failed first", e->host, what,
+        lsi_ending_is_oom(e) ? ", out of memory" : "",
+        e->message[0] != '\0' ? ": " : "", e->message);
     if (e->oom_kills > 0)
-        lsi_output_say(output,
-                       "out of memory: the kernel has killed %" PRIu64
-                       " process%s in the control group of the ranks since "
-                       "they started (oom_kill)",
-                       e->oom_kills, e->oom_kills == 1 ? "" : "es");
+        lsi_output_print(output,
+                         "out of memory: the kernel has killed %" PRIu64
+                         " process%s in the control group of the ranks since "
+                         "they started (oom_kill)",
+                         e->oom_kills, e->oom_kills == 1 ? "" : "es");
 }
 
 /* Prints the last lines of the rank unchanged. */
@@ -245,18 +245,18 @@ static void quote(const lsi_ending *e)
         return;
     memcpy(text, e->tail, e->tail_bytes);
     text[e->tail_bytes] = '\n';
-    lsi_output_say(e->attempt->output,
-                   "last lines on stderr of rank %d:", number_of_first(e));
+    lsi_output_print(e->attempt->output,
+                     "last lines on stderr of rank %d:", number_of_first(e));
     (void)lsi_sink_put_line(e->attempt->output->sinks[1], text,
                             e->tail_bytes + 1);
 }
 
-static void say_backtrace(const lsi_ending *e)
+static void print_backtrace(const lsi_ending *e)
 {
     if (e->backtrace == NULL)
         return;
-    lsi_output_say(e->attempt->output,
-                   "backtrace of rank %d:", number_of_first(e));
+    lsi_output_print(e->attempt->output,
+                     "backtrace of rank %d:", number_of_first(e));
     (void)lsi_sink_put_line(e->attempt->output->sinks[1], e->backtrace,
                             strlen(e->backtrace));
 }
@@ -268,36 +268,36 @@ static bool is_alike(const lsi_rank_failure *x, const lsi_rank_failure *y)
 }
 
 /* Prints one line for ranks that ended in the same way. */
-static void say_others(const lsi_ending *e)
+static void print_others(const lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
     const int n = a->ranks.setup->n;
-    bool told[LSI_LAUNCH_MAX_RANKS] = {false};
+    bool printed[LSI_LAUNCH_MAX_RANKS] = {false};
     for (int i = 0; i < a->n_failures; i++) {
         const lsi_rank_failure *const one = &a->failures[i];
         bool alike[LSI_LAUNCH_MAX_RANKS] = {false};
         char list[TEXT_BYTES], what[96];
         int count = 0;
-        if (one == e->first || told[one->end.rank])
+        if (one == e->first || printed[one->end.rank])
             continue;
         for (int k = i; k < a->n_failures; k++) {
             const lsi_rank_failure *const other = &a->failures[k];
             if (other == e->first || !is_alike(one, other))
                 continue;
-            alike[other->end.rank] = told[other->end.rank] = true;
+            alike[other->end.rank] = printed[other->end.rank] = true;
             count++;
         }
         list_ranks(alike, n, lsi_processes_rank(&a->ranks, 0), list,
                    sizeof(list));
         describe(one->end.status, what, sizeof(what));
         if (one->by_launcher)
-            lsi_output_say(a->output, "rank%s %s then %s ended by the launcher",
-                           count > 1 ? "s" : "", list,
-                           count > 1 ? "were" : "was");
+            lsi_output_print(
+                a->output, "rank%s %s then %s ended by the launcher",
+                count > 1 ? "s" : "", list, count > 1 ? "were" : "was");
         else
-            lsi_output_say(a->output,
-                           "rank%s %s then failed: %s (a consequence)",
-                           count > 1 ? "s" : "", list, what);
+            lsi_output_print(a->output,
+                             "rank%s %s then failed: %s (a consequence)",
+                             count > 1 ? "s" : "", list, what);
     }
 }
 
@@ -319,37 +319,37 @@ static bool is_of_all(const lsi_ending *e)
     return true;
 }
 
-static void say_all(const lsi_ending *e)
+static void print_all(const lsi_ending *e)
 {
     const int status = WEXITSTATUS(e->first->end.status);
-    lsi_output_say(e->attempt->output,
-                   "all %d ranks ended with exit status %d: %s",
-                   e->attempt->n_failures, status, lsi_exit_repeats(status));
+    lsi_output_print(e->attempt->output,
+                     "all %d ranks ended with exit status %d: %s",
+                     e->attempt->n_failures, status, lsi_exit_repeats(status));
 }
 
-void lsi_ending_say(const lsi_ending *e)
+void lsi_ending_print(const lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
     if (a->elsewhere[0] != '\0')
-        say_others(e);
+        print_others(e);
     if (e->first == NULL || a->first_failed < 0)
         return;
     const bool of_all = a->ranks.setup->n > 1 && is_of_all(e);
     if (of_all)
-        say_all(e);
+        print_all(e);
     else if (a->ranks.setup->n > 1 || e->message[0] != '\0' ||
              e->oom_kills > 0 || e->backtrace != NULL)
-        say_first(e);
-    say_backtrace(e);
+        print_first(e);
+    print_backtrace(e);
     quote(e);
     if (!of_all)
-        say_others(e);
+        print_others(e);
     if (e->logs[0] != '\0')
-        lsi_output_say(a->output, "logs of rank %d: %s", number_of_first(e),
-                       e->logs);
+        lsi_output_print(a->output, "logs of rank %d: %s", number_of_first(e),
+                         e->logs);
     else if (!e->tail_known && a->ranks.setup->n > 1 &&
              !a->ranks.wanted->quiet_exit)
-        lsi_output_say(
+        lsi_output_print(
             a->output,
             "the output of rank %d is above, mixed with the output of other "
             "ranks; --log-dir DIR writes it to separate files",

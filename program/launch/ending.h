@@ -36,6 +36,6 @@ void lsi_ending_free(lsi_ending *ending);
 bool lsi_ending_is_oom(const lsi_ending *ending);
 
 /* Prints the final summary. */
-void lsi_ending_say(const lsi_ending *ending);
+void lsi_ending_print(const lsi_ending *ending);
 
 #endif

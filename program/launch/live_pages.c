@@ -198,13 +198,13 @@ static double seconds_since(const lsi_live_look *look, uint64_t ns)
 /* Includes the phase, if the process reports it and is in one. */
 static void waiting_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
 {
-    char whom[32] = "";
+    char awaited[32] = "";
     const bool phase = look->watched_ns != 0 && look->names > 0 &&
                        strcmp(look->phase, look->name[0]) != 0;
     if (look->awaits >= 0)
-        snprintf(whom, sizeof(whom), " for rank %d", look->awaits);
+        snprintf(awaited, sizeof(awaited), " for rank %d", look->awaits);
     snprintf(text, LSI_LIVE_TEXT, "%s%sin %s, waiting%s",
-             phase ? look->phase : "", phase ? ", " : "", look->call, whom);
+             phase ? look->phase : "", phase ? ", " : "", look->call, awaited);
 }
 
 double lsi_live_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
@@ -213,14 +213,14 @@ double lsi_live_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
         snprintf(text, LSI_LIVE_TEXT, "before its first step");
         return -1;
     }
-    const bool told = look->watched_ns != 0;
+    const bool reports_phase = look->watched_ns != 0;
     if (look->waiting_ns != 0) {
         waiting_text(look, text);
         return seconds_since(look, look->waiting_ns);
     }
     const uint64_t since =
         look->waits_ns != 0 ? look->waits_ns : look->phase_ns;
-    snprintf(text, LSI_LIVE_TEXT, "%s%s", told ? look->phase : "",
-             told && look->waits_ns != 0 ? ", waiting" : "");
-    return told ? seconds_since(look, since) : -1;
+    snprintf(text, LSI_LIVE_TEXT, "%s%s", reports_phase ? look->phase : "",
+             reports_phase && look->waits_ns != 0 ? ", waiting" : "");
+    return reports_phase ? seconds_since(look, since) : -1;
 }

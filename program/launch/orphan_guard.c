@@ -26,7 +26,7 @@ static int move(int opened)
     return own;
 }
 
-bool lsi_orphan_guard_take(int orphan_guard)
+bool lsi_orphan_guard_arm(int orphan_guard)
 {
     char path[64];
     if (orphan_guard < 0)

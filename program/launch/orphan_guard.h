@@ -18,7 +18,7 @@
 
 /*
  * Called by the supervisor, once for all attempts: the writing end stays open
- * until this process ends. Returns the end for lsi_orphan_guard_take; -1 with
+ * until this process ends. Returns the end for lsi_orphan_guard_arm; -1 with
  * errno on failure.
  */
 int lsi_orphan_guard_open(void);
@@ -27,6 +27,6 @@ int lsi_orphan_guard_open(void);
  * Called by a rank that leads its process group, before it runs its program,
  * which inherits the reading end. False without a guard.
  */
-bool lsi_orphan_guard_take(int orphan_guard);
+bool lsi_orphan_guard_arm(int orphan_guard);
 
 #endif

@@ -51,7 +51,7 @@ static size_t next_piece(const lsi_sink *sink)
     return line_end == NULL ? bytes : (size_t)(line_end - piece) + 1;
 }
 
-static void tell(const lsi_sink *sink)
+static void notify(const lsi_sink *sink)
 {
     const uint64_t one = 1;
     if (sink->wake < 0)
@@ -118,7 +118,7 @@ static void *write_all(void *context)
         const int error = errno;
         pthread_mutex_lock(&sink->lock);
         account(sink, written, bytes, error);
-        tell(sink);
+        notify(sink);
     }
     sink->has_writer = false;
     const bool last = sink->abandoned;
@@ -157,7 +157,7 @@ void lsi_sink_free(lsi_sink *sink)
         release(sink);
 }
 
-lsi_sink_state lsi_sink_look(lsi_sink *sink)
+lsi_sink_state lsi_sink_get_state(lsi_sink *sink)
 {
     pthread_mutex_lock(&sink->lock);
     const lsi_sink_state state = sink->state;
@@ -223,7 +223,7 @@ bool lsi_sink_put_line(lsi_sink *sink, const char *data, size_t bytes)
 bool lsi_sink_is_stuck(lsi_sink *sink)
 {
     struct pollfd polled = {.fd = sink->fd, .events = POLLOUT};
-    return lsi_sink_look(sink).waiting > 0 && poll(&polled, 1, 0) == 0;
+    return lsi_sink_get_state(sink).waiting > 0 && poll(&polled, 1, 0) == 0;
 }
 
 void lsi_sink_give_up(lsi_sink *sink)
@@ -269,22 +269,23 @@ void lsi_output_close(lsi_output *output)
 
 bool lsi_output_is_empty(const lsi_output *output)
 {
-    return lsi_sink_look(output->sinks[0]).waiting == 0 &&
-           lsi_sink_look(output->sinks[1]).waiting == 0;
+    return lsi_sink_get_state(output->sinks[0]).waiting == 0 &&
+           lsi_sink_get_state(output->sinks[1]).waiting == 0;
 }
 
-void lsi_output_say(const lsi_output *output, const char *format, ...)
+void lsi_output_print(const lsi_output *output, const char *format, ...)
 {
     static const char name[] = "lockstep: ";
-    char said[1024], text[1024];
+    char message[1024], text[1024];
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf(said, sizeof(said), format, arguments);
+    const int length = vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
     if (length < 0)
         return;
     memcpy(text, name, sizeof(name));
-    lsi_printable(text + sizeof(name) - 1, sizeof(text) - sizeof(name), said);
+    lsi_printable(text + sizeof(name) - 1, sizeof(text) - sizeof(name),
+                  message);
     const size_t used = strlen(text);
     text[used] = '\n';
     (void)lsi_sink_put_line(output->sinks[1], text, used + 1);

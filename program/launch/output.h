@@ -38,7 +38,7 @@ ls_status lsi_sink_new(int fd, int wake, lsi_sink **out);
 /* Discards data that were not written. NULL is fine. */
 void lsi_sink_free(lsi_sink *sink);
 
-lsi_sink_state lsi_sink_look(lsi_sink *sink);
+lsi_sink_state lsi_sink_get_state(lsi_sink *sink);
 
 /* Puts all of it or, if it does not fit or the sink is gone, nothing. */
 bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes);
@@ -68,7 +68,7 @@ void lsi_output_close(lsi_output *output);
 bool lsi_output_is_empty(const lsi_output *output);
 
 /* Prints "lockstep: ..." and a line end on stderr. */
-void lsi_output_say(const lsi_output *output, const char *format, ...)
+void lsi_output_print(const lsi_output *output, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

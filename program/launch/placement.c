@@ -61,11 +61,11 @@ void lsi_placement_here(lsi_binding_mode mode, int ranks, int threads,
         .mode = LSI_BINDING_NONE,
         .ranks = ranks,
         .quota = lsi_cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup")};
-    const bool is_told = lsi_cpuset_own(&p.allowed);
+    const bool is_known = lsi_cpuset_own(&p.allowed);
     const bool binds =
         mode != LSI_BINDING_NONE && !(mode == LSI_BINDING_CPU && ranks == 1);
     lsi_topology machine;
-    if (is_told && binds && lsi_topology_read(&machine) == LS_OK) {
+    if (is_known && binds && lsi_topology_read(&machine) == LS_OK) {
         /* A machine described by variables is not this one. */
         const bool is_here =
             lsi_topology_restrict(&machine, &p.allowed) == LS_OK &&

@@ -103,8 +103,8 @@ typedef struct start {
 
 static int fail_start(const lsi_processes *ranks)
 {
-    lsi_output_say(ranks->output, "cannot start the ranks: %s",
-                   ls_last_error());
+    lsi_output_print(ranks->output, "cannot start the ranks: %s",
+                     ls_last_error());
     return 1;
 }
 
@@ -134,9 +134,9 @@ static int fail_program(const lsi_processes *ranks, const char *program,
                         int error_number)
 {
     const bool missing = is_missing(error_number);
-    lsi_output_say(ranks->output, "cannot run '%s': %s%s", program,
-                   missing ? "program not found" : strerror(error_number),
-                   hint_for(program));
+    lsi_output_print(ranks->output, "cannot run '%s': %s%s", program,
+                     missing ? "program not found" : strerror(error_number),
+                     hint_for(program));
     return missing ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
 }
 
@@ -163,8 +163,8 @@ static int check_script(const lsi_processes *ranks)
     const int wrong = path != NULL ? find_script_error(path) : 0;
     if (wrong == 0)
         return 0;
-    lsi_output_say(ranks->output, "run: cannot open '%s': %s", path,
-                   strerror(wrong));
+    lsi_output_print(ranks->output, "run: cannot open '%s': %s", path,
+                     strerror(wrong));
     return is_missing(wrong) ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
 }
 
@@ -258,15 +258,15 @@ static bool wants_records(void)
 }
 
 /* Reports once a feature that does not work without more descriptors. */
-static void tell_limits(const lsi_processes *ranks, bool *told,
-                        const char *what, int error_number)
+static void warn_limit(const lsi_processes *ranks, bool *warned,
+                       const char *what, int error_number)
 {
-    if (*told || (error_number != EMFILE && error_number != ENFILE))
+    if (*warned || (error_number != EMFILE && error_number != ENFILE))
         return;
-    *told = true;
-    lsi_output_say(ranks->output,
-                   "%s: %s; raise the limit of open files (ulimit -n)", what,
-                   strerror(error_number));
+    *warned = true;
+    lsi_output_print(ranks->output,
+                     "%s: %s; raise the limit of open files (ulimit -n)", what,
+                     strerror(error_number));
 }
 
 static ls_status spawn_rank(lsi_processes *ranks, start *s, int rank,
@@ -341,7 +341,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
 }
 
 /* Reports once the places of the ranks, and whether they are too many. */
-static void tell_placement(const lsi_processes *ranks, const start *s)
+static void print_placement(const lsi_processes *ranks, const start *s)
 {
     const lsi_placement *const p = &s->placement;
     const int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -349,24 +349,25 @@ static void tell_placement(const lsi_processes *ranks, const start *s)
     if (ranks->attempt > 0)
         return;
     if (s->has_neighbours)
-        lsi_output_say(ranks->output,
-                       "this machine runs several nodes of this job: each rank "
-                       "gets %d thread%s, its share of the CPUs",
-                       p->threads, p->threads == 1 ? "" : "s");
+        lsi_output_print(
+            ranks->output,
+            "this machine runs several nodes of this job: each rank "
+            "gets %d thread%s, its share of the CPUs",
+            p->threads, p->threads == 1 ? "" : "s");
     if (ranks->setup->tells_places) {
         lsi_placement_line(p, text, sizeof(text));
-        lsi_output_say(ranks->output, "%s", text);
+        lsi_output_print(ranks->output, "%s", text);
     }
     /*
      * More ranks than CPUs may be intended, as in a test; more threads are not.
      */
     if (lsi_placement_is_crowded(p, online, text, sizeof(text)) &&
         (p->threads > 1 || ranks->setup->tells_places || isatty(STDERR_FILENO)))
-        lsi_output_say(ranks->output, "%s", text);
+        lsi_output_print(ranks->output, "%s", text);
 }
 
 /* Reports where the output of this attempt is. */
-static void tell_console(lsi_processes *ranks)
+static void set_console_logs(lsi_processes *ranks)
 {
     char *folder = NULL;
     if (ranks->wanted->log_folder == NULL ||
@@ -417,8 +418,8 @@ static ls_status prepare(lsi_processes *ranks, start *s)
     if (setup->role != NULL)
         s->job.role = setup->role;
     if (ranks->console != NULL)
-        tell_console(ranks);
-    tell_placement(ranks, s);
+        set_console_logs(ranks);
+    print_placement(ranks, s);
     LS_TRY(make_room(ranks));
     deaths_open(&ranks->deaths, ranks->n);
     s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -440,9 +441,9 @@ int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
         failed = check_script(ranks);
     for (int rank = 0; rank < ranks->setup->n && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
-    tell_limits(ranks, &ranks->told_unguarded,
-                "if the launcher is killed, children of ranks may keep running",
-                s.unguarded);
+    warn_limit(ranks, &ranks->warned_unguarded,
+               "if the launcher is killed, children of ranks may keep running",
+               s.unguarded);
     lsi_placement_free(&s.placement);
     if (s.no_input >= 0)
         close(s.no_input);
@@ -538,8 +539,8 @@ void lsi_processes_signal(const lsi_processes *ranks, int number)
     }
 }
 
-static void take_end(lsi_processes *ranks, int rank, int status,
-                     lsi_process_end *ended)
+static void record_end(lsi_processes *ranks, int rank, int status,
+                       lsi_process_end *ended)
 {
     assert(ranks->pids[rank] != 0 && ranks->ended[rank] < 0); /* once each */
     assert(ranks->alive > 0 && ranks->alive <= ranks->started);
@@ -553,10 +554,10 @@ static void take_end(lsi_processes *ranks, int rank, int status,
     ranks->ended[rank] =
         lsi_ended_say(ranks->job, lsi_processes_rank(ranks, rank));
     if (ranks->ended[rank] < 0)
-        tell_limits(ranks, &ranks->told_unsaid,
-                    "a rank that waits for a rank that has ended notices this "
-                    "only after LOCKSTEP_TIMEOUT",
-                    errno);
+        warn_limit(ranks, &ranks->warned_unannounced,
+                   "a rank that waits for a rank that has ended notices this "
+                   "only after LOCKSTEP_TIMEOUT",
+                   errno);
 }
 
 bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
@@ -566,7 +567,7 @@ bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
     while ((rank = deaths_next(&ranks->deaths)) >= 0) {
         if (ranks->pids[rank] != 0 &&
             waitpid(ranks->pids[rank], &status, WNOHANG) > 0) {
-            take_end(ranks, rank, status, ended);
+            record_end(ranks, rank, status, ended);
             return true;
         }
     }
@@ -575,7 +576,7 @@ bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
         for (rank = 0; rank < ranks->n; rank++) {
             if (ranks->pids[rank] != pid)
                 continue;
-            take_end(ranks, rank, status, ended);
+            record_end(ranks, rank, status, ended);
             return true;
         }
     }

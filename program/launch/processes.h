@@ -33,8 +33,8 @@ typedef struct lsi_processes {
     const lsi_output *output;   /* output for messages, and for the tags */
     lsi_console *console;       /* console for the tags, or NULL */
     int orphan_guard;           /* 0: not opened yet, -1: none */
-    bool told_unguarded, told_unsaid; /* for lack of descriptors */
-    char run_id[33];                  /* run id, unless the setup has one */
+    bool warned_unguarded, warned_unannounced; /* for lack of descriptors */
+    char run_id[33]; /* run id, unless the setup has one */
 
     int n;       /* number of ranks requested */
     int started; /* number of ranks started */

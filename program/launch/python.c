@@ -37,15 +37,16 @@ ls_status lsi_python_error_parse(const char *text, size_t bytes, char *message,
                               "the Python error file is not valid JSON: %s",
                               error.text)
                    : status;
-    const json_t *said = json_object_get(whole, "message");
-    if (json_is_object(said))
-        said = json_object_get(said, "message");
-    if (!json_is_string(said)) {
+    const json_t *value = json_object_get(whole, "message");
+    if (json_is_object(value))
+        value = json_object_get(value, "message");
+    if (!json_is_string(value)) {
         json_decref(whole);
         return lsi_fail(LS_ERR_FORMAT,
                         "the Python error file has no 'message' string");
     }
-    copy_line(json_string_value(said), json_string_length(said), message, room);
+    copy_line(json_string_value(value), json_string_length(value), message,
+              room);
     *json = whole;
     return LS_OK;
 }

@@ -59,16 +59,16 @@ double lsi_relay_to_poll(lsi_relay *relay, lsi_tag *tags, int n,
 }
 
 /* Printed once: the error is most likely the same for all ranks. */
-static void tell_log_error(lsi_relay *relay, const lsi_tag *tag)
+static void print_log_error(lsi_relay *relay, const lsi_tag *tag)
 {
     const int error = tag->target.log.error;
-    if (error == 0 || relay->told_log)
+    if (error == 0 || relay->log_error_printed)
         return;
-    relay->told_log = true;
-    lsi_output_say(&relay->output,
-                   "output is lost: cannot write to the logs of "
-                   "rank %d: %s",
-                   tag->rank, strerror(error));
+    relay->log_error_printed = true;
+    lsi_output_print(&relay->output,
+                     "output is lost: cannot write to the logs of "
+                     "rank %d: %s",
+                     tag->rank, strerror(error));
 }
 
 void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
@@ -78,7 +78,7 @@ void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
         const int i = (relay->first_tag + k) % n;
         if ((polled[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
             (void)lsi_tag_pump(&tags[i]);
-        tell_log_error(relay, &tags[i]);
+        print_log_error(relay, &tags[i]);
     }
     if (relay->console != NULL)
         lsi_console_pass(relay->console, lsi_clock_seconds());
@@ -91,26 +91,26 @@ void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
  * Prints the error of a failed write once; true if it was printed now. A reader
  * that is gone is not an error.
  */
-static bool tell_error(lsi_relay *relay)
+static bool print_write_error(lsi_relay *relay)
 {
     for (int i = 0; i < 2 && relay->write_error == 0; i++) {
-        relay->write_error = lsi_sink_look(relay->output.sinks[i]).error;
+        relay->write_error = lsi_sink_get_state(relay->output.sinks[i]).error;
         if (relay->write_error == 0)
             continue;
-        lsi_output_say(&relay->output, "output is lost: cannot write to %s: %s",
-                       i == 0 ? "stdout" : "stderr",
-                       strerror(relay->write_error));
+        lsi_output_print(
+            &relay->output, "output is lost: cannot write to %s: %s",
+            i == 0 ? "stdout" : "stderr", strerror(relay->write_error));
         return true;
     }
     return false;
 }
 
-void lsi_relay_look(lsi_relay *relay)
+void lsi_relay_check_output(lsi_relay *relay)
 {
     uint64_t changes;
     const ssize_t bytes = read(relay->output.wake, &changes, sizeof(changes));
     (void)bytes; /* the number of changes does not matter */
-    (void)tell_error(relay);
+    (void)print_write_error(relay);
 }
 
 void lsi_relay_watch_readers(lsi_relay *relay)
@@ -118,7 +118,7 @@ void lsi_relay_watch_readers(lsi_relay *relay)
     for (int i = 0; i < 2; i++) {
         lsi_stream_reader *r = &relay->readers[i];
         lsi_sink *const sink = relay->output.sinks[i];
-        const uint64_t written = lsi_sink_look(sink).written;
+        const uint64_t written = lsi_sink_get_state(sink).written;
         assert(written >= r->written);
         if (written != r->written || !lsi_sink_is_stuck(sink))
             r->still_since = lsi_suspending_clock_seconds();
@@ -135,10 +135,11 @@ double lsi_relay_be_patient(lsi_relay *relay, double now, double grace,
         double end = relay->readers[i].still_since + grace;
         if (now >= end && lsi_sink_is_stuck(sink)) {
             lsi_sink_give_up(sink);
-            lsi_output_say(&relay->output,
-                           "output is lost: the program that reads it has read "
-                           "nothing for %g s",
-                           grace);
+            lsi_output_print(
+                &relay->output,
+                "output is lost: the program that reads it has read "
+                "nothing for %g s",
+                grace);
             *lost = true;
         }
         end = end > now ? end : now + grace;
@@ -153,9 +154,10 @@ bool lsi_relay_drain(lsi_relay *relay, lsi_tag *tags, int n)
     bool all = true;
     for (int i = 0; i < n; i++) {
         all = lsi_tag_finish(&tags[i]) && all;
-        tell_log_error(relay, &tags[i]);
+        print_log_error(relay, &tags[i]);
     }
     if (all && relay->console != NULL)
         lsi_console_finish(relay->console, lsi_clock_seconds());
-    return all && lsi_output_is_empty(&relay->output) && !tell_error(relay);
+    return all && lsi_output_is_empty(&relay->output) &&
+           !print_write_error(relay);
 }

@@ -26,7 +26,7 @@ typedef struct lsi_relay {
     lsi_stream_reader readers[2]; /* of stdout, of stderr */
     int first_tag;                /* tag to read first: each has its turn */
     int write_error;              /* reported error of the output; 0: none */
-    bool told_log;                /* a failed write to a log was reported */
+    bool log_error_printed;       /* a failed write to a log was reported */
 } lsi_relay;
 
 /* `folds`: use a console that leaves out lines beyond a readable rate. */
@@ -45,7 +45,7 @@ void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
                     const struct pollfd *polled);
 
 /* Call it when the output's eventfd is readable. */
-void lsi_relay_look(lsi_relay *relay);
+void lsi_relay_check_output(lsi_relay *relay);
 
 /* Notes which streams are being read; call it before more is written. */
 void lsi_relay_watch_readers(lsi_relay *relay);

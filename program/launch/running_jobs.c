@@ -206,7 +206,8 @@ typedef struct job_list {
     size_t n, room;
 } job_list;
 
-static ls_status take_job(void *context, pid_t pid, const lsi_job_found *rank)
+static ls_status collect_job(void *context, pid_t pid,
+                             const lsi_job_found *rank)
 {
     job_list *const of = context;
     (void)pid;
@@ -219,7 +220,7 @@ static ls_status take_job(void *context, pid_t pid, const lsi_job_found *rank)
 ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
 {
     job_list found = {0};
-    const ls_status status = each_rank(take_job, &found);
+    const ls_status status = each_rank(collect_job, &found);
     if (status != LS_OK) {
         free(found.all);
         return status;
@@ -259,7 +260,8 @@ typedef struct ranks_of {
     size_t n, room;
 } ranks_of;
 
-static ls_status take_rank(void *context, pid_t pid, const lsi_job_found *rank)
+static ls_status collect_rank(void *context, pid_t pid,
+                              const lsi_job_found *rank)
 {
     ranks_of *const of = context;
     lsi_rank_found found = {.rank = rank->first_rank, .pid = pid};
@@ -280,7 +282,7 @@ static int by_rank(const void *a, const void *b)
 ls_status lsi_find_ranks(const char *id, lsi_rank_found **out, size_t *n)
 {
     ranks_of of = {.id = id};
-    const ls_status status = each_rank(take_rank, &of);
+    const ls_status status = each_rank(collect_rank, &of);
     if (status != LS_OK) {
         free(of.all);
         return status;

@@ -43,7 +43,7 @@ static void become(const lsi_spawn *what, pid_t parent)
         errno = ECHILD;
         return;
     }
-    if (what->orphan_guard >= 0 && !lsi_orphan_guard_take(what->orphan_guard) &&
+    if (what->orphan_guard >= 0 && !lsi_orphan_guard_arm(what->orphan_guard) &&
         what->unguarded != NULL)
         *what->unguarded = errno; /* in the parent's memory */
     redirect(what->input, STDIN_FILENO);

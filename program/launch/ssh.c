@@ -51,7 +51,7 @@ typedef struct job {
     sigset_t mask_before;
     lsi_requests requests;
     lsi_output output;
-    lsi_ssh_said shown;
+    lsi_ssh_line_counts shown;
     struct pollfd *polled;
 } job;
 
@@ -121,7 +121,7 @@ static ls_status start_agent(const job *j, lsi_ssh_node *node)
     return status;
 }
 
-static void say_word(const lsi_ssh_node *node, const char *word)
+static void send_word(const lsi_ssh_node *node, const char *word)
 {
     lsi_ssh_message_write(node->in, LSI_SSH_WORD, word);
 }
@@ -147,7 +147,7 @@ static void name_endpoint(const job *j, char *out, size_t bytes)
                  first->port);
 }
 
-static void tell_variables(const job *j, const lsi_ssh_node *node,
+static void send_variables(const job *j, const lsi_ssh_node *node,
                            const char *secret)
 {
     char text[128];
@@ -157,34 +157,34 @@ static void tell_variables(const job *j, const lsi_ssh_node *node,
         lsi_ssh_message_write(node->in, LSI_SSH_VARIABLE, *v);
 }
 
-static void tell(const job *j, int node_rank, const char *secret)
+static void send_command(const job *j, int node_rank, const char *secret)
 {
     const lsi_ssh_node *const node = &j->nodes[node_rank];
     char folder[4096], endpoint[512], text[32];
     name_endpoint(j, endpoint, sizeof(endpoint));
     if (getcwd(folder, sizeof(folder)) != NULL)
         lsi_ssh_message_write(node->in, LSI_SSH_FOLDER, folder);
-    tell_variables(j, node, secret);
-    say_word(node, "lockstep");
-    say_word(node, "run");
+    send_variables(j, node, secret);
+    send_word(node, "lockstep");
+    send_word(node, "run");
     for (char *const *flag = j->config->flags; *flag != NULL; flag++)
-        say_word(node, *flag);
+        send_word(node, *flag);
     snprintf(text, sizeof(text), "%d", node->ranks);
-    say_word(node, "-n");
-    say_word(node, text);
+    send_word(node, "-n");
+    send_word(node, text);
     if (j->n > 1) {
         snprintf(text, sizeof(text), "%d", j->n);
-        say_word(node, "--nnodes");
-        say_word(node, text);
+        send_word(node, "--nnodes");
+        send_word(node, text);
         snprintf(text, sizeof(text), "%d", node_rank);
-        say_word(node, "--node-rank");
-        say_word(node, text);
-        say_word(node, "--rdzv-endpoint");
-        say_word(node, endpoint);
+        send_word(node, "--node-rank");
+        send_word(node, text);
+        send_word(node, "--rdzv-endpoint");
+        send_word(node, endpoint);
     }
-    say_word(node, "--");
+    send_word(node, "--");
     for (char *const *word = j->config->program; *word != NULL; word++)
-        say_word(node, *word);
+        send_word(node, *word);
     lsi_ssh_message_write(node->in, LSI_SSH_GO, "");
 }
 
@@ -200,7 +200,7 @@ static ls_status start_ranks(job *j)
     LS_TRY(lsi_random_id(halves[1]));
     snprintf(secret, sizeof(secret), "%s%s", halves[0], halves[1]);
     for (int i = 0; i < j->n; i++)
-        tell(j, i, secret);
+        send_command(j, i, secret);
     explicit_bzero(secret, sizeof(secret));
     explicit_bzero(halves, sizeof(halves));
     j->started = true;
@@ -233,22 +233,24 @@ static void explain_start(const job *j, const lsi_ssh_node *node)
     const int status = WIFEXITED(node->status) ? WEXITSTATUS(node->status) : -1;
     const char *const last = node->last;
     if (status == LSI_EXIT_NOT_FOUND || status == LSI_EXIT_CANNOT_RUN)
-        lsi_output_say(&j->output,
-                       "host %s cannot run lockstep; install it there at the "
-                       "same path: %s",
-                       node->name, last);
+        lsi_output_print(&j->output,
+                         "host %s cannot run lockstep; install it there at the "
+                         "same path: %s",
+                         node->name, last);
     else if (status == LSI_EXIT_USAGE)
-        lsi_output_say(&j->output,
-                       "host %s has another version of lockstep; install this "
-                       "version there: %s",
-                       node->name, last);
+        lsi_output_print(
+            &j->output,
+            "host %s has another version of lockstep; install this "
+            "version there: %s",
+            node->name, last);
     else if (status == 255)
-        lsi_output_say(&j->output, "host %s cannot be reached: %s", node->name,
-                       last[0] != '\0' ? last : "ssh gave no reason");
+        lsi_output_print(&j->output, "host %s cannot be reached: %s",
+                         node->name,
+                         last[0] != '\0' ? last : "ssh gave no reason");
     else
-        lsi_output_say(&j->output, "host %s did not start lockstep: %s",
-                       node->name,
-                       last[0] != '\0' ? last : "it sent no message");
+        lsi_output_print(&j->output, "host %s did not start lockstep: %s",
+                         node->name,
+                         last[0] != '\0' ? last : "it sent no message");
 }
 
 static bool is_over(const lsi_ssh_node *node)
@@ -280,7 +282,7 @@ static void kill_rest(job *j)
 
 /* ---- the loop ----------------------------------------------------------- */
 
-static void tell_signal(const job *j, int number)
+static void send_signal(const job *j, int number)
 {
     char text[16];
     snprintf(text, sizeof(text), "%d", number);
@@ -292,7 +294,7 @@ static void tell_signal(const job *j, int number)
 
 static void pass_on(job *j, int number)
 {
-    tell_signal(j, number);
+    send_signal(j, number);
     if (!j->started && lsi_signal_ends(number))
         give_up(j, 128 + number);
     if (number == SIGTSTP)
@@ -326,11 +328,11 @@ static void end_others(job *j, int status)
     j->others_end_at =
         lsi_clock_seconds() + 2 * j->config->grace + OTHERS_SECONDS;
     if (lsi_signal_ends(status - 128))
-        tell_signal(j, status - 128);
+        send_signal(j, status - 128);
 }
 
 /* Called after its output has been read to its end. */
-static void take_end(job *j, lsi_ssh_node *node)
+static void handle_end(job *j, lsi_ssh_node *node)
 {
     const int status = lsi_signal_exit_status(node->status);
     let_go(node);
@@ -343,8 +345,8 @@ static void take_end(job *j, lsi_ssh_node *node)
     if (status == 0 || j->given_up)
         return;
     if (status == 255 || WIFSIGNALED(node->status))
-        lsi_output_say(&j->output, "the connection to host %s is lost",
-                       node->name);
+        lsi_output_print(&j->output, "the connection to host %s is lost",
+                         node->name);
     if (j->verdict < 0 || j->verdict == 255)
         j->verdict = status;
     end_others(j, status);
@@ -379,21 +381,22 @@ static void pass_deadlines(job *j)
     if (j->kill_at > 0 && now >= j->kill_at)
         kill_rest(j);
     if (j->others_end_at > 0 && now >= j->others_end_at && !j->given_up) {
-        lsi_output_say(&j->output,
-                       "ending the job on the hosts where it is still running");
+        lsi_output_print(
+            &j->output,
+            "ending the job on the hosts where it is still running");
         give_up(j, 1);
     }
     if (j->started || j->given_up || now < j->hello_until)
         return;
     for (int i = 0; i < j->n; i++) {
         if (!j->nodes[i].greeted)
-            lsi_output_say(&j->output, "host %s did not answer within %g s",
-                           j->nodes[i].name, HELLO_SECONDS);
+            lsi_output_print(&j->output, "host %s did not answer within %g s",
+                             j->nodes[i].name, HELLO_SECONDS);
     }
     give_up(j, 1);
 }
 
-static void look_at_ends(job *j)
+static void handle_ends(job *j)
 {
     j->alive = 0;
     for (int i = 0; i < j->n; i++) {
@@ -405,7 +408,7 @@ static void look_at_ends(job *j)
             j->alive++;
         else if (!was_over) {
             node->ranks = 0; /* handled */
-            take_end(j, node);
+            handle_end(j, node);
         }
     }
 }
@@ -426,7 +429,7 @@ static ls_status step(job *j)
         return LS_OK;
     read_hosts(j);
     reap(j);
-    look_at_ends(j);
+    handle_ends(j);
     pass_deadlines(j);
     return j->started || j->given_up ? LS_OK : start_ranks(j);
 }

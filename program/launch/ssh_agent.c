@@ -36,7 +36,7 @@ typedef struct agent {
 } agent;
 
 /* The address that ssh has connected to: "CLIENT PORT SERVER PORT". */
-static void say_hello(void)
+static void print_hello(void)
 {
     char address[64] = "-";
     int port = 29400; /* unless another is free; reported, and used at once */
@@ -94,7 +94,7 @@ static ls_status start(agent *a)
     return status;
 }
 
-static ls_status take_text(agent *a, char kind, const char *text)
+static ls_status handle_message(agent *a, char kind, const char *text)
 {
     switch (kind) {
     case LSI_SSH_FOLDER:
@@ -132,7 +132,7 @@ static ls_status take_text(agent *a, char kind, const char *text)
     }
 }
 
-static ls_status understand(agent *a)
+static ls_status handle_input(agent *a)
 {
     lsi_ssh_message m;
     for (;;) {
@@ -143,7 +143,7 @@ static ls_status understand(agent *a)
         if (text == NULL)
             return lsi_fail(LS_ERR_MEMORY,
                             "no memory for a message from the launcher");
-        const ls_status status = take_text(a, m.kind, text);
+        const ls_status status = handle_message(a, m.kind, text);
         free(text);
         LS_TRY(status);
         a->used -= m.used;
@@ -167,7 +167,7 @@ static ls_status read_input(agent *a)
         return LS_OK;
     a->input_ended = bytes <= 0;
     a->used += bytes > 0 ? (size_t)bytes : 0;
-    return understand(a);
+    return handle_input(a);
 }
 
 /* Whether the launcher has ended, and its exit status. */
@@ -228,7 +228,7 @@ int lsi_ssh_serve(void)
      * processes in other sessions. The end of its input ends it instead.
      */
     prctl(PR_SET_PDEATHSIG, 0);
-    say_hello();
+    print_hello();
     const ls_status status = serve(&a, &exit_status);
     if (status != LS_OK)
         fprintf(stderr, "lockstep: %s\n", ls_last_error());

@@ -17,7 +17,7 @@
 bool lsi_ssh_can_read(const lsi_output *output, int stream)
 {
     enum { ROOM = 4 * LSI_SSH_LINE };
-    return lsi_sink_look(output->sinks[stream]).waiting + ROOM <=
+    return lsi_sink_get_state(output->sinks[stream]).waiting + ROOM <=
            LSI_SINK_BYTES;
 }
 
@@ -33,23 +33,24 @@ static void greet(lsi_ssh_node *node, const lsi_output *output,
     if (node->greeted)
         return;
     node->refused = true;
-    lsi_output_say(output,
-                   "host %s has lockstep %s, but this host has %s; install the "
-                   "same version on all hosts",
-                   node->name, version, ls_version_string());
+    lsi_output_print(
+        output,
+        "host %s has lockstep %s, but this host has %s; install the "
+        "same version on all hosts",
+        node->name, version, ls_version_string());
 }
 
-static unsigned *times_of(lsi_ssh_said *said, uint64_t hash)
+static unsigned *times_of(lsi_ssh_line_counts *counts, uint64_t hash)
 {
-    enum { N = sizeof(said->lines) / sizeof(said->lines[0]) };
+    enum { N = sizeof(counts->lines) / sizeof(counts->lines[0]) };
     for (size_t i = 0; i < N; i++) {
-        if (said->lines[i].hash == hash)
-            return &said->lines[i].times;
+        if (counts->lines[i].hash == hash)
+            return &counts->lines[i].times;
     }
-    const size_t i = said->next++ % N;
-    said->lines[i].hash = hash;
-    said->lines[i].times = 0;
-    return &said->lines[i].times;
+    const size_t i = counts->next++ % N;
+    counts->lines[i].hash = hash;
+    counts->lines[i].times = 0;
+    return &counts->lines[i].times;
 }
 
 /*
@@ -60,7 +61,7 @@ static bool is_known(lsi_ssh_node *node, const char *line)
 {
     const uint64_t hash = lsi_hash(LSI_HASH_START, line, strlen(line));
     unsigned *const shown = times_of(node->shown, hash);
-    if (++*times_of(&node->said, hash) <= *shown)
+    if (++*times_of(&node->own, hash) <= *shown)
         return true;
     ++*shown;
     return false;

@@ -25,18 +25,18 @@ typedef struct lsi_ssh_line {
  * Counts of the most recent lines: the launchers of all hosts report a failure
  * in the same words, which are shown once.
  */
-typedef struct lsi_ssh_said {
+typedef struct lsi_ssh_line_counts {
     struct {
         uint64_t hash;
         unsigned times;
     } lines[32];
     size_t next;
-} lsi_ssh_said;
+} lsi_ssh_line_counts;
 
 typedef struct lsi_ssh_node {
     const char *name;
-    lsi_ssh_said said;
-    lsi_ssh_said *shown; /* shared by all hosts */
+    lsi_ssh_line_counts own;    /* lines of this host */
+    lsi_ssh_line_counts *shown; /* lines shown so far, of all hosts */
     int ranks;
     pid_t pid;    /* agent on this machine; 0: it has ended */
     int in;       /* its standard input; -1: closed */

@@ -122,7 +122,7 @@ static void be(supervisor *s, standing next)
 /*
  * Tells all nodes that the ranks are asked to end or, after a repeat, must end.
  */
-static void tell_nodes(supervisor *s, int number, bool again)
+static void notify_nodes(supervisor *s, int number, bool again)
 {
     if (again)
         lsi_agent_report_host(s->agent, 128 + number, LSI_AGENT_FINAL,
@@ -148,7 +148,7 @@ static void request_end(supervisor *s, int number, bool is_from_front)
     if (a->asked_by == 0)
         a->asked_by = number;
     if (s->agent != NULL)
-        tell_nodes(s, number, again);
+        notify_nodes(s, number, again);
     /* The ranks got the signal before us. */
     if (a->phase == LSI_PHASE_DOUBT) {
         a->phase = LSI_PHASE_RUNNING;
@@ -190,15 +190,15 @@ static void read_signal(supervisor *s)
 static void obey(supervisor *s)
 {
     lsi_agent_message order;
-    while (lsi_agent_take_order(s->agent, &order)) {
+    while (lsi_agent_next_order(s->agent, &order)) {
         if (order.word == LSI_AGENT_END)
-            lsi_attempt_be_told(&s->attempt, order.verdict, order.text);
+            lsi_attempt_end_on_failure(&s->attempt, order.verdict, order.text);
         else if (lsi_signal_ends(order.number))
             request_end(s, order.number, false);
         else
             pass_on(s, order.number);
     }
-    if (lsi_agent_look(s->agent) == LSI_AGENT_OVER)
+    if (lsi_agent_get_stage(s->agent) == LSI_AGENT_OVER)
         lsi_attempt_enter(&s->attempt, LSI_PHASE_TERMINATING);
 }
 
@@ -237,7 +237,7 @@ static void step(supervisor *s)
         be(s, ORPHANED);
     }
     if (is_ready(&s->polled[POLL_OUTPUT]))
-        lsi_relay_look(&s->relay);
+        lsi_relay_check_output(&s->relay);
     if (is_ready(&s->polled[POLL_AGENT])) {
         lsi_agent_step(s->agent);
         obey(s);
@@ -283,18 +283,18 @@ static bool is_worth_another(const supervisor *s)
         return false;
     const char *const repeats = lsi_exit_repeats(a->verdict);
     if (a->first_failed >= 0 && repeats != NULL) {
-        lsi_output_say(a->output, "no restart: exit status %d means that %s",
-                       a->verdict, repeats);
+        lsi_output_print(a->output, "no restart: exit status %d means that %s",
+                         a->verdict, repeats);
         return false;
     }
     if (a->ranks.attempt < limit) {
-        lsi_output_say(a->output, "restart %d of %d: all ranks start again",
-                       a->ranks.attempt + 1, limit);
+        lsi_output_print(a->output, "restart %d of %d: all ranks start again",
+                         a->ranks.attempt + 1, limit);
         return true;
     }
-    lsi_output_say(a->output,
-                   "given up after %d restart%s (the limit of --max-restarts)",
-                   limit, limit == 1 ? "" : "s");
+    lsi_output_print(
+        a->output, "given up after %d restart%s (the limit of --max-restarts)",
+        limit, limit == 1 ? "" : "s");
     return false;
 }
 
@@ -315,21 +315,21 @@ static bool meet(supervisor *s)
     lsi_attempt *const a = &s->attempt;
     const bool was_timed_out = a->timed_out; /* as all other nodes will hear */
     assert(lsi_attempt_has_ended(a));
-    while (lsi_agent_look(s->agent) == LSI_AGENT_MEETING &&
+    while (lsi_agent_get_stage(s->agent) == LSI_AGENT_MEETING &&
            s->standing < OVER && a->timed_out == was_timed_out &&
            !ends_alone(s, was_timed_out))
         step(s);
-    if (lsi_agent_look(s->agent) == LSI_AGENT_RUNNING) {
+    if (lsi_agent_get_stage(s->agent) == LSI_AGENT_RUNNING) {
         lsi_agent_place(s->agent, &s->place);
         a->ranks.place = &s->place;
         return true;
     }
-    if (lsi_agent_look(s->agent) == LSI_AGENT_OVER)
+    if (lsi_agent_get_stage(s->agent) == LSI_AGENT_OVER)
         a->verdict = lsi_agent_verdict(s->agent);
     else if (a->timed_out && !was_timed_out) {
-        lsi_output_say(a->output,
-                       "timeout: not all nodes joined within %g s (--timeout)",
-                       s->config->limits.timeout);
+        lsi_output_print(
+            a->output, "timeout: not all nodes joined within %g s (--timeout)",
+            s->config->limits.timeout);
         a->verdict = LSI_EXIT_TIMEOUT;
     } else if (a->asked_by != 0 && !was_timed_out)
         a->verdict = 128 + a->asked_by;
@@ -341,7 +341,7 @@ static void end_attempt(supervisor *s)
 {
     lsi_ending ending;
     lsi_ending_find(&ending, &s->attempt);
-    lsi_ending_say(&ending);
+    lsi_ending_print(&ending);
     lsi_run_report_add(&s->report, &ending);
     lsi_ending_free(&ending);
     lsi_processes_clean(&s->attempt.ranks);
@@ -437,7 +437,7 @@ static ls_status init(supervisor *s, int parent_pipe)
 }
 
 /* The node that serves the endpoint leaves last. */
-static void tell_the_end(supervisor *s)
+static void notify_end(supervisor *s)
 {
     static const double most = 5;
     const int verdict = s->attempt.verdict;
@@ -446,7 +446,7 @@ static void tell_the_end(supervisor *s)
         lsi_agent_dismiss(s->agent, verdict < 0 ? 1 : verdict);
     const double until = lsi_suspending_clock_seconds() + most;
     while (s->agent != NULL && s->standing < OVER &&
-           lsi_agent_look(s->agent) == LSI_AGENT_OVER &&
+           lsi_agent_get_stage(s->agent) == LSI_AGENT_OVER &&
            !lsi_agent_is_through(s->agent) &&
            lsi_suspending_clock_seconds() < until)
         step(s);
@@ -457,8 +457,8 @@ static void write_report(supervisor *s)
     lsi_attempt *const a = &s->attempt;
     const int status = a->verdict < 0 ? 0 : a->verdict;
     if (lsi_run_report_write(&s->report, a, status) != LS_OK) {
-        lsi_output_say(a->output, "the report was not written: %s",
-                       ls_last_error());
+        lsi_output_print(a->output, "the report was not written: %s",
+                         ls_last_error());
         a->verdict = status == 0 ? 1 : status;
     }
 }
@@ -486,7 +486,7 @@ int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
             lsi_suspending_clock_seconds() + config->limits.timeout;
     while (attempt(&s, mask))
         continue;
-    tell_the_end(&s);
+    notify_end(&s);
     write_report(&s);
     write_what_is_left(&s); /* messages since then */
     lsi_agent_close(s.agent);

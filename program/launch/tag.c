@@ -73,14 +73,14 @@ static bool has_room(const lsi_tag *tag)
 {
     if (tag->target.sink == NULL || tag->target.style == LSI_TAG_FOLDED)
         return true;
-    const size_t waiting = lsi_sink_look(tag->target.sink).waiting;
+    const size_t waiting = lsi_sink_get_state(tag->target.sink).waiting;
     return waiting + TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES;
 }
 
 int lsi_tag_to_poll(lsi_tag *tag)
 {
     lsi_sink *const sink = tag->target.sink;
-    if (tag->in >= 0 && sink != NULL && lsi_sink_look(sink).gone)
+    if (tag->in >= 0 && sink != NULL && lsi_sink_get_state(sink).gone)
         stop(tag);
     return has_room(tag) ? tag->in : -1;
 }

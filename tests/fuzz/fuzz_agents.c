@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 
-/* Its functions that hear. */
+/* Its functions that handle_message. */
 #include "launch/coordinator.c"
 
 static void read_again(const lsi_agent_message *message)
@@ -51,7 +51,7 @@ static void coordinate(fuzz_input *in)
     lsi_store_refusal why;
     lsi_coordinator *const c = calloc(1, sizeof(*c));
     fuzz_demand(c != NULL);
-    const lsi_store_owner owner = {c, hear, gone};
+    const lsi_store_owner owner = {c, handle_message, gone};
     c->terms = (lsi_job_terms){&nodes, &limits, NULL};
     strcpy(c->own, "own");
     fuzz_demand(lsi_store_serve(&here, NULL, 5, &owner, &c->server, &why) ==
@@ -62,7 +62,7 @@ static void coordinate(fuzz_input *in)
         const size_t length = strlen(line);
         const int peer = length > 0 ? line[0] & 7 : 0;
         if (length > 1)
-            hear(c, peer, line + 1, length - 1);
+            handle_message(c, peer, line + 1, length - 1);
         else
             gone(c, peer, "it is gone");
         check(c);

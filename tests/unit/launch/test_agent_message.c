@@ -97,14 +97,14 @@ static void test_cpus_of_a_host(void **state)
     (void)state;
     lsi_cpuset_add(&claim.cpus, 0);
     lsi_cpuset_add(&claim.cpus, LSI_CPUSET_MAX - 1);
-    lsi_agent_message_tell_cpus(&join, &claim);
+    lsi_agent_message_set_cpus(&join, &claim);
     join = there_and_back(&join);
     lsi_agent_message_cpus(&join, &back);
     assert_memory_equal(&back, &claim, sizeof(back));
     /* Too many to be told: nothing is. */
     for (int cpu = 0; cpu < LSI_CPUSET_MAX; cpu += 2)
         lsi_cpuset_add(&claim.cpus, cpu);
-    lsi_agent_message_tell_cpus(&join, &claim);
+    lsi_agent_message_set_cpus(&join, &claim);
     lsi_agent_message_cpus(&join, &back);
     assert_int_equal(back.machine, 0);
     /* Of somebody else. */

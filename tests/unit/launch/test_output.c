@@ -62,9 +62,9 @@ static void pass_all(int flags)
             put += PIECE;
         heard += hear(ends[0], heard);
     }
-    while (lsi_sink_look(sink).waiting > 0) /* it has just been written */
+    while (lsi_sink_get_state(sink).waiting > 0) /* it has just been written */
         await_change(wake);
-    const lsi_sink_state end = lsi_sink_look(sink);
+    const lsi_sink_state end = lsi_sink_get_state(sink);
     assert_int_equal(end.written, all);
     assert_int_equal(end.error, 0);
     assert_false(end.gone);
@@ -95,10 +95,10 @@ static void a_full_buffer_takes_nothing_and_is_given_up(void **state)
         taken = put_piece(sink, put);
         put += taken ? PIECE : 0;
     }
-    assert_true(lsi_sink_look(sink).waiting > LSI_SINK_BYTES / 2);
+    assert_true(lsi_sink_get_state(sink).waiting > LSI_SINK_BYTES / 2);
     lsi_sink_give_up(sink);
-    assert_int_equal(lsi_sink_look(sink).waiting, 0);
-    assert_true(lsi_sink_look(sink).gone);
+    assert_int_equal(lsi_sink_get_state(sink).waiting, 0);
+    assert_true(lsi_sink_get_state(sink).gone);
     assert_false(lsi_sink_put(sink, "x", 1));
     lsi_sink_free(sink);
     size_t heard = 0;
@@ -120,8 +120,8 @@ static void a_reader_that_is_gone(void **state)
     assert_ok(lsi_sink_new(ends[1], wake, &sink));
     assert_true(put_piece(sink, 0));
     await_change(wake);
-    assert_true(lsi_sink_look(sink).gone);
-    assert_int_equal(lsi_sink_look(sink).error, 0);
+    assert_true(lsi_sink_get_state(sink).gone);
+    assert_int_equal(lsi_sink_get_state(sink).error, 0);
     assert_false(put_piece(sink, 0));
     lsi_sink_free(sink);
     close(ends[1]);
@@ -139,11 +139,11 @@ static void an_error_is_no_end(void **state)
     assert_ok(lsi_sink_new(full, wake, &sink));
     for (int i = 0; i < 2; i++) {
         assert_true(put_piece(sink, 0));
-        while (lsi_sink_look(sink).waiting > 0)
+        while (lsi_sink_get_state(sink).waiting > 0)
             await_change(wake);
-        assert_int_equal(lsi_sink_look(sink).error, ENOSPC);
-        assert_int_equal(lsi_sink_look(sink).written, 0);
-        assert_false(lsi_sink_look(sink).gone);
+        assert_int_equal(lsi_sink_get_state(sink).error, ENOSPC);
+        assert_int_equal(lsi_sink_get_state(sink).written, 0);
+        assert_false(lsi_sink_get_state(sink).gone);
     }
     lsi_sink_free(sink);
     close(full);

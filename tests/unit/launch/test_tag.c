@@ -56,7 +56,7 @@ static void await_change(setup *s)
 
 static void flush(setup *s)
 {
-    while (lsi_sink_look(s->sink).waiting > 0)
+    while (lsi_sink_get_state(s->sink).waiting > 0)
         await_change(s);
 }
 
@@ -159,12 +159,12 @@ static void a_reader_that_stands_still(void **state)
         sent += bytes > 0 ? (size_t)bytes : 0;
     assert_int_equal(lsi_tag_to_poll(&s->tag), -1);
     assert_true(s->tag.in >= 0);
-    assert_true(lsi_sink_look(s->sink).waiting <= LSI_SINK_BYTES);
+    assert_true(lsi_sink_get_state(s->sink).waiting <= LSI_SINK_BYTES);
     assert_false(lsi_tag_finish(&s->tag));
     close(s->in);
     size_t heard = 0;
     bool finished = false;
-    while (!finished || lsi_sink_look(s->sink).waiting > 0) {
+    while (!finished || lsi_sink_get_state(s->sink).waiting > 0) {
         finished = lsi_tag_finish(&s->tag);
         hear_empty_lines(s, &heard);
     }
@@ -181,7 +181,7 @@ static void reader_gone(void **state)
     signal(SIGPIPE, SIG_IGN);
     close(s->lines[0]);
     say(s, "a line\n");
-    while (!lsi_sink_look(s->sink).gone)
+    while (!lsi_sink_get_state(s->sink).gone)
         await_change(s);
     assert_int_equal(lsi_tag_to_poll(&s->tag), -1);
     assert_int_equal(s->tag.in, -1);
