@@ -22,15 +22,15 @@ typedef enum lsi_ddp_reason {
 typedef struct lsi_ddp_candidate {
     ls_ddp_options options;
     bool fits;      /* there is memory for it */
-    double seconds; /* of the shortest step; 0: not measured */
+    double seconds; /* seconds of the shortest step; 0: not measured */
     double spread;  /* seconds: how much longer the median step took */
-    int times;      /* that it was measured */
+    int times;      /* number of measurements */
 } lsi_ddp_candidate;
 
 enum { LSI_DDP_CANDIDATES = 5, LSI_DDP_CHOICE_TEXT = 400 };
 
 typedef struct lsi_ddp_choice {
-    lsi_ddp_reason reason; /* LSI_DDP_MEASURED until it is known */
+    lsi_ddp_reason reason; /* LSI_DDP_MEASURED until the choice is made */
     ls_ddp_options options;
     size_t n;
     lsi_ddp_candidate all[LSI_DDP_CANDIDATES];
@@ -59,7 +59,7 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
 bool lsi_ddp_choice_restore(lsi_ddp_choice *choice,
                             const ls_checkpoint *checkpoint, int ranks);
 
-/* Measures a candidate by n steps, which it sorts, once more. */
+/* Adds a measurement of n steps to a candidate; sorts `seconds`. */
 void lsi_ddp_choice_add(lsi_ddp_candidate *candidate, double *seconds,
                         size_t n);
 
@@ -70,13 +70,13 @@ void lsi_ddp_choice_add(lsi_ddp_candidate *candidate, double *seconds,
  */
 bool lsi_ddp_choice_is_close(const lsi_ddp_choice *choice, size_t out[2]);
 
-/* The fastest of those that were measured. */
+/* Chooses the fastest of the measured candidates. */
 void lsi_ddp_choice_settle(lsi_ddp_choice *choice);
 
 /* Whether this run made the choice, and reports it. */
 bool lsi_ddp_choice_is_new(const lsi_ddp_choice *choice);
 
-/* For checkpoints, under this key. */
+/* Value for checkpoints, under this key. */
 #define LSI_DDP_CHOICE_KEY "strategy_chosen"
 typedef struct lsi_ddp_choice_value {
     char text[80];

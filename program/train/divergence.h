@@ -22,7 +22,7 @@ typedef struct lsi_divergence {
 /* The loss above which steps are counted. */
 double lsi_divergence_limit(const lsi_divergence *divergence);
 
-/* The loss of the next step, a finite one; whether the run has diverged. */
+/* Adds the finite loss of a step; returns whether the run has diverged. */
 bool lsi_divergence_add(lsi_divergence *divergence, double loss);
 
 /* The run of this process ends because it has diverged; false until then. */

@@ -21,12 +21,12 @@
 
 static const char runs[] = "runs";
 
-/* Of the job of a launcher, in the configuration. */
+/* Key of the launcher's run id in the configuration file. */
 static const char run_key[] = "launcher_run";
 
 enum { METRICS_BYTES = 192 << 10, NAMES_BYTES = 64 << 10 };
 
-/* With names and statistics of layers. */
+/* Upper bound for the model file, with names and statistics of layers. */
 static uint64_t model_bytes(uint64_t bytes)
 {
     return bytes + bytes / 64 + NAMES_BYTES;
@@ -60,7 +60,10 @@ static bool holds(const char *folder, const char *name)
     return access(lsi_path_in(folder, name).text, F_OK) == 0;
 }
 
-/* Or was killed, before it had a model: the file of its lock still exists. */
+/*
+ * Whether a run failed or was killed there before it had a model: its lock file
+ * still exists.
+ */
 static bool has_failed(const char *folder)
 {
     return holds(folder, LSI_KEEP_LOCK) && !holds(folder, LSI_MODEL_FILE);
@@ -78,7 +81,7 @@ static uint64_t failed_bytes(const lsi_keep *k)
 
 /* ---- room ---------------------------------------------------------------- */
 
-/* The folder above, "." or "/" at last; false: there is none. */
+/* Replaces a path by its parent folder; false for "." and "/". */
 static bool go_up(char *path)
 {
     char *const slash = strrchr(path, '/');
@@ -91,7 +94,7 @@ static bool go_up(char *path)
     return true;
 }
 
-/* UINT64_MAX: unknown to the file system. */
+/* Free bytes of the file system; UINT64_MAX: not known. */
 static uint64_t free_bytes(const char *path)
 {
     struct statvfs info;
@@ -165,7 +168,7 @@ static bool is_unfinished(const char *folder)
 
 /* ---- a folder in runs/ --------------------------------------------------- */
 
-/* Of a folder's name, JOB-DATE-N; 0 is the number of other names. */
+/* Date and number in a folder name JOB-DATE-N; number 0: another name. */
 typedef struct order {
     char date[sizeof("2026-11-26")];
     long number;
@@ -220,7 +223,7 @@ static bool make_parent(lsi_keep *k)
 }
 
 /*
- * The run that makes a folder has it: two that begin at once get two folders.
+ * mkdir succeeds for one run only: two runs that start at once get two folders.
  */
 static ls_status make_next(lsi_keep *k, uint64_t needed)
 {
@@ -336,7 +339,7 @@ ls_status lsi_keep_open(lsi_keep *keep, uint64_t bytes, bool continues)
 {
     const uint64_t more = keep->file == NULL ? keep->others : 0;
     const uint64_t model = model_bytes(bytes + more);
-    keep->needed = model + METRICS_BYTES; /* the first of them */
+    keep->needed = model + METRICS_BYTES; /* and the first metrics */
     LS_TRY(check_room(keep, keep->needed));
     const ls_status status = choose(keep, keep->needed, continues);
     if (status == LS_OK)
@@ -364,7 +367,7 @@ void lsi_keep_close(lsi_keep *keep)
         (void)rmdir(runs);
 }
 
-/* Numbers that 15 digits do not tell are written with all. */
+/* Real numbers that 15 digits do not identify are written with all digits. */
 static lsi_json_form form_of(json_t *flags)
 {
     const char *name;
@@ -399,7 +402,7 @@ void lsi_keep_begin(lsi_keep *keep)
     lsi_reserve_drop(&keep->room);
 }
 
-/* Of a language model; those of a model that is there are its own. */
+/* Removes files of a language model whose weights could not be written. */
 static void remove_others(const lsi_keep *k)
 {
     const char *const place = k->place.text;

@@ -14,7 +14,7 @@
 #include "model/checkpoint/lock.h"
 #include "train/reserve.h"
 
-/* In a run's folder; the model is LSI_MODEL_FILE. */
+/* Files in a run's folder. The model is LSI_MODEL_FILE. */
 #define LSI_KEEP_METRICS "metrics.jsonl"
 #define LSI_KEEP_CONFIG  "run.json"
 #define LSI_KEEP_LOCK    ".result.lock" /* while the run is not over */
@@ -30,13 +30,13 @@ typedef struct lsi_keep {
     lsi_path place;               /* the folder */
     lsi_path model;               /* the model's file */
     bool made_parent, made_place; /* which folders this process has made */
-    lsi_path above;               /* of `folder`, that was there before */
-    lsi_folder_lock lock;         /* of the folder */
-    uint64_t needed;              /* bytes of the result, at most */
-    lsi_reserve room;             /* for the model */
-    bool over;        /* the run has come to its end, or has diverged */
-    uint64_t bytes;   /* size of the model's file; 0: not written yet */
-    const char *note; /* of the job, on what is saved; or NULL */
+    lsi_path above;       /* closest parent of `folder` that existed before */
+    lsi_folder_lock lock; /* of the folder */
+    uint64_t needed;      /* bytes of the result, at most */
+    lsi_reserve room;     /* disk space reserved for the model */
+    bool over;            /* the run has come to its end, or has diverged */
+    uint64_t bytes;       /* size of the model's file; 0: not written yet */
+    const char *note;     /* remark of the job about the saved model, or NULL */
 } lsi_keep;
 
 /* Whether there is anything to keep; false for NULL. */
@@ -50,8 +50,9 @@ static inline bool lsi_keep_is_wanted(const lsi_keep *keep)
  * disk for the model. LS_ERR_IO where folder or model could not be written, or
  * less than `bytes` bytes and a margin are free there. LS_ERR_STATE if the
  * folder that was asked for holds the result of another run, or another process
- * has it locked. The result of this run is `continues`, or what an attempt
- * before a restart has left; a run that failed before it had a model has none.
+ * has it locked. A result counts as that of this run if `continues` is true or
+ * if an attempt before a restart left it. A run that failed before it had a
+ * model left no result.
  * Nothing is made after an error. The keep must stay where it is until
  * lsi_keep_close.
  */

@@ -22,7 +22,7 @@
 /* Number of strategy choices that a checkpoint's run has reported. */
 #define CHOICES_KEY "strategy_choices"
 
-/* Of lsi_divergence, in a checkpoint. */
+/* Keys of the lsi_divergence in a checkpoint. */
 #define FIRST_LOSS_KEY  "first_loss"
 #define STEPS_ABOVE_KEY "steps_above"
 
@@ -77,7 +77,7 @@ static void collect_run(lsi_loop *l)
     lsi_run_config_text(run, "--new-schedule", o->new_schedule ? "on" : "off");
 }
 
-/* Of those of the run, then those that checkpoints record. */
+/* Line i of the settings of the run, then of those that checkpoints record. */
 static void settings_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
 {
     const lsi_loop *const l = list;
@@ -173,8 +173,8 @@ static ls_status micro_step(lsi_loop *l, int64_t micro, bool last)
 }
 
 /*
- * A rank that fails before the sync refuses it: the other ranks wait there. The
- * tape has every failure.
+ * A rank that fails before the sync still enters it, with an error, since the
+ * other ranks wait there. The tape keeps the failure.
  */
 static ls_status micro_steps(lsi_loop *l, int64_t n)
 {
@@ -317,7 +317,7 @@ ls_status lsi_loop_update(lsi_loop *loop)
         return end_diverged(loop, status);
     }
     LS_TRY(status);
-    /* All ranks hear of it in the same step. */
+    /* All ranks receive the flags of all signals in the same step. */
     loop->stopped_by = lsi_stop_signal(lsi_ddp_all_flags(loop->ddp));
     return LS_OK;
 }
@@ -335,9 +335,9 @@ void lsi_loop_end_step(lsi_loop *loop)
     lsi_span_step(loop->began, (uint64_t)loop->stepper.steps);
 }
 
-/* ---- which strategy ------------------------------------------------------ */
+/* ---- choice of the strategy ---------------------------------------------- */
 
-/* *seconds: of the slowest rank. */
+/* *seconds: time of the slowest rank. */
 static ls_status time_step(lsi_loop *l, int64_t n, double *seconds)
 {
     LS_TRY(ls_barrier(l->group));
@@ -384,7 +384,7 @@ static bool has_one_copy(const lsi_ddp_candidate *candidate)
            candidate->options.strategy == LS_DDP_FSDP;
 }
 
-/* The model moves to one copy for good. */
+/* Makes the model again if the candidate stores another number of copies. */
 static ls_status make_for(lsi_loop *l, const lsi_ddp_candidate *candidate,
                           bool *one_copy)
 {
@@ -473,7 +473,7 @@ static ls_status restore_loop(lsi_loop *l)
         return LS_OK;
     d->begun = true;
     LS_TRY(lsi_resume_real(l->found, FIRST_LOSS_KEY, &d->first));
-    /* With another rate it gets all its steps to come down again. */
+    /* With another learning rate the count of high losses starts at 0. */
     if (!l->resume.options->new_schedule)
         LS_TRY(lsi_resume_number(l->found, STEPS_ABOVE_KEY, &d->above));
     return lsi_resume_load(l->found, l->training.params, &l->stepper);
@@ -489,7 +489,7 @@ ls_status lsi_loop_open(lsi_loop *loop)
     return LS_OK;
 }
 
-/* On rank 0, whose is the result. */
+/* Called on rank 0, which writes the result. */
 static ls_status save_model(const lsi_loop *l)
 {
     if (!lsi_keep_is_wanted(l->keep))
@@ -523,8 +523,8 @@ static ls_status fail_rescued(const lsi_loop *l, const char *why,
 }
 
 /*
- * For all ranks with the status of a run that cannot go on. If the run has not
- * got further than its checkpoint, nothing is lost.
+ * Saves the model of a run that cannot continue. If the last step is in a
+ * checkpoint, nothing needs to be saved. Called on all ranks.
  */
 static ls_status rescue(lsi_loop *l, ls_status status)
 {
@@ -622,7 +622,7 @@ ls_status lsi_loop_finish(lsi_loop *loop)
 void lsi_loop_close(lsi_loop *loop)
 {
     char message[1024];
-    /* To release what ranks share fails, too, if they are not together. */
+    /* Releasing shared objects may fail, too, and replace the message. */
     snprintf(message, sizeof(message), "%s", ls_last_error());
     lsi_resume_close(&loop->resume);
     if (loop->keep != NULL)

@@ -34,14 +34,14 @@
 typedef struct lsi_training {
     ls_params *params;  /* NULL until lsi_loop_make */
     int64_t parameters; /* elements of all parameters */
-    ls_ddp_options ddp; /* without choose_ddp */
+    ls_ddp_options ddp; /* strategy unused with choose_ddp */
     bool choose_ddp;    /* the loop chooses the strategy */
     lsi_recipe recipe;
-    int64_t total_steps; /* of the optimizer */
+    int64_t total_steps; /* optimizer steps of the run */
     int64_t accumulate;  /* micro-steps of most steps */
-    ls_dtype dtype;      /* of products */
-    double step_weight;  /* of all samples of a step, on all ranks */
-    bool measures_norm;  /* of the gradients, also if none is clipped */
+    ls_dtype dtype;      /* type of matrix products */
+    double step_weight;  /* weight of a step's samples on all ranks */
+    bool measures_norm;  /* the gradient norm is measured anyway */
     double guess;        /* loss of equal probabilities: ln of the classes */
 } lsi_training;
 
@@ -82,26 +82,26 @@ typedef void (*lsi_saved_fn)(void *context, int64_t step, const char *folder);
 
 typedef struct lsi_loop {
     const lsi_train_job *job;
-    void *self;            /* of the job */
+    void *self;            /* first argument of the job's functions */
     lsi_saved_fn on_saved; /* or NULL; called on every rank */
-    void *context;         /* for it */
+    void *context;         /* first argument of on_saved */
     ls_group *group;
     bool *agreed; /* as in lsi_share_outcome */
     lsi_resume resume;
-    lsi_keep *keep;        /* of the result; NULL: nothing is kept */
+    lsi_keep *keep;        /* place of the result; NULL: none is saved */
     lsi_training training; /* filled by the job before lsi_loop_agree, except
                               `parameters`: before lsi_loop_plan */
     lsi_run_config run;    /* settings that checkpoints do not record */
-    /* From here on the loop's own. */
+    /* Members below are set by the loop. */
     lsi_loop_phase phase;
-    ls_checkpoint *found;  /* from which it goes on, or NULL */
-    lsi_ddp_choice choice; /* how gradients travel */
-    int64_t choices;       /* made in this run and in what it goes on from */
-    bool rehearses;        /* nothing is counted */
+    ls_checkpoint *found;  /* checkpoint to resume from, or NULL */
+    lsi_ddp_choice choice; /* choice of the strategy */
+    int64_t choices;       /* number of choices, also before the checkpoint */
+    bool rehearses;        /* steps are measured and not counted */
     ls_ddp *ddp;           /* with deferred scale */
     lsi_stepper stepper;
     ls_tape *tape;
-    uint64_t began; /* the current step, for its span */
+    uint64_t began; /* start of the current step, for its span */
     lsi_divergence divergence;
     int stopped_by; /* a signal (stop.h), on all ranks after the same step */
     int64_t saved;  /* step of the newest checkpoint of this job; 0: none */

@@ -46,7 +46,7 @@ ls_status lsi_memory_demand_ask(ls_group *group, int64_t needed, int64_t budget,
                                 lsi_memory_demand *out)
 {
     lsi_memory_demand all[LSI_MAX_RANKS];
-    LS_TRY(ls_barrier(group)); /* what others free is free */
+    LS_TRY(ls_barrier(group)); /* memory that other ranks free is free now */
     const lsi_memory_demand own = {needed, available(budget)};
     LS_TRY(ls_all_gather(group, &own, all, 2, LS_I64));
     *out = own;

@@ -38,9 +38,9 @@ int64_t lsi_memory_plan_bytes(const ls_group *group,
                               const lsi_memory_plan *wish);
 
 /*
- * *out: of the machine with the least to spare. `budget` bytes are available,
- * or if that is 0 most of what the machine and its limits leave. Call it while
- * no large allocation is untouched. Collective.
+ * *out: demand of the machine with the least memory to spare. `budget` bytes
+ * are available, or if that is 0 most of what the machine and its limits leave.
+ * Call it while no large allocation is untouched. Collective.
  */
 ls_status lsi_memory_demand_ask(ls_group *group, int64_t needed, int64_t budget,
                                 lsi_memory_demand *out);

@@ -22,7 +22,7 @@ static double lr_of(const lsi_recipe *recipe, const lsi_optimizer_row *kind)
     return recipe->lr > 0 ? recipe->lr : lsi_optimizer_usual_lr(kind);
 }
 
-/* The flags, with what is usual where nothing was said. */
+/* The flags, with defaults where the user gave none. */
 static lsi_optimizer_flags flags_of(const lsi_recipe *recipe,
                                     const lsi_optimizer_row *kind)
 {
@@ -32,7 +32,7 @@ static lsi_optimizer_flags flags_of(const lsi_recipe *recipe,
     return flags;
 }
 
-/* Its schedule; one that nobody knows is constant. */
+/* Kind of the schedule; an unknown name is constant. */
 static ls_lr_kind kind_of(const lsi_recipe *recipe)
 {
     static const char *const names[] = {
@@ -45,7 +45,7 @@ static ls_lr_kind kind_of(const lsi_recipe *recipe)
     return LS_LR_CONSTANT;
 }
 
-/* Usual is a share of the steps of a schedule that ends with them. */
+/* Default: a share of the steps, for a schedule that ends with the last. */
 static int64_t warmup_of(const lsi_recipe *recipe, int64_t total_steps)
 {
     const ls_lr_kind kind = kind_of(recipe);
@@ -82,8 +82,9 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe)
 }
 
 /*
- * The flags of its optimizer; those of others may change when a run goes on. Of
- * numbers, the decay is the last, as checkpoints have it.
+ * Adds the flags of the recipe's optimizer; flags of other optimizers may
+ * change when a run resumes. The weight decay is the last number, as in
+ * checkpoints.
  */
 static void describe_flags(const lsi_optimizer_flags *flags,
                            const char *optimizer, lsi_run_config *config)
@@ -135,7 +136,7 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     lsi_run_config_schedule(config, first);
 }
 
-/* Of a setting that may be a checkpoint's. */
+/* Number of a setting, whose text may come from a checkpoint. */
 static ls_status read_number(const lsi_run_config *config, const char *name,
                              double *out)
 {
@@ -243,8 +244,8 @@ ls_status lsi_stepper_fail(lsi_stepper *stepper, int64_t step, const char *what,
 }
 
 /*
- * Clips, and returns whether there is something to step with. Half steps that
- * overflow are skipped; in f32 nothing brings a run back.
+ * Clips the gradients. *finite: whether they can be used. With loss scaling, an
+ * overflow skips the step; in f32 it is an error, since the run cannot recover.
  */
 static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,
                                    bool *finite)

@@ -17,14 +17,14 @@ typedef struct lsi_recipe {
     double min_lr;
     int64_t decay_steps;   /* of wsd; 0: a tenth of all */
     double clip_norm;      /* 0: gradients are not clipped */
-    double ema;            /* decay of the averages of weights; 0: none */
+    double ema;            /* decay of the EMA weights; 0: none */
     bool divergence_check; /* a run whose loss stays high ends */
 } lsi_recipe;
 
-/* LS_ERR_ARGUMENT for what no stepper could follow. */
+/* LS_ERR_ARGUMENT for a recipe that cannot be followed. */
 ls_status lsi_recipe_check(const lsi_recipe *recipe);
 
-/* Numbers that its optimizer keeps of a parameter, averages included. */
+/* Numbers that the optimizer keeps per parameter, EMA weights included. */
 int lsi_recipe_moments(const lsi_recipe *recipe);
 
 /* The settings on which a run of `total_steps` steps depends, by flag. */
@@ -43,8 +43,8 @@ typedef struct lsi_stepper {
     ls_optimizer *optimizer;
     ls_clip *clip;            /* or NULL */
     ls_loss_scale loss_scale; /* scale 0: losses are not scaled */
-    double step_weight;       /* of all samples of a step; then losses are */
-    double clip_norm;         /* 0: gradients are not clipped */
+    double step_weight; /* weight of a step's samples, with loss scaling */
+    double clip_norm;   /* 0: gradients are not clipped */
     ls_lr_schedule schedule;
     int64_t steps;   /* taken or skipped */
     double lr, norm; /* of the last one; norm only if gradients are measured,

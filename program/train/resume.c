@@ -19,7 +19,7 @@
 
 /* ---- going on ------------------------------------------------------------ */
 
-static ls_status has_one_already(const lsi_resume_options *o, int64_t step)
+static ls_status fail_existing(const lsi_resume_options *o, int64_t step)
 {
     return lsi_fail(LS_ERR_STATE,
                     "'%s' already has a checkpoint of step %" PRId64
@@ -39,7 +39,7 @@ static ls_status prepare(lsi_resume *r)
     if (o->resume)
         return LS_OK;
     LS_TRY(lsi_steps_newest(o->folder, &newest));
-    return newest < 0 ? LS_OK : has_one_already(o, newest);
+    return newest < 0 ? LS_OK : fail_existing(o, newest);
 }
 
 static ls_status check_run(const lsi_resume_options *o,
@@ -48,7 +48,7 @@ static ls_status check_run(const lsi_resume_options *o,
     const char *const run = ls_checkpoint_value(checkpoint, RUN_VALUE);
     if (!o->of_run_only || (run != NULL && strcmp(run, o->run) == 0))
         return LS_OK;
-    return has_one_already(o, ls_checkpoint_step(checkpoint));
+    return fail_existing(o, ls_checkpoint_step(checkpoint));
 }
 
 /* The job begins at its beginning only if the folder has no save. */

@@ -11,9 +11,9 @@
 #include "train/run_config.h"
 
 typedef struct lsi_resume_options {
-    const char *folder; /* NULL: there are no checkpoints */
+    const char *folder; /* folder of the checkpoints; NULL: none */
     int64_t every;      /* steps of the optimizer; 0: none is made */
-    int64_t keep;       /* newest ones that stay; 0: all */
+    int64_t keep;       /* number of newest checkpoints to keep; 0: all */
     bool resume;        /* go on from the newest, if there is one */
     bool new_schedule;  /* its learning rate and schedule may be other ones */
     const char *run;    /* what the launcher calls this run and its restarts;
@@ -49,15 +49,15 @@ void lsi_resume_close(lsi_resume *resume);
 bool lsi_resume_is_due(const lsi_resume *resume, int64_t step);
 
 /*
- * Makes one of the stepper's step. Its values are the settings and these, in
- * the form of those of ls_checkpoint_parts, at most LSI_JOB_VALUES pairs.
+ * Makes a checkpoint of the stepper's step. Its values are the settings and
+ * `values`, in the form of ls_checkpoint_parts, at most LSI_JOB_VALUES pairs.
  * Collective.
  */
 ls_status lsi_resume_save(lsi_resume *resume, const ls_params *params,
                           const lsi_stepper *stepper,
                           const char *const *values);
 
-/* Fills the parameters and all that the stepper goes by. Collective. */
+/* Loads the parameters and the state of the stepper. Collective. */
 ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,
                           lsi_stepper *stepper);
 
@@ -65,7 +65,7 @@ ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,
 ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
                             int64_t *out);
 
-/* The same of a finite number. */
+/* As lsi_resume_number, for a finite number. */
 ls_status lsi_resume_real(const ls_checkpoint *checkpoint, const char *key,
                           double *out);
 

@@ -87,8 +87,8 @@ const char *lsi_run_config_value(const lsi_run_config *config, const char *name)
     return config->all[index_of(config, name)].value;
 }
 
-static ls_status differs(const lsi_run_setting *setting, const char *saved,
-                         int64_t step)
+static ls_status fail_different(const lsi_run_setting *setting,
+                                const char *saved, int64_t step)
 {
     const char *const more =
         setting->of_schedule
@@ -122,7 +122,8 @@ ls_status lsi_run_config_check(lsi_run_config *config, bool new_schedule,
             strlen(saved) < sizeof setting->value)
             memcpy(setting->value, saved, strlen(saved) + 1);
         if (saved == NULL || strcmp(saved, setting->value) != 0)
-            return differs(setting, saved, ls_checkpoint_step(checkpoint));
+            return fail_different(setting, saved,
+                                  ls_checkpoint_step(checkpoint));
     }
     return LS_OK;
 }

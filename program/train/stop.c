@@ -17,7 +17,7 @@ enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 static atomic_uint noted;
 static atomic_int ended_by;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
-/* Of who has `busy`. */
+/* Written only by the handler that holds `busy`. */
 static lsi_requests requests;
 static int first;
 

@@ -20,9 +20,8 @@
 
 /* Time and memory of an epoch, without its checkpoints. */
 typedef struct clocks {
-    double seconds,
-        peak_bytes;      /* before the process went on from a checkpoint */
-    int64_t collectives; /* before the process resumed */
+    double seconds, peak_bytes; /* before the process resumed */
+    int64_t collectives;        /* before the process resumed */
     double begin;
     uint64_t begin_collectives;
 } clocks;
@@ -107,7 +106,7 @@ static int64_t train_images(const job *j)
     return limit > 0 && limit < available ? limit : available;
 }
 
-/* Of the optimizer, in all epochs. */
+/* Optimizer steps in all epochs. */
 static int64_t total_steps(const job *j)
 {
     const int64_t micro_steps = lsi_images_steps(j->train_images);

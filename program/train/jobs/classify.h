@@ -11,7 +11,7 @@
 #include "train/resume.h"
 
 typedef struct lsi_classify_options {
-    const char *name;       /* of the job, in its checkpoints */
+    const char *name;       /* name of the job in its checkpoints */
     const char *model;      /* a row of image_nets.def */
     const char *data;       /* path; NULL: the built-in set */
     bool cifar100;          /* the data are those of `train cifar100` */
@@ -26,9 +26,9 @@ typedef struct lsi_classify_options {
     int64_t slices; /* of all ranks' batches together; 0: the usual */
     int64_t prefetch, loader_threads;
     lsi_recipe recipe;
-    ls_dtype dtype; /* of products */
+    ls_dtype dtype; /* type of matrix products */
     lsi_net_norm norm;
-    ls_ddp_options ddp; /* unless: */
+    ls_ddp_options ddp; /* strategy unused with choose_ddp */
     bool choose_ddp;    /* the strategy is to be chosen */
     bool dropout;
     uint64_t seed;
@@ -43,8 +43,8 @@ typedef struct lsi_classify_start {
     int64_t epoch;       /* in which it begins */
     int64_t total_steps; /* of the optimizer, in all epochs */
     int64_t parameters;
-    const lsi_recipe *recipe;     /* by which it trains */
-    const lsi_ddp_choice *choice; /* of its strategy */
+    const lsi_recipe *recipe;     /* recipe of the training */
+    const lsi_ddp_choice *choice; /* choice of the strategy */
     int64_t choices; /* number of strategy choices reported so far */
 } lsi_classify_start;
 
@@ -54,9 +54,9 @@ typedef struct lsi_classify_start {
 typedef struct lsi_rank_epoch {
     double train_loss, train_accuracy;
     double train_seconds, waited_seconds; /* waited for data */
-    double images;                        /* that it has trained with */
-    double val_loss, val_accuracy;        /* of its share of the validation */
-    double peak_bytes;                    /* most that it held at once */
+    double images;                 /* images that the rank trained with */
+    double val_loss, val_accuracy; /* validation on the rank's share */
+    double peak_bytes;             /* most that it held at once */
 } lsi_rank_epoch;
 
 /* Results of an epoch; complete on rank 0 only. */

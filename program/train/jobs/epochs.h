@@ -15,7 +15,7 @@ typedef struct lsi_progress_report {
     /* After a step of the optimizer; NULL between its micro-steps. */
     const lsi_stepper *stepper;
     lsi_totals step_totals; /* of this rank in that step */
-    double step_seconds;    /* that it took */
+    double step_seconds;    /* seconds of the step */
 } lsi_progress_report;
 
 /* After each micro-step. */
@@ -30,8 +30,8 @@ typedef struct lsi_epochs {
     lsi_step_fn on_step; /* or NULL */
     void *context;
     lsi_progress_report report;
-    lsi_totals before; /* the step */
-    double begun;      /* the step was */
+    lsi_totals before; /* totals before the step */
+    double begun;      /* start time of the step */
 } lsi_epochs;
 
 /*

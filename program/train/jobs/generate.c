@@ -72,7 +72,7 @@ static void keep_largest(float *logits, int64_t n, int64_t k)
     }
 }
 
-/* Nothing for what is out of the question, and out of exp's way. */
+/* Weight of a token; 0 where exp would underflow. */
 static double weight(float logit, double most, double temperature)
 {
     const double x = ((double)logit - most) / temperature;
@@ -101,7 +101,7 @@ int64_t lsi_sample(float *logits, int64_t vocabulary,
     return best;
 }
 
-/* ---- many ---------------------------------------------------------------- */
+/* ---- texts --------------------------------------------------------------- */
 
 typedef struct drawing {
     const ls_transformer *model;
@@ -109,14 +109,14 @@ typedef struct drawing {
     ls_tape *tape;
     ls_transformer_cache *cache;
     ls_tensor *tokens; /* (prompts, 1): drawn last */
-    float *logits;     /* (prompts, vocabulary), of what comes next */
-    bool *ended;       /* of each prompt */
-    int64_t going;     /* that have not */
+    float *logits;     /* (prompts, vocabulary), for the next token */
+    bool *ended;       /* whether each prompt has ended */
+    int64_t going;     /* number of prompts that have not ended */
     int64_t vocabulary;
     int64_t choices; /* tokens below it are drawn */
 } drawing;
 
-/* Drawing from anything else would say nothing of the model. */
+/* Tokens drawn from NaN or infinity would be meaningless. */
 static ls_status check_finite(const float *logits, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -129,7 +129,7 @@ static ls_status check_finite(const float *logits, int64_t n)
     return LS_OK;
 }
 
-/* Shows the model tokens, of prompts from `first` on, and keeps the logits. */
+/* Feeds tokens of prompts from `first` on to the model; keeps the logits. */
 static ls_status feed_tokens(drawing *d, int64_t first, ls_tensor *tokens)
 {
     ls_tensor *logits =
@@ -176,7 +176,7 @@ static ls_status draw(drawing *d, int64_t step)
     return LS_OK;
 }
 
-/* As many tokens as there will be, if the context has room for them. */
+/* Tokens of the longest text at its end, limited by the context. */
 static int64_t capacity_for(const drawing *d)
 {
     const int64_t context = ls_transformer_get_config(d->model)->context;

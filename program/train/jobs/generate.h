@@ -30,8 +30,8 @@ typedef struct lsi_generation {
     const lsi_prompt *prompts;
     int64_t n_prompts; /* at least 1 */
     int64_t tokens;    /* to draw, of each */
-    int64_t limit;     /* draw tokens below it; 0, or more: any */
-    bool has_end;      /* a token ends a text: this one */
+    int64_t limit;     /* draw tokens below it; 0 or too large: any */
+    bool has_end;      /* the token `end` ends a text */
     int64_t end;
     lsi_sampling sampling;
     /*

@@ -9,12 +9,12 @@
 #include "input/data/dataset.h"
 #include "model/nets/image_net.h"
 
-/* Under which the metadata have it. */
+/* Key of the description in the metadata. */
 #define LSI_IMAGE_NET_KEY "image_net"
 
 /*
- * Of a network trained on these data with that seed, by which images may have
- * been held out. *out is the caller's (free).
+ * Describes a network trained on these data. `seed` is the training seed, by
+ * which images may have been held out. *out is freed by the caller with free().
  */
 ls_status lsi_image_file_describe(const lsi_image_config *config,
                                   const ls_dataset *data, uint64_t seed,
@@ -25,10 +25,11 @@ typedef struct lsi_image_file {
     lsi_image_config config;
     lsi_normalization normalization;
     uint64_t seed;
-    struct json_t *json; /* in which the config's name is */
+    struct json_t *json; /* owner of config.name */
 } lsi_image_file;
 
-/* Reads it. On success to be freed by lsi_image_file_free; keeps the path. */
+/* Reads a description. On success to be freed by lsi_image_file_free; keeps the
+ * path. */
 ls_status lsi_image_file_read(lsi_image_file *out, const char *path);
 void lsi_image_file_free(lsi_image_file *file);
 

@@ -128,7 +128,7 @@ int64_t lsi_images_steps(const lsi_images *images)
     return (most + o->batch_size - 1) / o->batch_size;
 }
 
-/* Of a folder the first samples are those of the first classes. */
+/* In a folder the first samples belong to the first classes. */
 static void spread(const lsi_images *images, int64_t count)
 {
     for (int64_t i = 0; i < count && images->options.spread; i++)

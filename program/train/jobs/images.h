@@ -10,10 +10,10 @@ typedef struct lsi_images lsi_images;
 
 typedef struct lsi_images_options {
     int64_t count; /* number of samples to use; 0: all */
-    bool spread;   /* and these evenly over all, not the first */
+    bool spread;   /* use samples evenly from all, not the first */
     int64_t batch_size;
     int prefetch; /* batches read ahead; 0: 2 if several threads read */
-    int threads;  /* that read ahead; 0: 1 */
+    int threads;  /* threads that read ahead; 0: 1 */
     uint64_t seed;
     int rank, size;
     int slices; /* of a rank's batch (model/autograd/params.h); 0: 1 */

@@ -34,7 +34,7 @@ typedef struct job {
     ls_tokens *tokens;
     int64_t train_end; /* of the tokens; validation begins there */
     ls_tensor *inputs, *targets;
-    lsi_lm_kept kept; /* of the tokenizer, in what is saved */
+    lsi_lm_kept kept; /* metadata of the tokenizer for saved files */
     lsi_lm lm;
     lsi_loop loop;
     int64_t first;     /* step of the checkpoint to resume from, or 0 */
@@ -197,7 +197,7 @@ static ls_status count_micro_steps(job *j)
                     ranks == 1 ? "" : "s", each * (n + 1));
 }
 
-/* Of all ranks. */
+/* Tokens of a step, on all ranks. */
 static int64_t step_tokens(const job *j)
 {
     return j->targets->count * j->loop.training.accumulate *
@@ -254,7 +254,7 @@ static void unmake(void *self)
     lsi_lm_free(&j->lm);
 }
 
-/* The first step again and again. */
+/* Every rehearsed step uses the batches of the first step. */
 static int64_t rehearse(void *self)
 {
     job *const j = self;
@@ -280,7 +280,7 @@ static ls_status find_place(job *j)
                     j->first, j->options->steps, j->first);
 }
 
-/* Before the validation that follows the step. */
+/* Called before the validation that follows the step. */
 static ls_status checkpoint(job *j)
 {
     char loss[32];

@@ -25,9 +25,9 @@ typedef struct lsi_lm_options {
     int64_t accumulate;      /* micro-steps of a step, unless: */
     int64_t tokens_per_step; /* over all ranks; 0: as accumulate says */
     lsi_recipe recipe;
-    ls_dtype dtype;           /* of products */
-    bool recompute;           /* blocks in backward */
-    ls_ddp_options ddp;       /* unless: */
+    ls_dtype dtype;           /* type of matrix products */
+    bool recompute;           /* backward computes blocks again */
+    ls_ddp_options ddp;       /* strategy unused with choose_ddp */
     bool choose_ddp;          /* the strategy is to be chosen */
     int64_t validate_every;   /* steps; 0: never */
     int64_t validate_batches; /* of each rank */
@@ -42,12 +42,12 @@ typedef struct lsi_lm_start {
     int64_t parameters;
     int64_t length; /* tokens of a sequence */
     int64_t train_tokens, val_tokens;
-    int64_t step_tokens;          /* of all ranks in a step */
-    int64_t step;                 /* of the checkpoint to resume from, or 0 */
-    double loss;                  /* of that step */
-    int64_t told;                 /* steps and validations before it */
-    const lsi_recipe *recipe;     /* by which it trains */
-    const lsi_ddp_choice *choice; /* of its strategy */
+    int64_t step_tokens;      /* of all ranks in a step */
+    int64_t step;             /* of the checkpoint to resume from, or 0 */
+    double loss;              /* of that step */
+    int64_t told;             /* steps and validations reported before `step` */
+    const lsi_recipe *recipe; /* recipe of the training */
+    const lsi_ddp_choice *choice; /* choice of the strategy */
     int64_t choices; /* number of strategy choices reported so far */
 } lsi_lm_start;
 

@@ -9,10 +9,10 @@ typedef struct prediction {
     lsi_images *images;
     lsi_predicted_fn emit;
     void *context;
-    int64_t done; /* images */
+    int64_t done; /* images predicted so far */
 } prediction;
 
-/* Of rows that lie one after the other. */
+/* Emits each row; rows are stored one after the other. */
 static ls_status emit_all(prediction *p, ls_tensor *rows)
 {
     float *values = NULL;

@@ -26,8 +26,8 @@ double lsi_totals_accuracy(const lsi_totals *totals);
 
 typedef struct lsi_partial {
     lsi_totals totals; /* of this rank */
-    double seconds;    /* that it has trained */
-    double peak_bytes; /* most that it has held */
+    double seconds;    /* seconds of training */
+    double peak_bytes; /* most bytes held at once */
 } lsi_partial;
 
 /*
