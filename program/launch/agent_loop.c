@@ -179,7 +179,7 @@ static void retry(lsi_agent *a, const char *why)
     }
 }
 
-static void be_connected(lsi_agent *a)
+static void begin_handshake(lsi_agent *a)
 {
     a->connection = LSI_AGENT_SHAKING;
     a->last_message = lsi_suspending_clock_seconds();
@@ -217,7 +217,7 @@ static void check_connecting(lsi_agent *a)
     if (error_number != 0)
         retry(a, strerror(error_number));
     else if (getpeername(a->link.fd, (struct sockaddr *)&peer, &length) == 0)
-        be_connected(a);
+        begin_handshake(a);
     else if (lsi_suspending_clock_seconds() >= a->until)
         retry(a, strerror(ETIMEDOUT));
 }

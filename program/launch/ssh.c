@@ -210,7 +210,7 @@ static ls_status start_ranks(job *j)
 /* ---- ending ------------------------------------------------------------- */
 
 /* Closes a host's input, so that it ends all that it has started. */
-static void let_go(lsi_ssh_node *node)
+static void close_input(lsi_ssh_node *node)
 {
     if (node->in >= 0)
         close(node->in);
@@ -225,7 +225,7 @@ static void give_up(job *j, int verdict)
     if (j->kill_at == 0)
         j->kill_at = lsi_clock_seconds() + j->config->grace;
     for (int i = 0; i < j->n; i++)
-        let_go(&j->nodes[i]);
+        close_input(&j->nodes[i]);
 }
 
 static void explain_start(const job *j, const lsi_ssh_node *node)
@@ -267,7 +267,7 @@ static void reap(job *j)
             continue;
         node->pid = 0;
         node->status = status;
-        let_go(node); /* its processes may live and hold the pipes */
+        close_input(node); /* its processes may live and hold the pipes */
     }
 }
 
@@ -335,7 +335,7 @@ static void end_others(job *j, int status)
 static void handle_end(job *j, lsi_ssh_node *node)
 {
     const int status = lsi_signal_exit_status(node->status);
-    let_go(node);
+    close_input(node);
     if (!node->greeted) {
         if (!j->given_up && !node->refused)
             explain_start(j, node);

@@ -56,7 +56,7 @@ enum { POLL_SIGNALS, POLL_PARENT, POLL_OUTPUT, POLL_AGENT, POLL_TAGS };
  * that has to end waits while the reader makes progress, and then for the
  * grace.
  */
-static void be_patient(supervisor *s, double now)
+static void limit_wait(supervisor *s, double now)
 {
     lsi_attempt *const a = &s->attempt;
     bool lost = false;
@@ -75,7 +75,7 @@ static void pass_deadlines(supervisor *s)
         return;
     lsi_attempt_pass_deadlines(&s->attempt, now);
     if (lsi_attempt_has_ended(&s->attempt))
-        be_patient(s, now);
+        limit_wait(s, now);
 }
 
 /*
@@ -113,7 +113,7 @@ static void pass_on(supervisor *s, int number)
         lsi_attempt_resume(&s->attempt);
 }
 
-static void be(supervisor *s, standing next)
+static void raise_standing(supervisor *s, standing next)
 {
     if (s->standing < next)
         s->standing = next;
@@ -164,7 +164,7 @@ static void request_end(supervisor *s, int number, bool is_from_front)
         return;
     lsi_attempt_enter(a, LSI_PHASE_TERMINATING);
     if (lsi_attempt_has_ended(a)) {
-        be(s, OVER);
+        raise_standing(s, OVER);
         a->verdict = a->verdict < 0 ? 128 + number : a->verdict;
     }
 }
@@ -187,7 +187,7 @@ static void read_signal(supervisor *s)
 }
 
 /* Follows the orders of the coordinator. */
-static void obey(supervisor *s)
+static void follow_orders(supervisor *s)
 {
     lsi_agent_message order;
     while (lsi_agent_next_order(s->agent, &order)) {
@@ -234,13 +234,13 @@ static void step(supervisor *s)
             lsi_agent_report_host(s->agent, 1, LSI_AGENT_STRONG,
                                   "is lost: its launcher was killed");
         lsi_attempt_enter(&s->attempt, LSI_PHASE_KILLING);
-        be(s, ORPHANED);
+        raise_standing(s, ORPHANED);
     }
     if (is_ready(&s->polled[POLL_OUTPUT]))
         lsi_relay_check_output(&s->relay);
     if (is_ready(&s->polled[POLL_AGENT])) {
         lsi_agent_step(s->agent);
-        obey(s);
+        follow_orders(s);
     }
     lsi_relay_read(&s->relay, ranks->tags, n_tags, s->polled + POLL_TAGS);
     pass_deadlines(s);
@@ -310,7 +310,7 @@ static bool ends_alone(const supervisor *s, bool was_timed_out)
  * Waits until all nodes have joined, or until they have told each other how the
  * job ended. Returns whether to start ranks.
  */
-static bool meet(supervisor *s)
+static bool wait_for_nodes(supervisor *s)
 {
     lsi_attempt *const a = &s->attempt;
     const bool was_timed_out = a->timed_out; /* as all other nodes will hear */
@@ -350,7 +350,7 @@ static void end_attempt(supervisor *s)
 /* Runs an attempt; returns whether to make another. */
 static bool attempt(supervisor *s, const sigset_t *mask)
 {
-    if (s->agent != NULL && !meet(s))
+    if (s->agent != NULL && !wait_for_nodes(s))
         return false;
     lsi_attempt_start(&s->attempt, mask);
     while (s->attempt.ranks.alive > 0)
