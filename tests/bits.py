@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What training saves, as hashes: to show that a change keeps every bit.
+"""Hashes of the files that training saves: shows that a change keeps every bit.
 
     bits.py                             the hashes of build/dev/bin/lockstep
     bits.py --against OTHER/lockstep    where two programs differ, if anywhere
@@ -35,7 +35,7 @@ JOBS = {
           "--save-every 2 --schedule constant --warmup-steps 0 --clip-norm 0 "
           "--beta2 0.999",  # what older programs do by default
 }
-# Beside the strategies.
+# Flags tried in addition to the strategies.
 MORE = {
     "cifar100": ["--sync-bn gathered", "--sync-bn off", "--dtype bf16",
                  "--dtype f16", "--accumulate 2 --prefetch 2",
@@ -48,12 +48,12 @@ MORE = {
            "--optimizer sgd --schedule cosine --warmup-steps 1",
            "--attention naive", "--threads 2", "--resume --steps 6"],
 }
-# What a program from before a flag was renamed calls it.
+# The earlier names of renamed flags, for older programs.
 OLDER_NAMES = {"--vocab-size": "--vocab", "--arch": "--model"}
 # In what a checkpoint says: times, the id of the run, and what a program from
 # before does not say.
 CHANGING = ("ranks", "launcher_run", "first_loss", "steps_above",
-            "a cosine of so many steps:", "steps of the schedule")
+            "a cosine of N steps:", "steps of the schedule")
 TIMES = ("seconds", "per_second", "peak_bytes")  # how such fields end
 TIME_LIMIT = 120
 
@@ -205,7 +205,7 @@ def main():
                         help="compare with what this one saves")
     parser.add_argument("--hosts", metavar="N,N,...",
                         type=lambda text: [int(n) for n in text.split(",")],
-                        help="ranks on each of so many hosts")
+                        help="ranks on each host: one number per host")
     parser.add_argument("--mpi", default="openmpi",
                         choices=("openmpi", "mpich"), help="between hosts")
     parser.add_argument("--only", default="", metavar="REGEX",

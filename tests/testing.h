@@ -1,6 +1,6 @@
 /*
- * What every test program includes: cmocka, the headers that it wants before
- * it, and checks in this project's terms.
+ * The header that every test program includes: cmocka, the headers that must
+ * precede it, and checks in this project's terms.
  */
 #ifndef TESTS_TESTING_H
 #define TESTS_TESTING_H

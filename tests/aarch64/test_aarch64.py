@@ -4,9 +4,9 @@
     test_aarch64.py FOLDER    (the build tree)
 
 The whole library is compiled; the tests are those of kernels, tensors and tape.
-Where the libraries that they need are not there for this processor (Debian has
-them as libjansson-dev:arm64 and so on, if its tools are told of a second
-architecture), stand-ins take their places, and what reads JSON is left out.
+If their libraries are not installed for this processor, stand-ins take their
+places, and the tests that read JSON are left out. Debian has the libraries as
+libjansson-dev:arm64 and so on, once dpkg knows the second architecture.
 """
 
 import os
@@ -20,7 +20,7 @@ TOOLS = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++",
 LIBRARIES = ("jansson", "zlib", "cmocka")
 FOREIGN = "/usr/lib/aarch64-linux-gnu/pkgconfig"
 TESTS = "^(base_cpu|kernels|attention_(exp2|op|order|shapes_neon)|tensor|autograd)"
-# What needs ranks, whose futexes qemu does not have; what is tried twice; and the
+# Left out: tests that need ranks, as qemu lacks their futexes; tests that run twice; and the
 # reference, which other builds test: qemu takes some 30 times as long.
 LEFT_OUT = "autograd_params|autograd_gradients$|_ref$"
 NEEDS_JSON = "|safetensors"
@@ -43,11 +43,11 @@ def run(*command, **options):
 def check_tools():
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
-        skip(f"there is no {missing[0]} (g++-aarch64-linux-gnu)")
+        skip(f"{missing[0]} is not installed (g++-aarch64-linux-gnu)")
     if not os.path.isdir("/usr/aarch64-linux-gnu/include"):
-        skip("there is no C library for aarch64 (libc6-dev-arm64-cross)")
+        skip("no C library for aarch64 is installed (libc6-dev-arm64-cross)")
     if not any(shutil.which(f"qemu-aarch64{end}") for end in ("", "-static")):
-        skip("there is no qemu-aarch64 (qemu-user)")
+        skip("qemu-aarch64 is not installed (qemu-user)")
 
 
 def have_libraries():
@@ -72,7 +72,7 @@ def main():
     build = sys.argv[1]
     check_tools()
     # Threads that spin keep an emulated processor from the others. The outer
-    # ctest is no business of the inner one.
+    # ctest must not affect the inner one.
     env = {name: value for name, value in os.environ.items()
            if not name.startswith("CTEST_")}
     env["OMP_WAIT_POLICY"] = "passive"

@@ -15,7 +15,7 @@
 
 enum { GUARD = CASE_GUARD, MOST_RANKS = CASE_MOST_RANKS };
 
-/* What a rank holds at i. */
+/* The value of a rank at i. */
 static double value(const test_case *test, int rank, size_t i)
 {
     const size_t mix = i * 7 + (size_t)rank * 5 + 3;
@@ -138,7 +138,7 @@ static void check_reduced(const test_case *test, const ls_group *group,
                           const void *got, size_t first)
 {
     const int size = ls_group_size(group);
-    /* What must be the same on all ranks is looked at by one of them. */
+    /* One rank checks results that must be the same on all ranks. */
     const bool same = test->algorithm->operation == LSI_OP_ALL_REDUCE;
     const size_t begin = same ? (size_t)ls_group_rank(group) : 0;
     for (size_t i = begin; i < test->count; i += same ? (size_t)size : 1)
@@ -300,7 +300,7 @@ static lsi_shards shards_of(const ls_group *group, size_t count)
     return (lsi_shards){.first = shard / 2, .shard = shard};
 }
 
-/* Planned, in place, and done twice: the second time it adds anew. */
+/* Planned, in place, and done twice: the second run adds again. */
 static void run_reduce_shards(ls_group *group, const test_case *test)
 {
     const int size = ls_group_size(group), rank = ls_group_rank(group);

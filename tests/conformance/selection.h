@@ -13,7 +13,7 @@
 /* Selects it, and one that always works for what is beyond its limits. */
 void select_algorithm(ls_group *group, const lsi_algorithm *algorithm);
 
-/* What limits of algorithms depend on. */
+/* The quantities that limits of algorithms depend on. */
 typedef struct conditions {
     size_t block; /* bytes of count elements */
     bool shared;  /* both buffers are from ls_shared_alloc */

@@ -117,7 +117,7 @@ static bool makes_sense(const lsi_algorithm *algorithm, const test_case *test)
                                  : test->redop != LS_REDUCE_AVG;
 }
 
-/* What one rank knows of a run. */
+/* The state of a run on one rank. */
 typedef struct progress {
     unsigned char *shared[2]; /* buffers, if it is also to be done in those */
     pair_set *seen;
@@ -162,7 +162,7 @@ static void run_row(ls_group *group, point p, progress *run)
     } while (d < DIMENSIONS);
 }
 
-/* What the library exchanges for itself. */
+/* The exchanges that the library makes internally. */
 static void run_internal(ls_group *group)
 {
     size_t sizes[CASE_MOST_RANKS];
@@ -277,7 +277,7 @@ static void every_row_conforms_on_processes(void **state)
     run_processes(only == 0 ? 3 : only, run_on_processes, NULL);
 }
 
-/* Two hosts, uneven ones, and so many that they halve. */
+/* Two hosts, uneven ones, and enough hosts for halving. */
 static void every_row_conforms_between_nodes(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * Every algorithm that reduces, unless it has an order of its own, folds: the
- * bits are those of a loop that is written as the definition is, for any number
+ * Every reducing algorithm folds, except those with a separate order. The
+ * bits are those of a loop written from the definition, for any number
  * of ranks, transport and memory, and for lengths of one chunk and of several.
  */
 #include <setjmp.h>

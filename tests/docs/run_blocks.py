@@ -67,7 +67,7 @@ class Wrong(Exception):
 
 
 def directives(page, lines, at):
-    """What the comments directly above line `at` say."""
+    """The directives in the comments directly above line `at`."""
     says = {}
     while at > 0:
         found = COMMENT.fullmatch(lines[at - 1].strip())

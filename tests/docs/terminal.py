@@ -76,7 +76,7 @@ class Screen:
 
 
 def shown(data):
-    """What a terminal shows of these bytes, without blanks at the ends of lines."""
+    """The text that a terminal shows for these bytes, without blanks at the ends of lines."""
     screen = Screen()
     screen.feed(data.decode("utf-8", "replace"))
     return "\n".join(line.rstrip() for line in screen.lines).rstrip("\n")

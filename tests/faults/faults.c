@@ -1,6 +1,6 @@
 /*
- * Stands before the C library. What nobody armed goes on to it, except that
- * nothing is synced: no test looks at what a power cut leaves.
+ * Interposes on the C library. Calls that are not armed go on to it, except
+ * that nothing is synced: no test looks at what a power cut leaves.
  */
 #include "faults.h"
 
@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 /*
- * What takes the place of libc's functions is called as they are, but for their
- * parameters, whose names are reserved; and glibc's own malloc is used by the
- * names that need no looking up, which allocates.
+ * The replacements have the names of libc's functions. Their parameters differ
+ * in name, as libc's are reserved. glibc's own malloc is called by the names
+ * that need no lookup, as a lookup allocates.
  * NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c)
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
  */
@@ -55,7 +55,7 @@ static bool fails(fault_call call)
     return before == 1;
 }
 
-/* What the C library has under that name. */
+/* The C library's function of that name. */
 #define REAL(name) ((__typeof__(&(name)))real(#name))
 
 static void *real(const char *name)

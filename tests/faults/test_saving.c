@@ -115,7 +115,7 @@ static void try_open(ls_group *group, void *opaque)
     free_model(&m);
 }
 
-/* What is only interrupted, or done in part, is done to its end. */
+/* Calls that are interrupted, or done in part, are completed. */
 static bool is_failure(const fault *what)
 {
     return what->error != 0 && what->error != EINTR;
@@ -223,7 +223,7 @@ static bool save_once(const plan *before, const fault *what, int k, int ranks)
     return fired;
 }
 
-/* What is there already must not make place for what may not come. */
+/* A save must not remove existing files before the new ones are complete. */
 static bool save_over_once(plan *p, const fault *what, int k, int ranks)
 {
     attempt a = {p, what, k};
@@ -244,8 +244,8 @@ static bool open_once(plan *p, const fault *what, int k, int ranks)
 }
 
 /*
- * What an opening has passed over because of one failing call makes room for
- * the step when the run reaches it, and stays under another name.
+ * A checkpoint that an opening skipped because of one failing call makes room
+ * for the step when the run reaches it, and stays under another name.
  */
 static bool pass_over_once(const plan *before, const fault *what, int k)
 {

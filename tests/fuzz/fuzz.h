@@ -1,7 +1,7 @@
 /*
- * What the fuzz targets share. Each is a file fuzz_NAME.c with one function,
- * LLVMFuzzerTestOneInput, which hands bytes to a parser and checks what the
- * parser promises; libFuzzer makes the bytes.
+ * Code that the fuzz targets share. Each target is a file fuzz_NAME.c with one
+ * function, LLVMFuzzerTestOneInput, which hands bytes to a parser and checks
+ * what the parser promises; libFuzzer makes the bytes.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -37,7 +37,7 @@ uint8_t fuzz_byte(fuzz_input *in);
 uint32_t fuzz_word(fuzz_input *in);
 
 /*
- * The next line, without its end, or the whole rest, as a string of its own
+ * The next line, without its end, or the whole rest, as a separate string
  * that ends where its memory ends; freed by free().
  */
 char *fuzz_line(fuzz_input *in);

@@ -1,7 +1,7 @@
 /*
- * What launchers of other nodes say: the parser of their messages, which reads
- * again what it has read, and the coordinator that hears several of them. The
- * first byte says which; for the coordinator each line is a message, and its
+ * Messages of launchers on other nodes: the parser, which reads
+ * again what it has read, and the coordinator that receives several of them.
+ * The first byte chooses; for the coordinator each line is a message, and its
  * first letter who says it.
  */
 #include <stdlib.h>

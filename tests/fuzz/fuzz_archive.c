@@ -1,7 +1,7 @@
 /*
  * CIFAR-100 as an archive: any bytes, and the records that are found in them.
- * What looks like a header of tar gets a checksum that fits if the first byte
- * says so.
+ * If the first byte is set so, blocks that look like tar headers get a valid
+ * checksum.
  */
 #include <stdio.h>
 #include <string.h>

@@ -71,7 +71,7 @@ static void load_rank_file(fuzz_input *in)
 
 /* ---- the manifest -------------------------------------------------------- */
 
-/* As lsi_manifest_write would have closed it; NULL if it is no object. */
+/* As lsi_manifest_write would have closed it; NULL if it is not an object. */
 static char *close_manifest(const uint8_t *data, size_t size)
 {
     json_t *json = json_loadb((const char *)data, size, 0, NULL);

@@ -1,5 +1,5 @@
 /*
- * What a process that crashed has left behind, with a zero behind it as where
+ * The file that a crashed process left, followed by a zero byte as where
  * it is read.
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * What launchers and users say by variables. Lines: a byte that chooses the
- * variable, then its value.
+ * Environment variables from launchers and users. Lines: a byte that chooses
+ * the variable, then its value.
  */
 #include <stdlib.h>
 #include <string.h>

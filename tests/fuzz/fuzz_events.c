@@ -12,7 +12,7 @@
 
 enum { MOST = 1 << 16 };
 
-/* What is kept is a whole number of records, and the same when read again. */
+/* The kept part is a whole number of records, and the same when read again. */
 static void check(const void *data, size_t size, int64_t step)
 {
     int64_t bytes = 0, scalars = 0, again = 0, same = 0;

@@ -1,5 +1,5 @@
 /*
- * What a safetensors file says about a transformer: its metadata, or the names
+ * A transformer as described by a safetensors file: its metadata, or the names
  * and shapes of a published GPT-2. A byte says whether its tensors are loaded,
  * too, four how many zeros follow the header, which is the rest.
  */

@@ -1,5 +1,5 @@
 /*
- * What lies beside weights by the names of Llama: a byte says whether the rest
+ * The JSON files next to Llama weights: a byte says whether the rest
  * is config.json or the index of two shards.
  */
 #include <stdio.h>

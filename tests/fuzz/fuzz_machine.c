@@ -1,5 +1,5 @@
 /*
- * What the kernel says about the machine: control groups, memory; and dividing
+ * The kernel's files about the machine: control groups, memory; and dividing
  * the processors that it names among ranks.
  */
 #include <math.h>

@@ -1,4 +1,5 @@
-/* What ranks of other machines tell when they meet: a card of each. */
+/* The cards that ranks of other machines send in the rendezvous, one per rank.
+ */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
 /*
- * What Python programs leave behind: an error file, and a traceback.
+ * The error file and the traceback of a Python program.
  */
 #include <string.h>
 

@@ -25,7 +25,7 @@ static void check(const lsi_select_table *table)
         }
 }
 
-/* What is a line of a file is one by itself. */
+/* A valid line of a file is a valid line alone. */
 static void read_as_file(const char *path, lsi_select_table *table)
 {
     char text[LSI_SELECT_FILE_BYTES];

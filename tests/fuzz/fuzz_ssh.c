@@ -1,5 +1,5 @@
 /*
- * What a host of `lockstep run --hosts` reads on its standard input, after a
+ * The standard input of a host of `lockstep run --hosts`, after a
  * first byte 0; else a list of hosts.
  */
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "lockstep/profile.h"
 #include "lockstep/tokenizer.h"
 
-/* What is before the next zero byte; that is passed over. */
+/* The bytes up to the next zero byte, which is skipped. */
 static fuzz_input until_zero(fuzz_input *in)
 {
     const uint8_t *zero = memchr(in->data, 0, in->size);

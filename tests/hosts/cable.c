@@ -4,10 +4,10 @@
  *   cable MICROSECONDS LOST SWITCH-PID HOST-PID...
  *
  * makes a device eth0 in the network of each host and a device to-h0, to-h1,
- * ... in that of the switch, says "ready", and carries what is sent into one
- * out of the other, so much later. Frames are passed on as they are, large ones
- * (offloaded to the "hardware") in one piece. Of a million LOST are lost, by
- * chance; if any are, they are small ones, as on a real cable.
+ * ... in that of the switch, and prints "ready". It carries what is sent into
+ * one out of the other, so much later. Frames are passed on as they are, large
+ * ones (offloaded to the "hardware") in one piece. Of a million LOST are lost,
+ * by chance; if any are, they are small ones, as on a real cable.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,12 +3,12 @@
 
     LOCKSTEP=build/dev/bin/lockstep faults.py --repeat 50 --mpi openmpi
 
-Two hosts with two ranks each do all-reduces without end. Each survivor must end
-with an error that names a rank of the other side and its host (of a killed one
-its process, too), at most 2 s after the timeout, and nothing may be left.
+Two hosts with two ranks each do all-reduces without end. Each survivor must fail
+at most 2 s after the timeout. Its error names a rank of the other side and its
+host, and the process of a killed rank. Nothing may be left.
 
 MPICH's launcher kills the others at once when it sees that one was killed, and
-names the process and the host itself. There is no way to keep it from that. A
+names the process and the host itself. It cannot be kept from that. A
 rank that speaks all the same may have seen one first that the launcher killed.
 """
 

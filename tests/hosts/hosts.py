@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Hosts on one machine: namespaces joined by a bridge.
 
-Each host has a network, processes, a name, /dev/shm and /tmp of its own; files
-elsewhere are everybody's, as on a cluster's file system. Nothing is named in
+Each host has a separate network, processes, name, /dev/shm and /tmp; other files
+are shared by all hosts, as on a cluster's file system. Nothing is named in
 the system: all of it lives in processes that die with this one, and the kernel
 clears up after them.
 
     hosts.py --ranks 2,2 --rate 1gbit --mpi openmpi -- PROGRAM ARGS
 
 starts that many ranks on each host through MPI's remote agent (of --mpi ucx
-through start.py, without MPI), on a link of that rate, and says at the end how
+through start.py, without MPI), on a link of that rate. At the end it prints how
 many bytes each host has sent and received.
 """
 
@@ -75,7 +75,7 @@ def missing():
         return "network namespaces need root"
     for tool in ("ip", "tc", "nsenter", "unshare", "setpriv"):
         if shutil.which(tool) is None:
-            return f"there is no {tool} (iproute2 and util-linux have it)"
+            return f"{tool} is not installed (it is in iproute2 or util-linux)"
     tried = subprocess.run(
         ["unshare", "-n", "-m", "-u", "-i", "-p", "-f", "sh", "-c",
          "ip link add v0 type veth peer name v1"
@@ -89,7 +89,7 @@ def missing():
 
 
 def missing_shaping(rate, delay):
-    """What this machine lacks for such a link."""
+    """The part that this machine lacks for such a link, or None."""
     if rate:
         tried = subprocess.run(
             ["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "tbf",
@@ -99,9 +99,9 @@ def missing_shaping(rate, delay):
         if tried.returncode != 0:
             return f"the kernel has no tbf (tc: {tried.stdout.strip()})"
     if delay and not os.path.exists("/dev/net/tun"):
-        return "there is no /dev/net/tun"
+        return "/dev/net/tun does not exist"
     if delay and shutil.which("cc") is None:
-        return "there is no cc to compile cable.c"
+        return "cc is not installed; it compiles cable.c"
     return None
 
 
@@ -117,12 +117,12 @@ def store():
 
 
 def missing_mpi(mpi):
-    """What there is not of "openmpi" or "mpich", or for start.py."""
+    """The missing program of "openmpi" or "mpich", or of start.py, or None."""
     if mpi == "ucx":
         return None if os.access(store(), os.X_OK) else f"no {store()}"
     for tool in ("mpirun", "mpicc"):
         if shutil.which(f"{tool}.{mpi}") is None:
-            return f"there is no {tool}.{mpi}"
+            return f"{tool}.{mpi} is not installed"
     return None
 
 
@@ -310,7 +310,7 @@ class Hosts:
         raise RuntimeError(f"{name} has no eth0")
 
     def bytes(self, name):
-        """What the host has sent and received."""
+        """The bytes that the host has sent and received."""
         counts = self.counters(name)
         return counts[8], counts[0]
 

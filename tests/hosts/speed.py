@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All-reduce on 2 hosts with 2 ranks each, beside MPI_Allreduce.
+"""All-reduce on 2 hosts with 2 ranks each, compared with MPI_Allreduce.
 
     LOCKSTEP=build/dev/bin/lockstep speed.py --rate 1gbit
 

@@ -34,7 +34,7 @@ def main():
     with subprocess.Popen(on(hosts[0], store, ENDPOINT), env=environment,
                           stdout=subprocess.PIPE) as server:
         if server.stdout.readline() != b"ready\n":
-            sys.exit("start.py: there is no store")
+            sys.exit("start.py: the store did not start")
         for host, count in zip(hosts, on_host):
             for local in range(count):
                 ranks.append(subprocess.Popen(

@@ -1,5 +1,5 @@
 """Links that are bad but lead on: packets get lost, or take long, or nothing
-comes through for a while. What ranks compute is right all the same."""
+comes through for a while. The results of ranks are right all the same."""
 
 import json
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""lockstep run --max-restarts on two hosts whose ranks speak UCX: training goes
-on from its last checkpoint when a rank is killed, when a host is cut off and
-comes back, and when the launcher that serves the endpoint is killed and started
-again, and ends with the same bits."""
+"""lockstep run --max-restarts on two hosts whose ranks use UCX. Training goes
+on from its last checkpoint and ends with the same bits. It does so when a rank is
+killed, when a host is cut off and comes back, and when the launcher that serves the
+endpoint is killed and started again."""
 
 import hashlib
 import os

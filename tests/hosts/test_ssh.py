@@ -4,7 +4,7 @@
     test_ssh.py [--rounds 300] [--seed S] [--round K]
 
 Each round starts 2, 4 or 8 ranks, each with a child in its process group and one
-in a session of its own, on three hosts. At a random moment it kills the front,
+in a separate session, on three hosts. At a random moment it kills the front,
 what it has started in place of ssh, a host's agent, launcher or supervisor, a
 rank or one of the children. Then: the status is right, the host and rank that
 failed first are named, and two seconds later nothing is left on any host.
@@ -132,7 +132,7 @@ def play(where, source, folder):
               job.process.poll() is not None, 20, "the ranks do not start")
         time.sleep(source.uniform(0, 0.1))
         candidates = job.processes().get(victim)
-        check(candidates, f"there is no {victim}")
+        check(candidates, f"no {victim} was found")
         pid, _, rank = source.choice(candidates)
         if stops:
             hosts.signal_if_there(pid, signal.SIGSTOP)

@@ -1,6 +1,6 @@
-"""Training on 2 hosts with 2 ranks each ends with the weights of 1 with 4, keeps
-them on the host of rank 0, and says so if the hosts do not share the folder of
-checkpoints."""
+"""Training on 2 hosts with 2 ranks each ends with the weights of 1 host with 4 ranks.
+It saves them on the host of rank 0. It fails with a message if the hosts do not share the
+folder of checkpoints."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 /*
- * What a stranger's first program would call, to see that an installed library
+ * The calls of a user's first program, to check that an installed library
  * is found, links and runs. The build is given the version to expect.
  */
 #include <lockstep/lockstep.h>

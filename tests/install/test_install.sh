@@ -1,7 +1,7 @@
 #!/bin/bash
-# test_install.sh BUILD VERSION: installs BUILD to a new folder, then builds and
+# test_install.sh BUILD VERSION: installs BUILD to a new folder. Builds and
 # runs program.c against it through pkg-config and through find_package, each
-# with the shared and with the static library; and the C program of README.md by the
+# with the shared and with the static library. Builds the C program of README.md by the
 # lines of docs/how-to/install.md.
 set -euo pipefail
 build=$1 version=$2
@@ -35,7 +35,7 @@ build_with_pkg_config() {
     "$CC" "${flags[@]}" "$here/program.c" -o "$work/shared" \
         $(pkg-config --cflags --libs lockstep)
     check "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" "$work/shared"
-    # Without the shared one beside it, -llockstep is the static library.
+    # Without the shared one next to it, -llockstep is the static library.
     mkdir "$work/static-only"
     cp "$libdir"/liblockstep*.a "$work/static-only"
     "$CC" "${flags[@]}" "$here/program.c" -o "$work/static" \

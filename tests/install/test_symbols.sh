@@ -1,8 +1,8 @@
 #!/bin/bash
-# test_symbols.sh LIBRARY COMM-LIBRARY HEADERS MODULES: together the shared
-# libraries export what the public headers declare, and nothing else but what one
-# of them needs of the other, under a version of its own. comm.h declares what the
-# library of communication exports. What opens groups calls nothing that changes
+# test_symbols.sh LIBRARY COMM-LIBRARY HEADERS MODULES: checks that the shared
+# libraries together export the functions that the public headers declare. The only others
+# are those that one library needs of the other, under a separate version. comm.h declares the
+# exports of the library of communication. Functions that open groups call none that changes
 # the environment under other threads; launchers, which are programs, may.
 set -euo pipefail
 library=$1 comm_library=$2 headers=$3 modules=$4

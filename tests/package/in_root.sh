@@ -22,7 +22,7 @@ ours() {
         sed -n 's/^installed //p'
 }
 
-# What others' packages and this script may change is left out.
+# Files that other packages and this script may change are left out.
 files() {
     find / -xdev \( -path /packages -o -path /proc -o -path /sys -o -path /dev \
         -o -path /tmp -o -path /var/cache -o -path /var/lib/apt \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # test_packages.sh FOLDER: the packages in FOLDER are what Debian wants (lintian).
-# In a bare system of this release, made for this in a folder of its own, they
-# install, do what debian/tests/ asks of them, and leave nothing when purged.
+# In a bare system of this release, made for this in a separate folder, they
+# install, pass debian/tests/, and leave nothing when purged.
 # Exits with 77, and says why, where such a system cannot be made.
 set -euo pipefail
 folder=$(cd "$1" && pwd)
@@ -41,7 +41,7 @@ trap 'exit 1' INT TERM HUP
 timeout 30 /usr/lib/apt/apt-helper download-file "$mirror" "$work/InRelease" \
     >/dev/null 2>&1 || skip "$mirror cannot be reached"
 
-# In namespaces of their own, so that neither processes nor mounts can outlive it.
+# In separate namespaces, so that neither processes nor mounts can outlive it.
 apart=(unshare --mount --pid --fork --kill-child --mount-proc)
 [ "$(id -u)" = 0 ] || apart=()
 sources >"$work/sources"

@@ -71,7 +71,7 @@ def read_safetensors(path):
 
 
 def pieces(text, args, config, step):
-    """What all ranks see in a step, first rank first."""
+    """The sequences of all ranks in a step, in the order of ranks."""
     length = config["context"]
     end = len(text) - len(text) // 10
     key = mixed_key(args.seed, BATCHES)

@@ -5,8 +5,8 @@ what transformers compute from them, in double precision.
     python3 make_published_vectors.py > published_vectors.txt
 
 Needs PyTorch and transformers. vectors.py says what the lines are;
-test_parity_published.c compares logits, loss and gradients, and
-tests/integration/train/test_published.py what published/expected.json has:
+The test test_parity_published.c compares logits, loss and gradients.
+The test tests/integration/train/test_published.py compares the values of published/expected.json:
 tokens that the likeliest continuation has, and the mean loss over a text.
 """
 
@@ -101,8 +101,8 @@ def gradients(name, model):
 
 
 def text_loss(model, text, context, stride):
-    """The mean over all tokens but the first; each sees at least `context -
-    stride` before it, once there are so many."""
+    """The mean over all tokens but the first; each sees at least context -
+    stride tokens before it, or all of them near the start."""
     total, done = 0.0, 0
     for begin in range(0, len(text) - 1, stride):
         end = min(begin + context, len(text) - 1)

@@ -68,12 +68,12 @@ def activations():
 BATCH, LENGTH, CONTEXT, VOCABULARY = 2, 9, 12, 23
 D, FF, LAYERS, HEADS = 16, 24, 2, 2
 
-# Heads of 32, of which there are three; an eps that is seen; a head of its own.
+# Three heads of 32; an eps that has an effect; a separate output head.
 OWN = {"d": 96, "heads": 3, "eps": 1e-2, "untied": True}
 
 
 class Parameters(dict):
-    """Leaves in order of definition, each drawn from a seed of its own."""
+    """Leaves in order of definition, each drawn from a different seed."""
 
     def add(self, name, shape, scale=0.25):
         self[name] = leaf(100 + len(self), shape, scale)

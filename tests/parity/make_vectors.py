@@ -84,7 +84,7 @@ BATCH = 4
 
 
 def network(seed):
-    """The CIFAR-100 network without dropout, and how far the nearest kink is:
+    """The CIFAR-100 network without dropout, and the distance of the nearest kink. A kink is
     an input of a relu near 0, or a window's two largest values near each
     other, where rounding could choose another branch."""
     p = {name: leaf(seed + i, *spec)

@@ -2,9 +2,9 @@
  * Comparing our results with PyTorch's in double precision, which vectors.py
  * writes.
  *
- * Bounds. A value that is a sum of n products, rounded to f32 at each step, is
- * off by about sqrt(n) 2^-24 of the magnitudes that it is made of, roundings
- * being as good as independent; the magnitudes are at most a few times the
+ * Bounds. A sum of n products, rounded to f32 at each step, is
+ * off by about sqrt(n) 2^-24 of its terms' magnitudes, as roundings
+ * are nearly independent. The magnitudes are at most a few times the
  * largest element of the tensor. Where a result comes out of several sums in a
  * row their lengths add up. Each check names that length; 8 sqrt(n) 2^-24 of
  * the largest element is allowed, and sqrt(count) times that for a sum of

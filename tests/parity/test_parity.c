@@ -195,8 +195,8 @@ static void cifar_network(void **state)
     for (int i = 0; i < PARAMETERS; i++) {
         char name[32];
         snprintf(name, sizeof name, "network.d%s", parameters[i].name);
-        /* What is added before a normalisation has gradient 0, made of terms
-         * as large as those of the normalisation's own bias. */
+        /* A term that is added before a normalisation has gradient 0, made of
+         * terms as large as those of the normalisation's own bias. */
         const bool cancels = strcmp(parameters[i].name, "fc1.bias") == 0;
         check_cancelling(name, ls_grad(net.p[i]), back + BATCH * 30 * 30,
                          cancels ? 1.0 : 0.0);

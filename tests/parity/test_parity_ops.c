@@ -320,7 +320,7 @@ static void mlp_mixer(void **state)
     for (size_t i = 0; i < ls_params_count(m.params); i++) {
         char name[64];
         snprintf(name, sizeof name, "mixer.d%s", ls_params_name(m.params, i));
-        /* What all channels of a token get alike, norms take away again. */
+        /* Norms remove an addend that all channels of a token share. */
         const bool cancels = strstr(name, "tokens2.bias") != NULL;
         check_cancelling(name, ls_grad(ls_params_get(m.params, i)),
                          2 * forward + BATCH * TOKENS, cancels ? 0.02 : 0.0);

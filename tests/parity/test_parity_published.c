@@ -15,9 +15,10 @@
 enum { BATCH = 2, LENGTH = 11 };
 
 /*
- * Sums that follow each other: the widest of products in each of 14 matrices,
- * sums over d in 5 norms, the keys twice, and on the way back the same and one
- * over the places, or the vocabulary. A head and its angles are a few more.
+ * Lengths of consecutive sums: the widest of products in each of 14 matrices,
+ * sums over d in 5 norms, and the keys twice. Backward has the same and one
+ * more over the places, or the vocabulary. A head and its angles are a few
+ * more.
  */
 static double depth_of(const ls_transformer_config *c)
 {

@@ -106,8 +106,8 @@ static const ls_transformer_config tiny = {.vocabulary = VOCABULARY,
                                            .heads = 2};
 
 /*
- * Sums that follow each other: d or 24 products in each of 14 matrices, sums
- * over d in 5 norms, 9 keys twice, and on the way back the same and one over
+ * Lengths of consecutive sums: d or 24 products in each of 14 matrices, sums
+ * over d in 5 norms, and 9 keys twice. Backward has the same and one more over
  * the 18 places, or the vocabulary.
  */
 static double depth_of(const ls_transformer_config *c)
@@ -116,7 +116,8 @@ static double depth_of(const ls_transformer_config *c)
     return 14 * widest + 5 * (double)c->d_model + 2 * 2 * LENGTH;
 }
 
-/* What make_transformer_vectors.py draws a parameter from. */
+/* The scale of the distribution of a parameter in make_transformer_vectors.py.
+ */
 static float scale_of(ls_transformer_kind kind, const char *name, int ndim)
 {
     const bool bias = strstr(name, ".bias") != NULL;

@@ -1,4 +1,4 @@
-"""What the scripts that write vectors share; no script of its own.
+"""Code that the scripts that write vectors share; not a script itself.
 
 Inputs are not stored: both sides draw them from the same linear congruential
 generator, in values that f32 holds exactly. Of each result a line says

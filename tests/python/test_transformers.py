@@ -115,7 +115,7 @@ class Models(FolderTest):
                 self.compare("llama")
 
     def test_saved_again(self):
-        """What transformers save is a model with the same loss."""
+        """A model saved by transformers has the same loss."""
         text = os.path.join(self.root, "text")
         again = os.path.join(self.root, "again")
         with open(text, "w", encoding="ascii") as file:
@@ -155,7 +155,7 @@ class Tokenizers(FolderTest):
                 self.assertIsNone(config.bos_token_id)
 
     def test_words(self):
-        """That of the training, with the token that ends a text."""
+        """The tokenizer of the training, with the token that ends a text."""
         path = write_tokenizer(os.path.join(self.root, "words.json"))
         for size in ("tiny", "gpt2"):
             with self.subTest(size=size):

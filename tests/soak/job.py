@@ -35,7 +35,7 @@ def read(path, mode="rb"):
 
 
 def holdings(pid, looks=5):
-    """What a process holds: descriptors, mappings, KiB of its own memory. The
+    """The resources of a process: descriptors, mappings, KiB of private memory. The
     least of some looks, as it opens and maps something at any time."""
     found = []
     for _ in range(looks):

@@ -4,7 +4,7 @@
     kills.py [--rounds 300] [--seed S] [--round K]
 
 Each round starts 2, 4 or 8 ranks, each with a child in its process group and
-one in a session of its own; with --max-restarts, --log-dir and --tag-output or
+one in a separate session; with --max-restarts, --log-dir and --tag-output or
 without. At a random moment it kills the front, the supervisor, a rank or one of
 the children, in any of several ways. Then: the status is right; the first line
 of the launcher names who failed, and how; two seconds later none of the
@@ -118,7 +118,7 @@ class Round:
         parents = {pid: parent_of(pid) for pid in pids}
         front = self.job.process.pid
         above = [pid for pid in pids if parents[pid] == front]
-        # What has lost its parent is the supervisor's as well.
+        # Processes without a parent belong to the supervisor, too.
         below = [pid for pid in pids if parents[pid] in above]
         ranks = [pid for pid in below if os.getpgid(pid) == pid and
                  os.getsid(pid) != pid]
@@ -165,7 +165,7 @@ class Round:
         if not self.early:
             until(lambda: self.all_run(attempt), 10, "the ranks do not start")
             time.sleep(self.random.uniform(0, 0.1))
-        until(seen, 10, f"there is no {self.victim}")
+        until(seen, 10, f"no {self.victim} was found")
         check(chosen, "it has ended before the kill")
         pid = chosen[0]
         rank = self.job.rank_of(pid) if self.victim == "rank" else None
@@ -181,7 +181,7 @@ class Round:
             signal.Signals[f"SIG{self.how}"]
 
     def said(self):
-        """What the launcher has said, not the ranks."""
+        """The lines of the launcher, not of the ranks."""
         return [line for line in self.job.text().splitlines()
                 if re.match(r"lockstep: (rank \d+ \(pid|the supervisor|restart|"
                             r"given up|the job was ended by)", line)]

@@ -140,7 +140,7 @@ class Round:
     def look_at_rank(self, job, status, pid, rank):
         wanted = 0 if self.restarts > 0 else 137
         check(status == wanted, f"the status is {status}, not {wanted}")
-        number = r"\d+" if self.hosts else pid  # it has one of its own there
+        number = r"\d+" if self.hosts else pid  # the PID differs there
         check(re.search(rf"lockstep: rank {rank} on host \S+ \(node {self.node}"
                         rf", pid {number}\) was killed by signal 9 \(SIGKILL\)",
                         job.text()), "the first failure is not named")

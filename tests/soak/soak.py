@@ -3,14 +3,14 @@
 
     soak.py [--minutes 10 | --rounds N] [--seed S] [--round K] [--only NAME,...]
 
-Each round starts a job and kills, stops or pauses some of its processes at a
-random moment, lets a rank call what the others do not, or damages what a run
-has saved. Then: the job ends in time, with the right status and a sentence that
-names who it was; nothing is left running; what was saved is whole; a run that
-goes on ends with the bits of one that was not disturbed; descriptors, mappings
+Each round starts a job. At a random moment it kills, stops or pauses some of its processes,
+lets a rank call what the others do not, or damages what a run
+has saved. Then the job must end in time, with the right status and a sentence that
+names the culprit. Nothing is left running. Saved files are whole. A resumed run
+ends with the bits of an undisturbed run. Descriptors, mappings
 and memory of launcher and ranks do not grow.
 
-What a round does follows from the seed and its number; both are printed when
+A round is determined by the seed and its number; both are printed when
 something is wrong, and `--seed S --round K` does it again.
 """
 
@@ -40,7 +40,7 @@ TIMEOUT = 2  # of a collective, in seconds, without patience
 
 
 class Round:
-    """What happens in one round; each method is a kind of it."""
+    """The disturbances of a round; each method is one kind."""
 
     def __init__(self, seed, number, folder, references):
         self.random = random.Random(f"{seed}:{number}")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Collectives beside gloo's on a machine with more work than cores.
+"""Collectives compared with gloo's on a machine with more work than cores.
 
     LOCKSTEP_COMM_LIBRARY=build/dev/lib/liblockstep-comm.so \\
     python3 tests/speed/crowded.py --load 20
 
-Starts so many loops that never wait, and then in one set of processes times
+Starts N loops that never wait. Then one set of processes times
 PyTorch's gloo and Lockstep in turn: a block of calls of the one, a block of the
 other, again and again. Private buffers, in place where the operation has that.
 Times are those of the slowest rank, in microseconds: of all calls the median,
@@ -223,7 +223,7 @@ def main():
         rank_main(flags)
         return
     if modules() is None:
-        print("there is no PyTorch, or no NumPy")
+        print("PyTorch or NumPy is not installed")
         sys.exit(SKIPPED)
     load = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
             for _ in range(flags.load)]

@@ -25,7 +25,7 @@ typedef struct buffers {
 
 #define WORLD MPI_COMM_WORLD
 
-/* What MPI takes for the buffer that is not there in place. */
+/* The buffer to send: MPI_IN_PLACE for a call in place. */
 static const void *sent(const buffers *b)
 {
     return b->in_place ? MPI_IN_PLACE : b->send;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every collective on this host, beside Open MPI's.
+"""Every collective on this host, compared with Open MPI's.
 
     LOCKSTEP=build/dev/bin/lockstep \\
     MPI_COLLECTIVES=build/dev/tests/speed/mpi_collectives tests/speed/one_host.py
 
-Both run in turn, so many rounds. Of each the table has the least of the rounds'
+Both run in turn, for N rounds. Of each the table has the least of the rounds'
 medians and of their 99th percentiles, of the slowest rank's time, in
 microseconds; and ours over theirs, which should be 1 at most: the median of
 the rounds, because what follows each other meets the same machine. Buffers are
@@ -126,7 +126,7 @@ def main():
                         help="of each round; default: by the size")
     flags = parser.parse_args()
     if shutil.which(MPIRUN[0]) is None:
-        print(f"there is no {MPIRUN[0]}")
+        print(f"{MPIRUN[0]} is not installed")
         sys.exit(SKIPPED)
     table = Table()
     for ranks in flags.ranks:

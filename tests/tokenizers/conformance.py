@@ -60,7 +60,7 @@ def normalized(tokenizer):
 
 
 def of_characters(texts, size):
-    """What SentencePiece's models become."""
+    """The form of converted SentencePiece models."""
     t = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True,
                              unk_token="<unk>"))
     t.normalizer = normalizers.Sequence([

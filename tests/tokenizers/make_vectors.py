@@ -3,7 +3,7 @@
 trained by Hugging Face's `tokenizers`, and texts with the tokens that it makes
 of them.
 
-usage: make_vectors.py, with `pip install tokenizers==0.23.3`; writes beside
+usage: make_vectors.py, with `pip install tokenizers==0.23.3`; writes next to
 itself. A line of vectors.txt is
 
     FILE SPECIAL TEXT TOKENS DECODED WITHOUT_SPECIAL
@@ -70,7 +70,7 @@ def cl100k():
 
 
 def llama2():
-    """What SentencePiece's models become."""
+    """The form of converted SentencePiece models."""
     t = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True,
                              unk_token="<unk>"))
     t.normalizer = normalizers.Sequence([

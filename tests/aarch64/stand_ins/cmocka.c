@@ -1,6 +1,6 @@
 /*
- * What the tests use of cmocka, behind cmocka's own header, where there is no
- * cmocka for this processor.
+ * The part of cmocka that the tests use, with cmocka's header, for machines
+ * that lack a cmocka for this processor.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * So that what holds calls of jansson can be linked where there is no jansson
+ * A stand-in that lets callers of jansson link on machines without a jansson
  * for this processor. The tests that are run there read and write no JSON.
  */
 #include <stdio.h>

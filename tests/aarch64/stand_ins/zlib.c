@@ -1,4 +1,5 @@
-/* What the library uses of zlib, where there is none for this processor. */
+/* The part of zlib that the library uses, for machines without a zlib for this
+ * processor. */
 #include <stddef.h>
 
 unsigned long crc32_z(unsigned long sum, const unsigned char *data,

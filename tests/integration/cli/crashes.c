@@ -1,7 +1,7 @@
 /*
- * A rank that crashes in nested functions: crashes HOW RANK, where HOW is segv,
- * abort, fpe, null (a function that is not there), deep (a full stack), thread
- * (of four at once) or handler (one of its own).
+ * A rank that crashes in nested functions: crashes HOW RANK. HOW is segv,
+ * abort, fpe, null (a call of a null pointer), deep (a full stack), thread
+ * (of four at once) or handler (it installs one).
  */
 #include <pthread.h>
 #include <signal.h>

@@ -17,7 +17,7 @@ SOURCE = os.path.abspath(os.environ["LOCKSTEP_SOURCE"])
 SCRATCH = tempfile.TemporaryDirectory(prefix="lockstep-test-")
 os.chdir(SCRATCH.name)
 
-# What a launcher around the tests may have set.
+# Variables that a launcher around the tests may have set.
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
              "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_ID",
              "OMP_NUM_THREADS")
@@ -73,8 +73,8 @@ class MoreTime:
     """Of tests: those whose times a busy machine can make too short."""
 
     def with_more_time(self, play, factors=(1, 4, 16)):
-        """Plays something, and if it goes wrong once more from the beginning
-        with each of its times so many times as long.
+        """Plays something. If it goes wrong, plays it once more from the beginning
+        with each of its times longer by a factor.
 
         A busy machine may keep any process from its CPU for long.
         """

@@ -120,7 +120,7 @@ class Collectives(Benches):
                 self.assertEqual((row["bytes"], row["count"]), (4096, 256))
 
     def test_buffers(self):
-        # What serves private memory differs between machines.
+        # The algorithm for private memory differs between machines.
         for buffers, algorithms in (("shared", ["direct"]),
                                     ("private", ["copy", "staged"])):
             for row in self.rows("all-reduce", "--sizes", "1m", "--buffers",
@@ -333,7 +333,7 @@ class Ring(Benches):
             self.assertLessEqual(row["error"], (row["ranks"] + 2) * 2 ** -24)
 
     def test_memory(self):
-        """What the files on the algorithms say that they keep."""
+        """The memory of each algorithm is that of its description."""
         rows = self.rows("ring", "-n", "4", "--elements", "1000")
         memory = {row["algorithm"]: row["memory_bytes"] for row in rows}
         self.assertGreaterEqual(memory["ring"], 1000)

@@ -85,7 +85,7 @@ class BenchLm(ProgramTest):
         one_layer = 8 * d + 3 * ff + vocabulary
         words = ["--context", str(context), "--batch-size", str(batch), "--warmup",
                  "0", "--passes"]
-        # What there is of each parameter, and of each token.
+        # Numbers stored for each parameter, and for each token.
         for passes, numbers, of_token in (("all", 4, kept + at_once),
                                           ("backward", 2, kept + at_once),
                                           ("forward", 1, one_layer)):

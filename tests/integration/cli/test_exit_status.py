@@ -1,4 +1,4 @@
-"""The table of exit statuses in docs/reference/exit-status.md, beside the header."""
+"""The table of exit statuses in docs/reference/exit-status.md, compared with the header."""
 
 import os
 import re
@@ -33,7 +33,7 @@ class ExitStatus(ProgramTest):
             self.assertEqual(done.returncode, status, (words, done.stderr))
 
     def test_no_restart_where_it_would_repeat(self):
-        """What all ranks found by themselves is nobody's fault."""
+        """An error that all ranks found is not blamed on one rank."""
         for status, why in ((2, "the command line is wrong"),
                             (65, "training has diverged")):
             done = self.call("run", "-n", "3", "--max-restarts", "2", "--",

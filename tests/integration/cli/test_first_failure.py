@@ -58,7 +58,7 @@ class FirstFailure(ProgramTest):
     def test_in_the_order_of_their_ends(self):
         """Also if all have ended before the supervisor looks.
 
-        What is tagged comes through the supervisor, which passes it on when it
+        Tagged output comes through the supervisor, which forwards it when it
         has started all and watches them.
         """
         for order in ([2, 0, 1], [1, 2, 0]):

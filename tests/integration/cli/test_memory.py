@@ -58,7 +58,7 @@ class MemoryTest(ProgramTest):
         self.assertAlmostEqual(forward["gradients_mib"], 0, delta=0.1)
         self.assertAlmostEqual(step["gradients_mib"], weights, delta=0.1)
         self.assertAlmostEqual(step["state_mib"], 2 * weights, delta=0.1)
-        # oneDNN and OpenMP have memory of their own, which does not grow.
+        # oneDNN and OpenMP allocate memory, too, which does not grow.
         apart = step["resident_bytes"] - step["peak_bytes"]
         self.assertGreater(apart, -0.05 * step["peak_bytes"])
         self.assertLess(apart, 0.05 * step["peak_bytes"] + (64 << 20))
@@ -201,7 +201,7 @@ class MemoryTest(ProgramTest):
         self.assertIn("gnuplot", done.stderr)
         self.assertFalse(os.path.exists(self.path("a.svg")))
         if shutil.which("gnuplot") is None:
-            self.skipTest("there is no gnuplot")
+            self.skipTest("gnuplot is not installed")
         done = self.call(*words)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path("a.svg"), encoding="utf-8") as file:

@@ -298,7 +298,7 @@ class Failures(Nodes):
             self.assertIn(" (node 1) is lost: its launcher was killed", errors)
 
     def killed_before_it_hears(self, factor):
-        """What the others say."""
+        """The messages of the other launchers."""
         flags = ("--grace", "0.2", "--node-rank")
         launchers = [self.node("exec sleep 60", nodes=3, flags=(*flags, str(k)))
                      for k in range(2)]
@@ -685,7 +685,7 @@ class Refusals(Nodes):
         self.assertIn("do not follow Lockstep's protocol", error)
 
     def other_end(self, closes):
-        """What a launcher says of a program that accepts its connections and
+        """The error of a launcher about a program that accepts its connections and
         closes them, or keeps them and never answers."""
         accepted = []
         with socket.socket() as sock:

@@ -28,7 +28,7 @@ def norm(kind, features, us, peak=300):
 
 
 class Tags(HTMLParser):
-    """What stands in the page: tags are closed in order, ids are its own."""
+    """The content of the report: tags are closed in order, ids are unique."""
 
     def __init__(self):
         super().__init__()
@@ -240,7 +240,7 @@ class Report(ProgramTest):
         self.assertIn("All-reduce", self.read("report.md"))
 
     def test_measures_once(self):
-        """What is measured is not measured again, unless that is asked for."""
+        """Measured parts are measured again only with a flag."""
         words = ("--quick", "--only", "communication-accounting,mixed-precision")
         done = self.report(*words)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -271,7 +271,7 @@ class ExitStatus(ProgramTest):
 
 class NothingLeftBehind(ProgramTest):
     def test_strays_are_ended(self):
-        """Processes in the background, and in sessions of their own."""
+        """Processes in the background, and in separate sessions."""
         with tempfile.TemporaryDirectory() as folder:
             out = self.succeeds("run", "-n", "2", *shell(
                 "sleep 300 >/dev/null & echo $!;"
@@ -315,7 +315,7 @@ class NothingLeftBehind(ProgramTest):
         self.assert_all_end(pids)
 
     def test_both_killed(self):
-        """What is in a rank's process group does not outlive it."""
+        """Processes in a rank's process group do not outlive it."""
         process, pids = self.started()
         supervisor, = children(process.pid)
         # Stopped, so that it cannot help.

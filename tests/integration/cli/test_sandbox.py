@@ -58,7 +58,7 @@ class NoProc(ProgramTest):
     def setUp(self):
         if subprocess.run([*self.BEFORE, "true"], stderr=subprocess.DEVNULL,
                           check=False).returncode != 0:
-            self.skipTest("no mounts of its own can be had here")
+            self.skipTest("no mount namespace can be made here")
 
     def test_the_program_starts_itself(self):
         """By argv[0]: a whole path, one from here, a name in PATH."""
@@ -84,7 +84,7 @@ class NoProc(ProgramTest):
         self.assertIn("start lockstep by its whole path", done.stderr)
 
     def test_nothing_is_left_behind(self):
-        """In the rank's process group, and in a session of its own."""
+        """In the rank's process group, and in a separate session."""
         for flags in ((), ("--tag-output",)):
             process = self.start("run", *flags, "--", "sh", "-c",
                                  "sleep 300 & echo $!;"

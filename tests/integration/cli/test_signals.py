@@ -52,7 +52,7 @@ while True:
     time.sleep(10)
 """
 
-# Saves for so many seconds; says when it begins and when it has. Rank 1 may do
+# Saves for the given seconds; prints when it begins and when it ends. Rank 1 may do
 # something else: what the signal does by default, or end with that status.
 SAVER = """
 import os, signal, sys, time

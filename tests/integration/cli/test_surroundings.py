@@ -18,7 +18,7 @@ SHOWN = sorted(["rank 0 data (before all-reduce): [8, 3, 3]",
                 "rank 1 data (before all-reduce): [5, 2, 1]",
                 "rank 0 data (after all-reduce): [13, 5, 4]",
                 "rank 1 data (after all-reduce): [13, 5, 4]"])
-# Each makes more, in a process group of its own.
+# Each makes more, in a new process group.
 BOMB = """
 import os
 while True:
@@ -135,7 +135,7 @@ class Surroundings(ProgramTest):
         self.assertTrue(all(told.values()), told)
 
     def limited(self, processes, *words):
-        """As another user in processes of its own, of which all end."""
+        """As another user in a PID namespace, whose processes all end."""
         before = ("unshare", "--pid", "--fork", "--kill-child",
                   "--mount-proc", "setpriv", "--reuid", "12345",
                   "--clear-groups", "prlimit", f"--nproc={processes}")

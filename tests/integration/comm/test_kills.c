@@ -32,10 +32,11 @@ enum {
     LONGEST = 100000 /* elements */
 };
 
-/* What the victim is likely to be hit in, the most urgent first. */
+/* The moments in which the victim is likely to be hit, the most urgent first.
+ */
 enum { MEETING, LEAVING, AT_WORK, MOMENTS };
 
-/* What one rank has come to; the parent sees it. */
+/* The outcome of one rank, which the parent reads. */
 typedef struct outcome {
     double at;
     int status;

@@ -1,9 +1,10 @@
 /*
  * Random collectives on several groups at once, from two threads of each rank,
- * with every element checked: all operations, short and long, in and out of
- * place, with requests in flight. What ranks do at a time follows from random
- * numbers that they share, so no call may be taken for a disagreement. The
- * program's argument says how many calls, a second one which random numbers.
+ * with every element checked. They include all operations, short and long, in
+ * and out of place, with requests in flight. The calls of ranks follow from
+ * random numbers that they share, so no call may be taken for a disagreement.
+ * The program's argument says how many calls, a second one which random
+ * numbers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -307,7 +308,7 @@ static void truths(const call *c)
     }
 }
 
-/* Each rank multiplies by a factor of its own; whole numbers are exact. */
+/* Each rank multiplies by a different factor; whole numbers are exact. */
 static void multiplied(const call *c)
 {
     const bool scatters = c->number % 2 == 0;

@@ -1,8 +1,8 @@
 """Training without memory: one request of many fails, or a limit is reached.
-Whichever it is, the program ends with a sentence about it, and no rank tells a
-story of its own.
+Whichever it is, the program ends with a sentence about it, and no rank reports a
+different reason.
 
-`test_out_of_memory.py whole` fails every request, not one in so many."""
+`test_out_of_memory.py whole` fails every request, not one in N."""
 
 import os
 import resource

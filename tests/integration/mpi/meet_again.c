@@ -1,8 +1,8 @@
 /*
  * Meets the other ranks three times. The last rank closes each group later than
- * the others, which then hear it no more, and waits before it uses the next, so
- * that they look for those who have left. With an argument it does not come to
- * the second meeting for that many seconds, and ends.
+ * the others, and waits before it uses the next. The others no longer receive
+ * from it, so that they look for ranks that have left. With an argument it does
+ * not come to the second meeting for that many seconds, and ends.
  */
 #include <stdio.h>
 #include <stdlib.h>

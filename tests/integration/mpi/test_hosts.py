@@ -34,7 +34,7 @@ def digest(path):
 
 
 def rank_of(pid):
-    """Which rank a process is; None for one that is no rank of ours."""
+    """Which rank a process is; None for one that is not a rank of this job."""
     try:
         if os.readlink(f"/proc/{pid}/exe") != os.path.realpath(mpirun.LOCKSTEP):
             return None

@@ -134,7 +134,7 @@ class Data(ImagesTest):
         self.train(*words, "--no-verify-data")
 
     def test_threads_and_resume(self):
-        """What is read depends neither on threads nor on where one went on."""
+        """The samples depend neither on threads nor on the step at which training resumed."""
         def train(name, *more):
             path, place = self.path(name), self.path(name + "-checkpoints")
             flags = (*self.flags, "--augment", "--no-dropout", "--data", self.pets,

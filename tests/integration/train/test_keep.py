@@ -1,4 +1,4 @@
-"""What a training run leaves: its folder, by default and where it is told."""
+"""The files that a training run leaves: its folder, by default and by flags."""
 
 import datetime
 import json
@@ -168,7 +168,7 @@ class Folder(KeepTest):
                 read(self.path(second, "run.json")))["flags"])
             self.assertNotIn(other, flags_of)
             self.assertNotIn("config", flags_of)
-            # What the command line says counts more.
+            # Flags override the file.
             self.good("train", job, "--config", config, "--seed", "5", "-n",
                       "1")
             self.assertNotEqual(read(self.path(first, "model.safetensors")),
@@ -287,7 +287,7 @@ class Folder(KeepTest):
         self.assertEqual(self.runs(), [])
 
     def test_nothing(self):
-        """What is kept elsewhere, or not at all, makes no folder."""
+        """A run that keeps its files elsewhere, or none, makes no folder."""
         for words in (("--no-save",), ("--save", "m"),
                       ("--checkpoint-dir", "c", "--save-every", "20"),
                       ("--no-save", "--checkpoint-dir", "d", "--save-every",
@@ -321,7 +321,7 @@ class Folder(KeepTest):
 
 
 class Elsewhere(KeepTest):
-    """What other programs find in the folder of a language model."""
+    """The files of a language model's folder that other programs read."""
 
     def test_shapes(self):
         """Names of transformers; ours, and the same bits, come back."""

@@ -14,7 +14,7 @@ from program import LOCKSTEP, ProgramTest, environment
 
 SHAPE = ["--layers", "1", "--d-model", "32", "--heads", "2", "--d-ff", "64",
          "--context", "16"]
-# What PyTorch gets from the same weights and pieces of LICENSE; made by
+# PyTorch's losses for the same weights and pieces of LICENSE; made by
 # tests/parity/lm_reference.py with SHAPE, --lr 0.01 and eight sequences a step,
 # with neither schedule nor clipping, and AdamW's betas of PyTorch.
 PYTORCH_LOSSES = [
@@ -394,7 +394,7 @@ class Files(LmTest):
 
 
 class Checkpoints(LmTest):
-    """What is written from a checkpoint is what --save's file says."""
+    """Text generated from a checkpoint is that of the file of --save."""
 
     draw = ["-p", "the ", "--max-new-tokens", "12", "--top-k", "3"]
 

@@ -1,4 +1,4 @@
-"""What training shows: on terminals of several widths, in files, and elsewhere."""
+"""The output of training: on terminals of several widths, in files, and elsewhere."""
 
 import fcntl
 import math
@@ -176,7 +176,7 @@ class Plain(FolderTest):
                          [(str(n), runs) for n in (20, 40, 60)])
 
     def test_summary(self):
-        """What was trained is told as it was configured."""
+        """The summary shows the configuration of the training."""
         done = self.run_well(*LM, "-n", "2", "--dtype", "bf16", "--optimizer",
                              "sgd", "--strategy", "naive", "--seed", "3",
                              "--save", self.path("model"))

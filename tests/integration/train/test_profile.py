@@ -1,4 +1,4 @@
-"""What `lockstep profile` makes of traces."""
+"""The output of `lockstep profile` for traces."""
 
 import json
 import os
@@ -214,9 +214,9 @@ class Ranks(ProfileTest):
     def test_overlap(self):
         """Two traces, and the number that says the same.
 
-        A rank that loses its CPU between the start of a collective and the
-        wait for it looks as if it had computed, so that a busy machine moves
-        both numbers: one undisturbed pair of five is asked for.
+        A rank may lose its CPU between the start of a collective and the
+        wait for it, and then looks as if it had computed. A busy machine so changes
+        both numbers: one undisturbed pair of five suffices.
         """
         pairs = []
         for _ in range(5):
@@ -297,7 +297,7 @@ class Peaks(ProfileTest):
         # Nothing stays of what was kept when that is asked for.
         self.keep(**high)
         self.assertLess(self.peaks("--measure")["f32_gflops"], 1e6)
-        # Old ones, those of another machine, and what is no JSON, are not taken.
+        # Old files, those of another machine, and invalid JSON are not used.
         month = 31 * 24 * 60 * 60
         self.keep(**high, measured=self.kept()["measured"] - month)
         self.assertLess(self.peaks()["f32_gflops"], 1e6)

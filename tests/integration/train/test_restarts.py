@@ -75,7 +75,7 @@ class Restarts(ProgramTest):
         self.assertEqual(digest(self.path("a.st")), digest(self.path("b.st")))
 
     def test_another_runs_checkpoints_are_left_alone(self):
-        """What it refuses at first it does not take after a restart."""
+        """Arguments that it refuses at first it refuses after a restart, too."""
         self.trains("--steps", "5", name="a")
         done = self.call(*self.train("--steps", "5", name="a", restarts=1))
         self.assertEqual(done.returncode, 1)

@@ -16,7 +16,7 @@ from program import (LOCKSTEP, ProgramTest, children, environment,
 
 KILLS = int(os.environ.get("LOCKSTEP_TEST_KILLS", "2"))
 
-# What a clock or the memory of a process says is not the run's.
+# Values from a clock or from the memory of a process differ between runs.
 MEASURED = {"train_seconds", "waited_seconds", "images_per_second", "peak_bytes", "seconds",
             "tokens_per_second"}
 
@@ -175,7 +175,7 @@ class Cifar100(ResumeTest):
                 shutil.rmtree(self.checkpoints)
 
     def test_other_strategies(self):
-        """What ranks divide may change, and each has buffers of its own."""
+        """The division among ranks may change, and the buffers of ranks differ."""
         words = ("--limit", "40", "--batch-size", "4", "--sync-bn", "off",
                  "--optimizer", "adamw")
         self.train("whole", *words)
@@ -294,7 +294,7 @@ class Cifar100(ResumeTest):
         self.assertEqual(len(metrics(self.path("first.jsonl"), set())), 1)
 
 
-# A file system of its own, which only these processes see.
+# A separate file system, which only these processes see.
 SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 
 
@@ -314,7 +314,7 @@ class FullDisk(ResumeTest):
     def test_no_space_left(self):
         os.mkdir(self.checkpoints)
         if self.disk("true").returncode != 0:
-            self.skipTest("no file system of its own can be mounted here")
+            self.skipTest("no separate file system can be mounted here")
         self.train("whole")
         words = self.words("killed", "--save-every", "2", "--keep", "0",
                            "--strategy", "zero1", "--resume",
@@ -438,9 +438,9 @@ class LanguageModel(ResumeTest):
         self.same("whole", "longer")
 
     def test_beyond_the_end_of_a_schedule(self):
-        """By default there is one, with a warm-up of its own."""
+        """By default there is one, with a separate warm-up."""
         words = ("--batch-size", "2")
-        end = self.command.index("--schedule")  # the warm-up is behind it
+        end = self.command.index("--schedule")  # the warm-up follows it
         self.command = self.command[:end]
         self.train("first", *words, "--steps", "18", *self.saving())
         self.fails(1, "cannot resume from the checkpoint of step 18: its "
@@ -469,7 +469,7 @@ class LanguageModel(ResumeTest):
         self.assertEqual(len(rates), len(wanted))
         for rate, exact in zip(rates, wanted):
             self.assertAlmostEqual(rate, exact, delta=1e-12)
-        # What it has saved has the new one.
+        # Its checkpoints have the new one.
         self.train("third", *new)
         self.fails(2, "--new-schedule needs --resume", "train", "lm",
                    "--new-schedule")

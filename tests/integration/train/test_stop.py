@@ -169,7 +169,7 @@ class LanguageModel(StopTest):
         return caught >> (signal.SIGINT - 1) & 1
 
     def test_ignored(self):
-        """What was ignored at the start, as under nohup, stays so."""
+        """Signals that were ignored at the start, as under nohup, stay ignored."""
         process = self.start(*self.words("out", "--steps", "200", ranks=1),
                              before=("sh", "-c", "trap '' HUP; exec \"$0\" "
                                      "\"$@\""))

@@ -40,14 +40,14 @@ class Bench(ProgramTest):
             self.assertLessEqual(time["p99"], time["max"])
 
     def test_memory_by_hand(self):
-        """What a pass holds, in bytes, of each implementation apart.
+        """The bytes that a pass holds, for each implementation separately.
 
         Of rows (n, c): y and, at the peak, the gradients of y and x, n c floats
-        each; the loss; mean and 1 / deviation, padded to 16 floats. Of images
-        (n, c, h, w): the gradient of x takes the place of that of y, so the peak
-        comes when the gradient of y is made from that of its first half; the
+        each; the loss; mean and 1 / deviation, padded to 16 floats. For images
+        (n, c, h, w): the gradient of x takes the place of that of y. The peak
+        comes when the gradient of y is made from that of its first half. The
         statistics are mean, 1 / deviation, scale and bias. The layer has the
-        variance, a slot of (16, mean, spread) for each rank and one of its own,
+        variance, a slot of (16, mean, spread) for each rank and one more,
         and two sums.
         """
         for ranks, side, more in ((1, 0, ()), (2, 0, ()), (2, 3, ()),
@@ -69,7 +69,7 @@ class Bench(ProgramTest):
                 slot = 16 + 2 * padded
                 layers.setdefault(row["implementation"], set()).add(
                     row["layer_bytes"] - 4 * (3 * padded + (ranks + 1) * slot))
-            # What is left is its own descriptions, whatever the features.
+            # The rest are its descriptions, for any number of features.
             self.assertEqual(sorted(layers), ["fused", "gathered"])
             for left in layers.values():
                 self.assertEqual(len(left), 1, layers)

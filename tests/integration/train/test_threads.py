@@ -28,7 +28,7 @@ def by_slurm(rank, size):
 
 class Threads(unittest.TestCase):
     def counts(self, variables, cpus, words=(), before=(), **more):
-        """What ranks print that may use those CPUs: (library, program)."""
+        """The output of ranks that may use those CPUs: (library, program)."""
         job = f"{os.getpid()}-{self.id()}"
         started = [subprocess.Popen(
             [*before, PROGRAM, *words], stdout=subprocess.PIPE, text=True,

@@ -1,4 +1,4 @@
-"""What `lockstep top` shows of running jobs."""
+"""The output of `lockstep top` for running jobs."""
 
 import json
 import os
@@ -62,8 +62,8 @@ class Top(ProgramTest):
         named = [s for s in judged
                  if (s["rank"], s["phase"]) == (1, "backward")]
         self.assertGreaterEqual(len(named), LOOKS - 1, judged)
-        # A busy machine may add to any one of them. What top sees is up to a
-        # look behind.
+        # A busy machine may add to any one of them. The numbers of top are up to one
+        # refresh old.
         took = sorted(slowest["phase_ms"] for slowest in named)
         self.assertGreaterEqual(took[0], 0.75 * ms)
         self.assertLess(took[len(took) // 2], 2 * ms)

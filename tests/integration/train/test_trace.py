@@ -1,4 +1,4 @@
-"""What --trace records of training and benchmarks, and what is made of it."""
+"""The records of --trace of training and benchmarks, and the reports made of them."""
 
 import collections
 import json
@@ -119,8 +119,8 @@ class Timeline(TraceTest):
             steps = named(own, "step")
             self.assertEqual([e["args"]["step"] for e in steps],
                              list(range(1, 7)))
-            # What a step consists of is nearly all of it, on any machine:
-            # what its ranks wait for each other is a part of its own.
+            # The parts of a step add up to nearly all of it, on any machine:
+            # the time that ranks wait for each other is a separate part.
             parts = sum(covered(own, step) for step in steps) * 1e-6
             self.assertLessEqual(parts, seconds(steps))
             self.assertGreaterEqual(parts, 0.75 * seconds(steps))

@@ -1,7 +1,8 @@
 /*
  * Where the members of structs that may grow are in version 0.1.0, in bytes, on
  * systems with 64-bit pointers. A struct grows at its end: a row of a new
- * member follows the others, and none changes. That this compiles is the test.
+ * member follows the others, and none changes. The test passes if this file
+ * compiles.
  */
 #include "lockstep/lockstep.h"
 

@@ -74,7 +74,7 @@ void nulls_check(bool good, const char *what)
         fail_msg("%s without %s: not %s", row_function, turn, what);
 }
 
-/* What operations are called begins behind ls_. */
+/* The names of operations begin after ls_. */
 static bool names(const char *function)
 {
     return strstr(ls_last_error(), function) != NULL ||

@@ -128,7 +128,7 @@ static void nulls_of_several(ls_group *g)
     ls_request_free(&all[1]);
 }
 
-/* What is wrong with the buffers is said of the operation. */
+/* Errors about buffers name the operation. */
 static void nulls_of_requests(ls_group *g)
 {
     ls_request *r = NULL;

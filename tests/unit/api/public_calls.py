@@ -75,7 +75,7 @@ def functions(path):
 
 
 def check_order(path, name, params):
-    """What a function makes is its first argument, what else it gives back its
+    """The object that a function makes is its first argument, other results are its
     last; an array is followed by the number of its items (lockstep.h)."""
     makes = re.search(r"_(new|open|from)(_|$)", name)
     last = len(params) - 1

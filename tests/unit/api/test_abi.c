@@ -386,7 +386,7 @@ static void *copy_of(const struct row *r, size_t bytes)
     return copy;
 }
 
-/* What the call itself does, with all members good. */
+/* The status of the call itself, with all members valid. */
 static ls_status usual(const struct row *r)
 {
     return r->call(r->good);

@@ -1,6 +1,7 @@
 /*
- * What a member of 0 does, for each member of each struct of options: the
- * default where 0 is not a setting, and 0 where it is (docs/reference/abi.md).
+ * The effect of a member of 0, for each member of each struct of options. It is
+ * the default where 0 is not a setting, and 0 where it is
+ * (docs/reference/abi.md).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -198,7 +199,7 @@ static void init_is_the_default(void **state)
 
 enum { MOST = 4096 };
 
-/* What comes of options: numbers, of which there are as many as it returns. */
+/* Writes the numbers that result from options, and returns how many. */
 typedef size_t run_fn(const void *options, float *out);
 
 static ls_tensor *make(int ndim, const int64_t *shape)

@@ -1,5 +1,5 @@
 /*
- * What attention promises beyond its numbers: the same bits for any number of
+ * Promises of attention apart from its results: the same bits for any number of
  * threads, memory in proportion to the length, and an error when it does not
  * fit.
  */

@@ -22,7 +22,7 @@ static size_t step_of(const lsi_flash_order *o, size_t i, size_t j)
     return (i + j) % (o->rows > o->columns ? o->rows : o->columns);
 }
 
-/* What a row has, or a column, in order; returns how many. */
+/* The blocks of a row, or of a column, in order; returns how many. */
 static size_t line(const lsi_flash_order *o, bool row, size_t at, size_t *out)
 {
     const size_t others = row ? o->columns : o->rows;
@@ -87,7 +87,7 @@ static void *add_pairs(void *context)
     return NULL;
 }
 
-/* Threads of its own: the thread sanitizer does not know those of OpenMP. */
+/* Uses pthreads, as the thread sanitizer does not know OpenMP's threads. */
 static void add_all(sums *s, int workers)
 {
     worker all[MOST_WORKERS];

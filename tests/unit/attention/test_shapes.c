@@ -52,7 +52,7 @@ static void strided(void **state)
     }
 }
 
-/* What lies between strided rows is not the library's. */
+/* Memory between strided rows must stay unchanged. */
 static void gaps_are_left_alone(void **state)
 {
     (void)state;

@@ -6,11 +6,11 @@
  * The loss is L = sum of w_i y_i with fixed weights w of either sign, so that
  * every output counts and none by the same amount. The difference
  * (L(x + h) - L(x - h)) / 2h, h = 1e-5, is off by h^2 L'''/6 + eps64 |L| / h,
- * about 1e-10 here and nothing beside f32's 6e-8.
+ * about 1e-10 here. This is small compared with f32's 6e-8.
  *
- * What f32 may be off by: each value is a sum of at most `terms` products whose
- * factors are at most `gain` in all, so rounding is at most
- * (terms + 8) terms gain 2^-24 with 8 for the roundings around the sum.
+ * The error bound of f32: each value is a sum of at most `terms` products whose
+ * factors are at most `gain` in all. So rounding is at most
+ * (terms + 8) terms gain 2^-24 where 8 is for the roundings around the sum.
  */
 #ifndef LS_TEST_GRADCHECK_H
 #define LS_TEST_GRADCHECK_H
@@ -20,7 +20,7 @@
 
 enum { GRADCHECK_MAX_INPUTS = 3, GRADCHECK_MAX_NUMEL = 4096 };
 
-/* What the elements of an input are. */
+/* The elements of an input. */
 typedef enum gradcheck_fill {
     FILL_UNIFORM,  /* in [-1, 1] */
     FILL_GRID,     /* multiples of 1/8 in [-1, 1] */

@@ -296,7 +296,7 @@ static void ref_bn_block(double *y, const double *const *in, int use)
     }
 }
 
-/* What is normalised is what is added, and goes on to another layer. */
+/* The normalised tensor is also the addend, and the input of another layer. */
 static ls_tensor *run_bn_loop(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;

@@ -1,4 +1,5 @@
-/* What the tests of mixed precision share: both half types, and roundings. */
+/* Code that the tests of mixed precision share: both half types, and roundings.
+ */
 #ifndef TESTS_AUTOGRAD_MIXED_H
 #define TESTS_AUTOGRAD_MIXED_H
 

@@ -1,6 +1,6 @@
 /*
- * What tests of operations share: a tape for each test, and tensors that it
- * owns.
+ * Code that tests of operations share: a tape for each test, and tensors that
+ * it owns.
  */
 #ifndef LS_TEST_OPS_FIXTURE_H
 #define LS_TEST_OPS_FIXTURE_H

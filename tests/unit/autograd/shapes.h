@@ -1,4 +1,4 @@
-/* What the tests of operations that change shapes share. */
+/* Code that the tests of operations that change shapes share. */
 #ifndef TESTS_AUTOGRAD_SHAPES_H
 #define TESTS_AUTOGRAD_SHAPES_H
 

@@ -190,7 +190,7 @@ static void half_weights_have_half_gradients(void **state)
     }
 }
 
-/* What lies between two convolutions and a pool is half, and so are its
+/* Tensors between two convolutions and a pool are half, and so are their
  * gradients; against the same network of rounded parameters in f32. */
 static void layers_of_images_agree_with_f32(void **state)
 {

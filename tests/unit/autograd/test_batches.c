@@ -1,6 +1,6 @@
 /*
- * Joining, cutting and batches of products, beside their gradients: shapes of
- * any rank against loops, views, empty tensors, types, and what is refused.
+ * Joining, cutting and batches of products, apart from their gradients: shapes
+ * of any rank against loops, views, empty tensors, types, and what is refused.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /*
- * Operations that choose elements, beside their gradients: any shapes against
- * loops, views, empty tensors, types, and what is refused.
+ * Operations that choose elements, apart from their gradients: any shapes
+ * against loops, views, empty tensors, types, and what is refused.
  */
 #include <math.h>
 
@@ -89,7 +89,7 @@ static void views_and_empty_conditions(void **state)
     assert_int_equal(ls_tensor_ndim(y), 2);
 }
 
-/* What is not taken is not looked at: NaN neither forward nor backward. */
+/* Elements that are not chosen are not read: a NaN has no effect. */
 static void what_is_not_taken_does_not_matter(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void special_numbers_are_compared(void **state)
     }
 }
 
-/* What the comparison chooses gets the gradient; the scalar has none. */
+/* The chosen elements get the gradient; the scalar has none. */
 static void comparisons_are_conditions(void **state)
 {
     (void)state;

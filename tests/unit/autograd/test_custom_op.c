@@ -1,7 +1,7 @@
 /*
- * An operation of the user's own, written against the public header alone:
- * y = a b^2 and z = a + b, two outputs, a state, a saved tensor, scratch
- * memory and an optional input.
+ * A custom operation, written against the public header alone:
+ * y = a b^2 and z = a + b, with two outputs. It has a state, a saved tensor,
+ * scratch memory and an optional input.
  */
 #include "lockstep/autograd.h"
 #include "testing.h"

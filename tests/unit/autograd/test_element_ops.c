@@ -1,6 +1,7 @@
 /*
- * Operations on each element, beside their gradients at ordinary places: kinks,
- * arguments far from 0, numbers that are not finite, and what is refused.
+ * Operations on each element, apart from their gradients at ordinary places:
+ * kinks, arguments far from 0, numbers that are not finite, and what is
+ * refused.
  */
 #include <math.h>
 
@@ -169,7 +170,7 @@ static void activations_far_from_zero(void **state)
         check_activation(&all[i]);
 }
 
-/* What autograd.h says of the two. */
+/* The bound on their difference is that of autograd.h. */
 static void gelus_are_near_each_other(void **state)
 {
     (void)state;

@@ -176,7 +176,7 @@ static void half_types(void **state)
         assert_type(dx, dtype);
         assert_type(ls_tape_grad(tape, r), LS_F32);
         for (int64_t i = 0; i < ls_tensor_count(dx); i++) {
-            /* What f32 gave came back through the cast, too. */
+            /* The f32 gradient came back through the cast, too. */
             const double want = 2 * at(dx32, i);
             assert_near(at(dx, i), want, 4 * u * (fabs(want) + 1e-3));
         }

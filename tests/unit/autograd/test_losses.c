@@ -1,4 +1,4 @@
-/* Losses beside their gradients: what is large, small, empty or NaN. */
+/* Losses apart from their gradients: large, small, empty and NaN inputs. */
 #include <math.h>
 
 #include "array/compute/threads.h"

@@ -1,5 +1,5 @@
 /*
- * What operations do beside computing values and gradients: modes, running
+ * Operations apart from values and gradients: modes, running
  * statistics, layouts, halves, empty batches, any number of threads.
  */
 #include <math.h>
@@ -92,7 +92,7 @@ static void dropout_is_a_function_of_its_counters(void **state)
         ls_tensor_free(&y[i]);
 }
 
-/* What is dropped in a step, of 1000 elements. */
+/* The elements dropped in a step, of 1000. */
 static ls_tensor *mask(void)
 {
     const int64_t n = 1000;

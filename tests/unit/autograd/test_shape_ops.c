@@ -1,7 +1,7 @@
 /*
- * Broadcasting and reductions over axes, beside their gradients: shapes of any
- * rank against loops, blocks and threads, views, empty tensors, types, and what
- * is refused.
+ * Broadcasting and reductions over axes, apart from their gradients: shapes of
+ * any rank against loops, blocks and threads, views, empty tensors, types, and
+ * what is refused.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -227,7 +227,7 @@ static void watched_results_keep_their_gradient(void **state)
     close_model(&m);
 }
 
-/* What outlives a reset is a constant, on this tape and on others. */
+/* A tensor that outlives a reset is a constant, on this tape and on others. */
 static void retained_results_are_constants(void **state)
 {
     (void)state;
@@ -255,7 +255,7 @@ static void two_tapes(void **state)
     ls_tape *other = new_tape();
     ls_tensor *h = ls_scale(m.tape, m.p[0], 2.0);
     assert_error(ls_tape_watch(other, h), LS_ERR_STATE, "another tape");
-    /* What one tape computed is a constant for the other. */
+    /* The result of one tape is a constant for the other. */
     ls_tensor *loss = ls_sum(other, ls_mul(other, h, m.p[1]));
     assert_ok(ls_backward(other, loss, 1.0));
     assert_values(ls_grad(m.p[1]), (const float[]){2, 4}, 2);

@@ -70,10 +70,10 @@ static double at(const ls_tensor *t, const int64_t *index)
 
 /*
  * One element. With u = 2^-24 and d = largest - x: x - largest is rounded once
- * (d u of e^-d), e^x is within 4 u, division and result within 2 u; what the
- * terms of the sum are off by is at most sum of d e^-d <= n / e, each, and its
- * additions n u; what is below e^-87 may be 0. The logarithm of a sum is off by
- * as much, and rounded.
+ * (d u of e^-d), and e^x is within 4 u. Division and result are within 2 u. The
+ * errors of the terms of the sum add up to at most sum of d e^-d <= n / e,
+ * each, and its additions n u. Terms below e^-87 may be 0. The logarithm of a
+ * sum is off by this much, and rounded.
  */
 static void check_softmax(const ls_tensor *y, const ls_tensor *log_y,
                           const ls_tensor *x, int axis, const int64_t *index)

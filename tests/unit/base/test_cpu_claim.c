@@ -1,5 +1,5 @@
 /*
- * What launchers and ranks that do not know of each other's CPUs leave each
+ * The CPUs that launchers and ranks leave to each other without knowing of each
  * other on one machine.
  */
 #include "testing.h"

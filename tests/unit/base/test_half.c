@@ -114,7 +114,7 @@ static void all_bits_come_back(void **state)
     }
 }
 
-/* Every half value, every tie between two, and the floats beside them. */
+/* Every half value, every tie between two, and the neighbouring floats. */
 static void ties_and_their_neighbours(void **state)
 {
     (void)state;

@@ -98,7 +98,7 @@ static void counts_are_those_of_the_rows(void **state)
     CHECK_COUNT(ls_rope_scaling_kind, LS_ROPE_SCALING_COUNT);
 }
 
-/* What the library says is the text of the row. */
+/* The library's text is that of the row. */
 #define CHECK_NAMES(type, first, count)                                        \
     for (int i = (first); i < (count); i++)                                    \
     assert_string_equal(type##_name((type)i), text_of_##type((type)i))

@@ -25,7 +25,7 @@ static void read_to_end(int from, char out[OUTPUT_BYTES])
     out[used] = '\0';
 }
 
-/* What body() writes to stderr under LOCKSTEP_LOG=level (NULL: unset). */
+/* Captures the stderr of body() under LOCKSTEP_LOG=level (NULL: unset). */
 static void capture(const char *level, void (*body)(void),
                     char out[OUTPUT_BYTES])
 {

@@ -98,7 +98,7 @@ static void counts_by_tag_and_in_total(void **state)
     lsi_free(c);
 }
 
-/* Two tags that peak at different times: the total's peak is no sum. */
+/* Two tags that peak at different times: the total's peak is not their sum. */
 static void peak_of_the_total_is_no_sum_of_peaks(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void the_budget_holds(void **state)
     assert_error(lsi_alloc(&b, 401, LS_MEMORY_ACTIVATIONS, "conv2d output"),
                  LS_ERR_BUDGET, "conv2d output: 401 bytes (activations)");
     assert_ptr_equal(b, &a);
-    /* What failed shows nowhere. */
+    /* Failed allocations are not counted. */
     assert_int_equal(total().live_bytes, 600);
     assert_int_equal(total().peak_bytes, 600);
     assert_int_equal(of(LS_MEMORY_ACTIVATIONS).peak_bytes, 0);
@@ -172,7 +172,7 @@ static void more_than_the_machine_has_fails(void **state)
         assert_null(strstr(ls_last_error(), "do not fit"));
 }
 
-/* What was promised before counts, though nobody has touched it. */
+/* Earlier promises count, even if their memory was not touched. */
 static void promises_add_up(void **state)
 {
     void *first, *second = state;

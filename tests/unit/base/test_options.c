@@ -514,7 +514,7 @@ static void help_text(void **state)
     free(text);
 }
 
-/* A left side that is too wide gets a line of its own. */
+/* A left side that is too wide gets a separate line. */
 static void wide_names_in_help(void **state)
 {
     (void)state;

@@ -33,7 +33,7 @@ static void what_is_shown(void **state)
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         const lsi_printable_name name = lsi_printable_of(cases[i].text);
         assert_string_equal(name.text, cases[i].shown);
-        /* What was made printable stays as it is. */
+        /* A printable text stays as it is. */
         assert_string_equal(lsi_printable_of(name.text).text, name.text);
     }
 }

@@ -25,7 +25,7 @@ static void what_is_set_stays(void **state)
     assert_string_equal(getenv("LS_TEST_SET"), "theirs");
     assert_string_equal(getenv("LS_TEST_EMPTY"), "");
     assert_true(all[0].added && !all[1].added && all[2].added);
-    /* What is set meanwhile stays as it is, and the C library can go on. */
+    /* Variables set meanwhile stay set, and the C library can go on. */
     setenv("LS_TEST_LATER", "x", 1);
     unsetenv("LS_TEST_NEWER");
     lsi_variables_remove(all, TEST_COUNT(all));

@@ -189,7 +189,7 @@ static void failures_write_nothing(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* What was made before is given back. */
+/* Objects made before are freed. */
 static void opening_may_fail(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * What a rank holds of machine memory, addresses and descriptors.
+ * The memory, addresses and descriptors that a rank holds.
  */
 #ifndef LS_TEST_COMM_HOLDING_H
 #define LS_TEST_COMM_HOLDING_H

@@ -1,6 +1,6 @@
 /*
  * Groups that span nodes, played by threads of this process: each node has
- * memory of its own, and between nodes there is a wire that only copies.
+ * separate memory, and between nodes there is a wire that only copies.
  */
 #ifndef LS_TEST_COMM_NODES_H
 #define LS_TEST_COMM_NODES_H
@@ -14,7 +14,7 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument);
 /* An algorithm that always works for an operation in this group. */
 const char *fallback_of(const ls_group *group, lsi_operation operation);
 
-/* What has been sent from one rank to another and not been received. */
+/* Messages that one rank has sent to another and that were not received. */
 typedef struct held {
     size_t messages, bytes;
 } held;

@@ -46,7 +46,7 @@ static void meet(int a, int b)
     costs[a].connections++;
 }
 
-/* What a node does in a step is the same for all rails. */
+/* A node's messages in a step are the same for all rails. */
 static void walk_step(const lsi_leap *leap, int node, size_t bytes)
 {
     const int parts = lsi_nodes_parts(s.nodes);
@@ -97,7 +97,7 @@ static void move(int from, int to, size_t bytes)
     meet(to, from);
 }
 
-/* What the ranks of `node` carry of what the ranks of `other` own. */
+/* The parts owned by ranks of `other` that the ranks of `node` carry. */
 static void walk_shares(int node, int other, size_t block, bool gathers)
 {
     const size_t begin = (size_t)s.first[other] * block;

@@ -19,18 +19,18 @@ typedef struct cost {
     int connections;
 } cost;
 
-/* What is walked through, and what that cost each rank. */
+/* The shape that is walked through, and its cost for each rank. */
 extern shape s;
 extern cost costs[MOST];
 
 /* Once nodes and ranks are set. */
 void finish_shape(void);
 
-/* An all-reduce of so many bytes; and what has a root. */
+/* An all-reduce of that number of bytes; and operations with a root. */
 void walk(size_t bytes);
 void walk_rooted(size_t bytes, int root, lsi_leap_fn *find);
 
-/* A reduce-scatter, or all-gather, of blocks of so many bytes. */
+/* A reduce-scatter, or all-gather, of blocks of that number of bytes. */
 void walk_blocks(size_t block, bool gathers);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Ranks for tests: as threads of this process, or as processes of their own.
+ * Ranks for tests: as threads of this process, or as processes.
  */
 #ifndef LS_TEST_COMM_RANKS_H
 #define LS_TEST_COMM_RANKS_H
@@ -23,8 +23,9 @@
 #define CHECK_OK(call) CHECK((call) == LS_OK)
 
 /*
- * That something takes less than so many seconds, which `took` says when it has
- * played it. It has five tries, as a busy machine may hold up any of them.
+ * Asserts that something takes less than a limit, in seconds. `took` runs it
+ * and returns its time. It has five tries, as a busy machine may hold up any of
+ * them.
  */
 #define CHECK_QUICK(took, seconds)                                             \
     do {                                                                       \

@@ -1,5 +1,5 @@
 /*
- * What a process holds of the system, for tests that nothing is left.
+ * The system resources that a process holds, for tests that nothing is left.
  */
 #ifndef LS_TEST_COMM_RESOURCES_H
 #define LS_TEST_COMM_RESOURCES_H

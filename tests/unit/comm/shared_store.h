@@ -16,7 +16,7 @@ int count_shared_store(void);
 /* A key may be set again from now on. */
 void let_shared_store_overwrite(void);
 
-/* What the next calls return from now on; LS_OK: what they should. */
+/* Makes the next calls return these statuses; LS_OK: they work. */
 void break_shared_store(ls_status set, ls_status get);
 
 #endif

@@ -85,7 +85,7 @@ static void limits(ls_group *group, void *unused)
     free(data);
 }
 
-/* What went wrong since is not what went wrong there. */
+/* A later error does not replace the reason. */
 static void keep_reason(ls_group *group, void *unused)
 {
     ls_request *request = NULL;

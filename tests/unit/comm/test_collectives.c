@@ -20,7 +20,7 @@ enum {
     COUNTS = sizeof(counts) / sizeof(counts[0])
 };
 
-/* What rank r holds at i: small, so that sums stay exact in f32. */
+/* The value of rank r at i: small, so that sums stay exact in f32. */
 static float value(int rank, size_t i)
 {
     return (float)((i * 7 + (size_t)rank * 13 + 5) % 23);

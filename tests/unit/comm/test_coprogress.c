@@ -1,7 +1,7 @@
 /*
- * Progress across groups: what is in flight in one moves while its rank waits
- * in another, on one node and between nodes, also if the kernel knows no sleep
- * on several words, and while groups go from thread to thread.
+ * Progress across groups: requests of one group progress while their rank waits
+ * in another. Tested on one node and between nodes, without the kernel's sleep
+ * on several words, and with groups that move between threads.
  */
 #include "testing.h"
 
@@ -204,8 +204,8 @@ static void between_nodes_too(void **state)
 /* ---- waking -------------------------------------------------------------- */
 
 /*
- * Rank 0 sleeps in one group and is awaited in the other again and again: each
- * of its sleeps must end by a bell, or this takes a slice a time. A busy
+ * Rank 0 sleeps in one group, and rank 1 waits for it in the other again and
+ * again. Each sleep must end by a bell, or this takes a slice a time. A busy
  * machine may hold up some of the turns, but not most of them.
  */
 static void be_needed_while_asleep(ls_group *group, void *argument)
@@ -393,7 +393,7 @@ static void a_group_may_be_closed_by_another_thread(void **state)
 
 /* ---- forks --------------------------------------------------------------- */
 
-/* A child waits for something of its own and leaves its parent's alone. */
+/* A child waits for its request and leaves its parent's alone. */
 static void wait_in_a_child(ls_group *group, void *argument)
 {
     pair p = open_pair(group);

@@ -1,7 +1,7 @@
 /*
- * Collectives in which ranks have counts of their own: in flight, refused, and
- * with counts that do not fit, on one node and on several. That the right data
- * arrives by every algorithm is in tests/conformance.
+ * Collectives in which counts differ between ranks: in flight, refused, and
+ * with counts that do not fit, on one node and on several. The tests in
+ * tests/conformance check the data of every algorithm.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,8 +126,8 @@ static void several_are_in_flight(void **state)
 static int32_t sent[MOST], received[MOST_RANKS][MOST];
 
 /*
- * From here on every rank has opened its group. Who is slow to leave may see
- * already here what the others find next.
+ * From here on every rank has opened its group. A rank that is slow to leave
+ * may see here the error that the others get next.
  */
 static void all_are_there(ls_group *group)
 {

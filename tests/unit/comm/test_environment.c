@@ -1,5 +1,5 @@
 /*
- * What launchers say, and many jobs that start at once.
+ * Variables of launchers, and many jobs that start at once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -243,7 +243,8 @@ static void a_batch_script_is_no_rank(void **state)
     assert_int_equal(world.size, 4);
 }
 
-/* What a step says of its own tasks is not about those that they start. */
+/* The variables of a step describe its tasks, not the processes that they
+ * start. */
 static void slurm_may_be_another_launchers_launcher(void **state)
 {
     lsi_world world;

@@ -1,5 +1,6 @@
 /*
- * What the others see when a rank dies, stops, leaves or does something else.
+ * The errors of other ranks when a rank dies, stops, leaves or makes another
+ * call.
  */
 #include <setjmp.h>
 #include <stdarg.h>

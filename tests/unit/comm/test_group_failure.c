@@ -54,7 +54,7 @@ static void a_group_that_goes_on_has_not_failed(void **state)
 
 /* ---- failures ------------------------------------------------------------ */
 
-/* What the last call left, after a sentence of the same failure. */
+/* The failure of the last call, whose message must agree with it. */
 static ls_failure failure_of(const ls_group *group, ls_status status)
 {
     ls_failure why = {.struct_size = sizeof(why)};
@@ -66,7 +66,8 @@ static ls_failure failure_of(const ls_group *group, ls_status status)
 
 /*
  * A rank of another node may learn of a failure in the collective that others
- * have left. That is this one, and not the last one of opening the group.
+ * have left. The failure is that of this call, not the last one of opening the
+ * group.
  */
 static void meet(ls_group *group, ls_status failure)
 {
@@ -314,7 +315,7 @@ static void ask_in_a_child(ls_group *group, void *unused)
     CHECK(has_failed(group));
     const pid_t child = fork();
     if (child == 0)
-        _exit(has_failed(group)); /* a child is no member */
+        _exit(has_failed(group)); /* a child is not a member */
     CHECK(wait_process(child) == 0);
 }
 

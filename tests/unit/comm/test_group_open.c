@@ -156,7 +156,8 @@ static void by_processes(void **state)
 
 /* ---- launchers ----------------------------------------------------------- */
 
-/* What mpirun, srun and torchrun say is of another job, or of no use. */
+/* Variables of mpirun, srun and torchrun may belong to another job: they are
+ * ignored. */
 static void launchers_are_not_asked(void **state)
 {
     static const char *const variables[][2] = {

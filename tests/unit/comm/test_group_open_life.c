@@ -1,5 +1,5 @@
 /*
- * What may happen to groups that are opened by their name: processes that fork
+ * Events in the life of groups that are opened by name: processes that fork
  * or die, stores that fail, names that clash, many at a time, and again and
  * again.
  */
@@ -161,7 +161,7 @@ static void children_are_no_members(void **state)
     run(2, fork_children);
 }
 
-/* What the ranks and the test share. */
+/* State that the ranks and the test share. */
 typedef struct legacy {
     _Atomic pid_t child; /* of the rank that dies */
     double took;         /* seconds until the other one knows of that */
@@ -248,7 +248,8 @@ static void the_dead_are_named_before_all_have_come(void **state)
     store = NULL;
 }
 
-/* What rank 0 has collected is asked for, or left, by who dies of it. */
+/* A rank dies when it asks for the data that rank 0 has collected, or leaves.
+ */
 static bool is_collected(const char *key)
 {
     return strstr(key, "/gather/0/all0") != NULL;
@@ -432,7 +433,7 @@ static void again(int rank, int size)
                 "%d threads, %d files in /dev/shm\n",
                 rank, cycles, files, kb, count_entries("/proc/self/task"),
                 count_entries("/dev/shm"));
-    /* What each cycle leaves shows; the heap's own steps of 1 MB do not. */
+    /* A leak of each cycle shows; the heap's steps of 1 MB do not count. */
     const bool grew = cycles < 1000 && !is_sanitized && kb >= 2048;
     if (files != 0 || grew)
         fprintf(stderr, "left: %ld descriptors, %ld KB\n", files, kb);

@@ -1,7 +1,7 @@
 /*
  * Groups that are opened by their name and span nodes: LOCKSTEP_HOSTID makes a
  * node of some processes of this machine, which UCX then joins. Skipped where
- * there is no UCX.
+ * UCX is missing.
  */
 #include "testing.h"
 
@@ -23,7 +23,7 @@
 
 enum { MOST = 8, SKIPPED = 77 };
 
-/* What UCX keeps of its endpoints is not freed when a process ends. */
+/* UCX does not free all memory of its endpoints when a process ends. */
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c) */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)

@@ -176,7 +176,7 @@ static int take_all(ls_group *group, void **buffers)
     return had;
 }
 
-/* What has been freed can be had again. */
+/* Freed memory can be allocated again. */
 static void use_up(ls_group *group, void *argument)
 {
     void *buffers[MOST_BUFFERS];
@@ -401,7 +401,7 @@ static void strings_of_any_length_are_gathered(void **state)
 /* ---- duplicates ---------------------------------------------------------- */
 
 /*
- * A duplicate has a queue of its own: ranks start something in it before or
+ * A duplicate has a separate queue: ranks start something in it before or
  * after a collective of the group. It knows the group's shared buffers, without
  * which `direct` could not be used, and its counters.
  */

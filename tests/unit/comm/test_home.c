@@ -1,5 +1,5 @@
 /*
- * Whose memory is where: the parts of the region that belong to a rank, and
+ * The placement of memory: the parts of the region that belong to a rank, and
  * that the kernel takes the request for them.
  */
 #include <errno.h>
@@ -13,7 +13,8 @@
 #include "ranks.h"
 #include "testing.h"
 
-/* Every byte that a rank owns is a page of its own, inside, and nearly all. */
+/* The pages of ranks are disjoint, inside the region, and cover nearly all of
+ * it. */
 static void parts_are_disjoint(void **state)
 {
     (void)state;
@@ -39,14 +40,14 @@ static void parts_are_disjoint(void **state)
                 }
             }
         }
-        /* What is nobody's lies at the borders of parts, a page each. */
+        /* Unowned pages are at the borders of parts, one each. */
         const size_t all = (at.bytes - at.cells) / LSI_PAGE;
         assert_true(pages + LSI_REGION_OWN * ((size_t)sizes[k] + 1) >= all);
         free(owner);
     }
 }
 
-/* What a rank writes into its cell and receives by a channel is in its part. */
+/* A rank's cell and its receiving channels are in its part. */
 static bool is_own(const ls_group *group, const void *data)
 {
     const size_t at =

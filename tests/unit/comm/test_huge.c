@@ -39,7 +39,7 @@ static void places(void **state)
             unsigned char there = 0;
             assert_int_equal(pread(fd, &there, 1, (off_t)offsets[i]), 1);
             assert_int_equal(there, i + 1);
-            /* What lies behind it is not ours any more. */
+            /* Memory after it no longer belongs to the mapping. */
             const size_t whole =
                 (sizes[k] + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE;
             assert_int_equal(munmap(at, whole), 0);

@@ -342,8 +342,8 @@ static void who_has_waited_is_heard_again(void **state)
 typedef struct absence {
     ls_status (*wait)(ls_group *group); /* for the last rank */
     double timeout_s;
-    atomic_int over;  /* on so many ranks */
-    atomic_int wrong; /* so many ranks blamed one that only waits */
+    atomic_int over;  /* number of ranks that are done */
+    atomic_int wrong; /* number of ranks that blamed a waiting rank */
 } absence;
 
 static ls_status wait_in_turn(ls_group *group)
@@ -377,8 +377,8 @@ static void wait_at_once(ls_group *group, void *argument)
 }
 
 /*
- * Rank 1 begins to wait for rank 2 when rank 0 has waited for rank 1 for more
- * than half of the timeout, and has long told for whom when rank 0 gives up.
+ * Rank 1 begins to wait for rank 2 after rank 0 has waited for rank 1 for more
+ * than half of the timeout. It reports this long before rank 0 gives up.
  */
 static void wait_late(ls_group *group, void *argument)
 {

@@ -24,7 +24,7 @@ static void check_kept(const ls_group *group, const unsigned char *mapping,
             CHECK(mapping[r * stride + (ptrdiff_t)i] == r + 1);
 }
 
-/* Of a group that has been closed, beside what its job allocates later. */
+/* Memory of a closed group stays apart from later allocations of its job. */
 static void keep(ls_group *group, void *argument)
 {
     ls_group *part = NULL;

@@ -1,5 +1,5 @@
 /*
- * What a rank that waits for long shows of that: for `lockstep top`, in any
+ * A rank that waits for long shows this to `lockstep top`, in any
  * program, also one that steps no optimizer.
  */
 #include "testing.h"
@@ -15,7 +15,7 @@
 
 enum { COUNT = 4, SECONDS = 30 };
 
-/* What the ranks and the test share. */
+/* State that the ranks and the test share. */
 typedef struct scene {
     atomic_int come; /* rank 1 may */
     void (*wait)(ls_group *group);

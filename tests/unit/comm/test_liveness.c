@@ -1,6 +1,6 @@
 /*
- * Who counts as alive, and who as dead: what a process does to its descriptors,
- * threads and children is no death, and whatever ends it is one.
+ * The test whether a rank is alive: actions of a process on its descriptors,
+ * threads and children do not count as death, and every kind of end does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +121,7 @@ static void a_thread_that_ends_is_no_death(void **state)
 
 /* ---- what is one --------------------------------------------------------- */
 
-/* What those who die leave behind for the test. */
+/* The values that a dying process leaves for the test. */
 typedef struct legacy {
     void (*die)(struct legacy *legacy);
     _Atomic pid_t child;
@@ -234,7 +234,7 @@ static void every_end_is_a_death(void **state)
 
 /* ---- poor systems -------------------------------------------------------- */
 
-/* Runs part of the test in a process of its own; 77 is for "not here". */
+/* Runs part of the test in a separate process; 77 is for "not here". */
 static int apart(void (*fn)(void))
 {
     const pid_t child = fork();

@@ -177,7 +177,7 @@ static void only_that_one_has_ended(void **state)
     (void)wait_process(launcher);
 }
 
-/* A stranger has the name; the uid in it is no proof. */
+/* A stranger has the name; the uid in it proves nothing. */
 static void strangers_are_not_believed(void **state)
 {
     (void)state;

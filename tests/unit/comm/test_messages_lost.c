@@ -1,5 +1,5 @@
 /*
- * What calls that have failed leave behind: no list has their messages, whose
+ * After calls have failed, no list holds their messages, whose
  * memory is gone.
  */
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static void await(const atomic_int *word, int value)
         usleep(1000);
 }
 
-/* What was on the stack is nothing that a list could go on with. */
+/* Overwrites the stack, so that a list with a dangling message would fail. */
 __attribute__((noinline)) static void overwrite_stack(void)
 {
     volatile unsigned char bytes[16384];

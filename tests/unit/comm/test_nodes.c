@@ -1,8 +1,8 @@
 /*
- * The schedule between nodes, followed without any transport: who carries what,
- * that each message is sent and expected by the right two, and that every node
- * ends with every part, folded in the canonical order. And that what each rank
- * owns is carried once to, or from, every node.
+ * The schedule between nodes, followed without any transport. Checks which rank
+ * carries each part, that each message has the right sender and receiver, and
+ * that every node ends with every part, folded in the canonical order. Also
+ * checks that the data of each rank are carried once to, or from, every node.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +84,8 @@ static const lsi_leg *leg_from(const lsi_leap *leap, int node)
     return NULL;
 }
 
-/* What comes in, of one part, folded with one's own by number of node. */
+/* The incoming value of a part, folded with the local one in the order of
+ * nodes. */
 static uint64_t arrived(const world *before, int node, size_t part)
 {
     const lsi_leap *leap = &before->leap[node];
@@ -194,7 +195,7 @@ static void follow_reduce(lsi_rooted shape)
         assert_true(now.sum[shape.root][p] == folded(values, shape.nodes));
 }
 
-/* Who sends something has it, and who receives it has not had it. */
+/* A sender has the data, and a receiver did not have them. */
 static void follow_broadcast(lsi_rooted shape)
 {
     static world now, next;
@@ -252,7 +253,8 @@ static void check_upto(const lsi_owners *all, const lsi_shares *s,
     assert_true(upto == owned.end || !carried[upto]);
 }
 
-/* What the ranks of a node own, each element once, by those of another. */
+/* Each element that the ranks of a node own is carried once by those of
+ * another. */
 static void follow_shares(const lsi_owners *all, lsi_node_ranks owners,
                           lsi_node_ranks carriers)
 {

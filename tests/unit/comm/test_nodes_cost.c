@@ -1,8 +1,8 @@
 /*
- * What collectives between nodes cost each rank, for up to 4,096 ranks in any
- * shape: the schedules are walked, their messages, bytes and connections are
- * counted, and the counts are held against formulas that know nothing of them.
- * The tables in docs/dev/collectives.md are what this program counts.
+ * The cost of collectives between nodes for each rank, for up to 4,096 ranks in
+ * any shape. The schedules are walked, and their messages, bytes and
+ * connections counted. The counts are compared with independent formulas. The
+ * tables in docs/dev/collectives.md are what this program counts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ static size_t all_sent(void)
 }
 
 /*
- * Of a reduce, in parts of a rail: each node but one gives all away, and then
+ * Of a reduce, in parts of a rail: each node but one sends all its data. Then
  * the sums go to the root, with more than 8 nodes from hand to hand.
  */
 static size_t parts_reduced(int nodes, int root)
@@ -248,7 +248,7 @@ static void odd_lengths_cross_once(void **state)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* What has been walked, of `bytes` in all. */
+/* The costs of the walk, for a total of `bytes`. */
 static void write_costs(char *row, size_t room, const char *name, size_t bytes)
 {
     size_t messages = 0, rank_sent = 0, node_sent = 0;
@@ -320,7 +320,7 @@ static char *read_text(const char *path)
 
 typedef struct table_row {
     const char *name;
-    int ranks[4], times[4]; /* so many nodes with so many ranks each */
+    int ranks[4], times[4]; /* times[i] nodes with ranks[i] ranks each */
 } table_row;
 
 static void shape_of_row(const table_row *row)

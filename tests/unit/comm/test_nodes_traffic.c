@@ -49,7 +49,7 @@ static int end_of_run(const ls_group *group, int rank, int step)
     return rank;
 }
 
-/* Who on a node carries element i, which is owned elsewhere. */
+/* The rank of a node that carries element i, which is owned elsewhere. */
 static int carrier_of(const ls_group *group, const vector *v, size_t i,
                       int node)
 {
@@ -81,7 +81,7 @@ static size_t to_be_sent(const ls_group *group, const vector *v, bool gathers)
     return sent;
 }
 
-/* What crosses in all, once for each node that has to hear of it. */
+/* The total that crosses nodes: the data once for each receiving node. */
 static void check_total(ls_group *group, const vector *v, size_t sent,
                         size_t unit)
 {

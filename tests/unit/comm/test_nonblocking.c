@@ -26,7 +26,7 @@ enum {
     OPERATIONS = 8 /* that move something */
 };
 
-/* What rank r has for rank `to` at i. */
+/* The value of rank r for rank `to` at i. */
 static int32_t value(int rank, int to, size_t i)
 {
     return (int32_t)(i % 1009) * 7 + rank * 13 + to * 3;

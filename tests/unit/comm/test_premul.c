@@ -1,6 +1,6 @@
 /*
- * Sums of what each rank has multiplied by a factor of its own, beside float64,
- * by every algorithm that users can select.
+ * Sums of values that each rank multiplies by a different factor, compared with
+ * float64, by every algorithm that users can select.
  */
 #include <setjmp.h>
 #include <stdarg.h>

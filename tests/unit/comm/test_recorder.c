@@ -1,5 +1,6 @@
 /*
- * What is recorded of operations, when it is written, and that it is the truth.
+ * The records of operations: their content, their correctness, and when they
+ * are written.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /*
- * One rank that cannot take part (its arguments are wrong, it has no memory)
- * ends the call on all ranks, at once and with its name, and the group goes on.
+ * One rank cannot take part, as its arguments are wrong or it has no memory.
+ * This ends the call on all ranks at once; the error names the rank, and the
+ * group goes on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +114,7 @@ static const operation operations[] = {
 
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
-/* What is wrong with the arguments of one rank. */
+/* A fault in the arguments of one rank. */
 typedef struct fault {
     void (*spoil)(arguments *a);
     ls_status status;

@@ -1,6 +1,6 @@
 /*
- * Who may read a rank's memory, and for how long. Whether the kernel listens
- * depends on Yama; here it is what is asked of it.
+ * The processes that may read a rank's memory, and for how long. Whether the
+ * kernel permits it depends on Yama; the test checks the request to the kernel.
  */
 #include "testing.h"
 
@@ -34,7 +34,7 @@ int prctl_of_test(int option, ...)
     return 0;
 }
 
-/* Whose defaults never copy. */
+/* On AMD the defaults never copy. */
 bool machine_is_amd(void) __asm__("__wrap_lsi_cpu_is_amd");
 
 bool machine_is_amd(void)

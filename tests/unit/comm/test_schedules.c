@@ -79,7 +79,8 @@ static size_t expected(const lsi_place *place, int rank)
     }
 }
 
-/* What arrives covers the receive buffer once, from inside send buffers. */
+/* Arriving data cover the receive buffer once, and come from inside send
+ * buffers. */
 static void check_place(const lsi_place *place)
 {
     size_t most = 0;
@@ -116,8 +117,8 @@ static void pulls_cover_what_is_received(void **state)
 }
 
 /*
- * What a rank holds of each block, as a set of ranks, through folding and all
- * halving rounds: at the end each has one block, with everybody's data.
+ * The contributions to each block on a rank, as a set of ranks, through folding
+ * and all halving rounds: at the end each has one block, with everybody's data.
  */
 static void follow_halving(int size)
 {
@@ -159,7 +160,7 @@ static void halving_sums_everything_once(void **state)
         follow_halving(size);
 }
 
-/* Who sends has the data, who receives has not, and both name each other. */
+/* A sender has the data, a receiver has not, and both name each other. */
 static void follow_tree(int size, int root)
 {
     bool has[MOST] = {false};

@@ -194,7 +194,7 @@ static void use(ls_group *group, void *argument)
     CHECK(status == LS_ERR_IO);
     CHECK((strstr(ls_last_error(), "rank 1") != NULL) == !odd);
     CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_REDUCE_SUM));
-    /* What counts is what the file says. */
+    /* The file decides. */
     CHECK_OK(ls_group_select(group, odd ? at : "all_reduce:0-1k:butterfly"));
     CHECK(ls_group_select(group, odd ? at : "all_reduce:0-1k:ring") ==
           LS_ERR_MISMATCH);

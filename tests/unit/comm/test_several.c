@@ -216,7 +216,7 @@ static void the_other_groups_are_waited_for(void **state)
 
 enum { ROUNDS = 4 };
 
-/* What comes when is what the sender says. */
+/* The sender decides the order of arrival. */
 static void wait_for_each(ls_group *group, void *unused)
 {
     static const int order[ROUNDS] = {2, 0, 3, 1};
@@ -469,7 +469,7 @@ static void a_child_waits_for_none(void **state)
 
 /* ---- both ways ----------------------------------------------------------- */
 
-/* So many that no rank could send them all before it receives. */
+/* More messages than a rank could send before it receives. */
 static void pass_on(ls_group *group, void *unused)
 {
     const int rank = ls_group_rank(group);

@@ -1,6 +1,6 @@
 /*
- * What the signals that a rank takes mean to the processes that it starts:
- * nothing has changed for them.
+ * Signals that a rank handles keep their defaults in the processes that it
+ * starts: nothing has changed for them.
  */
 #include "testing.h"
 

@@ -1,7 +1,8 @@
 /*
- * The memory of a job: what groups, shared buffers and data parallelism take of
- * it they give back, however uneven ranks are in closing, and never while a
- * rank may still look. The program's argument is how many cycles of each kind.
+ * The memory of a job: groups, shared buffers and data parallelism return all
+ * the memory that they allocate. They do so however unevenly ranks close, and
+ * never while a rank may still read it. The program's argument is how many
+ * cycles of each kind.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -335,7 +336,7 @@ static void the_dead_keep_what_they_had(void **state)
         assert_int_equal(wait_process(pids[r]), r == LATE ? SIGKILL : 0);
 }
 
-/* A child has all groups of its parent, but is no member of any. */
+/* A child has all groups of its parent, but is not a member of any. */
 static void close_in_a_child(ls_group *group, void *unused)
 {
     ls_group *part = NULL;
@@ -391,7 +392,7 @@ static void a_group_in_an_old_place_has_a_new_number(void **state)
     run_processes(2, follow, NULL);
 }
 
-/* What the library hands out counts until it is given back. */
+/* Memory that the library hands out counts until it is freed. */
 static void gathered_strings_count(void **state)
 {
     (void)state;

@@ -305,7 +305,8 @@ static bool play_a_rank_twice(double seconds)
     return told > 0;
 }
 
-/* Who comes as a rank that is there already leaves another one missing. */
+/* A process that arrives with a rank already present leaves another rank
+ * missing. */
 static void two_of_a_rank_and_none_of_another(void **state)
 {
     expect_with_time(play_a_rank_twice, state);
@@ -330,7 +331,7 @@ static void other_lengths_are_told(void **state)
     }
 }
 
-/* Who has come and is no more is named by those who wait for others. */
+/* A rank that arrived and died is named by ranks that wait for others. */
 static void one_that_has_gone_since_is_named(void **state)
 {
     for (int gone = 0; gone < 2; gone++) {

@@ -1,6 +1,7 @@
 /*
- * A meeting with somebody who is no rank: packets that are too long, too many
- * descriptors, and answers that no rank gives. The stranger is a thread.
+ * A rendezvous with a process that is not a rank: packets that are too long,
+ * too many descriptors, and answers that no rank gives. The stranger is a
+ * thread.
  */
 #include "testing.h"
 

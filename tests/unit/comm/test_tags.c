@@ -169,7 +169,8 @@ static void messages_of_a_tag_keep_their_order(void **state)
 
 enum { FROM_EACH = 30 };
 
-/* Rank 0 hears all others, in the order of each; beside a collective. */
+/* Rank 0 receives from all others, in the order of each, during a collective.
+ */
 static void from_anybody(ls_group *group, void *argument)
 {
     const int size = ls_group_size(group), rank = ls_group_rank(group);
@@ -240,7 +241,7 @@ static void ranks_take_turns(void **state)
     run_processes(4, in_turn, NULL);
 }
 
-/* What was asked for first gets the first message, named or not. */
+/* The first receive gets the first message, with or without a source. */
 static void first_asked(ls_group *group, void *argument)
 {
     const int rank = ls_group_rank(group);
@@ -398,7 +399,7 @@ static void a_death_ends_it(void **state)
     run_processes(3, one_dies, NULL);
 }
 
-/* Some leave, which is no reason to give up; the last one is. */
+/* Rank 0 goes on when some ranks leave, and gives up when the last one does. */
 static void all_leave(ls_group *group, void *argument)
 {
     int32_t x = ls_group_rank(group);

@@ -1,7 +1,7 @@
 /*
  * Every variable of docs/reference/environment.md with values that make no
- * sense: what a program learns from its first call. Each row is a process of
- * its own, because some variables are read once.
+ * sense: what a program learns from its first call. Each row is a separate
+ * process, because some variables are read once.
  */
 #include "testing.h"
 
@@ -197,7 +197,7 @@ static _Noreturn void play(const row *r, int out)
     _exit(-status);
 }
 
-/* What a row's process says; its status in *status. */
+/* The message of a row's process; its status in *status. */
 static void outcome(const row *r, ls_status *status, char text[TEXT_BYTES])
 {
     int ends[2], ended;

@@ -65,7 +65,7 @@ static void a_pause_of_all_does_not_count(void **state)
 }
 
 typedef struct lateness {
-    atomic_int over; /* on so many ranks */
+    atomic_int over; /* number of ranks that are done */
     bool by_message;
 } lateness;
 
@@ -329,7 +329,7 @@ static void a_deadline_of_the_meeting_survives_a_pause(void **state)
     clock_reset();
 }
 
-/* That a slice is over does not mean that the time is. */
+/* The end of a slice is not the end of the timeout. */
 static void who_polls_in_vain_goes_on(void **state)
 {
     int ends[2], word = 0;

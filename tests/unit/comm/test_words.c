@@ -97,7 +97,7 @@ typedef struct bundle {
     uint64_t later; /* by so much than the next call */
     uint32_t rank[3], bytes[3];
     int records;
-    size_t cut; /* so many bytes of the last are not sent */
+    size_t cut; /* bytes at the end of the last one that are not sent */
 } bundle;
 
 static void send_bundle(const ls_group *group, const bundle *b)
@@ -158,7 +158,7 @@ static void arrivals_are_of_the_ranks_that_are_missing(void **state)
 
 typedef struct letter {
     lsi_envelope envelope;
-    size_t cut; /* so many bytes of the envelope are not sent */
+    size_t cut; /* bytes at the end of the envelope that are not sent */
     int body;   /* bytes of data; -1: none is sent */
     bool unexpected;
 } letter;

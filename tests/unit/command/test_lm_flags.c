@@ -1,5 +1,5 @@
 /*
- * What shapes of language models flags stand for, and what they are called.
+ * The shapes of language models that flags select, and their names.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void names(void **state)
     lsi_cli_lm_name("tiny", &tiny, name);
     assert_string_equal(name, "tiny");
     config = tiny;
-    config.context = 7; /* is no part of the shape */
+    config.context = 7; /* is not part of the shape */
     config.attention = LS_ATTENTION_NAIVE;
     lsi_cli_lm_name("tiny", &config, name);
     assert_string_equal(name, "tiny");

@@ -1,5 +1,5 @@
 /*
- * What the commands say to words of other programs, and to older ones.
+ * The answers of commands to words of other programs, and to older ones.
  */
 #include "base/error.h"
 #include "base/options.h"
@@ -60,7 +60,7 @@ static void refused(const try *tries, size_t n)
         assert_error(parse(tries[i].text), LS_ERR_ARGUMENT, tries[i].want);
 }
 
-/* What somebody types first who has read nothing. */
+/* Words that a user types first, without reading the help. */
 static void first_tries(void **state)
 {
     (void)state;
@@ -200,7 +200,8 @@ static bool is_one_of(const char *word, const char *const *words, size_t n)
     return false;
 }
 
-/* What a flag takes: "N,..." is several of "N", and a folder is a path. */
+/* The kind of value of a flag: "N,..." is several of "N", and a folder is a
+ * path. */
 static const char *kind_of(const lsi_option *row, char *out, size_t bytes)
 {
     static const char *const paths[] = {"FILE", "FILES", "DIR", "FILE.svg"};

@@ -1,9 +1,9 @@
 /*
  * Damages a small valid file in every way that one bit or one cut can: flips
- * each of the eight bits of each byte, and cuts the file to each length below
- * its own. After each damage the reader must refuse the file or say the same
- * about it, as a rule for each byte and each length states. Whatever the rule,
- * a read must neither crash nor hang, and must give back the memory and
+ * each bit, and cuts the file to each length below
+ * its length. After each damage the reader must refuse the file or report the
+ * same content. A rule for each byte and each length states which. In either
+ * case, a read must neither crash nor hang, and must give back the memory and
  * descriptors it used.
  */
 #ifndef TESTS_DAMAGE_H
@@ -15,14 +15,14 @@
 
 enum { DAMAGE_TEXT = 256, DAMAGE_MORE = 8 };
 
-/* What a reader found in a file that it accepted. */
+/* The content that a reader found in an accepted file. */
 typedef struct damage_seen {
     char shape[DAMAGE_TEXT]; /* shapes and counts */
     uint64_t values;         /* digest of all contents (damage_digest) */
     bool cut_off;            /* the reader reported that the end is missing */
 } damage_seen;
 
-/* What may come of a damage. */
+/* The permitted outcomes of a damage. */
 typedef enum damage_rule {
     DAMAGE_REFUSED, /* only an error */
     DAMAGE_VALUES,  /* an error, or exactly what the valid file holds */
@@ -57,7 +57,7 @@ typedef struct damage_case {
     size_t memory;      /* most bytes a read may allocate; 0: 32 MiB */
 } damage_case;
 
-/* What came of all damages. */
+/* The outcomes of all damages. */
 typedef struct damage_count {
     size_t refused, accepted; /* reads */
     size_t untried;           /* flips */

@@ -1,7 +1,7 @@
 /*
  * The files of a checkpoint under damage. Its manifest has the CRC-32 of each
- * file, and one of itself. What is opened is what was saved: the parameters,
- * and what a further step makes of them by the optimizer's state.
+ * file, and one of itself. An opened checkpoint equals the saved one: the
+ * parameters, and what a further step makes of them by the optimizer's state.
  */
 #include "damage.h"
 
@@ -89,8 +89,8 @@ static ls_status load(const model *m, damage_seen *seen)
 }
 
 /*
- * What this process has found intact it does not read again to check it. So the
- * check is asked for; that loading does not crash must hold without it, too.
+ * A process does not check a checkpoint again that it has found intact. So the
+ * test requests the check. Loading must not crash without it, either.
  */
 static ls_status read_checkpoint(const char *path, damage_seen *seen)
 {

@@ -17,7 +17,7 @@ enum { BYTES = 6, SUM = BYTES - 1 };
 
 static const uint8_t file[BYTES] = {4, 10, 20, 30, 40, 100};
 
-/* What the reader under test does wrong. */
+/* The faults of the reader under test. */
 static bool more, no_sum, no_length, silent, keeps, grabs, stays_open, loses;
 
 /* Blocks that it does not give back. */

@@ -182,8 +182,8 @@ static void tar_zstd(void **state)
 
 /*
  * A tar archive that is not packed. The sum of a header covers the header; the
- * contents have none, so that pixels and labels may change. What follows a file
- * is not looked at.
+ * contents have none, so that pixels and labels may change. Data after a file
+ * are not read.
  */
 static void tar(void **state)
 {

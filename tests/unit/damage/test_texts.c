@@ -1,7 +1,7 @@
 /*
  * Tokenizers, files of tokens and tables under damage. None has a checksum.
- * Names, numbers and the lines of a text may change; what a file says of its
- * own size may not.
+ * Names, numbers and the lines of a text may change; but not the
+ * size that a file states.
  */
 #define DAMAGE_TEXTS
 #include "damage.h"

@@ -1,5 +1,5 @@
 /*
- * Small files in the layout of CIFAR-100, in a folder of their own that is
+ * Small files in the layout of CIFAR-100, in a separate folder that is
  * removed at the end.
  */
 #ifndef TESTS_DATA_CIFAR_FILES_H

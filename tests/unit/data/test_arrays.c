@@ -195,7 +195,7 @@ static void test_damaged_archives(void **state)
 
 enum { MOST_MEMBERS = 4 };
 
-/* What an archive holds, in its order. */
+/* The members of an archive, in order. */
 typedef struct members {
     int n;
     char name[MOST_MEMBERS][32];

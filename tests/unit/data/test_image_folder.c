@@ -189,7 +189,7 @@ static void test_augmentation(void **state)
     assert_in_range(flips, 100, 180);
     ls_dataset_free(&again);
     ls_dataset_free(&set);
-    /* What one validates with stays as it is. */
+    /* The images for validation are not augmented. */
     set = open_set("both", LS_SUBSET_TEST, &options);
     float image[FLOATS];
     int64_t label;

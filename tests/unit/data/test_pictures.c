@@ -1,4 +1,4 @@
-/* Decoding and resizing, beside what Pillow does (make_image_vectors.py). */
+/* Decoding and resizing, compared with Pillow (make_image_vectors.py). */
 #include <zlib.h>
 
 #include "input/data/picture.h"
@@ -112,7 +112,7 @@ static void test_extraneous_bytes(void **state)
                  LS_ERR_FORMAT, "'cut.jpg' is damaged or cut off");
 }
 
-/* What a small file says of its size is not believed without end. */
+/* A small file may not claim an unlimited size. */
 static void test_refused(void **state)
 {
     (void)state;

@@ -138,8 +138,8 @@ static int nearest(const float *centres, const float *image)
 }
 
 /*
- * What is learned from train holds for test: the mean of 20 images of each
- * class finds the class of unseen ones far better than chance (1 in 100), but
+ * Train and test have the same classes. The mean of 20 images of each
+ * class finds the class of unseen images far better than chance (1 in 100), but
  * not always.
  */
 static void test_generalises(void **state)

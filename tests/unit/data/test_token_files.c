@@ -1,4 +1,4 @@
-/* What files of tokens are recognised as, and sequences of several. */
+/* The recognised kinds of token files, and sequences of several files. */
 #include <zlib.h>
 
 #include "lockstep/data.h"

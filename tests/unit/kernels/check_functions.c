@@ -33,7 +33,7 @@ static void check_range(function_fn *fn, double (*exact)(double), double low,
     }
 }
 
-/* What the C library gives of these, in f32. */
+/* The C library's values, in f32. */
 static void check_special(function_fn *fn, double (*exact)(double),
                           const char *name)
 {

@@ -42,7 +42,7 @@ static size_t source_place(const pool_case *p, size_t n, size_t c, size_t y,
                  c, y * (size_t)p->s.w + x);
 }
 
-/* What the output at (n, c, y, x) must be, and where in its window it is. */
+/* The expected output at (n, c, y, x), and its place in the window. */
 static float expected_max(const pool_case *p, size_t n, size_t c, size_t y,
                           size_t x, unsigned *where)
 {

@@ -1,6 +1,6 @@
 /*
- * Cross-entropy. e^x has a relative error of 4 ulp at most, x - max one
- * rounding, whose effect on e^(x - max) is |x - max| e^(x - max) / 2^24, at
+ * Cross-entropy. e^x has a relative error of 4 ulp at most. x - max has one
+ * rounding. Its effect on e^(x - max) is |x - max| e^(x - max) / 2^24, at
  * most e^-1 / 2^24 for negative arguments.
  */
 #include <math.h>
@@ -50,7 +50,7 @@ static double sum_bound(size_t cols)
     return ((double)cols + 5) * HALF_ULP;
 }
 
-/* What a row's label counts, and every class besides. */
+/* The weight of a class in a row with this label. */
 static double share_of(size_t c, int64_t label, double smoothing, size_t cols)
 {
     const double hit = (int64_t)c == label ? 1.0 - smoothing : 0.0;
@@ -111,8 +111,8 @@ void check_cross_entropy(const lsi_kernels *k)
 }
 
 /*
- * Beside a softmax in double of the logits as they are. The bound knows how far
- * a logit is from the row's largest, and not how large that is.
+ * Compared with a softmax in double of the logits as they are. The bound uses
+ * how far a logit is from the row's largest, and not how large that is.
  */
 static void expect_gradients(const batch *b, double smoothing, float factor,
                              const float *got, const float *old_or_null)
@@ -208,7 +208,7 @@ void check_bce_with_logits(const lsi_kernels *k)
         check_bce_n(k, test_lengths[l], 3);
         check_bce_n(k, test_lengths[l], 150);
     }
-    /* A small loss is not lost beside 1, nor is a large one. */
+    /* A small loss is not lost next to 1, nor is a large one. */
     const float x[] = {20, 1000}, t[] = {1, 0};
     double got = 0;
     k->bce_with_logits(&got, x, t, 1);

@@ -1,7 +1,7 @@
 /*
- * Kernels over rows. A sum over a row is made of one sum for each lane, of
- * which AVX2 has 8 and NEON 4: cols/8 or cols/4 roundings, and a few to put
- * them together.
+ * Kernels over rows. A sum over a row is made of one sum for each lane.
+ * AVX2 has 8 lanes and NEON 4: cols/8 or cols/4 roundings, and a few to add
+ * the sums up.
  */
 #include <math.h>
 

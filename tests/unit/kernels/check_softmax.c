@@ -1,7 +1,7 @@
 /*
- * Softmax of rows. With u = HALF_ULP, of n elements: e^x is off by 5 u and, by
- * way of x - largest, by |x - largest| u, which is at most 1/e beside it; sums
- * of n by (n + 5) u.
+ * Softmax of rows of n elements, with u = HALF_ULP. The error of e^x is 5 u
+ * and, by way of x - largest, by |x - largest| u, which is at most u / e. Sums
+ * of n have an error of (n + 5) u.
  */
 #include <math.h>
 
@@ -52,7 +52,7 @@ static void check_values(const lsi_kernels *k, size_t n_rows, size_t cols,
     release_all();
 }
 
-/* Rows whose largest is infinite or NaN are NaN; -inf beside others is 0. */
+/* Rows whose largest is infinite or NaN are NaN; -inf among others is 0. */
 static void check_special_rows(const lsi_kernels *k)
 {
     const float x[] = {1, NAN, 3, -INFINITY, 0, 0, INFINITY, 0, 0};

@@ -1,6 +1,7 @@
 /*
- * What the tests of products, convolutions and pooling share. They go through
- * the public functions of compute/dense.h, at the level of LOCKSTEP_ISA.
+ * Code that the tests of products, convolutions and pooling share. They go
+ * through the public functions of compute/dense.h, at the level of
+ * LOCKSTEP_ISA.
  */
 #ifndef TESTS_KERNELS_DENSE_H
 #define TESTS_KERNELS_DENSE_H
@@ -11,7 +12,7 @@
 #include "harness.h"
 #include "testing.h"
 
-/* What a test program returns where the machine lacks the wanted level. */
+/* The exit status of a test program on a machine without the wanted level. */
 enum { TEST_SKIPPED = 77 };
 
 static inline bool level_is_missing(void)

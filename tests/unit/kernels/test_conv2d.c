@@ -4,14 +4,14 @@
  * Direct sums of n products are within (n + 4) half ulps of the sum of their
  * absolute values. Winograd's algorithm F(4x4, 3x3) forms larger numbers on
  * the way: in one dimension y = A^T (G g . B^T d). If the roundings are
- * independent, the error has the size of the root of the sum of the squares of
- * the products A G g B d that y is added up from. For random g and d and the
- * points that oneDNN uses (0, +-5/8, +-3/2 and infinity) that sum is at most 27
- * times that of the plain products, for the gradient of the weights, F(3x3,
- * 4x4), as well; in two dimensions 27^2. So the error of a sum over many
- * channels or tiles is about 27 sqrt(their number) half ulps of numbers up to
- * 1. The test allows 12 times that, for the roundings of each of the five steps
- * and for the largest of thousands of outputs.
+ * independent, the size of the error is the root of the sum of squares of
+ * the products A G g B d that add up to y. Take random g and d and the
+ * points that oneDNN uses: 0, +-5/8, +-3/2 and infinity. The sum is then at
+ * most 27 times that of the plain products. This holds for the gradient of the
+ * weights, F(3x3, 4x4), as well; in two dimensions it is 27^2. So the error of
+ * a sum over many channels or tiles is about 27 sqrt(their number) half ulps
+ * of 1. The test allows 12 times that, for the roundings of each of the five
+ * steps and for the largest of thousands of outputs.
  *
  * In bf16 the operands are rounded first, and so are products of them that are
  * stored as bf16: to 2^-8 of themselves. F(2x2, 3x3) rounds the sums of up to 4
@@ -66,7 +66,7 @@ static void *room_for(size_t n, ls_dtype dtype)
     return dtype == LS_F32 ? (void *)floats(n) : guarded(2 * n, 2);
 }
 
-/* What storing a value adds to its error. */
+/* The error that storing adds to a value. */
 static double stored(double value, ls_dtype dtype)
 {
     return dtype == LS_F32 ? 0 : 0x1p-8 * fabs(value);
@@ -417,7 +417,7 @@ static void plans_are_cached(void **state)
     assert_ptr_equal(first, second);
 }
 
-/* The same input gives the same bits, also beside other plans' scratch. */
+/* The same input gives the same bits, also next to other plans' scratch. */
 static void passes_repeat(void **state)
 {
     (void)state;

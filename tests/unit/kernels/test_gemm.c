@@ -98,7 +98,7 @@ static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
                 "product", (size_t)(i * g->n + j));
 }
 
-/* What lies between the rows of C must stay. */
+/* Memory between the rows of C must stay unchanged. */
 static void expect_gaps(const product *p)
 {
     const size_t each = ls_dtype_size(p->g.c_dtype);
@@ -187,7 +187,7 @@ static void f16_products(void **state)
 }
 
 /*
- * So many numbers that, where halves are multiplied in f32, they are so block
+ * Sizes for which halves that are multiplied in f32 are converted block
  * by block: in both directions, and with rows and columns left over. Numbers
  * are whole and few, which makes every sum exact.
  */
@@ -283,7 +283,7 @@ static void uneven_products(void **state)
     release_all();
 }
 
-/* What row 3 of C, or any other, becomes if an element of A is special. */
+/* Row 3 of C, and the other rows, if an element of A is special. */
 static void extreme_products(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void extreme_products(void **state)
     }
 }
 
-/* What no library divides: the same bits on any number of threads. */
+/* Products by tiles have the same bits on any number of threads. */
 static void products_by_tiles_ignore_threads(void **state)
 {
     (void)state;

@@ -29,9 +29,9 @@ static bool is_cxx(const void *caller)
 }
 
 /*
- * In place of libc's, for all that is loaded. What fails in a parallel region
- * of oneDNN nobody can catch (array/compute/onednn/calls.h). libc's declaration
- * has reserved names for parameters.
+ * Replaces libc's functions for the whole process. An allocation that fails in
+ * a parallel region of oneDNN cannot be caught (array/compute/onednn/calls.h).
+ * libc's declaration has reserved names for parameters.
  */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 void *malloc(size_t bytes)

@@ -95,7 +95,7 @@ static void inner_loop(void *context, size_t begin, size_t end)
     lsi_parallel_for(160, 16, count_calls, context);
 }
 
-/* A loop inside a loop gets no threads of its own but all its ranges. */
+/* A loop inside a loop gets no more threads, but all its ranges. */
 static void loops_nest(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * What launchers of several nodes say to each other, there and back.
+ * Messages between launchers of several nodes: written and read back.
  */
 #include "testing.h"
 
@@ -66,7 +66,7 @@ static void test_there_and_back(void **state)
     assert_int_equal(back.node, -1);
     assert_int_equal(back.local, 3);
     assert_int_equal(back.port, 65535);
-    assert_string_equal(back.text, ""); /* is no part of it */
+    assert_string_equal(back.text, ""); /* is not part of it */
     message = example(LSI_AGENT_START);
     back = there_and_back(&message);
     assert_string_equal(back.job, "j");

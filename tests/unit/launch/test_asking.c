@@ -34,7 +34,7 @@ static void let_it_exec(void)
     go = -1;
 }
 
-/* What is read of it first is of before its exec. */
+/* The first read returns the state before its exec. */
 size_t file_of_test(pid_t pid, const char *name, char *out, size_t room)
 {
     const size_t n = real_file(pid, name, out, room);

@@ -286,7 +286,7 @@ static void names(void **state)
 
 /* ---- this machine ----------------------------------------------------- */
 
-/* Exactly the cpus of our own affinity are allowed, each once. */
+/* Exactly the CPUs of this process's affinity are allowed, each once. */
 static void finds_own_cpus(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * What a console shows of many ranks' error lines, line for line.
+ * The lines that a console shows of many ranks' error lines.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "launch/console.h"
 #include "testing.h"
 
-/* What has been shown so far. */
+/* The text shown so far. */
 typedef struct screen {
     char text[1 << 16];
     size_t used;
@@ -181,7 +181,7 @@ static void without_logs_it_says_how_to_get_them(void **state)
     close_setup(s);
 }
 
-/* Where there is no room, nobody waits; what is missing is said later. */
+/* Nobody waits for room; a later line reports the missing text. */
 static void a_reader_that_stands_still(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * What names a job and what does not, of jobs that are made up.
+ * Words that name a job and words that do not, for made-up jobs.
  */
 #include <string.h>
 
@@ -130,7 +130,7 @@ static void names_of_several_jobs(void **state)
                      LS_ERR_ARGUMENT, all[i].why);
 }
 
-/* A number that is an id and a PID of the same job is no contradiction. */
+/* A number may be both an id and a PID of the same job. */
 static void one_job_twice(void **state)
 {
     const lsi_job_found job = {.id = "j", .run = "77", .launcher = 77};

@@ -1,5 +1,5 @@
 /*
- * What is said about the places of ranks.
+ * The text about the places of ranks.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * What is taken from the error files and the tracebacks of Python programs.
+ * Reading the error files and the tracebacks of Python programs.
  */
 #include "launch/python.h"
 #include "testing.h"

@@ -78,7 +78,7 @@ static void test_files(void **state)
     unlink(path);
 }
 
-/* What is written is read again, wherever it is cut. */
+/* Messages are read as they were written, wherever the stream is cut. */
 static void test_messages(void **state)
 {
     (void)state;

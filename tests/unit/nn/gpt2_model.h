@@ -18,7 +18,7 @@ enum {
     NAME_BYTES = 64,
 };
 
-/* What a file does not show, and how wide it is. */
+/* The properties that a file does not show, and its width. */
 typedef struct form {
     int d, heads;
     double eps;
@@ -32,7 +32,7 @@ typedef struct published {
     ls_named_tensor items[MAX_TENSORS];
     size_t n;
     const char *prefix;
-    char folder[40]; /* of its own: a config.json beside it would be read */
+    char folder[40]; /* separate, as a config.json in it would be read */
     char path[64];
 } published;
 

@@ -1,6 +1,6 @@
 /*
- * A model that is not trained keeps nothing of the layers that are done: what a
- * forward pass takes beyond the weights does not depend on how many there are,
+ * A model that is not trained keeps nothing of finished layers. The memory of a
+ * forward pass, without the weights, does not depend on the number of layers,
  * to the byte.
  */
 #include "array/compute/plan_cache.h"
@@ -120,7 +120,7 @@ static void layers_that_are_done_are_not_kept(void **state)
 
 /*
  * docs/how-to/language-models.md. Sizes are rounded up by a sixteenth at most;
- * beside that there are tables and the workspace of attention and of products.
+ * the rest are tables and the workspace of attention and of products.
  */
 static void a_pass_takes_what_one_layer_does(void **state)
 {

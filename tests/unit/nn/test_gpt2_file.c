@@ -43,9 +43,9 @@ static void close_network(network *net)
 }
 
 /*
- * A logit comes out of about ten sums in a row, of 4 d terms at most, each of
- * which a norm then divides by a deviation that is not below a quarter:
- * 8 sqrt(10 4 d) units of the last place, times four.
+ * A logit comes out of about ten sums in a row, of 4 d terms at most. A norm
+ * then divides each by a deviation of at least a quarter: 8 sqrt(10 4 d) units
+ * of the last place, times four.
  */
 static void expect_logits(const network *net, const double *wanted)
 {
@@ -85,7 +85,7 @@ static void expect_loaded(const published *p, const double *wanted)
     close_network(&net);
 }
 
-/* Heads of 4 and of 32, an eps that is seen, a head of its own. */
+/* Heads of 4 and of 32, an eps that has an effect, a separate head. */
 static void logits_are_those_of_the_file(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void logits_are_those_of_the_file(void **state)
     }
 }
 
-/* What a model of another form would compute is something else. */
+/* A model of another form computes different logits. */
 static void a_form_makes_a_difference(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void convert(ls_tensor **tensor, ls_dtype dtype)
     *tensor = converted;
 }
 
-/* What is compared is the model of the rounded weights. */
+/* The reference is the model of the rounded weights. */
 static void half_types_are_widened(void **state)
 {
     (void)state;

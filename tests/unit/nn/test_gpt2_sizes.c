@@ -1,6 +1,7 @@
 /*
- * What published GPT-2 files hold, by their names and shapes and by config.json
- * beside them. The files here have whole headers and holes for elements.
+ * The content of published GPT-2 files, by their names and shapes and by
+ * config.json next to them. The files here have whole headers and holes for
+ * elements.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,7 +211,7 @@ static void put(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* A file of three heads of 32, with this beside it. */
+/* A file of three heads of 32, with this config.json. */
 static sparse with_config(const char *json)
 {
     const sparse s = published(&three_heads, 384);

@@ -305,7 +305,8 @@ static void test_bad_extents(void **state)
     assert_null(bn.args.running_mean);
 }
 
-/* Groups divide the fan-in, and before a batch normalisation there is no bias.
+/* Groups divide the fan-in, and a layer ahead of a batch normalisation has no
+ * bias.
  */
 static void test_conv2d_with_groups(void **state)
 {

@@ -98,7 +98,7 @@ static void parameters_have_their_order(void **state)
 
 /*
  * A normal distribution cut at three deviations has 0.9866 of its deviation;
- * of n samples the mean square is within five of its own, sqrt(2 / n).
+ * of n samples the mean square is within five of its deviations, sqrt(2 / n).
  */
 static void expect_cut_normal(ls_tensor *tensor, double deviation)
 {

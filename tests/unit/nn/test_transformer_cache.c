@@ -187,8 +187,8 @@ static void sequences_do_not_mix(void **state)
 }
 
 /*
- * With one layer, keys and values are those of a token at its place, so that a
- * full cache is as good as a text of its tokens: the first four and the last.
+ * With one layer, keys and values depend only on a token and its place. So a
+ * full cache equals a text of its tokens: the first four and the last.
  */
 static void expect_window(int v, int64_t piece, int64_t capacity)
 {
@@ -227,7 +227,7 @@ static void a_full_cache_has_the_first_and_the_last(void **state)
     }
 }
 
-/* Learned positions: half of the tokens are read anew when there are too many.
+/* Learned positions: half of the tokens are read again when there are too many.
  */
 static void learned_positions_begin_anew(void **state)
 {

@@ -77,7 +77,7 @@ static void files_bring_models_back(void **state)
     unlink(file.text);
 }
 
-/* What 0 stands for is in the file, for other programs that read it. */
+/* The file has the value that 0 stands for, for other programs that read it. */
 static void files_name_the_angle_in_use(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
  * The end of a trace and of a memory recording while other threads record:
- * files stay whole, whoever comes late, and a process that forks meanwhile has
+ * files stay whole, even with late threads. A process that forks meanwhile has
  * a child that can go on.
  */
 #include "testing.h"

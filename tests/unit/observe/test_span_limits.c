@@ -249,7 +249,7 @@ static void files_of_an_earlier_run_are_removed(void **state)
     lsi_timeline_free(&t);
 }
 
-/* Who may write to the folder may have put a link there. */
+/* Another user with access to the folder may have put a link there. */
 static void links_are_not_followed(void **state)
 {
     char target[512], got[8] = "";

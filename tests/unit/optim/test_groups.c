@@ -1,6 +1,6 @@
 /*
- * Parameter groups: each has options, a learning rate and a step count of its
- * own; together they are the same as one optimizer for each.
+ * Parameter groups: each has separate options, learning rate and step count;
+ * together they are the same as one optimizer for each.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Optimizers against float64 with running error bounds, and what must hold for
- * every row of optimizers.h: the result does not depend on threads or on
+ * Optimizers compared with float64 by running error bounds, and properties of
+ * every row of optimizers.h. The result does not depend on threads or on
  * how the range is cut.
  */
 #include <math.h>

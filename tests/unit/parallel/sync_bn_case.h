@@ -9,11 +9,11 @@
 
 enum { BN_MAX_RANKS = 8 };
 
-/* What the loss is the sum of. */
+/* The terms of the loss. */
 typedef enum bn_loss {
     BN_HALF_OF_EACH,  /* the first half of each rank's rows of y */
     BN_HALF_OF_TOTAL, /* the first half of all rows of y */
-    BN_WEIGHTED       /* all of y, each element times a number of its own */
+    BN_WEIGHTED       /* all of y, each element times a different number */
 } bn_loss;
 
 typedef struct bn_case {
@@ -61,8 +61,8 @@ double bn_worst(const bn_run *run, unsigned ranks);
 /*
  * How large a difference rounding can make. With u = 2^-24, sums of n rows are
  * off by at most (n + 16) u in proportion to the sum of magnitudes. An offset
- * of the inputs is rounded in the mean of a rank and in that of all, and once
- * more in the difference of two means: the deviations being 1, that is all it
+ * of the inputs is rounded in the mean of a rank, in that of all, and once
+ * more in the difference of two means. As the deviations are 1, this is all it
  * costs.
  */
 double bn_bound(const bn_case *test);

@@ -1,6 +1,6 @@
 /*
- * What ranks must agree on, or be told: parameters that some do not use, steps
- * without a sync, options that differ. Nobody waits for ever.
+ * Settings that ranks must agree on, or pass as options: parameters that some
+ * do not use, steps without a sync, options that differ. Nobody waits for ever.
  */
 #include "testing.h"
 
@@ -239,7 +239,7 @@ static void play_forgotten_sync(ls_group *group, void *strategy)
     CHECK(strstr(ls_last_error(), "2 micro-steps") != NULL);
     CHECK_OK(backward(&m, 15, true));
     CHECK_OK(ls_optimizer_step(sgd, 1));
-    /* What zero_grad forgets has no weight either. */
+    /* Gradients that zero_grad clears have no weight either. */
     ls_params_zero_grad(m.params);
     CHECK_OK(ls_ddp_accumulate(m.ddp, m.tape, loss_of(&m, 15), 1000));
     ls_tape_reset(m.tape);
@@ -300,7 +300,7 @@ static void expect_spoiled(const model *m, bool without_sync)
     ls_optimizer_free(&sgd);
     if (!without_sync)
         return;
-    /* The same for a micro-step of one's own. */
+    /* The same for a micro-step without a reduction. */
     ls_tensor *loss = broken_sum(m, m->p[1]);
     CHECK(ls_ddp_accumulate(m->ddp, m->tape, loss, 1) == LS_ERR_SYSTEM);
     ls_tape_reset(m->tape);
@@ -364,7 +364,7 @@ static void expect_other_sizes(ls_group *group)
 
 /* ---- models that differ -------------------------------------------------- */
 
-/* Makes a model of so many parameters; that of rank 2 differs. */
+/* Makes a model of that number of parameters; that of rank 2 differs. */
 typedef struct variant {
     int count;
     int at; /* which */

@@ -1,8 +1,8 @@
 /*
- * Parameters of which the ranks of a node have one copy (strategies shared and
- * fsdp): what is written is seen by all, their halves are the rounded values,
- * and under fsdp a rank holds what docs/concepts/parallel.md says. That the
- * weights come out right is test_strategies.c's.
+ * Parameters of which the ranks of a node share one copy (strategies shared and
+ * fsdp). All ranks see what one writes. Their halves are the rounded values,
+ * and under fsdp a rank holds what docs/concepts/parallel.md says.
+ * test_strategies.c checks the weights.
  */
 #include "testing.h"
 
@@ -167,7 +167,7 @@ static void step_in(net *n, ls_dtype dtype)
     ls_tape_reset(n->tape);
 }
 
-/* As a set of which each rank has its own copy, and halves of its own. */
+/* As a set of which each rank has a copy, with separate halves. */
 static void check_same(net *a, net *b)
 {
     CHECK(value_in(a, LS_BF16) == value_in(b, LS_BF16));

@@ -1,7 +1,7 @@
 /*
- * Gradients that a program makes itself, and weights that lie in its memory:
- * under every strategy they become what a set of its own memory becomes, bit
- * for bit, and that is what a loop in double says.
+ * Gradients that a program computes itself, and weights in its memory.
+ * Under every strategy they become what a set in the library's memory becomes,
+ * bit for bit, and that is what a loop in double says.
  */
 #include "testing.h"
 
@@ -374,7 +374,7 @@ static void step_once(model *m, ls_ddp *ddp, ls_optimizer *sgd, int rank)
     CHECK_OK(ls_optimizer_step(sgd, 1));
 }
 
-/* What is loaded is seen in the program's memory. */
+/* Loaded weights appear in the program's memory. */
 static void play_checkpoint(ls_group *group, const form *f,
                             ls_ddp_strategy strategy, const char *folder,
                             int64_t step)

@@ -1,5 +1,5 @@
 /*
- * What goes wrong between ls_ddp_begin and ls_ddp_finish on one rank is an
+ * A fault between ls_ddp_begin and ls_ddp_finish on one rank is an
  * error on all ranks that names the gradient and the rank; nobody waits, and
  * the next reduction is as if nothing had been. And memory that cannot be
  * adopted.
@@ -77,7 +77,7 @@ static void reduce(set *s)
     CHECK(s->weights[0][0] == before - 1);
 }
 
-/* What the culprit does; the others do everything right. */
+/* The fault of the culprit; the other ranks make valid calls. */
 typedef struct offence {
     const char *what;
     bool begins;
@@ -156,7 +156,7 @@ static void offend(set *s, const offence *o)
     CHECK(o->local == NULL || ls_ddp_ready(s->ddp, 0) == o->status);
 }
 
-/* Who goes on may hear of it before the end. */
+/* A rank that goes on may get the error before the end. */
 static void behave(set *s, ls_status or_status)
 {
     static const size_t order[] = {3, 0, 1};

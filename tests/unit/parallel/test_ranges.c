@@ -53,7 +53,7 @@ static void check_means(const float *data, int size, int round)
     }
 }
 
-/* Each rank and round has an order of its own. */
+/* The order differs between ranks and rounds. */
 static void announce(ls_ddp *ddp, int rank, int round)
 {
     for (int i = 0; i < RANGES; i++)

@@ -1,6 +1,6 @@
 /*
  * Sharing of weights and state: who owns what, what it takes of memory, and
- * what is refused. That the weights come out right is test_strategies.c's.
+ * what is refused. test_strategies.c checks the weights.
  */
 #include "testing.h"
 
@@ -135,7 +135,7 @@ static void play_memory(ls_group *group, void *unused)
     CHECK(near(shared.state, bytes / n) && near(shared.parameters, bytes / n));
     if (memory_has_shadows)
         return;
-    /* What the node really holds: a state less, then weights less. */
+    /* The memory of the node: first less state, then less weights. */
     CHECK(fabs(flat.node - zero1.node - (n - 1) * bytes) <= 0.1 * bytes);
     CHECK(fabs(zero1.node - shared.node - (n - 1) * bytes) <= 0.1 * bytes);
 }

@@ -58,7 +58,7 @@ static size_t list_ways(way *out)
     return count;
 }
 
-/* What one process alone does with all rows. */
+/* The step of a single process with all rows. */
 static void alone_step(toy *t, ls_optimizer *optimizer, int step)
 {
     ls_params_zero_grad(t->params);

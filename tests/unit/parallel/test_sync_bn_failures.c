@@ -173,7 +173,7 @@ static void test_three_ranks(void **state)
 /* ---- without memory -------------------------------------------------------
  */
 
-/* What a step needs, then that little less, and less: nobody waits. */
+/* The memory that a step needs, then a little less, and less: nobody waits. */
 static void play_without_memory(ls_group *group, void *unused)
 {
     (void)unused;

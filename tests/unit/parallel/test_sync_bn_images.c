@@ -109,7 +109,7 @@ static void compare(const char *what, const ls_tensor *got,
         }
 }
 
-/* The layer of all ranks beside that of one: parameters 0, 1 and 2, 3. */
+/* The layer of all ranks and that of one rank: parameters 0, 1 and 2, 3. */
 typedef struct layers {
     ls_params *params;
     ls_sync_bn *all;

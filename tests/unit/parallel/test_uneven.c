@@ -1,8 +1,8 @@
 /*
- * Ranks with different numbers of batches, of which one has none: they end
- * together, with the weights of one process that has seen all samples, also
- * when the model normalises over all ranks, micro-steps are accumulated, and
- * weights and state are divided.
+ * Ranks with different numbers of batches, of which one has none. They end
+ * together, with the weights of one process that has seen all samples. This
+ * holds with normalisation over all ranks, with accumulated micro-steps, and
+ * with divided weights and state.
  */
 #include "testing.h"
 
@@ -43,7 +43,7 @@ typedef struct model {
     ls_optimizer *optimizer;
 } model;
 
-/* What is asked of the ranks, and the weights of rank 0 at the end. */
+/* The settings of the ranks, and the weights of rank 0 at the end. */
 typedef struct plan {
     ls_ddp_strategy strategy;
     double bucket_mb;

@@ -98,8 +98,9 @@ static void one_node(void **state)
     equal(zero1.step, shared.step + 0.25 + 0.25);
     equal(zero1.rank_bytes, 4000);
     /*
-     * In two buckets, whose halves are written anew: 2000 bytes are 2000 / 4096
-     * of a page, of 2 s. A meeting more than shared in one bucket would have.
+     * In two buckets, whose halves are written again: 2000 bytes are 2000 /
+     * 4096 of a page, of 2 s. A meeting more than shared in one bucket would
+     * have.
      */
     lsi_plan_run divided = run_of(LS_DDP_FSDP, 2, 1);
     divided.bucket_bytes = 2400;
@@ -113,7 +114,7 @@ static void one_node(void **state)
     equal(shared.best_bucket, sqrt(4000 * (4000 / 0.75) * 0.25));
 }
 
-/* What leaves the busiest node of a segment of 1, by arithmetic. */
+/* The bytes that leave the busiest node of a segment of 1, by arithmetic. */
 static void crossings(void **state)
 {
     (void)state;
@@ -159,7 +160,7 @@ static void links(void **state)
     }
 }
 
-/* What is on the link while backward goes on costs nothing. */
+/* Transfers during backward cost nothing. */
 static void hidden(void **state)
 {
     (void)state;

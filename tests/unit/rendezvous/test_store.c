@@ -285,7 +285,7 @@ static int dial(const service *s)
     return dial_from(s, INADDR_LOOPBACK);
 }
 
-/* Whether the server ends the connection within so many milliseconds. */
+/* Whether the server ends the connection within that number of milliseconds. */
 static bool ends_within(int fd, int ms)
 {
     char got[512];

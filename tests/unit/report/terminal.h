@@ -32,7 +32,8 @@ static inline terminal terminal_open(int columns)
     return t;
 }
 
-/* What was printed, without the terminal's carriage returns; closes it. */
+/* Reads the printed text, without the terminal's carriage returns, and closes
+ * it. */
 static inline void terminal_close(terminal *t, char *out, size_t bytes)
 {
     size_t used = 0;

@@ -154,7 +154,7 @@ static void the_launcher_says_which_attempt_it_is(void **state)
     assert_string_equal(lsi_restart_run(), "");
 }
 
-/* What a process of that attempt records. */
+/* The recording of a process of that attempt. */
 static void record(const char *attempt, const char *name)
 {
     setenv("LOCKSTEP_RUN", "one", 1);
@@ -188,7 +188,7 @@ static void attempts_do_not_overwrite_each_other(void **state)
     }
 }
 
-/* Who may write to the folder may have put a link there. */
+/* Another user with access to the folder may have put a link there. */
 static void a_recording_follows_no_link(void **state)
 {
     char name[64], path[256], target[256], got[8] = "";

@@ -1,5 +1,5 @@
 /*
- * What is found in records made by hand.
+ * The diagnosis of records made by hand.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static scene *healthy(void)
     return &s;
 }
 
-/* What a rank has not come to the end of. */
+/* An operation that a rank has not completed. */
 static void leave_open(scene *s, int rank, int64_t sequence, const char *status)
 {
     s->call[rank][sequence - 1].status = status;
@@ -133,7 +133,7 @@ static void clocks_may_be_far_apart(void **state)
     assert_true(s->found.behind_us[0] == 0);
 }
 
-/* What the number of a record is depends on the operation. */
+/* The meaning of a record's number depends on the operation. */
 static void lines_and_buffers_are_no_counts(void **state)
 {
     static const char *const texts[][2] = {

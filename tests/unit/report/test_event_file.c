@@ -186,7 +186,7 @@ static FILE *open_file_of(const folder *f, const char *mode)
     return file;
 }
 
-/* A kill may have left half a record; what is no file of events is not cut. */
+/* A kill may have left half a record; other files are not cut. */
 static void what_is_damaged(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * What holds memory, from where it is recorded to what the file says: bytes to
+ * The owners of memory, from the recording to the file: bytes to
  * the last one, layers, operations, peaks.
  */
 #include "testing.h"
@@ -224,7 +224,7 @@ static void operations_and_layers_are_told(void **state)
     lsi_memory_file_free(&f);
 }
 
-/* What the lines add up to is what the counters say, at the peak, too. */
+/* The lines add up to the counters, at the peak, too. */
 static int64_t peak_of_step(model *m)
 {
     lsi_memory_reset_in_use();
@@ -257,7 +257,7 @@ static void what_is_in_use_has_a_peak(void **state)
     assert_int_equal(lsi_memory_in_use().peak, before + 350);
     lsi_memory_discharge(50, LS_MEMORY_COMM);
     lsi_free(b);
-    /* What the tape keeps from step to step is in none of them. */
+    /* They exclude the memory that the tape keeps from step to step. */
     const int64_t step = peak_of_step(&m);
     assert_true(step >= (int64_t)(3 * ROWS * OUT * sizeof(float)));
     assert_int_equal(peak_of_step(&m), step);
@@ -416,7 +416,7 @@ static void threads_record_at_once(void **state)
 
 /* ---- allocations inside -------------------------------------------------- */
 
-/* The recorder's own memory is no part of a recording, and takes no lock. */
+/* The recorder's memory is not part of a recording, and needs no lock. */
 static void the_recorder_may_allocate(void **state)
 {
     void *block;

@@ -157,7 +157,7 @@ static void writes_through_links(void **state)
     unlink(target);
 }
 
-/* What is not a regular file is written to and not replaced. */
+/* Files that are not regular are written to and not replaced. */
 static void writes_to_pipes(void **state)
 {
     (void)state;

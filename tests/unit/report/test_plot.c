@@ -112,7 +112,7 @@ static void bars_and_areas_stand_on_each_other(void **state)
     /* With a border the colour would be the border's. */
     assert_in(script, "with boxxyerror fill solid 1 noborder lc rgb '#0072b2'");
     assert_in(script, "set xtics ('a' 0, 'b' 1)");
-    assert_in(script, "-0.2 1 -0.4 0 0 2\n"); /* beside each other */
+    assert_in(script, "-0.2 1 -0.4 0 0 2\n"); /* next to each other */
     assert_in(script, "1.2 0.5 1 1.4 0 1\n");
     free(script);
     plot.stacked = true;
@@ -169,7 +169,7 @@ static void a_picture_is_its_own(void **state)
     assert_null(strstr(svg, "\"gnuplot_"));
     assert_null(strstr(svg, "'gpPt"));
     assert_null(strstr(svg, "'#gpPt"));
-    /* What the rule of style replaces on dark pages is there. */
+    /* The colours that the style rule replaces on dark pages are present. */
     assert_in(svg, " fill=\"rgb(32,32,33)\"");
     assert_in(svg, "stroke='rgb( 32,  32,  33)'");
     assert_in(svg, "stroke='rgb(160, 160, 161)'");

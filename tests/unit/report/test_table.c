@@ -43,7 +43,7 @@ static lsi_table *filled_table(void)
     return table;
 }
 
-/* What a writer writes. */
+/* The text that a writer writes. */
 static char *text_of(ls_status (*writer)(const lsi_table *, FILE *),
                      const lsi_table *table)
 {

@@ -193,7 +193,7 @@ static void more_names_than_there_is_room_for(void **state)
     lsi_timeline_free(&t);
 }
 
-/* A child does not write to its parent's file, and may have one of its own. */
+/* A child does not write to its parent's file, and may write a separate one. */
 static void a_forked_child_has_its_own(void **state)
 {
     lsi_timeline *t = NULL;
@@ -224,7 +224,8 @@ static void a_forked_child_has_its_own(void **state)
     lsi_timeline_free(&t);
 }
 
-/* What Chrome and Perfetto read: every event of the form that its kind has. */
+/* The format that Chrome and Perfetto read: every event of the form that its
+ * kind has. */
 static void the_timeline_is_json(void **state)
 {
     lsi_timeline *t = NULL;

@@ -120,7 +120,8 @@ static void root_gives_it_back_to_its_owner(void **state)
     unlink(path);
 }
 
-/* Who is not in the file's group must not give its rights to another. */
+/* A user outside the file's group must not give the group's rights to another.
+ */
 static void another_group_gets_no_rights(void **state)
 {
     (void)state;

@@ -274,7 +274,7 @@ static void bad_copies(void **state)
     ls_tensor_free(&b);
 }
 
-/* Dense and of its own memory, whatever the strides are. */
+/* A clone is dense and has separate memory, for all strides. */
 static void clones_are_dense(void **state)
 {
     (void)state;

@@ -3,7 +3,7 @@
 #include "model/tensor/tensor.h"
 #include "testing.h"
 
-/* What a library has of DLPack's own header, after ours. */
+/* The declarations of DLPack's header that another library has, after ours. */
 typedef struct DLManagedTensorVersioned {
     struct {
         uint32_t major, minor;
@@ -239,7 +239,7 @@ static void nothing_is_lent(void **state)
     ls_tensor_free(&t);
 }
 
-/* What a library lends to itself through another is the same memory. */
+/* A tensor that goes to another library and back has the same memory. */
 static void there_and_back(void **state)
 {
     (void)state;

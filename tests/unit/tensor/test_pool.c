@@ -12,7 +12,7 @@ static size_t live_bytes(void)
     return stats.live_bytes;
 }
 
-enum { RECORD = 3 * sizeof(void *) }; /* beside each block */
+enum { RECORD = 3 * sizeof(void *) }; /* bytes in addition to each block */
 
 /* A block of any size is aligned, large enough, at most 1/16 too large, and
  * comes back for the next request of that size. */

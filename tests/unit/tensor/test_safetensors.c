@@ -530,7 +530,7 @@ static void bad_paths(void **state)
     assert_error(ls_safetensors_load(NULL, NULL, 0), LS_ERR_ARGUMENT, "NULL");
 }
 
-/* A save that fails leaves the old file and nothing beside it. */
+/* A save that fails leaves the old file and no other. */
 static void failed_saves_change_nothing(void **state)
 {
     (void)state;
@@ -555,7 +555,7 @@ static void failed_saves_change_nothing(void **state)
     ls_tensor_free(&a);
 }
 
-/* A disk that is full: the old file stays, and nothing beside it (the folder
+/* A disk that is full: the old file stays, and no other file (the folder
  * can be removed at the end). */
 static void full_disks_change_nothing(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * Tensors over memory of the caller's, with strides of its own and told when
- * nobody needs it any more; copies of them.
+ * Tensors over memory of the caller, with any strides and a callback when
+ * the memory is no longer needed; copies of them.
  */
 #include "model/tensor/tensor.h"
 #include "testing.h"

@@ -1,4 +1,4 @@
-/* What tokenizers promise besides the tokens: errors, parts, properties. */
+/* Promises of tokenizers apart from the tokens: errors, parts, properties. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ static const char *file_of(const char *text)
     return path;
 }
 
-/* A tokenizer.json with these members beside a model of a few tokens. */
+/* A tokenizer.json with these members and a model of a few tokens. */
 #define SMALL(more, model)                                                     \
     "{" more "\"model\": {" model "\"type\": \"BPE\","                         \
     "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"<e>\": 5},"                  \
@@ -298,7 +298,7 @@ static void any_number_of_threads(void **state)
 
 /* ---- merging ------------------------------------------------------------- */
 
-/* The best pair is looked for anew each time. */
+/* The best pair is searched again each time. */
 static size_t merge_simply(const lsi_merges *merges, uint32_t *ids, size_t n)
 {
     for (;;) {

@@ -1,5 +1,5 @@
 /*
- * A trained vocabulary is that of the definition, which counts all pairs anew
+ * A trained vocabulary is that of the definition, which counts all pairs again
  * for each merge, for any number of ranks.
  */
 #include "input/text/tokenizer.h"

@@ -18,7 +18,7 @@ typedef struct model {
     ls_optimizer *optimizer;
 } model;
 
-/* What a test asks of the ranks, and what came of it. */
+/* The request of a test to the ranks, and the outcome. */
 typedef struct plan {
     char folder[64];
     int64_t step;
@@ -37,7 +37,7 @@ void free_model(model *m);
 /* Steps from..from+steps-1. */
 void train(const model *m, int from, int steps);
 
-/* What a sharded strategy does after its step. */
+/* The exchange of a sharded strategy after its step. */
 void exchange(const plan *p, ls_group *group, const model *m);
 
 /* Notes what came of a rank's work, with its message. */
@@ -57,7 +57,8 @@ void load(ls_group *group, void *opaque);
 plan new_plan(void);
 void discard(const plan *p);
 
-/* Runs it on so many threads: well on all, or with the same error on all. */
+/* Runs it on that number of threads: well on all, or with the same error on
+ * all. */
 void expect_ok(plan *p, int ranks, rank_fn fn);
 void expect_error(plan *p, int ranks, rank_fn fn, const char *what);
 

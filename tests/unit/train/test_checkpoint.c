@@ -108,7 +108,7 @@ static void damage_is_passed_over(void **state)
         assert_int_equal(p.opened, 5);
         assert_int_equal(truncate(file_of(&p, 5, files[i]).text, 100), 0);
         expect_error(&p, 2, load, "no intact checkpoint");
-        /* What is not whole can be saved anew. */
+        /* A step that is not whole can be saved again. */
         expect_ok(&p, 2, save);
         expect_ok(&p, 2, load);
         assert_int_equal(p.opened, 6);

@@ -1,6 +1,6 @@
 /*
  * Checkpoints of divided parameters (strategy fsdp) and of divided averages
- * (every strategy): saved by N ranks and loaded by M they go on with the bits
+ * (every strategy): N ranks save and M load; they go on with the bits
  * of the run that was not interrupted.
  * Only rank 0 has samples, so that sums do not depend on the number of ranks.
  */
@@ -64,7 +64,7 @@ static void play(ls_group *group, void *opaque)
     run r = {.ddp = NULL};
     ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = p->strategy;
-    /* What is loaded must take the place of other weights. */
+    /* Loading must replace other weights. */
     toy_make(&r.model, true, group, p->from > 0 ? 9 : 1);
     CHECK_OK(ls_ddp_new(&r.ddp, group, r.model.params, &options));
     CHECK_OK(ls_optimizer_new(&r.adamw, r.model.params, NULL));

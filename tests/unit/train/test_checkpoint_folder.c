@@ -61,7 +61,7 @@ static void damaged_ones_are_not_counted(void **state)
     p.keep = 2;
     collect_warnings();
     save_step(&p, 9);
-    /* A folder without manifest is no checkpoint. */
+    /* A folder without a manifest is not a checkpoint. */
     assert_string_equal(steps_of(&p), "9 8 7 5");
     assert_int_equal(count_warnings("not counted: "), 2);
     save_step(&p, 11);
@@ -96,7 +96,7 @@ static void each_is_read_once(void **state)
     save_step(&p, 6);
     assert_string_equal(steps_of(&p), "6 5");
     damage(&p, 5);
-    /* What it has opened it has read as well. */
+    /* An opened checkpoint was also read. */
     expect_ok(&p, 1, load);
     damage(&p, 6);
     save_step(&p, 7);
@@ -136,7 +136,7 @@ static void foreign_files_stay(void **state)
     assert_true(exists(notes) && exists(near));
     assert_false(exists(file_of(&p, 5, LSI_MODEL_FILE)));
     assert_string_equal(steps_of(&p), "7 5");
-    /* A save of that step takes place beside them. */
+    /* A save of that step leaves them in place. */
     p.keep = 0;
     save_step(&p, 5);
     assert_true(exists(notes));

@@ -46,7 +46,7 @@ static lsi_path any_file(const plan *p)
 
 /* ---- damage -------------------------------------------------------------- */
 
-/* What was moved away by damage before is not there any more. */
+/* Checkpoints that earlier damage moved away are gone. */
 
 static off_t size_of(const char *path)
 {

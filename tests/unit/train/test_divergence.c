@@ -51,7 +51,7 @@ static void steps_in_a_row_count(void **state)
     assert_true(lsi_divergence_add(&d, 8)); /* and so it stays */
 }
 
-/* What a checkpoint keeps is all there is. */
+/* A checkpoint keeps the whole state. */
 static void goes_on(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@
 
 enum { RANKS = 3 };
 
-/* Who fails, and where. */
+/* The failing rank, and the place of the failure. */
 typedef struct plan {
     int failing;
     const char *where; /* an event of a job */

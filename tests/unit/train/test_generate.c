@@ -141,7 +141,7 @@ static ls_status append_three(void *context, int64_t prompt, int64_t token)
     return t->n < 3 ? LS_OK : lsi_fail(LS_ERR_IO, "no more paper");
 }
 
-/* What the model itself says comes after the last `n` tokens. */
+/* The model's next token after the last `n` tokens. */
 static int64_t next_of(const ls_transformer *model, const int64_t *last,
                        int64_t n)
 {
@@ -161,7 +161,8 @@ static int64_t next_of(const ls_transformer *model, const int64_t *last,
 
 /*
  * With keys and values kept, the model says what it says when shown the last
- * tokens; beyond its context with learned positions those since it began anew.
+ * tokens; beyond its context with learned positions only those since it started
+ * again.
  */
 static void expect_what_the_model_says(const ls_transformer_config *config,
                                        int64_t tokens)

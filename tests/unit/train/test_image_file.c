@@ -1,5 +1,5 @@
 /*
- * What the file of a network for images says of it: every member that is
+ * The file of an image network: every member that is
  * missing or wrong is refused with a sentence that names it.
  */
 #include <jansson.h>

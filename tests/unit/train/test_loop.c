@@ -32,7 +32,7 @@ typedef struct plan {
     bool dropout;
     lsi_net_norm norm;
     ls_ddp_strategy strategy;
-    /* What came out, on rank 0. */
+    /* The results, on rank 0. */
     float *weights;
     size_t n_weights;
     uint64_t collectives; /* of one epoch */
@@ -42,8 +42,8 @@ typedef struct plan {
 
 /*
  * A network with squares where others clip at zero. Without slices rounding
- * differs with the number of ranks; where a clip or a maximum is decided by it,
- * gradients differ by as much as they are large, and weights drift apart as in
+ * differs with the number of ranks; where it decides a clip or a maximum,
+ * gradients differ by their full size. Weights then drift apart as in
  * any two implementations of the same training. Without such corners they stay
  * together, so that a small bound can be asked for.
  */
@@ -225,7 +225,7 @@ static double largest_difference(const plan *a, const plan *b)
     return worst;
 }
 
-/* The same samples in each step, dealt to so many ranks. */
+/* The same samples in each step, dealt to that number of ranks. */
 static plan split(plan whole, int ranks)
 {
     whole.batch_size /= ranks;

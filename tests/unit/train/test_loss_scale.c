@@ -164,8 +164,8 @@ static bool all_are_3(const job *j)
 }
 
 /*
- * With a factor of 4 on the last rank and 1/4 on others, f16's end of 65504 is
- * passed by 4 times 65536, 32768 and 16384, and not by 4 times 8192.
+ * The factor is 4 on the last rank and 1/4 on others. The limit of f16, 65504,
+ * is exceeded by 4 times 65536, 32768 and 16384, and not by 4 times 8192.
  */
 static void overflow_on_one_rank(ls_group *group, void *argument)
 {
@@ -228,7 +228,7 @@ static void growth_changes_no_step(void **state)
     run_threads(2, the_scale_grows, &h);
 }
 
-/* What cannot be cured by a smaller scale ends the run, on all ranks. */
+/* A fault that a smaller scale does not cure ends the run, on all ranks. */
 static void hopeless(ls_group *group, void *argument)
 {
     job j;

@@ -1,4 +1,4 @@
-/* What a manifest says about an optimizer, right and wrong. */
+/* The optimizer in a manifest, right and wrong. */
 #include "testing.h"
 
 #include "model/checkpoint/optimizer_json.h"
