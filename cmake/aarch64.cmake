@@ -1,8 +1,8 @@
 # Builds for 64-bit ARM with Debian's cross compiler; qemu-user runs the tests.
-# Libraries are those of the architecture (dpkg --add-architecture arm64, then
+# The libraries come from the architecture's packages (dpkg --add-architecture arm64, then
 # libjansson-dev:arm64, zlib1g-dev:arm64, libcmocka-dev:arm64 and, if wanted,
-# libdnnl-dev:arm64, libhwloc-dev:arm64, libarchive-dev:arm64), or those that
-# PKG_CONFIG_LIBDIR leads to.
+# libdnnl-dev:arm64, libhwloc-dev:arm64, libarchive-dev:arm64), or from
+# PKG_CONFIG_LIBDIR.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: headers, both libraries, the program, and
+# The files that `cmake --install` installs: headers, both libraries, the program, and
 # the two ways to find them, pkg-config and find_package(lockstep).
 include(CMakePackageConfigHelpers)
 

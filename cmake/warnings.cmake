@@ -1,4 +1,4 @@
-# What every target of the project is compiled with.
+# The compiler flags of every target of the project.
 add_library(lockstep_flags INTERFACE)
 target_compile_options(lockstep_flags INTERFACE
   -Wall -Wextra -Wshadow -Wcast-qual

@@ -1,8 +1,8 @@
 /*
- * An operation of your own: swish(x) = x * sigmoid(beta * x).
+ * A custom operation: swish(x) = x * sigmoid(beta * x).
  *
- * An operation is a function that computes its output into a tensor from
- * ls_tape_output and then records itself, and a second function that turns the
+ * An operation has two functions. The first computes its output into a tensor
+ * from ls_tape_output and records itself. The second turns the
  * gradient of the output into that of the input. It is used like any other.
  */
 #include <math.h>
@@ -10,7 +10,8 @@
 
 #include <lockstep/lockstep.h>
 
-/* What backward needs besides tensors; ls_tape_record copies it. */
+/* The state that backward needs in addition to tensors; ls_tape_record copies
+ * it. */
 typedef struct swish_state {
     float beta;
 } swish_state;
@@ -74,7 +75,7 @@ static ls_tensor *swish(ls_tape *tape, ls_tensor *x, float beta)
     return ls_tape_record(tape, &swish_function, &state, &x, 1, &y, 1, NULL, 0);
 }
 
-/* Prints the gradient of sum(swish(x)^2) beside a difference quotient. */
+/* Prints the gradient of sum(swish(x)^2) next to a difference quotient. */
 static ls_status compare(ls_tape *tape, ls_tensor *x, double *worst)
 {
     const float beta = 1.5F;

@@ -1,6 +1,6 @@
 /*
- * What goes wrong between ranks, on purpose: after 500 good all-reduces rank 1
- * misbehaves, and each rank says how it learns of that. To be looked at with
+ * Faults between ranks, made on purpose: after 500 good all-reduces rank 1
+ * misbehaves, and each rank prints the error that it gets. Diagnose it with
  * `lockstep doctor` (docs/how-to/debugging.md).
  *
  *     LOCKSTEP_RECORD=records lockstep run -n 4 -- hang broadcast

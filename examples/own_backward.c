@@ -70,7 +70,7 @@ static double backward(const layers *w, layers *grad, ls_ddp *ddp,
 
 static double train(layers *w, layers *grad, ls_ddp *ddp, int rank)
 {
-    unsigned seed = 100 + (unsigned)rank; /* each rank has rows of its own */
+    unsigned seed = 100 + (unsigned)rank; /* each rank has different rows */
     double loss = 0;
     for (int step = 0; step < STEPS; step++) {
         check(ls_ddp_begin(ddp, ROWS));

@@ -1,7 +1,7 @@
 /*
- * Data of your own: signals of three shapes, which a function makes when they
- * are read, with noise that is another one in each epoch. Two threads of each
- * rank read ahead of a network that learns to tell the shapes apart.
+ * A custom data source: signals of three shapes, which a function makes when
+ * they are read, with different noise in each epoch. Two threads of each rank
+ * read ahead of a network that learns to tell the shapes apart.
  *
  *     lockstep run -n 2 -- own_data        on two ranks
  *     own_data                             on one

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fails if files that call each other form too large a circle.
 
-Looks at who calls whom among the files of lib/ and program/: a file and the
-header of its name are one, and a call is the name of a function that another
+Looks at the calls between the files of lib/ and program/. A file and the
+header of its name count as one. A call is the name of a function that another
 file defines, followed by a parenthesis. A function that is handed over or stands in
-a table is a callback and no call, which is what they are for. Of such circles
+a table is a callback, which does not count as a call. Of such circles
 none may have more than MOST_FILES files, and none may lead through two rooms or
 parts of a room.
 """
@@ -20,7 +20,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 # A definition begins at the left margin; its body's brace does, too, or ends
-# the line (clang-format puts it on a line of its own).
+# the line (clang-format puts it on a separate line).
 DEFINITION = re.compile(r"^[a-z][^;={}()]*?\b(\w+)\([^;{}]*?\)\s*\{", re.M)
 # Calls stand in bodies, which are indented; prototypes do not.
 BODY = re.compile(r"^[ \t].*$", re.M)
@@ -74,7 +74,7 @@ def part(unit):
 
 
 class Calls:
-    """Who calls whom: {caller: {callee: {name of a function}}}."""
+    """The calls: {caller: {callee: {name of a function}}}."""
 
     def __init__(self, root):
         texts = {}

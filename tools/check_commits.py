@@ -26,7 +26,7 @@ class Checker:
         self.errors = []
 
     def git(self, *args):
-        """What git prints, or None if it fails."""
+        """The output of git, or None if it fails."""
         try:
             done = subprocess.run(["git", "-C", self.root, *args], text=True,
                                   capture_output=True, check=False)

@@ -34,7 +34,7 @@ DECLARED = re.compile(
 
 
 class Layers:
-    """What layers.txt says, and what is wrong with the file itself."""
+    """Reads layers.txt, and reports the faults of the file itself."""
 
     def __init__(self, path):
         self.root = {}  # of a room: lib or program
@@ -52,7 +52,7 @@ class Layers:
                 else:
                     root, _, room = name.partition("/")
                     if root not in ROOTS or not room or "/" in room:
-                        self.errors.append(f"{path}:{number}: \"{name}\" is no "
+                        self.errors.append(f"{path}:{number}: \"{name}\" is not a "
                                            "folder of lib/ or program/")
                         continue
                     self.root[room], parts = root, []
@@ -131,18 +131,18 @@ class Checker:
         return f"{self.layers.root.get(first, 'lib')}/{target}"
 
     def problem(self, room, part, target):
-        """What is wrong with including `target` from there, or None."""
+        """The fault of including `target` from there, or None."""
         words = target.split("/")
         if words[0] == "lockstep":
             if not self.exists("include", target):
-                return "there is no such public header"
+                return "this public header does not exist"
             return None
         if room is None:
             return "only public headers may be included here"
         if ".." in words or len(words) < 2:
             return "write the path from the root, as in \"base/error.h\""
         if not self.exists(self.resolve(target)):
-            return "there is no such file"
+            return "this file does not exist"
         who, other = room, words[0]
         if other == room:
             if not part or words[1] == part:
@@ -200,7 +200,7 @@ class Checker:
             part = path.split("/")[2]
             if f"{room}/{part}" not in self.layers.lower:
                 self.errors.append(f"{path}: {room} is divided, and {part} is "
-                                   "no part of it in tools/layers.txt")
+                                   "not a part of it in tools/layers.txt")
         self.graph[path] = []
         for number, target in includes(os.path.join(self.root, path)):
             problem = self.problem(room, part, target)

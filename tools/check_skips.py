@@ -12,10 +12,10 @@ FILE (tests/expected_skips.txt) has a row for each skip that is expected:
     TEST | MACHINE | REASON
 
 TEST is a name, with * and ? as in a shell. MACHINE says where the skip is expected:
-`any`, `no root`, `no namespaces` (no separate network can be made), `no user namespaces`
-(as in a chroot), `no control groups` (none can be made that limits CPUs and memory),
-`cpu FLAG` (a processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no
-installed Python module of that name: no reason under --all). REASON is a part of what
+Kinds: `any`, `no root`, `no namespaces` (no separate network can be made), `no user namespaces`
+(as in a chroot), `no control groups` (none that limits CPUs and memory can be made).
+Also `cpu FLAG` (a processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no
+installed Python module of that name; not accepted under --all). REASON is a part of what
 the test prints; it may be empty.
 
 Exits with 1 if a skip is not expected.
@@ -61,7 +61,7 @@ def is_machine(machine):
 
 
 class Machine:
-    """What a machine is like; `cpuinfo` is the text of /proc/cpuinfo, `cgroups` the
+    """A machine's properties; `cpuinfo` is the text of /proc/cpuinfo, `cgroups` the
     folder of its control groups."""
 
     def __init__(self, cpuinfo, cgroups, is_root, everything):
@@ -152,7 +152,7 @@ def row_of(skip, rows, machine):
 
 
 def last_line(text):
-    """What the test said, without the prefixes of cmocka."""
+    """The output of the test, without the prefixes of cmocka."""
     lines = [line for line in text.splitlines()
              if line.strip() and not line.startswith("[")]
     return lines[-1].strip() if lines else "it says nothing"
@@ -185,7 +185,7 @@ def main():
     parser.add_argument("--list", default=os.path.join(
         ROOT, "tests", "expected_skips.txt"))
     parser.add_argument("--all", action="store_true",
-                        help="a missing Python module is no reason")
+                        help="do not accept a missing Python module as a reason")
     parser.add_argument("--cpuinfo", default="/proc/cpuinfo", help=argparse.SUPPRESS)
     parser.add_argument("--cgroups", default="/sys/fs/cgroup", help=argparse.SUPPRESS)
     parser.add_argument("junit", nargs="+")

@@ -9,12 +9,12 @@
   - comments and Markdown: a public name (ls_..., LS_...) that does not exist
   - docs/reference/environment.md: a variable LOCKSTEP_... that no source reads, or one
     too few
-  - sources: no comment at the top that says what the file is about (a .c file
-    may leave that to the header of its name), a header whose guard is missing
-    or not named after it (kernels aside: there a header can be a template),
-    code that is switched off, marks of unfinished work; in lib/ and program/, a call of
-    open_memstream, which reports no loss; in lib/, what writes to stderr and is not
-    lib/base/log.c
+  - sources: no comment at the top about the purpose of the file (a .c file
+    may leave that to the header of its name); a header whose guard is missing
+    or not named after it (kernels aside: there a header can be a template);
+    code that is switched off; marks of unfinished work
+  - lib/ and program/: a call of open_memstream, which reports no loss
+  - lib/: code other than lib/base/log.c that writes to stderr
   - everywhere: trailing blanks, carriage returns, no newline at the end
 """
 
@@ -122,7 +122,7 @@ class Checker:
         for number, line in enumerate(text.split("\n"), 1):
             for match in NAME.finditer(line):
                 if match.group() not in self.names:
-                    self.error(path, number, f"there is no {match.group()}")
+                    self.error(path, number, f"{match.group()} does not exist")
 
     def check_link(self, path, line, target):
         if re.match(r"[a-z]+:", target):
@@ -190,7 +190,7 @@ class Checker:
             self.error(page, 1, f"no source reads {name}")
 
     def check_experimental(self):
-        """What is marked in the headers is listed, and nothing else."""
+        """Checks that exactly the functions marked in the headers are listed."""
         folder, path = "include/lockstep", "docs/reference/experimental.md"
         marked, listed = set(), set()
         for name in os.listdir(os.path.join(self.root, folder)) \

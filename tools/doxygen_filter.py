@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """doxygen_filter.py HEADER: the header with its comments in Doxygen's form.
 
-The headers are written to be read as they are: a comment of plain text stands above a
-declaration, or above several that follow without a gap, and next to a member. Here each
+The headers are written to be read as they are. A comment of plain text is above a
+declaration, above several that follow without a gap, or next to a member. Here each
 declaration gets the comment, and names of functions become links.
 """
 

@@ -2,9 +2,9 @@
 # make_packages.sh FOLDER: makes Debian's packages, source and binary, of this tree
 # as it is and leaves them in FOLDER, a new one. debian/ says what is in which.
 #
-# The version is that of CHANGELOG.md. Until it is released packages have versions
-# that are older than the release's and grow with time, and ours are older than
-# those that Debian may make of the same version: 0.1.0~git202611222051-1~local1.
+# The version is that of CHANGELOG.md. Until its release, packages have versions
+# that sort before the release and grow with time. They also sort before
+# those that Debian may give the same version: 0.1.0~git202611222051-1~local1.
 set -euo pipefail
 mkdir "$1"
 out=$(cd "$1" && pwd)
@@ -15,7 +15,7 @@ die() {
     exit 1
 }
 
-# What the library is built with must be a dependency of the package's, too.
+# A library that the build uses must be a dependency of the package, too.
 not_for_packages='^(lib(c6|clang|cmocka)|python3)-.*'
 while read -r package; do
     grep -qE "^ +$package\b" debian/control ||
@@ -26,7 +26,7 @@ done < <(grep -hE -- '-dev$' tools/packages/{build,test}.txt |
 command -v dpkg-buildpackage >/dev/null ||
     die "there is no dpkg-buildpackage; packages are made on Debian and Ubuntu"
 
-# What belongs to the tree, each name ended by a zero.
+# Lists the files of the tree, each name ended by a zero byte.
 list_files() {
     if git rev-parse --git-dir >/dev/null 2>&1; then
         git ls-files -z --cached --others --exclude-standard --deduplicate

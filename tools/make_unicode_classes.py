@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes lib/input/text/unicode_classes.def: which characters are letters (general
-category L) and numbers (N) in Unicode 16.0, the version by which Hugging Face's
+"""Makes lib/input/text/unicode_classes.def: the characters that are letters (general
+category L) and numbers (N) in Unicode 16.0. By this version Hugging Face's
 `tokenizers` 0.23 and `tiktoken` 0.14 split text.
 
 usage: make_unicode_classes.py FILE, with `pip install unicodedata2==16.0.0`"""

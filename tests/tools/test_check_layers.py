@@ -102,8 +102,8 @@ class Layers(GateTest):
     def test_missing_files(self):
         self.write("lib/low/x.c",
                    '#include "low/gone.h"\n#include "lockstep/gone.h"\n')
-        self.fails('"low/gone.h": there is no such file',
-                   '"lockstep/gone.h": there is no such public header')
+        self.fails('"low/gone.h": this file does not exist',
+                   '"lockstep/gone.h": this public header does not exist')
 
     def test_relative_paths(self):
         self.write("lib/low/x.c",
@@ -127,7 +127,7 @@ class Layers(GateTest):
         self.write("tools/layers.txt",
                    "lib/low: high\nlib/high\nlib/high\nlow\n")
         self.fails("low may include high, which is not above it",
-                   "high has two lines", '"low" is no folder of lib/')
+                   "high has two lines", '"low" is not a folder of lib/')
 
 
 if __name__ == "__main__":

@@ -73,9 +73,9 @@ class Text(GateTest):
                    "enum {\n    LS_KIND_A = 1,\n    LS_KIND_B\n};\n" +
                    guard("LOCKSTEP_C_H"))
         self.write("docs/b.md", "LS_KIND_B, LS_KIND_C and ls_f()\n")
-        output = self.fails("c.h:1: there is no ls_gone",
-                            "docs/b.md:1: there is no LS_KIND_C",
-                            "docs/b.md:1: there is no ls_f")
+        output = self.fails("c.h:1: ls_gone does not exist",
+                            "docs/b.md:1: LS_KIND_C does not exist",
+                            "docs/b.md:1: ls_f does not exist")
         self.assertIn("3 errors", output)
 
     def test_guards(self):
