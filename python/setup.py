@@ -1,7 +1,7 @@
 """The backend for PyTorch; the package lockstep-dp carries the library.
 
-The module in C++ is built for the PyTorch that is installed, also where pip builds
-in an environment of its own. It links to the library, and finds it loaded: the
+The C++ module is built for the installed PyTorch, also where pip builds
+in an isolated environment. It links to the library, and finds it loaded: the
 package imports `lockstep` first.
 """
 import glob

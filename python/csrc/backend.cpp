@@ -56,7 +56,7 @@ Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
     all().open.insert(engine_);
 }
 
-/* Rank 0 may have given up while this rank arrived: it soon tries again. */
+/* Rank 0 may have given up while this rank arrived; it then tries again. */
 static bool meets_again(const Meeting &meeting, ls_status status)
 {
     if (status != LS_ERR_TIMEOUT && status != LS_ERR_PEER_DEAD)
@@ -185,14 +185,14 @@ void Backend::startCoalescing()
 
 WorkPtr Backend::endCoalescing()
 {
-    TORCH_CHECK(coalescing_, "lockstep: endCoalescing without a start");
+    TORCH_CHECK(coalescing_, "lockstep: endCoalescing without startCoalescing");
     coalescing_ = false;
     return c10::make_intrusive<Coalesced>(rank_, std::exchange(coalesced_, {}));
 }
 
 /*
  * For the profiler: "gloo:all_reduce" where the backend goes by that name. It
- * keeps no copy of it. NULL if nobody is listening.
+ * keeps no copy of it. NULL without a profiler.
  */
 const char *Backend::title_of(const char *name) const
 {
@@ -214,11 +214,11 @@ int Backend::check_root(const char *name, int64_t root) const
 
 void Backend::check_lists(const char *name, size_t lists, size_t length) const
 {
-    TORCH_CHECK_VALUE(lists == 1, "lockstep: ", name, " takes one list, not ",
-                      lists);
+    TORCH_CHECK_VALUE(lists == 1, "lockstep: ", name, " was called with ",
+                      lists, " lists; it needs one");
     TORCH_CHECK_VALUE(length == static_cast<size_t>(size_), "lockstep: ", name,
                       ": the list has ", length,
-                      " tensors and should have one for each rank, ", size_);
+                      " tensors; it must have one per rank, ", size_);
 }
 
 /* ---- broadcast and barriers ---------------------------------------------- */
@@ -250,7 +250,7 @@ WorkPtr Backend::barrier(const c10d::BarrierOptions &options)
     return launch(std::move(operation));
 }
 
-/* Not every store can. */
+/* Deletes a key, if the store can. */
 static void forget(c10d::Store &store, const std::string &key)
 {
     try {
@@ -295,14 +295,15 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
     };
     if (rank_ != 0) {
         say(1);
-        if (!has_come(0) || store_->get(key_of(0)) != std::vector<uint8_t>{1})
+        if (!has_come(0) ||
+            store_->get(key_of(0)) != std::vector<uint8_t>{1})
             fail(c10::str("Rank ", rank_,
                           " successfully reached monitoredBarrier, but "
                           "received errors while waiting for send/recv from "
                           "rank 0 for ",
                           timeout.count(),
-                          " ms; what rank 0 reports names the ranks that did "
-                          "not come"));
+                          " ms; the error of rank 0 names the ranks that did "
+                          "not arrive"));
         return;
     }
     std::vector<int> missing;
@@ -310,7 +311,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
         if (!all_ranks && steady_clock::now() >= until) {
             say(0);
             fail(c10::str("Rank 0 timed out in monitoredBarrier after ",
-                          timeout.count(), " ms, before it looked for rank ",
+                          timeout.count(), " ms, before it checked rank ",
                           rank));
         }
         if (!has_come(rank))

@@ -56,7 +56,7 @@ bool Coalesced::wait(std::chrono::milliseconds timeout)
     return true;
 }
 
-/* Which ends all of the group. */
+/* Ends all operations of the group. */
 void Coalesced::abort()
 {
     if (!works_.empty())

@@ -70,10 +70,10 @@ Elements reduced(const at::Tensor &tensor, const c10d::ReduceOp &op)
             return {2 * count, *part};
     }
     const auto same = computed_type(type);
-    TORCH_CHECK_TYPE(same, "lockstep: this reduction of ", name_of(type),
-                     " is not possible; of float32, float64, float16, "
-                     "bfloat16, int8, uint8, int32, int64 and bool all are, "
-                     "and of complex numbers the sum");
+    TORCH_CHECK_TYPE(same, "lockstep: cannot reduce ", name_of(type),
+                     " by this operation; use float32, float64, float16, "
+                     "bfloat16, int8, uint8, int32, int64 or bool, or sum "
+                     "complex numbers");
     return {count, *same};
 }
 
@@ -98,7 +98,7 @@ ls_reduce_op reduction(const c10d::ReduceOp &op)
         return LS_REDUCE_BXOR;
     default:
         TORCH_CHECK_NOT_IMPLEMENTED(false,
-                                    "lockstep: there is no reduction number ",
+                                    "lockstep: unknown reduction number ",
                                     static_cast<int>(op.op_));
     }
 }
@@ -108,7 +108,8 @@ double premultiplier(const c10d::ReduceOp &op)
     const auto *found = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(
         op.supplement_.get());
     TORCH_CHECK_VALUE(found != nullptr,
-                      "lockstep: PREMUL_SUM comes without its factor");
+                      "lockstep: PREMUL_SUM has no factor; create the "
+                      "operation with a factor");
     return found->tensor_factor.defined() ? found->tensor_factor.item<double>()
                                           : found->double_factor;
 }
@@ -117,10 +118,11 @@ void check_dense(const char *operation, const at::Tensor &tensor)
 {
     TORCH_CHECK_VALUE(tensor.device().is_cpu(), "lockstep: ", operation,
                       " of a tensor on ", tensor.device(),
-                      ": this backend is for tensors on the CPU");
+                      ": move the tensor to the CPU, which this backend "
+                      "needs");
     TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, "lockstep: ", operation,
                       " of a tensor of layout ", tensor.layout(),
-                      ": it should be dense");
+                      ": it must be dense");
 }
 
 } // namespace lockstep

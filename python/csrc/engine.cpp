@@ -30,7 +30,7 @@ constexpr milliseconds LAST_WAIT{1000};
 constexpr milliseconds SIGNALS{40};
 
 const char *const CLOSED =
-    "lockstep: the process group has been destroyed, or shut down";
+    "lockstep: the process group was destroyed or shut down";
 
 double seconds_of(milliseconds time)
 {
@@ -68,7 +68,7 @@ void Engine::check_process() const
     TORCH_CHECK_WITH(
         DistBackendError, process_ == this_process(),
         "lockstep: this process was forked after its process group was "
-        "made; only the one that made it can use it");
+        "created; only the process that created it can use it");
 }
 
 /* ---- with the door held -------------------------------------------------- */
@@ -304,7 +304,7 @@ void Engine::await(Work &work, milliseconds timeout)
             give_up(work);
             std::rethrow_exception(failure(c10::str(
                 "lockstep: waited for ", timeout.count(),
-                " ms, and the operation has not finished (Operation timed "
+                " ms, but the operation has not finished (Operation timed "
                 "out!)")));
         }
         if (now - looked >= SIGNALS) {

@@ -45,7 +45,7 @@ class Door
 class Engine
 {
   public:
-    /* Takes the group over. */
+    /* Becomes the owner of the group. */
     explicit Engine(ls_group *group);
     ~Engine();
     Engine(const Engine &) = delete;

@@ -60,20 +60,20 @@ std::vector<size_t> counts_of_splits(const char *which,
                                    moved_count(tensor, rows / size * row));
     }
     TORCH_CHECK_VALUE(splits.size() == static_cast<size_t>(size),
-                      "lockstep: alltoall: there are ", splits.size(),
-                      " sizes for the ", which, " and should be ", size,
+                      "lockstep: alltoall: the ", which, " has ", splits.size(),
+                      " split sizes; it needs one per rank, ", size,
                       " (Number of tensor splits not equal to group size)");
     TORCH_CHECK_VALUE(
         std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows,
         "lockstep: alltoall: the splits of the ", which, " add up to ",
         std::accumulate(splits.begin(), splits.end(), int64_t{0}),
-        " rows, and it has ", rows,
+        " rows, but it has ", rows,
         " (Split sizes doesn't match total dim 0 size)");
     std::vector<size_t> counts;
     for (const int64_t split : splits) {
         TORCH_CHECK_VALUE(split >= 0, "lockstep: alltoall: the splits of the ",
                           which, " are ", splits,
-                          ", and none can be less than 0 (Split sizes must be "
+                          "; none may be negative (Split sizes must be "
                           "non-negative)");
         counts.push_back(moved_count(tensor, split * row));
     }
@@ -113,9 +113,9 @@ WorkPtr
 Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                          const c10d::AllgatherOptions &options)
 {
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
-                      "lockstep: allgather of ", inputs.size(),
-                      " tensors into ", outputs.size());
+    TORCH_CHECK_VALUE(
+        outputs.size() == inputs.size(), "lockstep: allgather: ", inputs.size(),
+        " input tensors, but ", outputs.size(), " output tensors");
     Operation operation =
         begin(c10d::OpType::_ALLGATHER_BASE, "all_gather", options);
     std::vector<Step> steps;
@@ -137,9 +137,8 @@ WorkPtr Backend::allgather_coalesced(TensorLists &outputs, Tensors &inputs,
                                      const c10d::AllgatherOptions &options)
 {
     TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(size_),
-                      "lockstep: allgather_coalesced: there are ",
-                      outputs.size(),
-                      " lists and should be one for each rank, ", size_);
+                      "lockstep: allgather_coalesced: the output has ",
+                      outputs.size(), " lists; it needs one per rank, ", size_);
     Operation operation =
         begin(c10d::OpType::ALLGATHER_COALESCED, "all_gather", options);
     std::vector<Step> steps;
@@ -147,9 +146,9 @@ WorkPtr Backend::allgather_coalesced(TensorLists &outputs, Tensors &inputs,
         Tensors theirs;
         for (const Tensors &list : outputs) {
             TORCH_CHECK_VALUE(list.size() == inputs.size(),
-                              "lockstep: allgather_coalesced of ",
-                              inputs.size(), " tensors into lists of ",
-                              list.size());
+                              "lockstep: allgather_coalesced: ", inputs.size(),
+                              " input tensors, but a list of ", list.size(),
+                              " output tensors");
             theirs.push_back(list[i]);
         }
         check_types("allgather", inputs[i], theirs);
@@ -184,8 +183,9 @@ WorkPtr Backend::gather(TensorLists &outputs, Tensors &inputs,
         recv = written_to(operation, "gather", outputs[0]);
         operation.result = outputs[0];
     } else {
-        TORCH_CHECK_VALUE(outputs.empty(), "lockstep: gather: only rank ", root,
-                          " has outputs (requires empty output on non-root)");
+        TORCH_CHECK_VALUE(
+            outputs.empty(), "lockstep: gather: only rank ", root,
+            " may have outputs (requires empty output on non-root)");
     }
     const Elements elements = moved(send);
     operation.steps = {[=](ls_group *group, Work &work) {
@@ -212,8 +212,9 @@ WorkPtr Backend::scatter(Tensors &outputs, TensorLists &inputs,
             check_count("scatter", "an input", tensor, outputs[0].numel());
         send = read_from(operation, "scatter", inputs[0]);
     } else {
-        TORCH_CHECK_VALUE(inputs.empty(), "lockstep: scatter: only rank ", root,
-                          " has inputs (requires empty input on non-root)");
+        TORCH_CHECK_VALUE(
+            inputs.empty(), "lockstep: scatter: only rank ", root,
+            " may have inputs (requires empty input on non-root)");
     }
     const Elements elements = moved(recv);
     operation.result = outputs;

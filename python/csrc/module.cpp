@@ -23,7 +23,7 @@ at::Tensor shared_like(const c10::intrusive_ptr<c10d::Backend> &backend,
     auto *ours = dynamic_cast<lockstep::Backend *>(backend.get());
     TORCH_CHECK_TYPE(ours != nullptr, "shared_like: the backend is '",
                      backend->getBackendName(),
-                     "'; it should be one of lockstep_torch");
+                     "'; it must be a backend of lockstep_torch");
     return ours->shared_like(like);
 }
 

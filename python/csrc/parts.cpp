@@ -123,7 +123,8 @@ at::Tensor written_to(Operation &operation, const char *name,
 void check_one(const char *name, const std::vector<at::Tensor> &tensors)
 {
     TORCH_CHECK_VALUE(tensors.size() == 1, "lockstep: ", name,
-                      " takes one tensor, not ", tensors.size());
+                      " was called with ", tensors.size(),
+                      " tensors; it needs one");
 }
 
 void check_types(const char *name, const at::Tensor &first,
@@ -131,16 +132,16 @@ void check_types(const char *name, const at::Tensor &first,
 {
     for (const at::Tensor &tensor : tensors)
         TORCH_CHECK_TYPE(tensor.scalar_type() == first.scalar_type(),
-                         "lockstep: ", name, " of tensors of ",
+                         "lockstep: ", name, ": the tensors have types ",
                          first.scalar_type(), " and ", tensor.scalar_type(),
-                         ": all should have the same type");
+                         "; all must have the same type");
 }
 
 void check_count(const char *name, const char *which, const at::Tensor &tensor,
                  int64_t count)
 {
     TORCH_CHECK_VALUE(tensor.numel() == count, "lockstep: ", name, ": ", which,
-                      " has ", tensor.numel(), " elements and should have ",
+                      " has ", tensor.numel(), " elements; it must have ",
                       count);
 }
 

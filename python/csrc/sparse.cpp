@@ -40,7 +40,7 @@ at::Tensor shape_of(const at::Tensor &tensor)
     return shape;
 }
 
-/* Else the entries of one rank may lie outside of the tensor of another. */
+/* Otherwise entries of one rank may be outside of another rank's tensor. */
 void check_shapes(const at::Tensor &shapes, int rank, at::IntArrayRef mine)
 {
     for (int64_t r = 0; r < shapes.size(0); r++)
@@ -49,7 +49,7 @@ void check_shapes(const at::Tensor &shapes, int rank, at::IntArrayRef mine)
                 .narrow(0, 1, 1 + MOST)
                 .equal(shapes[rank].narrow(0, 1, 1 + MOST)),
             "lockstep: all_reduce of sparse tensors of different shapes: rank ",
-            rank, " has ", mine, ", rank ", r, " another");
+            rank, " has shape ", mine, ", rank ", r, " has another shape");
 }
 
 std::vector<size_t> counts_times(const at::Tensor &entries, int64_t each)
@@ -91,14 +91,14 @@ WorkPtr Backend::allreduce_sparse(Tensors &tensors,
 {
     check_one("allreduce", tensors);
     const at::Tensor tensor = tensors[0];
-    TORCH_CHECK_VALUE(tensor.layout() == at::kSparse &&
-                          tensor.device().is_cpu(),
-                      "lockstep: allreduce_sparse of a tensor of layout ",
-                      tensor.layout(), " on ", tensor.device());
+    TORCH_CHECK_VALUE(
+        tensor.layout() == at::kSparse && tensor.device().is_cpu(),
+        "lockstep: allreduce_sparse of a tensor of layout ", tensor.layout(),
+        " on ", tensor.device(), ": it must be sparse COO, on the CPU");
     const bool average = options.reduceOp == c10d::ReduceOp::AVG;
     TORCH_CHECK_NOT_IMPLEMENTED(
         average || options.reduceOp == c10d::ReduceOp::SUM,
-        "lockstep: of sparse tensors the sum and the average can be computed");
+        "lockstep: allreduce of sparse tensors supports only sum and average");
     const at::AutoDispatchBelowADInplaceOrView no_grad;
     const at::Tensor mine = tensor.coalesce();
     auto g = std::make_shared<Gathered>();

@@ -66,7 +66,7 @@ Meeting::Meeting(c10d::Store &store, int rank,
         if (steady_clock::now() - began >= timeout)
             std::rethrow_exception(failure(c10::str(
                 "lockstep: rank ", rank, " has waited ", timeout.count(),
-                " ms for rank 0, which has not come to make the "
+                " ms for rank 0, which has not arrived to create the "
                 "process group; start all ranks within the timeout "
                 "of init_process_group")));
         check_signals();

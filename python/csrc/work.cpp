@@ -73,8 +73,8 @@ void Work::abort()
 std::vector<at::Tensor> Work::result()
 {
     TORCH_CHECK(isCompleted(),
-                "lockstep: the result of an operation that is under way; wait "
-                "for it first");
+                "lockstep: the operation is in flight and has no result yet; "
+                "call wait() first");
     return operation_.result;
 }
 

@@ -5,8 +5,8 @@
     python3 recommend.py --backend gloo         # what PyTorch brings, beside it
     lockstep run -n 4 -- python3 recommend.py   # or torchrun, or mpirun
 
-Who rates what is made up: users and items have hidden tastes, of which the
-model is told the numbers of the user and the item, and some measurements. The
+The ratings are synthetic: users and items have hidden tastes. The
+model gets the numbers of the user and the item, and some measurements. The
 tables have sparse gradients, the rest has dense ones; DDP averages both.
 """
 import argparse

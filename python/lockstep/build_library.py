@@ -1,9 +1,9 @@
 """liblockstep-comm for the wheels: built here, or one that is there already.
 
-The wheel of NumPy's package carries the library, PyTorch's links to it. What that
-library stands on goes into the wheel with it, but for the C library.
-Where UCX's headers are, so does the module by which machines are joined; UCX
-itself, which loads parts of its own, stays where it is. LOCKSTEP_COMM_LIBRARY=FILE
+The wheel of NumPy's package carries the library, PyTorch's links to it. The libraries that it
+depends on go into the wheel with it, except the C library.
+Where UCX's headers are installed, so does the module that joins machines. UCX
+itself stays where it is, as it loads separate modules. LOCKSTEP_COMM_LIBRARY=FILE
 takes a library that is built already, without modules. An sdist carries the
 library's sources, in a folder "library".
 """
@@ -50,9 +50,9 @@ def addresses():
             "project_urls": {"Homepage": found["url"]}}
 
 
-# What programs that are linked to it look for: its name with the interface.
+# The name that linked programs look for, with the version of the interface.
 NAME = "liblockstep-comm.so." + version().rpartition(".")[0]
-# Where that looks for modules, beside it.
+# The folder of its modules, next to it.
 MODULES = "lockstep-" + version().rpartition(".")[0]
 
 
@@ -114,7 +114,7 @@ def comm_library():
 
 
 def needs(library):
-    """What it is linked to, but for the C library: (name, path)."""
+    """The libraries that it is linked to, except the C library: (name, path)."""
     lines = subprocess.run(["ldd", library], check=True, capture_output=True,
                            text=True).stdout.splitlines()
     for line in lines:
@@ -150,7 +150,7 @@ class BuildWithLibrary(BuildAfresh):
 class WithSources(sdist):
     """Carries what the wheel is built of."""
 
-    files = ()  # of the package itself, beside those that setuptools finds
+    files = ()  # of the package itself, in addition to those that setuptools finds
 
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)

@@ -26,7 +26,7 @@ import ranks  # noqa: F401  (where lockstep_torch is; exits where torch is not)
 
 RANKS = 3
 
-# What takes little time and asks torch's profiler for no events.
+# Tests that are short and need no events of torch's profiler.
 PART = (
     "test_DistributedDataParallelCPU",
     "test_accumulate_gradients_no_sync_allreduce_with_then_hook",

@@ -1,4 +1,4 @@
-"""What programs on gloo do, on gloo and on Lockstep in the same processes.
+"""The features that programs use with gloo, on gloo and on Lockstep in the same processes.
 
 Each feature is a small program that returns tensors. On 1 and 2 ranks, where a
 sum has one order, they equal gloo's bit for bit, and on more within what the
@@ -293,7 +293,7 @@ def tensors(rank, size):
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     mesh = init_device_mesh("cpu", (size,))
-    # Parts differ in size; none is empty, of which there is no largest element.
+    # Parts differ in size; none is empty, since an empty part has no largest element.
     height = 3 * size - 1
     whole = torch.arange(height * 11, dtype=torch.float32).reshape(height, 11)
     rows = distribute_tensor(whole, mesh, [Shard(0)])
@@ -445,7 +445,7 @@ def messages(rank, size):
         [dist.P2POp(dist.isend, x, after, tag=i) for i, x in enumerate(sent)]
         + [dist.P2POp(dist.irecv, x, before, tag=i) for i, x in enumerate(room)])
     total = torch.ones(3)
-    dist.all_reduce(total)  # beside messages under way
+    dist.all_reduce(total)  # while messages are in flight
     for work in works:
         work.wait()
     found = torch.zeros(size)
@@ -525,7 +525,7 @@ def main():
     parser.add_argument("--only", nargs="+", help="features whose names begin so")
     parser.add_argument("--backend", default="lockstep")
     parser.add_argument("--apart", action="store_true",
-                        help="each in processes of its own, all tried")
+                        help="each in separate processes; a failure does not stop the others")
     parser.add_argument("--told", action="store_true", help="print names")
     arguments = parser.parse_args()
     if arguments.backend not in ranks.backends():

@@ -1,5 +1,5 @@
 /*
- * What a call of a backend costs from C++, beside the same call in C: of
+ * The time of a backend call from C++, and of the same call in C: part of
  * speed.py --overhead, which builds it.
  */
 #include <chrono>

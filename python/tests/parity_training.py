@@ -103,10 +103,10 @@ def own_gradients(weights, x):
 
 
 def check_average(way, step, averaged, own, size):
-    """That it is the mean of all ranks' own, but for rounding.
+    """Checks that it is the mean over the ranks, within rounding.
 
-    Each of the `size` addends may be divided, by a rounded 1/size, before they
-    are added: size + 1 roundings, each of at most half an eps of a sum that the
+    Each of the `size` addends may be multiplied by a rounded 1/size before they
+    are added. This makes size + 1 roundings, each of at most half an eps of a sum that the
     sum of magnitudes bounds.
     """
     every = [torch.empty_like(own) for _ in range(size)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times of this backend beside gloo's, in turn, in the same processes.
+"""Times of this backend and of gloo, in turn, in the same processes.
 
     python3 python/tests/speed.py
 
@@ -7,10 +7,10 @@ Prints Markdown: the median and the shortest time of rank 0 in milliseconds, and
 how often as fast. Let nothing else run; where something does, the shortest times
 say more.
 
---ranks N: the collectives only, of so many ranks. --loops: the collectives, in
-loops of one backend's calls and nothing between them, then of the other's; a
-time is a loop's by its calls, and the median that of nine loops. --start: how long it takes to
-make a group. --overhead: what a call costs from Python and from C++ beside the
+--ranks N: the collectives only, on N ranks. --loops: the collectives, in
+loops of one backend's calls and nothing between them, then of the other's. A
+time is that of a loop, divided by its calls; the median is over nine loops.
+With --start: the time to create a group. With --overhead: the time of a call from Python and from C++, and of the
 same call in C (this compiles a file against PyTorch).
 """
 import argparse

@@ -3,10 +3,10 @@
     stress_cycles.py                # 60 cycles; what ctest runs
     stress_cycles.py --cycles 1000
 
-After the first cycles a process must have as many descriptors and threads as
-later, and no more memory than the allocator's slack. torch.distributed keeps
-some kilobytes of every group, of gloo's, too; so memory is looked at closely
-where backends are made without it.
+After the first cycles the descriptors and threads of a process must not
+grow, nor its memory by more than the allocator's slack. PyTorch keeps
+some kilobytes of every group, of gloo's, too; so the bound on memory is tight only
+where backends are created without it.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def backends(rank, size, backend, count):
     folder = os.environ["LOCKSTEP_TEST_FOLDER"]
     first = None
     for cycle in range(count):
-        # A store of its own: one keeps all that it has ever heard.
+        # A separate store, as a store keeps every key that it has received.
         store = dist.FileStore(os.path.join(folder, f"{size}.backends.{cycle}"), size)
         made = lockstep_torch.create(store, rank, size, timedelta(seconds=60))
         data = torch.full((1000,), float(rank))

@@ -7,9 +7,9 @@
 
 A job is three or four ranks that train a small model with DDP. One of them kills
 itself at a random step, or a rank is killed from outside at a random time. Each
-other rank must get an exception that names the dead rank within two seconds, and
-when the launcher has returned there must be no process of the job, none of the
-shared memory and sockets that its processes have held, and no file where it was
+other rank must get an exception that names the dead rank within two seconds.
+When the launcher has returned, no process of the job may be left. Nor may any
+shared memory or socket of its processes, or a file where it was
 started or in its folder of temporary files.
 """
 
@@ -125,7 +125,7 @@ def sockets_of(pid):
 
 
 class Made:
-    """What the processes of a job have been seen to hold, and what of it is left.
+    """The resources that processes of a job were seen to hold, and those that are left.
 
     Other jobs may come and go on the machine meanwhile: what is theirs is not
     looked at.

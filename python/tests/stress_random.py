@@ -1,15 +1,15 @@
-"""Random collectives beside gloo's, in the same processes, bit for bit.
+"""Random collectives compared with gloo's, in the same processes, bit for bit.
 
     stress_random.py                      # some hundreds; what ctest runs
     stress_random.py --calls 100000       # altogether, over all numbers of ranks
     stress_random.py --ranks 3 --seed 17  # what went wrong, again
 
 All ranks draw the same calls from the seed: kind, type, reduction, length (0 and
-odd ones included), root, members, and how many are in flight before the first
-is waited for, in an order of each rank's own. Values are small integers, whose
+odd ones included), root, members, and the number in flight before the first
+wait. Each rank waits in a different order. Values are small integers, whose
 sums and products every type holds, so that no order of sums changes a bit.
-What gloo does not do (AVG, PREMUL_SUM, all_to_all of lists) is compared with
-what follows from the inputs of all ranks.
+Operations that gloo lacks (AVG, PREMUL_SUM, all_to_all of lists) are compared with
+a result computed from the inputs of all ranks.
 """
 
 import argparse
@@ -32,7 +32,7 @@ LONG = [262147, 1 << 20]
 
 
 def values(key, dtype, length):
-    """What the rank that `key` names sends: the same whenever it is asked."""
+    """The values that the rank of `key` sends: the same in each call."""
     generator = torch.Generator().manual_seed(key)
     low, high = (0, 3) if dtype in (torch.uint8, torch.bool) else (-2, 3)
     drawn = torch.randint(low, high, (length,), generator=generator)

@@ -45,7 +45,7 @@ def coalesced(rank, size):
 
 
 def coalesced_again(rank, size):
-    """What raises in between does no harm to the next."""
+    """An exception in between does no harm to the next coalescing."""
     for expected in (KeyError, None):
         total = torch.ones(3)
         try:
@@ -253,7 +253,7 @@ def closed_twice(rank, size):
 
 
 def closed_at_exit(rank, size):
-    """What the end of the program closes is destroyed meanwhile."""
+    """Groups that the end of the program closes are destroyed meanwhile."""
     groups = [flying()[0] for _ in range(4)]
     closing = threading.Event()
     atexit.register(closing.set)  # the last one is the first to be called

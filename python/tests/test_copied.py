@@ -91,7 +91,7 @@ class Copied(unittest.TestCase):
 
     def check(self, package, name, pack):
         top = self.copy(package)
-        # What the wheel carries, of a library that has been built.
+        # The files of the wheel, with a library that was built before.
         names = pack(top)
         self.assertIn(name, names)
         self.assertFalse([name for name in names if "gone" in name], names)

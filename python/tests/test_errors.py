@@ -42,7 +42,7 @@ def reducing_by(op):
 
 
 def refused(rank, size):
-    """What a call asks for and cannot be, before anything is sent."""
+    """Invalid arguments of a call are refused before anything is sent."""
     op = dist.ReduceOp
     group = distributed_c10d._get_default_group()
     ones, double = torch.ones, torch.ones(size, dtype=torch.float64)
@@ -105,7 +105,7 @@ def refused(rank, size):
 
 
 def late(rank, size):
-    """Who does not come in time; what a caller does not wait for any longer."""
+    """A rank that arrives too late, and an operation that a caller gives up."""
     if rank == 0:
         work = dist.all_reduce(torch.ones(3), async_op=True)
         raises(dist.DistBackendError, "", lambda: work.wait(
@@ -124,7 +124,7 @@ def late(rank, size):
 
 
 def absent(rank, size):
-    """Who does not come to make a group, whose others hear of it."""
+    """A rank that does not create the group is named in the error of the other ranks."""
     if rank == 0:
         store = distributed_c10d._get_default_store()
         raises(dist.DistBackendError, "rank", lambda: lockstep_torch.create(

@@ -24,7 +24,7 @@ MPIRUN = ["mpirun", "-n", str(SIZE), "-x", "MASTER_ADDR=127.0.0.1",
 
 
 def work():
-    """What a rank does, whoever has started it."""
+    """The work of a rank, under every launcher."""
     rank, size = dist.get_rank(), dist.get_world_size()
     assert (dist.get_backend(), size) == ("lockstep", SIZE)
     x = torch.arange(1000.0) + rank
@@ -75,7 +75,7 @@ class Tests(unittest.TestCase):
         environment = dict(
             os.environ, MASTER_PORT=str(free_port()), OMPI_ALLOW_RUN_AS_ROOT="1",
             OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", PYTHONPATH=os.pathsep.join(sys.path))
-        # In a session of its own: all of it can be ended.
+        # In a separate session, so that all of it can be ended.
         job = subprocess.Popen(
             [*MPIRUN, sys.executable, "-W", "ignore", os.path.abspath(__file__),
              "--rank"], env=environment, start_new_session=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is said where the module in C++ does not fit, or cannot be built."""
+"""Errors where the C++ module does not fit, or cannot be built."""
 import os
 import shutil
 import subprocess
@@ -45,16 +45,16 @@ class Module(unittest.TestCase):
             self.assertIn(word, line)
 
     def test_not_built(self):
-        self.fails(COMMAND, "no module in C++ was built for Python "
+        self.fails(COMMAND, "has no C++ module for Python "
                    f"{sys.version_info[0]}.{sys.version_info[1]}")
 
     def test_of_another_pytorch(self):
         written('built_for = "1.13"', self.package, "_C.py")
-        self.fails(COMMAND, f"built for PyTorch 1.13, and PyTorch {torch.__version__}")
+        self.fails(COMMAND, f"built for PyTorch 1.13, but PyTorch {torch.__version__}")
 
     def test_does_not_load(self):
         written("nothing", self.package, "_C" + sysconfig.get_config_var("EXT_SUFFIX"))
-        self.fails(COMMAND, f"does not load with PyTorch {torch.__version__}")
+        self.fails(COMMAND, f"cannot load the C++ module with PyTorch {torch.__version__}")
 
     def test_without_the_package_of_the_library(self):
         self.path = os.path.dirname(self.package)

@@ -142,7 +142,7 @@ def reduce_scatters(rank, size):
 
 
 def uneven(rank, size):
-    """Counts of their own a rank, none among them."""
+    """Counts that differ between ranks, 0 among them."""
     counts = [(3 * r) % 4 for r in range(size)]
     for dtype in (torch.float32, torch.int16):
         every = [mine(r, (counts[r], 2), dtype) for r in range(size)]
@@ -170,7 +170,7 @@ def uneven(rank, size):
 
 
 def messages(rank, size):
-    """Tags, any source, and messages beside collectives that are under way."""
+    """Tags, any source, and messages while collectives are in flight."""
     after, before = (rank + 1) % size, (rank - 1) % size
     x = [mine(rank + i, (9,), torch.float32) for i in range(3)]
     y = [torch.zeros(9) for _ in x]
@@ -236,7 +236,7 @@ def futures(rank, size):
 
 
 def alone(rank, size):
-    """What nobody waits for is done, too."""
+    """Operations complete without a wait, too."""
     x = torch.ones(300_000)
     if rank == 0:
         time.sleep(0.05)
@@ -327,7 +327,7 @@ def inference(rank, size):
 
 
 def left_behind(rank, size):
-    """What has been started is done, also if nobody has waited for it."""
+    """A started operation completes, also without a wait."""
     x = torch.full((1 << 20,), float(rank))
     if rank == 0:
         dist.isend(x, 1)

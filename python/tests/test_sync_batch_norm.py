@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""SyncBatchNorm beside nn.BatchNorm on the batches of all ranks together.
+"""SyncBatchNorm compared with nn.BatchNorm on the batches of all ranks together.
 
-The reference is nn.BatchNorm in float64. With n values a channel, |x| <= X and a
-deviation of at least s, what float32 does to a mean is below 2 eps X, to a
-deviation 4 eps X / s of itself, and the normalised x so differs by at most
-8 eps X / s (1 + X / s) from the exact one; 16-bit results are rounded once more.
+The reference is nn.BatchNorm in float64. Let |x| <= X, with a
+deviation of at least s. The error of a mean in float32 is below 2 eps X, and the
+relative error of a deviation below 4 eps X / s. So the error of the normalised x is at most
+8 eps X / s (1 + X / s). 16-bit results are rounded once more.
 """
 import copy
 import os

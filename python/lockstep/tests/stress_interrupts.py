@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from test_group import run  # exits with 77 where there is no NumPy
+from test_group import run  # exits with 77 without NumPy
 
 import numpy as np
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""GradientAverager on 1, 2, 3, 5 and 8 processes, beside NumPy in float64."""
+"""GradientAverager on 1, 2, 3, 5 and 8 processes, compared with NumPy in float64."""
 import sys
 import unittest
 
-from test_group import run  # exits with 77 where there is no NumPy
+from test_group import run  # exits with 77 without NumPy
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def steps(group, dtype, bucket_mb, copies):
         for step in range(STEPS):
             weight = weight_of(group.rank, step)
             averager.begin(weight)
-            # Each rank and step has an order of its own.
+            # The order differs between ranks and steps.
             turn = (group.rank + step) % len(names)
             for name in names[turn:] + names[:turn] if weight else ():
                 value = gradient(name, group.rank, step)
@@ -97,7 +97,7 @@ def training(group):
 
 
 class Offence:
-    """What rank 1 does wrong, alone; all are told, and then go on."""
+    """Faults of rank 1 alone: all ranks get the error, and then go on."""
 
     def __init__(self, offend, told):
         self.offend, self.told = offend, told
@@ -172,7 +172,7 @@ def differing(group):
         lockstep.GradientAverager(group, {"a": np.zeros(count)})
         raise AssertionError("was accepted")
     except lockstep.ArgumentError as error:
-        assert "differ in names" in str(error), error
+        assert "passed different names" in str(error), error
 
 
 def bad_type(group):
@@ -181,7 +181,7 @@ def bad_type(group):
         lockstep.GradientAverager(group, {"a": np.zeros(3, dtype)})
         raise AssertionError("was accepted")
     except lockstep.ArgumentError as error:
-        assert "rank 1: GradientAverager: 'a' is of int32" in str(error), error
+        assert "rank 1: GradientAverager: 'a' has type int32" in str(error), error
 
 
 def nothing(group):
@@ -223,11 +223,11 @@ class Averager(unittest.TestCase):
             run(size, training)
 
     def test_one_rank_is_wrong(self):
-        for offend, told in ((twice, "'b' is ready for a second time"),
+        for offend, told in ((twice, "'b' is already ready in this step"),
                              (not_at_all, "not ready: a"),
                              (unknown, "'c' is not a parameter of this averager"),
-                             (bad_weight, "weight nan"),
-                             (wrong_shape, "'a' has shape (3,)")):
+                             (bad_weight, "weight is nan"),
+                             (wrong_shape, "the gradient for 'a' has shape")):
             with self.subTest(told=told):
                 run(3, Offence(offend, told))
 
@@ -239,7 +239,7 @@ class Averager(unittest.TestCase):
     def test_alone(self):
         with lockstep.Group.open("averager alone", 0, 1) as group:
             averager = lockstep.GradientAverager(group, {"a": np.zeros(2)})
-            with self.assertRaisesRegex(lockstep.StateError, "begin has not"):
+            with self.assertRaisesRegex(lockstep.StateError, "no step has begun"):
                 averager.finish()
             averager.begin()
             with self.assertRaisesRegex(lockstep.StateError, "not ended"):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What help() shows, the words that types list, and the quickstart of README.md.
+"""The texts of help(), the words that types list, and the quickstart of README.md.
 
-The quickstart is run by the program that LOCKSTEP names. Exits with 77 where there
-is no NumPy.
+The quickstart is run by the program that LOCKSTEP names. Exits with 77 without
+NumPy.
 """
 import doctest
 import inspect

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Which exception is raised for what, and what it says about the rank to blame.
 
-Exits with 77 where there is no NumPy.
+Exits with 77 without NumPy.
 """
 import os
 import re
@@ -165,28 +165,28 @@ class GoesOn(unittest.TestCase):
         fixed = np.ones(4)
         fixed.flags.writeable = False
         for text, call in (
-                ("'x' is of type str; it should be an int",
+                ("'x' is of type str; it must be an int",
                  lambda: group.bcast(x, "x")),
-                ("'y' is of type str; it should be an int",
+                ("'y' is of type str; it must be an int",
                  lambda: group.split("y")),
-                ("'z' is of type str; it should be a float",
+                ("'z' is of type str; it must be a float",
                  lambda: group.allreduce(x, factor="z")),
-                ("out should be a NumPy array, but is of type list",
+                ("out is of type list; it must be a NumPy array",
                  lambda: group.allreduce(x, out=[0, 0])),
-                ("out should be a NumPy array, but is of type NoneType",
+                ("out is of type NoneType; it must be a NumPy array",
                  lambda: group.scatter(x[None], None)),
-                ("out should be a NumPy array, but is of type int",
+                ("out is of type int; it must be a NumPy array",
                  lambda: group.recv(3, 0)),
-                ("out should be a NumPy array, but is of type list",
+                ("out is of type list; it must be a NumPy array",
                  lambda: group.sendrecv(x, 0, [0.0], 0)),
-                ("out is not C-contiguous",
+                ("strides (16,); it must be C-contiguous",
                  lambda: group.allreduce(x, out=np.ones(8)[::2])),
                 ("out is read-only", lambda: group.allreduce(x, out=fixed)),
                 ("op is an array; pass it as out=",
                  lambda: group.allreduce(x, np.empty(4))),
-                ("op is of type int; it should be a str",
+                ("op is of type int; it must be a str",
                  lambda: group.allreduce(x, 3)),
-                ("allreduce: a factor is for floating types, and the data are "
+                ("allreduce: factor needs data of a floating type; data is "
                  "int64", lambda: group.allreduce(ints, factor=2))):
             with self.subTest(text):
                 error = caught(ValueError, call)
@@ -227,7 +227,7 @@ class GoesOn(unittest.TestCase):
                     self.assertIs(type(error), lockstep.ArgumentTypeError)
                     self.assertEqual(
                         str(error), f"{number!r} is of type "
-                        f"{type(number).__name__}; it should be an int")
+                        f"{type(number).__name__}; it must be an int")
         self.assertEqual(group.allreduce(1), 1)
         group.close()
 
@@ -237,9 +237,9 @@ class GoesOn(unittest.TestCase):
             fixed.flags.writeable = False
             if group.rank == 1:
                 for text, data in (("data is read-only", fixed),
-                                   ("data is not C-contiguous",
+                                   ("data has shape (2,) and strides (16,)",
                                     np.ones(4)[::2]),
-                                   ("data should be a NumPy array", [0.0, 0.0])):
+                                   ("data is of type list", [0.0, 0.0])):
                     error = caught(lockstep.ArgumentError,
                                    lambda: group.ibcast(data))
                     self.assertIn(text, str(error))

@@ -7,7 +7,7 @@ import sys
 import unittest
 import weakref
 
-from test_group import run  # exits with 77 where there is no NumPy
+from test_group import run  # exits with 77 without NumPy
 
 import numpy as np
 
@@ -121,7 +121,7 @@ def memory_given_back(group):
         assert not there.any()
     array[:] = 7  # its own, and nobody else's
     assert not theirs.any() or n == 1
-    raises(lockstep.ArgumentError, "not one of shared_array",
+    raises(lockstep.ArgumentError, "not returned by shared_array",
            lambda: group.free_shared(array))
     again = group.shared_array((3, 1 << 10))
     assert not again.any()
@@ -393,7 +393,7 @@ class Lifetimes(unittest.TestCase):
             assert receive.source == 0 and (out == x).all()
 
         def still_works():
-            while group._core.flights:  # what was received is no matter
+            while group._core.flights:  # the received values do not matter
                 if group.iprobe() is not None:
                     group.recv(np.empty_like(x), 0, lockstep.ANY_TAG)
                 elif not group._core.dropped:
@@ -495,7 +495,7 @@ class Lifetimes(unittest.TestCase):
                 for gradient in gradients.values():
                     gradient[...] = 3
                 if halfway:
-                    raises(lockstep.StateError, "handler has raised",
+                    raises(lockstep.StateError, "signal handler raised",
                            averager.begin)
             averagers.clear()
             for buffer in list(group._core.buffers):

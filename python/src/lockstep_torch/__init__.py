@@ -21,10 +21,10 @@ from typing import Any, Optional
 
 
 def _autoload() -> None:
-    """Called while torch is imported, which imports this first.
+    """Called by torch at the end of its import.
 
-    Defined before torch is imported here: else who imports this package first
-    has torch look for it in a package that is half there.
+    Defined above the import of torch. Otherwise a program that imports this package
+    first has torch look for this function in a half-imported package.
     """
 
 
@@ -38,37 +38,35 @@ __all__ = ["SyncBatchNorm", "create", "register", "shared_buckets"]
 _DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
-_AGAIN = ("In a checkout of lockstep, type: "
+_AGAIN = ("In a checkout of lockstep, run: "
           "pip install --force-reinstall --no-deps ./python")
 
 
 def _load() -> Any:
-    """The module in C++. An ImportError says what does not fit, and what to type."""
+    """Import the C++ module. An ImportError names the mismatch and the command that fixes it."""
     here = torch.__version__
     try:
-        # It loads the library, which the module then finds.
+        # This import loads the library, which the module then finds.
         importlib.import_module("lockstep._library")
     except (ModuleNotFoundError, OSError) as error:
         raise ImportError(
-            f"lockstep_torch: the package lockstep-dp, whose library it uses, does "
-            f"not load: {error}. In a checkout of lockstep, type: "
+            f"lockstep_torch: cannot import the package lockstep-dp, whose library it "
+            f"uses: {error}. In a checkout of lockstep, run: "
             "pip install --force-reinstall --no-deps ./python/lockstep") from error
     try:
         module = importlib.import_module("._C", __name__)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"lockstep_torch: no module in C++ was built for Python "
-            f"{sys.version_info[0]}.{sys.version_info[1]} in "
-            f"'{os.path.dirname(__file__)}'. {_AGAIN}") from error
+            f"lockstep_torch: '{os.path.dirname(__file__)}' has no C++ module for "
+            f"Python {sys.version_info[0]}.{sys.version_info[1]}. {_AGAIN}") from error
     except ImportError as error:
         raise ImportError(
-            f"lockstep_torch: its module in C++ does not load with PyTorch {here}: "
+            f"lockstep_torch: cannot load the C++ module with PyTorch {here}: "
             f"{error}. Build it for this PyTorch. {_AGAIN}") from error
     if module.built_for != ".".join(here.split(".")[:2]):
         raise ImportError(
-            f"lockstep_torch: its module in C++ was built for PyTorch "
-            f"{module.built_for}, and PyTorch {here} is installed. Build it for this "
-            f"PyTorch. {_AGAIN}")
+            f"lockstep_torch: the C++ module was built for PyTorch {module.built_for}, "
+            f"but PyTorch {here} is installed. Build it for this PyTorch. {_AGAIN}")
     return module
 
 
@@ -76,7 +74,7 @@ _loaded: Any = None
 
 
 def _backend() -> Any:
-    """The module in C++, loaded once."""
+    """The C++ module, loaded once."""
     global _loaded
     if _loaded is None:
         _loaded = _load()
@@ -88,20 +86,21 @@ def shared_buckets(model: Any, timeout: Optional[timedelta] = None) -> None:
 
     Call it once, after DistributedDataParallel and before the first step. The
     gradients are the same averages as without it. From the third iteration on,
-    when DDP has ordered its buckets, they lie in shared memory, as much of it as
-    the gradients take. It is a communication hook, and a model has only one.
+    when DDP has ordered its buckets, the buckets are in shared memory, whose size
+    is that of the gradients. It installs a communication hook, of which a model has
+    only one.
 
     Args:
         model: a DistributedDataParallel made with
             ``gradient_as_bucket_view=True``, on the CPU. Its process group may
             have any backend; all its ranks are on one machine.
-        timeout: how long ranks wait for each other (default: five minutes).
+        timeout: time for which ranks wait for each other (default: five minutes).
 
     Raises:
         ValueError: the model is not on the CPU, or its gradients are not views
             of buckets.
-        RuntimeError: the model has a communication hook, or a rank is dead or
-            late.
+        RuntimeError: the model already has a communication hook, or a rank is dead
+            or late.
     """
     from .buckets import share
     share(model, timeout)
@@ -119,13 +118,13 @@ def create(store: Any, rank: int, size: int,
         store: the torch Store through which the ranks find each other.
         rank: this process's rank, 0 to size - 1.
         size: number of ranks.
-        timeout: how long ranks wait for each other (default: 30 minutes).
+        timeout: time for which ranks wait for each other (default: 30 minutes).
 
     Returns:
         A torch.distributed.Backend.
 
     Raises:
-        ImportError: the module in C++ does not fit this PyTorch.
+        ImportError: the C++ module does not fit this PyTorch.
         RuntimeError: a rank is dead or late, or ranks disagree about the size.
     """
     return _create_as(_registered_name(), store, rank, size, timeout)
@@ -133,12 +132,12 @@ def create(store: Any, rank: int, size: int,
 
 def _create_as(name: str, store: Any, rank: int, size: int,
                timeout: timedelta) -> Any:
-    """As create; `name` is what the backend, and its events, go by."""
+    """As create; `name` is the name of the backend and of its events."""
     return _backend().Backend(store, rank, size, timeout, name)
 
 
 def _registered_name() -> str:
-    """Under which a program has registered `create`: the latest, if several."""
+    """The name under which a program registered `create`: the latest, if several."""
     for name, plugin in reversed(list(dist.Backend._plugins.items())):
         if plugin.creator_fn is create:
             return name.lower()

@@ -1,12 +1,12 @@
-"""DDP's gradients in memory that all ranks map, where they are added in place.
+"""DDP's gradients in memory that all ranks map, where they are reduced in place.
 
     model = DistributedDataParallel(net, gradient_as_bucket_view=True)
     lockstep_torch.shared_buckets(model)
 
-DDP packs gradients into buckets and has each averaged over the ranks. A
-backend gets buckets in private memory, so what others are to add it must copy
-to where they can read it. Here the buckets themselves are moved, once, and
-then nothing is copied between ranks.
+DDP packs gradients into buckets and averages each over the ranks. A backend
+gets buckets in private memory, so it must copy them to memory that other ranks
+can read. Here the buckets themselves are moved to shared memory, once. After
+that nothing is copied between ranks.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Buckets:
     def __init__(self, group: dist.ProcessGroup, timeout: timedelta) -> None:
         self._group = group
         store = dist.distributed_c10d._get_process_group_store(group)
-        # How many models there have been, in this group: ranks may have others
-        # in other groups.
+        # The number of models so far in this group; ranks may have more models in
+        # other groups.
         opened = store.add(f"shared buckets of rank {group.rank()}", 1)
         store = dist.PrefixStore(f"shared buckets {opened}", store)
         self._backend = _backend().Backend(store, group.rank(), group.size(),
@@ -63,13 +63,14 @@ class _Buckets:
             self._unproven.remove(index)
             if not _all_inside(bucket, buffer):
                 raise RuntimeError(
-                    "shared_buckets: the gradients do not lie in DDP's buckets any "
-                    "more; has the program replaced them?")
+                    "shared_buckets: the gradients are no longer views of DDP's "
+                    "buckets: the program has replaced .grad of a parameter. Change "
+                    "gradients in place")
         work = self._backend.allreduce([buffer], _reducing_by(dist.ReduceOp.AVG))
         return work.get_future().then(lambda done: done.value()[0])
 
     def _move(self, bucket: dist.GradBucket, buffer: Tensor, index: int) -> None:
-        """Collective: the bucket goes to shared memory on all ranks, or none."""
+        """Move the bucket to shared memory, on all ranks or on none. Collective."""
         fits = torch.tensor([int(_all_inside(bucket, buffer))], dtype=torch.int32)
         self._backend.allreduce([fits], _reducing_by(dist.ReduceOp.MIN)).wait()
         if not int(fits):
@@ -100,16 +101,18 @@ def share(model: DistributedDataParallel,
           timeout: Optional[timedelta] = None) -> None:
     """Average DDP's buckets in place, in shared memory: shared_buckets.
 
-    A bucket of which a parameter has no gradient when the buckets are moved stays
-    where it is, and is averaged there; sparse gradients are left to the backend of
-    the model's process group. The memory is freed when neither the model nor a
-    gradient is left.
+    If a parameter has no gradient when the buckets are moved, its bucket stays in
+    private memory and is averaged there. The backend of the model's process group
+    averages sparse gradients. The memory is freed with the model and its last
+    gradient.
     """
     if not model.gradient_as_bucket_view:
-        raise ValueError("shared_buckets: make the model with "
+        raise ValueError("shared_buckets: the model was created with "
+                         "gradient_as_bucket_view=False; create it with "
                          "gradient_as_bucket_view=True")
     if any(p.device.type != "cpu" for p in model.parameters()):
-        raise ValueError("shared_buckets: the model should be on the CPU")
+        raise ValueError("shared_buckets: the model has parameters on another device; "
+                         "move it to the CPU")
     if timeout is None:
         timeout = timedelta(minutes=5)
     buckets = _Buckets(model.process_group, timeout)

@@ -1,8 +1,8 @@
 """Batch normalisation over the batches of all ranks, on CPU.
 
-PyTorch's ``nn.SyncBatchNorm`` refuses tensors on the CPU. This one accepts
-them, with any backend that can all-reduce float64: one collective in forward,
-one in backward. Ranks may have batches of different sizes, and empty ones.
+PyTorch's ``nn.SyncBatchNorm`` refuses tensors on the CPU. This layer accepts
+them, with any backend that can all-reduce float64. It makes one collective in
+forward and one in backward. Ranks may have batches of different sizes, and empty ones.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def _sum_over_ranks(numbers: Tensor, group: Group) -> Tensor:
 
 
 def _precision(dtype: torch.dtype) -> torch.dtype:
-    """What statistics of an input of that type are kept in."""
+    """The type of the statistics for inputs of that type."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def _statistics(x: Tensor, group: Group) -> tuple[Tensor, Tensor, int]:
     """Mean and biased variance of each channel, and values per channel.
 
-    What a rank knows of its own batch is centred on its own mean; in float64 it
-    is turned into sums, which can be added, and back. So little is lost where
-    means are large beside deviations.
+    Each rank computes statistics centred on the mean of its batch. In float64 they
+    are converted to sums, added over ranks, and converted back. So they stay
+    accurate if means are large compared with deviations.
     """
     channels = x.shape[1]
     count = x.numel() // channels if channels else 0
@@ -47,8 +47,8 @@ def _statistics(x: Tensor, group: Group) -> tuple[Tensor, Tensor, int]:
     total = int(sums[-1])
     if total < 2:
         raise ValueError(
-            "SyncBatchNorm: training needs more than one value per channel in "
-            f"the batches of all ranks together, and there is {total}")
+            f"SyncBatchNorm: the batches of all ranks have {total} values per channel; "
+            "training needs at least 2")
     sums /= total
     mean = sums[:channels]
     var = (sums[channels:-1] - mean * mean).clamp_(min=0)
@@ -83,7 +83,7 @@ class _Normalize(torch.autograd.Function):
         channels = x.shape[1]
         scale = torch.ones_like(mean) if weight is None else weight.to(mean.dtype)
         if x.numel():
-            # Of the normalised x, as if its statistics were constants.
+            # Gradients as if the statistics were constants.
             _, by_scale, by_shift = torch.ops.aten.native_batch_norm_backward(
                 dy.contiguous(memory_format=_layout(x)), x, scale, mean, var,
                 None, None, False, ctx.eps, [False, True, True])
@@ -129,17 +129,17 @@ def _input_gradient(dy: Tensor, x: Tensor, scale: Tensor, mean: Tensor,
 class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     """``nn.BatchNorm1d``, ``2d`` or ``3d`` over the batches of all ranks.
 
-    Takes a CPU tensor of shape (N, C), (N, C, L), (N, C, H, W) or
-    (N, C, D, H, W) and returns one of that shape and type. N may differ between
-    ranks, and be 0; so may L, H, W and D. In training, ``forward`` is
-    collective over the group, and so is ``backward`` if the input wants a
+    Accepts a CPU tensor of shape (N, C), (N, C, L), (N, C, H, W) or
+    (N, C, D, H, W) and returns one of that shape and type. N, L, H, W
+    and D may differ between ranks, and may be 0. In training, ``forward`` is
+    collective over the group, and so is ``backward`` if the input requires a
     gradient: all ranks call them in the same order.
 
     Statistics are float32 for inputs of bfloat16, float16 and float32, and
-    float64 for float64; all ranks have the same bits of them. In eval mode, or
-    without a group of more than one rank, it does what ``nn.BatchNorm`` does.
-    The gradients of weight and bias are those of the rank's own batch; DDP
-    averages them as it does all others. It cannot be differentiated twice.
+    float64 for float64. They have the same bits on all ranks. In eval mode, or
+    without a group of more than one rank, it behaves as ``nn.BatchNorm``.
+    The gradients of weight and bias are those of the rank's batch; DDP
+    averages them as all other gradients. It cannot be differentiated twice.
 
     Args:
         num_features: Number of channels, C.
@@ -169,13 +169,12 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (2, 3, 4, 5) or input.shape[1] != self.num_features:
             raise ValueError(
-                f"SyncBatchNorm: the input should have 2 to 5 dimensions, the "
-                f"second of size {self.num_features}; its shape is "
-                f"{tuple(input.shape)}")
+                f"SyncBatchNorm: the input has shape {tuple(input.shape)}; it must have 2 "
+                f"to 5 dimensions, the second of size {self.num_features}")
         if input.device.type != "cpu":
             raise ValueError(
-                f"SyncBatchNorm: the input is on {input.device}; this is for the "
-                "CPU, and torch.nn.SyncBatchNorm for others")
+                f"SyncBatchNorm: the input is on {input.device}; move it to the CPU, or "
+                "use torch.nn.SyncBatchNorm")
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise `input`; in training collective. See the class."""

@@ -7,11 +7,12 @@ with lockstep.Group.from_env() as group:
 ```
 
 Start two ranks of such a program by `lockstep run -n 2 -- example.py`, torchrun or
-mpirun. All calls are methods of Group: help(lockstep.Group) says what each takes,
-returns and raises. wait_all and wait_any wait for several requests, and
-GradientAverager averages gradients. All errors are an Error, with the rank to blame.
+mpirun. All calls are methods of Group: help(lockstep.Group) lists the arguments,
+results and errors of each. wait_all and wait_any wait for several requests, and
+GradientAverager averages gradients. All errors are subclasses of Error, which has
+the rank to blame.
 
-ANY_RANK and ANY_TAG are for receives and probes: a message of any rank, of any tag.
+In receives and probes, ANY_RANK matches messages of any rank, and ANY_TAG any tag.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ __all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError",
 
 
 def __getattr__(name: str) -> Any:
-    """These need NumPy; what lockstep_torch uses of this package does not."""
+    """Import the names that need NumPy; lockstep_torch uses only the others."""
     if name in ("Group", "Request"):
         from . import _group
         return getattr(_group, name)

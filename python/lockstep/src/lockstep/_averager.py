@@ -1,4 +1,4 @@
-"""Gradients averaged over ranks while the rest of them are computed."""
+"""Gradients averaged over ranks during backward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALIGNMENT = 64  # bytes
 
 
 class _Bucket:
-    """Gradients that travel together: neighbours in one shared array."""
+    """Gradients that are reduced together: neighbours in one shared array."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -26,7 +26,7 @@ class _Bucket:
 
 
 class GradientAverager:
-    """Data parallelism for your own backward pass, on NumPy arrays.
+    """Data parallelism for a custom backward pass, on NumPy arrays.
 
         averager = lockstep.GradientAverager(group, parameters)
         averager.broadcast(parameters)         # all begin with rank 0's
@@ -45,15 +45,15 @@ class GradientAverager:
     No thread works in the background: each `ready` makes progress on the buckets
     in flight. Sums and means of float16 are computed in float32 and rounded.
 
-    A gradient that is ready twice, or not at all, is a StateError in `finish` on
+    If a gradient is ready twice, or not at all, `finish` raises a StateError on
     all ranks, which names the gradient and the rank. The next step can go on.
-    After a signal's handler has raised in the middle of a step (Ctrl-C), every
-    call is a StateError. A rank calls from one thread.
+    If a signal handler raises in the middle of a step (Ctrl-C), all later calls
+    raise a StateError. Call from one thread only.
 
     Attributes:
-        gradients: arrays by name. They belong to the averager until `close`;
-            arrays that are left are then private, and zero. If the group is
-            closed first, they stay as they are.
+        gradients: arrays by name. They belong to the averager until `close`.
+            Remaining arrays then become private and zero. If the group is closed
+            first, they keep their contents.
     """
 
     def __init__(self, group: Group, parameters: Mapping[str, Any], *,
@@ -64,9 +64,9 @@ class GradientAverager:
             group: the ranks. All pass the same arguments.
             parameters: arrays by name, of float16, float32 or float64. Only
                 names, shapes and types count.
-            bucket_mb: limit of a bucket, in MB (1,000,000 bytes).
-            unused_as_zero: a gradient that is not ready counts as zero, and is
-                no error.
+            bucket_mb: largest size of a bucket, in MB (1,000,000 bytes).
+            unused_as_zero: count gradients that are not ready as zero, without
+                an error.
 
         Raises:
             ArgumentError: the ranks' arguments differ, a type is not one of the
@@ -85,7 +85,7 @@ class GradientAverager:
         self._done = 0
         self._weight: Optional[float] = None  # while a step is under way
         self._wrong: Optional[str] = None
-        self._halfway = False  # a call has begun and not ended
+        self._halfway = False  # a call has begun and not returned
         arrays = {name: np.asarray(value) for name, value in parameters.items()}
         self._check_same(arrays, bucket_mb)
         self._lay_out(arrays, bucket_mb * 1e6)
@@ -97,8 +97,8 @@ class GradientAverager:
             f"GradientAverager: bucket_mb is {bucket_mb}; it must be above 0"
         for name, array in arrays.items():
             if array.dtype.name not in _TYPES:
-                wrong = (f"GradientAverager: '{name}' is of {array.dtype}; "
-                         f"{', '.join(_TYPES)} are possible")
+                wrong = (f"GradientAverager: '{name}' has type {array.dtype}; "
+                         f"use one of {', '.join(_TYPES)}")
         mine = (wrong, bucket_mb, self._unused_as_zero,
                 [(name, a.shape, a.dtype.name) for name, a in arrays.items()])
         ranks = self._group.allgather_object(mine)
@@ -109,7 +109,7 @@ class GradientAverager:
             if theirs != mine:
                 raise ArgumentError(
                     f"GradientAverager: ranks {rank} and {self._group.rank} "
-                    "differ in names, shapes, types or options")
+                    "passed different names, shapes, types or options")
 
     def _lay_out(self, arrays: dict[str, Array], limit: float) -> None:
         filled: dict[Any, int] = {}
@@ -144,7 +144,7 @@ class GradientAverager:
     def close(self) -> None:
         """Free the memory of the gradients. Collective.
 
-        Arrays of it that are left are then private, and zero.
+        Remaining arrays of it become private and zero.
 
         Raises:
             ArgumentError: an argument is wrong on a rank; the group stays
@@ -164,19 +164,19 @@ class GradientAverager:
     def __exit__(self, kind: Optional[type[BaseException]],
                  value: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        if kind is None:  # else the others may never come
+        if kind is None:  # else other ranks may never call it
             self.close()
 
     # ---- a step ----
 
     def _whole(self, work: Callable[[], Any]) -> Any:
-        """A part of a step. If a signal interrupts it, nobody knows how much of it
-        the other ranks have seen."""
+        """Run a part of a step. After a signal interrupts it, the averager cannot
+        know which messages the other ranks have received."""
         if self._halfway:
             raise StateError(
-                f"the averager of rank {self._group.rank} has been closed, or a "
-                "signal's handler has raised during an earlier call; close the "
-                "group, and make another group and averager")
+                f"the averager of rank {self._group.rank} is closed, or a signal "
+                "handler raised during an earlier call; close the group, and "
+                "create a new group and averager")
         self._halfway = True
         try:
             result = work()
@@ -205,8 +205,8 @@ class GradientAverager:
         """Begin a step. Local.
 
         Args:
-            weight: number of samples over which this rank's gradients are sums.
-                With 0 none of its gradients need be ready, and none counts.
+            weight: number of samples that this rank's gradients sum over. With
+                0, its gradients count as zero and need not be ready.
 
         Raises:
             ArgumentError: the weight is negative or not finite; finish() then
@@ -217,8 +217,8 @@ class GradientAverager:
 
     def _begin(self, weight: float) -> None:
         if self._weight is not None:
-            raise StateError("begin: a step has begun and not ended; call "
-                             "finish first")
+            raise StateError("begin: the last step has not ended; call finish "
+                             "first")
         self._ready.clear()
         self._started = self._done = 0
         self._wrong = None
@@ -226,8 +226,8 @@ class GradientAverager:
             bucket.missing = len(bucket.names)
         self._weight = 0.0
         if not (weight >= 0 and math.isfinite(weight)):
-            self._refuse(ArgumentError, f"begin: weight {weight}: the number of "
-                         "samples must be finite and not negative")
+            self._refuse(ArgumentError, f"begin: weight is {weight}; the number "
+                         "of samples must be finite and not negative")
         self._weight = float(weight)
 
     def _refuse(self, kind: type[Error], text: str) -> None:
@@ -236,12 +236,12 @@ class GradientAverager:
         raise kind(text)
 
     def ready(self, name: str, gradient: Optional[Any] = None) -> None:
-        """Mark a gradient as final, so that it may be sent. In any order.
+        """Mark a gradient as final, so that it can be sent. In any order.
 
         Args:
             name: name of the parameter.
-            gradient: copied into `gradients[name]`. Default: that array is
-                filled already.
+            gradient: array to copy into `gradients[name]`. Default: that array
+                already has the gradient.
 
         Raises:
             ArgumentError: an unknown name or another shape; finish() then fails
@@ -251,21 +251,21 @@ class GradientAverager:
             Error: a rank is dead, late, or makes another call; close the group.
         """
         if self._weight is None:
-            raise StateError(f"ready: '{name}' is ready on rank "
-                             f"{self._group.rank}, but no step has begun")
+            raise StateError(f"ready: '{name}' on rank {self._group.rank}: no step "
+                             "has begun; call begin first")
         bucket = self._bucket_of.get(name)
         if bucket is None:
             self._refuse(ArgumentError, f"ready: '{name}' is not a parameter of this "
                          "averager")
         assert bucket is not None
         if name in self._ready:
-            self._refuse(StateError, f"ready: '{name}' is ready for a second "
-                         f"time since begin, on rank {self._group.rank}")
+            self._refuse(StateError, f"ready: '{name}' is already ready in this "
+                         f"step, on rank {self._group.rank}")
         if gradient is not None:
             if np.shape(gradient) != self.gradients[name].shape:
-                self._refuse(ArgumentError, f"ready: '{name}' has shape "
-                             f"{self.gradients[name].shape}, the gradient "
-                             f"{np.shape(gradient)}")
+                self._refuse(ArgumentError, f"ready: the gradient for '{name}' has "
+                             f"shape {np.shape(gradient)}; it must be "
+                             f"{self.gradients[name].shape}")
             self.gradients[name][...] = gradient
         self._whole(lambda: self._go_on(name))
 
@@ -280,7 +280,7 @@ class GradientAverager:
                 if b.request is not None]
 
     def _mark(self, name: str) -> None:
-        """Ranks start buckets in one order; one that is full early waits."""
+        """Mark a gradient. All ranks start buckets in one order; full buckets wait."""
         if self._weight == 0:
             self.gradients[name][...] = 0
         self._ready.add(name)
@@ -293,7 +293,7 @@ class GradientAverager:
             self._started += 1
 
     def _find_missing(self) -> None:
-        """What was not ready counts as zero, and may be an error."""
+        """Set gradients that are not ready to zero; record them as an error."""
         missing = [name for bucket in self._buckets for name in bucket.names
                    if name not in self._ready]
         if missing and self._weight != 0 and not self._unused_as_zero \
@@ -311,8 +311,8 @@ class GradientAverager:
             on every rank.
 
         Raises:
-            StateError: no step has begun, or a rank has made a mistake in this
-                step, which the sentence names; the next step can go on.
+            StateError: no step has begun, or a rank made an error in this step,
+                which the message names. The next step can go on.
             Error: a rank is dead, late, or makes another call; close the group.
         """
         self._whole(self._finish)
@@ -320,8 +320,8 @@ class GradientAverager:
 
     def _finish(self) -> None:
         if self._weight is None:
-            raise StateError(f"finish on rank {self._group.rank}, where begin "
-                             "has not been called")
+            raise StateError(f"finish on rank {self._group.rank}: no step has begun; "
+                             "call begin first")
         self._find_missing()
         about = self._group.allreduce(
             np.array([self._weight, self._wrong is not None]))

@@ -1,10 +1,10 @@
-"""What a group owns: its requests with their arrays, and its shared buffers.
+"""The resources of a group: its requests with their arrays, and its shared buffers.
 
 A handler of a signal, such as that of Ctrl-C, may raise between any two
-bytecodes. So C writes a handle only into an object that is registered here
-already, together with the arrays that go with it; and what C returns about the
-end of a request is stored by the bytecode that calls it. Nothing that C may
-still read or write is freed before C has let go of it.
+bytecodes. So C writes a handle only into an object that is already registered
+here, together with its arrays. The bytecode that calls C also stores the status
+that C returns for a request. Memory that C may still read or write is freed only
+after C has released it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ._library import IN_PROGRESS, ArgumentError, Error, StateError, call_on
 if TYPE_CHECKING:
     from ._request import Request
 
-_LOOKS = 4  # at dropped requests, before another one is started
+_LOOKS = 4  # dropped requests tested before a new one starts
 _Made = TypeVar("_Made")
 
-SLICE = (0.05,)  # seconds between two looks at Python's signals
+SLICE = (0.05,)  # seconds between two checks for Python's signals
 
 test_request = _library._library.ls_test
 wait_for_request = _library._library.ls_wait_for
@@ -41,8 +41,8 @@ _mmap.restype = c_void_p
 _READ_WRITE = 0x1 | 0x2
 _AT_THAT_PLACE = 0x02 | 0x20 | 0x4000 | 0x100000  # private, no file, no reserve
 
-# Groups that have not been closed, whoever has forgotten them: C moves on what
-# is under way in one while it waits in another.
+# Groups that have not been closed, even if the program has dropped them. C makes
+# progress on the requests of one group while it waits in another.
 _open: set[Core] = set()
 
 # The arrays of requests that were in flight when their group was closed. Another
@@ -55,10 +55,10 @@ for _kept in (_open, _left):
 
 
 class Flight(weakref.ref):  # type: ignore[type-arg]
-    """A request of C's, with the arrays that it reads and writes.
+    """A request of the C library, with the arrays that it reads and writes.
 
-    As a weak reference to the Request it says when nobody wants that any more:
-    C code then appends it to what has been dropped.
+    It is a weak reference to the Request. When the Request is dropped, C code
+    appends the flight to the dropped flights.
     """
 
     __slots__ = ("handle", "kept", "last")
@@ -67,13 +67,13 @@ class Flight(weakref.ref):  # type: ignore[type-arg]
 
     handle: c_void_p
     kept: tuple[Any, ...]
-    last: list[int]  # one number: what C has said last
+    last: list[int]  # one number: the last status that C returned
 
     def ask(self, function: Callable[..., int],
             *arguments: tuple[Any]) -> bool:
-        """Whether it is over, by ls_test or ls_wait_for.
+        """Whether the request is complete, by ls_test or ls_wait_for.
 
-        C is called, and its answer stored, by one bytecode.
+        One bytecode calls C and stores the status.
         """
         last = self.last
         if last[0] == IN_PROGRESS and self.handle.value is not None:
@@ -82,18 +82,18 @@ class Flight(weakref.ref):  # type: ignore[type-arg]
         return True
 
     def free(self) -> None:
-        """Of one that is over."""
+        """Free a complete request."""
         _free_request(byref(self.handle))  # which may be NULL
         self.kept = ()
 
     def touches(self, begin: int, end: int) -> bool:
-        """Whether it reads or writes memory there."""
+        """Whether the request reads or writes memory in that range."""
         return any(begin <= array.ctypes.data < end for array in self.kept
                    if hasattr(array, "ctypes"))
 
 
 def _memory(address: int, size: int) -> Any:
-    """Memory for arrays, to which weak references are possible."""
+    """Memory for arrays, as an object that supports weak references."""
     kind: Any = type("Shared", (ctypes.c_ubyte * size,), {})
     return kind.from_address(address)
 
@@ -104,8 +104,8 @@ class Buffer:
     def __init__(self, size: int) -> None:
         self.handle = c_void_p()
         self.size = size
-        self.block: Callable[[], Any] = lambda: None  # what its arrays keep
-        self.mapping = c_void_p()  # all ranks' parts, once they are ours
+        self.block: Callable[[], Any] = lambda: None  # the object that its arrays keep alive
+        self.mapping = c_void_p()  # all ranks' parts, once this object owns them
         self.mapped = c_size_t()
 
     @property
@@ -113,33 +113,33 @@ class Buffer:
         return self.handle.value or 0
 
     def of_peer(self, address: int, size: int) -> Any:
-        """Another rank's part; its arrays keep the whole."""
+        """Another rank's part; its arrays keep the whole buffer alive."""
         block = _memory(address, max(size, 1))
         block.owner = self.block()
         return block
 
     def unmap(self) -> None:
-        """No array is left."""
+        """Unmap the memory; no array may be left."""
         at = self.mapping.value
         if at is not None:
-            self.mapping.value = None  # first: better never than twice
+            self.mapping.value = None  # first, so that it is never unmapped twice
             _munmap(at, self.mapped)
 
     def outlive(self, block: Any) -> None:
-        """The mapping is given back with the last array."""
+        """Unmap the memory together with the last array."""
         if block is None:
             self.unmap()
         else:
             finalizer = weakref.finalize(block, self.unmap)
-            finalizer.atexit = False  # arrays may be there after that
+            finalizer.atexit = False  # arrays may still exist after that
 
 
 class Core:
-    """A group of C's, and all that belongs to it."""
+    """A group of the C library, and all its resources."""
 
     def __init__(self) -> None:
         self.handle = c_void_p()
-        self.flights: set[Flight] = set()  # all that C has not let go of
+        self.flights: set[Flight] = set()  # those that C has not released
         self.dropped: Deque[Flight] = collections.deque()
         self.buffers: list[Buffer] = []
         self.process = os.getpid()
@@ -148,7 +148,7 @@ class Core:
     @classmethod
     def make(cls, start: Callable[[Any], Any],
              use: Callable[[Core], _Made]) -> _Made:
-        """What `use` makes of the group that a C function has put there."""
+        """Open a group by the C function `start`; returns `use` of it."""
         core = cls()
         try:
             start(byref(core.handle))
@@ -158,7 +158,7 @@ class Core:
             raise
 
     def is_none(self) -> bool:
-        """Whether C has made no group for this rank; it is then over."""
+        """Whether C made no group for this rank. This object is then closed."""
         if self.handle.value is None:
             self.close()
             return True
@@ -173,7 +173,7 @@ class Core:
     # ---- requests ----
 
     def flight_of(self, request: Request, kept: tuple[Any, ...]) -> Flight:
-        """To be added to `flights` before C sees it."""
+        """A flight for a request; add it to `flights` before calling C."""
         flight = Flight(request, self.dropped.append)
         flight.handle = c_void_p()
         flight.kept = kept
@@ -181,12 +181,12 @@ class Core:
         return flight
 
     def remove(self, flight: Flight) -> None:
-        """What is over."""
+        """Free a complete flight and forget it."""
         flight.free()
         self.flights.discard(flight)
 
     def sweep(self) -> None:
-        """Frees what has been dropped and is done; looks at a few."""
+        """Free some dropped requests that are complete."""
         if self.process != os.getpid():
             return
         for _ in range(min(len(self.dropped), _LOOKS)):
@@ -200,7 +200,7 @@ class Core:
     # ---- shared memory ----
 
     def share(self, size: int) -> Any:
-        """Shared memory; an array of it keeps it."""
+        """Allocate shared memory, which lives as long as an array of it."""
         buffer = Buffer(size)
         self.buffers.append(buffer)
         try:
@@ -221,7 +221,7 @@ class Core:
         return None
 
     def give_back(self, buffer: Buffer) -> None:
-        """Collective; once what is under way there is over."""
+        """Free the buffer on all ranks, after the requests that use it. Collective."""
         parts = [_library.ask("ls_shared_peer", self.opened, buffer.begin, rank)
                  for rank in range(_library.ask("ls_group_size", self.opened))]
         first = min(part for part in parts if part is not None)
@@ -230,8 +230,8 @@ class Core:
             if flight.touches(first, end):
                 while not flight.ask(wait_for_request, SLICE):
                     pass  # where Python runs the handlers of signals
-        # Arrays that are left get private zeros there, and no fault. One
-        # bytecode does both, so that no handler sees memory that is not there.
+        # Remaining arrays get private zeros, so that they can still be read. One
+        # bytecode does both, so that no signal handler sees unmapped memory.
         done: list[Any] = list(map(functools.partial.__call__, [
             functools.partial(_free, self.opened, byref(buffer.handle)),
             functools.partial(_mmap, first, end - first, _READ_WRITE,
@@ -243,14 +243,14 @@ class Core:
             self.buffers.remove(buffer)
         _library.check(done[0], self.opened)
         if done[1] != first and buffer.block() is not None:
-            raise StateError("another thread has mapped memory where the "
-                             "freed buffer was: do not use the arrays of it "
-                             "that are left")
+            raise StateError("another thread has mapped memory at the address of "
+                             "the freed buffer; do not use the remaining arrays "
+                             "of that buffer")
 
     # ---- the end ----
 
     def close(self) -> None:
-        """Leaves the group. Can be repeated if a signal has interrupted it."""
+        """Leave the group. Can be repeated if a signal has interrupted it."""
         if self.handle.value is not None:
             if self.process == os.getpid():
                 self._settle()
@@ -264,7 +264,7 @@ class Core:
         _open.discard(self)
 
     def _settle(self) -> None:
-        """What is done by now has its result, or its error."""
+        """Give complete requests their results or errors."""
         for flight in list(self.flights):
             request = flight()
             if request is None:
@@ -274,10 +274,10 @@ class Core:
             try:
                 request.test()
             except Error:
-                pass  # for who waits for it
+                pass  # wait() raises it
 
     def _keep(self, buffer: Buffer) -> None:
-        """Memory of which there are arrays is theirs from now on."""
+        """Leave the memory to its arrays, if some are left."""
         block = buffer.block()
         if block is None or buffer.handle.value is None:
             return
@@ -289,5 +289,5 @@ class Core:
 
 def in_flight_at_close() -> StateError:
     return StateError(
-        "the group was closed while this request was in flight, so it has no "
+        "the group was closed while this request was in flight, so the request has no "
         "result; call wait() on all requests before close()")

@@ -15,9 +15,9 @@ Counts = Union[Sequence[int], Array]
 
 
 class _Blocks:
-    """Rows of the first axis that are the ranks', one block each.
+    """Rows of the first axis, one block per rank.
 
-    They lie one behind the other, unless displacements say where each begins.
+    Blocks follow each other, or begin at the displacements.
     """
 
     def __init__(self, what: str, size: int, counts: Counts,
@@ -26,14 +26,14 @@ class _Blocks:
         ends = np.cumsum(self.counts)
         self.total = int(ends[-1])
         packed = ends - self.counts
-        self.are_all = displs is None  # there is nothing between and behind
+        self.are_all = displs is None  # no rows lie between or after them
         self.begins = packed if displs is None else \
             self._checked(what, "displacements", size, displs)
         self.are_packed = bool(
             np.all((self.begins == packed) | (self.counts == 0)))
         self.rows = self.total if self.are_packed else \
             int(np.max(self.begins + self.counts))
-        # Of the library, which counts elements.
+        # For the library, which counts elements.
         self.elements = np.ascontiguousarray(
             self.counts * int(np.prod(row, dtype=np.int64)), np.uintp)
 
@@ -42,8 +42,8 @@ class _Blocks:
         found = np.asarray(given)
         if found.shape != (size,) or found.dtype.kind not in "iu" or \
                 np.any(found < 0):
-            raise ArgumentError(f"{what}: the {which} should be {size} whole "
-                                f"numbers, one per rank, and are {given}")
+            raise ArgumentError(f"{what}: {which} is {given}; it must be {size} "
+                                "integers of at least 0, one per rank")
         return found.astype(np.int64)
 
     def check(self, what: str, array: Array) -> None:
@@ -51,11 +51,11 @@ class _Blocks:
             array.shape[0] >= self.rows
         if not fits:
             raise ArgumentError(
-                f"{what}: the array has {array.shape[0]} rows, and counts and "
+                f"{what}: the array has {array.shape[0]} rows; counts and "
                 f"displacements need {self.rows}")
 
     def pack(self, array: Array) -> Array:
-        """The blocks one behind the other; no copy if they lie so."""
+        """The blocks one after the other; not copied if they already are."""
         if self.are_packed:
             return array
         return np.concatenate([array[b:b + n] for b, n in
@@ -71,30 +71,30 @@ class _Blocks:
 def _rows(data: Any, what: str) -> Array:
     array = contiguous(data)
     if array.ndim == 0:
-        raise ArgumentError(f"{what}: the data are a number; they should be an "
-                            "array, whose first axis are rows")
+        raise ArgumentError(f"{what}: data is a number; it must be an array, with "
+                            "rows along the first axis")
     return array
 
 
 class Counted(Member):
     """The part of a group whose collectives have counts, in rows.
 
-    Rows are entries of the first axis: of a vector, its elements. Blocks of rows
-    follow each other and are sent without copies, unless displacements say where
-    each begins; then they are copied.
+    Rows are entries of the first axis; in a vector they are its elements. Blocks
+    of rows that follow each other are sent without copies. With displacements
+    they are copied.
     """
 
     @collective("ls_iall_gatherv")
     def iallgatherv(self, data: Any, counts: Counts, out: Optional[Array] = None,
                     displs: Optional[Counts] = None) -> Request:
-        """Start collecting the ranks' rows, in numbers that differ. Collective.
+        """Start collecting rows from all ranks; counts may differ. Collective.
 
         Args:
-            data: an array; its first axis are this rank's rows. Other axes and
+            data: an array with this rank's rows along its first axis. Other axes and
                 the type are the same on all ranks.
             counts: number of rows of each rank, one entry per rank; the same on
                 all ranks.
-            out: where the result goes: a writable C-contiguous array. Default:
+            out: the array for the result: a writable C-contiguous array. Default:
                 a new array.
             displs: the row of the result at which each rank's block begins; the
                 same on all ranks. Default: one block after the other.
@@ -121,11 +121,11 @@ class Counted(Member):
 
     def _room(self, what: str, blocks: _Blocks, out: Optional[Array],
               send: Array) -> tuple[Array, Array]:
-        """The result, and where the library puts it: the same if they can be."""
+        """The result, and the array that the library writes: the same one if possible."""
         if blocks.are_all or out is None:
             shape: tuple[int, ...] = (blocks.rows, *send.shape[1:])
             if out is None and not blocks.are_packed:
-                out = np.zeros(shape, send.dtype)  # what lies between, too
+                out = np.zeros(shape, send.dtype)  # zeros between the blocks
         else:
             shape = (*writable(out).shape[:1], *send.shape[1:])
         recv = into(out, shape, send.dtype)
@@ -137,7 +137,7 @@ class Counted(Member):
     @collective("ls_ireduce_scatterv")
     def ireduce_scatterv(self, data: Any, counts: Counts, op: ReduceOp = "sum",
                          out: Optional[Array] = None) -> Request:
-        """Start combining the ranks' arrays, some rows for each. Collective.
+        """Start combining the ranks' arrays; each rank gets some rows. Collective.
 
         Args:
             data: an array of sum(counts) rows, the same shape and type on all
@@ -145,9 +145,9 @@ class Counted(Member):
             counts: number of rows for each rank, one entry per rank; the same on
                 all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
-            out: where the result goes: a writable C-contiguous array of
+            out: the array for the result: a writable C-contiguous array of
                 counts[rank] rows. It may be this rank's rows of `data`.
                 Default: a new array.
 
@@ -176,14 +176,14 @@ class Counted(Member):
                    out: Optional[Array] = None,
                    send_displs: Optional[Counts] = None,
                    recv_displs: Optional[Counts] = None) -> Request:
-        """Start exchanging blocks of rows, in numbers that differ. Collective.
+        """Start exchanging blocks of rows; counts may differ. Collective.
 
         Args:
-            data: an array; blocks of its rows are for the ranks. Other axes and
+            data: an array whose blocks of rows go to the ranks. Other axes and
                 the type are the same on all ranks.
             send_counts: number of rows for each rank, one entry per rank.
             recv_counts: number of rows from each rank, one entry per rank.
-            out: where the result goes: a writable C-contiguous array. Default:
+            out: the array for the result: a writable C-contiguous array. Default:
                 a new array.
             send_displs: the row of `data` at which each rank's block begins.
                 Default: one block after the other.
@@ -215,10 +215,10 @@ class Counted(Member):
             return request
         return request.then(lambda _: receives.unpack(room, recv))
 
-    # ---- the same, waited for ----
+    # ---- blocking calls ----
 
     def _exchanged(self, name: str, given: Counts) -> Array:
-        """What the ranks have to say about counts, by a collective of them."""
+        """The counts of the other ranks, by one collective on integers."""
         mine = np.ascontiguousarray(given, np.int64)
         theirs = np.empty(self.size, np.int64)
         self._start(name, None, (mine, theirs), at(mine), at(theirs), 1,
@@ -237,14 +237,14 @@ class Counted(Member):
     def allgatherv(self, data: Any, counts: Optional[Counts] = None,
                    out: Optional[Array] = None,
                    displs: Optional[Counts] = None) -> Array:
-        """Collect the ranks' rows, in numbers that differ. Collective.
+        """Collect rows from all ranks; counts may differ. Collective.
 
         Args:
-            data: an array; its first axis are this rank's rows. Other axes and
+            data: an array with this rank's rows along its first axis. Other axes and
                 the type are the same on all ranks.
             counts: number of rows of each rank, one entry per rank; the same on
-                all ranks. Default: a collective asks the ranks first.
-            out: where the result goes: a writable C-contiguous array. Default:
+                all ranks. Default: ranks exchange their counts first.
+            out: the array for the result: a writable C-contiguous array. Default:
                 a new array.
             displs: the row of the result at which each rank's block begins; the
                 same on all ranks. Default: one block after the other.
@@ -272,9 +272,9 @@ class Counted(Member):
             counts: number of rows for each rank, one entry per rank; the same on
                 all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
-            out: where the result goes: a writable C-contiguous array of
+            out: the array for the result: a writable C-contiguous array of
                 counts[rank] rows. It may be this rank's rows of `data`.
                 Default: a new array.
 
@@ -295,15 +295,15 @@ class Counted(Member):
                   out: Optional[Array] = None,
                   send_displs: Optional[Counts] = None,
                   recv_displs: Optional[Counts] = None) -> Array:
-        """Exchange blocks of rows, in numbers that differ. Collective.
+        """Exchange blocks of rows; counts may differ. Collective.
 
         Args:
-            data: an array; blocks of its rows are for the ranks. Other axes and
+            data: an array whose blocks of rows go to the ranks. Other axes and
                 the type are the same on all ranks.
             send_counts: number of rows for each rank, one entry per rank.
             recv_counts: number of rows from each rank, one entry per rank.
-                Default: a collective asks the ranks first.
-            out: where the result goes: a writable C-contiguous array. Default:
+                Default: ranks exchange their counts first.
+            out: the array for the result: a writable C-contiguous array. Default:
                 a new array.
             send_displs: the row of `data` at which each rank's block begins.
                 Default: one block after the other.

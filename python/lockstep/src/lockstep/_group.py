@@ -1,4 +1,4 @@
-"""Groups of processes, and what they do together."""
+"""Groups of processes, and their collectives."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Group(Counted, Messages):
 
     Every rank calls collective methods in the same order with arguments that
     agree. If they do not, or a rank dies or is late, all ranks get an exception
-    that names the rank, and the group can only be closed. Local methods, and
-    those that send and receive messages, are called by any rank. A group belongs
-    to one thread at a time.
+    that names the rank, and the group can only be closed. Any rank may call local
+    methods, and methods that send and receive messages. A group belongs to one
+    thread at a time.
 
     C-contiguous arrays are sent without copies.
 
@@ -64,8 +64,8 @@ class Group(Counted, Messages):
             The group.
 
         Raises:
-            LateError: a rank has not come in time.
-            Error: a variable is wrong, or a rank has died.
+            LateError: a rank has not arrived within the timeout.
+            Error: a variable has a wrong value, or a rank has died.
         """
         return Core.make(lambda out: call("ls_group_from_env", out), cls)
 
@@ -81,17 +81,17 @@ class Group(Counted, Messages):
                 of that store.
             rank: this process's rank, 0 to size - 1.
             size: number of ranks.
-            store: where ranks find each other, as a torch TCPStore; for several
-                machines. Default: they find each other by the name on this
-                machine.
+            store: the store, such as a torch TCPStore, through which ranks
+                connect; needed for several machines. Default: ranks of this
+                machine connect by `name`.
             timeout: seconds for which ranks wait for each other, now and in
-                later calls; 0: for ever. Default: LOCKSTEP_TIMEOUT, or 300.
+                later calls; 0 means no limit. Default: LOCKSTEP_TIMEOUT, or 300.
 
         Returns:
             The group.
 
         Raises:
-            LateError: a rank has not come in time.
+            LateError: a rank has not arrived within the timeout.
             Error: ranks disagree about the size, or a rank has died.
         """
         kept = None if store is None else wrap_store(store)
@@ -129,11 +129,10 @@ class Group(Counted, Messages):
     def close(self) -> None:
         """Leave the group. Does not wait for other ranks.
 
-        Requests that are done keep their results; those in flight have none.
-        Arrays of shared memory stay valid, with their contents, until the last
-        of them is gone; other ranks that have some share it still. A group that
-        is not closed stays open, with its memory, until the process ends. May
-        be called again.
+        Complete requests keep their results; those in flight have none.
+        Arrays of shared memory stay valid, with their contents, and stay shared
+        with other ranks that still have arrays of it. A group that is not closed
+        stays open, with its memory, until the process ends. May be called again.
         """
         self._core.close()
 
@@ -143,14 +142,14 @@ class Group(Counted, Messages):
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    # ---- about it (local) ----
+    # ---- properties (local) ----
 
     def set_timeout(self, seconds: Optional[float] = None) -> None:
         """Set how long a call may wait for other ranks. Local.
 
         Args:
-            seconds: the limit; 0: none. A rank that is later is a LateError.
-                Default: LOCKSTEP_TIMEOUT, or 300.
+            seconds: the limit; 0 means no limit. A call that waits longer
+                raises LateError. Default: LOCKSTEP_TIMEOUT, or 300.
 
         Raises:
             ArgumentError: `seconds` is below 0.
@@ -158,9 +157,9 @@ class Group(Counted, Messages):
         call_on("ls_group_set_timeout", self._open, _timeout_of(seconds))
 
     def abort(self) -> None:
-        """End all waiting on all ranks: their calls raise AbortedError. Local.
+        """Abort the group: waiting calls on all ranks raise AbortedError. Local.
 
-        May be called from any thread. The group can then only be closed.
+        May be called from any thread. Afterwards the group can only be closed.
         """
         _library.ask("ls_group_abort", self._open)
 
@@ -178,7 +177,7 @@ class Group(Counted, Messages):
         call_on("ls_group_dump", self._open, path.encode())
 
     def counters(self) -> dict[str, int]:
-        """Count what this rank has communicated so far. Local.
+        """Return the communication counters of this rank. Local.
 
         Returns:
             A dict of "collectives", "messages" (sent by this rank) and
@@ -213,9 +212,9 @@ class Group(Counted, Messages):
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Default: a new array.
             factor: this rank's factor: its data are multiplied by it before
                 they are summed. For floating types, with `op` "sum" only.
@@ -250,10 +249,10 @@ class Group(Counted, Messages):
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
             root: the rank that gets the result.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Other ranks ignore
                 it. Default: a new array.
 
@@ -306,7 +305,7 @@ class Group(Counted, Messages):
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. Row `rank` of it may be `data`.
                 Default: a new array.
 
@@ -334,7 +333,7 @@ class Group(Counted, Messages):
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
             root: the rank that gets the arrays.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. Other ranks ignore it. Default: a new
                 array.
 
@@ -359,8 +358,8 @@ class Group(Counted, Messages):
         array = _contiguous(data)
         if array.ndim == 0 or array.shape[0] != self.size:
             raise _library.ArgumentError(
-                f"{what}: the first axis should have one entry per rank, "
-                f"{self.size}; the shape is {array.shape}")
+                f"{what}: data has shape {array.shape}; its first axis must have "
+                f"one entry per rank, {self.size}")
         return array
 
     @_collective("ls_ireduce_scatter")
@@ -373,9 +372,9 @@ class Group(Counted, Messages):
             data: an array of shape (size, ...), the same shape and type on all
                 ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be row `rank` of `data`.
                 Default: a new array.
             factor: this rank's factor: its data are multiplied by it before
@@ -409,7 +408,7 @@ class Group(Counted, Messages):
         Args:
             data: on the root, an array of shape (size, *out.shape). Other ranks
                 ignore it and may pass None.
-            out: where this rank's row goes: a writable C-contiguous array, of
+            out: the array for this rank's row: a writable C-contiguous array, of
                 the same shape and type on all ranks.
             root: the rank whose array is divided.
 
@@ -437,7 +436,7 @@ class Group(Counted, Messages):
         Args:
             data: an array of shape (size, ...), the same shape and type on all
                 ranks. Row r is for rank r.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. Default: a new array.
 
         Returns:
@@ -455,7 +454,7 @@ class Group(Counted, Messages):
         return self._start("ls_iall_to_all", recv, (send, recv), _at(send),
                            _at(recv), send.size // self.size, _type_of(send))
 
-    # ---- the same, waited for ----
+    # ---- blocking calls ----
 
     def barrier(self) -> None:
         """Wait until every rank has called this. Collective.
@@ -473,9 +472,9 @@ class Group(Counted, Messages):
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Default: a new array.
             factor: this rank's factor: its data are multiplied by it before
                 they are summed. For floating types, with `op` "sum" only.
@@ -499,10 +498,10 @@ class Group(Counted, Messages):
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
             root: the rank that gets the result.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Other ranks ignore
                 it. Default: a new array.
 
@@ -542,7 +541,7 @@ class Group(Counted, Messages):
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. Row `rank` of it may be `data`.
                 Default: a new array.
 
@@ -566,7 +565,7 @@ class Group(Counted, Messages):
             data: an array, or a number, of a type of DTypeName. It has the same
                 shape and type on all ranks.
             root: the rank that gets the arrays.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. Other ranks ignore it. Default: a new
                 array.
 
@@ -591,9 +590,9 @@ class Group(Counted, Messages):
             data: an array of shape (size, ...), the same shape and type on all
                 ranks.
             op: the reduction; "sum" by default. "avg": floating types only.
-                "band", "bor", "bxor": integers and bools only. Of bools, "sum"
+                "band", "bor", "bxor": integers and bools only. For bools, "sum"
                 is "or" and "prod" is "and".
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be row `rank` of `data`.
                 Default: a new array.
             factor: this rank's factor: its data are multiplied by it before
@@ -616,7 +615,7 @@ class Group(Counted, Messages):
         Args:
             data: on the root, an array of shape (size, *out.shape). Other ranks
                 ignore it and may pass None.
-            out: where this rank's row goes: a writable C-contiguous array, of
+            out: the array for this rank's row: a writable C-contiguous array, of
                 the same shape and type on all ranks.
             root: the rank whose array is divided.
 
@@ -637,7 +636,7 @@ class Group(Counted, Messages):
         Args:
             data: an array of shape (size, ...), the same shape and type on all
                 ranks. Row r is for rank r.
-            out: where the result goes: a writable C-contiguous array of the
+            out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. Default: a new array.
 
         Returns:
@@ -703,7 +702,7 @@ class Group(Counted, Messages):
             data = np.empty(int(size), np.uint8)
         return pickle.loads(self.bcast(data, root).tobytes())
 
-    # ---- memory that all ranks of the machine see ----
+    # ---- memory that the ranks of a machine share ----
 
     def shared_array(self, shape: Union[int, Sequence[int]],
                      dtype: Union[DTypeName, np.dtype[Any], type] = "float32"
@@ -712,8 +711,8 @@ class Group(Counted, Messages):
 
         The ranks of a machine share it. Collectives reduce it in place without
         copies. The memory stays until free_shared. If the group is closed
-        first, it stays as long as an array of it is left, including slices and
-        arrays of peer().
+        first, the memory stays as long as an array of it is left, including
+        slices and arrays of peer().
 
         Args:
             shape: the shape; the same on all ranks.
@@ -723,8 +722,8 @@ class Group(Counted, Messages):
             This rank's array.
 
         Raises:
-            TypeError: NumPy knows no such type, on this rank alone; other ranks
-                wait for it.
+            TypeError: NumPy does not know the type. Only this rank raises it;
+                other ranks wait for this rank.
             OutOfMemoryError: a rank has no memory for it; the group stays
                 usable.
             Error: a rank is dead, late, or makes another call; close the group.
@@ -738,8 +737,8 @@ class Group(Counted, Messages):
     def free_shared(self, array: Array) -> None:
         """Free an array of shared_array on all ranks. Collective.
 
-        Waits for requests that use it. Arrays of it that are left, slices
-        included, are private from then on, and zero.
+        Waits for requests that use it. Remaining arrays of it, slices
+        included, become private and zero.
 
         Args:
             array: the array that shared_array has returned.
@@ -752,7 +751,8 @@ class Group(Counted, Messages):
         buffer = self._core.find(array.ctypes.data)
         if buffer is None or buffer.begin != array.ctypes.data:
             raise _library.ArgumentError(
-                "free_shared: this array is not one of shared_array")
+                "free_shared: the array was not returned by shared_array of this "
+                "group, or is freed already")
         self._core.give_back(buffer)
 
     def _free_if_there(self, array: Array) -> None:
@@ -761,9 +761,9 @@ class Group(Counted, Messages):
             self.free_shared(array)
 
     def peer(self, array: Array, rank: int) -> Optional[Array]:
-        """Look at another rank's part of a shared array. Local.
+        """Return another rank's part of a shared array. Local.
 
-        A barrier orders accesses of several ranks.
+        Use a barrier to order accesses by several ranks.
 
         Args:
             array: this rank's array of shared_array, or a C-contiguous slice of
@@ -780,8 +780,7 @@ class Group(Counted, Messages):
         """
         if not array.flags.c_contiguous:
             raise _library.ArgumentError(
-                f"peer: an array with strides {array.strides} is not possible; "
-                "it must be C-contiguous")
+                f"peer: array has strides {array.strides}; it must be C-contiguous")
         address = _library.ask("ls_shared_peer", self._open, array.ctypes.data,
                                rank)
         buffer = self._core.find(array.ctypes.data)
@@ -797,22 +796,22 @@ def _timeout_of(seconds: Optional[float]) -> float:
         return -1.0  # LS_TIMEOUT_DEFAULT
     if seconds < 0:
         raise _library.ArgumentError(
-            f"a timeout of {seconds:g} seconds; it should be above 0, 0 for no "
-            "limit, or None for the default")
+            f"the timeout is {seconds:g} s; it must be above 0, 0 for no limit, or "
+            "None for the default")
     return seconds
 
 
 def _check_factor(what: str, op: str, data: Array) -> None:
     if data.dtype.kind in "iub":
-        raise _library.ArgumentError(f"{what}: a factor is for floating types, "
-                                     f"and the data are {data.dtype}")
+        raise _library.ArgumentError(f"{what}: factor needs data of a floating "
+                                     f"type; data is {data.dtype}")
     if _op_of(op) != 0:
         raise _library.ArgumentError(
-            f'{what}: a factor is for the reduction "sum", and this is "{op}"')
+            f"{what}: factor needs the reduction 'sum'; op is '{op}'")
 
 
 def _as_given(data: Any, result: Optional[Array]) -> Any:
-    """Of a plain number, a plain number."""
+    """The result as a plain number, if data is one."""
     if result is None or isinstance(data, np.ndarray) or result.ndim != 0:
         return result
     return result[()]

@@ -14,11 +14,10 @@ _FILE = "liblockstep-comm.so.0.1"
 
 
 class Error(RuntimeError):
-    """A call of the library has failed. The text is the library's sentence.
+    """A call of the library has failed. The text is the library's message.
 
-    When a group has failed, the attributes say what the sentence says. An attribute
-    that is not known is None, and all are None after other errors, such as a wrong
-    argument.
+    When a group has failed, the attributes have the facts of the message. Unknown
+    attributes are None. All are None after other errors, such as a wrong argument.
 
     Attributes:
         rank: the rank to blame: it has died, left, aborted or is late, or is one
@@ -26,9 +25,9 @@ class Error(RuntimeError):
         other_rank: the other side of a mismatch, or the rank that gave up waiting.
         host: name of the host of `rank`.
         pid: process id of `rank` on that host.
-        operation: the collective that failed, such as "all_reduce". Of a mismatch,
+        operation: the collective that failed, such as "all_reduce"; for a mismatch,
             the call of `rank`.
-        sequence: number of that collective, as in the sentence.
+        sequence: number of that collective, as in the message.
     """
 
     rank: Optional[int] = None
@@ -42,7 +41,7 @@ class Error(RuntimeError):
 
 
 class PeerDeadError(Error):
-    """Another rank has died, or closed the group; its `rank` says which."""
+    """Another rank has died or closed the group; see attribute `rank`."""
 
 
 class LateError(Error, TimeoutError):
@@ -70,7 +69,7 @@ class ArgumentTypeError(ArgumentError, TypeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """Memory cannot be allocated, here or on another rank."""
+    """An allocation of memory has failed, here or on another rank."""
 
 
 class SystemCallError(Error, OSError):
@@ -88,13 +87,13 @@ _ERRORS: dict[int, type[Error]] = {
 
 
 def _load() -> ctypes.CDLL:
-    """LOCKSTEP_COMM_LIBRARY, or what the wheel carries, or what is installed."""
+    """Load the library: of LOCKSTEP_COMM_LIBRARY, of the wheel, or the installed one."""
     told = os.environ.get("LOCKSTEP_COMM_LIBRARY")
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _FILE)
     try:
         return ctypes.CDLL(told or (own if os.path.exists(own) else _FILE))
     except OSError as error:
-        raise OSError(f"liblockstep-comm cannot be loaded: {error}. Set "
+        raise OSError(f"cannot load liblockstep-comm: {error}. Set "
                       "LOCKSTEP_COMM_LIBRARY to the path of liblockstep-comm.so"
                       ) from None
 
@@ -115,7 +114,7 @@ class Store(ctypes.Structure):
     raised: Optional[BaseException] = None
 
     def fail(self, error: Error) -> NoReturn:
-        """Raises the error, or what a handler of a signal has raised."""
+        """Raise the error, or the exception of a signal handler."""
         if self.raised is None or isinstance(self.raised, Exception):
             raise error from self.raised
         raise self.raised
@@ -197,17 +196,17 @@ _library.ls_version_string.restype = c_char_p
 
 
 def call(name: str, *arguments: Any) -> int:
-    """Calls a function that returns a status; errors are raised."""
+    """Call a function that returns a status; raises its error."""
     return check(ask(name, *arguments))
 
 
 def call_on(name: str, group: c_void_p, *arguments: Any) -> int:
-    """Calls a function of a group, whose failure an error describes."""
+    """Call a function of a group; raises its error with the group's failure."""
     return check(ask(name, group, *arguments), group)
 
 
 def refuse(name: str, group: c_void_p) -> None:
-    """Calls a collective with NULL for its buffers, which the library refuses.
+    """Call a collective with NULL for its buffers, which the library refuses.
 
     The other ranks then get an error, too, and the group stays usable.
     """
@@ -223,7 +222,7 @@ def check(status: int, group: Optional[c_void_p] = None) -> int:
 
 
 def error_of(status: int, group: Optional[c_void_p] = None) -> Error:
-    """Of the call that has just returned the status, on that group."""
+    """The error of the call that has just returned the status, on that group."""
     error = _ERRORS.get(status, Error)(_library.ls_last_error().decode())
     error._is_of_library = True
     why = Failure(struct_size=ctypes.sizeof(Failure))
@@ -240,7 +239,7 @@ def error_of(status: int, group: Optional[c_void_p] = None) -> Error:
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """Calls any function."""
+    """Call any function."""
     function = getattr(_library, name)
     try:
         return function(*arguments)
@@ -251,7 +250,7 @@ def ask(name: str, *arguments: Any) -> Any:
 
 def _conversion_error(error: ctypes.ArgumentError, kinds: Sequence[Any],
                       arguments: Sequence[Any]) -> ArgumentError:
-    """Of a value that ctypes cannot convert; its sentence begins "argument N:"."""
+    """The error for a value that ctypes cannot convert ("argument N: ...")."""
     found = re.match(r"argument (\d+):", str(error))
     if found is None:
         return ArgumentError(str(error))
@@ -261,7 +260,7 @@ def _conversion_error(error: ctypes.ArgumentError, kinds: Sequence[Any],
 
 
 def index(value: Any) -> int:
-    """An int, from any type that stands for one, such as NumPy's."""
+    """An int, from any integer type, such as NumPy's."""
     try:
         return operator.index(value)
     except TypeError:
@@ -270,14 +269,14 @@ def index(value: Any) -> int:
 
 def _type_error(value: Any, right: str) -> ArgumentTypeError:
     return ArgumentTypeError(f"{value!r} is of type {type(value).__name__}; it "
-                             f"should be {right}")
+                             f"must be {right}")
 
 
 class StoreLike(Protocol):
-    """A store of keys and values that all processes reach, as torch's TCPStore.
+    """A store of keys and values that all processes can access, such as torch's TCPStore.
 
-    If it has torch's check(keys), the package calls that until it is true, and
-    then get(). Otherwise get() waits.
+    If the store has torch's check(keys), the package polls it until the key is set,
+    and then calls get(). Otherwise get() waits.
     """
 
     def set(self, key: str, value: bytes) -> Any:
@@ -303,9 +302,9 @@ class StoreLike(Protocol):
 
 
 def wrap_store(store: StoreLike) -> Store:
-    """The store as an ls_store; to be kept while it is in use.
+    """The store as an ls_store. Keep it while it is in use.
 
-    If it has torch's check(keys), that is asked again and again, else get waits.
+    If the store has torch's check(keys), that is polled, else get waits.
     """
     def reached(key: str, seconds: float) -> bool:
         check = getattr(store, "check", None)
@@ -321,7 +320,7 @@ def wrap_store(store: StoreLike) -> Store:
         try:
             store.set(key.decode(), ctypes.string_at(data, size))
             return OK
-        except BaseException as error:  # what C cannot pass on
+        except BaseException as error:  # C cannot pass it on
             wrapped.raised = error
             return ERR_IO
 
@@ -335,7 +334,7 @@ def wrap_store(store: StoreLike) -> Store:
             ctypes.memmove(data, bytes(value), len(value))
             size[0] = len(value)
             return OK
-        except Exception as error:  # a get of torch's that has waited, too
+        except Exception as error:  # also a torch get whose wait has ended
             wrapped.raised = error
             return ERR_TIMEOUT
         except BaseException as error:

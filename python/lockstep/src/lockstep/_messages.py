@@ -17,12 +17,12 @@ ANY_TAG = -1
 
 
 class Message(NamedTuple):
-    """A message that probe has found.
+    """A message that has arrived and was not received yet.
 
     Attributes:
-        source: the rank that has sent it.
+        source: the rank that sent it.
         tag: its tag.
-        bytes: its length.
+        bytes: its length, in bytes.
     """
 
     source: int
@@ -31,9 +31,9 @@ class Message(NamedTuple):
 
 
 class Messages(Member):
-    """The part of a group that sends and receives. Nothing of it is collective.
+    """The part of a group that sends and receives. None of it is collective.
 
-    Messages between two ranks with one tag arrive in the order in which they
+    Messages between two ranks with the same tag arrive in the order in which they
     were sent.
     """
 
@@ -43,7 +43,7 @@ class Messages(Member):
         Args:
             data: an array, or a number, of a type of DTypeName.
             to: the rank that receives it.
-            tag: 0 or more; the receive names the same.
+            tag: 0 or more; the receive must use the same tag, or ANY_TAG.
 
         Returns:
             A Request. Its wait() returns None when `data` may be changed.
@@ -61,14 +61,14 @@ class Messages(Member):
         """Start receiving an array from a rank.
 
         Args:
-            out: where the message goes: a writable C-contiguous array of the
+            out: the array for the message: a writable C-contiguous array of the
                 length and type that was sent.
             source: the rank that sends it, or ANY_RANK.
             tag: the tag of the message, or ANY_TAG.
 
         Returns:
-            A Request. Its wait() returns `out`; its `source` and `tag` then say
-            which message it was.
+            A Request. Its wait() returns `out`; its `source` and `tag` are then
+            those of the message.
 
         Raises:
             ArgumentError: an argument is wrong; the group stays usable.
@@ -86,7 +86,7 @@ class Messages(Member):
         Args:
             data: an array, or a number, of a type of DTypeName.
             to: the rank that receives it.
-            tag: 0 or more; the receive names the same.
+            tag: 0 or more; the receive must use the same tag, or ANY_TAG.
 
         Raises:
             ArgumentError: an argument is wrong; the group stays usable.
@@ -99,13 +99,13 @@ class Messages(Member):
         """Receive an array from a rank.
 
         Args:
-            out: where the message goes: a writable C-contiguous array of the
+            out: the array for the message: a writable C-contiguous array of the
                 length and type that was sent.
             source: the rank that sends it, or ANY_RANK.
             tag: the tag of the message, or ANY_TAG.
 
         Returns:
-            `out`, which has the message.
+            `out`, with the message.
 
         Raises:
             ArgumentError: an argument is wrong; the group stays usable.
@@ -117,21 +117,21 @@ class Messages(Member):
 
     def sendrecv(self, data: Any, to: int, out: Array, source: int,
                  tag: int = 0) -> Array:
-        """Send an array to one rank and receive one from another, at once.
+        """Send an array to one rank and receive one from another, at the same time.
 
-        Ranks that exchange arrays, or pass them around a ring, need not agree on
-        who sends first.
+        So ranks that exchange arrays, or pass them around a ring, do not
+        deadlock.
 
         Args:
             data: an array, or a number, of a type of DTypeName.
             to: the rank that receives it.
-            out: where the message goes: a writable C-contiguous array of the
+            out: the array for the message: a writable C-contiguous array of the
                 length and type that was sent. Not part of `data`.
             source: the rank that sends it, or ANY_RANK.
             tag: 0 or more, of both messages.
 
         Returns:
-            `out`, which has the message.
+            `out`, with the message.
 
         Raises:
             ArgumentError: an argument is wrong; the group stays usable.
@@ -147,29 +147,29 @@ class Messages(Member):
                 f"{self.size - 1}")
         if tag < 0:
             raise _library.ArgumentError(
-                f"sendrecv: the tag is {tag}; it should be 0 or more")
+                f"sendrecv: the tag is {tag}; it must be 0 or more")
         if np.may_share_memory(array, writable(out)):
-            raise _library.ArgumentError("sendrecv: data and out overlap")
+            raise _library.ArgumentError("sendrecv: data and out overlap; use separate "
+                                         "arrays")
         receive = self.irecv(out, source, tag)  # nothing is sent if it is wrong
         wait_all([receive, self.isend(array, to, tag)])
         return out
 
     def iprobe(self, source: int = ANY_RANK,
                tag: int = ANY_TAG) -> Optional[Message]:
-        """Look for a message that no receive has been started for. Returns at once.
+        """Check for an arrived message that no receive matches. Returns at once.
 
-        The message stays: the next receive from its source with its tag gets
-        it.
+        The message stays: the next receive with its source and tag gets it.
 
         Args:
             source: the rank that sends it, or ANY_RANK.
             tag: the tag of the message, or ANY_TAG.
 
         Returns:
-            A Message (source, tag, bytes), or None if none has come.
+            A Message (source, tag, bytes), or None if none has arrived.
 
         Raises:
-            ArgumentError: no such rank, or a wrong tag.
+            ArgumentError: the rank or the tag does not exist.
             Error: the group has failed; close it.
         """
         who, what, size = c_int(), c_int(), c_size_t()
@@ -179,10 +179,10 @@ class Messages(Member):
         return Message(who.value, what.value, size.value)
 
     def probe(self, source: int = ANY_RANK, tag: int = ANY_TAG) -> Message:
-        """Wait for a message that no receive has been started for.
+        """Wait for an arrived message that no receive matches.
 
-        The message stays: the next receive from its source with its tag gets
-        it. Ctrl-C ends the waiting.
+        The message stays: the next receive with its source and tag gets it.
+        Ctrl-C ends the wait.
 
         Args:
             source: the rank that sends it, or ANY_RANK.
@@ -192,7 +192,7 @@ class Messages(Member):
             A Message (source, tag, bytes).
 
         Raises:
-            ArgumentError: no such rank, or a wrong tag.
+            ArgumentError: the rank or the tag does not exist.
             Error: the group has failed; close it.
         """
         looks = 0

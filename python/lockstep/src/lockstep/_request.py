@@ -1,4 +1,4 @@
-"""Requests, and what all kinds of calls have in common."""
+"""Requests, and helpers that all kinds of calls share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NUMBERS = (0, 1, 2, 4, 5, 6, 7, 8)  # of ls_dtype; NumPy has no bfloat16, 3
 _TYPES = {np.dtype(name): number
           for name, number in zip(get_args(DTypeName), _NUMBERS)}
 _OPS: tuple[str, ...] = get_args(ReduceOp)
-_LOOKS = 300  # before one begins to sleep between two
-_LONGEST = 1e-3  # seconds for which it does
+_LOOKS = 300  # polls without a sleep between them
+_LONGEST = 1e-3  # seconds of the longest sleep between two polls
 
 Array = NDArray[Any]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -33,7 +33,7 @@ def type_of(array: Array) -> int:
     if array.dtype not in _TYPES:
         names = ", ".join(str(dtype) for dtype in _TYPES)
         raise _library.ArgumentError(
-            f"arrays of {array.dtype} cannot be sent; use one of {names}")
+            f"cannot send arrays of {array.dtype}; use one of {names}")
     return _TYPES[array.dtype]
 
 
@@ -42,7 +42,7 @@ def op_of(op: str) -> int:
         hint = "; pass it as out=" if isinstance(op, np.ndarray) else ""
         kind = "an array" if hint else f"of type {type(op).__name__}"
         raise _library.ArgumentTypeError(
-            f"op is {kind}{hint or '; it should be a str'}")
+            f"op is {kind}{hint or '; it must be a str'}")
     if op not in _OPS:
         raise _library.ArgumentError(
             f"unknown reduction '{op}'; use one of {', '.join(_OPS)}")
@@ -61,14 +61,14 @@ def at(array: Optional[Array]) -> Optional[int]:
 def writable(array: Any, what: str = "out") -> Array:
     """The array, if a result can be written to it."""
     if not isinstance(array, np.ndarray):
-        raise _library.ArgumentTypeError(f"{what} should be a NumPy array, but is "
-                                         f"of type {type(array).__name__}")
+        raise _library.ArgumentTypeError(f"{what} is of type {type(array).__name__}; "
+                                         "it must be a NumPy array")
     if not array.flags.c_contiguous:
         raise _library.ArgumentError(
-            f"{what} is not C-contiguous: an array with shape {array.shape} and "
-            f"strides {array.strides}")
+            f"{what} has shape {array.shape} and strides {array.strides}; it must "
+            "be C-contiguous")
     if not array.flags.writeable:
-        raise _library.ArgumentError(f"{what} is read-only")
+        raise _library.ArgumentError(f"{what} is read-only; it must be writable")
     return array
 
 
@@ -79,27 +79,27 @@ def into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
     given = writable(out)
     if given.shape != shape or given.dtype != dtype:
         raise _library.ArgumentError(
-            f"out should be an array of {dtype} with shape {shape}, but is one "
-            f"of {given.dtype} with shape {given.shape}")
+            f"out is an array of {given.dtype} with shape {given.shape}; it must be "
+            f"one of {dtype} with shape {shape}")
     return given
 
 
 def pause(looks: int) -> None:
-    """Between two looks at what has not come: none at first, then up to 1 ms."""
+    """Sleep between two polls: not at first, then up to 1 ms."""
     time.sleep(max(0.0, min(_LONGEST, (looks - _LOOKS) * 1e-5)))
 
 
 class Request:
     """A call in flight; wait() returns its result.
 
-    The group keeps the arrays of a Request until it is done, also if the Request
-    is dropped. Leave them alone until then. A later call of the group frees
-    Requests that are dropped and done. When the group is closed, a Request that
-    is done keeps its result, and one in flight has none: its wait() and test()
-    raise a StateError.
+    The group keeps the arrays of a Request until it is complete, even if the Request
+    is dropped. Do not change them until then. A later call of the group frees
+    Requests that are dropped and complete. When the group is closed, complete
+    Requests keep their results. Those in flight have none: their wait() and
+    test() raise a StateError.
 
     Attributes:
-        source: the rank that has sent the message, of a receive that is done.
+        source: of a complete receive, the rank that sent the message.
         tag: the tag of that message.
     """
 
@@ -111,14 +111,14 @@ class Request:
         self._result = result
         self._error: Optional[Error] = None
         self._at_end: Optional[Callable[[Request], None]] = None
-        # None once it is done: with it the flight ends before this does, and is
-        # not one that has been dropped.
+        # None once complete, so that the flight ends before this object and does
+        # not count as dropped.
         self._flight: Optional[Flight] = core.flight_of(self, kept)
         core.flights.add(self._flight)
 
     def _ask(self, function: Callable[..., int],
              *arguments: tuple[Any]) -> bool:
-        """Whether it is done; what has failed is done, and raises."""
+        """Whether the request is complete. Raises its error if it has failed."""
         flight = self._flight
         if flight is not None:
             if self._core.handle.value is None and flight.last[0] == IN_PROGRESS:
@@ -134,7 +134,7 @@ class Request:
             self._core.remove(flight)
             self._flight = None
         if self._error is not None:
-            raise copy.copy(self._error)  # which keeps no frames
+            raise copy.copy(self._error)  # a copy keeps no frames alive
         return True
 
     def test(self) -> bool:
@@ -161,7 +161,7 @@ class Request:
             return True
 
     def wait(self) -> Any:
-        """Wait until the request is done. Ctrl-C ends the waiting; it may be repeated.
+        """Wait until the request is done. Ctrl-C ends the wait; it may be repeated.
 
         Returns:
             The result of the call that made the request, such as an array; None
@@ -176,11 +176,11 @@ class Request:
         return self._result
 
     def then(self, work: Callable[[Request], None]) -> Request:
-        """Have a function called once the request is done, before wait() returns.
+        """Call a function when the request is done, before wait() returns.
 
         Args:
             work: the function; its argument is the request. It must not keep a
-                reference to it, which would hide that the request is dropped.
+                reference to the request, which would then never count as dropped.
 
         Returns:
             This request.
@@ -202,17 +202,17 @@ class Request:
 def wait_all(requests: Iterable[Optional[Request]]) -> list[Any]:
     """Wait for all requests, of any groups.
 
-    If some fail, the others are waited for as well. Ctrl-C ends the waiting; it
-    may be repeated.
+    If some fail, still waits for all others. Ctrl-C ends the wait; it may be
+    repeated.
 
     Args:
-        requests: the requests; None stands for none.
+        requests: the requests; entries may be None.
 
     Returns:
         The results of wait(), in the order of the requests; None for None.
 
     Raises:
-        Error: that of the first of `requests` that has failed.
+        Error: the error of the first of `requests` that has failed.
     """
     results: list[Any] = []
     first: Optional[Error] = None
@@ -230,10 +230,10 @@ def wait_any(requests: Sequence[Optional[Request]]) -> Optional[int]:
     """Wait until one of the requests, of any groups, is done or has failed.
 
     Its wait() then returns the result, or raises, at once. To wait for the
-    next, put None in its place. Ctrl-C ends the waiting; it may be repeated.
+    next, put None in its place. Ctrl-C ends the wait; it may be repeated.
 
     Args:
-        requests: the requests; None stands for none.
+        requests: the requests; entries may be None.
 
     Returns:
         The index of that request; None if no request is left.
@@ -249,10 +249,10 @@ def wait_any(requests: Sequence[Optional[Request]]) -> Optional[int]:
 
 
 def collective(name: str) -> Callable[[_Method], _Method]:
-    """A method that starts a collective, whose function in C has the name.
+    """Decorate a method that starts a collective, whose C function has that name.
 
-    If Python refuses an argument, the other ranks are told, which wait for this
-    one in that collective.
+    If Python refuses an argument, the other ranks, which wait in that collective,
+    get an error.
     """
     def wrap(method: _Method) -> _Method:
         @functools.wraps(method)
@@ -268,7 +268,7 @@ def collective(name: str) -> Callable[[_Method], _Method]:
 
 
 class Member:
-    """A rank of a group, and how it starts something."""
+    """A rank of a group, which can start requests."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
