@@ -148,7 +148,7 @@ void shut_down_all()
 
 /* The engine's thread may hold the last tensor, and cannot wait for its own
  * end. */
-void Backend::let_go(Backend *backend)
+void Backend::drop_reference(Backend *backend)
 {
     auto self = c10::intrusive_ptr<Backend>::reclaim(backend);
     if (self->engine_->is_own_thread())
@@ -160,7 +160,7 @@ at::Tensor Backend::shared_like(const at::Tensor &like)
     void *memory = engine_->allocate_shared(std::max<size_t>(like.nbytes(), 1));
     Backend *self = c10::intrusive_ptr<Backend>::reclaim_copy(this).release();
     return at::from_blob(
-        memory, {like.numel()}, [self](void *) { let_go(self); },
+        memory, {like.numel()}, [self](void *) { drop_reference(self); },
         like.options());
 }
 
@@ -251,7 +251,7 @@ WorkPtr Backend::barrier(const c10d::BarrierOptions &options)
 }
 
 /* Deletes a key, if the store can. */
-static void forget(c10d::Store &store, const std::string &key)
+static void delete_key(c10d::Store &store, const std::string &key)
 {
     try {
         (void)store.deleteKey(key);
@@ -276,7 +276,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
     const uint64_t number = monitored_++;
     const std::string name = every + std::to_string(number) + "/";
     const auto key_of = [&](int rank) { return name + std::to_string(rank); };
-    const auto has_come = [&](int rank) {
+    const auto has_arrived = [&](int rank) {
         for (auto pause = milliseconds(1); !store_->check({key_of(rank)});
              pause = std::min(2 * pause, milliseconds(20))) {
             if (steady_clock::now() >= until)
@@ -286,16 +286,16 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
         }
         return true;
     };
-    const auto say = [&](uint8_t all_came) {
-        store_->set(key_of(rank_), std::vector<uint8_t>{all_came});
+    const auto set_mine = [&](uint8_t all_arrived) {
+        store_->set(key_of(rank_), std::vector<uint8_t>{all_arrived});
     };
     const auto fail = [&](const std::string &sentence) {
         std::rethrow_exception(
             failure(c10::str("lockstep, rank ", rank_, ": ", sentence)));
     };
     if (rank_ != 0) {
-        say(1);
-        if (!has_come(0) ||
+        set_mine(1);
+        if (!has_arrived(0) ||
             store_->get(key_of(0)) != std::vector<uint8_t>{1})
             fail(c10::str("Rank ", rank_,
                           " successfully reached monitoredBarrier, but "
@@ -309,20 +309,20 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
     std::vector<int> missing;
     for (int rank = 1; rank < size_ && (missing.empty() || all_ranks); rank++) {
         if (!all_ranks && steady_clock::now() >= until) {
-            say(0);
+            set_mine(0);
             fail(c10::str("Rank 0 timed out in monitoredBarrier after ",
                           timeout.count(), " ms, before it checked rank ",
                           rank));
         }
-        if (!has_come(rank))
+        if (!has_arrived(rank))
             missing.push_back(rank);
     }
-    say(missing.empty() ? 1 : 0);
+    set_mine(missing.empty() ? 1 : 0);
     if (missing.empty()) { /* they have read rank 0's last answer */
         for (int rank = 1; rank < size_; rank++)
-            forget(*store_, key_of(rank));
+            delete_key(*store_, key_of(rank));
         if (number > 0)
-            forget(*store_, every + std::to_string(number - 1) + "/0");
+            delete_key(*store_, every + std::to_string(number - 1) + "/0");
     }
     if (!missing.empty())
         fail(c10::str(

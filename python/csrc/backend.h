@@ -115,7 +115,7 @@ class Backend final : public c10d::Backend
   private:
     ls_group *meet();
     void close(Engine::Shared shared);
-    static void let_go(Backend *backend);
+    static void drop_reference(Backend *backend);
     WorkPtr launch(Operation &&operation);
     WorkPtr receive(Operation &&operation, Tensors &tensors, int peer, int tag);
     std::chrono::milliseconds

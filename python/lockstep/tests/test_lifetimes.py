@@ -404,7 +404,7 @@ class Lifetimes(unittest.TestCase):
             assert not group._core.flights, group._core.flights
             for buffer in list(group._core.buffers):
                 if buffer.begin:
-                    group._core.give_back(buffer)
+                    group._core.free_buffer(buffer)
             group._core.buffers.clear()  # without memory, if there are some
             assert group.allreduce(1) == 1
 
@@ -500,7 +500,7 @@ class Lifetimes(unittest.TestCase):
             averagers.clear()
             for buffer in list(group._core.buffers):
                 if buffer.begin:
-                    group._core.give_back(buffer)
+                    group._core.free_buffer(buffer)
             group._core.buffers.clear()
             assert group.allreduce(1) == 1
 

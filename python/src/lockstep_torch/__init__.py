@@ -38,8 +38,8 @@ __all__ = ["SyncBatchNorm", "create", "register", "shared_buckets"]
 _DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
-_AGAIN = ("In a checkout of lockstep, run: "
-          "pip install --force-reinstall --no-deps ./python")
+_REINSTALL = ("In a checkout of lockstep, run: "
+              "pip install --force-reinstall --no-deps ./python")
 
 
 def _load() -> Any:
@@ -58,15 +58,15 @@ def _load() -> Any:
     except ModuleNotFoundError as error:
         raise ImportError(
             f"lockstep_torch: '{os.path.dirname(__file__)}' has no C++ module for "
-            f"Python {sys.version_info[0]}.{sys.version_info[1]}. {_AGAIN}") from error
+            f"Python {sys.version_info[0]}.{sys.version_info[1]}. {_REINSTALL}") from error
     except ImportError as error:
         raise ImportError(
             f"lockstep_torch: cannot load the C++ module with PyTorch {here}: "
-            f"{error}. Build it for this PyTorch. {_AGAIN}") from error
+            f"{error}. Build it for this PyTorch. {_REINSTALL}") from error
     if module.built_for != ".".join(here.split(".")[:2]):
         raise ImportError(
             f"lockstep_torch: the C++ module was built for PyTorch {module.built_for}, "
-            f"but PyTorch {here} is installed. Build it for this PyTorch. {_AGAIN}")
+            f"but PyTorch {here} is installed. Build it for this PyTorch. {_REINSTALL}")
     return module
 
 

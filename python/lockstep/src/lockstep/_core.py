@@ -23,7 +23,7 @@ from ._library import IN_PROGRESS, ArgumentError, Error, StateError, call_on
 if TYPE_CHECKING:
     from ._request import Request
 
-_LOOKS = 4  # dropped requests tested before a new one starts
+_MOST_TESTED = 4  # dropped requests tested before a new one starts
 _Made = TypeVar("_Made")
 
 SLICE = (0.05,)  # seconds between two checks for Python's signals
@@ -189,7 +189,7 @@ class Core:
         """Free some dropped requests that are complete."""
         if self.process != os.getpid():
             return
-        for _ in range(min(len(self.dropped), _LOOKS)):
+        for _ in range(min(len(self.dropped), _MOST_TESTED)):
             flight = self.dropped[0]
             if flight.ask(test_request):
                 self.remove(flight)
@@ -220,7 +220,7 @@ class Core:
                 return buffer
         return None
 
-    def give_back(self, buffer: Buffer) -> None:
+    def free_buffer(self, buffer: Buffer) -> None:
         """Free the buffer on all ranks, after the requests that use it. Collective."""
         parts = [_library.ask("ls_shared_peer", self.opened, buffer.begin, rank)
                  for rank in range(_library.ask("ls_group_size", self.opened))]

@@ -753,7 +753,7 @@ class Group(Counted, Messages):
             raise _library.ArgumentError(
                 "free_shared: the array was not returned by shared_array of this "
                 "group, or is freed already")
-        self._core.give_back(buffer)
+        self._core.free_buffer(buffer)
 
     def _free_if_there(self, array: Array) -> None:
         """Call free_shared, unless the memory is freed or the group closed."""

@@ -88,10 +88,10 @@ _ERRORS: dict[int, type[Error]] = {
 
 def _load() -> ctypes.CDLL:
     """Load the library: of LOCKSTEP_COMM_LIBRARY, of the wheel, or the installed one."""
-    told = os.environ.get("LOCKSTEP_COMM_LIBRARY")
+    named = os.environ.get("LOCKSTEP_COMM_LIBRARY")
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _FILE)
     try:
-        return ctypes.CDLL(told or (own if os.path.exists(own) else _FILE))
+        return ctypes.CDLL(named or (own if os.path.exists(own) else _FILE))
     except OSError as error:
         raise OSError(f"cannot load liblockstep-comm: {error}. Set "
                       "LOCKSTEP_COMM_LIBRARY to the path of liblockstep-comm.so"
@@ -316,7 +316,7 @@ def wrap_store(store: StoreLike) -> Store:
             pause = min(2 * pause, 5e-3)
         return True
 
-    def put(_: Any, key: bytes, data: int, size: int) -> int:
+    def set_key(_: Any, key: bytes, data: int, size: int) -> int:
         try:
             store.set(key.decode(), ctypes.string_at(data, size))
             return OK
@@ -324,7 +324,7 @@ def wrap_store(store: StoreLike) -> Store:
             wrapped.raised = error
             return ERR_IO
 
-    def take(_: Any, key: bytes, data: int, size: Any, seconds: float) -> int:
+    def get_key(_: Any, key: bytes, data: int, size: Any, seconds: float) -> int:
         try:
             if not reached(key.decode(), seconds):
                 return ERR_TIMEOUT
@@ -341,5 +341,5 @@ def wrap_store(store: StoreLike) -> Store:
             wrapped.raised = error
             return ERR_IO
 
-    wrapped = Store(ctypes.sizeof(Store), None, SET(put), GET(take))
+    wrapped = Store(ctypes.sizeof(Store), None, SET(set_key), GET(get_key))
     return wrapped

@@ -172,11 +172,11 @@ class Messages(Member):
             ArgumentError: the rank or the tag does not exist.
             Error: the group has failed; close it.
         """
-        who, what, size = c_int(), c_int(), c_size_t()
-        if call_on("ls_iprobe", self._open, source, tag, byref(who), byref(what),
-                byref(size)) == _library.IN_PROGRESS:
+        sender, found_tag, size = c_int(), c_int(), c_size_t()
+        if call_on("ls_iprobe", self._open, source, tag, byref(sender),
+                   byref(found_tag), byref(size)) == _library.IN_PROGRESS:
             return None
-        return Message(who.value, what.value, size.value)
+        return Message(sender.value, found_tag.value, size.value)
 
     def probe(self, source: int = ANY_RANK, tag: int = ANY_TAG) -> Message:
         """Wait for an arrived message that no receive matches.
@@ -195,10 +195,10 @@ class Messages(Member):
             ArgumentError: the rank or the tag does not exist.
             Error: the group has failed; close it.
         """
-        looks = 0
+        polls = 0
         while True:
             found = self.iprobe(source, tag)
             if found is not None:
                 return found
-            looks += 1
-            pause(looks)
+            polls += 1
+            pause(polls)

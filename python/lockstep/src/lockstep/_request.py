@@ -22,7 +22,7 @@ _NUMBERS = (0, 1, 2, 4, 5, 6, 7, 8)  # of ls_dtype; NumPy has no bfloat16, 3
 _TYPES = {np.dtype(name): number
           for name, number in zip(get_args(DTypeName), _NUMBERS)}
 _OPS: tuple[str, ...] = get_args(ReduceOp)
-_LOOKS = 300  # polls without a sleep between them
+_POLLS = 300  # polls without a sleep between them
 _LONGEST = 1e-3  # seconds of the longest sleep between two polls
 
 Array = NDArray[Any]
@@ -84,9 +84,9 @@ def into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
     return given
 
 
-def pause(looks: int) -> None:
+def pause(polls: int) -> None:
     """Sleep between two polls: not at first, then up to 1 ms."""
-    time.sleep(max(0.0, min(_LONGEST, (looks - _LOOKS) * 1e-5)))
+    time.sleep(max(0.0, min(_LONGEST, (polls - _POLLS) * 1e-5)))
 
 
 class Request:
@@ -238,13 +238,13 @@ def wait_any(requests: Sequence[Optional[Request]]) -> Optional[int]:
     Returns:
         The index of that request; None if no request is left.
     """
-    looks = 0
+    polls = 0
     while any(request is not None for request in requests):
         for i, request in enumerate(requests):
             if request is not None and request.is_over():
                 return i
-        looks += 1
-        pause(looks)
+        polls += 1
+        pause(polls)
     return None
 
 
@@ -256,14 +256,14 @@ def collective(name: str) -> Callable[[_Method], _Method]:
     """
     def wrap(method: _Method) -> _Method:
         @functools.wraps(method)
-        def told(self: Member, *arguments: Any, **named: Any) -> Any:
+        def checked(self: Member, *arguments: Any, **named: Any) -> Any:
             try:
                 return method(self, *arguments, **named)
             except _library.ArgumentError as error:
                 if not error._is_of_library and self._core.handle.value is not None:
                     _library.refuse(name, self._core.handle)
                 raise
-        return cast(_Method, told)
+        return cast(_Method, checked)
     return wrap
 
 
