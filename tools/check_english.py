@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Fails on sentences that are hard to read, in Markdown and in comments of COVERED.
+"""Fails on sentences that are hard to read.
 
   - words that hide the subject or are not the field's: BANNED below
   - a sentence of more than 30 words
   - a sentence that begins with What, Who, Whose or That as its subject
 
+It reads Markdown, the comments of all sources, the docstrings and strings of Python, and the
+string literals of C and C++ except those of tests.
 Code, quotations and generated text do not count; a question may begin with What or Who.
 """
 
 import argparse
 import os
 import re
-import subprocess
 import sys
+
+import source_texts
 
 MOST_WORDS = 30
 BANNED = re.compile(r"\b(of (?:its|one's|their|his|your|my|our) own|there is no|is no(?! longer)|"
@@ -25,10 +28,15 @@ QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”", re.S)
 TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
 PIECE = re.compile(r"\n\s*\n|\n(?= *(?:[-*] |\d+\. |#|\||:::))")
 END = re.compile(r"(?<=[.!?:;])[)\"*]*\s+(?=[A-Z\[(*0-9_])|(?<=;)\s+")
-COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
-COVERED = ("include/", "lib/", "program/", "python/csrc/")
+SINGLE = re.compile(r"(?<![\w])'[^'\n]*'(?!\w)")
+ENTRY = re.compile(r"^( *)(?=(?:--)?[\w-]+(?: [A-Z]+)?: )", re.M)  # of a list of arguments
+STRINGS_OF = ("lib/", "program/", "python/csrc/", "examples/")  # C; of Python all are read
 EXEMPT = {"docs/reference/commands.md", "docs/results.md",  # generated
           "THIRD-PARTY.md"}  # quotes licences
+EXEMPT_STRINGS = {
+    "tools/check_english.py": "the patterns of the banned words",
+    "tests/tools/test_check_english.py": "faults that the gate must find",
+}
 
 
 def blank(match):
@@ -69,14 +77,37 @@ def markdown(text):
     yield from sentences(text, 1)
 
 
-def header(text):
-    for comment in COMMENT.finditer(text):
-        body = re.sub(r"^ *\* ?", "", comment.group(1), flags=re.M)
-        body = re.sub(r"^ {2,}.*$", "", body, flags=re.M)  # code and tables
-        if body.strip().startswith("----"):
+def comment(text, line):
+    text = re.sub(r"^ {2,}.*$", "", text, flags=re.M)  # code and tables
+    if not text.strip().startswith("----"):
+        yield from sentences(QUOTED.sub(word, text), line)
+
+
+def docstring(text, line):
+    text = re.sub(r"^ {%d}" % indent(text), "", text, flags=re.M)
+    text = ENTRY.sub(r"\1* ", text)
+    yield from sentences(QUOTED.sub(word, INDENTED.sub(blank, text)), line)
+
+
+def indent(text):
+    """The least indentation of the lines after the first."""
+    return min((len(line) - len(line.lstrip()) for line in text.split("\n")[1:] if line.strip()),
+               default=0)
+
+
+def string(text, line):
+    for part in QUOTED.sub(word, text).split("\n"):
+        for _, sentence in sentences(SINGLE.sub("Q", part), line):
+            yield line, sentence
+
+
+def source(name, text):
+    kinds = {"comment": comment, "docstring": docstring, "string": string}
+    for line, kind, body in source_texts.reader(name)(text):
+        if kind == "string" and (name in EXEMPT_STRINGS or not source_texts.is_prose(body) or
+                                 not name.startswith(STRINGS_OF) and not name.endswith(".py")):
             continue
-        line = text.count("\n", 0, comment.start()) + 1
-        yield from sentences(QUOTED.sub(word, body), line)
+        yield from kinds[kind](body, line)
 
 
 def faults(sentence):
@@ -95,22 +126,16 @@ def main():
     parser.add_argument("--root", default=os.path.join(
         os.path.dirname(os.path.abspath(__file__)), ".."))
     root = parser.parse_args().root
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root,
-                           check=True, capture_output=True, text=True).stdout.split("\n")
     count = errors = 0
-    for name in sorted(set(names)):
+    for name in source_texts.files(root):
         path = os.path.join(root, name)
         if name in EXEMPT or not os.path.isfile(path):
             continue
-        if name.endswith(".md"):
-            read = markdown
-        elif name.startswith(COVERED) and name.endswith((".c", ".cpp", ".h", ".def")):
-            read = header
-        else:
+        if not name.endswith(".md") and not source_texts.reader(name):
             continue
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        for line, sentence in read(text):
+        for line, sentence in markdown(text) if name.endswith(".md") else source(name, text):
             count += 1
             for fault in faults(sentence):
                 errors += 1

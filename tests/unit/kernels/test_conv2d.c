@@ -4,7 +4,7 @@
  * Direct sums of n products are within (n + 4) half ulps of the sum of their
  * absolute values. Winograd's algorithm F(4x4, 3x3) forms larger numbers on
  * the way: in one dimension y = A^T (G g . B^T d). If the roundings are
- * independent, the size of the error is the root of the sum of squares of
+ * independent, the error is about the root of the sum of squares of
  * the products A G g B d that add up to y. Take random g and d and the
  * points that oneDNN uses: 0, +-5/8, +-3/2 and infinity. The sum is then at
  * most 27 times that of the plain products. This holds for the gradient of the
