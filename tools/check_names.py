@@ -10,6 +10,8 @@ once what it is:
     declares the type
   - what is local to a .c file has no such prefix
 
+A static function whose whole name is one of VAGUE does not say what it does.
+
 Headers without a guard are templates, which several files include on purpose;
 they may repeat each other.
 """
@@ -29,6 +31,8 @@ FORWARD = re.compile(r"^typedef\s+(?:struct|union|enum)\s+(lsi?_\w+)\s+\1\s*;",
                      re.M)
 FUNCTION = re.compile(r"^(?!typedef\b|\s|#)[\w\s*]*?\b(lsi_\w+)\s*\(", re.M)
 STATIC = re.compile(r"^static\b[^;{}()=]*?\b(lsi_\w+)\s*[(=;\[]", re.M)
+VAGUE = ("run", "take", "tell", "say", "look", "hear", "news", "heard")
+VAGUE_FUNCTION = re.compile(r"^static\b[^;{}()=]*?\b(" + "|".join(VAGUE) + r")\s*\(", re.M)
 
 
 def read(path):
@@ -135,6 +139,16 @@ class Checker:
                                    f"{match.group(1)} is static and needs no "
                                    "prefix")
 
+    def check_vague(self):
+        for path in sources(self.root, INTERNAL, (".c", ".cpp", ".h")):
+            text = read(os.path.join(self.root, path))
+            # Once for a function that is declared ahead of its definition.
+            found = {match.group(1): match for match in
+                     reversed(list(VAGUE_FUNCTION.finditer(text)))}
+            for name, match in found.items():
+                self.errors.append(f"{path}:{line_of(text, match)}: {name} is too vague for a "
+                                   "function; add the object: run_bench, read_card")
+
     def check(self):
         self.read_public()
         for path in sources(self.root, INTERNAL, ".h"):
@@ -144,6 +158,7 @@ class Checker:
         self.check_public()
         self.check_families()
         self.check_locals()
+        self.check_vague()
 
 
 def main():

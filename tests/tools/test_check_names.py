@@ -77,6 +77,15 @@ class Names(GateTest):
         self.fails("lib/low/z.c:1: lsi_local is static", "lib/low/z.c:4: "
                    "lsi_text is static")
 
+    def test_vague_names(self):
+        self.write("lib/low/z.c", "static void run(int n);\n\nstatic void\nrun(int n)\n{\n"
+                                  "    run(n);\n}\nstatic void run_all(int n)\n{\n}\n"
+                                  "static int look, heard;\nvoid say(void)\n{\n}\n")
+        output = self.fails("lib/low/z.c:1: run is too vague")
+        self.assertIn("1 errors", output)
+        self.write("lib/low/z.c", "static inline struct a *const take(int n)\n{\n}\n")
+        self.fails("lib/low/z.c:1: take is too vague")
+
 
 if __name__ == "__main__":
     unittest.main()
