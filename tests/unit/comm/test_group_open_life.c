@@ -248,7 +248,7 @@ static void the_dead_are_named_before_all_have_come(void **state)
     store = NULL;
 }
 
-/* A rank dies when it asks for the data that rank 0 has collected, or leaves.
+/* Whether it is the key of the data that rank 0 collects, at which ranks die.
  */
 static bool is_collected(const char *key)
 {

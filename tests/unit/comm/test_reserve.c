@@ -20,7 +20,7 @@
 
 enum { PART = 4 << 20, BLOCK = 512, WARM_UP = 10, POOR = 1 };
 
-/* The memory of all parts, which is little more, and the available memory. */
+/* The bytes in the error are those of all parts, or little more. */
 static void check_numbers(size_t parts)
 {
     static const char before[] = "that 2 ranks share: ";

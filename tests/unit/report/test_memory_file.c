@@ -257,7 +257,7 @@ static void what_is_in_use_has_a_peak(void **state)
     assert_int_equal(lsi_memory_in_use().peak, before + 350);
     lsi_memory_discharge(50, LS_MEMORY_COMM);
     lsi_free(b);
-    /* They exclude the memory that the tape keeps from step to step. */
+    /* No step includes the memory that the tape keeps between steps. */
     const int64_t step = peak_of_step(&m);
     assert_true(step >= (int64_t)(3 * ROWS * OUT * sizeof(float)));
     assert_int_equal(peak_of_step(&m), step);
