@@ -26,7 +26,7 @@ constexpr double LAST_SLICE = 5e-3;
 /* The time for operations in flight to end when the group is left. */
 constexpr milliseconds LAST_WAIT{1000};
 
-/* Between two looks at Python's signals. */
+/* Between two checks for Python's signals. */
 constexpr milliseconds SIGNALS{40};
 
 const char *const CLOSED =
@@ -234,7 +234,7 @@ void Engine::launch(const c10::intrusive_ptr<Work> &work)
         wake();
 }
 
-void Engine::look(Work &work)
+void Engine::poll(Work &work)
 {
     Works finished;
     check_process();
@@ -267,7 +267,7 @@ void Engine::await(Work &work, milliseconds timeout)
 {
     check_process();
     const auto began = steady_clock::now();
-    auto looked = began;
+    auto last_check = began;
     struct Waiting {
         Engine &engine;
         explicit Waiting(Engine &e) : engine(e)
@@ -307,8 +307,8 @@ void Engine::await(Work &work, milliseconds timeout)
                 " ms, but the operation has not finished (Operation timed "
                 "out!)")));
         }
-        if (now - looked >= SIGNALS) {
-            looked = now;
+        if (now - last_check >= SIGNALS) {
+            last_check = now;
             try {
                 check_signals();
             } catch (...) {

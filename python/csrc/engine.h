@@ -63,7 +63,7 @@ class Engine
     void await(Work &work, std::chrono::milliseconds timeout);
 
     /* Moves the work forward a little. */
-    void look(Work &work);
+    void poll(Work &work);
 
     /*
      * Has the thread move the work forward, although the caller was to wait for

@@ -50,7 +50,7 @@ bool Work::isCompleted()
         if (completed_)
             return true;
     }
-    engine_->look(*this);
+    engine_->poll(*this);
     const std::lock_guard<std::mutex> lock(mutex_);
     return completed_;
 }
