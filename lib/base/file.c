@@ -36,9 +36,10 @@ static ls_status check(int fd, const char *path, uint64_t limit,
     *bytes = (uint64_t)info.st_size;
     if (limit == 0 || *bytes <= limit)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' has %llu bytes; such a file has at most %llu", path,
-                    (unsigned long long)*bytes, (unsigned long long)limit);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' has %llu bytes; a file of this kind can have at most %llu", path,
+        (unsigned long long)*bytes, (unsigned long long)limit);
 }
 
 ls_status lsi_open_regular(const char *path, uint64_t limit, int *fd,
@@ -122,11 +123,11 @@ ls_status lsi_resolve_links(const char *path, char out[PATH_MAX])
     if (realpath(path, out) != NULL)
         return LS_OK;
     if (errno != ENOENT)
-        return lsi_fail_errno(LS_ERR_IO, "cannot follow '%s'", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot resolve the path '%s'", path);
     if (snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX)
-        return lsi_fail(LS_ERR_IO,
-                        "the path '%.64s...' is too long; it can have %d bytes",
-                        path, PATH_MAX - 1);
+        return lsi_fail(
+            LS_ERR_IO, "the path '%.64s...' is too long; the limit is %d bytes",
+            path, PATH_MAX - 1);
     for (int links = 0; links < MOST_LINKS && follow(out); links++)
         continue;
     return LS_OK;
@@ -204,9 +205,9 @@ ls_status lsi_make_parents(const char *path)
     char around[PATH_MAX];
     if (snprintf(around, sizeof(around), "%s", path) >= (int)sizeof(around)) {
         errno = ENAMETOOLONG;
-        return lsi_fail(LS_ERR_IO,
-                        "the path '%.64s...' is too long; it can have %d bytes",
-                        path, PATH_MAX - 1);
+        return lsi_fail(
+            LS_ERR_IO, "the path '%.64s...' is too long; the limit is %d bytes",
+            path, PATH_MAX - 1);
     }
     const char *const folder = dirname(around);
     if (access(folder, F_OK) == 0 || lsi_make_folders(folder))

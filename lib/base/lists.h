@@ -10,7 +10,7 @@
     X(OK, 0, "success")                                                        \
     X(IN_PROGRESS, 1, "not finished yet")                                      \
     X(ERR_ARGUMENT, -1, "invalid argument")                                    \
-    X(ERR_SHAPE, -2, "shapes do not fit together")                             \
+    X(ERR_SHAPE, -2, "shapes do not match")                                    \
     X(ERR_DTYPE, -3, "unsupported or mismatched type")                         \
     X(ERR_MEMORY, -4, "out of memory")                                         \
     X(ERR_BUDGET, -5, "over the memory budget")                                \
@@ -22,8 +22,8 @@
     X(ERR_PEER_DEAD, -11, "a peer died")                                       \
     X(ERR_TIMEOUT, -12, "a peer did not arrive in time")                       \
     X(ERR_MISMATCH, -13, "ranks disagree about a collective call")             \
-    X(ERR_NOT_FOUND, -14, "there is nothing there yet")                        \
-    X(ERR_ABORTED, -15, "a rank has ended all waiting")
+    X(ERR_NOT_FOUND, -14, "nothing found yet")                                 \
+    X(ERR_ABORTED, -15, "a rank has aborted the group")
 
 /* With the bytes of an element. */
 #define LSI_DTYPE_LIST(X)                                                      \

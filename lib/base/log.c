@@ -136,11 +136,10 @@ static int level_from_env(void)
         if (strcmp(name, level_names[i]) == 0)
             return i;
     }
-    write_now(
-        LS_LOG_WARN,
-        "LOCKSTEP_LOG=%s is not a level; using warn of error, warn, info, "
-        "debug",
-        name);
+    write_now(LS_LOG_WARN,
+              "LOCKSTEP_LOG is '%s'; it should be error, warn, info or debug; "
+              "using warn",
+              name);
     return LS_LOG_WARN;
 }
 

@@ -129,7 +129,7 @@ static holders who_holds(void)
             break;
         const int n =
             snprintf(out.text + used, sizeof(out.text) - used, "%s%s %zu",
-                     place == 0 ? ": " : ", ",
+                     place == 0 ? "; in use: " : ", ",
                      ls_memory_tag_name((ls_memory_tag)most), live[most]);
         used += n > 0 ? (size_t)n : 0;
         live[most] = 0;
@@ -159,8 +159,8 @@ static ls_status reserve(size_t bytes, ls_memory_tag tag, const char *what,
         if (limit != 0 && *live > limit) {
             atomic_store(&refused, *live);
             return lsi_fail(LS_ERR_BUDGET,
-                            "%s: %zu bytes (%s) on top of %zu live would go "
-                            "over the memory budget of %zu%s",
+                            "%s: %zu bytes (%s) on top of %zu in use would go "
+                            "over the memory budget of %zu bytes%s",
                             what, bytes, ls_memory_tag_name(tag), before, limit,
                             who_holds().text);
         }
@@ -256,8 +256,9 @@ ls_status ls_set_allocator(const ls_allocator *allocator)
         return lsi_fail(LS_ERR_STATE,
                         "ls_set_allocator: %s; call it once, before the "
                         "library allocates memory",
-                        before == SYSTEM ? "the library has allocated memory"
-                                         : "an allocator has been set");
+                        before == SYSTEM
+                            ? "the library has already allocated memory"
+                            : "an allocator has already been set");
     of_program = given;
     atomic_store(&source_of_blocks, PROGRAM);
     return LS_OK;
@@ -348,7 +349,8 @@ ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what)
         return LS_OK;
     atomic_store(&refused, atomic_load(&total.live) + bytes);
     return lsi_fail(
-        LS_ERR_MEMORY, "%s: %zu bytes (%s) do not fit, %zu are available%s",
+        LS_ERR_MEMORY,
+        "%s: %zu bytes (%s) do not fit into memory; %zu bytes are available%s",
         what, bytes, ls_memory_tag_name(tag), available, who_holds().text);
 }
 

@@ -62,9 +62,9 @@ ls_status lsi_program_path(char out[LSI_PROGRAM_BYTES])
         memcpy(path, found, sizeof(path));
     if (path[0] == '\0')
         return lsi_fail(LS_ERR_SYSTEM,
-                        "cannot find this program: /proc/self/exe cannot be "
-                        "read, and argv[0] names no program; start lockstep by "
-                        "its whole path");
+                        "cannot find the path of this program: /proc/self/exe "
+                        "cannot be read, and argv[0] names no program; start "
+                        "lockstep by its full path");
     memcpy(out, path, sizeof(path));
     return LS_OK;
 }

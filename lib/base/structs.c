@@ -10,12 +10,12 @@ static ls_status check_rest(const unsigned char *rest, size_t size,
 {
     for (size_t i = layout->known; i < size; i++) {
         if (rest[i] != 0)
-            return lsi_fail(
-                LS_ERR_ARGUMENT,
-                "%s has %zu bytes in the program, of which this library "
-                "(version " LS_VERSION_STRING ") knows %zu, and byte %zu is "
-                "not 0: the program asks for what only a newer library can do",
-                layout->name, size, layout->known, i);
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "the program's %s has %zu bytes, but this library "
+                            "(version " LS_VERSION_STRING
+                            ") knows only %zu, and byte %zu is not 0. The "
+                            "program needs a newer library",
+                            layout->name, size, layout->known, i);
     }
     return LS_OK;
 }
@@ -30,12 +30,11 @@ static ls_status read_size(const void *program, const lsi_struct_layout *layout,
         size = layout->first;
     /* Nothing has as many bytes as a member that was never set may say. */
     if (size < layout->first || size > layout->known + 4096)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "%s.struct_size is %zu, which no version of it has (this "
-            "library's has %zu): set it to sizeof(%s), or to 0 if "
-            "the rest is zeros or set as version 0.1 has it",
-            layout->name, size, layout->known, layout->name);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s.struct_size is %zu, which is not the size in any "
+                        "version (this library: %zu). Set it to sizeof(%s), or "
+                        "to 0 for the members of version 0.1",
+                        layout->name, size, layout->known, layout->name);
     *out = size;
     return LS_OK;
 }

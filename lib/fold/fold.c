@@ -61,8 +61,8 @@ ls_status lsi_fold_at(lsi_isa isa, lsi_fold_table *out)
 {
     if (!lsi_isa_available(isa))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "kernels of level %s asked for, but this processor "
-                        "does not have that",
+                        "this processor does not support the kernels of "
+                        "instruction level '%s'",
                         lsi_isa_name(isa));
     choose(isa, out);
     return LS_OK;

@@ -119,7 +119,7 @@ class Run(MoreTime, unittest.TestCase):
             process = self.start(name, "true", env={"LOCKSTEP_SECRET": ""})
             status, _, errors = self.ended(process)
             self.assertEqual(status, 1)
-            self.assertIn("the hosts need a secret: set LOCKSTEP_SECRET",
+            self.assertIn("the hosts need a secret: set the same secret",
                           errors)
         self.assertLess(time.monotonic() - begin, 2 * self.factor)
 

@@ -37,8 +37,9 @@ static ls_status check_lengths(const ls_group *group, const size_t *lengths)
     for (int r = 0; r < group->size; r++)
         if (lengths[r] > limit(group))
             return lsi_fail(LS_ERR_SYSTEM,
-                            "all_gather_bytes: rank %d cannot send %zu bytes",
-                            r, lengths[r]);
+                            "all_gather_bytes: rank %d sends %zu bytes; each "
+                            "rank can send at most %zu",
+                            r, lengths[r], limit(group));
     return LS_OK;
 }
 
@@ -76,7 +77,7 @@ ls_status ls_all_gather_bytes(ls_group *group, const void *send, size_t bytes,
     else if (bytes > limit(group))
         status = lsi_fail(LS_ERR_ARGUMENT,
                           "all_gather_bytes: %zu bytes are too many; each of "
-                          "%d ranks can send %zu",
+                          "%d ranks can send at most %zu",
                           bytes, group->size, limit(group));
     if (status != LS_OK)
         return lsi_refuse(group, &call, status);

@@ -58,7 +58,7 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
     if (call->count > most)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s: %zu elements are too many; each of %d ranks can "
-                        "have %zu",
+                        "have at most %zu",
                         what, call->count, group->size, most);
     return LS_OK;
 }
@@ -81,8 +81,8 @@ static ls_status check_overlap(const lsi_call *call, lsi_buffer_extent send,
         r + recv.blocks * block <= s)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: the send and receive buffers overlap (in place, recv "
-                    "is send %+ld blocks)",
+                    "%s: the send and recv buffers overlap; for an in-place "
+                    "call, pass recv = send %+ld blocks",
                     lsi_operation_name(call->operation), blocks);
 }
 
@@ -148,7 +148,7 @@ static ls_status add_up(const ls_group *group, const lsi_call *call,
         if (counts[r] > most)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "%s: %zu elements of rank %d are too many; each "
-                            "rank can have %zu",
+                            "rank can have at most %zu",
                             lsi_operation_name(call->operation), counts[r], r,
                             most);
         *bytes += counts[r] * item;
@@ -181,9 +181,9 @@ static ls_status check_apart(const lsi_call *call, const lsi_counted_buffers *b,
     if (sent == 0 || received == 0 || s + sent <= r || r + received <= s)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: the send and receive buffers overlap (in place, a "
-                    "rank's own block lies where it belongs in the longer one, "
-                    "and an exchange sends as much as it receives)",
+                    "%s: the send and recv buffers overlap. An in-place call "
+                    "needs this rank's block at its offset in the longer "
+                    "buffer. all_to_allv needs recv = send and equal counts",
                     what);
 }
 
@@ -228,10 +228,10 @@ ls_status lsi_check_counted(const ls_group *group, const lsi_call *call,
         received = own_bytes(group, call, c->sends, &before);
     if (b->own != NULL && c->receives != NULL &&
         *b->own != c->receives[group->rank])
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: this rank, %d, sends %zu elements, but its counts "
-                        "have %zu for it",
-                        what, group->rank, *b->own, c->receives[group->rank]);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "%s: rank %d (this rank) sends %zu elements, but counts[%d] is %zu",
+            what, group->rank, *b->own, group->rank, c->receives[group->rank]);
     return is_in_place(group, call, b) ? LS_OK
                                        : check_apart(call, b, sent, received);
 }

@@ -172,7 +172,7 @@ ls_status lsi_default_timeout(double *seconds)
     if (*end != '\0' || !(*seconds >= 0 && *seconds <= LSI_MAX_TIMEOUT))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "LOCKSTEP_TIMEOUT is '%s'; it should be a number of "
-                        "seconds, 0 for none",
+                        "seconds, or 0 for no timeout",
                         text);
     return LS_OK;
 }
@@ -183,11 +183,11 @@ ls_status lsi_timeout_of(const char *what, double *seconds)
         return lsi_default_timeout(seconds);
     if (*seconds >= 0 && *seconds <= LSI_MAX_TIMEOUT)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: a timeout of %g seconds; use up to %g, 0 for no limit "
-                    "(LS_TIMEOUT_NONE), or -1 for the default "
-                    "(LS_TIMEOUT_DEFAULT)",
-                    what, *seconds, LSI_MAX_TIMEOUT);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "%s: the timeout %g s is out of range; use up to %g s, 0 for no limit "
+        "(LS_TIMEOUT_NONE), or -1 for the default (LS_TIMEOUT_DEFAULT)",
+        what, *seconds, LSI_MAX_TIMEOUT);
 }
 
 static ls_status fill(ls_group *group, const lsi_membership *membership)

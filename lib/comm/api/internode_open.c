@@ -49,14 +49,14 @@ static ls_status allocate(lsi_internode *net, const lsi_internode_plan *plan)
     const size_t n = (size_t)plan->size;
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, MAPS * n * sizeof(int), LS_MEMORY_COMM,
-                            "a group of several nodes"));
+                            "a group that spans nodes"));
     int **const maps[MAPS] = {&net->world,   &net->peer,     &net->id,
                               &net->node_of, &net->index_of, &net->ranks_on,
                               &net->first,   &net->rank};
     for (size_t i = 0; i < MAPS; i++)
         *maps[i] = (int *)block + i * n;
     LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_control_slot),
-                            LS_MEMORY_COMM, "a group of several nodes"));
+                            LS_MEMORY_COMM, "a group that spans nodes"));
     net->control = block;
     find_nodes(net, plan);
     return plan->local->rank == 0 ? lsi_arrivals_open(&net->arrivals, n)
@@ -78,10 +78,11 @@ static ls_status check_tags(const lsi_internode_plan *plan)
     const int most = plan->wire->highest_tag / LSI_TAGS;
     for (int r = 0; r < plan->size; r++)
         if (plan->id[r] < 0 || plan->id[r] >= most)
-            return lsi_fail(LS_ERR_UNSUPPORTED,
-                            "rank %d has made %d groups that span nodes; %s "
-                            "has tags for no more",
-                            r, plan->id[r], plan->wire->library);
+            return lsi_fail(
+                LS_ERR_UNSUPPORTED,
+                "rank %d has created %d groups that span nodes; %s has no tags "
+                "left for another. Reuse groups instead of creating new ones",
+                r, plan->id[r], plan->wire->library);
     return LS_OK;
 }
 
@@ -91,7 +92,7 @@ static ls_status make(const lsi_internode_plan *plan, lsi_internode **out)
     ls_group *local = plan->local;
     ls_status status =
         lsi_alloc_zeroed(&net, sizeof(lsi_internode), LS_MEMORY_COMM,
-                         "a group of several nodes");
+                         "a group that spans nodes");
     if (status != LS_OK) {
         ls_group_close(&local);
         return status;
@@ -222,7 +223,7 @@ static void divide_cpus(ls_group *group, const introduction *all)
 {
     lsi_cpu_claim *claims = NULL;
     if (lsi_alloc_zeroed(&claims, (size_t)group->size * sizeof(lsi_cpu_claim),
-                         LS_MEMORY_COMM, "the CPUs of ranks") != LS_OK)
+                         LS_MEMORY_COMM, "CPU sets of the ranks") != LS_OK)
         return;
     bool beside = false;
     for (int r = 0; r < group->size; r++) {
@@ -250,7 +251,7 @@ ls_status lsi_internode_introduce(ls_group *group)
     const introduction own = introduce(self);
     introduction *all = NULL;
     LS_TRY(lsi_alloc(&all, (size_t)group->size * sizeof(own), LS_MEMORY_COMM,
-                     "the names of ranks"));
+                     "host names of the ranks"));
     const ls_status status = lsi_exchange(group, &call, &own, sizeof(own), all);
     if (status == LS_OK)
         divide_cpus(group, all);

@@ -57,9 +57,9 @@ static ls_status move_now(ls_group *group, lsi_operation operation,
     LS_TRY(check_message(group, operation, buffer, at));
     if (at.peer == group->rank)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s to oneself would wait for itself: use ls_isend "
-                        "and ls_irecv",
-                        lsi_operation_name(operation));
+                        "%s: the peer is this rank (%d), so the call would "
+                        "never return; use ls_isend and ls_irecv",
+                        lsi_operation_name(operation), at.peer);
     post(group, &message, operation, buffer, at);
     const ls_status status = lsi_wait_for(group, &message.done);
     lsi_message_withdraw(group, &message); /* of a group that has failed */

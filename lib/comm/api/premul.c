@@ -19,11 +19,10 @@ static ls_status check(const ls_group *group, const lsi_call *call,
     if (call->dtype == LS_F32 || call->dtype == LS_F64 ||
         lsi_is_half(call->dtype))
         return LS_OK;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s: premul_sum is not defined for %s, only for floating "
-                    "types",
-                    lsi_operation_name(call->operation),
-                    ls_dtype_name(call->dtype));
+    return lsi_fail(
+        LS_ERR_UNSUPPORTED,
+        "%s: premul_sum is not defined for %s, only for floating-point types",
+        lsi_operation_name(call->operation), ls_dtype_name(call->dtype));
 }
 
 /* to[i] = factor * from[i], in the wide type; `to` may be `from`. */

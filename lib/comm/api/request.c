@@ -207,7 +207,9 @@ ls_status ls_start(ls_request *request)
 {
     LS_NEED(request);
     if (request->is_message || request->is_over)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_start needs a planned request (see ls_all_reduce_plan)");
     /*
      * If a function of another request starts this one, its own may still be
      * due.
@@ -217,8 +219,9 @@ ls_status ls_start(ls_request *request)
     if (request->in_flight)
         return lsi_refuse(
             request->group, &request->op.call,
-            lsi_fail(LS_ERR_STATE,
-                     "ls_start of a request that is in flight: wait first"));
+            lsi_fail(
+                LS_ERR_STATE,
+                "ls_start: the request is still in flight; wait for it first"));
     request->op.send = request->send;
     request->on_done = NULL; /* that was for the last time */
     const ls_status status = submit(request);
@@ -263,7 +266,7 @@ ls_status ls_request_on_done(ls_request *request, ls_done_fn function,
     LS_NEED(request, function);
     if (!request->in_flight || request->on_done != NULL)
         return lsi_fail(LS_ERR_STATE, "ls_request_on_done: the request %s",
-                        request->in_flight ? "has a function already"
+                        request->in_flight ? "already has a function"
                                            : "is not in flight");
     lsi_coprogress_take(request->group);
     request->on_done = function;
@@ -294,8 +297,7 @@ static ls_status check_in_flight(const ls_request *request, const char *what)
     if (request == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "%s: request is NULL", what);
     if (!request->in_flight)
-        return lsi_fail(LS_ERR_STATE, "%s of a request that is not in flight",
-                        what);
+        return lsi_fail(LS_ERR_STATE, "%s: the request is not in flight", what);
     return LS_OK;
 }
 
@@ -335,9 +337,9 @@ ls_status ls_wait_for(ls_request *request, double seconds)
 {
     LS_TRY(check_in_flight(request, "ls_wait_for"));
     if (!(seconds >= 0 && seconds < 1e9))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_wait_for: %g seconds; 0 to 1e9 are possible",
-                        seconds);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_wait_for: seconds is %g; it should be from 0 to 1e9", seconds);
     ls_group *group = request->group;
     lsi_coprogress_take(group);
     ls_status status = lsi_wait_seconds(group, done_flag(request), seconds);

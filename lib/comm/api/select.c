@@ -55,7 +55,8 @@ static ls_status append_row(lsi_select_table *table, const lsi_range_row *row)
 {
     if (table->rows == LSI_SELECT_ROWS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "more than %d ranges of sizes, with the defaults",
+                        "more than %d size ranges, including those of the "
+                        "defaults; use fewer",
                         LSI_SELECT_ROWS);
     table->row[table->rows++] = *row;
     return LS_OK;
@@ -147,12 +148,14 @@ static ls_status parse_bounds(piece bounds, lsi_range_row *row)
     piece begin, end, rest = bounds;
     if (!cut(&rest, '-', &begin) || !cut(&rest, '-', &end) || rest.text != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%.*s' is not a range of sizes such as 0-8k or 1m-inf",
+                        "'%.*s' is not a size range such as 0-8k or 1m-inf",
                         (int)bounds.length, bounds.text);
     LS_TRY(parse_size(begin, &row->begin));
     LS_TRY(parse_size(end, &row->end));
     if (row->begin >= row->end)
-        return lsi_fail(LS_ERR_ARGUMENT, "the range of sizes %.*s is empty",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the size range '%.*s' is empty; its first size must "
+                        "be below its second",
                         (int)bounds.length, bounds.text);
     return LS_OK;
 }
@@ -179,24 +182,27 @@ static ls_status parse_candidates(piece names, bool deterministic,
         const lsi_algorithm *found;
         LS_TRY(find_algorithm(row->operation, name, &found));
         if (n == LSI_CANDIDATES)
-            return lsi_fail(LS_ERR_ARGUMENT, "more than %d algorithms in %.*s",
-                            LSI_CANDIDATES, (int)names.length, names.text);
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "more than %d algorithms in '%.*s'", LSI_CANDIDATES,
+                            (int)names.length, names.text);
         if (!(deterministic && found->own_order))
             row->candidates[kept++] = found;
         if (found->in_cells && (n > 0 || rest.text != NULL))
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s always works and stands alone, not in '%.*s'",
+                            "%s needs no alternatives, because it always "
+                            "works; use it alone, not in '%.*s'",
                             found->name, (int)names.length, names.text);
         if (found->in_cells && row->end - 1 > LSI_FLAT_BYTES)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s serves at most %d bytes: end its range there",
-                            found->name, LSI_FLAT_BYTES);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "%s handles at most %d bytes; end its size range there",
+                found->name, LSI_FLAT_BYTES);
     }
     if (kept == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s by '%.*s' adds in another order, which "
-                        "--deterministic (LOCKSTEP_DETERMINISTIC) rules out; "
-                        "staged, say, does not",
+                        "%s with '%.*s' does not keep the summation order that "
+                        "--deterministic (LOCKSTEP_DETERMINISTIC=1) requires; "
+                        "use another algorithm, such as staged",
                         lsi_operation_name(row->operation), (int)names.length,
                         names.text);
     return LS_OK;
@@ -227,7 +233,8 @@ static ls_status parse_line(const char *line, lsi_select_table *table)
         lsi_operation operation = LSI_OP_COUNT;
         if (!cut(&entry, ':', &name) || entry.text == NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "'%.*s' should be OPERATION:RANGE:ALGORITHM",
+                            "'%.*s' should be OPERATION:RANGE:ALGORITHM, such "
+                            "as all_reduce:0-8k:flat",
                             (int)name.length, name.text);
         LS_TRY(parse_operation(name, &operation));
         while (cut(&entry, ';', &row))

@@ -27,14 +27,15 @@ static ls_status check_machine(const char *line)
     char here[256];
     machine_text(here, sizeof(here));
     if (strncmp(line, MACHINE, strlen(MACHINE)) != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "\"%.64s\" should be the machine, here \"%s\"; was "
-                        "this written by lockstep tune?",
-                        line, here);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "found '%.64s' instead of the line that names the machine (here "
+            "'%s'); create the file with `lockstep tune`",
+            line, here);
     if (strcmp(line, here) != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "\"%.128s\" is another machine, here it is \"%s\"; "
-                        "run lockstep tune here",
+                        "the file is for another machine ('%.128s'), this "
+                        "machine is '%s'; run `lockstep tune` on this machine",
                         line, here);
     return LS_OK;
 }
@@ -54,7 +55,7 @@ static ls_status take_line(const char *line, bool *machine, char *text,
     *used += (size_t)snprintf(text + *used, LSI_SELECT_FILE_BYTES - *used,
                               "%s%s", *used == 0 ? "" : ",", line);
     if (*used >= LSI_SELECT_FILE_BYTES)
-        return lsi_fail(LS_ERR_FORMAT, "more than %d bytes",
+        return lsi_fail(LS_ERR_FORMAT, "the selection is longer than %d bytes",
                         (int)LSI_SELECT_FILE_BYTES);
     return LS_OK;
 }
@@ -67,8 +68,9 @@ static ls_status read_lines(FILE *file, const char *path, char *text)
     text[0] = '\0';
     for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
         if (strlen(line) == sizeof(line) - 1)
-            return lsi_fail(LS_ERR_FORMAT, "%s:%d: a line of over %zu bytes",
-                            path, number, sizeof(line) - 2);
+            return lsi_fail(LS_ERR_FORMAT,
+                            "%s:%d: the line is longer than %zu bytes", path,
+                            number, sizeof(line) - 2);
         line[strcspn(line, "\r\n")] = '\0';
         const ls_status status = take_line(line, &machine, text, &used);
         if (status == LS_OK)
@@ -92,7 +94,7 @@ ls_status lsi_select_read(const char *path, char *text)
     }
     ls_status status = read_lines(file, path, text);
     if (ferror(file))
-        status = lsi_fail(LS_ERR_IO, "cannot read the selection in %s", path);
+        status = lsi_fail(LS_ERR_IO, "cannot read the selection in '%s'", path);
     fclose(file);
     return status;
 }

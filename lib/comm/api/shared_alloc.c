@@ -25,8 +25,8 @@ static ls_status check_request(const ls_group *group, size_t bytes,
     const uint64_t most = ((uint64_t)1 << 43) / (uint64_t)group->size;
     if (bytes > most)
         return lsi_fail(LS_ERR_MEMORY,
-                        "cannot share %zu bytes a rank; %llu are the most for "
-                        "%d ranks",
+                        "cannot share %zu bytes per rank; the limit is %llu "
+                        "bytes per rank for %d ranks",
                         bytes, (unsigned long long)most, group->size);
     return LS_OK;
 }
@@ -75,7 +75,7 @@ static ls_status alloc_here(ls_group *group, const lsi_call *call, bool sparse,
 static ls_status ask(const ls_group *group, size_t bytes)
 {
     char what[64];
-    snprintf(what, sizeof(what), "a buffer that %d ranks share", group->size);
+    snprintf(what, sizeof(what), "a buffer shared by %d ranks", group->size);
     return lsi_memory_ask(lsi_shared_shape_of(group, bytes).mapped,
                           LS_MEMORY_COMM, what);
 }
@@ -140,11 +140,10 @@ ls_status ls_shared_free(ls_group *group, void **data)
     ls_group *here = group->channels.local;
     const lsi_shared *found = lsi_shared_find(here, *data);
     if (found == NULL)
-        return lsi_refuse(
-            group, &call,
-            lsi_fail(LS_ERR_ARGUMENT,
-                     "ls_shared_free of memory that ls_shared_alloc did not "
-                     "return for this group"));
+        return lsi_refuse(group, &call,
+                          lsi_fail(LS_ERR_ARGUMENT,
+                                   "ls_shared_free: the memory is not from "
+                                   "ls_shared_alloc of this group"));
     call.count = found->id;
     const ls_status status = lsi_agree(group, &call, LS_OK);
     if (status != LS_OK && !lsi_has_failed(group))
@@ -163,9 +162,8 @@ ls_status ls_shared_keep(ls_group *group, void *data, void **mapping,
     lsi_node_memory *node = here->memory.node;
     const lsi_shared *found = lsi_shared_find(here, data);
     if (found == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_shared_keep of memory that ls_shared_alloc did not "
-                        "return for this group");
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_shared_keep: the memory is not "
+                                         "from ls_shared_alloc of this group");
     if (!node->transport->leave(node, found->base))
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "ls_shared_keep: other ranks of the group are threads "

@@ -151,7 +151,7 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
 ls_status lsi_group_dup(ls_group *group, ls_group **out)
 {
     ls_group *made = NULL;
-    LS_TRY(lsi_check_group(group, "a duplicate"));
+    LS_TRY(lsi_check_group(group, "duplicate of a group"));
     LS_TRY(ls_group_split(group, 0, group->rank, &made));
     assert(made != NULL); /* a rank with a color gets a group */
     made->dup_of = group;

@@ -25,7 +25,7 @@ static ls_status gather(void *context, const void *send, size_t bytes,
     if (result == 0)
         return LS_OK;
     return lsi_fail(result == LSI_WIRE_LATE ? LS_ERR_TIMEOUT : LS_ERR_SYSTEM,
-                    "the ranks cannot meet by MPI: %s", wire->error());
+                    "the ranks cannot connect through MPI: %s", wire->error());
 }
 
 static ls_status prepare(void *context, const lsi_world *world,

@@ -33,10 +33,11 @@ static ls_status connect_to_store(double seconds)
     const char *endpoint = variable("LOCKSTEP_RENDEZVOUS");
     char *secret = NULL;
     if (endpoint == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "LOCKSTEP_TRANSPORT is ucx, but LOCKSTEP_RENDEZVOUS "
-                        "does not say where the ranks meet; `lockstep run "
-                        "--nnodes` sets it");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "LOCKSTEP_TRANSPORT is ucx, but LOCKSTEP_RENDEZVOUS, the endpoint "
+            "where ranks connect, is not set; start the ranks with `lockstep "
+            "run --nnodes`, which sets it");
     LS_TRY(lsi_secret_read(&secret));
     const ls_status status =
         lsi_store_connect(endpoint, secret, seconds, &store);

@@ -80,15 +80,19 @@ static ls_status check(const field fields[FIELDS], const lsi_world *world)
 {
     if ((fields[0].name == NULL) != (fields[1].name == NULL))
         return lsi_fail(
-            LS_ERR_ARGUMENT, "%s is set but its counterpart (%s) is not",
+            LS_ERR_ARGUMENT,
+            "%s is set, but the variable for %s is not; set both or neither",
             fields[0].name != NULL ? fields[0].name : fields[1].name,
             fields[0].name != NULL ? "the number of ranks" : "the rank");
     if (world->size < 1 || world->rank >= world->size)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s is %d but %s is %d",
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s is %d, but %s is %d; the rank must be below the "
+                        "number of ranks",
                         fields[0].name, world->rank, fields[1].name,
                         world->size);
     if (world->size > LSI_MAX_RANKS)
-        return lsi_fail(LS_ERR_UNSUPPORTED, "%d ranks; at most %d are possible",
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "the job has %d ranks; at most %d are supported",
                         world->size, LSI_MAX_RANKS);
     return LS_OK;
 }
@@ -103,11 +107,11 @@ static ls_status check_share(const field fields[FIELDS], int size)
         return LS_OK;
     if (share->value > size)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s is %d, but there are %d ranks in all", share->name,
+                        "%s is %d, but the job has only %d ranks", share->name,
                         share->value, size);
     if (rank->name != NULL && rank->value >= share->value)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s is %d but %s is %d; it should be below that",
+                        "%s is %d, but it must be below %s, which is %d",
                         rank->name, rank->value, share->name, share->value);
     return LS_OK;
 }
@@ -202,10 +206,11 @@ static ls_status choose_transport(lsi_world *world, bool share_known)
     if (world->size == 1)
         return LS_OK; /* needs no transport */
     if (several && chosen->reaches == LSI_REACHES_MACHINE)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "LOCKSTEP_TRANSPORT is %s, but only %d of %d ranks "
-                        "are on this machine",
-                        text, world->local_size, world->size);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "LOCKSTEP_TRANSPORT is %s, which works on one machine only, but "
+            "only %d of %d ranks are on this machine; unset it",
+            text, world->local_size, world->size);
     world->transport = chosen;
     return LS_OK;
 }

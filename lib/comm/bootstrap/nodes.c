@@ -111,7 +111,7 @@ static ls_status agree(const lsi_reach *reach, const lsi_world *world,
         if (outcomes[r].status == LS_OK)
             continue;
         return lsi_fail(lsi_error_of_peer(outcomes[r].status),
-                        "rank %d could not join the others: %.*s", r,
+                        "rank %d could not join the group: %.*s", r,
                         (int)sizeof(outcomes[r].text), outcomes[r].text);
     }
     return LS_OK;
@@ -149,7 +149,7 @@ static ls_status agree_on_region(ls_group *local, const lsi_world *world,
     *offset = offsets[0];
     if (status == LS_ERR_PEER_DEAD && failure != NULL)
         return lsi_fail(status,
-                        "rank %d died while the ranks were meeting; this is "
+                        "rank %d died while the ranks were connecting; this is "
                         "rank %d of %d",
                         number_of(world, cards, failure->rank_a), world->rank,
                         world->size);
@@ -206,9 +206,9 @@ static ls_status find_longest(const lsi_world *world, const outcome *outcomes,
         const size_t bytes = outcomes[r].bytes;
         if (bytes == 0 || bytes > MOST_ADDRESS_BYTES)
             return lsi_fail(LS_ERR_FORMAT,
-                            "rank %d has an address of %zu bytes: are all "
-                            "ranks linked with the same version of the "
-                            "library?",
+                            "rank %d sent a network address of %zu bytes, "
+                            "which is not a valid length: are all ranks linked "
+                            "with the same version of the library?",
                             r, bytes);
         *most = bytes > *most ? bytes : *most;
     }

@@ -38,10 +38,10 @@ static ls_status blame_store(ls_status status, const char *what,
     if (status == LS_IN_PROGRESS ||
         strcmp(ls_status_name(status), "LS_UNKNOWN") == 0)
         return lsi_fail(LS_ERR_SYSTEM,
-                        "the store's %s of '%s' has returned %d, which is not "
-                        "a status that it may return",
+                        "the store's %s of key '%s' returned %d, which is not "
+                        "an error status; return LS_OK or an LS_ERR_ status",
                         what, key, (int)status);
-    return lsi_fail(status, "the store's %s of '%s' has failed: %s", what, key,
+    return lsi_fail(status, "the store's %s of key '%s' failed: %s", what, key,
                     ls_status_text(status));
 }
 
@@ -62,8 +62,8 @@ static ls_status take(void *context, const char *key, void *data, size_t *bytes,
         store->get(store->context, key, data, bytes, seconds);
     if (status == LS_OK && *bytes > room)
         return lsi_fail(LS_ERR_FORMAT,
-                        "the store's get of \"%s\" says that it has written "
-                        "%zu bytes where %zu have room",
+                        "the store's get of key '%s' returned %zu bytes, but "
+                        "the buffer has room for %zu",
                         key, *bytes, room);
     return blame_store(status, "get", key);
 }
@@ -124,20 +124,20 @@ static ls_status check(const char *name, int rank, int size,
 {
     const size_t length = strlen(name);
     if (length == 0 || length > NAME_BYTES)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_group_open: a name of %zu bytes; 1 to %d are "
-                        "possible",
-                        length, NAME_BYTES);
-    if (size < 1 || size > LSI_MAX_RANKS)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_group_open: a group of %d ranks; 1 to %d are "
-                        "possible",
-                        size, LSI_MAX_RANKS);
-    if (rank < 0 || rank >= size)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "ls_group_open: rank %d is not in a group of %d ranks, 0 to %d",
-            rank, size, size - 1);
+            "ls_group_open: the name has %zu bytes; it must have 1 to %d",
+            length, NAME_BYTES);
+    if (size < 1 || size > LSI_MAX_RANKS)
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_group_open: size is %d; a group can have 1 to %d ranks", size,
+            LSI_MAX_RANKS);
+    if (rank < 0 || rank >= size)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_group_open: rank %d is not in the group, which has "
+                        "ranks 0 to %d",
+                        rank, size - 1);
     if (store != NULL && (store->set == NULL || store->get == NULL))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_group_open: the store's set or get is NULL");
@@ -155,7 +155,7 @@ static ls_status meet(const char *name, int rank, int size,
                        .named_by = named_by};
     if (size == 1)
         return ls_group_open_threads(out, 1);
-    snprintf(named_by, sizeof(named_by), "the group's name, \"%s\"", name);
+    snprintf(named_by, sizeof(named_by), "group name '%s'", name);
     lsi_world_set_name(&world, name);
     return store == NULL ? lsi_rendezvous(&world, seconds, out)
                          : meet_by_store(name, store, &world, seconds, out);
@@ -166,7 +166,7 @@ static ls_status meet(const char *name, int rank, int size,
  */
 static ls_status name_group(const char *name, ls_status status)
 {
-    return lsi_fail(status, "group \"%s\": %s", name, ls_last_error());
+    return lsi_fail(status, "group '%s': %s", name, ls_last_error());
 }
 
 ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,

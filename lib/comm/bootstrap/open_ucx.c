@@ -18,11 +18,10 @@ static ls_status load(const lsi_wire **out)
     if (status == LS_OK)
         return LS_OK;
     return lsi_fail(status,
-                    "these ranks are on several machines, which UCX joins, "
-                    "but %s; install libucx-dev and build the library again, "
-                    "by CMake or pip, or install the package "
-                    "liblockstep%d.%d-ucx, and say by LOCKSTEP_MODULES where "
-                    "it is if that is not next to the library",
+                    "ranks on several machines need UCX, but %s. Install the "
+                    "package liblockstep%d.%d-ucx, or install libucx-dev and "
+                    "build the library again. If the module is not next to the "
+                    "library, set LOCKSTEP_MODULES to its folder",
                     ls_last_error(), LS_VERSION_MAJOR, LS_VERSION_MINOR);
 }
 
@@ -43,11 +42,13 @@ static ls_status start(const lsi_wire *wire, const lsi_world *world,
     const lsi_wire_start how = {
         .size = world->size, .seconds = seconds, .devices = devices};
     if (wire->open(&how, out) != 0)
-        return lsi_fail(LS_ERR_SYSTEM, "UCX over %s: %s", devices,
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "cannot start UCX on network devices '%s': %s", devices,
                         wire->error());
     if (!opened)
         lsi_log(LS_LOG_INFO,
-                "other machines are reached by %s over %s (%s, %s)",
+                "connecting to other machines with %s over %s (chosen by %s, "
+                "address %s)",
                 wire->library, devices, interface.why, interface.address);
     opened = true;
     return LS_OK;
@@ -62,9 +63,9 @@ ls_status lsi_open_ucx(const lsi_world *world, const char *endpoint,
     if (!atomic_compare_exchange_strong(&begun, &none, lsi_forks + 1) &&
         none != lsi_forks + 1)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "this process was forked by one that had started UCX, "
-                        "which a child cannot use; start a new process instead "
-                        "(fork and exec, or Python's spawn)");
+                        "this process is a fork of a process that uses UCX, "
+                        "and a forked child cannot use UCX; start a new "
+                        "process instead (fork and exec, or spawn in Python)");
     lsi_wire_lock();
     ls_status status = load(&wire);
     if (status == LS_OK)

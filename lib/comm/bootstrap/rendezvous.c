@@ -32,7 +32,7 @@ static int say_that_we_wait(const lsi_world *world)
     snprintf(name, sizeof(name), "%s-waits", world->name);
     const int herald = lsi_listen(name, 0);
     if (herald >= 0)
-        lsi_log(LS_LOG_WARN, "rank 0 of %d has not come yet; this is rank %d",
+        lsi_log(LS_LOG_WARN, "still waiting for rank 0 of %d; this is rank %d",
                 world->size, world->rank);
     return herald;
 }
@@ -48,7 +48,7 @@ static ls_status look_for_host(const lsi_world *world)
     if (world->has_died != NULL && world->has_died(world->observer, 0))
         return lsi_fail(LS_ERR_PEER_DEAD,
                         "rank 0 died, or gave up, while the ranks were "
-                        "meeting; this is rank %d of %d",
+                        "connecting; this is rank %d of %d",
                         world->rank, world->size);
     return LS_OK;
 }
@@ -70,10 +70,11 @@ static ls_status knock(const lsi_world *world, lsi_deadline deadline, int *out,
                 LS_ERR_SYSTEM, "rank %d cannot connect to rank 0", world->rank);
         }
         if (lsi_deadline_poll(deadline) == 0)
-            return lsi_fail(LS_ERR_TIMEOUT,
-                            "rank %d of %d gave up waiting for rank 0; did it "
-                            "start, on this machine and in the same job (%s)?",
-                            world->rank, world->size, world->named_by);
+            return lsi_fail(
+                LS_ERR_TIMEOUT,
+                "rank %d of %d gave up waiting for rank 0; did rank 0 start on "
+                "this machine, in the same job (%s)?",
+                world->rank, world->size, world->named_by);
         if (pause >= LONGEST_PAUSE_US)
             LS_TRY(look_for_host(world));
         if (lsi_deadline_poll(say_at) == 0) {
@@ -103,7 +104,7 @@ static ls_status say(const lsi_world *world, int fd, ls_status status)
         return LS_OK;
     if (errno == EPIPE || errno == ECONNRESET)
         return LS_OK; /* its answer tells why it has hung up */
-    return lsi_fail_errno(LS_ERR_SYSTEM, "rank %d cannot talk to rank 0",
+    return lsi_fail_errno(LS_ERR_SYSTEM, "rank %d cannot send to rank 0",
                           world->rank);
 }
 
@@ -115,7 +116,7 @@ static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
         lsi_receive_packet(fd, &answer, sizeof(answer), memfd, deadline);
     if (got == 0)
         return lsi_fail(LS_ERR_PEER_DEAD,
-                        "rank 0 died while the ranks were meeting; this is "
+                        "rank 0 died while the ranks were connecting; this is "
                         "rank %d of %d",
                         world->rank, world->size);
     if (got < 0 && errno == ETIMEDOUT)
@@ -132,7 +133,8 @@ static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
     if (answer.status != LS_OK)
         return lsi_fail(
             lsi_error_of_peer(answer.status), "%.*s", (int)sizeof(answer.text),
-            answer.text[0] != '\0' ? answer.text : "rank 0 does not say why");
+            answer.text[0] != '\0' ? answer.text
+                                   : "rank 0 failed and sent no reason");
     return LS_OK;
 }
 
@@ -189,8 +191,8 @@ ls_status lsi_rendezvous(const lsi_world *world, double seconds, ls_group **out)
     ls_status status = LS_OK;
     if (!lsi_same_user(fd))
         status = lsi_fail(LS_ERR_SYSTEM,
-                          "a process of another user listens where rank 0 of "
-                          "this job should (%s)",
+                          "another user's process listens at the address of "
+                          "rank 0 of this job; use another job name (%s)",
                           world->named_by);
     if (status == LS_OK)
         status = meet(world, fd, deadline, out);

@@ -59,15 +59,15 @@ static ls_status time_out(const server_state *server)
     char count[COUNT_BYTES];
     count_ranks(server, count);
     return lsi_fail(LS_ERR_TIMEOUT,
-                    "time is up, and %s. Were they started on this machine, in "
-                    "the same job?",
+                    "timed out: %s. Were the missing ranks started on this "
+                    "machine, in the same job?",
                     count);
 }
 
 static ls_status lost(int rank)
 {
     return lsi_fail(LS_ERR_PEER_DEAD,
-                    "rank %d died while the ranks were meeting", rank);
+                    "rank %d died while the ranks were connecting", rank);
 }
 
 /* Called when no rank has come for a while. */
@@ -107,7 +107,8 @@ static ls_status accept_stranger(server_state *server)
     if (fd < 0) {
         if (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)
             return LS_OK;
-        return lsi_fail_errno(LS_ERR_SYSTEM, "rank 0 cannot accept ranks");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "rank 0 cannot accept a connection");
     }
     if (!lsi_same_user(fd) || server->n_strangers == EVERYBODY)
         close(fd);
@@ -120,14 +121,14 @@ static ls_status check_hello(const server_state *server, const lsi_hello *hello)
 {
     const lsi_world *world = server->world;
     if (hello->size != world->size)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "rank %d was started as one of %d ranks, and rank 0 as one of %d",
-            hello->rank, hello->size, world->size);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "world size mismatch: rank %d was started with %d "
+                        "ranks, rank 0 with %d",
+                        hello->rank, hello->size, world->size);
     if (hello->rank < 1 || hello->rank >= world->size)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the process with pid %d was started as rank %d, but "
-                        "the ranks are 1 to %d",
+                        "the process with pid %d was started as rank %d; ranks "
+                        "that connect to rank 0 must be 1 to %d",
                         hello->pid, hello->rank, world->size - 1);
     if (server->clients[hello->rank] >= 0)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -190,7 +191,8 @@ static ls_status gather_clients(server_state *server)
                     (struct pollfd){.fd = server->clients[r], .events = POLLIN};
         const int ready = poll(polled, (nfds_t)n, patience_of(server));
         if (ready < 0 && errno != EINTR)
-            return lsi_fail_errno(LS_ERR_SYSTEM, "rank 0 cannot poll");
+            return lsi_fail_errno(LS_ERR_SYSTEM,
+                                  "rank 0 cannot wait for connections");
         if (ready == 0 && lsi_deadline_poll(server->deadline) == 0)
             return time_out(server);
         if (ready == 0)
@@ -263,7 +265,7 @@ static ls_status await_ready(server_state *server)
             return lost(r);
         if (got < 0 && errno == ETIMEDOUT)
             return lsi_fail_errno(LS_ERR_TIMEOUT,
-                                  "rank %d did not open its group", r);
+                                  "rank %d did not open its group in time", r);
         if (got < 0 || hello.magic != LSI_RENDEZVOUS_MAGIC || hello.rank != r)
             return lsi_fail(
                 LS_ERR_SYSTEM,

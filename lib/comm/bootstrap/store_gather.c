@@ -152,7 +152,7 @@ static ls_status look_who_lives(const call *c)
                                     : has_come_and_gone(c, r))
             return lsi_fail(LS_ERR_PEER_DEAD,
                             "rank %d died, or gave up, while the ranks were "
-                            "meeting; this is rank %d of %d",
+                            "connecting; this is rank %d of %d",
                             r, gather->rank, gather->size);
     }
     return LS_OK;
@@ -195,8 +195,8 @@ static ls_status check_own(const call *c)
     if (own.owner == c->gather->owner)
         return LS_OK;
     return lsi_fail(LS_ERR_MISMATCH,
-                    "two processes are rank %d, or another group has had the "
-                    "same name in this store",
+                    "two processes were started as rank %d, or another group "
+                    "has used the same name in this store; use another name",
                     c->gather->rank);
 }
 
@@ -220,11 +220,11 @@ static ls_status say_who_is_late(const call *c)
     LS_TRY(check_own(c)); /* two of one rank: another one is missing */
     if (missing == 0)
         return lsi_fail(LS_ERR_TIMEOUT,
-                        "rank 0 has not said within %g s that all %d ranks "
-                        "have come; this is rank %d",
+                        "rank 0 did not answer within %g s, although all %d "
+                        "ranks have joined; this is rank %d",
                         c->seconds, c->gather->size, c->gather->rank);
     return lsi_fail(LS_ERR_TIMEOUT,
-                    "%d of %d ranks have not come within %g s: %s", missing,
+                    "%d of %d ranks did not join within %g s: %s", missing,
                     c->gather->size, c->seconds, names);
 }
 
@@ -236,15 +236,15 @@ static ls_status check_record(const call *c, int rank, bool fits)
     record r;
     memcpy(&r, record_of(c, rank), sizeof(r));
     if (!fits || r.bytes != c->bytes || r.rank != rank)
-        return lsi_fail(LS_ERR_MISMATCH,
-                        "rank %d has not stored the %zu bytes that rank 0 "
-                        "expects: are all ranks linked with the "
-                        "same version of the library?",
-                        rank, c->bytes);
+        return lsi_fail(
+            LS_ERR_MISMATCH,
+            "rank %d did not store the %zu bytes that rank 0 expects: are all "
+            "ranks linked with the same version of the library?",
+            rank, c->bytes);
     if (r.size != c->gather->size)
         return lsi_fail(LS_ERR_MISMATCH,
-                        "rank %d was started as one of %d ranks, and rank 0 as "
-                        "one of %d",
+                        "world size mismatch: rank %d was started with %d "
+                        "ranks, rank 0 with %d",
                         rank, r.size, c->gather->size);
     return rank == 0 ? check_own(c) : LS_OK;
 }
@@ -301,24 +301,23 @@ static ls_status check_head(const call *c, const head *h, size_t bytes)
     if (bytes != sizeof(*h))
         return lsi_fail(
             LS_ERR_FORMAT,
-            "rank 0 has stored %zu bytes where %zu are expected: are all ranks "
+            "rank 0 stored %zu bytes, but this rank expects %zu: are all ranks "
             "linked with the same version of the library?",
             bytes, sizeof(*h));
     if (h->size != c->gather->size)
         return lsi_fail(LS_ERR_MISMATCH,
-                        "rank %d was started as one of %d ranks, and rank 0 as "
-                        "one of %d",
+                        "world size mismatch: rank %d was started with %d "
+                        "ranks, rank 0 with %d",
                         c->gather->rank, c->gather->size, h->size);
     if (h->status != LS_OK)
         return lsi_fail(lsi_error_of_peer(h->status), "%.*s",
                         (int)sizeof(h->text), h->text);
     if (h->bytes != c->bytes)
-        return lsi_fail(LS_ERR_MISMATCH,
-                        "rank 0 expects %llu bytes of each rank, and rank %d "
-                        "has stored %zu: are all ranks linked with the same "
-                        "version of the library?",
-                        (unsigned long long)h->bytes, c->gather->rank,
-                        c->bytes);
+        return lsi_fail(
+            LS_ERR_MISMATCH,
+            "rank 0 expects %llu bytes from each rank, but rank %d stored %zu: "
+            "are all ranks linked with the same version of the library?",
+            (unsigned long long)h->bytes, c->gather->rank, c->bytes);
     return LS_OK;
 }
 
@@ -335,7 +334,7 @@ static ls_status take_bundle(const call *c)
         if (bytes != whole)
             return lsi_fail(
                 LS_ERR_FORMAT,
-                "rank 0 has stored %zu bytes where %zu are expected: are all "
+                "rank 0 stored %zu bytes, but this rank expects %zu: are all "
                 "ranks linked with the same version of the library?",
                 bytes, whole);
     }
@@ -397,7 +396,7 @@ static ls_status run_with_room(call *c, const void *send, size_t bytes,
     const size_t n = (size_t)c->gather->size;
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, n * (c->bytes + sizeof(bool)),
-                            LS_MEMORY_COMM, "what ranks tell each other"));
+                            LS_MEMORY_COMM, "records of the ranks"));
     c->body = block;
     c->came = (bool *)(c->body + n * c->bytes);
     const ls_status status = run(c, send, bytes, recv);
@@ -419,7 +418,7 @@ static ls_status show_life(lsi_store_gather *gather)
                               "cannot get random numbers for the group's key");
     LS_TRY(lsi_alloc_zeroed(
         &block, sizeof(lsi_store_gather_life) + n * sizeof(name_of_life),
-        LS_MEMORY_COMM, "which ranks live"));
+        LS_MEMORY_COMM, "liveness of the ranks"));
     gather->life = block;
     gather->life->place = lsi_own_place();
     name_life(gather->owner, name);
@@ -447,8 +446,9 @@ ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
               .bytes = sizeof(record) + bytes};
     if (c.bytes > LSI_STORE_VALUE_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%zu bytes of a rank are more than a store can hold",
-                        bytes);
+                        "a rank's record has %zu bytes, but a store value can "
+                        "have at most %d",
+                        c.bytes, (int)LSI_STORE_VALUE_BYTES);
     LS_TRY(show_life(gather));
     c.deadline = lsi_deadline_in(patient ? seconds + GRACE_SECONDS : seconds);
     return run_with_room(&c, send, bytes, recv);

@@ -30,10 +30,10 @@ ls_status ls_group_open_threads(ls_group **groups, int size)
     lsi_node_memory *node = NULL;
     void *block = NULL;
     if (size < 1 || size > LSI_MAX_RANKS)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "a group of %d ranks; 1 to %d are "
-                        "possible",
-                        size, LSI_MAX_RANKS);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_group_open_threads: size is %d; a group can have 1 to %d ranks",
+            size, LSI_MAX_RANKS);
     LS_TRY(lsi_node_memory_inproc(&node));
     ls_status status = lsi_alloc_zeroed(
         &block, (size_t)size * sizeof(ls_group *), LS_MEMORY_COMM, "groups");

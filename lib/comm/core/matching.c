@@ -165,7 +165,7 @@ static ls_status keep(ls_group *group, const lsi_stream *stream,
     void *block = NULL;
     const ls_status status =
         lsi_alloc(&block, sizeof(lsi_message) + envelope->bytes, LS_MEMORY_COMM,
-                  "a message that nobody receives, behind which are others");
+                  "an early message without a posted receive");
     if (status != LS_OK)
         return fail_to_keep(group, stream, envelope, status);
     *out = block;

@@ -31,7 +31,7 @@ static ls_status write_text(FILE *file, const char *text, const char *path)
     const bool written = fputs(text, file) >= 0;
     if (fclose(file) == 0 && written)
         return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
 }
 
 /* Written to another name and renamed, so a reader never sees half a file. */
@@ -39,15 +39,15 @@ static ls_status write_file(const char *path, const char *text)
 {
     char beside[PATH_BYTES];
     if (snprintf(beside, sizeof(beside), "%s.part", path) >= PATH_BYTES)
-        return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long",
+        return lsi_fail(LS_ERR_IO, "cannot write '%s': the path is too long",
                         path);
     LS_TRY(lsi_make_parents(path));
     FILE *file = fopen(beside, "we");
     if (file == NULL)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
     ls_status status = write_text(file, text, path);
     if (status == LS_OK && rename(beside, path) != 0)
-        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+        status = lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
     if (status != LS_OK)
         (void)remove(beside);
     return status;
@@ -58,7 +58,7 @@ static ls_status write_group(const ls_group *group, const char *path,
 {
     char *text = lsi_dump_text(group, reason);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to write %s", path);
+        return lsi_fail(LS_ERR_MEMORY, "no memory to write '%s'", path);
     const ls_status status = write_file(path, text);
     free(text);
     return status;
@@ -74,7 +74,8 @@ static void write_to_folder(const ls_group *group, const char *reason)
                  group->recording.folder, group->identity.job,
                  group->identity.number, group->rank);
     if (length >= PATH_BYTES)
-        lsi_log(LS_LOG_WARN, "LOCKSTEP_RECORD is too long a name");
+        lsi_log(LS_LOG_WARN,
+                "LOCKSTEP_RECORD: the path of the folder is too long");
     else if (write_group(group, path, reason) != LS_OK)
         lsi_log(LS_LOG_WARN, "%s", ls_last_error());
 }
@@ -156,7 +157,8 @@ static void listen_to_signal(void)
         (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))
         return;
     if (sem_init(&asked, 0, 0) != 0 || !lsi_thread_watch(watch, NULL)) {
-        lsi_log(LS_LOG_WARN, "SIGUSR1 is not served: there is no thread");
+        lsi_log(LS_LOG_WARN, "SIGUSR1 will not write records: cannot start the "
+                             "thread that writes them");
         return;
     }
     memset(&action, 0, sizeof(action));
@@ -176,11 +178,11 @@ void lsi_dump_join(ls_group *group)
         return;
     group->recording.folder = folder;
     if (!lsi_make_folders(folder))
-        lsi_log(LS_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s: %s",
+        lsi_log(LS_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder '%s': %s",
                 folder, strerror(errno));
     else if (access(folder, W_OK | X_OK) != 0)
         lsi_log(LS_LOG_WARN,
-                "LOCKSTEP_RECORD: cannot write to the folder %s: %s", folder,
+                "LOCKSTEP_RECORD: cannot write to the folder '%s': %s", folder,
                 strerror(errno));
     lsi_guard_forks(&fork_guard);
     pthread_mutex_lock(&lock);

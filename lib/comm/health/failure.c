@@ -97,7 +97,7 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
                  (unsigned long long)sequence,
                  lsi_call_text(&call, name, sizeof(name)));
     } else {
-        snprintf(what, sizeof(what), "has done #%llu",
+        snprintf(what, sizeof(what), "has completed #%llu",
                  (unsigned long long)atomic_load(&member->completed));
     }
     waiting_text(group, rank, waiting, sizeof(waiting));
@@ -183,9 +183,10 @@ static ls_status report_abort(const ls_group *group,
     const int rank = failure->rank_a;
     char text[MEMBER_BYTES];
     if (rank == group->rank)
-        return lsi_fail(LS_ERR_ABORTED, "this rank, %d, has aborted, %s", rank,
-                        own);
-    return lsi_fail(LS_ERR_ABORTED, "%s has aborted; this is rank %d, %s",
+        return lsi_fail(LS_ERR_ABORTED,
+                        "this rank, %d, has aborted the group, %s", rank, own);
+    return lsi_fail(LS_ERR_ABORTED,
+                    "%s has aborted the group; this is rank %d, %s",
                     member_text(group, rank, text), group->rank, own);
 }
 
@@ -250,12 +251,12 @@ static ls_status report_late(const ls_group *group,
         snprintf(whom, sizeof(whom), " for %s",
                  member_text(group, failure->rank_b, text));
     where_table(group, failure->sequence, table);
-    return lsi_fail(
-        LS_ERR_TIMEOUT, "rank %d %s%s; this is rank %d, %s. The ranks:%s",
-        failure->rank_a,
-        failure->told_to_end ? "was told to end (SIGTERM) while waiting"
-                             : "gave up waiting",
-        whom, group->rank, own, table);
+    return lsi_fail(LS_ERR_TIMEOUT,
+                    "rank %d %s%s; this is rank %d, %s. The ranks:%s",
+                    failure->rank_a,
+                    failure->told_to_end ? "received SIGTERM while waiting"
+                                         : "gave up waiting",
+                    whom, group->rank, own, table);
 }
 
 /*
@@ -268,9 +269,9 @@ static ls_status report_full(const ls_group *group,
     char text[MEMBER_BYTES];
     return lsi_fail(
         (ls_status)failure->status,
-        "%s ran out of memory for a message of %llu bytes from rank %d, for "
-        "which it has posted no receive and behind which others wait: post "
-        "receives earlier, or send less at once; this is rank %d, %s",
+        "%s ran out of memory for an early message of %llu bytes from rank %d, "
+        "for which no receive was posted. Post receives earlier, or send less "
+        "at once; this is rank %d, %s",
         member_text(group, failure->rank_a, text),
         (unsigned long long)failure->count_a, failure->rank_b, group->rank,
         own);

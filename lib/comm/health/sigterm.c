@@ -66,8 +66,8 @@ static void say_who_has_died(const ls_group *group)
     char text[LSI_HOST_BYTES + 128];
     const lsi_member *member = lsi_member_of(group, rank);
     snprintf(text, sizeof(text),
-             "rank %d (host %s, pid %d) has died; this is rank %d, busy when "
-             "the launcher ended it",
+             "rank %d (host %s, pid %d) has died; this is rank %d, which was "
+             "computing when the launcher stopped it",
              rank, member->host, (int)member->pid, group->rank);
     lsi_log_set_rank(group->rank);
     lsi_log(LS_LOG_ERROR, "%s", text);

@@ -79,7 +79,8 @@ static ls_status inproc_reserve(lsi_node_memory *node, uint64_t offset,
     if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
         return LS_OK;
     return lsi_fail(LS_ERR_MEMORY,
-                    "a shared buffer: the system has no %zu bytes for a part",
+                    "a shared buffer: the system cannot provide %zu bytes for "
+                    "one rank's part",
                     bytes);
 }
 

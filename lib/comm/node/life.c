@@ -58,7 +58,7 @@ bool lsi_life_begin(lsi_life *life, lsi_keeper **out)
 {
     lsi_keeper *keeper = NULL;
     if (lsi_alloc_zeroed(&keeper, sizeof(lsi_keeper), LS_MEMORY_COMM,
-                         "a sign of life") != LS_OK)
+                         "liveness of a rank") != LS_OK)
         return false;
     keeper->life = life;
     keeper->process = getpid();

@@ -75,10 +75,11 @@ ls_status lsi_shm_create(int *memfd)
     const uint64_t job = lsi_job_number();
     ls_status status = LS_OK;
     if (bytes < (off_t)TAIL_BYTES)
-        status = lsi_fail(LS_ERR_MEMORY,
-                          "ulimit -f (RLIMIT_FSIZE) allows %lld bytes of "
-                          "shared memory, which is too little for any job",
-                          (long long)bytes);
+        status =
+            lsi_fail(LS_ERR_MEMORY,
+                     "ulimit -f (RLIMIT_FSIZE) allows only %lld bytes of "
+                     "shared memory, which is too little for any job; raise it",
+                     (long long)bytes);
     else if (ftruncate(fd, bytes) != 0 ||
              pwrite(fd, &job, sizeof(job), tail_at(bytes)) != sizeof(job))
         status = lsi_fail_errno(LS_ERR_SYSTEM, "cannot size shared memory");
@@ -102,11 +103,11 @@ static bool is_inside(const shm_node *node, uint64_t offset, size_t bytes)
 static ls_status no_room(const shm_node *node, size_t bytes)
 {
     return lsi_fail(LS_ERR_MEMORY,
-                    "cannot share %zu bytes more: the %llu of this job are "
-                    "used up%s",
+                    "cannot share %zu more bytes: this job has used all %llu "
+                    "bytes of its shared memory%s",
                     bytes, (unsigned long long)node->room,
                     node->room < (uint64_t)tail_at(FILE_BYTES)
-                        ? "; ulimit -f (RLIMIT_FSIZE) allows no larger file"
+                        ? "; raise ulimit -f (RLIMIT_FSIZE)"
                         : "");
 }
 
@@ -154,8 +155,8 @@ static ls_status shm_reserve(lsi_node_memory *node, uint64_t offset,
     if (failed == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_MEMORY,
-                    "a shared buffer: the system has no %zu bytes for the part "
-                    "of rank %d",
+                    "a shared buffer: the system cannot provide %zu bytes for "
+                    "the part of rank %d",
                     bytes, shm(node)->rank);
 }
 
@@ -200,14 +201,14 @@ static ls_status show_life(shm_node *node)
     struct flock lock = lock_of(node->rank);
     if (lsi_life_shows(life))
         return lsi_fail(LS_ERR_SYSTEM,
-                        "another process is rank %d of this job, too",
+                        "another process is also rank %d of this job",
                         node->rank);
     if (lsi_life_begin(life, &node->keeper))
         return LS_OK;
     if (fcntl(node->memfd, F_SETLK, &lock) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM,
                               "cannot lock byte %d of the shared memory (is "
-                              "another process rank %d, too?)",
+                              "another process also rank %d?)",
                               node->rank, node->rank);
     atomic_store(&life->owner, BY_LOCK);
     return LS_OK;
@@ -231,8 +232,8 @@ static ls_status map_tail(shm_node *node)
     if (fstat(node->memfd, &info) != 0 || info.st_size < (off_t)TAIL_BYTES)
         return lsi_fail(
             LS_ERR_SYSTEM,
-            "rank 0 has not sent the shared memory of a job: are all ranks "
-            "linked with the same version of the library?");
+            "rank 0 sent a file that is not the shared memory of a job: are "
+            "all ranks linked with the same version of the library?");
     node->room = (uint64_t)tail_at(info.st_size);
     void *at = mmap(NULL, TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                     node->memfd, (off_t)node->room);

@@ -51,7 +51,8 @@ static ls_status wait_until(const client *c, short events, double until)
         if (ready > 0)
             return LS_OK;
         if (ready < 0 && errno != EINTR)
-            return lsi_fail_errno(LS_ERR_SYSTEM, "cannot wait");
+            return lsi_fail_errno(LS_ERR_SYSTEM,
+                                  "cannot wait for the connection");
         if (until > 0 && lsi_suspending_clock_seconds() >= until)
             return lsi_fail(LS_ERR_TIMEOUT, "no answer in time");
     }
@@ -116,7 +117,8 @@ static ls_status set(void *context, const char *key, const void *data,
     LS_TRY(lsi_frame_check_key(key));
     if (bytes > LSI_STORE_VALUE_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the value of %s has %zu bytes; %d fit into the store",
+                        "the value of key '%s' has %zu bytes; a store value "
+                        "can have at most %d",
                         key, bytes, LSI_STORE_VALUE_BYTES);
     ls_status status = send_frame(c, LSI_FRAME_SET, key, data, bytes);
     if (status == LS_OK)
@@ -129,12 +131,12 @@ static ls_status take_value(const lsi_frame *frame, const char *key,
                             double seconds, void *data, size_t *bytes)
 {
     if (frame->kind == LSI_FRAME_LATE)
-        return lsi_fail(LS_ERR_TIMEOUT, "nobody has set %s within %g s", key,
+        return lsi_fail(LS_ERR_TIMEOUT, "key '%s' was not set within %g s", key,
                         seconds);
     if (frame->bytes > *bytes)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the value of %s has %zu bytes, and there is room for "
-                        "%zu",
+                        "the value of key '%s' has %zu bytes, but the buffer "
+                        "has room for %zu",
                         key, frame->bytes, *bytes);
     if (frame->bytes > 0)
         memcpy(data, frame->data, frame->bytes);

@@ -16,13 +16,13 @@ static ls_status check_key(const char *key, size_t bytes)
 {
     if (bytes < 1 || bytes > LSI_STORE_KEY_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a key of the store has %zu bytes; 1 to %d are right",
+                        "a store key has %zu bytes; it must have 1 to %d",
                         bytes, LSI_STORE_KEY_BYTES);
     for (size_t i = 0; i < bytes; i++) {
         if (key[i] <= ' ' || key[i] > '~')
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "byte %zu of a key of the store is %d; printable "
-                            "characters without blanks are right",
+                            "byte %zu of a store key is %d; a key must consist "
+                            "of printable ASCII characters without blanks",
                             i, (unsigned char)key[i]);
     }
     return LS_OK;
@@ -41,11 +41,12 @@ static ls_status check_header(const unsigned char *from, size_t have)
         return lsi_fail(LS_ERR_FORMAT,
                         "the data received do not follow Lockstep's protocol");
     if (seen == sizeof(magic) && from[name] != (unsigned char)magic[name])
-        return lsi_fail(LS_ERR_MISMATCH,
-                        "the other side speaks version %c of the protocol, "
-                        "this one %c: all hosts need the same Lockstep",
-                        from[name] > ' ' && from[name] < 127 ? from[name] : '?',
-                        magic[name]);
+        return lsi_fail(
+            LS_ERR_MISMATCH,
+            "protocol mismatch: the other process uses protocol version %c, "
+            "this one %c; install the same Lockstep version on all hosts",
+            from[name] > ' ' && from[name] < 127 ? from[name] : '?',
+            magic[name]);
     return LS_OK;
 }
 

@@ -98,9 +98,10 @@ static ls_status answer(lsi_handshake *shake, lsi_link *link,
         return lsi_fail(LS_ERR_MISMATCH,
                         "the endpoint asks for a secret: " LSI_SECRET_HOW);
     if (!wants_secret && shake->secret != NULL)
-        return lsi_fail(LS_ERR_MISMATCH,
-                        "the endpoint has no secret, and this side has one: "
-                        "it must be the same on all hosts");
+        return lsi_fail(
+            LS_ERR_MISMATCH,
+            "this process has a secret, but the endpoint has none; set the "
+            "same secret on all hosts (LOCKSTEP_SECRET, LOCKSTEP_SECRET_FILE)");
     if (!wants_secret)
         LS_TRY(lsi_same_user_check(link->fd));
     memcpy(shake->server, frame->data + 1, LSI_HMAC_BYTES);

@@ -118,13 +118,13 @@ static ls_status fail(const struct ifaddrs *all, const char *list,
     }
     if (list == NULL || *list == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "no interface of this host leads to endpoint %s; it "
-                        "has %s",
+                        "no network interface of this host leads to endpoint "
+                        "%s; the host has %s",
                         endpoint, names);
     return lsi_fail(
         LS_ERR_ARGUMENT,
-        "LOCKSTEP_INTERFACE='%.100s' matches no interface of this host that "
-        "has an address of the endpoint's kind; it has %s",
+        "LOCKSTEP_INTERFACE='%.100s' matches no network interface with an "
+        "address of the endpoint's family (IPv4 or IPv6); this host has %s",
         list, names);
 }
 
@@ -145,7 +145,8 @@ ls_status lsi_interface_choose(const char *list, const char *endpoint,
         lsi_address_is_loopback((const struct sockaddr *)&own) &&
         default_address(own.ss_family, &own);
     if (getifaddrs(&all) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot list the interfaces");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot list the network interfaces");
     const struct ifaddrs *best =
         choose(all, list, (const struct sockaddr *)&own);
     ls_status status = LS_OK;
@@ -155,8 +156,8 @@ ls_status lsi_interface_choose(const char *list, const char *endpoint,
         snprintf(out->name, sizeof(out->name), "%s", best->ifa_name);
         lsi_address_print(best->ifa_addr, out->address, sizeof(out->address));
         out->why = list != NULL && *list != '\0' ? "LOCKSTEP_INTERFACE"
-                   : by_default ? "the default route: the endpoint's name is "
-                                  "a loopback address here"
+                   : by_default ? "the default route, as the endpoint's name "
+                                  "is a loopback address here"
                                 : "the route to the endpoint";
     }
     freeifaddrs(all);

@@ -55,7 +55,7 @@ static ls_status make_room(unsigned char **buffer, size_t used, size_t *room,
     while (more < used + bytes)
         more *= 2;
     LS_TRY(lsi_alloc_larger(buffer, used, more, LS_MEMORY_COMM,
-                            "words of the rendezvous"));
+                            "messages of the rendezvous"));
     *room = more;
     return LS_OK;
 }

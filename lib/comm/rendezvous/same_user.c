@@ -88,8 +88,8 @@ ls_status lsi_same_user_check(int fd)
         return lsi_fail(LS_ERR_PEER_DEAD,
                         "the other end has closed the connection");
     return lsi_fail(LS_ERR_MISMATCH,
-                    "user %ld is at the other end, and this job belongs to "
-                    "user %ld: an endpoint without a secret is for one user. "
-                    "Set the same secret for both: " LSI_SECRET_HOW,
+                    "the other process belongs to user %ld, but this job "
+                    "belongs to user %ld. An endpoint without a secret serves "
+                    "one user only. To connect both users, " LSI_SECRET_HOW,
                     found.user, (long)geteuid());
 }

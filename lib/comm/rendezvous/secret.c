@@ -15,18 +15,19 @@ static ls_status check(const char *name, const char *text, size_t bytes)
 {
     if (bytes < LSI_SECRET_LEAST || bytes > LSI_SECRET_MOST)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the secret of %s has %zu characters; %d to %d are "
-                        "right: `openssl rand -hex 32` makes one",
+                        "the secret in %s has %zu characters; it must have %d "
+                        "to %d (`openssl rand -hex 32` creates one)",
                         name, bytes, LSI_SECRET_LEAST, LSI_SECRET_MOST);
     if (memchr(text, '\0', bytes) != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the secret of %s is not text: it has a zero byte",
+                        "the secret in %s is not text: it has a zero byte",
                         name);
     if (!lsi_hmac_is_there())
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s: this build has no HMAC (LOCKSTEP_NETTLE=OFF), so "
-                        "several hosts cannot meet",
-                        name);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "%s is set, but this build has no HMAC (LOCKSTEP_NETTLE=OFF); "
+            "ranks on several hosts need a build with Nettle",
+            name);
     return LS_OK;
 }
 
@@ -52,8 +53,8 @@ static ls_status read_open(const char *path, int fd, char **out)
                         path);
     if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "LOCKSTEP_SECRET_FILE: others may read or write '%s'; "
-                        "`chmod 600` keeps it secret",
+                        "LOCKSTEP_SECRET_FILE: other users can read or write "
+                        "'%s'; run `chmod 600` on it",
                         path);
     const ssize_t got = read(fd, text, sizeof(text) - 1);
     if (got < 0)

@@ -12,8 +12,8 @@ enum { LSI_SECRET_LEAST = 16, LSI_SECRET_MOST = 1024 };
 
 /* How a user sets one: for errors. */
 #define LSI_SECRET_HOW                                                         \
-    "set LOCKSTEP_SECRET_FILE to a file, or LOCKSTEP_SECRET to the text, "     \
-    "that is the same on all hosts (`openssl rand -hex 32` makes one)"
+    "set the same secret on all hosts: LOCKSTEP_SECRET_FILE names a file, "    \
+    "LOCKSTEP_SECRET is the text (`openssl rand -hex 32` creates one)"
 
 /*
  * The secret of LOCKSTEP_SECRET or, without it, of the file in

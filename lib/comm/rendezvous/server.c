@@ -135,7 +135,7 @@ static void limit_strangers(lsi_store_server *s)
     }
     if (out == NULL)
         return;
-    lsi_store_peer_break(out, "too many strangers");
+    lsi_store_peer_break(out, "too many unauthenticated connections");
     close_broken(s);
 }
 
@@ -253,7 +253,7 @@ static void pass_deadlines(lsi_store_server *s)
         if (p->state == LSI_PEER_WAITING)
             lsi_store_peer_late(s, i);
         else
-            lsi_store_peer_break(p, "too late");
+            lsi_store_peer_break(p, "the connection timed out");
     }
 }
 
@@ -341,7 +341,8 @@ static ls_status open_all(lsi_store_server *s)
     if (s->epoll < 0 || s->timer < 0 ||
         epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &listener) != 0 ||
         epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->timer, &timer) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot serve a rendezvous");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot start the rendezvous server");
     return LS_OK;
 }
 

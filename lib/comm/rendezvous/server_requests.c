@@ -72,7 +72,7 @@ static void get_value(lsi_store_server *s, lsi_store_peer *p,
                       const lsi_frame *frame)
 {
     if (frame->bytes != sizeof(uint64_t)) {
-        lsi_store_peer_break(p, "a request was malformed");
+        lsi_store_peer_break(p, "received a malformed request");
         return;
     }
     const lsi_store_value *value = lsi_store_values_get(&s->values, frame->key);
@@ -107,7 +107,7 @@ static void take(lsi_store_server *s, int number, const lsi_frame *frame)
         p->is_owners = s->owner.gone != NULL;
         s->owner.message(s->owner.context, number, frame->data, frame->bytes);
     } else {
-        lsi_store_peer_break(p, "the frame is malformed");
+        lsi_store_peer_break(p, "received an unexpected frame");
     }
 }
 

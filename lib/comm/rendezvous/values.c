@@ -55,10 +55,10 @@ ls_status lsi_store_values_set(lsi_store_values *values, const char *key,
     stored **const old = find(values, key);
     const size_t less = old == NULL ? 0 : size_of(key, (*old)->value.bytes);
     if (values->bytes - less + size_of(key, bytes) > LSI_STORE_MOST_BYTES)
-        return lsi_fail(LS_ERR_BUDGET,
-                        "the store is full: all values together may have %zu "
-                        "MiB",
-                        LSI_STORE_MOST_BYTES >> 20);
+        return lsi_fail(
+            LS_ERR_BUDGET,
+            "the store is full: all values together can have at most %zu MiB",
+            LSI_STORE_MOST_BYTES >> 20);
     LS_TRY(stored_new(key, data, bytes, &made));
     if (old != NULL) {
         lsi_free(*old);

@@ -562,7 +562,7 @@ class Mistakes(ProgramTest):
     def test_found_by_ranks(self):
         for message, *flags in (
                 ("avg is not defined for i32", "--op", "avg", "-d", "i32"),
-                ("flat serves at most", "--algorithm", "flat", "--sizes",
+                ("flat handles at most", "--algorithm", "flat", "--sizes",
                  "1m")):
             self.fails(1, message, "bench", "all-reduce", *flags)
         self.fails(1, "rank 5 is not in the group, which has ranks 0 to 1", "bench", "reduce", "--root", "5")

@@ -629,7 +629,7 @@ class Refusals(Nodes):
         other = ("--rdzv-id", "mine", "--node-rank")
         self.refused("authentication failed: the secrets differ", *other, "1",
                      env={"LOCKSTEP_SECRET": SECRET + "x"})
-        self.refused("asks for a secret: set LOCKSTEP_SECRET", *other, "1")
+        self.refused("asks for a secret: set the same secret", *other, "1")
         self.refused("the port of endpoint " + self.endpoint + " is in use",
                      *other, "0", env=secret)
         self.refused("serves job 'mine', but this host has --rdzv-id 'yours'",
@@ -659,7 +659,7 @@ class Refusals(Nodes):
 
     def test_unusable_endpoints(self):
         for endpoint, message in (
-                ("192.0.2.1:29400", "the hosts need a secret: set LOCKSTEP_"),
+                ("192.0.2.1:29400", "the hosts need a secret: set the same"),
                 ("no-such-host.invalid:1", "cannot find the host")):
             self.endpoint = endpoint
             self.refused(message, "--node-rank", "0")
@@ -667,9 +667,9 @@ class Refusals(Nodes):
         self.refused("192.0.2.1:29400 is not an address of this host",
                      "--node-rank", "0", env={"LOCKSTEP_SECRET": SECRET})
         self.endpoint = "localhost:29400"
-        self.refused("matches no interface",
+        self.refused("matches no network interface",
                      env={"LOCKSTEP_INTERFACE": "=nosuch"})
-        self.refused("the secret of LOCKSTEP_SECRET has 5 characters",
+        self.refused("the secret in LOCKSTEP_SECRET has 5 characters",
                      env={"LOCKSTEP_SECRET": "short"})
 
     def test_somebody_else_serves(self):

@@ -81,7 +81,7 @@ class NoProc(ProgramTest):
              f"exec -a nowhere {LOCKSTEP} demo hello -n 2"], check=False,
             stderr=subprocess.PIPE, text=True, env=environment(), timeout=30)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("start lockstep by its whole path", done.stderr)
+        self.assertIn("start lockstep by its full path", done.stderr)
 
     def test_nothing_is_left_behind(self):
         """In the rank's process group, and in a separate session."""

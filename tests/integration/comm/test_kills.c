@@ -109,7 +109,7 @@ static ls_status random_call(ls_group *group, uint64_t job, uint64_t i,
 static int named_rank(void)
 {
     const char *text = ls_last_error();
-    const char *waited = strstr(text, "for rank 0; did it start");
+    const char *waited = strstr(text, "for rank 0; did rank 0 start");
     const char *missing = strstr(text, "; missing ");
     int rank = -1;
     if (waited != NULL)

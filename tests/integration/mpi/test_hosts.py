@@ -134,7 +134,7 @@ class Hosts(unittest.TestCase):
 
     def test_a_rank_that_does_not_come_again_is_named(self):
         mpirun.miss_the_last(
-            [2, 2], "1 of 4 ranks have not come within {} s: rank 3")
+            [2, 2], "1 of 4 ranks did not join within {} s: rank 3")
 
     @unittest.skipIf(mpirun.MPI == "mpich",
                      "its launcher kills the others at once")

@@ -62,15 +62,15 @@ class OneHost(unittest.TestCase):
                               capture_output=True, text=True, timeout=100)
         self.assertLess(time.monotonic() - since, 40)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("rank 0: the 2 ranks cannot meet by MPI", done.stderr)
-        self.assertIn("its start is not over after 2 s", done.stderr)
+        self.assertIn("rank 0: the 2 ranks cannot connect through MPI", done.stderr)
+        self.assertIn("MPI_Init did not finish within 2 s", done.stderr)
 
     def test_a_module_that_does_not_fit_is_named(self):
         name, asked, started = OTHER[mpirun.MPI]
         done = mpirun.run([2], [mpirun.LOCKSTEP, "demo", "hello"],
                           {"LOCKSTEP_MPI": name})
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn(f"asks for {asked}, but {started} has started",
+        self.assertIn(f"selects {asked}, but {started} started",
                       done.stderr)
 
     def fails_with(self, folder, *texts):
@@ -91,17 +91,17 @@ class OneHost(unittest.TestCase):
             there = os.path.normpath(
                 os.path.join(folder, "bin", from_program))
             os.makedirs(there)
-            why = (f"{started} has started these ranks, but there is no "
-                   f"{module(mpirun.MPI)}")
-            self.fails_with(folder, why, "modules there: none")
+            why = (f"{started} started these ranks, but "
+                   f"{module(mpirun.MPI)} was not found")
+            self.fails_with(folder, why, "modules found there: none")
             built = os.path.join(mpirun.MODULES, module(other))
             if os.path.exists(built):
                 shutil.copy(built, there)
-                self.fails_with(folder, why, f"modules there: {other}")
+                self.fails_with(folder, why, f"modules found there: {other}")
             damaged = os.path.join(there, module(mpirun.MPI))
             with open(damaged, "w", encoding="ascii") as file:
                 file.write("no library")
-            self.fails_with(folder, f"{started} has started these ranks",
+            self.fails_with(folder, f"{started} started these ranks",
                             "cannot be loaded")
 
     def test_no_launcher_is_named(self):
@@ -110,7 +110,7 @@ class OneHost(unittest.TestCase):
             [mpirun.LOCKSTEP, "demo", "hello", "-n", "2"], env=env,
             capture_output=True, text=True, timeout=60)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("no MPI has started these ranks", done.stderr)
+        self.assertIn("these ranks were not started by an MPI launcher", done.stderr)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,9 @@ static void other_files_are_refused(void **state)
     refuses("/dev/zero", LS_ERR_IO, "is a device, not a regular file");
     refuses(folder, LS_ERR_IO, "is a folder, not a regular file");
     refuses("/nowhere/x", LS_ERR_IO, "No such file");
-    refuses(wide.text, LS_ERR_FORMAT, "has 11 bytes; such a file has at most");
+    refuses(wide.text, LS_ERR_FORMAT,
+            "has 11 bytes; a file of this kind can have"
+            " at most");
     unlink(fifo.text);
     unlink(wide.text);
 }
@@ -243,7 +245,7 @@ static void what_has_no_place_is_named(void **state)
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     assert_error(lsi_make_parents(name), LS_ERR_IO,
-                 "is too long; it can have 4095 bytes");
+                 "is too long; the limit is 4095 bytes");
     assert_false(lsi_make_folders(name));
     assert_int_equal(errno, ENAMETOOLONG);
 }

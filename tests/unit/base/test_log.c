@@ -73,8 +73,8 @@ static void levels(void **state)
         {"debug", "lockstep error: e 1\nlockstep warn: w\nlockstep info: i\n"
                   "lockstep debug: d\n"},
         {"loud",
-         "lockstep warn: LOCKSTEP_LOG=loud is not a level; using warn of "
-         "error, warn, info, debug\nlockstep error: e 1\n"
+         "lockstep warn: LOCKSTEP_LOG is 'loud'; it should be error, warn, "
+         "info or debug; using warn\nlockstep error: e 1\n"
          "lockstep warn: w\n"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
@@ -228,7 +228,8 @@ static void warn_of_the_level(void)
     heard all = {0};
     ls_set_log(hear, &all);
     lsi_log(LS_LOG_DEBUG, "not enabled");
-    _exit(all.lines == 1 && strstr(all.text, "=loud is not a level") ? 0 : 1);
+    _exit(all.lines == 1 && strstr(all.text, "is 'loud'; it should be") ? 0
+                                                                        : 1);
 }
 
 static void a_function_gets_what_is_wrong_with_the_level(void **state)

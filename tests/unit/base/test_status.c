@@ -13,8 +13,7 @@ static void statuses(void **state)
     (void)state;
     assert_string_equal(ls_status_name(LS_OK), "LS_OK");
     assert_string_equal(ls_status_name(LS_ERR_SHAPE), "LS_ERR_SHAPE");
-    assert_string_equal(ls_status_text(LS_ERR_SHAPE),
-                        "shapes do not fit together");
+    assert_string_equal(ls_status_text(LS_ERR_SHAPE), "shapes do not match");
     assert_string_equal(ls_status_name((ls_status)-999), "LS_UNKNOWN");
     assert_string_equal(ls_status_text((ls_status)77), "unknown status");
 #define X(name, value, text)                                                   \

@@ -227,14 +227,14 @@ static void disagreements(void **state)
         join_all(sizes, 2);
         for (int r = 0; r < 2; r++) {
             expect(&sizes[r], with ? LS_ERR_MISMATCH : LS_ERR_ARGUMENT,
-                   "rank 1 was started as one of 3 ranks");
+                   "rank 1 was started with 3 ranks");
             expect(&sizes[r], sizes[r].status, name);
         }
         name_of(name, sizeof(name), "late", with);
         member late[1] = {{name, with, 2, store, 0.1, LS_OK, ""}};
         join_all(late, 1);
         expect(&late[0], LS_ERR_TIMEOUT,
-               with ? "1 of 2 ranks have not come within 0.1 s: rank 0"
+               with ? "1 of 2 ranks did not join within 0.1 s: rank 0"
                     : "missing 1");
     }
     name_of(name, sizeof(name), "twice", 0);

@@ -282,7 +282,7 @@ static void die_when_all_have_come(int rank, int size)
     CHECK(ls_group_open(&group, "half way", rank, size,
                         rank == victim ? &deadly : store,
                         40) == LS_ERR_PEER_DEAD);
-    CHECK(strstr(ls_last_error(), "while the ranks were meeting") != NULL);
+    CHECK(strstr(ls_last_error(), "while the ranks were connecting") != NULL);
 }
 
 static void the_dead_are_named_half_way(void **state)
@@ -305,7 +305,7 @@ static void be_refused_by_store(int rank, int size)
     ls_group *group = NULL;
     CHECK(ls_group_open(&group, "broken", rank, size, store, 20) ==
           LS_ERR_SYSTEM);
-    CHECK(strstr(ls_last_error(), "group \"broken\": the store's get of") !=
+    CHECK(strstr(ls_last_error(), "group 'broken': the store's get of") !=
           NULL);
     break_shared_store(LS_ERR_IO, LS_ERR_SYSTEM);
     CHECK(ls_group_open(&group, "broken too", rank, size, store, 20) ==
@@ -314,7 +314,8 @@ static void be_refused_by_store(int rank, int size)
     break_shared_store((ls_status)12345, LS_OK);
     CHECK(ls_group_open(&group, "nonsense", rank, size, store, 20) ==
           LS_ERR_SYSTEM);
-    CHECK(strstr(ls_last_error(), "12345, which is not a status") != NULL);
+    CHECK(strstr(ls_last_error(), "12345, which is not an error status") !=
+          NULL);
     CHECK(group == NULL);
 }
 
@@ -338,7 +339,7 @@ static void open_twice(int rank, int size)
         /* Rank 0 has not come again; what it left the first time is there. */
         CHECK(ls_group_open(&again, "life twice 0", rank, size, store, 40) ==
               LS_ERR_MISMATCH);
-        CHECK(strstr(ls_last_error(), "another group has had the same name"));
+        CHECK(strstr(ls_last_error(), "another group has used the same name"));
         CHECK(now() - began < 30);
     }
     CHECK_OK(ls_barrier(group));

@@ -172,7 +172,7 @@ static int take_all(ls_group *group, void **buffers)
         ((char *)buffers[had++])[bytes - 1] = 1;
     CHECK(had < MOST_BUFFERS);
     CHECK(ls_shared_alloc(group, bytes, &buffers[had]) == LS_ERR_MEMORY);
-    CHECK(strstr(ls_last_error(), "used up") != NULL);
+    CHECK(strstr(ls_last_error(), "has used all") != NULL);
     return had;
 }
 
@@ -479,10 +479,10 @@ static void set_timeouts(ls_group *group, void *argument)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         ls_group *none = NULL;
         CHECK(ls_group_set_timeout(group, wrong[i]) == LS_ERR_ARGUMENT);
-        CHECK(strstr(ls_last_error(), "ls_group_set_timeout: a timeout of"));
+        CHECK(strstr(ls_last_error(), "ls_group_set_timeout: the timeout "));
         CHECK(ls_group_open(&none, "timeouts", 0, 1, NULL, wrong[i]) ==
               LS_ERR_ARGUMENT);
-        CHECK(strstr(ls_last_error(), "ls_group_open: a timeout of"));
+        CHECK(strstr(ls_last_error(), "ls_group_open: the timeout "));
     }
     CHECK(timeout_of(group) == 7);
 }

@@ -454,7 +454,7 @@ static void be_told_to_end(ls_group *group, void *argument)
     CHECK(raise(SIGTERM) == 0);
     CHECK(alarm(0) == 0); /* a repeat puts nothing off */
     CHECK(ls_barrier(group) == LS_ERR_TIMEOUT);
-    CHECK(strstr(ls_last_error(), "rank 0 was told to end (SIGTERM) while "
+    CHECK(strstr(ls_last_error(), "rank 0 received SIGTERM while "
                                   "waiting for rank 1 (host ") != NULL);
     atomic_store(over, true);
 }

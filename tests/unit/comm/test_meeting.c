@@ -97,9 +97,9 @@ static bool wait_in_vain(void)
     end(&without_first, first);
     return count(two, "lockstep[0] warn: 2 of 4 ranks have joined; missing 1, "
                       "3") == 1 &&
-           count(two, "LS_ERR_TIMEOUT: time is up, and 2 of 4 ranks have "
+           count(two, "LS_ERR_TIMEOUT: timed out: 2 of 4 ranks have "
                       "joined; missing 1, 3. Were") == 2 &&
-           count(first, "warn: rank 0 of 4 has not come yet") == 1 &&
+           count(first, "warn: still waiting for rank 0 of 4") == 1 &&
            count(first, "gave up waiting for rank 0") == 3;
 }
 

@@ -23,13 +23,15 @@ enum { PART = 4 << 20, BLOCK = 512, WARM_UP = 10, POOR = 1 };
 /* The bytes in the error are those of all parts, or little more. */
 static void check_numbers(size_t parts)
 {
-    static const char before[] = "that 2 ranks share: ";
+    static const char before[] = "shared by 2 ranks: ";
     const char *text = strstr(ls_last_error(), before);
     size_t bytes, available;
     CHECK(text != NULL);
-    CHECK(sscanf(text + strlen(before),
-                 "%zu bytes (communication) do not fit, %zu are available",
-                 &bytes, &available) == 2);
+    CHECK(sscanf(
+              text + strlen(before),
+              "%zu bytes (communication) do not fit into memory; %zu bytes are "
+              "available",
+              &bytes, &available) == 2);
     CHECK(bytes >= parts && bytes <= parts + 3 * LSI_PAGE && available < bytes);
 }
 

@@ -66,7 +66,7 @@ static void what_is_wrong_is_named(void **state)
     (void)state;
     check_bad("", LS_ERR_FORMAT, " ", "no selection lines");
     check_bad("# a\n\nall_reduce:0-1k:flat\n", LS_ERR_FORMAT,
-              ":3:", "should be the machine");
+              ":3:", "instead of the line that names the machine");
     check_bad("machine: abacus, 10 beads\nall_reduce:0-1k:flat\n",
               LS_ERR_FORMAT, ":1:", "another machine");
     (void)lsi_select_file_text("all_reduce:0-1k:flat,broadcast:0-1k:flut", 2,
@@ -76,7 +76,7 @@ static void what_is_wrong_is_named(void **state)
     check_bad(text, LS_ERR_ARGUMENT, ":4:", "");
     static char all[LSI_SELECT_FILE_BYTES];
     memset(all, '#', sizeof(all) - 1);
-    check_bad(all, LS_ERR_FORMAT, ":1:", "a line of over");
+    check_bad(all, LS_ERR_FORMAT, ":1:", "the line is longer than");
     assert_int_equal(lsi_select_read("/nowhere/at/all", all), LS_ERR_IO);
     assert_non_null(strstr(ls_last_error(), "/nowhere/at/all"));
     /* Neither read without end nor waited for. */
@@ -109,7 +109,7 @@ static void ranges_are_not_dropped(void **state)
             assert_ok(lsi_select_parse(line, &table));
         else
             assert_error(lsi_select_parse(line, &table), LS_ERR_ARGUMENT,
-                         "more than 128 ranges");
+                         "more than 128 size ranges");
         assert_int_equal(table.rows, LSI_SELECT_ROWS);
     }
 }

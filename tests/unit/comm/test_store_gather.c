@@ -219,7 +219,7 @@ static bool play_without_two(double seconds)
     bool named = true;
     play_all(players, 3);
     snprintf(text, sizeof(text),
-             "2 of 5 ranks have not come within %g s: rank 1, rank 3", seconds);
+             "2 of 5 ranks did not join within %g s: rank 1, rank 3", seconds);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(players[i].status, LS_ERR_TIMEOUT);
         named = named && strstr(players[i].said, text) != NULL;
@@ -255,7 +255,7 @@ static void rank_0_may_be_missing(void **state)
     play_all(players, 2);
     for (int i = 0; i < 2; i++)
         assert_says(&players[i], LS_ERR_TIMEOUT,
-                    "1 of 3 ranks have not come within 0.2 s: rank 0");
+                    "1 of 3 ranks did not join within 0.2 s: rank 0");
 }
 
 static void other_worlds_are_told(void **state)
@@ -266,10 +266,10 @@ static void other_worlds_are_told(void **state)
     (void)state;
     play_all(players, 3);
     assert_says(&players[0], LS_ERR_MISMATCH,
-                "rank 1 was started as one of 4 ranks, and rank 0 as one of 2");
-    assert_says(&players[1], LS_ERR_MISMATCH, "as one of 2");
+                "rank 1 was started with 4 ranks, rank 0 with 2");
+    assert_says(&players[1], LS_ERR_MISMATCH, "rank 0 with 2");
     assert_says(&players[2], LS_ERR_MISMATCH,
-                "rank 3 was started as one of 4 ranks, and rank 0 as one of 2");
+                "rank 3 was started with 4 ranks, rank 0 with 2");
 }
 
 static void two_of_a_rank_are_told(void **state)
@@ -283,7 +283,7 @@ static void two_of_a_rank_are_told(void **state)
     for (int i = 1; i < 3; i++)
         if (players[i].status != LS_OK)
             assert_says(&players[i], LS_ERR_MISMATCH,
-                        "two processes are rank 1");
+                        "two processes were started as rank 1");
 }
 
 /* Whether one of two that come as the same rank hears of the other. */
@@ -296,7 +296,7 @@ static bool play_a_rank_twice(double seconds)
     for (int i = 0; i < 2; i++) {
         if (players[i].status == LS_ERR_MISMATCH) {
             assert_says(&players[i], LS_ERR_MISMATCH,
-                        "two processes are rank 0");
+                        "two processes were started as rank 0");
             told++;
         } else {
             assert_says(&players[i], LS_ERR_TIMEOUT, "rank 1");
@@ -399,7 +399,7 @@ static void too_much_is_refused(void **state)
         .rank = 0, .size = 1, .calls = 1, .bytes = LSI_STORE_VALUE_BYTES};
     (void)state;
     play_all(&big, 1);
-    assert_says(&big, LS_ERR_ARGUMENT, "more than a store can hold");
+    assert_says(&big, LS_ERR_ARGUMENT, "but a store value can have at most");
 }
 
 int main(void)

@@ -99,13 +99,13 @@ static void test_who_is_served(void **state)
     start(&s, 0);
     assert_true(is_served(&s, 0, ""));
     assert_false(is_served(&s, OTHER,
-                           "user 65534 is at the other end, and this job "
-                           "belongs to user 0"));
+                           "the other process belongs to user 65534, but this "
+                           "job belongs to user 0"));
     stop(&s);
     /* A client does not believe another user's server either. */
     start(&s, OTHER);
     assert_true(is_served(&s, OTHER, ""));
-    assert_false(is_served(&s, 0, "user 65534 is at the other end"));
+    assert_false(is_served(&s, 0, "the other process belongs to user 65534"));
     stop(&s);
 }
 

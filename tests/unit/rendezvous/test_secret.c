@@ -37,7 +37,7 @@ static void test_variables(void **state)
         skip();
     setenv("LOCKSTEP_SECRET", "short", 1);
     assert_error(lsi_secret_read(&secret), LS_ERR_ARGUMENT,
-                 "has 5 characters; 16 to 1024");
+                 "has 5 characters; it must have 16 to 1024");
     setenv("LOCKSTEP_SECRET", good, 1);
     assert_ok(lsi_secret_read(&secret));
     assert_string_equal(secret, good);

@@ -105,12 +105,12 @@ static void test_values(void **state)
     assert_ok(a.set(a.context, "word", "hello", 5));
     bytes = 4;
     assert_error(b.get(b.context, "word", got, &bytes, LONG), LS_ERR_ARGUMENT,
-                 "5 bytes, and there is room for 4");
+                 "5 bytes, but the buffer has room for 4");
     bytes = 5;
     assert_ok(b.get(b.context, "word", got, &bytes, 0));
     assert_memory_equal(got, "hello", 5);
     assert_error(b.get(b.context, "nothing", got, &bytes, 0.05), LS_ERR_TIMEOUT,
-                 "nobody has set nothing within 0.05 s");
+                 "key 'nothing' was not set within 0.05 s");
     assert_error(a.set(a.context, "a key", "", 0), LS_ERR_ARGUMENT,
                  "without blanks");
     assert_error(a.set(a.context, "", "", 0), LS_ERR_ARGUMENT, "0 bytes");
@@ -201,13 +201,13 @@ static void test_secrets(void **state)
         lsi_store_connect(s.endpoint, "another secret of it", LONG, &store),
         LS_ERR_MISMATCH, "the secrets differ");
     assert_error(lsi_store_connect(s.endpoint, NULL, LONG, &store),
-                 LS_ERR_MISMATCH, "asks for a secret: set LOCKSTEP_SECRET");
+                 LS_ERR_MISMATCH, "asks for a secret: set the same secret");
     assert_ok(lsi_store_connect(s.endpoint, SECRET, LONG, &store));
     lsi_store_disconnect(&store);
     stop(&s);
     start(&s, NULL);
     assert_error(lsi_store_connect(s.endpoint, SECRET, LONG, &store),
-                 LS_ERR_MISMATCH, "has no secret, and this side has one");
+                 LS_ERR_MISMATCH, "has a secret, but the endpoint has none");
     stop(&s);
     assert_error(lsi_store_connect("192.0.2.1:9", NULL, LONG, &store),
                  LS_ERR_MISMATCH, "other machines can reach the endpoint");

@@ -62,10 +62,10 @@ static ls_status choose(const mpi **out)
     const mpi *by = starter();
     if (by == NULL)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "no MPI has started these ranks: none of "
-                        "OMPI_COMM_WORLD_SIZE, PMIX_RANK and PMI_RANK is set; "
-                        "start them by lockstep run --nnodes, by mpirun, or by "
-                        "srun --mpi=pmix or --mpi=pmi2");
+                        "these ranks were not started by an MPI launcher: none "
+                        "of OMPI_COMM_WORLD_SIZE, PMIX_RANK and PMI_RANK is "
+                        "set; use `lockstep run --nnodes`, mpirun, or srun "
+                        "with --mpi=pmix or --mpi=pmi2");
     *out = by;
     if (name == NULL || *name == '\0' || strcmp(name, by->name) == 0)
         return LS_OK;
@@ -75,8 +75,8 @@ static ls_status choose(const mpi **out)
             if (has_started(&known[i]))
                 return LS_OK;
             return lsi_fail(LS_ERR_UNSUPPORTED,
-                            "LOCKSTEP_MPI asks for %s, but %s has started "
-                            "these ranks (%s is set)",
+                            "LOCKSTEP_MPI selects %s, but %s started these "
+                            "ranks (%s is set)",
                             known[i].text, by->text, by->variables[0]);
         }
     return lsi_fail(LS_ERR_ARGUMENT,
@@ -92,17 +92,17 @@ ls_status lsi_mpi_load(const lsi_wire **out)
     if (!lsi_module_is_there(chosen->module)) {
         lsi_mpi_modules(there, sizeof(there));
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s has started these ranks, but there is no "
-                        "liblockstep-%s.so in " LSI_MODULES
-                        " beside the library (modules there: %s); build it "
-                        "where %s is installed",
+                        "%s started these ranks, but liblockstep-%s.so was not "
+                        "found in " LSI_MODULES
+                        " next to the library (modules found there: %s); build "
+                        "the library where %s is installed",
                         chosen->text, chosen->module,
                         there[0] == '\0' ? "none" : there, chosen->text);
     }
     const ls_status status = lsi_wire_load(chosen->module, out);
     if (status == LS_OK)
         return LS_OK;
-    return lsi_fail(status, "%s has started these ranks, but %s", chosen->text,
+    return lsi_fail(status, "%s started these ranks, but %s", chosen->text,
                     ls_last_error());
 }
 
@@ -113,17 +113,18 @@ ls_status lsi_mpi_join(const lsi_wire *wire, int rank, int size, double seconds)
     const int opened =
         wire->open(&(lsi_wire_start){.size = size, .seconds = seconds}, &seen);
     if (opened == LSI_WIRE_LATE)
-        return lsi_fail(LS_ERR_TIMEOUT,
-                        "the %d ranks cannot meet by MPI (this is rank %d): %s",
-                        size, rank, wire->error());
+        return lsi_fail(
+            LS_ERR_TIMEOUT,
+            "the %d ranks cannot connect through MPI (this is rank %d): %s",
+            size, rank, wire->error());
     if (opened != 0)
         return lsi_fail(LS_ERR_SYSTEM, "MPI: %s", wire->error());
     if (seen.rank == rank && seen.size == size)
         return LS_OK;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s sees rank %d of %d, but %s has started rank %d of %d: "
-                    "the module does not fit the launcher (versions, or "
-                    "LOCKSTEP_MPI)",
+                    "%s reports rank %d of %d, but %s started rank %d of %d: "
+                    "the MPI library does not match the launcher; check their "
+                    "versions and LOCKSTEP_MPI",
                     wire->library, seen.rank, seen.size,
                     by == NULL ? "the launcher" : by->text, rank, size);
 }

@@ -149,8 +149,8 @@ static void look_at_dropped(void)
 
 static int refuse(void)
 {
-    return lsi_mpi_refuse(-1, "a message that was given up is still on its "
-                              "way; MPI cannot be used any more");
+    return lsi_mpi_refuse(-1, "a cancelled message is still in flight; this "
+                              "process cannot use MPI any more");
 }
 
 static message *message_of(const lsi_ticket *ticket)

@@ -66,13 +66,12 @@ static int call_roll(char *here, int rank, int size, double seconds)
         missing = lsi_missing_ranks(here, size, names, sizeof(names));
     }
     if (missing == 0)
-        return lsi_mpi_refuse(
-            LSI_WIRE_LATE,
-            "others have waited for more than %g s, and given "
-            "up before all had come",
-            seconds);
+        return lsi_mpi_refuse(LSI_WIRE_LATE,
+                              "another rank waited for more than %g s and gave "
+                              "up before all ranks had joined",
+                              seconds);
     return lsi_mpi_refuse(LSI_WIRE_LATE,
-                          "%d of %d ranks have not come within %g s: %s",
+                          "%d of %d ranks did not join within %g s: %s",
                           missing, size, seconds, names);
 }
 
@@ -102,13 +101,14 @@ int lsi_mpi_gather(const void *send, size_t bytes, void *recv, double seconds)
     MPI_Request all = MPI_REQUEST_NULL;
     int size = 0;
     if (lost || lsi_mpi_stuck)
-        return lsi_mpi_refuse(LSI_WIRE_LATE, "an earlier meeting has failed");
+        return lsi_mpi_refuse(LSI_WIRE_LATE,
+                              "an earlier attempt to connect has failed");
     if (lsi_mpi_check(MPI_Comm_size(lsi_mpi_comm, &size), "MPI_Comm_size") != 0)
         return -1;
     const size_t total = bytes * (size_t)size;
     char *const own = calloc(1, bytes + total + (size_t)size);
     if (own == NULL)
-        return lsi_mpi_refuse(-1, "no memory to meet");
+        return lsi_mpi_refuse(-1, "no memory for the records of the ranks");
     memcpy(own, send, bytes);
     lost = 1;
     int result =

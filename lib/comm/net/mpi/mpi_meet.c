@@ -75,11 +75,11 @@ static int start(void)
 {
     int there = 0, over = 0, level = MPI_THREAD_SINGLE;
     if (MPI_Finalized(&over) != MPI_SUCCESS || over)
-        return lsi_mpi_refuse(-1, "MPI has been finalized and cannot start "
-                                  "again; a program that uses MPI itself must "
-                                  "start it before it joins a group");
+        return lsi_mpi_refuse(
+            -1, "MPI has been finalized and cannot start again; open the group "
+                "before the program calls MPI_Finalize");
     if (MPI_Initialized(&there) != MPI_SUCCESS)
-        return lsi_mpi_refuse(-1, "MPI does not answer");
+        return lsi_mpi_refuse(-1, "MPI_Initialized has failed");
     if (!there) {
         if (start_mpi(&level) != 0)
             return -1;
@@ -88,9 +88,9 @@ static int start(void)
         return -1;
     }
     if (level < MPI_THREAD_SERIALIZED)
-        return lsi_mpi_refuse(-1,
-                              "MPI offers no MPI_THREAD_SERIALIZED; a program "
-                              "that calls MPI_Init itself must ask for it");
+        return lsi_mpi_refuse(
+            -1, "MPI was not started with MPI_THREAD_SERIALIZED; a program "
+                "that starts MPI itself must request it with MPI_Init_thread");
     return 0;
 }
 
@@ -136,9 +136,9 @@ int lsi_mpi_open(double seconds)
         return result;
     return lsi_mpi_refuse(
         result,
-        "its start is not over after %g s. It waits for all that the launcher "
-        "has started: each must be a rank of the same program, with the same "
-        "LOCKSTEP_TRANSPORT, on a host that the others reach",
+        "MPI_Init did not finish within %g s. MPI waits for all processes that "
+        "the launcher started. Each must be a rank of the same program, with "
+        "the same LOCKSTEP_TRANSPORT, on a host that the other hosts can reach",
         seconds);
 }
 

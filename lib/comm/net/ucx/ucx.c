@@ -96,8 +96,8 @@ static void on_received(void *request, ucs_status_t status,
 
 static int refuse(void)
 {
-    return lsi_ucx_refuse(-1, "a message that was given up is still on its "
-                              "way; UCX cannot be used any more");
+    return lsi_ucx_refuse(-1, "a cancelled message is still in flight; this "
+                              "process cannot use UCX any more");
 }
 
 static ucp_tag_t tag_from(int rank, int tag)
@@ -164,7 +164,7 @@ static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
         ucp_tag_recv_nbx(lsi_ucx.worker, data, bytes, tag_from(from, tag),
                          anybody ? UINT32_MAX : UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(request))
-        return lsi_ucx_check(UCS_PTR_STATUS(request), "a receive");
+        return lsi_ucx_check(UCS_PTR_STATUS(request), "cannot receive");
     *ticket = take_request(request, peer);
     return 0;
 }
@@ -254,7 +254,7 @@ static int test_done(lsi_ticket *ticket, lsi_ucx_request *request,
         *done = (int64_t)request->bytes;
     free_request(request);
     *ticket = ticket_of(OVER, 0);
-    return lsi_ucx_check(status, "a message");
+    return lsi_ucx_check(status, "a message failed");
 }
 
 static int wire_test(lsi_ticket *ticket, int64_t *done)

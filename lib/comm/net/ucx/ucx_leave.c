@@ -64,7 +64,7 @@ int lsi_ucx_listen(void)
     void *request = ucp_tag_recv_nbx(lsi_ucx.worker, &heard, sizeof(heard),
                                      LSI_UCX_TAG_LEAVES, UINT32_MAX, &param);
     if (UCS_PTR_IS_ERR(request))
-        return lsi_ucx_check(UCS_PTR_STATUS(request), "a receive");
+        return lsi_ucx_check(UCS_PTR_STATUS(request), "cannot receive");
     hearing = request;
     return 0;
 }

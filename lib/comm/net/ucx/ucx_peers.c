@@ -61,7 +61,7 @@ int lsi_ucx_may_tell_lost(const lsi_ucx_peer *peer)
 
 int lsi_ucx_tell_lost(const lsi_ucx_peer *peer)
 {
-    return lsi_ucx_refuse(-1, "a process is out of reach: %s",
+    return lsi_ucx_refuse(-1, "a rank's process cannot be reached: %s",
                           ucs_status_string(peer->lost));
 }
 

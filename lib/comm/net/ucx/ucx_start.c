@@ -134,8 +134,8 @@ static int make_card(void)
     if (card == NULL || getrandom(&card->process, sizeof(card->process), 0) !=
                             sizeof(card->process)) {
         free(card);
-        return lsi_ucx_refuse(-1, "no memory, or no random numbers, for where "
-                                  "this process is reached");
+        return lsi_ucx_refuse(-1, "cannot create this process's network "
+                                  "address: no memory or no random numbers");
     }
     lsi_ucx.card = card;
     lsi_ucx.card_bytes = sizeof(*card) + bytes;
@@ -153,7 +153,8 @@ int lsi_ucx_open(const lsi_wire_start *start, lsi_wire_opened *out)
             return -1;
     }
     if (lsi_ucx.card == NULL)
-        return lsi_ucx_refuse(-1, "UCX has been started in vain before");
+        return lsi_ucx_refuse(
+            -1, "an earlier start of UCX in this process has failed");
     *out = (lsi_wire_opened){.rank = -1,
                              .size = -1,
                              .address = lsi_ucx.card,
