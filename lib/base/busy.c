@@ -20,7 +20,7 @@
 enum { IDLE = 3, IOWAIT = 4, TIMES = 8 };
 
 /* The number at *at, which moves behind it. */
-static bool take_number(const char **at, unsigned long long *out)
+static bool parse_number(const char **at, unsigned long long *out)
 {
     char *end;
     *out = strtoull(*at, &end, 10);
@@ -33,11 +33,11 @@ static bool take_number(const char **at, unsigned long long *out)
 static bool parse_line(const char *at, int *cpu, double *work)
 {
     unsigned long long number, time;
-    if (!take_number(&at, &number) || number >= LSI_CPUSET_MAX)
+    if (!parse_number(&at, &number) || number >= LSI_CPUSET_MAX)
         return false;
     *work = 0;
     for (int i = 0; i < TIMES; i++) {
-        if (*at != ' ' || !take_number(&at, &time))
+        if (*at != ' ' || !parse_number(&at, &time))
             return false;
         if (i != IDLE && i != IOWAIT)
             *work += (double)time;
@@ -89,7 +89,7 @@ static bool work_until_now(const lsi_cpuset *cpus, double *seconds)
     return known;
 }
 
-static bool take(lsi_busy_sample *out)
+static bool read_sample(lsi_busy_sample *out)
 {
     struct rusage self, children;
     lsi_cpuset cpus;
@@ -117,11 +117,11 @@ bool lsi_busy_rule(double others, int cpus)
 bool lsi_busy_now(double *others, int *cpus)
 {
     lsi_busy_sample begin, end;
-    if (!take(&begin))
+    if (!read_sample(&begin))
         return false;
     const struct timespec half = {.tv_nsec = WATCHED_NS};
     (void)nanosleep(&half, NULL);
-    if (!take(&end))
+    if (!read_sample(&end))
         return false;
     *others = lsi_busy_others(&begin, &end);
     *cpus = lsi_cpus_available();

@@ -68,7 +68,7 @@ int lsi_cpus_limited(void)
 }
 
 /* The variable may be a list. */
-int lsi_threads_told(void)
+int lsi_threads_requested(void)
 {
     const char *text = getenv("OMP_NUM_THREADS");
     if (text == NULL)
@@ -82,7 +82,7 @@ int lsi_threads_told(void)
 
 int lsi_threads_default(int cpus)
 {
-    const int wanted = lsi_threads_told();
+    const int wanted = lsi_threads_requested();
     if (wanted > 0)
         return wanted;
     return cpus < 1 ? 1 : cpus;

@@ -38,7 +38,7 @@ void lsi_cpus_limit(int cpus);
 int lsi_cpus_limited(void);
 
 /* The first number of OMP_NUM_THREADS; 0 if it is not set or not usable. */
-int lsi_threads_told(void);
+int lsi_threads_requested(void);
 
 /* OMP_NUM_THREADS if that is set, else one thread a CPU, at least 1. */
 int lsi_threads_default(int cpus);

@@ -30,7 +30,7 @@ static int open_socket(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-int lsi_ended_say(const char *job, int rank)
+int lsi_ended_publish(const char *job, int rank)
 {
     struct sockaddr_un name;
     const socklen_t length = name_of(job, rank, &name);

@@ -13,7 +13,7 @@
  * A rank of the job (LOCKSTEP_JOB) has ended. Returns the descriptor that says
  * so until it is closed; -1 with errno if it cannot be said.
  */
-int lsi_ended_say(const char *job, int rank);
+int lsi_ended_publish(const char *job, int rank);
 
 /* Whether a process of this user says so. */
 bool lsi_has_ended(const char *job, int rank);

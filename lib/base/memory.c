@@ -177,7 +177,7 @@ static void count(size_t bytes, ls_memory_tag tag, size_t live)
     raise_peak(of_tag, atomic_fetch_add(&of_tag->live, bytes) + bytes);
 }
 
-static void tell_counted(int64_t bytes, ls_memory_tag tag)
+static void report_counted(int64_t bytes, ls_memory_tag tag)
 {
     const lsi_memory_hook *const hook = lsi_memory_get_hook();
     if (hook != NULL)
@@ -194,7 +194,7 @@ ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what)
     size_t live;
     LS_TRY(reserve(bytes, tag, what, &live));
     count(bytes, tag, live);
-    tell_counted((int64_t)bytes, tag);
+    report_counted((int64_t)bytes, tag);
     return LS_OK;
 }
 
@@ -216,14 +216,14 @@ static void discount(size_t bytes, ls_memory_tag tag)
 void lsi_memory_discharge(size_t bytes, ls_memory_tag tag)
 {
     discount(bytes, tag);
-    tell_counted(-(int64_t)bytes, tag);
+    report_counted(-(int64_t)bytes, tag);
 }
 
 void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag)
 {
     atomic_fetch_add(&counters[tag].live, bytes);
     atomic_fetch_add(&total.live, bytes);
-    tell_counted((int64_t)bytes, tag);
+    report_counted((int64_t)bytes, tag);
 }
 
 void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
@@ -231,8 +231,8 @@ void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
     atomic_fetch_sub(&counters[from].live, bytes);
     raise_peak(&counters[to],
                atomic_fetch_add(&counters[to].live, bytes) + bytes);
-    tell_counted(-(int64_t)bytes, from);
-    tell_counted((int64_t)bytes, to);
+    report_counted(-(int64_t)bytes, from);
+    report_counted((int64_t)bytes, to);
 }
 
 /* ---- where blocks come from ---------------------------------------------- */
@@ -285,7 +285,7 @@ static size_t whole_of(size_t bytes)
            ALIGNMENT;
 }
 
-static void *take_from_system(size_t whole, size_t alignment)
+static void *allocate_from_system(size_t whole, size_t alignment)
 {
     void *memory = NULL;
     if (posix_memalign(&memory, alignment, whole) != 0)
@@ -297,7 +297,7 @@ static void *take_from_system(size_t whole, size_t alignment)
 }
 
 /* NULL without memory, or if the sum overflows. */
-static block_header *take_block(size_t bytes)
+static block_header *allocate_block(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return NULL;
@@ -307,7 +307,7 @@ static block_header *take_block(size_t bytes)
         whole > 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
     return program_allocates()
                ? of_program.allocate(of_program.context, alignment, whole)
-               : take_from_system(whole, alignment);
+               : allocate_from_system(whole, alignment);
 }
 
 static void give_block(block_header *block, size_t bytes)
@@ -362,7 +362,7 @@ static ls_status allocate(const block_header *wish, const char *what,
     if (!program_allocates()) /* which knows what it has */
         LS_TRY(lsi_memory_ask(bytes, wish->tag, what));
     LS_TRY(reserve(bytes, wish->tag, what, &live));
-    block_header *header = take_block(bytes);
+    block_header *header = allocate_block(bytes);
     if (header == NULL) {
         atomic_fetch_sub(&total.live, bytes);
         atomic_store(&refused, live);

@@ -39,8 +39,8 @@ static bool find(const char *name, char *path, size_t bytes)
 {
     char own[PATH_MAX];
     own_folder(own);
-    const char *told = getenv("LOCKSTEP_MODULES");
-    const char *const from[] = {told == NULL ? "" : told, own, own};
+    const char *given = getenv("LOCKSTEP_MODULES");
+    const char *const from[] = {given == NULL ? "" : given, own, own};
     const char *const to[] = {"", from_library, from_program};
     for (int i = 0; i < 3; i++) {
         if (from[i][0] == '\0')

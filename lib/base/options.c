@@ -212,8 +212,8 @@ static void add_text(const lsi_option *row, const char *text, char *out)
 }
 
 /* Checks `text` and, unless `out` is NULL, stores it in the row's field. */
-static ls_status take_value(const lsi_option *row, const char *shown,
-                            const char *text, char *out)
+static ls_status parse_value(const lsi_option *row, const char *shown,
+                             const char *text, char *out)
 {
     union {
         bool flag;
@@ -264,7 +264,7 @@ static ls_status store_defaults(const lsi_option *rows, size_t n, char *out)
     for (size_t i = 0; i < n; i++) {
         const lsi_option *row = &rows[i];
         if (row->default_value != NULL) {
-            LS_TRY(take_value(row, row->name, row->default_value, out));
+            LS_TRY(parse_value(row, row->name, row->default_value, out));
             continue;
         }
         const size_t bytes = row->type == LSI_OPTION_BOOL    ? sizeof(bool)
@@ -428,16 +428,16 @@ static ls_status read_short(const scan *s, const char *argument, flag *out)
     return LS_OK;
 }
 
-static ls_status take_bool(const flag *f, char *out)
+static ls_status parse_bool(const flag *f, char *out)
 {
     if (f->value != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s takes no value; use --%s or --no-%s", f->shown,
                         f->row->name, f->row->name);
-    return take_value(f->row, f->shown, f->negated ? "false" : "true", out);
+    return parse_value(f->row, f->shown, f->negated ? "false" : "true", out);
 }
 
-static ls_status take_mode(const scan *s, const flag *f)
+static ls_status parse_mode(const scan *s, const flag *f)
 {
     const char *value = f->row->default_value;
     const char *const next = s->next < s->argc ? s->argv[s->next] : "";
@@ -452,7 +452,7 @@ static ls_status take_mode(const scan *s, const flag *f)
                         "%s takes its value after '=': %s=%s; if %s is not "
                         "a value, write -- before it",
                         f->shown, f->shown, next, next);
-    return take_value(f->row, f->shown, value, s->out);
+    return parse_value(f->row, f->shown, value, s->out);
 }
 
 /* Whether a word is more likely the file of a flag: "-" or "x.json". */
@@ -463,7 +463,7 @@ static bool is_file_of(const lsi_option *row, const char *word)
            (dot != NULL && strcmp(dot + 1, row->name) == 0);
 }
 
-static ls_status take_output(const scan *s, const flag *f)
+static ls_status parse_output(const scan *s, const flag *f)
 {
     const char *const next = s->next < s->argc ? s->argv[s->next] : "";
     if (f->value == NULL && is_file_of(f->row, next))
@@ -472,19 +472,19 @@ static ls_status take_output(const scan *s, const flag *f)
     if (f->value != NULL && f->value[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT, "%s= needs a file: %s=FILE", f->shown,
                         f->shown);
-    return take_value(f->row, f->shown, f->value != NULL ? f->value : "-",
-                      s->out);
+    return parse_value(f->row, f->shown, f->value != NULL ? f->value : "-",
+                       s->out);
 }
 
 /* The value of `f`, from the next argument if it was not attached. */
-static ls_status take_flag(scan *s, const flag *f)
+static ls_status parse_flag(scan *s, const flag *f)
 {
     if (f->row->type == LSI_OPTION_BOOL)
-        return take_bool(f, s->out);
+        return parse_bool(f, s->out);
     if (f->row->type == LSI_OPTION_MODE)
-        return take_mode(s, f);
+        return parse_mode(s, f);
     if (f->row->type == LSI_OPTION_OUTPUT)
-        return take_output(s, f);
+        return parse_output(s, f);
     const char *value = f->value;
     if (value == NULL) {
         if (s->next >= s->argc)
@@ -501,7 +501,7 @@ static ls_status take_flag(scan *s, const flag *f)
     if (f->row->type == LSI_OPTION_TEXTS && s->texts++ == LSI_OPTION_TEXTS_MOST)
         return lsi_fail(LS_ERR_ARGUMENT, "%s is given more than %d times",
                         f->shown, LSI_OPTION_TEXTS_MOST);
-    return take_value(f->row, f->shown, value, s->out);
+    return parse_value(f->row, f->shown, value, s->out);
 }
 
 static bool asks_for_help(const scan *s, const char *argument)
@@ -530,7 +530,7 @@ static ls_status scan_flags(scan *s, bool *help)
         else
             LS_TRY(read_short(s, argument, &f));
         assert(f.row != NULL);
-        LS_TRY(take_flag(s, &f));
+        LS_TRY(parse_flag(s, &f));
     }
     return LS_OK;
 }

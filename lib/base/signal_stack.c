@@ -8,7 +8,7 @@ enum { STACK_BYTES = 64 << 10 };
 static _Alignas(64) char spare_stack[STACK_BYTES];
 static atomic_flag taken = ATOMIC_FLAG_INIT;
 
-void lsi_take_signal_stack(void)
+void lsi_use_signal_stack(void)
 {
     const stack_t stack = {.ss_sp = spare_stack, .ss_size = STACK_BYTES};
     stack_t before;

@@ -13,6 +13,6 @@
  * the main thread for a signal that is sent to the process. There is one for a
  * process; other threads that ask after the first go without.
  */
-void lsi_take_signal_stack(void);
+void lsi_use_signal_stack(void);
 
 #endif

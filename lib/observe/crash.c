@@ -228,7 +228,7 @@ static void install(void)
     if (wanted == NULL || wanted[0] != '/' || strlen(wanted) >= sizeof(path))
         return;
     memcpy(path, wanted, strlen(wanted) + 1);
-    lsi_take_signal_stack();
+    lsi_use_signal_stack();
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < COUNT; i++)
         sigaddset(&action.sa_mask, numbers[i]);

@@ -280,7 +280,7 @@ static void handle_frame(lsi_agent *a, const lsi_frame *frame)
 static void shake_hands(lsi_agent *a, const lsi_frame *frame)
 {
     char text[LSI_AGENT_TEXT_BYTES];
-    const ls_status status = lsi_handshake_take(&a->shake, &a->link, frame);
+    const ls_status status = lsi_handshake_handle(&a->shake, &a->link, frame);
     if (status == LS_ERR_PEER_DEAD || status == LS_ERR_TIMEOUT) {
         retry(a, CLOSED); /* another launcher may replace it */
     } else if (status != LS_OK) {

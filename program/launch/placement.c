@@ -81,7 +81,8 @@ void lsi_placement_here(lsi_binding_mode mode, int ranks, int threads,
 
 bool lsi_placement_limit(lsi_placement *placement, int threads, int most)
 {
-    if (threads > 0 || lsi_threads_told() > 0 || placement->threads <= most)
+    if (threads > 0 || lsi_threads_requested() > 0 ||
+        placement->threads <= most)
         return false;
     placement->threads = most;
     return true;

@@ -552,7 +552,7 @@ static void record_end(lsi_processes *ranks, int rank, int status,
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return;
     ranks->ended[rank] =
-        lsi_ended_say(ranks->job, lsi_processes_rank(ranks, rank));
+        lsi_ended_publish(ranks->job, lsi_processes_rank(ranks, rank));
     if (ranks->ended[rank] < 0)
         warn_limit(ranks, &ranks->warned_unannounced,
                    "a rank that waits for a rank that has ended notices this "

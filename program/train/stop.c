@@ -62,7 +62,7 @@ void lsi_stop_listen(void)
     struct sigaction action,
         ours = {.sa_sigaction = on_request,
                 .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
-    lsi_take_signal_stack();
+    lsi_use_signal_stack();
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < NUMBERS; i++)
         sigaddset(&ours.sa_mask, numbers[i]);

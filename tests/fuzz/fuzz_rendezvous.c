@@ -79,7 +79,7 @@ static void be_host(fuzz_input *in, bool descriptor)
     if (fuzz_ok(status) && server.arrived == RANKS)
         status = await_ready(&server);
     fuzz_ok(status);
-    tell_all(&server, status, -1);
+    send_answers(&server, status, -1);
     clean_up(&server);
     for (int i = 0; i < n; i++)
         close(pairs[i][0]);
@@ -95,8 +95,9 @@ static void be_client(fuzz_input *in, bool descriptor)
                 0);
     send_packet(pair[0], in, descriptor);
     shutdown(pair[0], SHUT_WR);
-    fuzz_ok(say(&client, pair[1], LS_OK));
-    if (fuzz_ok(hear_memory(&client, pair[1], lsi_deadline_in(10), &memfd))) {
+    fuzz_ok(send_hello(&client, pair[1], LS_OK));
+    if (fuzz_ok(
+            receive_memory(&client, pair[1], lsi_deadline_in(10), &memfd))) {
         fuzz_demand(memfd >= 0); /* or there is nothing to share */
         close(memfd);
     }

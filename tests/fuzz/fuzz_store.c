@@ -102,7 +102,7 @@ static void be_client(fuzz_input *in)
         while (got && status == LS_OK) {
             status = lsi_link_next(&link, &frame, &got);
             if (status == LS_OK && got)
-                status = lsi_handshake_take(&shake, &link, &frame);
+                status = lsi_handshake_handle(&shake, &link, &frame);
         }
     }
     fuzz_ok(status);

@@ -22,7 +22,7 @@
 enum { BOUNDARY = 16 };
 
 static atomic_int chosen;    /* by ls_set_threads; 0: not */
-static atomic_int told;      /* 1 + lsi_threads_told(); 0: not asked yet */
+static atomic_int told;      /* 1 + lsi_threads_requested(); 0: not asked yet */
 static atomic_int available; /* CPUs; 0: not counted yet */
 static int omp_default;      /* OpenMP's number before the program set one */
 
@@ -77,7 +77,7 @@ int lsi_threads(void)
         return clamp(of_program);
     int variable = atomic_load_explicit(&told, memory_order_relaxed) - 1;
     if (variable < 0) {
-        variable = lsi_threads_told();
+        variable = lsi_threads_requested();
         atomic_store(&available, lsi_cpus_available());
         atomic_store(&told, variable + 1);
     }

@@ -135,8 +135,8 @@ static void depart(ls_group *group)
 {
     assert(!lsi_is_inherited(group));
     if (lsi_space_let_go(&group->memory.header->hold, group->memory.sharers))
-        lsi_space_give_back(group, group->memory.region_offset,
-                            group->memory.layout.bytes);
+        lsi_space_free(group, group->memory.region_offset,
+                       group->memory.layout.bytes);
 }
 
 static void release(ls_group *group)

@@ -274,7 +274,7 @@ void lsi_internode_close(ls_group *group)
         return;
     lsi_sigterm_forget(group);
     if (!group->failed && !lsi_has_failed(group))
-        lsi_control_tell_leaving(group);
+        lsi_control_announce_leaving(group);
     lsi_channels_abandon(group);
     lsi_wire_retire(net);
     lsi_peers_let_go(net->wire, net->peer, group->size);

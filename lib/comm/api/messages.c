@@ -203,8 +203,8 @@ ls_status ls_request_tag(const ls_request *request, int *tag)
 
 /* ---- probes -------------------------------------------------------------- */
 
-static void tell(const lsi_probe *probe, int *source, int *message_tag,
-                 size_t *bytes)
+static void report_probe(const lsi_probe *probe, int *source, int *message_tag,
+                         size_t *bytes)
 {
     if (source != NULL)
         *source = probe->peer;
@@ -233,7 +233,7 @@ ls_status ls_probe(ls_group *group, int peer, int tag, int *source,
     const ls_status status = lsi_wait_for(group, &probe.found);
     lsi_matching_probe(group, NULL);
     if (status == LS_OK)
-        tell(&probe, source, message_tag, bytes);
+        report_probe(&probe, source, message_tag, bytes);
     lsi_on_done_deliver(group);
     return status;
 }
@@ -253,7 +253,7 @@ ls_status ls_iprobe(ls_group *group, int peer, int tag, int *source,
     else if (status == LS_OK)
         lsi_polling_over(group);
     if (status == LS_OK)
-        tell(&probe, source, message_tag, bytes);
+        report_probe(&probe, source, message_tag, bytes);
     lsi_on_done_deliver(group);
     return status;
 }

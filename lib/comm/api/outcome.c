@@ -15,12 +15,12 @@ typedef struct report {
     char message[508];
 } report;
 
-static ls_status adopt(const report *said, int rank)
+static ls_status adopt(const report *theirs, int rank)
 {
     if (rank == 0)
-        return lsi_fail((ls_status)said->status, "%s", said->message);
-    return lsi_fail((ls_status)said->status, "rank %d: %s", rank,
-                    said->message);
+        return lsi_fail((ls_status)theirs->status, "%s", theirs->message);
+    return lsi_fail((ls_status)theirs->status, "rank %d: %s", rank,
+                    theirs->message);
 }
 
 static ls_status share_report(ls_group *group, report *own, bool *agreed)

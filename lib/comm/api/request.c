@@ -79,7 +79,8 @@ static ls_status make_planned(ls_group *group, const wanted *w,
     return LS_OK;
 }
 
-static ls_status plan(ls_group *group, const wanted *w, ls_request **request)
+static ls_status plan_request(ls_group *group, const wanted *w,
+                              ls_request **request)
 {
     lsi_call agreed = w->call;
     agreed.operation = LSI_OP_PLAN;
@@ -107,7 +108,7 @@ ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,
     const wanted w = {.call = {LSI_OP_ALL_REDUCE, dtype, op, 0, count, LS_OK},
                       .send = send,
                       .recv = recv};
-    return plan(group, &w, request);
+    return plan_request(group, &w, request);
 }
 
 ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
@@ -120,7 +121,7 @@ ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
                       .recv = data.data,
                       .first = shards.first,
                       .shard = shards.shard};
-    return plan(group, &w, request);
+    return plan_request(group, &w, request);
 }
 
 /* Submits a prepared request. */
@@ -248,7 +249,7 @@ static void bring(ls_request *request)
     request->widened.to = NULL;
 }
 
-static void call(lsi_on_done *completion, ls_status status)
+static void call_function(lsi_on_done *completion, ls_status status)
 {
     ls_request *request = (ls_request *)completion;
     if (request->op.done && !request->is_message)
@@ -272,7 +273,7 @@ ls_status ls_request_on_done(ls_request *request, ls_done_fn function,
     request->on_done = function;
     request->context = context;
     request->completion.done = done_flag(request);
-    request->completion.call = call;
+    request->completion.call = call_function;
     lsi_on_done_add(request->group, &request->completion);
     lsi_on_done_deliver(request->group);
     return LS_OK;
@@ -301,7 +302,7 @@ static ls_status check_in_flight(const ls_request *request, const char *what)
     return LS_OK;
 }
 
-static ls_status test(ls_request *request)
+static ls_status test_request(ls_request *request)
 {
     const ls_status status = lsi_progress(request->group);
     if (*done_flag(request))
@@ -316,7 +317,7 @@ ls_status ls_test(ls_request *request)
     LS_TRY(check_in_flight(request, "ls_test"));
     ls_group *group = request->group;
     lsi_coprogress_take(group);
-    const ls_status status = test(request);
+    const ls_status status = test_request(request);
     lsi_on_done_deliver(group);
     return status;
 }
@@ -416,7 +417,7 @@ static size_t next_turn(const several *s, size_t i)
 }
 
 /* This thread moves the groups of all. */
-static void take_several(const several *s)
+static void take_over_groups(const several *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         if (s->all[i] == NULL)
@@ -443,7 +444,7 @@ static void poll_others(const several *s, const ls_group *waited)
 static ls_status wait_for_one(const several *s, size_t *i)
 {
     ls_status status = LS_IN_PROGRESS;
-    take_several(s);
+    take_over_groups(s);
     while (!is_one_over(s)) {
         ls_group *const group = s->all[*i]->group;
         status = lsi_wait_seconds_until(group, is_one_over, s, TURN_SECONDS);

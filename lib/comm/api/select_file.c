@@ -41,8 +41,8 @@ static ls_status check_machine(const char *line)
 }
 
 /* One line, without its end; *used is the length of the text so far. */
-static ls_status take_line(const char *line, bool *machine, char *text,
-                           size_t *used)
+static ls_status parse_line(const char *line, bool *machine, char *text,
+                            size_t *used)
 {
     lsi_select_table table = {.rows = 0};
     if (*line == '\0' || *line == '#')
@@ -72,7 +72,7 @@ static ls_status read_lines(FILE *file, const char *path, char *text)
                             "%s:%d: the line is longer than %zu bytes", path,
                             number, sizeof(line) - 2);
         line[strcspn(line, "\r\n")] = '\0';
-        const ls_status status = take_line(line, &machine, text, &used);
+        const ls_status status = parse_line(line, &machine, text, &used);
         if (status == LS_OK)
             continue;
         return lsi_fail(status, "%s:%d: %s", path, number, ls_last_error());

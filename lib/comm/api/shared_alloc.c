@@ -35,7 +35,7 @@ static ls_status check_request(const ls_group *group, size_t bytes,
 static void return_unused(ls_group *group, uint64_t offset, size_t bytes)
 {
     if (group->rank == 0 && !lsi_has_failed(group))
-        lsi_space_give_back(group, offset, bytes);
+        lsi_space_free(group, offset, bytes);
 }
 
 static ls_status alloc_here(ls_group *group, const lsi_call *call, bool sparse,
@@ -44,7 +44,7 @@ static ls_status alloc_here(ls_group *group, const lsi_call *call, bool sparse,
     const lsi_shared_shape wanted = lsi_shared_shape_of(group, call->count);
     uint64_t offset = 0, offsets[LSI_MAX_RANKS];
     if (group->rank == 0)
-        offset = lsi_space_take(group, wanted.mapped);
+        offset = lsi_space_allocate(group, wanted.mapped);
     ls_status status =
         lsi_exchange(group, call, &offset, sizeof(offset), offsets);
     if (status != LS_OK) {

@@ -64,10 +64,11 @@ static site reserve(ls_group *group, part mine)
     site made = {.id = mine.here < mine.size ? lsi_internode_new_id() : 0};
     if (mine.leader != group->rank)
         return made;
-    made.offset = lsi_space_take(group, lsi_region_layout_of(mine.size).bytes);
+    made.offset =
+        lsi_space_allocate(group, lsi_region_layout_of(mine.size).bytes);
     if (mine.here < mine.size)
         made.local =
-            lsi_space_take(group, lsi_region_layout_of(mine.here).bytes);
+            lsi_space_allocate(group, lsi_region_layout_of(mine.here).bytes);
     return made;
 }
 

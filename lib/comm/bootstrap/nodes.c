@@ -47,14 +47,14 @@ static uint64_t hash_file(uint64_t h, const char *path)
 
 uint64_t lsi_own_place(void)
 {
-    const char *told = getenv("LOCKSTEP_HOSTID");
+    const char *host_id = getenv("LOCKSTEP_HOSTID");
     const uid_t user = getuid();
     struct stat net = {0};
     uint64_t h = hash_file(LSI_HASH_START, "/proc/sys/kernel/random/boot_id");
     (void)stat("/proc/self/ns/net", &net);
     h = lsi_hash(h, &net.st_ino, sizeof(net.st_ino));
     h = lsi_hash(h, &user, sizeof(user));
-    return told == NULL ? h : lsi_hash(h, told, strlen(told));
+    return host_id == NULL ? h : lsi_hash(h, host_id, strlen(host_id));
 }
 
 /* ---- meeting ------------------------------------------------------------- */
@@ -142,7 +142,8 @@ static ls_status agree_on_region(ls_group *local, const lsi_world *world,
     static _Thread_local uint64_t offsets[LSI_MAX_RANKS];
     uint64_t own = 0;
     if (local->rank == 0)
-        own = lsi_space_take(local, lsi_region_layout_of(world->size).bytes);
+        own =
+            lsi_space_allocate(local, lsi_region_layout_of(world->size).bytes);
     const ls_status status =
         lsi_exchange(local, &call, &own, sizeof(own), offsets);
     const lsi_failure_record *failure = lsi_failure_of(local);

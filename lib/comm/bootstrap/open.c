@@ -45,16 +45,16 @@ static ls_status blame_store(ls_status status, const char *what,
                     ls_status_text(status));
 }
 
-static ls_status put(void *context, const char *key, const void *data,
-                     size_t bytes)
+static ls_status set_value(void *context, const char *key, const void *data,
+                           size_t bytes)
 {
     const ls_store *store = ((const opening *)context)->theirs;
     return blame_store(store->set(store->context, key, data, bytes), "set",
                        key);
 }
 
-static ls_status take(void *context, const char *key, void *data, size_t *bytes,
-                      double seconds)
+static ls_status get_value(void *context, const char *key, void *data,
+                           size_t *bytes, double seconds)
 {
     const ls_store *store = ((const opening *)context)->theirs;
     const size_t room = *bytes;
@@ -102,7 +102,7 @@ static ls_status meet_by_store(const char *name, const ls_store *store,
                                ls_group **out)
 {
     opening o = {.theirs = store,
-                 .store = {.context = &o, .set = put, .get = take},
+                 .store = {.context = &o, .set = set_value, .get = get_value},
                  .gatherer = {.store = &o.store,
                               .rank = world->rank,
                               .size = world->size}};

@@ -31,12 +31,12 @@ static ls_status start(const lsi_wire *wire, const lsi_world *world,
                        lsi_wire_opened *out)
 {
     static bool opened;
-    const char *told = getenv("LOCKSTEP_INTERFACE");
+    const char *list = getenv("LOCKSTEP_INTERFACE");
     char devices[LSI_UCX_DEVICES_BYTES] = "";
     lsi_interface interface = {.name = ""};
     if (!opened) {
-        LS_TRY(lsi_interface_choose(told, endpoint, &interface));
-        lsi_ucx_devices("/sys", interface.name, told != NULL && *told != '\0',
+        LS_TRY(lsi_interface_choose(list, endpoint, &interface));
+        lsi_ucx_devices("/sys", interface.name, list != NULL && *list != '\0',
                         devices);
     }
     const lsi_wire_start how = {

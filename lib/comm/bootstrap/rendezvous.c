@@ -26,7 +26,7 @@ static void pause_us(long us)
 }
 
 /* Of the ranks that wait for rank 0, one logs it: the first to bind a name. */
-static int say_that_we_wait(const lsi_world *world)
+static int log_waiting(const lsi_world *world)
 {
     char name[sizeof(world->name) + 8];
     snprintf(name, sizeof(name), "%s-waits", world->name);
@@ -38,7 +38,7 @@ static int say_that_we_wait(const lsi_world *world)
 }
 
 /* LS_ERR_PEER_DEAD if rank 0 is known to have ended. */
-static ls_status look_for_host(const lsi_world *world)
+static ls_status check_host(const lsi_world *world)
 {
     if (world->job != NULL && lsi_has_ended(world->job, 0))
         return lsi_fail(LS_ERR_PEER_DEAD,
@@ -54,10 +54,10 @@ static ls_status look_for_host(const lsi_world *world)
 }
 
 /* Knocks until rank 0 opens. */
-static ls_status knock(const lsi_world *world, lsi_deadline deadline, int *out,
-                       int *herald)
+static ls_status connect_to_host(const lsi_world *world, lsi_deadline deadline,
+                                 int *out, int *herald)
 {
-    lsi_deadline say_at = lsi_deadline_in(LSI_SAY_SECONDS);
+    lsi_deadline log_at = lsi_deadline_in(LSI_LOG_SECONDS);
     for (long pause = FIRST_PAUSE_US;; pause *= 2) {
         const int fd = lsi_connect(world->name);
         if (fd >= 0) {
@@ -76,10 +76,10 @@ static ls_status knock(const lsi_world *world, lsi_deadline deadline, int *out,
                 "this machine, in the same job (%s)?",
                 world->rank, world->size, world->named_by);
         if (pause >= LONGEST_PAUSE_US)
-            LS_TRY(look_for_host(world));
-        if (lsi_deadline_poll(say_at) == 0) {
-            say_at = lsi_deadline_in(0);
-            *herald = say_that_we_wait(world);
+            LS_TRY(check_host(world));
+        if (lsi_deadline_poll(log_at) == 0) {
+            log_at = lsi_deadline_in(0);
+            *herald = log_waiting(world);
         }
         pause = pause > LONGEST_PAUSE_US ? LONGEST_PAUSE_US : pause;
         pause_us(pause);
@@ -90,13 +90,13 @@ static ls_status find_host(const lsi_world *world, lsi_deadline deadline,
                            int *out)
 {
     int herald = -1;
-    const ls_status status = knock(world, deadline, out, &herald);
+    const ls_status status = connect_to_host(world, deadline, out, &herald);
     if (herald >= 0)
         close(herald);
     return status;
 }
 
-static ls_status say(const lsi_world *world, int fd, ls_status status)
+static ls_status send_hello(const lsi_world *world, int fd, ls_status status)
 {
     const lsi_hello hello = {LSI_RENDEZVOUS_MAGIC, world->rank, world->size,
                              (int32_t)getpid(), status};
@@ -108,8 +108,8 @@ static ls_status say(const lsi_world *world, int fd, ls_status status)
                           world->rank);
 }
 
-static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
-                      int *memfd)
+static ls_status receive_answer(const lsi_world *world, int fd,
+                                lsi_deadline deadline, int *memfd)
 {
     lsi_answer answer;
     const int got =
@@ -139,11 +139,11 @@ static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
 }
 
 /* Receives the answer with the memory, which the caller must close. */
-static ls_status hear_memory(const lsi_world *world, int fd,
-                             lsi_deadline deadline, int *memfd)
+static ls_status receive_memory(const lsi_world *world, int fd,
+                                lsi_deadline deadline, int *memfd)
 {
     int came = -1;
-    const ls_status status = hear(world, fd, deadline, &came);
+    const ls_status status = receive_answer(world, fd, deadline, &came);
     if (status == LS_OK)
         *memfd = came;
     else if (came >= 0)
@@ -163,13 +163,13 @@ static ls_status meet(const lsi_world *world, int fd, lsi_deadline deadline,
                       ls_group **out)
 {
     int memfd = -1;
-    LS_TRY(say(world, fd, LS_OK));
-    LS_TRY(hear_memory(world, fd, deadline, &memfd));
+    LS_TRY(send_hello(world, fd, LS_OK));
+    LS_TRY(receive_memory(world, fd, deadline, &memfd));
     ls_group *group = NULL;
     const ls_status opened = open_client(world, memfd, &group);
-    ls_status status = say(world, fd, opened);
+    ls_status status = send_hello(world, fd, opened);
     if (status == LS_OK && opened == LS_OK)
-        status = hear(world, fd, deadline, NULL);
+        status = receive_answer(world, fd, deadline, NULL);
     if (opened != LS_OK)
         return opened;
     if (status != LS_OK) {

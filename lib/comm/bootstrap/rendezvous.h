@@ -16,8 +16,8 @@
  * Milliseconds between two checks of a waiting rank whether missing ranks have
  * ended, and seconds until it logs which ranks it waits for.
  */
-enum { LSI_LOOK_MS = 100 };
-#define LSI_SAY_SECONDS 5.0
+enum { LSI_CHECK_MS = 100 };
+#define LSI_LOG_SECONDS 5.0
 
 /* Rank 0's side. */
 ls_status lsi_rendezvous_serve(const lsi_world *world, lsi_deadline deadline,

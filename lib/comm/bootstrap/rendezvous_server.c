@@ -23,7 +23,7 @@ enum { EVERYBODY = LSI_MAX_RANKS, COUNT_BYTES = 256, MORE_BYTES = 32 };
 typedef struct server_state {
     const lsi_world *world;
     lsi_deadline deadline;
-    lsi_deadline say_at; /* when to log the missing ranks */
+    lsi_deadline log_at; /* when to log the missing ranks */
     int listener;
     int clients[EVERYBODY];   /* the socket of each rank, or -1 */
     int strangers[EVERYBODY]; /* connected, but have not sent their rank */
@@ -64,14 +64,14 @@ static ls_status time_out(const server_state *server)
                     count);
 }
 
-static ls_status lost(int rank)
+static ls_status fail_lost(int rank)
 {
     return lsi_fail(LS_ERR_PEER_DEAD,
                     "rank %d died while the ranks were connecting", rank);
 }
 
 /* Called when no rank has come for a while. */
-static ls_status look_for_missing(server_state *server)
+static ls_status check_missing(server_state *server)
 {
     const lsi_world *world = server->world;
     char count[COUNT_BYTES];
@@ -84,10 +84,10 @@ static ls_status look_for_missing(server_state *server)
                             "%d ranks of its job",
                             r, world->size);
         if (world->has_died != NULL && world->has_died(world->observer, r))
-            return lost(r);
+            return fail_lost(r);
     }
-    if (lsi_deadline_poll(server->say_at) == 0) {
-        server->say_at = lsi_deadline_in(0);
+    if (lsi_deadline_poll(server->log_at) == 0) {
+        server->log_at = lsi_deadline_in(0);
         count_ranks(server, count);
         lsi_log(LS_LOG_WARN, "%s", count);
     }
@@ -98,7 +98,7 @@ static ls_status look_for_missing(server_state *server)
 static int patience_of(const server_state *server)
 {
     const int left = lsi_deadline_poll(server->deadline);
-    return left >= 0 && left < LSI_LOOK_MS ? left : LSI_LOOK_MS;
+    return left >= 0 && left < LSI_CHECK_MS ? left : LSI_CHECK_MS;
 }
 
 static ls_status accept_stranger(server_state *server)
@@ -169,7 +169,7 @@ static ls_status attend(server_state *server, const struct pollfd *polled,
         if (polled[i].revents != 0)
             for (int r = 1; r < server->world->size; r++)
                 if (server->clients[r] == polled[i].fd)
-                    return lost(r);
+                    return fail_lost(r);
     for (int i = strangers - 1; i >= 0; i--)
         if (polled[1 + i].revents != 0)
             LS_TRY(greet(server, i));
@@ -196,7 +196,7 @@ static ls_status gather_clients(server_state *server)
         if (ready == 0 && lsi_deadline_poll(server->deadline) == 0)
             return time_out(server);
         if (ready == 0)
-            LS_TRY(look_for_missing(server));
+            LS_TRY(check_missing(server));
         if (ready > 0)
             LS_TRY(attend(server, polled, n));
     }
@@ -205,7 +205,7 @@ static ls_status gather_clients(server_state *server)
 
 /* ---- after all have come ------------------------------------------------- */
 
-static void tell(int fd, ls_status status, int descriptor)
+static void send_answer(int fd, ls_status status, int descriptor)
 {
     lsi_answer answer = {.magic = LSI_RENDEZVOUS_MAGIC, .status = status};
     if (status != LS_OK)
@@ -215,15 +215,15 @@ static void tell(int fd, ls_status status, int descriptor)
     (void)lsi_send_packet(fd, &answer, sizeof(answer), descriptor);
 }
 
-static void tell_all(const server_state *server, ls_status status,
-                     int descriptor)
+static void send_answers(const server_state *server, ls_status status,
+                         int descriptor)
 {
     for (int r = 1; r < server->world->size; r++)
         if (server->clients[r] >= 0)
-            tell(server->clients[r], status, descriptor);
+            send_answer(server->clients[r], status, descriptor);
     for (int i = 0; i < server->n_strangers; i++)
         if (status != LS_OK)
-            tell(server->strangers[i], status, -1);
+            send_answer(server->strangers[i], status, -1);
 }
 
 /*
@@ -262,7 +262,7 @@ static ls_status await_ready(server_state *server)
         const int got = lsi_receive_packet(
             server->clients[r], &hello, sizeof(hello), NULL, server->deadline);
         if (got == 0)
-            return lost(r);
+            return fail_lost(r);
         if (got < 0 && errno == ETIMEDOUT)
             return lsi_fail_errno(LS_ERR_TIMEOUT,
                                   "rank %d did not open its group in time", r);
@@ -316,7 +316,7 @@ static ls_status welcome(server_state *server, ls_group **group)
     LS_TRY(listen_long(server));
     LS_TRY(gather_clients(server));
     LS_TRY(open_host(server, group));
-    tell_all(server, LS_OK, server->memfd);
+    send_answers(server, LS_OK, server->memfd);
     return await_ready(server);
 }
 
@@ -325,7 +325,7 @@ ls_status lsi_rendezvous_serve(const lsi_world *world, lsi_deadline deadline,
 {
     server_state server = {.world = world,
                            .deadline = deadline,
-                           .say_at = lsi_deadline_in(LSI_SAY_SECONDS),
+                           .log_at = lsi_deadline_in(LSI_LOG_SECONDS),
                            .listener = -1,
                            .arrived = 1,
                            .memfd = -1};
@@ -335,7 +335,7 @@ ls_status lsi_rendezvous_serve(const lsi_world *world, lsi_deadline deadline,
     const ls_status status = welcome(&server, &group);
     if (status == LS_ERR_PEER_DEAD)
         admit_latecomers(&server);
-    tell_all(&server, status, -1);
+    send_answers(&server, status, -1);
     clean_up(&server);
     if (status != LS_OK)
         ls_group_close(&group);

@@ -125,7 +125,7 @@ int lsi_send_packet(int fd, const void *data, size_t bytes, int descriptor)
  * The first descriptor; the buffer has room for one more than a peer should
  * send.
  */
-static int take_descriptor(struct msghdr *message)
+static int first_descriptor(struct msghdr *message)
 {
     int descriptor = -1;
     const struct cmsghdr *header = CMSG_FIRSTHDR(message);
@@ -181,7 +181,7 @@ int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,
         got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (got <= 0)
         return got == 0 || errno == ECONNRESET ? 0 : -1;
-    const int came = take_descriptor(&message);
+    const int came = first_descriptor(&message);
     if (descriptor != NULL)
         *descriptor = came;
     else if (came >= 0)

@@ -74,8 +74,8 @@ static void name_key(const call *c, const char *what, int number, char *key)
              (unsigned long long)c->number, what, number);
 }
 
-static ls_status look(const call *c, const char *what, int number, void *data,
-                      size_t *bytes, double seconds)
+static ls_status get_value(const call *c, const char *what, int number,
+                           void *data, size_t *bytes, double seconds)
 {
     const ls_store *store = c->gather->store;
     char key[KEY_BYTES];
@@ -83,8 +83,8 @@ static ls_status look(const call *c, const char *what, int number, void *data,
     return store->get(store->context, key, data, bytes, seconds);
 }
 
-static ls_status leave(const call *c, const char *what, int number,
-                       const void *data, size_t bytes)
+static ls_status set_value(const call *c, const char *what, int number,
+                           const void *data, size_t bytes)
 {
     const ls_store *store = c->gather->store;
     char key[KEY_BYTES];
@@ -127,8 +127,8 @@ static bool has_come_and_gone(const call *c, int rank)
     record r;
     size_t bytes = c->bytes;
     if (!c->came[rank])
-        c->came[rank] = look(c, "", rank, record_of(c, rank), &bytes,
-                             PROBE_SECONDS) == LS_OK;
+        c->came[rank] = get_value(c, "", rank, record_of(c, rank), &bytes,
+                                  PROBE_SECONDS) == LS_OK;
     if (!c->came[rank])
         return false;
     memcpy(&r, record_of(c, rank), sizeof(r));
@@ -141,7 +141,7 @@ static bool has_come_and_gone(const call *c, int rank)
  * In the first call, ranks other than 0 check only rank 0, so that not all
  * check all.
  */
-static ls_status look_who_lives(const call *c)
+static ls_status check_ranks(const call *c)
 {
     const lsi_store_gather *gather = c->gather;
     const bool all = gather->rank == 0 || gather->life->all_known;
@@ -164,8 +164,8 @@ static ls_status look_who_lives(const call *c)
  * as a busy store may take that long. A rank that has seen the end of the
  * meeting drops its name, too.
  */
-static ls_status take(const call *c, const char *what, int number, void *data,
-                      size_t *bytes)
+static ls_status await_value(const call *c, const char *what, int number,
+                             void *data, size_t *bytes)
 {
     const size_t room = *bytes;
     char reason[256];
@@ -176,12 +176,13 @@ static ls_status take(const call *c, const char *what, int number, void *data,
                                 : late        ? PROBE_SECONDS
                                               : SLICE_SECONDS;
         *bytes = room;
-        const ls_status status = look(c, what, number, data, bytes, patience);
+        const ls_status status =
+            get_value(c, what, number, data, bytes, patience);
         if (status == LS_ERR_TIMEOUT && dead != LS_OK)
             return lsi_fail(dead, "%s", reason);
         if (status != LS_ERR_TIMEOUT || late)
             return status;
-        dead = look_who_lives(c);
+        dead = check_ranks(c);
         snprintf(reason, sizeof(reason), "%s",
                  dead != LS_OK ? ls_last_error() : "");
     }
@@ -208,12 +209,13 @@ static int name_missing(const call *c, char text[NAMES_BYTES])
     static _Thread_local char here[LSI_MAX_RANKS];
     for (int r = 0; r < c->gather->size; r++) {
         size_t bytes = c->bytes;
-        here[r] = take(c, "", r, record_of(c, r), &bytes) != LS_ERR_TIMEOUT;
+        here[r] =
+            await_value(c, "", r, record_of(c, r), &bytes) != LS_ERR_TIMEOUT;
     }
     return lsi_missing_ranks(here, c->gather->size, text, NAMES_BYTES);
 }
 
-static ls_status say_who_is_late(const call *c)
+static ls_status fail_late(const call *c)
 {
     char names[NAMES_BYTES];
     const int missing = name_missing(c, names);
@@ -253,9 +255,9 @@ static ls_status collect(const call *c)
 {
     for (int r = 0; r < c->gather->size; r++) {
         size_t bytes = c->bytes;
-        const ls_status status = take(c, "", r, record_of(c, r), &bytes);
+        const ls_status status = await_value(c, "", r, record_of(c, r), &bytes);
         if (status == LS_ERR_TIMEOUT)
-            return say_who_is_late(c);
+            return fail_late(c);
         if (status != LS_ERR_ARGUMENT) /* it is longer */
             LS_TRY(status);
         LS_TRY(check_record(c, r, status == LS_OK && bytes == c->bytes));
@@ -265,15 +267,15 @@ static ls_status collect(const call *c)
 }
 
 /* Stores the bundle in one or more values. */
-static ls_status leave_bundle(const call *c)
+static ls_status set_bundle(const call *c)
 {
     const size_t total = (size_t)c->gather->size * c->bytes;
     for (size_t at = 0, part = 1; at < total;
          at += LSI_STORE_VALUE_BYTES, part++) {
         const size_t left = total - at;
-        LS_TRY(
-            leave(c, "all", (int)part, c->body + at,
-                  left < LSI_STORE_VALUE_BYTES ? left : LSI_STORE_VALUE_BYTES));
+        LS_TRY(set_value(c, "all", (int)part, c->body + at,
+                         left < LSI_STORE_VALUE_BYTES ? left
+                                                      : LSI_STORE_VALUE_BYTES));
     }
     return LS_OK;
 }
@@ -284,11 +286,11 @@ static ls_status lead(const call *c)
     head h = {.size = c->gather->size, .bytes = c->bytes};
     ls_status status = collect(c);
     if (status == LS_OK)
-        status = leave_bundle(c);
+        status = set_bundle(c);
     h.status = status;
     if (status != LS_OK)
         snprintf(h.text, sizeof(h.text), "%s", ls_last_error());
-    const ls_status left = leave(c, "all", 0, &h, sizeof(h));
+    const ls_status left = set_value(c, "all", 0, &h, sizeof(h));
     if (status != LS_OK)
         return lsi_fail(status, "%s", h.text);
     return left;
@@ -321,7 +323,7 @@ static ls_status check_head(const call *c, const head *h, size_t bytes)
     return LS_OK;
 }
 
-static ls_status take_bundle(const call *c)
+static ls_status await_bundle(const call *c)
 {
     const size_t total = (size_t)c->gather->size * c->bytes;
     for (size_t at = 0, part = 1; at < total;
@@ -330,7 +332,7 @@ static ls_status take_bundle(const call *c)
         size_t bytes =
             left < LSI_STORE_VALUE_BYTES ? left : LSI_STORE_VALUE_BYTES;
         const size_t whole = bytes;
-        LS_TRY(take(c, "all", (int)part, c->body + at, &bytes));
+        LS_TRY(await_value(c, "all", (int)part, c->body + at, &bytes));
         if (bytes != whole)
             return lsi_fail(
                 LS_ERR_FORMAT,
@@ -345,12 +347,12 @@ static ls_status follow(const call *c)
 {
     head h;
     size_t bytes = sizeof(h);
-    const ls_status status = take(c, "all", 0, &h, &bytes);
+    const ls_status status = await_value(c, "all", 0, &h, &bytes);
     if (status == LS_ERR_TIMEOUT)
-        return say_who_is_late(c);
+        return fail_late(c);
     LS_TRY(status);
     LS_TRY(check_head(c, &h, bytes));
-    return take_bundle(c);
+    return await_bundle(c);
 }
 
 /* ---- all ranks ----------------------------------------------------------- */
@@ -367,7 +369,8 @@ static void note_names(const call *c)
     life->all_known = true;
 }
 
-static ls_status run(call *c, const void *send, size_t bytes, void *recv)
+static ls_status exchange_records(call *c, const void *send, size_t bytes,
+                                  void *recv)
 {
     const lsi_store_gather *gather = c->gather;
     const lsi_store_gather_life *life = gather->life;
@@ -379,7 +382,7 @@ static ls_status run(call *c, const void *send, size_t bytes, void *recv)
     unsigned char *mine = record_of(c, gather->rank);
     memcpy(mine, &own, sizeof(own));
     memcpy(mine + sizeof(own), send, bytes);
-    LS_TRY(leave(c, "", gather->rank, mine, c->bytes));
+    LS_TRY(set_value(c, "", gather->rank, mine, c->bytes));
     LS_TRY(gather->rank == 0 ? lead(c) : follow(c));
     for (int r = 0; r < gather->size; r++)
         memcpy((unsigned char *)recv + (size_t)r * bytes,
@@ -390,8 +393,8 @@ static ls_status run(call *c, const void *send, size_t bytes, void *recv)
 }
 
 /* Runs a call with memory for the records, and for which ranks have come. */
-static ls_status run_with_room(call *c, const void *send, size_t bytes,
-                               void *recv)
+static ls_status exchange_with_room(call *c, const void *send, size_t bytes,
+                                    void *recv)
 {
     const size_t n = (size_t)c->gather->size;
     void *block = NULL;
@@ -399,7 +402,7 @@ static ls_status run_with_room(call *c, const void *send, size_t bytes,
                             LS_MEMORY_COMM, "records of the ranks"));
     c->body = block;
     c->came = (bool *)(c->body + n * c->bytes);
-    const ls_status status = run(c, send, bytes, recv);
+    const ls_status status = exchange_records(c, send, bytes, recv);
     lsi_free(block);
     return status;
 }
@@ -451,5 +454,5 @@ ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
                         c.bytes, (int)LSI_STORE_VALUE_BYTES);
     LS_TRY(show_life(gather));
     c.deadline = lsi_deadline_in(patient ? seconds + GRACE_SECONDS : seconds);
-    return run_with_room(&c, send, bytes, recv);
+    return exchange_with_room(&c, send, bytes, recv);
 }

@@ -76,7 +76,7 @@ void lsi_counts_publish(const lsi_collective *op)
     table[op->group->size + 1] = c->most;
 }
 
-void lsi_counts_hear(lsi_collective *op, int rank)
+void lsi_counts_read(lsi_collective *op, int rank)
 {
     lsi_block_table *c = &op->counted;
     if (op->call.operation != LSI_OP_ALL_TO_ALLV || op->call.refusal != LS_OK ||

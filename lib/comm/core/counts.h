@@ -21,10 +21,10 @@ ls_status lsi_counts_note(lsi_block_table *counted, const ls_group *group,
 void lsi_counts_free(lsi_block_table *counted);
 
 /*
- * lsi_counts_publish writes the counts after this rank's offer; lsi_counts_hear
+ * lsi_counts_publish writes the counts after this rank's offer; lsi_counts_read
  * reads those of a rank.
  */
 void lsi_counts_publish(const lsi_collective *op);
-void lsi_counts_hear(lsi_collective *op, int rank);
+void lsi_counts_read(lsi_collective *op, int rank);
 
 #endif

@@ -87,7 +87,7 @@ ls_status lsi_collective_arrived(lsi_collective *op)
         group->activity++;
         if (op->phase == 1) {
             LS_TRY(lsi_check_call(op, op->cursor));
-            lsi_counts_hear(op, op->cursor);
+            lsi_counts_read(op, op->cursor);
             if (group->queue.seen[op->cursor] < cell->completed)
                 group->queue.seen[op->cursor] = cell->completed;
         }

@@ -29,7 +29,7 @@ bool lsi_on_done_remove(ls_group *group, const lsi_on_done *completion)
 }
 
 /* Removes the first that is due from the list; its function may add others. */
-static lsi_on_done *take(ls_group *group)
+static lsi_on_done *pop_due(ls_group *group)
 {
     for (lsi_on_done **link = &group->completions; *link != NULL;
          link = &(*link)->next)
@@ -58,7 +58,7 @@ void lsi_on_done_call_first(ls_group *group, lsi_on_done *completion)
 static void call_due(ls_group *group)
 {
     lsi_on_done *due;
-    while ((due = take(group)) != NULL)
+    while ((due = pop_due(group)) != NULL)
         call_one(group, due);
 }
 

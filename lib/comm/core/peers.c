@@ -83,7 +83,7 @@ ls_status lsi_check_peers(ls_group *group)
     return LS_OK;
 }
 
-ls_status lsi_time_out(ls_group *group, bool told_to_end)
+ls_status lsi_time_out(ls_group *group, bool got_sigterm)
 {
     const lsi_collective *op = group->queue.first;
     lsi_awaited_note(group);
@@ -91,7 +91,7 @@ ls_status lsi_time_out(ls_group *group, bool told_to_end)
                                 .status = LS_ERR_TIMEOUT,
                                 .rank_a = group->rank,
                                 .rank_b = lsi_awaited_last(group),
-                                .told_to_end = told_to_end,
+                                .got_sigterm = got_sigterm,
                                 .sequence = op == NULL ? 0 : op->sequence});
     return lsi_report_failure(group);
 }

@@ -137,7 +137,7 @@ static bool is_quiet(const ls_group *group)
            group->queue.waits_completed == group->waiting.sleeper.for_cells;
 }
 
-static void take_back(ls_group *group)
+static void retract(ls_group *group)
 {
     assert(atomic_load(&group->memory.header->sleepers) > 0);
     atomic_store(&lsi_member_of(group, group->rank)->asleep, 0);
@@ -152,7 +152,7 @@ static ls_status sleep_alone(ls_group *group, uint64_t ns, uint64_t *late_ns)
     const ls_status status = lsi_progress(group);
     if (status == LS_OK && is_quiet(group))
         *late_ns = wait_for_bell(group, ns);
-    take_back(group);
+    retract(group);
     return status;
 }
 
@@ -173,8 +173,8 @@ static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns,
         *late_ns = wait_for_any(group, others, ns);
     for (ls_group *other = others; other != NULL;
          other = other->coprogress.next_borrowed)
-        take_back(other);
-    take_back(group);
+        retract(other);
+    retract(group);
     return status;
 }
 

@@ -70,7 +70,7 @@ enum { POLL_TICKS = 1 << 18 };
 #define LAST_SLEEP_NS  ((uint64_t)1000 * 1000)
 
 /* Time after which a rank tells other nodes which rank it waits for. */
-#define TELL_NS ((uint64_t)500 * 1000 * 1000)
+#define ANNOUNCE_NS ((uint64_t)500 * 1000 * 1000)
 
 /* Time after SIGTERM for which a rank looks for the reason. */
 #define SIGTERM_NS ((uint64_t)500 * 1000 * 1000)
@@ -114,7 +114,7 @@ static bool shares_a_cpu(const ls_group *group)
 }
 
 /* Publishes 1 + this rank's CPU; 0 is a rank that has never waited. */
-static void tell_cpu(ls_group *group)
+static void publish_cpu(ls_group *group)
 {
     const ls_group *const here = group->channels.local;
     atomic_store_explicit(&lsi_member_of(here, here->rank)->ran_on,
@@ -132,7 +132,7 @@ static int choose_spins(ls_group *group)
 {
     if (group->waiting.bound)
         return SPINS_ALONE;
-    tell_cpu(group);
+    publish_cpu(group);
     if (group->waiting.trust == TRUST)
         return SPINS_ALONE;
     if (group->waiting.trust > 0)
@@ -211,19 +211,19 @@ static void reward(ls_group *group, lsi_patience *patience)
         group->waiting.backoff > FIRST_BACKOFF)
         group->waiting.backoff--;
     if (patience->began_ns != 0)
-        lsi_awaited_forget(group, patience->told);
+        lsi_awaited_forget(group, patience->announced);
     lsi_awaited_hide(patience);
     *patience = (lsi_patience){0};
 }
 
-static uint64_t tell_after(uint64_t timeout)
+static uint64_t announce_after(uint64_t timeout)
 {
-    return timeout / 2 < TELL_NS ? timeout / 2 : TELL_NS;
+    return timeout / 2 < ANNOUNCE_NS ? timeout / 2 : ANNOUNCE_NS;
 }
 
 /* Checks whether the peers live, and whether time is left. */
-static ls_status look_around(ls_group *group, lsi_patience *patience,
-                             uint64_t now, bool told_to_end)
+static ls_status check_wait(ls_group *group, lsi_patience *patience,
+                            uint64_t now, bool got_sigterm)
 {
     const uint64_t timeout =
         (group->dup_of != NULL ? group->dup_of : group)->waiting.timeout_ns;
@@ -231,10 +231,10 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     const bool late = timeout != 0 && waited >= timeout;
     patience->checked_ns = now;
     const ls_status status = lsi_check_peers(group);
-    if (status != LS_OK || late || told_to_end)
+    if (status != LS_OK || late || got_sigterm)
         lsi_awaited_hide(patience);
     LS_TRY(status);
-    if (late || told_to_end)
+    if (late || got_sigterm)
         return lsi_time_out(group, !late);
     lsi_awaited_note(group);
     lsi_awaited_show(group, patience);
@@ -243,10 +243,10 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
      * which ranks the others wait for. A rank that got no CPU for most of its
      * wait must tell, too, so the time is that of the plain clock.
      */
-    if (timeout != 0 && !patience->told &&
-        lsi_clock_ns() - patience->since_ns >= tell_after(timeout)) {
-        patience->told = true;
-        lsi_channels_tell_awaits(group);
+    if (timeout != 0 && !patience->announced &&
+        lsi_clock_ns() - patience->since_ns >= announce_after(timeout)) {
+        patience->announced = true;
+        lsi_channels_announce_awaits(group);
     }
     return LS_OK;
 }
@@ -267,14 +267,16 @@ static void begin(lsi_patience *patience, uint64_t now)
     patience->since_ns = lsi_clock_ns();
 }
 
-static ls_status look(ls_group *group, lsi_patience *patience, uint64_t now)
+static ls_status check_when_due(ls_group *group, lsi_patience *patience,
+                                uint64_t now)
 {
-    uint64_t told_for = 0;
+    uint64_t sigterm_ns = 0;
     assert(patience->began_ns != 0 && now >= patience->checked_ns);
-    const bool told = lsi_spans_nodes(group) && lsi_sigterm_told(&told_for);
-    if (!told && now - patience->checked_ns < LSI_SLICE_NS)
+    const bool sigterm =
+        lsi_spans_nodes(group) && lsi_sigterm_received(&sigterm_ns);
+    if (!sigterm && now - patience->checked_ns < LSI_SLICE_NS)
         return LS_OK;
-    return look_around(group, patience, now, told_for >= SIGTERM_NS);
+    return check_wait(group, patience, now, sigterm_ns >= SIGTERM_NS);
 }
 
 /* Moves the other groups of this thread, if there are any. */
@@ -324,7 +326,7 @@ static ls_status pause_until(ls_group *group, lsi_patience *patience,
         distrust(group, patience);
         lsi_record_long_wait(group);
     }
-    LS_TRY(look(group, patience, now));
+    LS_TRY(check_when_due(group, patience, now));
     if (moved)
         return LS_OK;
     uint64_t late_ns = 0;
@@ -364,7 +366,7 @@ ls_status lsi_poll(ls_group *group)
     const uint64_t now = time_of(group);
     if (patience->began_ns == 0)
         begin(patience, now);
-    return look(group, patience, now);
+    return check_when_due(group, patience, now);
 }
 
 /* ---- until it is done ---------------------------------------------------- */

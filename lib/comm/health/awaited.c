@@ -88,10 +88,10 @@ void lsi_awaited_hide(lsi_patience *patience)
         lsi_live_waited(&patience->shown);
 }
 
-void lsi_awaited_forget(ls_group *group, bool told)
+void lsi_awaited_forget(ls_group *group, bool announced)
 {
-    if (atomic_exchange(own_note(group), 0) != 0 && told)
-        lsi_channels_tell_awaits(group);
+    if (atomic_exchange(own_note(group), 0) != 0 && announced)
+        lsi_channels_announce_awaits(group);
 }
 
 int lsi_awaited_last(const ls_group *group)

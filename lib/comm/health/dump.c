@@ -164,7 +164,7 @@ static void listen_to_signal(void)
     memset(&action, 0, sizeof(action));
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART | SA_ONSTACK;
-    lsi_take_signal_stack();
+    lsi_use_signal_stack();
     sigemptyset(&action.sa_mask);
     listening = sigaction(SIGUSR1, &action, NULL) == 0;
 }

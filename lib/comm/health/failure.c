@@ -39,10 +39,10 @@ void lsi_post_failure(ls_group *group, const lsi_failure_record *failure)
 {
     assert(failure->status != LS_OK);
     if (note(group, failure))
-        lsi_channels_tell_failure(group, failure);
+        lsi_channels_announce_failure(group, failure);
 }
 
-void lsi_hear_failure(ls_group *group, const lsi_failure_record *failure)
+void lsi_accept_failure(ls_group *group, const lsi_failure_record *failure)
 {
     assert(failure->rank_a >= 0 && failure->rank_a < group->size);
     (void)note(group, failure);
@@ -116,7 +116,7 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
 static void where_table(const ls_group *group, uint64_t sequence, char *text)
 {
     size_t used = 0;
-    int told = 0;
+    int shown = 0;
     bool fits = true;
     text[0] = '\0';
     for (int behind = 1; behind >= 0; behind--)
@@ -125,12 +125,12 @@ static void where_table(const ls_group *group, uint64_t sequence, char *text)
                 continue;
             const size_t now = append_where(group, r, sequence, text, used);
             fits = now != used;
-            told += fits;
+            shown += fits;
             used = now;
         }
     if (!fits)
         snprintf(text + used, TABLE_BYTES - used, "\n  and %d more",
-                 group->size - told);
+                 group->size - shown);
 }
 
 /* ---- reporting ----------------------------------------------------------- */
@@ -246,17 +246,17 @@ static ls_status report_mismatch(const lsi_failure_record *failure)
 static ls_status report_late(const ls_group *group,
                              const lsi_failure_record *failure, const char *own)
 {
-    char table[TABLE_BYTES], text[MEMBER_BYTES], whom[MEMBER_BYTES + 8] = "";
+    char table[TABLE_BYTES], text[MEMBER_BYTES], awaited[MEMBER_BYTES + 8] = "";
     if (failure->rank_b != failure->rank_a)
-        snprintf(whom, sizeof(whom), " for %s",
+        snprintf(awaited, sizeof(awaited), " for %s",
                  member_text(group, failure->rank_b, text));
     where_table(group, failure->sequence, table);
     return lsi_fail(LS_ERR_TIMEOUT,
                     "rank %d %s%s; this is rank %d, %s. The ranks:%s",
                     failure->rank_a,
-                    failure->told_to_end ? "received SIGTERM while waiting"
+                    failure->got_sigterm ? "received SIGTERM while waiting"
                                          : "gave up waiting",
-                    whom, group->rank, own, table);
+                    awaited, group->rank, own, table);
 }
 
 /*
@@ -277,7 +277,7 @@ static ls_status report_full(const ls_group *group,
         own);
 }
 
-static ls_status tell(ls_group *group)
+static ls_status report(ls_group *group)
 {
     char own[CALL_BYTES + 64];
     own_text(group, own, sizeof(own));
@@ -312,18 +312,18 @@ ls_status lsi_report_failure(ls_group *group)
 {
     if (lsi_is_inherited(group))
         return lsi_refuse_inherited(group);
-    const ls_status status = tell(group);
+    const ls_status status = report(group);
     if (group->failed)
         return status;
     group->failed = true;
     /* An abort may have been called where it could not tell other nodes. */
     const lsi_failure_record *const failure = lsi_failure_of(group);
     if (failure->status == LS_ERR_ABORTED && failure->rank_a == group->rank)
-        lsi_channels_tell_failure(group, failure);
+        lsi_channels_announce_failure(group, failure);
     lsi_channels_abandon(group);
     lsi_dump_failure(group, ls_last_error());
-    lsi_sigterm_said();
-    return tell(group); /* again: writing may have set another error */
+    lsi_sigterm_reported();
+    return report(group); /* again: writing may have set another error */
 }
 
 int lsi_find_dead(const ls_group *group)

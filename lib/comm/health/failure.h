@@ -10,7 +10,7 @@
 void lsi_post_failure(ls_group *group, const lsi_failure_record *failure);
 
 /* The same for a failure that a rank of another node has reported. */
-void lsi_hear_failure(ls_group *group, const lsi_failure_record *failure);
+void lsi_accept_failure(ls_group *group, const lsi_failure_record *failure);
 
 /* Reports this rank's view of why the group has failed; returns its status. */
 ls_status lsi_report_failure(ls_group *group);

@@ -172,7 +172,7 @@ void lsi_record_long_wait(ls_group *group)
 #define GET(field) atomic_load_explicit(&(field), memory_order_acquire)
 
 /* Whether the record was whole and has not changed meanwhile. */
-static bool take(const lsi_record *record, lsi_recorded *out)
+static bool copy_record(const lsi_record *record, lsi_recorded *out)
 {
     out->number = GET(record->number);
     const lsi_fingerprint print = {GET(record->what), GET(record->count)};
@@ -188,7 +188,7 @@ static bool take(const lsi_record *record, lsi_recorded *out)
 bool lsi_record_find(const lsi_recorder *recorder, uint64_t sequence,
                      lsi_recorded *out)
 {
-    return take(&recorder->collective[sequence % LSI_RECORDS], out) &&
+    return copy_record(&recorder->collective[sequence % LSI_RECORDS], out) &&
            out->number == sequence;
 }
 
@@ -203,7 +203,7 @@ size_t lsi_recorder_ordered(const lsi_record ring[LSI_RECORDS],
 {
     size_t n = 0;
     for (int i = 0; i < LSI_RECORDS; i++)
-        n += take(&ring[i], &out[n]);
+        n += copy_record(&ring[i], &out[n]);
     qsort(out, n, sizeof(out[0]), by_number);
     return n;
 }

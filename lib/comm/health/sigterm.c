@@ -23,9 +23,9 @@
 #include "comm/health/failure.h"
 
 /* Later than the half second of the rank itself, before the SIGKILL. */
-#define WORDS_AFTER_NS (700L * 1000 * 1000)
+#define REPORT_AFTER_NS (700L * 1000 * 1000)
 
-static atomic_bool told, said;
+static atomic_bool received, reported;
 static _Atomic uint64_t known_at; /* when it was first asked about */
 static sem_t came;
 static bool has_came;       /* under the lock */
@@ -44,7 +44,7 @@ static void on_end(int number)
 {
     const int saved = errno;
     (void)number;
-    if (!atomic_exchange(&told, true)) {
+    if (!atomic_exchange(&received, true)) {
         (void)sem_post(&came);
         alarm(1);
     }
@@ -57,7 +57,7 @@ void lsi_sigterm_came(void)
         (void)sem_post(&came);
 }
 
-static void say_who_has_died(const ls_group *group)
+static void report_dead_rank(const ls_group *group)
 {
     const int rank = lsi_find_dead(group);
     assert(lsi_mutex_held(&lock) && group == subject);
@@ -76,20 +76,20 @@ static void say_who_has_died(const ls_group *group)
 
 static void *watch(void *unused)
 {
-    const struct timespec until_then = {.tv_nsec = WORDS_AFTER_NS};
+    const struct timespec until_then = {.tv_nsec = REPORT_AFTER_NS};
     (void)unused;
     while (sem_wait(&came) != 0)
         continue;
     (void)nanosleep(&until_then, NULL);
     pthread_mutex_lock(&lock);
-    if (subject != NULL && !atomic_load(&said))
-        say_who_has_died(subject);
+    if (subject != NULL && !atomic_load(&reported))
+        report_dead_rank(subject);
     pthread_mutex_unlock(&lock);
     return NULL;
 }
 
 /* Unlike SIG_IGN this is not passed on to programs that the rank starts. */
-static void take_no_notice(int number)
+static void ignore_signal(int number)
 {
     (void)number;
 }
@@ -112,7 +112,7 @@ static bool handle(int number, void (*handler)(int))
         return false;
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART | SA_ONSTACK;
-    lsi_take_signal_stack();
+    lsi_use_signal_stack();
     return sigaction(number, &action, NULL) == 0;
 }
 
@@ -140,8 +140,8 @@ ls_status lsi_sigterm_listen(const ls_group *group)
     if (asked && has_came && handle(SIGTERM, on_end))
         atomic_store(&watches, lsi_thread_watch(watch, NULL));
     pthread_mutex_unlock(&lock);
-    (void)handle(SIGUSR1, take_no_notice);
-    (void)handle(SIGPIPE, take_no_notice); /* by a dead peer */
+    (void)handle(SIGUSR1, ignore_signal);
+    (void)handle(SIGPIPE, ignore_signal); /* by a dead peer */
     return LS_OK;
 }
 
@@ -153,9 +153,9 @@ void lsi_sigterm_forget(const ls_group *group)
     pthread_mutex_unlock(&lock);
 }
 
-bool lsi_sigterm_told(uint64_t *since_ns)
+bool lsi_sigterm_received(uint64_t *since_ns)
 {
-    if (!atomic_load_explicit(&told, memory_order_relaxed))
+    if (!atomic_load_explicit(&received, memory_order_relaxed))
         return false;
     uint64_t never = 0;
     (void)atomic_compare_exchange_strong(&known_at, &never, lsi_clock_ns());
@@ -163,7 +163,7 @@ bool lsi_sigterm_told(uint64_t *since_ns)
     return true;
 }
 
-void lsi_sigterm_said(void)
+void lsi_sigterm_reported(void)
 {
-    atomic_store(&said, true);
+    atomic_store(&reported, true);
 }

@@ -41,9 +41,9 @@ void lsi_sigterm_forget(const ls_group *group);
  * that of the clock, as the launcher that will send SIGKILL does not stop when
  * this process does.
  */
-bool lsi_sigterm_told(uint64_t *since_ns);
+bool lsi_sigterm_received(uint64_t *since_ns);
 
 /* The rank itself has found and reported the reason. */
-void lsi_sigterm_said(void);
+void lsi_sigterm_reported(void);
 
 #endif

@@ -14,7 +14,7 @@
 /* ---- sending ------------------------------------------------------------- */
 
 /* Whether no message is left to a rank, which may be slow to receive. */
-static bool say_next(lsi_internode *net, int rank)
+static bool send_next(lsi_internode *net, int rank)
 {
     lsi_control_slot *control = &net->control[rank];
     lsi_wire_request *request = &control->request;
@@ -30,61 +30,61 @@ static bool say_next(lsi_internode *net, int rank)
     return true;
 }
 
-static void say(ls_group *group, const lsi_control *message, int rank)
+static void send_control(ls_group *group, const lsi_control *message, int rank)
 {
     lsi_control_slot *control = &group->net->control[rank];
     assert(!lsi_shares_memory(group, rank));
     if (!control->has_next || message->about >= control->next.about)
         control->next = *message;
     control->has_next = true;
-    if (!say_next(group->net, rank))
+    if (!send_next(group->net, rank))
         group->net->control_waits = true;
 }
 
-static void say_rest(ls_group *group)
+static void send_pending(ls_group *group)
 {
     lsi_internode *net = group->net;
     bool all = true;
     for (int r = 0; net->control_waits && r < group->size; r++)
-        all = say_next(net, r) && all;
+        all = send_next(net, r) && all;
     net->control_waits = !all;
 }
 
-void lsi_control_tell_failure(ls_group *group,
-                              const lsi_failure_record *failure)
+void lsi_control_announce_failure(ls_group *group,
+                                  const lsi_failure_record *failure)
 {
     const lsi_control message = {
         .rank = group->rank, .about = LSI_CONTROL_FAILED, .failure = *failure};
     for (int r = 0; r < group->size; r++)
         if (!lsi_shares_memory(group, r))
-            say(group, &message, r);
+            send_control(group, &message, r);
 }
 
 /* To one rank of each other node, for all of its ranks. */
-static void say_to_nodes(ls_group *group, const lsi_control *message)
+static void send_to_nodes(ls_group *group, const lsi_control *message)
 {
     const lsi_internode *net = group->net;
     const int index = net->index_of[group->rank];
     for (int k = 0; k < net->nodes; k++)
         if (k != net->node)
-            say(group, message,
-                net->rank[net->first[k] + index % net->ranks_on[k]]);
+            send_control(group, message,
+                         net->rank[net->first[k] + index % net->ranks_on[k]]);
 }
 
-void lsi_control_tell_leaving(ls_group *group)
+void lsi_control_announce_leaving(ls_group *group)
 {
     const lsi_control message = {.rank = group->rank,
                                  .about = LSI_CONTROL_LEAVES};
-    say_to_nodes(group, &message);
+    send_to_nodes(group, &message);
 }
 
-void lsi_control_tell_awaits(ls_group *group)
+void lsi_control_announce_awaits(ls_group *group)
 {
     const lsi_control message = {
         .rank = group->rank,
         .about = LSI_CONTROL_AWAITS,
         .awaits = atomic_load(&lsi_member_of(group, group->rank)->awaits)};
-    say_to_nodes(group, &message);
+    send_to_nodes(group, &message);
 }
 
 /* ---- receiving ----------------------------------------------------------- */
@@ -124,8 +124,8 @@ static bool is_sound(const ls_group *group, const lsi_control *message,
     }
 }
 
-static void take_control(ls_group *group, const lsi_control *message,
-                         size_t bytes)
+static void handle_control(ls_group *group, const lsi_control *message,
+                           size_t bytes)
 {
     if (!is_sound(group, message, bytes))
         return;
@@ -135,19 +135,19 @@ static void take_control(ls_group *group, const lsi_control *message,
         atomic_store(&lsi_member_of(group, message->rank)->awaits,
                      message->awaits);
     else
-        lsi_hear_failure(group, &message->failure);
+        lsi_accept_failure(group, &message->failure);
 }
 
 ls_status lsi_control_progress(ls_group *group)
 {
     lsi_internode *net = group->net;
     const uint64_t activity = group->activity;
-    say_rest(group);
+    send_pending(group);
     const ls_status received = lsi_internode_test(group, &net->receive_control);
     if (received == LS_OK) {
         if (net->received.about == LSI_CONTROL_AWAITS)
             group->activity = activity; /* nothing has moved */
-        take_control(group, &net->received, net->receive_control.bytes);
+        handle_control(group, &net->received, net->receive_control.bytes);
         LS_TRY(lsi_control_listen(group));
     } else if (received != LS_IN_PROGRESS) {
         return received;
@@ -175,7 +175,7 @@ static void let_go(ls_group *group)
                            (lsi_has_failed(group) ? FAIL_NS : CLOSE_NS);
     bool waits = true;
     while (waits && lsi_suspending_clock_ns() < until) {
-        say_rest(group);
+        send_pending(group);
         waits = net->control_waits;
         for (lsi_wire_request *f = net->pending, *next; f != NULL; f = next) {
             next = f->next;

@@ -18,11 +18,11 @@ ls_status lsi_control_listen(ls_group *group);
 ls_status lsi_control_progress(ls_group *group);
 
 /* As lsi_internode_hooks has them. */
-void lsi_control_tell_awaits(ls_group *group);
-void lsi_control_tell_failure(ls_group *group,
-                              const lsi_failure_record *failure);
+void lsi_control_announce_awaits(ls_group *group);
+void lsi_control_announce_failure(ls_group *group,
+                                  const lsi_failure_record *failure);
 void lsi_control_abandon(ls_group *group);
 
-void lsi_control_tell_leaving(ls_group *group);
+void lsi_control_announce_leaving(ls_group *group);
 
 #endif

@@ -51,8 +51,8 @@ static size_t fragments_within(const lsi_stream *stream, size_t fragments)
     return some < fragments ? (size_t)some : fragments;
 }
 
-static ls_status take_credit(ls_group *group, lsi_stream *stream,
-                             lsi_message *message)
+static ls_status receive_credit(ls_group *group, lsi_stream *stream,
+                                lsi_message *message)
 {
     if (!message->wire.asked)
         LS_TRY(lsi_internode_receive(group, &message->wire.credit, NULL, 0,
@@ -130,7 +130,7 @@ static ls_status peek(ls_group *group, lsi_stream *stream,
     return LS_OK;
 }
 
-static void take_head(lsi_stream *stream, lsi_message *message)
+static void claim_head(lsi_stream *stream, lsi_message *message)
 {
     assert(stream->receives && !message->wire.posted);
     message->wire.posted = true;
@@ -144,7 +144,7 @@ static ls_status post_head(ls_group *group, lsi_stream *stream,
     const int tag = LSI_TAG_ENVELOPE + class_of(group, stream);
     assert(!message->wire.posted);
     while (!stream->receives && stream->position >= limit_of(stream)) {
-        LS_TRY(take_credit(group, stream, message));
+        LS_TRY(receive_credit(group, stream, message));
     }
     message->wire.posted = true;
     return stream->receives
@@ -162,7 +162,7 @@ static ls_status move_head(ls_group *group, lsi_stream *stream,
 {
     ls_status status = LS_OK;
     if (stream->head_arrived)
-        take_head(stream, message);
+        claim_head(stream, message);
     if (!message->wire.posted)
         status = post_head(group, stream, message);
     if (status == LS_OK && stream->receives) {
@@ -193,7 +193,7 @@ static ls_status send_body(ls_group *group, lsi_stream *stream,
         if (status != LS_IN_PROGRESS || body->held == 0 ||
             body->posted + body->held < fragments)
             return status;
-        status = take_credit(group, stream, message);
+        status = receive_credit(group, stream, message);
         if (status != LS_OK)
             return status;
     }

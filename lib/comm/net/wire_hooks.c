@@ -57,7 +57,7 @@ static int awaited(const ls_group *group)
 const lsi_internode_hooks lsi_wire_hooks = {
     .progress = progress,
     .awaited = awaited,
-    .tell_awaits = lsi_control_tell_awaits,
-    .tell_failure = lsi_control_tell_failure,
+    .announce_awaits = lsi_control_announce_awaits,
+    .announce_failure = lsi_control_announce_failure,
     .abandon = lsi_control_abandon,
 };

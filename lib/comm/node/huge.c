@@ -66,7 +66,7 @@ static bool are_wanted(void)
 }
 
 /* Populates one small page first: a hole in a file cannot be collapsed. */
-void lsi_take_huge_pages(void *address, size_t bytes)
+void lsi_use_huge_pages(void *address, size_t bytes)
 {
     const size_t before = missing((uintptr_t)address, 0);
     if (bytes < before + LSI_HUGE_PAGE || !are_wanted())

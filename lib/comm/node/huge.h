@@ -17,6 +17,6 @@ void *lsi_map_shared(int fd, uint64_t offset, size_t bytes);
  * touch the remaining bytes allocates them. Does nothing if no huge pages are
  * available, or if the administrator has disabled them.
  */
-void lsi_take_huge_pages(void *address, size_t bytes);
+void lsi_use_huge_pages(void *address, size_t bytes);
 
 #endif

@@ -113,7 +113,7 @@ void lsi_shared_let_go(ls_group *group, lsi_shared *shared)
     const bool last = lsi_space_let_go(shared->hold, group->size);
     lsi_shared_detach(group, shared);
     if (last)
-        lsi_space_give_back(group, offset, mapped);
+        lsi_space_free(group, offset, mapped);
 }
 
 ls_status lsi_shared_attach(ls_group *group, uint64_t offset,

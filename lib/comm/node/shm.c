@@ -145,7 +145,7 @@ static bool shm_leave(lsi_node_memory *node, void *address)
 static ls_status shm_reserve(lsi_node_memory *node, uint64_t offset,
                              void *address, size_t bytes)
 {
-    lsi_take_huge_pages(address, bytes);
+    lsi_use_huge_pages(address, bytes);
     int failed = madvise(address, bytes, MADV_POPULATE_WRITE);
     if (failed != 0 && errno == EINVAL)
         do

@@ -34,7 +34,7 @@ static bool find_vacancy(lsi_job *job, uint64_t bytes, uint64_t *offset)
     return false;
 }
 
-uint64_t lsi_space_take(ls_group *group, uint64_t bytes)
+uint64_t lsi_space_allocate(ls_group *group, uint64_t bytes)
 {
     lsi_job *job = group->memory.job;
     uint64_t offset;
@@ -47,7 +47,7 @@ uint64_t lsi_space_take(ls_group *group, uint64_t bytes)
     return (offset + unit - 1) / unit * unit;
 }
 
-void lsi_space_give_back(ls_group *group, uint64_t offset, uint64_t bytes)
+void lsi_space_free(ls_group *group, uint64_t offset, uint64_t bytes)
 {
     if (!group->memory.node->transport->discard(group->memory.node, offset,
                                                 bytes))

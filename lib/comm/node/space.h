@@ -19,7 +19,7 @@
 #include "comm/state/state.h"
 
 /* Bytes must be a multiple of LSI_PAGE. The range reads as zero. */
-uint64_t lsi_space_take(ls_group *group, uint64_t bytes);
+uint64_t lsi_space_allocate(ls_group *group, uint64_t bytes);
 
 /* Whether this rank is the last of `sharers` to let go. */
 static inline bool lsi_space_let_go(lsi_hold *hold, int sharers)
@@ -30,6 +30,6 @@ static inline bool lsi_space_let_go(lsi_hold *hold, int sharers)
 }
 
 /* Called once no rank touches the range any more. */
-void lsi_space_give_back(ls_group *group, uint64_t offset, uint64_t bytes);
+void lsi_space_free(ls_group *group, uint64_t offset, uint64_t bytes);
 
 #endif

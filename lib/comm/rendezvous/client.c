@@ -127,7 +127,7 @@ static ls_status set(void *context, const char *key, const void *data,
     return status == LS_OK ? LS_OK : fail_at(c, status);
 }
 
-static ls_status take_value(const lsi_frame *frame, const char *key,
+static ls_status copy_value(const lsi_frame *frame, const char *key,
                             double seconds, void *data, size_t *bytes)
 {
     if (frame->kind == LSI_FRAME_LATE)
@@ -158,7 +158,7 @@ static ls_status get(void *context, const char *key, void *data, size_t *bytes,
             c, &frame, LSI_FRAME_VALUE, LSI_FRAME_LATE,
             seconds > 0 ? deadline_in(seconds + ANSWER_SECONDS) : 0);
     if (status == LS_OK)
-        status = take_value(&frame, key, seconds, data, bytes);
+        status = copy_value(&frame, key, seconds, data, bytes);
     return status == LS_OK ? LS_OK : fail_at(c, status);
 }
 
@@ -232,7 +232,7 @@ static ls_status shake_hands(client *c, const char *secret, double until)
     LS_TRY(lsi_handshake_begin(&c->shake, false, secret, &c->link));
     while (!c->shake.is_done) {
         LS_TRY(await_frame(c, &frame, until));
-        LS_TRY(lsi_handshake_take(&c->shake, &c->link, &frame));
+        LS_TRY(lsi_handshake_handle(&c->shake, &c->link, &frame));
     }
     return LS_OK;
 }

@@ -127,7 +127,7 @@ static ls_status be_welcome(lsi_handshake *shake, lsi_link *link,
 typedef struct row {
     lsi_frame_kind kind;
     size_t bytes;
-    ls_status (*take)(lsi_handshake *, lsi_link *, const lsi_frame *);
+    ls_status (*handle)(lsi_handshake *, lsi_link *, const lsi_frame *);
 } row;
 
 ls_status lsi_handshake_begin(lsi_handshake *shake, bool is_server,
@@ -141,8 +141,8 @@ ls_status lsi_handshake_begin(lsi_handshake *shake, bool is_server,
                          LSI_HMAC_BYTES);
 }
 
-ls_status lsi_handshake_take(lsi_handshake *shake, lsi_link *link,
-                             const lsi_frame *frame)
+ls_status lsi_handshake_handle(lsi_handshake *shake, lsi_link *link,
+                               const lsi_frame *frame)
 {
     static const row rows[2][2] = {
         {{LSI_FRAME_CHALLENGE, 1 + LSI_HMAC_BYTES, answer},
@@ -162,5 +162,5 @@ ls_status lsi_handshake_take(lsi_handshake *shake, lsi_link *link,
                         "the data received do not follow Lockstep's protocol");
     shake->step++;
     assert(shake->step <= 2);
-    return next->take(shake, link, frame);
+    return next->handle(shake, link, frame);
 }

@@ -47,7 +47,7 @@ ls_status lsi_handshake_begin(lsi_handshake *shake, bool is_server,
  * LS_ERR_FORMAT. A server has then sent the reason to the client; a client
  * repeats the reason that it was sent.
  */
-ls_status lsi_handshake_take(lsi_handshake *shake, lsi_link *link,
-                             const lsi_frame *frame);
+ls_status lsi_handshake_handle(lsi_handshake *shake, lsi_link *link,
+                               const lsi_frame *frame);
 
 #endif

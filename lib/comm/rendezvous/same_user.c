@@ -46,8 +46,8 @@ typedef struct ends {
  * Looks for both ends of a connection. An end that has been closed has no user
  * any more and would pass for root's: only established ones count.
  */
-static void look_in(const char *table, const char *own, const char *other,
-                    ends *out)
+static void search_table(const char *table, const char *own, const char *other,
+                         ends *out)
 {
     static const char established[] = "01";
     char line[512], local[64], remote[64], state[8], user[16];
@@ -79,7 +79,7 @@ ls_status lsi_same_user_check(int fd)
     for (int in_v6 = 0; in_v6 < 2 && found.user < 0; in_v6++) {
         write_address(&own, in_v6 != 0, here);
         write_address(&other, in_v6 != 0, there);
-        look_in(tables[in_v6], here, there, &found);
+        search_table(tables[in_v6], here, there, &found);
     }
     if (found.user == 0 || found.user == (long)geteuid() ||
         (found.user < 0 && !found.sees_own))

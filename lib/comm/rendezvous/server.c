@@ -69,8 +69,8 @@ static void close_broken(lsi_store_server *s)
         if (p == NULL || p->state != LSI_PEER_BROKEN)
             continue;
         lsi_link_close(&p->link);
-        const bool told = p->is_owners;
-        if (told)
+        const bool owned = p->is_owners;
+        if (owned)
             s->owner.gone(s->owner.context, i, p->why);
         lsi_free(p);
         s->peers[i] = NULL;
@@ -231,7 +231,7 @@ static void serve_peer(lsi_store_server *s, int number, uint32_t events)
         status = lsi_link_receive(&p->link);
         if (status != LS_OK)
             snprintf(why, sizeof(why), "%.159s", ls_last_error());
-        lsi_store_peer_take(s, number);
+        lsi_store_peer_handle(s, number);
         if (status != LS_OK)
             lsi_store_peer_break(p, why);
     }
@@ -270,7 +270,7 @@ void lsi_store_server_step(lsi_store_server *s)
         else
             serve_peer(s, events[i].data.fd, events[i].events);
     }
-    lsi_store_take_answered(s);
+    lsi_store_serve_answered(s);
     close_broken(s);
     for (int i = 0; i < s->n_peers; i++)
         timed = timed || (s->peers[i] != NULL && s->peers[i]->until > 0);

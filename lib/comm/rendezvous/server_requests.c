@@ -87,11 +87,12 @@ static void get_value(lsi_store_server *s, lsi_store_peer *p,
     memcpy(p->key, frame->key, sizeof(p->key));
 }
 
-static void take(lsi_store_server *s, int number, const lsi_frame *frame)
+static void handle_frame(lsi_store_server *s, int number,
+                         const lsi_frame *frame)
 {
     lsi_store_peer *const p = s->peers[number];
     if (p->state == LSI_PEER_STRANGER) {
-        if (lsi_handshake_take(&p->shake, &p->link, frame) != LS_OK) {
+        if (lsi_handshake_handle(&p->shake, &p->link, frame) != LS_OK) {
             set_ending(p);
             return;
         }
@@ -111,7 +112,7 @@ static void take(lsi_store_server *s, int number, const lsi_frame *frame)
     }
 }
 
-void lsi_store_peer_take(lsi_store_server *s, int number)
+void lsi_store_peer_handle(lsi_store_server *s, int number)
 {
     lsi_frame frame;
     bool got = true;
@@ -130,7 +131,7 @@ void lsi_store_peer_take(lsi_store_server *s, int number)
             return;
         }
         if (got)
-            take(s, number, &frame);
+            handle_frame(s, number, &frame);
     }
 }
 
@@ -138,7 +139,7 @@ void lsi_store_peer_take(lsi_store_server *s, int number)
  * Serves answered peers later, not where they are answered: each may answer the
  * next, without end.
  */
-void lsi_store_take_answered(lsi_store_server *s)
+void lsi_store_serve_answered(lsi_store_server *s)
 {
     while (s->has_answered) {
         s->has_answered = false;
@@ -146,7 +147,7 @@ void lsi_store_take_answered(lsi_store_server *s)
             if (s->peers[i] == NULL || !s->peers[i]->is_answered)
                 continue;
             s->peers[i]->is_answered = false;
-            lsi_store_peer_take(s, i);
+            lsi_store_peer_handle(s, i);
             lsi_store_peer_watch(s, i);
         }
     }
@@ -159,6 +160,6 @@ void lsi_store_peer_late(lsi_store_server *server, int number)
     p->state = LSI_PEER_OPEN;
     p->until = 0;
     reply(p, LSI_FRAME_LATE, NULL, 0);
-    lsi_store_peer_take(server, number);
+    lsi_store_peer_handle(server, number);
     lsi_store_peer_watch(server, number);
 }

@@ -54,10 +54,10 @@ ls_status lsi_store_listen(const lsi_endpoint *endpoint, bool has_secret,
                            int *out, lsi_store_refusal *why);
 
 /* Handles the frames that a peer has sent so far. */
-void lsi_store_peer_take(lsi_store_server *server, int number);
+void lsi_store_peer_handle(lsi_store_server *server, int number);
 
 /* Handles the frames that peers have sent during a wait that is over. */
-void lsi_store_take_answered(lsi_store_server *server);
+void lsi_store_serve_answered(lsi_store_server *server);
 
 /* Sends the reason, and ends the connection. */
 void lsi_store_peer_refuse(lsi_store_peer *peer, const char *why);

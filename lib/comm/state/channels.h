@@ -39,17 +39,18 @@ static inline int lsi_channels_awaited(const ls_group *group)
     return lsi_spans_nodes(group) ? group->channels.hooks->awaited(group) : -1;
 }
 
-static inline void lsi_channels_tell_awaits(ls_group *group)
+static inline void lsi_channels_announce_awaits(ls_group *group)
 {
     if (lsi_spans_nodes(group))
-        group->channels.hooks->tell_awaits(group);
+        group->channels.hooks->announce_awaits(group);
 }
 
-static inline void lsi_channels_tell_failure(ls_group *group,
-                                             const lsi_failure_record *failure)
+static inline void
+lsi_channels_announce_failure(ls_group *group,
+                              const lsi_failure_record *failure)
 {
     if (lsi_spans_nodes(group))
-        group->channels.hooks->tell_failure(group, failure);
+        group->channels.hooks->announce_failure(group, failure);
 }
 
 static inline void lsi_channels_abandon(ls_group *group)

@@ -89,7 +89,7 @@ typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
 typedef struct lsi_failure_record {
     int32_t status; /* ls_status */
     int32_t rank_a, rank_b;
-    int32_t told_to_end; /* rank_a gave up early, on SIGTERM */
+    int32_t got_sigterm; /* rank_a gave up early, on SIGTERM */
     uint64_t sequence;
     uint64_t what_a, count_a, what_b, count_b;
     int64_t counted; /* 1 + the rank whose counts differ; or 0 */

@@ -126,7 +126,7 @@ typedef struct lsi_patience {
     uint64_t checked_ns; /* the same, when peers were last looked at */
     uint64_t since_ns;   /* the same as began_ns, by the clock */
     unsigned shown;      /* where lsi_live_waits shows it; 0: nowhere */
-    bool told;           /* other nodes know the awaited rank */
+    bool announced;      /* other nodes know the awaited rank */
     bool coprogress;     /* other groups may need progress meanwhile */
 } lsi_patience;
 
@@ -224,9 +224,10 @@ typedef struct lsi_internode_hooks {
     /* The awaited rank if none of this node is late; or -1. */
     int (*awaited)(const ls_group *group);
     /* Tells the other nodes which rank this one awaits, by its lsi_member. */
-    void (*tell_awaits)(ls_group *group);
+    void (*announce_awaits)(ls_group *group);
     /* Tells the other nodes of a failure that began here. */
-    void (*tell_failure)(ls_group *group, const lsi_failure_record *failure);
+    void (*announce_failure)(ls_group *group,
+                             const lsi_failure_record *failure);
     /* After a failure: sends pending messages, and receives no more. */
     void (*abandon)(ls_group *group);
 } lsi_internode_hooks;

@@ -227,7 +227,7 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
         ls_group *local[MOST];
         CHECK_OK(ls_group_open_threads(local, ranks[k]));
         const uint64_t offset =
-            lsi_space_take(local[0], lsi_region_layout_of(size).bytes);
+            lsi_space_allocate(local[0], lsi_region_layout_of(size).bytes);
         for (int i = 0; i < ranks[k]; i++, rank++) {
             world[rank] = rank;
             id[rank] = lsi_internode_new_id();

@@ -60,9 +60,9 @@ static void contents(void **state)
     const size_t pages = FILE_SIZE / LSI_PAGE;
     for (size_t i = 0; i < pages; i += 2)
         one[i * LSI_PAGE] = (unsigned char)(i / 2 + 1);
-    lsi_take_huge_pages(one + ODD, 0);
-    lsi_take_huge_pages(one + ODD, LSI_HUGE_PAGE);
-    lsi_take_huge_pages(one + ODD, FILE_SIZE - 2 * ODD);
+    lsi_use_huge_pages(one + ODD, 0);
+    lsi_use_huge_pages(one + ODD, LSI_HUGE_PAGE);
+    lsi_use_huge_pages(one + ODD, FILE_SIZE - 2 * ODD);
     for (size_t i = 0; i < pages; i++) {
         const unsigned char is = i % 2 == 0 ? (unsigned char)(i / 2 + 1) : 0;
         assert_int_equal(one[i * LSI_PAGE], is);
@@ -84,7 +84,7 @@ static void only_the_range(void **state)
     unsigned char present[FILE_SIZE / LSI_PAGE];
     unsigned char *const at = lsi_map_shared(fd, 0, FILE_SIZE);
     assert_true(at != MAP_FAILED);
-    lsi_take_huge_pages(at + ODD, 3 * (size_t)LSI_HUGE_PAGE);
+    lsi_use_huge_pages(at + ODD, 3 * (size_t)LSI_HUGE_PAGE);
     assert_int_equal(mincore(at, FILE_SIZE, present), 0);
     for (size_t i = 0; i < sizeof(present); i++) {
         const size_t huge = i * LSI_PAGE / LSI_HUGE_PAGE;

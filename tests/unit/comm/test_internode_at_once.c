@@ -20,7 +20,8 @@ static ls_group *open_again(ls_group *group, const int *ids)
     ls_group *local = NULL, *made = NULL;
     CHECK_OK(ls_group_split(group, net->node, 0, &local));
     if (ls_group_rank(local) == 0)
-        offset = lsi_space_take(local, lsi_region_layout_of(group->size).bytes);
+        offset =
+            lsi_space_allocate(local, lsi_region_layout_of(group->size).bytes);
     CHECK_OK(lsi_exchange(local, &call, &offset, sizeof(offset), offsets));
     const lsi_internode_plan plan = {.wire = net->wire,
                                      .rank = group->rank,

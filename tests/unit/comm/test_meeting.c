@@ -128,7 +128,7 @@ static pid_t say_that_it_ended(const char *name, int rank)
     assert_true(launcher >= 0);
     if (launcher == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        CHECK(lsi_ended_say(name, rank) >= 0);
+        CHECK(lsi_ended_publish(name, rank) >= 0);
         (void)!write(ready[1], &byte, 1);
         for (;;)
             pause();
@@ -193,7 +193,7 @@ static void strangers_are_not_believed(void **state)
     if (stranger == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         CHECK(setresuid(0, 65534, 0) == 0); /* the name says 0 */
-        CHECK(lsi_ended_say("strange-job", 1) >= 0);
+        CHECK(lsi_ended_publish("strange-job", 1) >= 0);
         (void)!write(ready[1], &byte, 1);
         for (;;)
             pause();

@@ -421,7 +421,7 @@ static ls_status try_to_greet(lsi_link *link, const char *secret)
     LS_TRY(lsi_handshake_begin(&shake, false, secret, link));
     while (!shake.is_done) {
         LS_TRY(try_to_await(link, &frame));
-        LS_TRY(lsi_handshake_take(&shake, link, &frame));
+        LS_TRY(lsi_handshake_handle(&shake, link, &frame));
     }
     return LS_OK;
 }

@@ -32,21 +32,21 @@ static void test_handler_runs_there(void **state)
 {
     (void)state;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
-    lsi_take_signal_stack();
+    lsi_use_signal_stack();
     const stack_t stack = stack_of_thread();
     assert_int_equal(stack.ss_flags & SS_DISABLE, 0);
     assert_int_equal(sigaction(SIGUSR2, &action, NULL), 0);
     assert_int_equal(raise(SIGUSR2), 0);
     assert_true(ran_at >= (uintptr_t)stack.ss_sp &&
                 ran_at < (uintptr_t)stack.ss_sp + stack.ss_size);
-    lsi_take_signal_stack(); /* once more changes nothing */
+    lsi_use_signal_stack(); /* once more changes nothing */
     assert_ptr_equal(stack_of_thread().ss_sp, stack.ss_sp);
 }
 
 /* Two threads never share one. */
 static void *ask(void *sp)
 {
-    lsi_take_signal_stack();
+    lsi_use_signal_stack();
     *(void **)sp = stack_of_thread().ss_sp;
     return NULL;
 }
@@ -56,7 +56,7 @@ static void test_one_for_a_process(void **state)
     (void)state;
     pthread_t thread;
     void *sp = NULL;
-    lsi_take_signal_stack();
+    lsi_use_signal_stack();
     assert_int_equal(pthread_create(&thread, NULL, ask, &sp), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_ptr_not_equal(sp, stack_of_thread().ss_sp);

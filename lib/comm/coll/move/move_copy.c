@@ -11,7 +11,7 @@
 #include "comm/core/paths.h"
 #include "comm/node/remote.h"
 
-static ls_status take_all(const lsi_collective *op)
+static ls_status read_peers(const lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
@@ -32,7 +32,7 @@ static ls_status take_all(const lsi_collective *op)
 ls_status lsi_move_copy(lsi_collective *op)
 {
     if (op->step == 0) {
-        LS_TRY(take_all(op));
+        LS_TRY(read_peers(op));
         op->step = 1;
         lsi_collective_publish(op);
     }

@@ -11,7 +11,7 @@
 #include "comm/coll/move/move.h"
 #include "comm/core/paths.h"
 
-static void take_all(const lsi_collective *op)
+static void copy_peers(const lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
@@ -29,7 +29,7 @@ static void take_all(const lsi_collective *op)
 ls_status lsi_move_direct(lsi_collective *op)
 {
     if (op->step == 0) {
-        take_all(op);
+        copy_peers(op);
         op->step = 1;
         lsi_collective_publish(op);
     }

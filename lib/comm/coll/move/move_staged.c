@@ -46,7 +46,7 @@ static void fill(const lsi_collective *op, size_t k)
     }
 }
 
-static void take(const lsi_collective *op, size_t k)
+static void copy_chunks(const lsi_collective *op, size_t k)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank, slots = lsi_pull_readers(&place);
@@ -65,7 +65,7 @@ static void step(lsi_collective *op, size_t k)
 {
     fill(op, k);
     if (k >= 1)
-        take(op, k - 1);
+        copy_chunks(op, k - 1);
 }
 
 bool lsi_move_staged_ahead(lsi_collective *op)

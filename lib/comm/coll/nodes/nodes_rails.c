@@ -73,7 +73,7 @@ static size_t segment_elements(const lsi_collective *op)
 }
 
 /* The next bytes of a segment's memory. */
-static unsigned char *take(rails *r, const lsi_segment *s, size_t bytes)
+static unsigned char *next_bytes(rails *r, const lsi_segment *s, size_t bytes)
 {
     const size_t at = r->memory;
     r->memory += lsi_lines(bytes);
@@ -93,15 +93,15 @@ static rails rails_of(const lsi_collective *op, const lsi_segment *s)
                .legs = few ? parts - 1 : 1,
                .leg = lsi_wide_bytes(op, lsi_range_size(part))};
     if (!lsi_collective_receives(op, op->group->rank))
-        r.results = take(&r, s, n * op->item);
+        r.results = next_bytes(&r, s, n * op->item);
     else if (s != NULL)
         r.results = (unsigned char *)op->recv + s->elements.begin * op->item;
     r.sums = r.results;
     if (!lsi_operation_reduces(op->call.operation))
         return r;
     if (lsi_sums_scratch(op) != 0)
-        r.sums = take(&r, s, lsi_wide_bytes(op, n));
-    r.incoming = take(&r, s, lsi_range_size(r.own) * r.legs * r.leg);
+        r.sums = next_bytes(&r, s, lsi_wide_bytes(op, n));
+    r.incoming = next_bytes(&r, s, lsi_range_size(r.own) * r.legs * r.leg);
     return r;
 }
 

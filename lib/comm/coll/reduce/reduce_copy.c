@@ -97,7 +97,7 @@ static ls_status reduce_block(lsi_collective *op)
     return LS_OK;
 }
 
-static ls_status take_results(lsi_collective *op)
+static ls_status read_results(lsi_collective *op)
 {
     const int rank = op->group->rank, size = op->group->size;
     for (int i = 1; i < size; i++) {
@@ -119,7 +119,7 @@ ls_status lsi_reduce_copy(lsi_collective *op)
 {
     while (op->step < 2) {
         LS_TRY(lsi_collective_arrived(op));
-        LS_TRY(op->step == 0 ? reduce_block(op) : take_results(op));
+        LS_TRY(op->step == 0 ? reduce_block(op) : read_results(op));
         op->step++;
         lsi_collective_publish(op);
     }

@@ -77,7 +77,7 @@ typedef struct list {
     int n;
 } list;
 
-static list spare_small, spare_large, dropped, looked_at;
+static list spare_small, spare_large, dropped, tested;
 
 static void push(list *to, message *m)
 {
@@ -104,7 +104,7 @@ static list *spare_of(size_t room)
 }
 
 /* With room for `bytes` bytes; NULL if memory runs out. */
-static message *take(size_t bytes)
+static message *allocate_message(size_t bytes)
 {
     const size_t room = bytes <= SMALL_BYTES      ? SMALL_BYTES
                         : bytes <= LSI_WIRE_PIECE ? LSI_WIRE_PIECE
@@ -130,13 +130,13 @@ static void give_back(message *m)
 }
 
 /* Tests the sends that were given up, in turn: some may be over by now. */
-static void look_at_dropped(void)
+static void test_dropped(void)
 {
     int over = 0;
     message *m = pop(&dropped);
     if (m == NULL) {
-        dropped = looked_at;
-        looked_at = (list){0};
+        dropped = tested;
+        tested = (list){0};
         m = pop(&dropped);
     }
     if (m == NULL)
@@ -144,7 +144,7 @@ static void look_at_dropped(void)
     if (MPI_Test(&m->request, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && over)
         give_back(m);
     else
-        push(&looked_at, m);
+        push(&tested, m);
 }
 
 static int refuse(void)
@@ -175,8 +175,8 @@ static int wire_send(const void *data, size_t bytes, int peer, int from,
     (void)from;
     if (lsi_mpi_stuck)
         return refuse();
-    look_at_dropped();
-    message *const m = take(bytes);
+    test_dropped();
+    message *const m = allocate_message(bytes);
     if (m == NULL)
         return -1;
     if (bytes != 0)
@@ -193,7 +193,7 @@ static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
     if (lsi_mpi_stuck)
         return refuse();
     const int source = peer == LSI_WIRE_ANYBODY ? MPI_ANY_SOURCE : peer;
-    message *const m = take(0);
+    message *const m = allocate_message(0);
     if (m == NULL)
         return -1;
     return begun(MPI_Irecv(data, (int)bytes, MPI_BYTE, source, tag,

@@ -28,7 +28,7 @@ static void nap(void)
 /* ---- the roll ------------------------------------------------------------ */
 
 /* Receives the answers that have come; whether there was one. */
-static int hear(char *here)
+static int receive_roll(char *here)
 {
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
@@ -43,7 +43,7 @@ static int hear(char *here)
     return received;
 }
 
-static void say(int rank, int size)
+static void send_roll(int rank, int size)
 {
     for (int r = 0; r < size; r++) {
         MPI_Request request = MPI_REQUEST_NULL;
@@ -58,11 +58,11 @@ static int call_roll(char *here, int rank, int size, double seconds)
     char names[NAMES_BYTES];
     const double until = lsi_suspending_clock_seconds() + ROLL_SECONDS;
     here[rank] = 1;
-    say(rank, size);
+    send_roll(rank, size);
     int missing = lsi_missing_ranks(here, size, names, sizeof(names));
     while (missing > 0 && lsi_suspending_clock_seconds() < until) {
         nap();
-        (void)hear(here);
+        (void)receive_roll(here);
         missing = lsi_missing_ranks(here, size, names, sizeof(names));
     }
     if (missing == 0)
@@ -88,7 +88,7 @@ static int wait_for(MPI_Request *all, char *here, int size, double seconds)
             return -1;
         if (met)
             return 0;
-        if (hear(here) ||
+        if (receive_roll(here) ||
             (seconds > 0 && lsi_suspending_clock_seconds() - since > seconds))
             return call_roll(here, rank, size, seconds);
         nap();

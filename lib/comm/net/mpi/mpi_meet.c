@@ -94,7 +94,7 @@ static int start(void)
     return 0;
 }
 
-static int look_for_network(MPI_Comm all)
+static int detect_network(MPI_Comm all)
 {
     MPI_Comm here = MPI_COMM_NULL;
     int ranks = 0, size = 0;
@@ -119,7 +119,7 @@ static int join(void)
     if (lsi_mpi_check(
             MPI_Comm_get_attr(all, MPI_TAG_UB, (void *)&highest, &found),
             "MPI_TAG_UB") != 0 ||
-        look_for_network(all) != 0)
+        detect_network(all) != 0)
         return -1;
     lsi_mpi_highest_tag = found ? *highest : 32767; /* the least it grants */
     name_library();
@@ -145,7 +145,7 @@ int lsi_mpi_open(double seconds)
 /* ---- leaving ------------------------------------------------------------- */
 
 /* Receives a message that no rank waits for any more, if any. */
-static int take_unwanted(void)
+static int receive_unwanted(void)
 {
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
@@ -174,11 +174,11 @@ static int drain(void)
     if (MPI_Ibarrier(lsi_mpi_comm, &all) != MPI_SUCCESS)
         return 0;
     while (!met && lsi_suspending_clock_seconds() < until) {
-        (void)take_unwanted();
+        (void)receive_unwanted();
         if (MPI_Test(&all, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return 0;
     }
-    while (take_unwanted()) {
+    while (receive_unwanted()) {
     }
     return met;
 }
@@ -203,7 +203,7 @@ static int may_finalize(void)
  * The text is that of the wire protocol of PMI-1; only Hydra sets both
  * variables.
  */
-static void tell_launcher(void)
+static void notify_launcher(void)
 {
     static const char words[] = "cmd=finalize\n";
     const char *const number = getenv("PMI_FD");
@@ -238,5 +238,5 @@ void lsi_mpi_close(void)
     if (may_finalize())
         (void)lsi_mpi_call(finalize, LEAVE_SECONDS);
     else
-        tell_launcher();
+        notify_launcher();
 }

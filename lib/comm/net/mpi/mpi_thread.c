@@ -65,8 +65,8 @@ static struct timespec after_ms(long ms)
 static int has_answered(double until)
 {
     while (until == 0 || lsi_suspending_clock_seconds() < until) {
-        const struct timespec look = after_ms(LSI_SLICE_MS);
-        if (sem_clockwait(&answered, CLOCK_MONOTONIC, &look) == 0)
+        const struct timespec slice_end = after_ms(LSI_SLICE_MS);
+        if (sem_clockwait(&answered, CLOCK_MONOTONIC, &slice_end) == 0)
             return 1;
     }
     return 0;

@@ -113,13 +113,13 @@ static void append_all(const char *sys, char *devices)
     (void)closedir(folder);
 }
 
-void lsi_ucx_devices(const char *sys, const char *interface, bool told,
+void lsi_ucx_devices(const char *sys, const char *interface, bool given,
                      char devices[LSI_UCX_DEVICES_BYTES])
 {
     /* A second address of an interface may be labelled "eth0:1". */
     snprintf(devices, LSI_UCX_DEVICES_BYTES, "%.*s",
              (int)strcspn(interface, ":"), interface);
-    if (told)
+    if (given)
         append_own(sys, interface, devices);
     else
         append_all(sys, devices);

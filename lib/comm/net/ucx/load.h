@@ -22,7 +22,7 @@ ls_status lsi_ucx_load(const lsi_wire **out);
  * one. If the interface was not set explicitly, all RDMA devices that are up
  * instead. `sys` is the folder where the kernel shows devices: /sys.
  */
-void lsi_ucx_devices(const char *sys, const char *interface, bool told,
+void lsi_ucx_devices(const char *sys, const char *interface, bool given,
                      char devices[LSI_UCX_DEVICES_BYTES]);
 
 #endif

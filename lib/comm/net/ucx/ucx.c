@@ -56,7 +56,7 @@ static lsi_ucx_request *request_of(const lsi_ticket *ticket)
     return (lsi_ucx_request *)(uintptr_t)ticket->handle;
 }
 
-static lsi_ticket take_request(void *request, int peer)
+static lsi_ticket ticket_of_request(void *request, int peer)
 {
     ((lsi_ucx_request *)request)->peer = peer;
     return (lsi_ticket){(uint64_t)(uintptr_t)request};
@@ -132,7 +132,7 @@ static int wire_send(const void *data, size_t bytes, int peer, int from,
     void *request = ucp_tag_send_nbx(to->ep, copy != NULL ? copy : data, bytes,
                                      tag_from(from, tag), &param);
     if (request != NULL && !UCS_PTR_IS_ERR(request)) {
-        *ticket = take_request(request, peer);
+        *ticket = ticket_of_request(request, peer);
         ((lsi_ucx_request *)request)->owned = copy;
         ((lsi_ucx_request *)request)->release = free;
         return 0;
@@ -165,7 +165,7 @@ static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
                          anybody ? UINT32_MAX : UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(request))
         return lsi_ucx_check(UCS_PTR_STATUS(request), "cannot receive");
-    *ticket = take_request(request, peer);
+    *ticket = ticket_of_request(request, peer);
     return 0;
 }
 
@@ -237,11 +237,11 @@ static void wire_drop(lsi_ticket *ticket, void *owned, void (*release)(void *))
 static int test_lost(lsi_ticket *ticket, int number)
 {
     const lsi_ucx_peer *peer = lsi_ucx.peer[number];
-    if (!lsi_ucx_may_tell_lost(peer))
+    if (!lsi_ucx_may_report_lost(peer))
         return 0;
     if (kind_of(ticket) == REQUEST)
         wire_cancel(ticket);
-    return lsi_ucx_tell_lost(peer);
+    return lsi_ucx_report_lost(peer);
 }
 
 static int test_done(lsi_ticket *ticket, lsi_ucx_request *request,

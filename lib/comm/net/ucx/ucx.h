@@ -27,7 +27,7 @@ typedef struct lsi_ucx_peer {
     uint64_t lost_ns;  /* time of the loss in ns; 0: not lost */
     int holds;         /* ranks of groups that are this process */
     int leaves;        /* it has announced its end */
-    int told;          /* it has been sent an announcement or an answer */
+    int announced;     /* it has been sent an announcement or an answer */
 } lsi_ucx_peer;
 
 typedef struct lsi_ucx_state {
@@ -62,10 +62,10 @@ void lsi_ucx_disconnect(lsi_ucx_peer *peer);
 void lsi_ucx_lose(lsi_ucx_peer *peer, ucs_status_t why);
 
 /* Whether the library may be told that the peer is lost; see ucx_peers.c. */
-int lsi_ucx_may_tell_lost(const lsi_ucx_peer *peer);
+int lsi_ucx_may_report_lost(const lsi_ucx_peer *peer);
 
 /* Sets the error text for the lost peer: -1. */
-int lsi_ucx_tell_lost(const lsi_ucx_peer *peer);
+int lsi_ucx_report_lost(const lsi_ucx_peer *peer);
 
 /* ---- leaving ------------------------------------------------------------- */
 

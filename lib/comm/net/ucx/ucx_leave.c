@@ -20,11 +20,11 @@
 
 /* ---- who leaves ---------------------------------------------------------- */
 
-static uint64_t heard; /* the process that announces its end */
-static lsi_ucx_request *hearing;
+static uint64_t leaving; /* the process that announces its end */
+static lsi_ucx_request *receive;
 
-static void on_heard(void *request, ucs_status_t status,
-                     const ucp_tag_recv_info_t *info, void *unused)
+static void on_leave_received(void *request, ucs_status_t status,
+                              const ucp_tag_recv_info_t *info, void *unused)
 {
     lsi_ucx_request *own = request;
     (void)unused;
@@ -32,20 +32,20 @@ static void on_heard(void *request, ucs_status_t status,
     own->done = 1;
 }
 
-static void on_told(void *request, ucs_status_t status, void *unused)
+static void on_leave_sent(void *request, ucs_status_t status, void *unused)
 {
     (void)status, (void)unused;
     ucp_request_free(request);
 }
 
-static void tell(lsi_ucx_peer *peer)
+static void announce_leave(lsi_ucx_peer *peer)
 {
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK |
                                            UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                                       .cb.send = on_told,
+                                       .cb.send = on_leave_sent,
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
-    peer->told = 1;
+    peer->announced = 1;
     lsi_ucx_connect(peer);
     if (peer->lost_ns == 0)
         (void)ucp_tag_send_nbx(peer->ep, &lsi_ucx.card->process,
@@ -59,37 +59,38 @@ int lsi_ucx_listen(void)
                                            UCP_OP_ATTR_FIELD_CALLBACK |
                                            UCP_OP_ATTR_FIELD_MEMORY_TYPE |
                                            UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                       .cb.recv = on_heard,
+                                       .cb.recv = on_leave_received,
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
-    void *request = ucp_tag_recv_nbx(lsi_ucx.worker, &heard, sizeof(heard),
+    void *request = ucp_tag_recv_nbx(lsi_ucx.worker, &leaving, sizeof(leaving),
                                      LSI_UCX_TAG_LEAVES, UINT32_MAX, &param);
     if (UCS_PTR_IS_ERR(request))
         return lsi_ucx_check(UCS_PTR_STATUS(request), "cannot receive");
-    hearing = request;
+    receive = request;
     return 0;
 }
 
-static void hear(void)
+static void handle_leave(void)
 {
-    for (int i = 0; hearing->bytes == sizeof(heard) && i < lsi_ucx.peers; i++) {
+    for (int i = 0; receive->bytes == sizeof(leaving) && i < lsi_ucx.peers;
+         i++) {
         lsi_ucx_peer *peer = lsi_ucx.peer[i];
-        if (peer == NULL || peer->card->process != heard)
+        if (peer == NULL || peer->card->process != leaving)
             continue;
         peer->leaves = 1;
-        if (!peer->told)
-            tell(peer);
+        if (!peer->announced)
+            announce_leave(peer);
     }
-    hearing->done = 0; /* UCX hands it out again as it is */
-    ucp_request_free(hearing);
-    hearing = NULL;
+    receive->done = 0; /* UCX hands it out again as it is */
+    ucp_request_free(receive);
+    receive = NULL;
     (void)lsi_ucx_listen();
 }
 
 void lsi_ucx_progress(void)
 {
     (void)ucp_worker_progress(lsi_ucx.worker);
-    while (hearing != NULL && hearing->done)
-        hear();
+    while (receive != NULL && receive->done)
+        handle_leave();
 }
 
 /* ---- leaving ------------------------------------------------------------- */
@@ -131,7 +132,7 @@ void lsi_ucx_close(void)
         return;
     for (int i = 0; i < lsi_ucx.peers; i++)
         if (is_awaited(lsi_ucx.peer[i]))
-            tell(lsi_ucx.peer[i]);
+            announce_leave(lsi_ucx.peer[i]);
     while (someone_is_awaited() && lsi_suspending_clock_seconds() < until)
         lsi_ucx_progress();
     flush(until); /* answers to leaving peers may be in flight */

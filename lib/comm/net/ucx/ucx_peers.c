@@ -54,12 +54,12 @@ void lsi_ucx_connect(lsi_ucx_peer *peer)
         lsi_ucx_lose(peer, status);
 }
 
-int lsi_ucx_may_tell_lost(const lsi_ucx_peer *peer)
+int lsi_ucx_may_report_lost(const lsi_ucx_peer *peer)
 {
     return peer->lost_ns != 0 && lsi_clock_ns() - peer->lost_ns >= READ_NS;
 }
 
-int lsi_ucx_tell_lost(const lsi_ucx_peer *peer)
+int lsi_ucx_report_lost(const lsi_ucx_peer *peer)
 {
     return lsi_ucx_refuse(-1, "a rank's process cannot be reached: %s",
                           ucs_status_string(peer->lost));

@@ -98,8 +98,8 @@ ls_status lsi_params_share_grads(ls_params *params, ls_group *group)
 void lsi_params_use_all_grads(ls_params *params)
 {
     if (params->sharing.group != NULL)
-        lsi_take_huge_pages(params->storage.flat_grad,
-                            params->storage.count * sizeof(float));
+        lsi_use_huge_pages(params->storage.flat_grad,
+                           params->storage.count * sizeof(float));
 }
 
 void lsi_params_leave_grads(ls_params *params)
@@ -176,7 +176,7 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
                     : ls_shared_alloc(group, bytes, &home));
     set_home(params, group, home, bytes, one_copy ? bytes / size : bytes);
     if (one_copy && ls_group_local_rank(group) == 0)
-        lsi_take_huge_pages(home, bytes);
+        lsi_use_huge_pages(home, bytes);
     const ls_status status =
         one_copy ? lsi_params_share_halves(params, group, capacity) : LS_OK;
     if (status != LS_OK) {
