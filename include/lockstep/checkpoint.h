@@ -90,8 +90,8 @@ typedef struct ls_checkpoint ls_checkpoint;
  * Finds the newest intact checkpoint in a folder; damaged ones are named in a
  * warning (see LOCKSTEP_LOG) and skipped. On success *out is the caller's.
  *
- *     LS_ERR_NOT_FOUND   nothing there yet: there is no such folder, or no save
- *                        in it has finished
+ *     LS_ERR_NOT_FOUND   nothing found yet: the folder does not exist, or no
+ *                        save in it has finished
  *     LS_ERR_FORMAT      saves have finished, but no checkpoint is intact; the
  *                        message says what is wrong with the newest
  *     LS_ERR_IO          not a folder, or not readable

@@ -66,7 +66,7 @@ typedef enum ls_status {
     LS_OK = 0,               /* success */
     LS_IN_PROGRESS = 1,      /* not finished yet */
     LS_ERR_ARGUMENT = -1,    /* invalid argument */
-    LS_ERR_SHAPE = -2,       /* shapes do not fit together */
+    LS_ERR_SHAPE = -2,       /* shapes do not match */
     LS_ERR_DTYPE = -3,       /* unsupported or mismatched type */
     LS_ERR_MEMORY = -4,      /* out of memory */
     LS_ERR_BUDGET = -5,      /* over the memory budget */
@@ -78,8 +78,8 @@ typedef enum ls_status {
     LS_ERR_PEER_DEAD = -11,  /* a peer died */
     LS_ERR_TIMEOUT = -12,    /* a peer did not arrive in time */
     LS_ERR_MISMATCH = -13,   /* ranks disagree about a collective call */
-    LS_ERR_NOT_FOUND = -14,  /* there is nothing there yet */
-    LS_ERR_ABORTED = -15     /* a rank has ended all waiting */
+    LS_ERR_NOT_FOUND = -14,  /* nothing found yet */
+    LS_ERR_ABORTED = -15     /* a rank has aborted the group */
 } ls_status;
 
 /*

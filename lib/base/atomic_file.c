@@ -76,7 +76,9 @@ static void free_names(lsi_atomic_file *file)
 
 /* ---- what kills have left ------------------------------------------------ */
 
-/* Its writer is dead if nobody has it locked, and it did not become the file.
+/*
+ * Removes a temporary file whose writer is dead: nobody holds its lock, and the
+ * name still belongs to that file.
  */
 static void remove_if_dead(int folder, const char *name)
 {
@@ -93,7 +95,10 @@ static void remove_if_dead(int folder, const char *name)
     close(fd);
 }
 
-/* Whatever goes wrong, they only cost space. */
+/*
+ * Removes the temporary files of dead writers. Errors are ignored: such files
+ * only cost space.
+ */
 static void sweep(const lsi_atomic_file *file)
 {
     char around[PATH_MAX], own[PATH_MAX];
@@ -134,7 +139,10 @@ static ls_status check_place(lsi_atomic_file *file, const char *path)
     return LS_OK;
 }
 
-/* Whoever swept it between its making and its lock took it for a dead one's. */
+/*
+ * Locks the new file. False if another process has swept it before the lock, as
+ * it looks like that of a dead writer.
+ */
 static bool hold(int fd)
 {
     struct stat info;
@@ -231,8 +239,9 @@ static bool give(int fd, uid_t owner, gid_t group)
 }
 
 /*
- * A group that cannot stay leaves what all others may do to the one that comes;
- * an owner who cannot stay becomes the process's, as of any new file.
+ * If the group cannot be kept, the new group gets the permissions of all
+ * others. If the owner cannot be kept, the file belongs to the user of the
+ * process, like any new file.
  */
 static void keep_access(const lsi_atomic_file *file)
 {
@@ -247,7 +256,7 @@ static void keep_access(const lsi_atomic_file *file)
     (void)fchmod(file->fd, mode);
 }
 
-/* The lock goes with the descriptor, so not before the other name has gone. */
+/* Closing the descriptor drops the lock, so it is closed after the rename. */
 static ls_status put_in_place(lsi_atomic_file *file)
 {
     keep_access(file);

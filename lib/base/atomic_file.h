@@ -21,7 +21,7 @@
 
 #include "lockstep/status.h"
 
-/* How many bytes a file has, and their CRC-32 (that of zlib). */
+/* The size of a file in bytes, and its CRC-32 (as in zlib). */
 typedef struct lsi_file_sum {
     uint64_t bytes;
     uint32_t crc32;
@@ -65,8 +65,8 @@ void lsi_atomic_file_abandon(lsi_atomic_file *file);
 ls_status lsi_atomic_file_put(const char *path, const void *data, size_t bytes);
 
 /*
- * Of a file's name: where the end begins that makes it the name of one that is
- * being written; NULL if it has none.
+ * The suffix of the name of a temporary file (".tmp-" and digits); NULL if the
+ * name has none.
  */
 const char *lsi_temporary_end(const char *name);
 

@@ -19,7 +19,7 @@
  */
 enum { IDLE = 3, IOWAIT = 4, TIMES = 8 };
 
-/* The number at *at, which moves behind it. */
+/* Parses the number at *at, and moves *at past it. */
 static bool parse_number(const char **at, unsigned long long *out)
 {
     char *end;
@@ -29,7 +29,7 @@ static bool parse_number(const char **at, unsigned long long *out)
     return found;
 }
 
-/* Of what stands behind "cpu" in a line. */
+/* Parses the part of a line after "cpu". */
 static bool parse_line(const char *at, int *cpu, double *work)
 {
     unsigned long long number, time;

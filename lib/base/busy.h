@@ -28,7 +28,7 @@ bool lsi_busy_parse(const char *stat, const lsi_cpuset *cpus, double ticks,
 double lsi_busy_others(const lsi_busy_sample *begin,
                        const lsi_busy_sample *end);
 
-/* Whether that is more than a quarter of the CPUs that there are. */
+/* Whether others use more than a quarter of the available CPUs. */
 bool lsi_busy_rule(double others, int cpus);
 
 /*

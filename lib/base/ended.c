@@ -10,7 +10,7 @@
 
 #include "base/hash.h"
 
-/* Nobody accepts those who look; this many may find it. */
+/* Connections are never accepted; the queue holds this many checks. */
 enum { BACKLOG = 4096 };
 
 /* A name that begins with a 0 byte is not in the file system. */

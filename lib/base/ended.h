@@ -1,8 +1,8 @@
 /*
- * How the launcher tells those ranks of its job that wait for another that it
- * has ended: it listens at a name which says so. Whoever looks finds it, sooner
- * or later, and nobody needs a descriptor of the launcher's or asks it; who
- * does not wait sees nothing of it.
+ * The launcher publishes which ranks have ended, for the ranks that wait for
+ * them. It listens at a socket name that stands for the job and the rank. Ranks
+ * that wait check whether the name exists. They need no descriptor of the
+ * launcher and send it nothing.
  */
 #ifndef LS_BASE_ENDED_H
 #define LS_BASE_ENDED_H
@@ -10,12 +10,12 @@
 #include <stdbool.h>
 
 /*
- * A rank of the job (LOCKSTEP_JOB) has ended. Returns the descriptor that says
- * so until it is closed; -1 with errno if it cannot be said.
+ * Publishes that a rank of the job (LOCKSTEP_JOB) has ended, until the returned
+ * descriptor is closed. Returns -1 with errno on failure.
  */
 int lsi_ended_publish(const char *job, int rank);
 
-/* Whether a process of this user says so. */
+/* Whether a process of this user has published that the rank has ended. */
 bool lsi_has_ended(const char *job, int rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* Arrays from malloc whose length nobody knows beforehand. */
+/* Growing arrays from malloc. */
 #ifndef LS_BASE_GROW_H
 #define LS_BASE_GROW_H
 

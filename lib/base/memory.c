@@ -30,7 +30,7 @@ enum {
     LARGE = 256 << 20 /* worth asking the kernel about */
 };
 
-/* Fills one alignment unit, so that the block behind it is aligned too. */
+/* Fills one alignment unit, so that the block after it is aligned, too. */
 typedef struct block_header {
     _Alignas(ALIGNMENT) size_t bytes;
     ls_memory_tag tag;
@@ -109,7 +109,10 @@ static void raise_peak(counter *which, size_t live)
     }
 }
 
-/* For errors: the kinds with most, and who has it if that is recorded. */
+/*
+ * For errors: the tags with the most memory, and its holders if they are
+ * recorded.
+ */
 typedef struct holders {
     char text[560];
 } holders;
@@ -237,7 +240,9 @@ void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
 
 /* ---- where blocks come from ---------------------------------------------- */
 
-/* It is settled by the first block, or by the program before that. */
+/*
+ * The first block chooses the source, unless the program has set an allocator.
+ */
 enum { UNSETTLED, BEING_SET, SYSTEM, PROGRAM };
 
 static atomic_int source_of_blocks = UNSETTLED;
@@ -264,7 +269,9 @@ ls_status ls_set_allocator(const ls_allocator *allocator)
     return LS_OK;
 }
 
-/* Settles it; a program that is setting it needs a moment. */
+/*
+ * Chooses the source if none is chosen. Waits while the program sets its own.
+ */
 static bool program_allocates(void)
 {
     int found = atomic_load_explicit(&source_of_blocks, memory_order_acquire);
@@ -278,7 +285,7 @@ static bool program_allocates(void)
     return found == PROGRAM;
 }
 
-/* Of a block with its header. */
+/* Bytes of a block with its header. */
 static size_t whole_of(size_t bytes)
 {
     return (sizeof(block_header) + bytes + ALIGNMENT - 1) / ALIGNMENT *

@@ -1,6 +1,6 @@
 /*
- * Those who have not come, by name, for errors. It stands alone: modules
- * compile it, too.
+ * Lists missing ranks for error messages. The file needs no other file of the
+ * library, as modules compile it, too.
  */
 #ifndef LS_BASE_MISSING_H
 #define LS_BASE_MISSING_H

@@ -31,7 +31,7 @@ typedef struct scan {
 typedef struct flag {
     const lsi_option *row;
     char shown[NAME_BYTES + 3];
-    const char *value; /* behind '=' or the letter; NULL: the next argument */
+    const char *value; /* after '=' or the letter; NULL: the next argument */
     bool negated;
 } flag;
 
@@ -45,8 +45,7 @@ static ls_status check_range(const lsi_option *row, const char *shown,
                     shown, text, row->min, row->max);
 }
 
-/* The choice that the text is but for case, or NULL; its length is the text's.
- */
+/* The choice that equals the text without regard to case, or NULL. */
 static const char *find_choice(const lsi_option *row, const char *text)
 {
     const size_t length = strlen(text);

@@ -27,7 +27,7 @@ static void print_left(FILE *stream, const lsi_option *row)
         fprintf(stream, "%-*s", LEFT_WIDTH, left);
 }
 
-/* Of the next word; what is longer than a line is broken behind a choice. */
+/* Length of the next word. A word longer than a line is broken after a '|'. */
 static size_t word_length(const char *text)
 {
     enum { MOST = LINE_WIDTH - LEFT_WIDTH };

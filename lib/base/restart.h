@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How often the launcher has started the ranks again; 0: it has not. */
+/* Number of restarts of the ranks by the launcher; 0: none. */
 int lsi_restarts(void);
 
 /*

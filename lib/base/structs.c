@@ -28,7 +28,7 @@ static ls_status read_size(const void *program, const lsi_struct_layout *layout,
     memcpy(&size, program, sizeof(size));
     if (size == 0)
         size = layout->first;
-    /* Nothing has as many bytes as a member that was never set may say. */
+    /* A size that was never set may be any number; no version is this large. */
     if (size < layout->first || size > layout->known + 4096)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s.struct_size is %zu, which is not the size in any "

@@ -1,6 +1,6 @@
 /*
- * Prefixes first, then edit distance: whoever types the beginning of a name
- * means it more often than a name of nearly that spelling.
+ * Prefixes first, then edit distance: the beginning of a name means that name
+ * more often than a name with similar spelling.
  */
 #include "base/suggest.h"
 

@@ -11,7 +11,9 @@
  */
 bool lsi_thread_begin(void *(*fn)(void *), void *context, pthread_t *out);
 
-/* The same for one that nobody joins: it ends with the process. */
+/*
+ * Starts a detached thread that receives no signals; it ends with the process.
+ */
 bool lsi_thread_watch(void *(*fn)(void *), void *context);
 
 #endif

@@ -37,7 +37,7 @@ static void choose(lsi_isa isa, lsi_fold_table *out)
     out->isa = isa;
 }
 
-/* Also after an error, which lsi_fold_check tells, there are kernels. */
+/* Kernels are chosen even after an error, which lsi_fold_check reports. */
 static void choose_for_process(void)
 {
     lsi_isa isa = lsi_cpu_isa();

@@ -405,7 +405,7 @@ static bool is_one_over(const void *goal)
     return first_over(s) < s->n;
 }
 
-/* The next after i in another group; i if all are in one. */
+/* The next request after i in another group; i if all are in one group. */
 static size_t next_turn(const several *s, size_t i)
 {
     for (size_t step = 1; step < s->n; step++) {
@@ -416,7 +416,7 @@ static size_t next_turn(const several *s, size_t i)
     return i;
 }
 
-/* This thread moves the groups of all. */
+/* Makes this thread move the groups of all requests. */
 static void take_over_groups(const several *s)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -440,7 +440,9 @@ static void poll_others(const several *s, const ls_group *waited)
     }
 }
 
-/* *i is one that is there, at the end one that is over or cannot be. */
+/*
+ * *i is the index of a request; on return, of one that is done or has failed.
+ */
 static ls_status wait_for_one(const several *s, size_t *i)
 {
     ls_status status = LS_IN_PROGRESS;

@@ -14,7 +14,7 @@ typedef struct lsi_world {
     const struct lsi_meeting *transport; /* how ranks connect; NULL: one rank */
     char name[64]; /* of the meeting point: the same on all ranks of a job */
     const char *named_by; /* source of the name, for errors */
-    const char *job;      /* whose launcher may say who has ended; or NULL */
+    const char *job;      /* its launcher publishes ended ranks; or NULL */
     /* Whether a rank that is awaited is known to have died; or NULL. */
     bool (*has_died)(const void *observer, int rank);
     const void *observer; /* argument of has_died */

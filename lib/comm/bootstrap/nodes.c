@@ -91,8 +91,9 @@ static void number_places(const lsi_world *world, const card *cards,
 }
 
 /*
- * No rank goes on before all have met. Ranks that failed to meet on their node
- * come here only after their timeout, so this timeout is a second longer.
+ * No rank continues before all have connected. Ranks that failed to connect on
+ * their node arrive here after their timeout, so this timeout is a second
+ * longer.
  */
 static ls_status agree(const lsi_reach *reach, const lsi_world *world,
                        outcome own, double seconds, outcome *outcomes)
@@ -348,8 +349,8 @@ static bool has_died_here(const void *observer, int local)
 }
 
 /*
- * The ranks of one place share the outcome of their meeting; only ranks of
- * several places have to ask the others.
+ * The ranks of one place share the outcome of connecting. Only ranks of several
+ * places exchange outcomes.
  */
 static ls_status meet_all(const lsi_reach *reach, const lsi_world *world,
                           double seconds, ls_group **out)

@@ -103,7 +103,7 @@ static ls_status send_hello(const lsi_world *world, int fd, ls_status status)
     if (lsi_send_packet(fd, &hello, sizeof(hello), -1) == 0)
         return LS_OK;
     if (errno == EPIPE || errno == ECONNRESET)
-        return LS_OK; /* its answer tells why it has hung up */
+        return LS_OK; /* its answer has the reason */
     return lsi_fail_errno(LS_ERR_SYSTEM, "rank %d cannot send to rank 0",
                           world->rank);
 }

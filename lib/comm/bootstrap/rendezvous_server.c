@@ -70,7 +70,7 @@ static ls_status fail_lost(int rank)
                     "rank %d died while the ranks were connecting", rank);
 }
 
-/* Called when no rank has come for a while. */
+/* Called when no rank has connected for a while. */
 static ls_status check_missing(server_state *server)
 {
     const lsi_world *world = server->world;

@@ -61,7 +61,7 @@ typedef struct call {
     uint64_t number;
     double seconds;
     lsi_deadline deadline;
-    bool *came;          /* rank 0: whether each rank's record has come */
+    bool *came;          /* rank 0: whether each rank's record has arrived */
     size_t bytes;        /* of a record and what follows it */
     unsigned char *body; /* the records */
 } call;
@@ -121,7 +121,7 @@ bool lsi_store_gather_has_died(const lsi_store_gather *gather, int rank)
            is_gone(life, &life->known[rank]);
 }
 
-/* In the first call: whether the rank has come to it, and died since. */
+/* In the first call: whether the rank has stored its record, and died since. */
 static bool has_come_and_gone(const call *c, int rank)
 {
     record r;
@@ -392,7 +392,10 @@ static ls_status exchange_records(call *c, const void *send, size_t bytes,
     return LS_OK;
 }
 
-/* Runs a call with memory for the records, and for which ranks have come. */
+/*
+ * Allocates the records and the flags of arrived ranks, and exchanges the
+ * records.
+ */
 static ls_status exchange_with_room(call *c, const void *send, size_t bytes,
                                     void *recv)
 {

@@ -10,8 +10,8 @@
 ls_status lsi_check_peers(ls_group *group);
 
 /*
- * Fails the group because other ranks did not come in time, or because this
- * rank was told to end (sigterm.h).
+ * Fails the group because other ranks did not arrive in time, or because this
+ * rank got SIGTERM (sigterm.h).
  */
 ls_status lsi_time_out(ls_group *group, bool got_sigterm);
 

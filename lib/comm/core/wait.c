@@ -221,7 +221,7 @@ static uint64_t announce_after(uint64_t timeout)
     return timeout / 2 < ANNOUNCE_NS ? timeout / 2 : ANNOUNCE_NS;
 }
 
-/* Checks whether the peers live, and whether time is left. */
+/* Checks whether the peers are alive, and whether time is left. */
 static ls_status check_wait(ls_group *group, lsi_patience *patience,
                             uint64_t now, bool got_sigterm)
 {
@@ -334,7 +334,7 @@ static ls_status pause_until(ls_group *group, lsi_patience *patience,
     const ls_status status = lsi_sleep(group, patience->coprogress,
                                        shorten(sleep_ns, until_ns), &late_ns);
     if (!group->waiting.crowded)
-        learn(group, late_ns); /* of a peer that computes a yield tells, too */
+        learn(group, late_ns); /* yields show the same of a computing peer */
     return status;
 }
 

@@ -29,7 +29,7 @@ void lsi_awaited_note(ls_group *group);
 void lsi_awaited_show(const ls_group *group, lsi_patience *patience);
 void lsi_awaited_hide(lsi_patience *patience);
 
-/* This rank waits no longer; `told`: the other nodes should know. */
+/* This rank waits no longer. `announced`: other nodes know that it waited. */
 void lsi_awaited_forget(ls_group *group, bool announced);
 
 /* The end of the chain that begins here; this rank itself if unknown. */

@@ -316,7 +316,7 @@ ls_status lsi_report_failure(ls_group *group)
     if (group->failed)
         return status;
     group->failed = true;
-    /* An abort may have been called where it could not tell other nodes. */
+    /* An abort may have been called where it could not reach other nodes. */
     const lsi_failure_record *const failure = lsi_failure_of(group);
     if (failure->status == LS_ERR_ABORTED && failure->rank_a == group->rank)
         lsi_channels_announce_failure(group, failure);

@@ -308,7 +308,7 @@ void lsi_store_server_send(lsi_store_server *server, int peer, const void *data,
     lsi_store_peer *const p = find(server, peer);
     if (p == NULL)
         return;
-    /* The connection is then at its end, and epoll says so. */
+    /* epoll then reports the end of the connection. */
     if (lsi_link_send(&p->link, LSI_FRAME_MESSAGE, "", data, bytes) != LS_OK)
         (void)shutdown(p->link.fd, SHUT_RDWR);
     lsi_store_peer_watch(server, peer);

@@ -84,7 +84,7 @@ size_t lsi_contribution(const lsi_place *place, int rank)
 
 size_t lsi_contribution_most(const lsi_place *place)
 {
-    /* In an exchange nobody knows what the others send. */
+    /* In an exchange a rank does not know the counts of the others. */
     if (place->operation == LSI_OP_ALL_TO_ALLV)
         return 0;
     if (place->operation == LSI_OP_ALL_GATHERV)

@@ -27,7 +27,7 @@ static void nap(void)
 
 /* ---- the roll ------------------------------------------------------------ */
 
-/* Receives the answers that have come; whether there was one. */
+/* Receives the roll messages that have arrived; returns whether any has. */
 static int receive_roll(char *here)
 {
     MPI_Message message = MPI_MESSAGE_NULL;

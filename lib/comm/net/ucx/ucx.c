@@ -153,7 +153,10 @@ static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
         return refuse();
     if (!anybody)
         lsi_ucx_connect(lsi_ucx.peer[peer]); /* to notice when it dies */
-    /* Of one that is over at once UCX 1.13 does not tell the length here. */
+    /*
+     * UCX 1.13 does not report the length here of a receive that completes at
+     * once.
+     */
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK |
                                            UCP_OP_ATTR_FIELD_MEMORY_TYPE |
