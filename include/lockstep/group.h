@@ -1,5 +1,5 @@
 /*
- * Process groups: who takes part, and how they exchange bytes.
+ * Process groups: their members, and how members exchange data.
  *
  * A group is a set of ranks 0..size-1. Most functions here are collective:
  * every rank of the group calls them in the same order with arguments that
@@ -91,14 +91,14 @@ typedef struct ls_request ls_request;
 LS_API LS_MUST_CHECK ls_status ls_group_from_env(ls_group **group);
 
 /*
- * Where processes leave words for each other before they have a group: a store
- * of keys and values that all of them reach. Keys are text without blanks of
- * less than 128 bytes; values have up to 64 KiB. Each key has been set once
- * when ls_group_open returns, and is not needed any more.
+ * A key-value store that all processes reach, through which they connect before
+ * they have a group. Keys are text without blanks of less than 128 bytes; values
+ * have up to 64 KiB. Each key has been set once when ls_group_open returns, and
+ * is not needed any more.
  */
 typedef struct ls_store {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
-    void *context;      /* is passed on */
+    void *context;      /* passed to set and get */
     ls_status (*set)(void *context, const char *key, const void *data,
                      size_t bytes);
     /*
@@ -119,7 +119,7 @@ typedef struct ls_store {
  * which waits for the other members, and then of the group.
  *
  * Without a store (NULL) the members belong to one user on one machine and
- * connect at the name. It must differ from those of all other groups that this
+ * connect by the name. It must differ from those of all other groups that this
  * user opens there at the time. With a store the name only must be new to it,
  * and members may be anywhere. UCX connects those that cannot share memory;
  * without UCX they get LS_ERR_UNSUPPORTED and what to install. Members that
@@ -133,7 +133,7 @@ ls_group_open(ls_group **group, const char *name, int rank, int size,
 
 /*
  * Makes a group of `size` ranks inside this process: groups[r] is to be used
- * by the thread that plays rank r. Local. Each is closed by its own thread
+ * by the thread that is rank r. Local. Each is closed by its own thread
  * with ls_group_close.
  */
 LS_API LS_MUST_CHECK ls_status ls_group_open_threads(ls_group **groups,
