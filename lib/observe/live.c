@@ -16,7 +16,7 @@
 #include "observe/spans.h"
 
 _Static_assert((int)LSI_LIVE_TAGS == LS_MEMORY_TAG_COUNT,
-               "all kinds of memory");
+               "a live page has one slot for each memory tag");
 
 enum { DEEPEST = 16 };
 

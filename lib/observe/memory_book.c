@@ -225,7 +225,7 @@ void lsi_memory_book_look(bool refused)
         return;
     const int error = lsi_memory_book_snapshot(book->snapshot_path);
     if (error != 0)
-        lsi_log(LS_LOG_WARN, "cannot write the snapshot of memory %s: %s",
+        lsi_log(LS_LOG_WARN, "cannot write the memory snapshot '%s': %s",
                 book->snapshot_path, strerror(error));
     book->snapshot_path[0] = '\0';
 }
@@ -278,8 +278,9 @@ void lsi_memory_book_holders(char *out, size_t room)
         else
             snprintf(name, sizeof(name), "%s",
                      lsi_name_at((uint32_t)(most - book->trails.n - 1)));
-        lsi_append(out, room, "%s%s %" PRIu64,
-                   place == 0 ? "; most is held by " : ", ", name, bytes[most]);
+        lsi_append(out, room, "%s%s (%" PRIu64 " bytes)",
+                   place == 0 ? "; the largest holders are " : ", ", name,
+                   bytes[most]);
         bytes[most] = 0;
     }
     free(bytes);

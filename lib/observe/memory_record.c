@@ -362,7 +362,9 @@ static void end_with_process(void)
     const int error = lsi_memory_is_recorded() ? end() : 0;
     lsi_observe_unlock();
     if (error != 0)
-        lsi_log(LS_LOG_WARN, "the recording of memory is not whole: %s",
+        lsi_log(LS_LOG_WARN,
+                "the memory recording is incomplete, because its file cannot "
+                "be written: %s",
                 strerror(error));
 }
 
@@ -389,12 +391,13 @@ static ls_status start(const char *path, bool fresh)
 {
     if (lsi_memory_is_recorded())
         return lsi_fail(LS_ERR_STATE,
-                        "ls_memory_record_start: memory is recorded already");
+                        "ls_memory_record_start: memory is already being "
+                        "recorded; call ls_memory_record_stop first");
     const lsi_instant now = lsi_instant_now();
     book->began_ns = now.ns;
     if (path[0] != '\0' &&
         (book->log = lsi_memory_log_open(path, fresh, now)) == NULL)
-        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in '%s'", path);
     begin();
     set_recorded(true);
     return LS_OK;
@@ -420,10 +423,10 @@ static ls_status check_recorded(const char *function)
 {
     if (lsi_memory_is_recorded())
         return LS_OK;
-    return lsi_fail(LS_ERR_STATE,
-                    "%s: memory is not recorded; ls_memory_record_start "
-                    "begins that",
-                    function);
+    return lsi_fail(
+        LS_ERR_STATE,
+        "%s: memory is not being recorded; call ls_memory_record_start first",
+        function);
 }
 
 ls_status ls_memory_record_stop(void)
@@ -435,7 +438,8 @@ ls_status ls_memory_record_stop(void)
     errno = error;
     if (error != 0)
         status =
-            lsi_fail_errno(LS_ERR_IO, "the recording of memory is not whole");
+            lsi_fail_errno(LS_ERR_IO, "the memory recording is incomplete, "
+                                      "because its file cannot be written");
     return status;
 }
 
@@ -451,7 +455,7 @@ ls_status ls_memory_snapshot(const char *path)
     errno = error;
     if (error != 0)
         status = lsi_fail_errno(LS_ERR_IO,
-                                "cannot write the snapshot of memory %s", path);
+                                "cannot write the memory snapshot '%s'", path);
     return status;
 }
 
@@ -461,8 +465,8 @@ static ls_status ask_for_snapshot(size_t bytes, const char *path)
     LS_TRY(check_recorded("ls_memory_snapshot_above"));
     if (strlen(path) >= sizeof(book->snapshot_path))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_memory_snapshot_above: the path has more than %zu "
-                        "bytes",
+                        "ls_memory_snapshot_above: the path is too long; at "
+                        "most %zu bytes are allowed",
                         sizeof(book->snapshot_path) - 1);
     snprintf(book->snapshot_path, sizeof(book->snapshot_path), "%s", path);
     book->snapshot_above = bytes;
@@ -502,10 +506,11 @@ ls_status lsi_memory_record_in(const char *name)
     if (name == NULL || lsi_memory_is_recorded())
         return LS_OK;
     if (!lsi_restart_folder(name, in, sizeof(in)))
-        return lsi_fail(LS_ERR_IO,
-                        "cannot record memory: the folder's name is too long");
+        return lsi_fail(
+            LS_ERR_IO,
+            "cannot record memory: the path of the folder is too long");
     if (!lsi_make_folders(in))
-        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", in);
+        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in '%s'", in);
     snprintf(unnamed, sizeof(unnamed), "%s/process-%d.lsmem", in,
              (int)getpid());
     LS_TRY(start_recording(unnamed, true));

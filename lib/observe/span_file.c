@@ -153,7 +153,7 @@ static bool open_file(void)
     name_file(current, path);
     /* A new file: what somebody has linked here is not written to. */
     if (!lsi_chunks_open(&file, path, true)) {
-        lsi_log(LS_LOG_WARN, "cannot write the trace %s: %s", path,
+        lsi_log(LS_LOG_WARN, "cannot write the trace '%s': %s", path,
                 strerror(errno));
         return false;
     }
@@ -266,8 +266,10 @@ bool lsi_span_write(uint32_t thread, const char *thread_name,
     if (write_all(thread, thread_name, spans, n))
         return true;
     if (is_open())
-        lsi_log(LS_LOG_WARN, "the trace in %s ends here: %s", folder,
-                strerror(errno));
+        lsi_log(LS_LOG_WARN,
+                "tracing has stopped, because the trace in '%s' cannot be "
+                "written: %s",
+                folder, strerror(errno));
     (void)close_file();
     open_for_spans = false;
     return false;
@@ -302,8 +304,8 @@ ls_status lsi_span_limit_steps(const char *what, const char *text)
     const uint64_t n = colon ? take_number(&at) : 0;
     if (n == 0 || *at != '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s '%s' is not FIRST:COUNT, two numbers from 1 on, "
-                        "such as 100:5 for the steps 100 to 104",
+                        "%s '%s' is not FIRST:COUNT, two numbers of at least "
+                        "1, such as 100:5 for the steps 100 to 104",
                         what, text);
     traced_from = from;
     traced_n = n;
@@ -353,7 +355,8 @@ static ls_status make_folder(void)
 {
     if (lsi_make_folders(folder) && access(folder, W_OK | X_OK) == 0)
         return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot write traces to %s", folder);
+    return lsi_fail_errno(LS_ERR_IO, "cannot write traces to the folder '%s'",
+                          folder);
 }
 
 static void register_end(void)
@@ -371,7 +374,7 @@ static ls_status read_limit(void)
                 (bytes != 0 && (uint64_t)bytes < LSI_SPAN_LEAST_LIMIT)))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "LOCKSTEP_TRACE_LIMIT '%s' is not a size of 4m or "
-                        "more, such as 100m or 1g, nor 0 for no limit",
+                        "more, such as 100m or 1g. Use 0 for no limit",
                         text);
     limit = (uint64_t)bytes;
     return LS_OK;
@@ -384,8 +387,9 @@ static ls_status start(const char *name)
         return LS_OK;
     LS_TRY(read_limit());
     if (!lsi_restart_folder(name, folder, sizeof(folder)))
-        return lsi_fail(LS_ERR_IO,
-                        "cannot write traces: the folder's name is too long");
+        return lsi_fail(
+            LS_ERR_IO,
+            "cannot write traces: the path of the folder is too long");
     LS_TRY(make_folder());
     stem[0] = '\0';
     total = written = first_step = last_step = 0;
@@ -442,8 +446,10 @@ static void stop(void)
     bool good = is_open() || open_file();
     good = good && lsi_chunks_end(&file, written, 0);
     if (!close_file() || !good)
-        lsi_log(LS_LOG_WARN, "the trace in %s lacks its end: %s", folder,
-                strerror(errno));
+        lsi_log(LS_LOG_WARN,
+                "the trace in '%s' is incomplete, because its end cannot be "
+                "written: %s",
+                folder, strerror(errno));
 }
 
 void lsi_span_stop(void)

@@ -23,7 +23,7 @@ typedef struct conv2d_key {
 } conv2d_key;
 
 _Static_assert(sizeof(conv2d_key) == 12 * sizeof(int64_t) + 4 * sizeof(int32_t),
-               "a hole in a key");
+               "conv2d_key must have no padding");
 
 static ls_status check(const lsi_conv2d_shape *s)
 {
@@ -34,16 +34,17 @@ static ls_status check(const lsi_conv2d_shape *s)
         s->h + 2 * s->padding > (s->kh - 1) * s->dilation &&
         s->w + 2 * s->padding > (s->kw - 1) * s->dilation)
         return LS_OK;
-    return lsi_fail(LS_ERR_SHAPE,
-                    "convolution of (%lld, %lld, %lld, %lld) with %lld filters "
-                    "of %lld x %lld, stride %lld, padding %lld, dilation %lld, "
-                    "%lld groups: the padded image must hold the filter, and "
-                    "groups divide channels and filters",
-                    (long long)s->n, (long long)s->c, (long long)s->h,
-                    (long long)s->w, (long long)s->o, (long long)s->kh,
-                    (long long)s->kw, (long long)s->stride,
-                    (long long)s->padding, (long long)s->dilation,
-                    (long long)s->groups);
+    return lsi_fail(
+        LS_ERR_SHAPE,
+        "invalid convolution: input shape (%lld, %lld, %lld, %lld), %lld "
+        "filters of %lld x %lld, stride %lld, padding %lld, dilation %lld, "
+        "%lld groups. The filter must fit in the padded image, and the number "
+        "of "
+        "groups must divide the channels and the filters",
+        (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
+        (long long)s->o, (long long)s->kh, (long long)s->kw,
+        (long long)s->stride, (long long)s->padding, (long long)s->dilation,
+        (long long)s->groups);
 }
 
 static bool is_real(ls_dtype dtype)
@@ -57,8 +58,9 @@ static ls_status check_types(const lsi_conv2d_shape *s)
         (s->dsrc_dtype == s->dtype || s->dsrc_dtype == LS_F32))
         return LS_OK;
     return lsi_fail(LS_ERR_DTYPE,
-                    "convolution of %s, the gradient of its source %s; it must "
-                    "be f32, bf16 or f16, and the gradient the same or f32",
+                    "convolution: the input has dtype %s and its gradient %s. "
+                    "The input must be f32, bf16 or f16, and the gradient must "
+                    "have the same dtype or f32",
                     ls_dtype_name(s->dtype), ls_dtype_name(s->dsrc_dtype));
 }
 

@@ -17,9 +17,9 @@ struct lsi_kernels;
 /* X(name, "text", saves): the gradient is computed from OUTPUT or INPUT. */
 #define LSI_UNARIES(X)                                                         \
     X(neg, "-a", OUTPUT)                                                       \
-    X(abs, "the size of a", INPUT)                                             \
+    X(abs, "absolute value of a", INPUT)                                       \
     X(silu, "a / (1 + e^-a)", INPUT)                                           \
-    X(gelu_erf, "a times the normal distribution's share below a", INPUT)      \
+    X(gelu_erf, "a times the standard normal CDF at a", INPUT)                 \
     X(exp, "e^a", OUTPUT)                                                      \
     X(log, "natural logarithm", INPUT)                                         \
     X(sqrt, "square root", OUTPUT)                                             \

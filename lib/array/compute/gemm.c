@@ -15,8 +15,9 @@ static ls_status check_types(const lsi_gemm_shape *g)
     if (known && (g->c_dtype == LS_F32 || g->c_dtype == g->ab_dtype))
         return LS_OK;
     return lsi_fail(LS_ERR_DTYPE,
-                    "matrix product of %s into %s; f32 into f32, and bf16 or "
-                    "f16 into f32 or themselves are supported",
+                    "matrix product: the inputs have dtype %s and the output "
+                    "%s. The inputs must be f32, bf16 or f16, and the output "
+                    "must have the same dtype or f32",
                     ls_dtype_name(g->ab_dtype), ls_dtype_name(g->c_dtype));
 }
 
@@ -26,18 +27,19 @@ static ls_status check_leading(const char *name, int64_t leading,
 {
     if (leading >= columns && leading >= 1)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "matrix product: rows of %s are %lld elements apart, but "
-                    "have %lld elements",
-                    name, (long long)leading, (long long)columns);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "matrix product: the leading dimension of %s is %lld elements; it must "
+        "be at least 1 and at least the row length, %lld",
+        name, (long long)leading, (long long)columns);
 }
 
 static ls_status check(const lsi_gemm_shape *g)
 {
     if (g->m < 0 || g->n < 0 || g->k < 0)
         return lsi_fail(LS_ERR_SHAPE,
-                        "matrix product: negative extent in m %lld, n %lld, "
-                        "k %lld",
+                        "matrix product: m is %lld, n %lld and k %lld; none "
+                        "may be negative",
                         (long long)g->m, (long long)g->n, (long long)g->k);
     LS_TRY(check_types(g));
     LS_TRY(check_leading("A", g->lda, g->a_transposed ? g->m : g->k));

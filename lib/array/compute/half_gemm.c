@@ -12,7 +12,8 @@
 /* Numbers of each matrix that are f32 at a time: 16 MiB. */
 static const int64_t most_numbers = (int64_t)4 << 20;
 
-static const lsi_plan_kind memory_kind = LSI_WORKSPACE_KIND("halves as f32");
+static const lsi_plan_kind memory_kind =
+    LSI_WORKSPACE_KIND("matrices converted to f32");
 
 /* ---- blocks -------------------------------------------------------------- */
 

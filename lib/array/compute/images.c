@@ -135,7 +135,8 @@ static ls_status check_block(int64_t block, int64_t c)
     if (c % block == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_SHAPE,
-                    "%lld channels do not fill a layout of blocks of %lld",
+                    "the number of channels (%lld) is not a multiple of the "
+                    "layout's block size (%lld)",
                     (long long)c, (long long)block);
 }
 

@@ -271,8 +271,10 @@ static ls_status thread_cache(cache **out)
 {
     pthread_once(&make_slot_once, make_slot);
     if (!have_slot)
-        return lsi_fail(LS_ERR_SYSTEM,
-                        "no thread-specific storage is left for plans");
+        return lsi_fail(
+            LS_ERR_SYSTEM,
+            "cannot create thread-specific storage for compute plans: the "
+            "process uses too many pthread keys (PTHREAD_KEYS_MAX)");
     *out = pthread_getspecific(slot);
     if (*out != NULL)
         return LS_OK;
@@ -280,7 +282,9 @@ static ls_status thread_cache(cache **out)
     if (pthread_setspecific(slot, *out) == 0)
         return LS_OK;
     free_cache(*out);
-    return lsi_fail(LS_ERR_MEMORY, "thread-specific storage for plans");
+    return lsi_fail(
+        LS_ERR_MEMORY,
+        "not enough memory for thread-specific storage of compute plans");
 }
 
 static uint64_t hash(const lsi_plan_kind *kind, const void *key)

@@ -61,7 +61,7 @@ static ls_status widen(const lsi_row_products *p, float *y, const float *x,
     const size_t stride = p->in * ls_dtype_size(p->w_dtype);
     ls_status status = LS_OK;
     LS_TRY(lsi_alloc(&block, smaller(most, p->out) * p->in * sizeof(float),
-                     LS_MEMORY_ACTIVATIONS, "weights as f32"));
+                     LS_MEMORY_ACTIVATIONS, "weights converted to f32"));
     for (size_t r = 0; r < p->out && status == LS_OK; r += most) {
         const size_t n = smaller(most, p->out - r);
         const lsi_gemm_shape shape = {.m = (int64_t)p->rows,

@@ -59,10 +59,11 @@ static int limited(int cpus)
         return cpus;
     if (limit < atomic_load_explicit(&said, memory_order_relaxed) &&
         limit < atomic_exchange(&said, limit))
-        lsi_log(LS_LOG_INFO,
-                "computing with %d thread%s: this rank's share of %d CPUs that "
-                "other ranks use, too; OMP_NUM_THREADS sets another number",
-                limit, limit == 1 ? "" : "s", cpus);
+        lsi_log(
+            LS_LOG_INFO,
+            "computing with %d thread%s: this rank's share of the %d CPUs that "
+            "several ranks use. Set OMP_NUM_THREADS for another number",
+            limit, limit == 1 ? "" : "s", cpus);
     return limit;
 }
 
@@ -88,8 +89,8 @@ ls_status ls_set_threads(int threads)
 {
     if (threads < 0 || threads > LSI_MAX_THREADS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_set_threads: %d threads; use 1 to %d, or 0 for the "
-                        "default",
+                        "ls_set_threads: threads is %d; expected 1 to %d, or 0 "
+                        "for the default",
                         threads, LSI_MAX_THREADS);
     atomic_store(&chosen, threads);
     return LS_OK;
@@ -164,8 +165,9 @@ ls_status lsi_threads_ask(void)
     if (can_start(threads))
         return LS_OK;
     return lsi_fail(LS_ERR_MEMORY,
-                    "this process cannot start %d threads: there is not enough "
-                    "memory, or a limit on processes",
+                    "cannot start %d threads: memory is exhausted, or the "
+                    "limit on processes (ulimit -u) is reached. Set "
+                    "OMP_NUM_THREADS to a smaller number",
                     threads);
 }
 

@@ -12,7 +12,7 @@ ls_status lsi_workspace_make(const void *key, void **out)
 {
     (void)key;
     return lsi_alloc_zeroed(out, sizeof(workspace), LS_MEMORY_OTHER,
-                            "a workspace");
+                            "compute workspace");
 }
 
 void lsi_workspace_destroy(void *argument)

@@ -404,7 +404,8 @@ class Refused(TraceTest):
     def test_a_folder_that_cannot_be_written(self):
         done = self.call(*LM, "--steps", "1", "--trace", "/dev/null/x")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("cannot write traces to /dev/null/x", done.stderr)
+        self.assertIn("cannot write traces to the folder '/dev/null/x'",
+                      done.stderr)
 
 
 if __name__ == "__main__":

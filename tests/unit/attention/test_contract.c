@@ -146,13 +146,13 @@ static void over_budget_is_an_error(void **state)
                                        x[ARRAY_DQ], x[ARRAY_DK], x[ARRAY_DV],
                                        x[ARRAY_DOUT], x[ARRAY_Q], x[ARRAY_K],
                                        x[ARRAY_V], x[ARRAY_O], p.saved),
-                 LS_ERR_BUDGET, "naive attention's backward");
+                 LS_ERR_BUDGET, "naive attention backward");
     ls_memory_set_budget(now.live_bytes + 1);
     lsi_threads_set(1000); /* so that what is kept is too little */
     assert_error(ls_attention_forward(&p.shape, LS_ATTENTION_FLASH, x[ARRAY_O],
                                       p.saved, x[ARRAY_Q], x[ARRAY_K],
                                       x[ARRAY_V]),
-                 LS_ERR_BUDGET, "attention's forward");
+                 LS_ERR_BUDGET, "attention forward");
     lsi_threads_set(2);
     ls_memory_set_budget(0);
     problem_free(&p);

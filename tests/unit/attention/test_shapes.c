@@ -137,16 +137,16 @@ static void refused(void **state)
     assert_error(saved_bytes(s), LS_ERR_SHAPE, "negative");
     s = small;
     s.d = 0;
-    assert_error(saved_bytes(s), LS_ERR_SHAPE, "head size 0");
+    assert_error(saved_bytes(s), LS_ERR_SHAPE, "head size is 0");
     s = small;
     s.kv_heads = 3;
     assert_error(saved_bytes(s), LS_ERR_SHAPE, "multiple");
     s = small;
     s.dtype = LS_F16;
-    assert_error(saved_bytes(s), LS_ERR_DTYPE, "not f16");
+    assert_error(saved_bytes(s), LS_ERR_DTYPE, "dtype is f16");
     s = small;
     s.scale = -1;
-    assert_error(saved_bytes(s), LS_ERR_ARGUMENT, "scale -1");
+    assert_error(saved_bytes(s), LS_ERR_ARGUMENT, "scale is -1");
     s.scale = NAN;
     assert_error(saved_bytes(s), LS_ERR_ARGUMENT, "scale");
     s = small;
@@ -165,7 +165,7 @@ static void refused(void **state)
     size_t bytes;
     assert_error(
         ls_attention_saved_bytes(&small, (ls_attention_method)2, &bytes),
-        LS_ERR_ARGUMENT, "not an attention method");
+        LS_ERR_ARGUMENT, "not an ls_attention_method");
 }
 
 static void names(void **state)

@@ -475,7 +475,7 @@ static void bad_shapes_are_refused(void **state)
     assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "dilation 12");
     s = shapes[0];
     s.dtype = LS_I32;
-    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_DTYPE, "of i32");
+    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_DTYPE, "dtype i32");
     assert_null(plan);
 }
 

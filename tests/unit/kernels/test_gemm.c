@@ -379,7 +379,7 @@ static void bad_products_are_refused(void **state)
                                  .c_dtype = LS_F32};
     lsi_gemm_shape bad = good;
     bad.m = -1;
-    assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_SHAPE, "m -1");
+    assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_SHAPE, "m is -1");
     bad = good;
     bad.lda = 3;
     assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_ARGUMENT, "A");

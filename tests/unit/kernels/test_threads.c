@@ -186,9 +186,10 @@ static void a_program_sets_the_number(void **state)
     assert_int_equal(lsi_threads(), 5);
     assert_ok(ls_set_threads(LSI_MAX_THREADS));
     assert_int_equal(ls_threads(), LSI_MAX_THREADS);
-    assert_error(ls_set_threads(-1), LS_ERR_ARGUMENT, "-1 threads; use 1 to");
+    assert_error(ls_set_threads(-1), LS_ERR_ARGUMENT,
+                 "threads is -1; expected 1 to");
     assert_error(ls_set_threads(LSI_MAX_THREADS + 1), LS_ERR_ARGUMENT,
-                 "ls_set_threads: 4097 threads");
+                 "ls_set_threads: threads is 4097");
     assert_int_equal(ls_threads(), LSI_MAX_THREADS);
     assert_ok(ls_set_threads(0));
     omp_set_num_threads(omp_get_max_threads() + 1);

@@ -125,12 +125,12 @@ static void states_are_checked(void **state)
 {
     (void)state;
     assert_false(ls_range_is_recorded());
-    assert_error(ls_memory_record_stop(), LS_ERR_STATE, "not recorded");
-    assert_error(ls_memory_snapshot(path), LS_ERR_STATE, "not recorded");
+    assert_error(ls_memory_record_stop(), LS_ERR_STATE, "not being recorded");
+    assert_error(ls_memory_snapshot(path), LS_ERR_STATE, "not being recorded");
     assert_error(ls_memory_snapshot_above(1, path), LS_ERR_STATE,
-                 "not recorded");
+                 "not being recorded");
     assert_error(ls_memory_record_start("/dev/null/x/y"), LS_ERR_IO,
-                 "cannot record memory in /dev/null/x");
+                 "cannot record memory in '/dev/null/x");
     assert_ok(ls_memory_record_start(""));
     assert_true(ls_range_is_recorded());
     assert_error(ls_memory_record_start(path), LS_ERR_STATE, "already");
@@ -316,7 +316,8 @@ static void a_refusal_names_the_holders(void **state)
     assert_non_null(strstr(ls_last_error(), "a batch: 11 bytes (data)"));
     assert_non_null(strstr(ls_last_error(), "gradients 9000"));
     assert_non_null(strstr(ls_last_error(),
-                           "; most is held by block 1 9000, block 0 4000"));
+                           "; the largest holders are block 1 (9000 "
+                           "bytes), block 0 (4000 bytes)"));
     assert_ok(ls_memory_record_stop());
     lsi_free(a);
     lsi_free(b);

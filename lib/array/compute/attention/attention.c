@@ -41,47 +41,51 @@ static ls_status check_method(ls_attention_method m)
 {
     if (is_method(m))
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT, "%d is not an attention method", (int)m);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "attention: method is %d, which is not an ls_attention_method", (int)m);
 }
 
 static ls_status check_extents(const ls_attention_shape *s, int64_t kv_heads)
 {
     if (s->batch < 0 || s->heads < 0 || s->queries < 0 || s->keys < 0)
         return lsi_fail(LS_ERR_SHAPE,
-                        "attention over batch %" PRId64 ", %" PRId64
-                        " heads, %" PRId64 " queries and %" PRId64
-                        " keys: an extent is negative",
+                        "attention: batch is %" PRId64 ", heads %" PRId64
+                        ", queries %" PRId64 " and keys %" PRId64
+                        "; none may be negative",
                         s->batch, s->heads, s->queries, s->keys);
     if (s->d < 1)
         return lsi_fail(LS_ERR_SHAPE,
-                        "attention with head size %" PRId64
-                        ": it must be at least 1",
+                        "attention: the head size is %" PRId64
+                        "; it must be at least 1",
                         s->d);
     if (kv_heads < 0 || (s->heads > 0 && kv_heads < 1) ||
         (kv_heads > 0 && s->heads % kv_heads != 0))
-        return lsi_fail(LS_ERR_SHAPE,
-                        "attention with %" PRId64 " query heads and %" PRId64
-                        " key heads: the first must be a multiple of the "
-                        "second",
-                        s->heads, kv_heads);
+        return lsi_fail(
+            LS_ERR_SHAPE,
+            "attention: the number of query heads (%" PRId64
+            ") must be a multiple of the number of key heads (%" PRId64 ")",
+            s->heads, kv_heads);
     return LS_OK;
 }
 
 static ls_status check_values(const ls_attention_shape *s)
 {
     if (s->dtype != LS_F32 && s->dtype != LS_BF16)
-        return lsi_fail(LS_ERR_DTYPE, "attention takes f32 or bf16, not %s",
-                        ls_dtype_name(s->dtype));
+        return lsi_fail(
+            LS_ERR_DTYPE,
+            "attention: the dtype is %s; only f32 and bf16 are supported",
+            ls_dtype_name(s->dtype));
     if (!(s->scale >= 0) || isinf(s->scale))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "attention with scale %g: it must be positive, or 0 "
+                        "attention: the scale is %g; it must be positive, or 0 "
                         "for 1/sqrt(d)",
                         s->scale);
     for (int64_t b = 0; s->key_counts != NULL && b < s->batch; b++) {
         if (s->key_counts[b] < 0 || s->key_counts[b] > s->keys)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "attention: key_counts[%" PRId64 "] is %" PRId64
-                            ", it must be 0..%" PRId64,
+                            "; expected 0 to %" PRId64 ", the number of keys",
                             b, s->key_counts[b], s->keys);
     }
     return LS_OK;
@@ -96,7 +100,8 @@ static ls_status check_size(const ls_attention_shape *s, const char *what,
         __builtin_mul_overflow(n, s->heads, &n) ||
         __builtin_mul_overflow(n, rows, &n))
         return lsi_fail(LS_ERR_SHAPE,
-                        "attention: the %s have more bytes than fit in 64 bits",
+                        "attention: the %s are too large; their size in bytes "
+                        "does not fit in 64 bits",
                         what);
     return LS_OK;
 }
@@ -112,9 +117,11 @@ static ls_status resolve_strides(ls_attention_strides given, const char *what,
     const bool empty = heads == 0 || rows == 0;
     if (!empty && (given.row < d || given.head < 0 || given.batch < 0))
         return lsi_fail(LS_ERR_SHAPE,
-                        "attention: strides (%" PRId64 ", %" PRId64 ", %" PRId64
-                        ") of %s: none may be negative, nor the last less than "
-                        "the head size %" PRId64,
+                        "attention: the strides (batch %" PRId64
+                        ", head %" PRId64 ", row %" PRId64
+                        ") of %s are invalid; none may be negative, and the "
+                        "row stride must be at least the head size (%" PRId64
+                        ")",
                         given.batch, given.head, given.row, what, d);
     *out = given;
     return LS_OK;
@@ -172,8 +179,8 @@ ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
     size_t total;
     if (__builtin_mul_overflow(rows, each, &total))
         return lsi_fail(LS_ERR_SHAPE,
-                        "attention: a score matrix of %zu rows of %zu keys has "
-                        "more bytes than fit in 64 bits",
+                        "attention: a score matrix of %zu rows and %zu keys is "
+                        "too large; its size in bytes does not fit in 64 bits",
                         rows, a.keys);
     *bytes = total;
     return LS_OK;
@@ -181,8 +188,7 @@ ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
 
 ls_status lsi_attention_workspace(size_t bytes, const char *what, void **out)
 {
-    static const lsi_plan_kind kind =
-        LSI_WORKSPACE_KIND("attention's workspace");
+    static const lsi_plan_kind kind = LSI_WORKSPACE_KIND("attention workspace");
     return lsi_workspace_get(&kind, bytes, what, out);
 }
 

@@ -43,7 +43,7 @@ ls_status lsi_attention_step_run(const lsi_attention_step *step, float *o,
     void *scores = NULL;
     const size_t workers = (size_t)lsi_threads();
     LS_TRY(lsi_attention_workspace(workers * step->slots * sizeof(float),
-                                   "the scores of queries", &scores));
+                                   "attention scores", &scores));
     step_job j = {step, o, scores, q, k, v};
     if (pays(step))
         lsi_parallel_tasks(step->rows * step->heads, attend, &j);

@@ -86,7 +86,8 @@ ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o,
     const size_t bytes =
         (size_t)lsi_threads() * r.workspace_floats * sizeof(float);
     void *workspace;
-    LS_TRY(lsi_attention_workspace(bytes, "attention's forward", &workspace));
+    LS_TRY(lsi_attention_workspace(bytes, "attention forward workspace",
+                                   &workspace));
     r.workspace = workspace;
     lsi_parallel_tasks(heads * r.blocks, forward_task, &r);
     return LS_OK;

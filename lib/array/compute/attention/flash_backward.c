@@ -316,7 +316,7 @@ static ls_status take_memory(backward_run *r, size_t heads, size_t workers)
     void *memory;
     LS_TRY(lsi_attention_workspace(floats * sizeof(float) +
                                        at_once * r->queue_bytes,
-                                   "attention's backward", &memory));
+                                   "attention backward workspace", &memory));
     r->heads = memory;
     r->pairs = r->heads + heads_floats;
     r->queues = (char *)(r->heads + floats);

@@ -203,7 +203,7 @@ ls_status lsi_naive_forward_all(const lsi_attention *a, void *o, float *saved,
     const size_t elements = a->half ? a->queries * a->keys : 0;
     void *half;
     LS_TRY(lsi_alloc(&half, elements * sizeof(uint16_t), LS_MEMORY_WORKSPACE,
-                     "naive attention's forward"));
+                     "naive attention forward workspace"));
     ls_status status = LS_OK;
     for (size_t n = 0; n < a->batch * a->heads && status == LS_OK; n++) {
         naive_head h = head_of(a, saved, n);
@@ -276,7 +276,7 @@ ls_status lsi_naive_backward_all(const lsi_attention *a,
 {
     void *memory;
     LS_TRY(lsi_alloc(&memory, lsi_naive_backward_bytes(a), LS_MEMORY_WORKSPACE,
-                     "naive attention's backward"));
+                     "naive attention backward workspace"));
     const ls_status status = backward_all(a, in, g, memory);
     lsi_free(memory);
     return status;

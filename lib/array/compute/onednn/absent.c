@@ -79,7 +79,8 @@ lsi_conv2d_layouts lsi_onednn_conv2d_layouts(const lsi_onednn_conv2d *conv)
 
 static ls_status absent(void)
 {
-    return lsi_fail(LS_ERR_UNSUPPORTED, "built without oneDNN");
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "this library was built without oneDNN");
 }
 
 ls_status lsi_panel_gemm(const lsi_gemm_shape *shape, float *c, const float *a,

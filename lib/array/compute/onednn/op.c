@@ -138,5 +138,5 @@ ls_status lsi_onednn_op_run(lsi_onednn_op *op, void *scratch,
     if (status == dnnl_success)
         status = dnnl_stream_wait(thread->stream);
     op->has_run |= status == dnnl_success;
-    return lsi_onednn_check(status, "running a primitive");
+    return lsi_onednn_check(status, "the execution of a primitive");
 }

@@ -27,7 +27,7 @@ static const char *status_text(dnnl_status_t status)
     case dnnl_unimplemented:
         return "not implemented for these shapes and types";
     default:
-        return "an error at run time";
+        return "runtime error";
     }
 }
 
@@ -40,7 +40,7 @@ ls_status lsi_onednn_check(dnnl_status_t status, const char *what)
         code = LS_ERR_MEMORY;
     else if (status == dnnl_unimplemented)
         code = LS_ERR_UNSUPPORTED;
-    return lsi_fail(code, "oneDNN, %s: %s", what, status_text(status));
+    return lsi_fail(code, "oneDNN failed on %s: %s", what, status_text(status));
 }
 
 static const dnnl_cpu_isa_t highest_isa[LSI_ISA_COUNT] = {
@@ -94,7 +94,7 @@ static ls_status make_thread(const void *key, void **out)
     LS_TRY(lsi_onednn_engine(&e));
     lsi_onednn_thread *thread;
     LS_TRY(lsi_alloc_zeroed(&thread, sizeof(lsi_onednn_thread), LS_MEMORY_OTHER,
-                            "oneDNN thread"));
+                            "oneDNN state of a thread"));
     const dnnl_status_t status =
         lsi_dnnl_stream_create(&thread->stream, e, dnnl_stream_default_flags);
     if (status != dnnl_success) {
@@ -113,7 +113,7 @@ static void free_thread(void *argument)
     lsi_free(thread);
 }
 
-static const lsi_plan_kind thread_kind = {.name = "oneDNN thread",
+static const lsi_plan_kind thread_kind = {.name = "oneDNN state of a thread",
                                           .key_bytes = 1,
                                           .make = make_thread,
                                           .destroy = free_thread};
@@ -136,7 +136,7 @@ ls_status lsi_onednn_reserve(size_t bytes, char **out)
         thread->scratch = NULL;
         thread->scratch_bytes = 0;
         LS_TRY(lsi_alloc(&thread->scratch, bytes, LS_MEMORY_WORKSPACE,
-                         "scratch memory of oneDNN"));
+                         "oneDNN scratch memory"));
         thread->scratch_bytes = bytes;
     }
     *out = thread->scratch;

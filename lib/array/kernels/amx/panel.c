@@ -175,7 +175,8 @@ void lsi_amx_put(const lsi_amx_result *to, const float *sums)
 
 /* ---- tiles --------------------------------------------------------------- */
 
-_Static_assert(sizeof(lsi_tile_config) == 64, "the size that AMX loads");
+_Static_assert(sizeof(lsi_tile_config) == 64,
+               "AMX loads a configuration of 64 bytes");
 
 /* Not a local one: the compiler would not know that all of it is read. */
 static const lsi_tile_config config = {
