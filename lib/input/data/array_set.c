@@ -95,13 +95,14 @@ static ls_status make_field(array_set *s, int f, const char *path)
     ls_field *const field = &s->fields[f];
     if (!type_of(a, &field->dtype))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "the array '%s' of '%s' is of type %c%zu, which no "
-                        "tensor has",
+                        "the array '%s' of '%s' has type %c%zu, which tensors "
+                        "do not support; save it as another type, such as i8",
                         a->name, path, a->kind, a->size);
     if (a->ndim < 1 || a->shape[0] != s->arrays->array[0].shape[0])
         return lsi_fail(LS_ERR_FORMAT,
-                        "the array '%s' of '%s' has %" PRId64 " items, but "
-                        "'%s' has %" PRId64 "; all need as many",
+                        "the array '%s' of '%s' has %" PRId64
+                        " items, but '%s' has %" PRId64
+                        "; all arrays must have the same number of items",
                         a->name, path, a->ndim < 1 ? 1 : a->shape[0],
                         s->arrays->array[0].name, s->arrays->array[0].shape[0]);
     field->name = a->name;
@@ -112,10 +113,11 @@ static ls_status make_field(array_set *s, int f, const char *path)
         if (__builtin_mul_overflow(s->elements[f], a->shape[i + 1],
                                    &s->elements[f]) ||
             s->elements[f] > INT64_MAX / (int64_t)sizeof(double))
-            return lsi_fail(LS_ERR_FORMAT,
-                            "an item of the array '%s' of '%s' has more "
-                            "elements than there can be",
-                            a->name, path);
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "an item of the array '%s' of '%s' has too many elements; its "
+                "size in bytes does not fit in 64 bits",
+                a->name, path);
     }
     return LS_OK;
 }
@@ -147,7 +149,7 @@ static ls_status open_set(array_set *s, const char *path, bool skip_checksums,
     LS_TRY(lsi_file_arrays_open(&s->arrays, path, skip_checksums));
     if (s->arrays->n > LS_MAX_FIELDS)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' holds %d arrays; items have at most %d fields",
+                        "'%s' holds %d arrays; a dataset can have at most %d",
                         path, s->arrays->n, LS_MAX_FIELDS);
     for (int f = 0; f < s->arrays->n; f++)
         LS_TRY(make_field(s, f, path));

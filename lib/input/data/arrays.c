@@ -73,12 +73,15 @@ static ls_status add_array(lsi_file_arrays *all, const lsi_file_array *array,
     lsi_file_array *const made = &all->array[all->n];
     char own[LSI_ARRAY_NAME];
     if (all->n == LSI_MOST_ARRAYS)
-        return lsi_fail(LS_ERR_UNSUPPORTED, "'%s' holds more than %d arrays",
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "'%s' holds too many arrays; at most %d are supported",
                         path, LSI_MOST_ARRAYS);
     name_after(own, name, is_idx);
     if (lsi_file_arrays_find(all, own) != NULL)
-        return lsi_fail(LS_ERR_FORMAT, "'%s' holds two arrays called '%s'",
-                        path, own);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' holds two arrays named '%s'; give each a different name",
+            path, own);
     *made = *array;
     memcpy(made->name, own, sizeof own);
     all->n++;
@@ -99,8 +102,10 @@ static ls_status take_member(void *context, const char *name,
     snprintf(where, sizeof where, "%s in %s", name, c->path);
     ls_status status = LS_OK;
     if (c->all->n_records > LSI_MOST_ARRAYS)
-        status = lsi_fail(LS_ERR_UNSUPPORTED, "'%s' holds more than %d arrays",
-                          c->path, LSI_MOST_ARRAYS);
+        status =
+            lsi_fail(LS_ERR_UNSUPPORTED,
+                     "'%s' holds too many arrays; at most %d are supported",
+                     c->path, LSI_MOST_ARRAYS);
     if (status == LS_OK)
         status = lsi_npy_parse(&array, file->data, file->bytes, where);
     if (status == LS_OK)
@@ -144,8 +149,9 @@ static ls_status add_file(lsi_file_arrays *all, const char *path,
     lsi_records file;
     if (all->n_records > LSI_MOST_ARRAYS)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' is one array too many; %d are read", path,
-                        LSI_MOST_ARRAYS);
+                        "'%s' is one array too many for its folder; at most %d "
+                        "are supported",
+                        path, LSI_MOST_ARRAYS);
     LS_TRY(lsi_records_load(&file, path));
     all->records[all->n_records++] = file;
     return parse(all, &file, path, skip_checksums);
@@ -224,12 +230,14 @@ ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path,
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
     LS_TRY(lsi_alloc_zeroed(&all, sizeof(lsi_file_arrays), LS_MEMORY_DATA,
-                            "arrays of files"));
+                            "arrays read from files"));
     ls_status status = S_ISDIR(info.st_mode)
                            ? add_folder(all, path)
                            : add_file(all, path, skip_checksums);
     if (status == LS_OK && all->n == 0)
-        status = lsi_fail(LS_ERR_FORMAT, "'%s' holds no arrays", path);
+        status = lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' holds no arrays; expected .npy, .npz or IDX files", path);
     if (status != LS_OK) {
         lsi_file_arrays_free(&all);
         return status;

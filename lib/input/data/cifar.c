@@ -59,9 +59,9 @@ static ls_status check_size(const kind *k, size_t bytes, const char *where)
         return lsi_fail(LS_ERR_FORMAT, "%s is empty", where);
     if (bytes % record != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "%s has %zu bytes, which is not a multiple of the "
-                        "record of %zu bytes: %zu whole records, then %zu "
-                        "bytes",
+                        "%s is damaged or cut off: its size (%zu bytes) is not "
+                        "a multiple of the record size (%zu bytes); it holds "
+                        "%zu whole records and %zu more bytes",
                         where, bytes, record, bytes / record, bytes % record);
     return LS_OK;
 }
@@ -75,10 +75,9 @@ static ls_status check_labels(const kind *k, const lsi_records *records,
         for (int l = 0; l < k->n_labels; l++) {
             if (r[l] < k->labels[l].classes)
                 continue;
-            return lsi_fail(LS_ERR_FORMAT,
-                            "%s: record %zu has the %s %d; valid are 0 to %d",
-                            where, i, k->labels[l].name, r[l],
-                            k->labels[l].classes - 1);
+            return lsi_fail(
+                LS_ERR_FORMAT, "%s: record %zu has the %s %d; expected 0 to %d",
+                where, i, k->labels[l].name, r[l], k->labels[l].classes - 1);
         }
     }
     return LS_OK;
@@ -95,8 +94,9 @@ static ls_status find_file(const kind *k, char file[PATH_MAX],
     length = snprintf(file, PATH_MAX, "%s/%s/%s", folder, k->folder, name);
     if (length < PATH_MAX && access(file, F_OK) == 0)
         return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "no %s in the folder '%s' nor in '%s/%s'",
-                          name, folder, folder, k->folder);
+    return lsi_fail_errno(
+        LS_ERR_IO, "the file %s was not found in the folder '%s' or in '%s/%s'",
+        name, folder, folder, k->folder);
 }
 
 static ls_status check_records(const kind *k, const lsi_records *records,
@@ -158,8 +158,9 @@ ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
     LS_NEED(out, path);
     LS_TRY(lsi_compute_check());
     if (path[0] == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "cifar100: no path; expected a folder or an archive");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "cifar100: the path is empty; expected a folder or an archive");
     if (subset != LS_SUBSET_TRAIN && subset != LS_SUBSET_TEST)
         return lsi_fail(
             LS_ERR_ARGUMENT,

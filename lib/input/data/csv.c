@@ -47,7 +47,7 @@ static ls_status take_label(table *t, const lsi_csv_cell *cell, double value,
 {
     enum { MOST_CLASSES = 1 << 24 };
     if (value != floor(value) || value < 0 || value >= MOST_CLASSES)
-        return bad_cell(t, cell, "class, 0, 1, 2, ...");
+        return bad_cell(t, cell, "class number (0, 1, 2, ...)");
     t->labels[row] = (int64_t)value;
     if (t->labels[row] >= t->classes)
         t->classes = t->labels[row] + 1;
@@ -72,8 +72,8 @@ static ls_status check_row(const table *t, lsi_csv_text *text)
     if (n == t->columns)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s', line %" PRId64 ": %" PRId64 " columns; the first "
-                    "row has %" PRId64,
+                    "'%s', line %" PRId64 ": this row has %" PRId64
+                    " columns, but the first row has %" PRId64,
                     t->path, line, n, t->columns);
 }
 
@@ -115,9 +115,10 @@ static ls_status find_label(table *t, const char *label, lsi_csv_text first,
     if (t->label >= 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    named ? "'%s' has no column '%s'"
-                          : "'%s' has no names of columns, so none is '%s'; "
-                            "expected \"last\" or NULL",
+                    named
+                        ? "'%s' has no column '%s'"
+                        : "'%s' has no column '%s', because its first row does "
+                          "not name the columns; expected \"last\" or NULL",
                     t->path, label);
 }
 
@@ -152,8 +153,8 @@ static ls_status read_first_row(table *t, lsi_csv_text *text, const char *label,
     LS_TRY(find_label(t, label, *text, named));
     if (t->columns > MOST_COLUMNS || t->columns == (t->label >= 0))
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has %" PRId64 " columns; expected 1 to %d beside "
-                        "the label",
+                        "'%s' has %" PRId64
+                        " columns; expected 1 to %d in addition to the label",
                         t->path, t->columns, MOST_COLUMNS);
     if (named)
         *text = after;
@@ -168,7 +169,8 @@ static ls_status parse(table *t, const lsi_records *file, const char *label,
         at += 3; /* the mark of UTF-8, as spreadsheets write it */
     if (memchr(at, '\0', (size_t)(end - at)) != NULL)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is %s; a table of numbers is text, a row a line",
+                        "'%s' is %s; expected a table of numbers as text, with "
+                        "one row on each line",
                         t->path,
                         lsi_magic_name(lsi_magic_of(file->data, file->bytes)));
     lsi_csv_text text = {
@@ -180,8 +182,8 @@ static ls_status parse(table *t, const lsi_records *file, const char *label,
         LS_TRY(take_row(t, &text, row));
     if (t->rows > 0)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT, "'%s' holds names of columns, but no rows",
-                    t->path);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' holds column names, but no rows of numbers", t->path);
 }
 
 /* ---- the dataset --------------------------------------------------------- */
@@ -238,7 +240,7 @@ static ls_status load(table *t, const char *path, const char *label,
     t->path = path;
     t->c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (t->c == (locale_t)0)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to read '%s'", path);
     ls_status status = lsi_records_load(&file, path);
     if (status == LS_OK) {
         status = parse(t, &file, label, header);

@@ -77,7 +77,7 @@ static ls_status read_quoted(lsi_csv_text *t, lsi_csv_cell *cell)
         t->line += *p == '\n';
     }
     if (p == t->end)
-        return bad_quotes(t, cell, "the quotes of the cell have no end");
+        return bad_quotes(t, cell, "the closing quote of the cell is missing");
     cell->end = p;
     t->at = skip_spaces(t, p + 1);
     return LS_OK;
@@ -106,9 +106,10 @@ ls_status lsi_csv_next_cell(lsi_csv_text *t, lsi_csv_cell *out)
         read_plain(t, out);
     out->last = ends_line(t, t->at, &next);
     if (!out->last && *t->at != t->separator)
-        return bad_quotes(t, out,
-                          "more than the separator follows a cell in "
-                          "quotes; a quote in it is written twice");
+        return bad_quotes(
+            t, out,
+            "the closing quote must be followed by a separator or the end of "
+            "the line; write a quote inside the cell twice");
     t->line += out->last && next > t->at;
     t->at = out->last ? next : t->at + 1;
     return LS_OK;
@@ -288,20 +289,21 @@ static bool is_a_guess(const row_kinds *first, bool names)
 static void warn(const lsi_csv_text *t, const row_kinds *r, bool names)
 {
     if (!names) {
-        lsi_log(LS_LOG_WARN,
-                "'%s': the first row (0, 1, ...) is read as data, although it "
-                "could number the columns; if it does, set header to "
-                "LS_CSV_HEADER in ls_csv_options",
-                t->path);
+        lsi_log(
+            LS_LOG_WARN,
+            "'%s': the first row (0, 1, ...) is read as data. If it numbers "
+            "the columns, set header to LS_CSV_HEADER in ls_csv_options",
+            t->path);
         return;
     }
     const lsi_csv_cell *const c = &r->odd_cell;
     const int64_t n = c->end - c->at < SHOWN ? c->end - c->at : SHOWN;
-    lsi_log(LS_LOG_WARN,
-            "'%s': the first row is read as names of columns, although column "
-            "%" PRId64 ", '%.*s', is %s; if it is data, set header to "
-            "LS_CSV_NO_HEADER in ls_csv_options",
-            t->path, c->column + 1, (int)n, c->at, kind_names[r->odd]);
+    lsi_log(
+        LS_LOG_WARN,
+        "'%s': the first row is read as column names, although column %" PRId64
+        ", '%.*s', is %s. If the row is data, set header to LS_CSV_NO_HEADER "
+        "in ls_csv_options",
+        t->path, c->column + 1, (int)n, c->at, kind_names[r->odd]);
 }
 
 ls_status lsi_csv_has_names(const lsi_csv_text *text, const char *label,

@@ -44,10 +44,11 @@ static ls_status check_field(const ls_field *field, size_t index)
                         "0 to %d",
                         field->name, field->ndim, LS_MAX_DIMS - 1);
     if (field_bytes(field) == 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "dataset: the field '%s' has no type or an extent that "
-                        "is not at least 1",
-                        field->name);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "dataset: the field '%s' has an unknown dtype, an extent below 1, "
+            "or a size that does not fit in 64 bits",
+            field->name);
     return LS_OK;
 }
 
@@ -55,17 +56,17 @@ static ls_status check_source(const ls_dataset_source *s)
 {
     if (s->fields == NULL || s->read == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "dataset: the source has no fields or no function that "
-                        "reads an item");
+                        "dataset: fields or read is NULL in the "
+                        "ls_dataset_source; both are required");
     if (s->count < 0 || s->classes < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "dataset: %" PRId64 " items of %" PRId64 " classes; "
-                        "neither may be negative",
+                        "dataset: count is %" PRId64 " and classes is %" PRId64
+                        "; neither may be negative",
                         s->count, s->classes);
     if (s->n_fields < 1 || s->n_fields > LS_MAX_FIELDS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "dataset: %zu fields; expected 1 to %d", s->n_fields,
-                        LS_MAX_FIELDS);
+                        "dataset: n_fields is %zu; expected 1 to %d",
+                        s->n_fields, LS_MAX_FIELDS);
     for (size_t f = 0; f < s->n_fields; f++)
         LS_TRY(check_field(&s->fields[f], f));
     return LS_OK;

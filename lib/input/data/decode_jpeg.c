@@ -37,11 +37,11 @@ static ls_status decode(tjhandle handle, lsi_picture *out, const uint8_t *data,
     if (width == 0 || height == 0)
         return lsi_fail(
             LS_ERR_FORMAT,
-            "the JPEG '%s' is damaged or cut off: it has no picture", path);
+            "the JPEG '%s' is damaged or cut off: it contains no image", path);
     if (space == TJCS_CMYK || space == TJCS_YCCK)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "the JPEG '%s' is in CMYK; images of grey or of red, "
-                        "green and blue are read: convert it",
+                        "the JPEG '%s' has CMYK colours, which are not "
+                        "supported; convert it to RGB or greyscale",
                         path);
     const bool grey = space == TJCS_GRAY;
     lsi_picture picture;
@@ -62,7 +62,8 @@ ls_status lsi_jpeg_decode(lsi_picture *out, const uint8_t *data, size_t bytes,
 {
     const tjhandle handle = tjInitDecompress();
     if (handle == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to decode '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to decode '%s'",
+                        path);
     const ls_status status = decode(handle, out, data, bytes, path);
     tjDestroy(handle);
     return status;

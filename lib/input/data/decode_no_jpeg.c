@@ -7,7 +7,7 @@ ls_status lsi_jpeg_decode(lsi_picture *out, const uint8_t *data, size_t bytes,
 {
     (void)out, (void)data, (void)bytes;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s' is a JPEG image, and this library was built without "
-                    "libjpeg-turbo",
+                    "cannot read the JPEG image '%s': this library was built "
+                    "without libjpeg-turbo",
                     path);
 }

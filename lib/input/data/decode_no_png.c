@@ -6,8 +6,8 @@ ls_status lsi_png_decode(lsi_picture *out, const uint8_t *data, size_t bytes,
                          const char *path)
 {
     (void)out, (void)data, (void)bytes;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s' is a PNG image, and this library was built without "
-                    "libpng",
-                    path);
+    return lsi_fail(
+        LS_ERR_UNSUPPORTED,
+        "cannot read the PNG image '%s': this library was built without libpng",
+        path);
 }

@@ -40,7 +40,7 @@ static ls_status check_chunks(const uint8_t *data, size_t bytes,
         const size_t n = number(data + at);
         if (crc32_z(0, name, NAME + n) != number(name + NAME + n)) {
             snprintf(what, sizeof what,
-                     "wrong checksum of the chunk at byte %zu", at);
+                     "the chunk at byte %zu has a wrong checksum", at);
             return damaged(path, what);
         }
         ended = memcmp(name, "IEND", NAME) == 0;

@@ -108,8 +108,8 @@ static ls_status is_image(const char *path, const char *name, bool *out)
     if (*out || !ends_in(name, others))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s/%s' is neither a PNG nor a JPEG; convert it, or take "
-                    "it out of the folder",
+                    "'%s/%s' is neither a PNG nor a JPEG image; convert it, or "
+                    "remove it from the folder",
                     path, name);
 }
 

@@ -221,7 +221,7 @@ static ls_status resize(const lsi_picture *p, int64_t height, int64_t width,
     const size_t pixels = (size_t)(p->channels * p->height * width);
     if (status == LS_OK)
         status = lsi_alloc(&between, (size_t)width * sizeof(uint32_t) + pixels,
-                           LS_MEMORY_DATA, "an image that is resized");
+                           LS_MEMORY_DATA, "a resized image");
     if (status == LS_OK)
         resize_planes(p, &across, &down, between, out);
     lsi_free(between);
@@ -262,7 +262,7 @@ static ls_status fit_grey(const lsi_picture *p, int64_t height, int64_t width,
     const int64_t pixels = height * width;
     void *planes = NULL;
     LS_TRY(lsi_alloc(&planes, (size_t)(3 * pixels), LS_MEMORY_DATA,
-                     "an image that becomes grey"));
+                     "an image converted to grey"));
     const ls_status status = fit_shape(p, height, width, planes);
     if (status == LS_OK) {
         to_grey(planes, pixels);

@@ -46,8 +46,8 @@ static ls_status take_class(lsi_file_names *out, const char *path,
                         path);
     if (stat(inside, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO,
-                              "cannot tell whether '%s/%s' is the folder of a "
-                              "class; fix or remove it",
+                              "cannot access '%s/%s', which may be a class "
+                              "folder (fix or remove it)",
                               path, name);
     return S_ISDIR(info.st_mode) ? lsi_file_names_add(out, name) : LS_OK;
 }
@@ -59,7 +59,7 @@ static ls_status label_images(folder *f, int64_t begin, int32_t label)
         const size_t room = 2 * (size_t)count + 64;
         LS_TRY(lsi_alloc_larger(&f->labels, (size_t)begin * sizeof(int32_t),
                                 room * sizeof(int32_t), LS_MEMORY_DATA,
-                                "names of images"));
+                                "labels of images"));
         f->labelled = (int64_t)room;
     }
     for (int64_t i = begin; i < count; i++)
@@ -99,13 +99,13 @@ static ls_status list_all(folder *f)
     LS_TRY(lsi_file_names_list(f->path, &f->classes, take_class));
     if (f->classes.count == 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "the folder '%s' holds no folders; expected one for "
-                        "each class, with its images inside",
+                        "the folder '%s' holds no class folders; expected a "
+                        "folder of images for each class",
                         f->path);
     if (f->classes.count > INT32_MAX)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' holds %" PRId64
-                        " classes; at most %d are possible",
+                        " classes; at most %d are supported",
                         f->path, f->classes.count, INT32_MAX);
     lsi_file_names_sort(&f->classes, 0);
     LS_TRY(name_classes(f));
@@ -190,15 +190,15 @@ static ls_status compare_classes(const folder *a, const folder *b)
             strcmp(lsi_file_names_at(long_one, c),
                    lsi_file_names_at(short_one, c)) == 0)
             continue;
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' and '%s' have different classes: '%s' is in one "
-                        "of them alone; both must hold the same folders",
-                        a->path, b->path,
-                        c < short_one->count &&
-                                strcmp(lsi_file_names_at(short_one, c),
-                                       lsi_file_names_at(long_one, c)) < 0
-                            ? lsi_file_names_at(short_one, c)
-                            : lsi_file_names_at(long_one, c));
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' and '%s' have different classes: only one of them holds "
+            "'%s'; both must hold the same class folders",
+            a->path, b->path,
+            c < short_one->count && strcmp(lsi_file_names_at(short_one, c),
+                                           lsi_file_names_at(long_one, c)) < 0
+                ? lsi_file_names_at(short_one, c)
+                : lsi_file_names_at(long_one, c));
     }
     return LS_OK;
 }

@@ -56,9 +56,9 @@ static ls_status choose_arrays(set *s, const char *path, ls_subset subset,
     if (has_train || FIND(s, all_names))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' holds no arrays called images and labels, nor x and "
-                    "y, nor train_images and train_labels, nor x_train and "
-                    "y_train; the first is '%s'",
+                    "'%s' holds no known pair of images and labels; its first "
+                    "array is '%s'. Name the arrays images and labels, x and "
+                    "y, train_images and train_labels, or x_train and y_train",
                     path, s->files[0]->array[0].name);
 }
 
@@ -70,17 +70,19 @@ static ls_status open_labels(set *s, const char *path, bool skip_checksums)
     const char *base = slash != NULL ? slash + 1 : path;
     const char *word = strstr(base, "images");
     if (word == NULL)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is one array, and its name does not say where "
-                        "its labels are; call it images.npy, with labels.npy "
-                        "beside it, or put both in an .npz",
-                        path);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the labels of '%s' were not found: it holds one array, and its "
+            "name does not contain 'images'. Name the files images.npy and "
+            "labels.npy, or put both arrays in one .npz file",
+            path);
     const int length = snprintf(labels, sizeof labels, "%.*slabels%s",
                                 (int)(word - path), path, word + 6);
     if (length < 0 || length >= PATH_MAX)
-        return lsi_fail(LS_ERR_IO,
-                        "the path '%.64s...' is too long; it can have %d bytes",
-                        path, PATH_MAX - 1);
+        return lsi_fail(
+            LS_ERR_IO,
+            "the path '%.64s...' is too long; at most %d bytes are allowed",
+            path, PATH_MAX - 1);
     LS_TRY(lsi_file_arrays_open(&s->files[1], labels, skip_checksums));
     s->images = &s->files[0]->array[0];
     s->labels = &s->files[1]->array[0];
@@ -107,21 +109,21 @@ static ls_status check_images(const lsi_file_array *a, bool has_channels,
     const int64_t bytes = bytes_of_image(a);
     if (a->kind != 'u' || a->size != 1)
         return lsi_fail(LS_ERR_FORMAT,
-                        "the array '%s' of '%s' is of type %c%zu; images are "
-                        "read as unsigned bytes, u1",
+                        "the array '%s' of '%s' has type %c%zu; images must be "
+                        "unsigned bytes (u1)",
                         a->name, path, a->kind, a->size);
     if (bytes < 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "an image of the array '%s' of '%s' has more than %d "
-                        "pixels of 3 channels, the most that is read",
+                        "an image of the array '%s' of '%s' is too large; at "
+                        "most %d pixels of 3 channels are supported",
                         a->name, path, LSI_PICTURE_PIXELS);
     if (bytes > 0 && (a->ndim == 3 || has_channels))
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the array '%s' of '%s' has %d dimensions and no images of "
-                    "1 or 3 channels; expected (N, H, W), (N, H, W, C) or "
-                    "(N, C, H, W)",
-                    a->name, path, a->ndim);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the array '%s' of '%s' (%d dimensions) does not hold images of 1 or 3 "
+        "channels; expected the shape (N, H, W), (N, H, W, C) or (N, C, H, W)",
+        a->name, path, a->ndim);
 }
 
 /* (N, H, W), (N, H, W, C) or (N, C, H, W), where C is 1 or 3. */
@@ -162,13 +164,15 @@ static ls_status look_at_labels(const set *s, const char *path)
     const lsi_file_array *const a = s->labels;
     const bool flat = a->ndim == 1 || (a->ndim == 2 && a->shape[1] == 1);
     if (!lsi_file_array_is_int(a) || !flat)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the array '%s' of '%s' is of type %c%zu and has %d "
-                        "dimensions; labels are integers, one for each image",
-                        a->name, path, a->kind, a->size, a->ndim);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the array '%s' of '%s' has type %c%zu and %d dimensions; labels "
+            "must be integers, one for each image",
+            a->name, path, a->kind, a->size, a->ndim);
     if (a->shape[0] != s->images->shape[0])
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has %" PRId64 " images and %" PRId64 " labels",
+                        "'%s' has %" PRId64 " images, but %" PRId64
+                        " labels; expected one label for each image",
                         path, s->images->shape[0], a->shape[0]);
     return LS_OK;
 }
@@ -234,8 +238,8 @@ ls_status lsi_image_source_arrays(lsi_image_source *out, const char *path,
 {
     set *s;
     lsi_image_source made = {0};
-    LS_TRY(
-        lsi_alloc_zeroed(&s, sizeof(set), LS_MEMORY_DATA, "images of arrays"));
+    LS_TRY(lsi_alloc_zeroed(&s, sizeof(set), LS_MEMORY_DATA,
+                            "a set of image arrays"));
     const ls_status status = open_set(s, path, subset, skip_checksums, &made);
     if (status != LS_OK) {
         free_set(s);

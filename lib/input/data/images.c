@@ -168,7 +168,9 @@ static ls_status read_if_good(const images *set, int64_t index, float *out)
         set->why[index] = strdup(ls_last_error());
     return set->why[index] != NULL
                ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY, "no memory for an error");
+               : lsi_fail(
+                     LS_ERR_MEMORY,
+                     "not enough memory to note why an image cannot be read");
 }
 
 static ls_status read_sample(void *context, int64_t index, uint64_t epoch,
@@ -227,14 +229,15 @@ static ls_status divide(images *set, const char *path, ls_subset subset,
     const int64_t held_out = count / HELD_OUT;
     void *order = NULL, *index = NULL;
     if (held_out == 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' holds %" PRId64 " images; to hold out a tenth "
-                        "for validation takes at least %d",
-                        path, count, HELD_OUT);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' holds %" PRId64
+            " images; holding out a tenth for validation needs at least %d",
+            path, count, HELD_OUT);
     const size_t bytes = (size_t)count * sizeof(int64_t);
-    LS_TRY(lsi_alloc(&index, bytes, LS_MEMORY_DATA, "a part of the samples"));
+    LS_TRY(lsi_alloc(&index, bytes, LS_MEMORY_DATA, "indices of a subset"));
     set->index = index;
-    LS_TRY(lsi_alloc(&order, bytes, LS_MEMORY_DATA, "a part of the samples"));
+    LS_TRY(lsi_alloc(&order, bytes, LS_MEMORY_DATA, "indices of a subset"));
     lsi_permutation((lsi_rng_key){seed, held_out_stream}, 0, count, order);
     choose_samples(order, index, count, subset);
     lsi_free(order);
@@ -299,12 +302,14 @@ static ls_status check_options(const ls_image_options *o)
 {
     if (o->size < 0 || o->size > MOST_SIDE)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "images: size is %" PRId64 "; expected 1 to %d, or 0",
+                        "images: size is %" PRId64
+                        "; expected 1 to %d, or 0 for the default",
                         o->size, MOST_SIDE);
     if (o->channels != 0 && o->channels != 1 && o->channels != 3)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "images: channels is %d; expected 1 or 3, or 0",
-                        o->channels);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "images: channels is %d; expected 1 or 3, or 0 for the default",
+            o->channels);
     if (o->pad < 0 || o->pad > MOST_SIDE)
         return lsi_fail(LS_ERR_ARGUMENT, "images: pad is %d; expected 0 to %d",
                         o->pad, MOST_SIDE);
@@ -312,10 +317,11 @@ static ls_status check_options(const ls_image_options *o)
     for (int c = 0; c < channels; c++) {
         if (!(o->deviation[c] >= 0 && o->deviation[c] < 1e6) ||
             (channels == 3 && o->deviation[c] == 0))
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "images: the deviation of channel %d is %g; "
-                            "expected a positive number, or 0 for all",
-                            c, o->deviation[c]);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "images: the deviation of channel %d is %g; expected a "
+                "positive number, or 0 in all channels for the default",
+                c, o->deviation[c]);
     }
     return LS_OK;
 }
@@ -382,9 +388,10 @@ static ls_status open_source(lsi_image_source *out, const char *path,
                       : opens_file(i, path, magic))
             return sources[i].open(out, path, subset, skip_checksums);
     }
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is %s; images are read from one of: %s", path,
-                    lsi_magic_name(magic), &source_texts[2]);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' is %s, which is not a supported source of images; supported: %s",
+        path, lsi_magic_name(magic), &source_texts[2]);
 }
 
 static ls_status prepare(images *set, const char *path, ls_subset subset,

@@ -275,20 +275,21 @@ static ls_status check_options(const ls_dataset *dataset,
     }
     if (o->batch_size < 1 || o->batch_size > most)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "loader: batch_size is %" PRId64 ", must be at least 1",
+                        "loader: batch_size is %" PRId64
+                        "; it must be at least 1",
                         o->batch_size);
     if (o->prefetch < 0 || o->prefetch > MAX_PREFETCH)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "loader: prefetch is %d, must be 0 to %d", o->prefetch,
+                        "loader: prefetch is %d; expected 0 to %d", o->prefetch,
                         MAX_PREFETCH);
     if (o->threads < 0 || o->threads > MAX_THREADS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "loader: threads is %d, must be 0 to %d", o->threads,
+                        "loader: threads is %d; expected 0 to %d", o->threads,
                         MAX_THREADS);
     if (o->threads > 1 && o->prefetch == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "loader: %d threads, but prefetch is 0, so that none "
-                        "reads ahead; it must be at least 1",
+                        "loader: threads is %d, but prefetch is 0, so no batch "
+                        "can be read ahead; set prefetch to at least 1",
                         o->threads);
     return LS_OK;
 }
@@ -362,7 +363,7 @@ ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
         LS_NEED(indices);
     if (__builtin_mul_overflow(n, sizeof(int64_t), &bytes))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "loader: %zu indices are more than memory can hold", n);
+                        "loader: %zu indices do not fit in memory", n);
     LS_TRY(lsi_alloc(&copy, bytes, LS_MEMORY_DATA, "indices of an epoch"));
     if (n > 0)
         memcpy(copy, indices, bytes);

@@ -53,7 +53,7 @@ static ls_status take_string(text *t, char *out, size_t room)
         out[n++] = *t->at++;
     out[n] = '\0';
     if (t->at == t->end || *t->at != quote)
-        return bad_header(t, "a string is too long");
+        return bad_header(t, "a string is too long or not closed");
     t->at++;
     return LS_OK;
 }
@@ -63,7 +63,7 @@ static ls_status take_number(text *t, int64_t *out)
     int64_t value = 0;
     skip_spaces(t);
     if (t->at == t->end || *t->at < '0' || *t->at > '9')
-        return bad_header(t, "an extent is no number");
+        return bad_header(t, "an extent is not a number");
     while (t->at < t->end && *t->at >= '0' && *t->at <= '9') {
         if (value > (INT64_MAX - 9) / 10)
             return bad_header(t, "an extent is too large");
@@ -78,7 +78,7 @@ static ls_status take_shape(text *t, lsi_file_array *out)
 {
     out->ndim = 0;
     if (!take(t, "("))
-        return bad_header(t, "the shape is no tuple");
+        return bad_header(t, "the shape is not a tuple");
     while (!take(t, ")")) {
         if (out->ndim == LS_MAX_DIMS)
             return lsi_fail(LS_ERR_UNSUPPORTED,
@@ -87,7 +87,8 @@ static ls_status take_shape(text *t, lsi_file_array *out)
         LS_TRY(take_number(t, &out->shape[out->ndim++]));
         if (!take(t, ",")) {
             if (!take(t, ")"))
-                return bad_header(t, "the shape does not end");
+                return bad_header(
+                    t, "the closing parenthesis of the shape is missing");
             break;
         }
     }
@@ -99,10 +100,10 @@ static ls_status take_type(text *t, lsi_file_array *out)
 {
     char descr[24] = "";
     if (take(t, "["))
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' is an array of records; save each field as an "
-                        "array of its own",
-                        t->where);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "'%s' is an array of records; save each field as a separate array",
+            t->where);
     LS_TRY(take_string(t, descr, sizeof descr));
     const size_t n = strlen(descr);
     const bool known = n == 3 && strchr("<|=", descr[0]) != NULL &&
@@ -111,10 +112,11 @@ static ls_status take_type(text *t, lsi_file_array *out)
                        (descr[1] != 'b' || descr[2] == '1') &&
                        (descr[1] != 'f' || descr[2] != '1');
     if (!known)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' is an array of type '%s'; little-endian "
-                        "integers, floats and bools of 1 to 8 bytes are read",
-                        t->where, descr);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "'%s' is an array of type '%s'; only little-endian integers, "
+            "floats and bools of 1 to 8 bytes are supported",
+            t->where, descr);
     out->kind = descr[1];
     out->size = (size_t)(descr[2] - '0');
     return LS_OK;
@@ -128,8 +130,8 @@ static ls_status take_order(text *t, lsi_file_array *out)
     if (!take(t, "True"))
         return bad_header(t, "fortran_order is neither True nor False");
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s' is in Fortran order; save "
-                    "numpy.ascontiguousarray of it",
+                    "'%s' is in Fortran order; convert the array with "
+                    "numpy.ascontiguousarray and save it again",
                     t->where);
 }
 
@@ -137,7 +139,7 @@ static ls_status take_dictionary(text *t, lsi_file_array *out)
 {
     bool has_type = false, has_order = false, has_shape = false;
     if (!take(t, "{"))
-        return bad_header(t, "it is no dictionary");
+        return bad_header(t, "it is not a dictionary");
     while (!take(t, "}")) {
         char key[16];
         LS_TRY(take_string(t, key, sizeof key));
@@ -153,7 +155,7 @@ static ls_status take_dictionary(text *t, lsi_file_array *out)
             has_shape = true;
             LS_TRY(take_shape(t, out));
         } else {
-            return bad_header(t, "it has a key that it should not have");
+            return bad_header(t, "it has an unknown or repeated key");
         }
         (void)take(t, ",");
     }
@@ -190,8 +192,9 @@ static ls_status check_bytes(const lsi_file_array *a, size_t bytes,
         return LS_OK;
     print_shape(shape, sizeof shape, a);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' says that it holds an array %s of %zu bytes each, "
-                    "which takes %" PRIu64 " bytes, but has %zu",
+                    "'%s' is damaged or cut off: an array of shape %s with "
+                    "elements of %zu bytes needs %" PRIu64
+                    " bytes, but %zu follow the header",
                     where, shape, a->size, want, bytes);
 }
 
@@ -210,12 +213,13 @@ ls_status lsi_npy_parse(lsi_file_array *out, const uint8_t *data, size_t bytes,
         length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
     }
     if (data[MAGIC] < 1 || data[MAGIC] > 3)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' is an .npy file of version %d; 1 to 3 are read",
-                        where, data[MAGIC]);
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "'%s' is an .npy file of version %d; versions 1 to 3 are supported",
+            where, data[MAGIC]);
     if (length > bytes - at)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is an .npy file that is cut off in its header",
+                        "'%s' is an .npy file that ends within its header",
                         where);
     t.at = (const char *)data + at;
     t.end = t.at + length;
@@ -235,15 +239,15 @@ ls_status lsi_idx_parse(lsi_file_array *out, const uint8_t *data, size_t bytes,
         return lsi_fail(LS_ERR_FORMAT, "'%s' is not an IDX file", where);
     if (data[2] != UNSIGNED_BYTE)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' is an IDX file of type 0x%02x; 0x08, unsigned "
-                        "bytes, is read",
+                        "'%s' is an IDX file of type 0x%02x; only unsigned "
+                        "bytes (0x08) are supported",
                         where, data[2]);
     made.ndim = data[3];
     if (made.ndim < 1 || made.ndim > LS_MAX_DIMS ||
         bytes < HEADER + 4 * (size_t)made.ndim)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is an IDX file that is cut off or has %d "
-                        "dimensions; 1 to %d are read",
+                        "the IDX file '%s' is cut off or has an unsupported "
+                        "number of dimensions (%d); expected 1 to %d",
                         where, made.ndim, LS_MAX_DIMS);
     for (int i = 0; i < made.ndim; i++) {
         const uint8_t *b = data + HEADER + 4 * i;

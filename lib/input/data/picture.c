@@ -21,15 +21,15 @@ ls_status lsi_picture_alloc(lsi_picture *out, int64_t width, int64_t height,
     if (width < 1 || height < 1 || width > LSI_PICTURE_MOST ||
         height > LSI_PICTURE_MOST)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' says that it has %" PRId64 " x %" PRId64
-                        " pixels; sides of 1 to %d are read",
+                        "the image '%s' has %" PRId64 " x %" PRId64
+                        " pixels; sides of 1 to %d pixels are supported",
                         path, width, height, LSI_PICTURE_MOST);
     if (width * height > LSI_PICTURE_PIXELS)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' says that it has %" PRId64 " x %" PRId64
-                        " pixels; at most %d are read, as small files can say "
-                        "so",
-                        path, width, height, LSI_PICTURE_PIXELS);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the image '%s' has %" PRId64 " x %" PRId64
+            " pixels according to its header; at most %d pixels are supported",
+            path, width, height, LSI_PICTURE_PIXELS);
     LS_TRY(lsi_alloc(&block, (size_t)width * (size_t)height * (size_t)channels,
                      LS_MEMORY_DATA, "an image"));
     *out = (lsi_picture){.pixels = block,
@@ -54,7 +54,7 @@ ls_status lsi_picture_decode(lsi_picture *out, const uint8_t *data,
     if (bytes == 0)
         return lsi_fail(LS_ERR_FORMAT, "the image '%s' is empty", path);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is %s; images are read from PNG and JPEG", path,
+                    "'%s' is %s; only PNG and JPEG images are supported", path,
                     lsi_magic_name(magic));
 }
 

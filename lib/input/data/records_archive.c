@@ -60,8 +60,8 @@ static ls_status open_tar(tar *t)
         LS_TRY(open_stream(t));
     t->archive = archive_read_new();
     if (t->archive == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to read the archive '%s'",
-                        t->path);
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to read the archive '%s'", t->path);
     archive_read_support_format_tar(t->archive);
     archive_read_support_format_empty(t->archive);
     const int opened =
@@ -143,9 +143,11 @@ static ls_status check_members(const tar *t)
 {
     for (int i = 0; i < t->n; i++) {
         if (t->records[i].data == NULL)
-            return lsi_fail(
-                LS_ERR_FORMAT, "the archive '%s' has no file %s (members: %d)",
-                t->path, t->members[i], archive_file_count(t->archive));
+            return lsi_fail(LS_ERR_FORMAT,
+                            "the archive '%s' does not hold the file %s (it "
+                            "has %d members)",
+                            t->path, t->members[i],
+                            archive_file_count(t->archive));
     }
     return LS_OK;
 }
@@ -241,7 +243,8 @@ ls_status lsi_archive_open(lsi_unpacker *out)
 {
     out->state = archive_read_new();
     if (out->state == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", out->path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to unpack '%s'",
+                        out->path);
     out->read = unpack_some;
     out->free = free_stream;
     const ls_status status = begin_stream(out);

@@ -8,18 +8,19 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                                    const char *const *members, int n)
 {
     (void)out, (void)n;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s' is not a folder, and this library was built without "
-                    "libarchive; unpack it, and name the folder that holds %s",
-                    path, members[0]);
+    return lsi_fail(
+        LS_ERR_UNSUPPORTED,
+        "cannot read '%s' as an archive: this library was built without "
+        "libarchive. Unpack it, and name the folder that holds %s",
+        path, members[0]);
 }
 
 ls_status lsi_archive_open(lsi_unpacker *out)
 {
     const lsi_records *const packed = out->packed;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s' is %s, and this library was built without "
-                    "libarchive; unpack it first",
+                    "cannot unpack '%s', %s: this library was built without "
+                    "libarchive. Unpack it first",
                     out->path,
                     lsi_magic_name(lsi_magic_of(packed->data, packed->bytes)));
 }

@@ -56,8 +56,9 @@ static ls_status check(const ls_sampler *s)
     if (is_valid(s))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "sampler: count %" PRId64 ", rank %d of %d; expected "
-                    "count >= 0, size >= 1 and 0 <= rank < size",
+                    "sampler: count is %" PRId64
+                    ", rank %d and size %d; expected count >= 0, size >= 1 and "
+                    "0 <= rank < size",
                     s->count, s->rank, s->size);
 }
 

@@ -29,7 +29,7 @@ enum {
     GRAIN = 16 /* images that are worth another thread */
 };
 
-_Static_assert(CANVAS % CELL == 0, "the grid ends where the canvas does");
+_Static_assert(CANVAS % CELL == 0, "CANVAS must be a multiple of CELL");
 
 /* In steps of a pixel's 0..255. */
 static const float amplitude = 70.0F;
@@ -208,7 +208,8 @@ ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
     LS_TRY(lsi_compute_check());
     if (count < 1 || count > INT64_MAX / LSI_RECORD_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "synthetic: %" PRId64 " images; expected at least 1",
+                        "synthetic: count is %" PRId64
+                        " images; expected at least 1",
                         count);
     if (subset != LS_SUBSET_TRAIN && subset != LS_SUBSET_TEST)
         return lsi_fail(LS_ERR_ARGUMENT,

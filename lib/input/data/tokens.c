@@ -44,13 +44,12 @@ static ls_status check_text(const lsi_token_file *f)
     if (i == n || (zero == NULL && lsi_utf8_next(data + i, n - i) == 0))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not text: byte %zu is 0x%02x, which %s; "
-                    "if its bytes are to be the tokens, say so: "
-                    "--format bytes; if it holds raw tokens: --format "
-                    "u16 or u32",
+                    "'%s' is not text: byte %zu is 0x%02x, which %s. Use "
+                    "--format bytes to take its bytes as tokens, or --format "
+                    "u16 or u32 if it holds raw tokens",
                     f->path, i, data[i],
-                    data[i] == 0 ? "no text has"
-                                 : "begins no character of UTF-8");
+                    data[i] == 0 ? "text cannot contain"
+                                 : "does not begin a UTF-8 character");
 }
 
 /* ---- formats ------------------------------------------------------------- */
@@ -69,8 +68,8 @@ static ls_status take_llmc(lsi_token_file *f, size_t width)
     (void)width;
     if (bytes < HEADER_BYTES)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no llm.c header: it has %zu bytes, fewer "
-                        "than %d",
+                        "'%s' has no llm.c header: it has %zu bytes, but the "
+                        "header alone has %d",
                         f->path, bytes, HEADER_BYTES);
     const uint32_t magic = word_at(data, 0), version = word_at(data, 1);
     if (magic == magic_u16 && version == version_u16)
@@ -80,20 +79,20 @@ static ls_status take_llmc(lsi_token_file *f, size_t width)
     else
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' has no llm.c header: it begins with %" PRIu32
-                        ", %" PRIu32 " and not %" PRIu32 ", %" PRIu32
-                        " or %" PRIu32 ", %" PRIu32 "; for raw tokens name it "
-                        ".u16 or .u32, or say so: --format u16",
+                        ", %" PRIu32 " instead of %" PRIu32 ", %" PRIu32
+                        " or %" PRIu32 ", %" PRIu32
+                        ". For raw tokens, use --format u16 or u32, or name "
+                        "the file .u16 or .u32",
                         f->path, magic, version, magic_u16, version_u16,
                         magic_u32, version_u32);
     f->count = (int64_t)word_at(data, 2);
     f->first = data + HEADER_BYTES;
     if ((size_t)f->count * f->width == bytes - HEADER_BYTES)
         return LS_OK;
-    return lsi_fail(
-        LS_ERR_FORMAT,
-        "'%s' should hold %" PRId64
-        " tokens of %zu bytes after its header, but has %zu bytes there",
-        f->path, f->count, f->width, bytes - HEADER_BYTES);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is damaged or cut off: its header announces %" PRId64
+                    " tokens of %zu bytes each, but %zu bytes follow",
+                    f->path, f->count, f->width, bytes - HEADER_BYTES);
 }
 
 static ls_status take_raw(lsi_token_file *f, size_t width)
@@ -101,7 +100,7 @@ static ls_status take_raw(lsi_token_file *f, size_t width)
     if (f->records.bytes % width != 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' has %zu bytes, which is not a multiple of the "
-                        "token size, %zu",
+                        "token size, %zu bytes",
                         f->path, f->records.bytes, width);
     f->width = width;
     f->first = f->records.data;
@@ -116,10 +115,11 @@ static ls_status take_array(lsi_token_file *f, size_t width)
     LS_TRY(lsi_npy_parse(&a, f->records.data, f->records.bytes, f->path));
     if (a.ndim != 1 || !lsi_file_array_is_int(&a) || a.kind == 'b' ||
         (a.kind == 'i' && a.size < 4))
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is an array of type %c%zu with %d dimensions; "
-                        "tokens are u1, u2, u4, i4 or i8 with one",
-                        f->path, a.kind, a.size, a.ndim);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is an array of type %c%zu with %d dimensions; tokens must be "
+            "a one-dimensional array of type u1, u2, u4, i4 or i8",
+            f->path, a.kind, a.size, a.ndim);
     f->width = a.size;
     f->first = a.data;
     f->count = a.shape[0];
@@ -180,10 +180,9 @@ static ls_status interpret(lsi_token_file *f, const source *s)
     if (s != NULL)
         return s->take(f, s->width);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is %s; tokens are read from text, from .npy "
-                    "arrays, from llm.c's files and from raw .u16 and .u32 "
-                    "files; if its bytes are to be the tokens, say so: "
-                    "--format bytes",
+                    "'%s' is %s; tokens are read from text, .npy arrays, llm.c "
+                    "files, and raw .u16 and .u32 files. Use --format bytes to "
+                    "take its bytes as tokens",
                     f->path, lsi_magic_name(magic));
 }
 
@@ -256,9 +255,9 @@ static ls_status check_file(const lsi_token_file *f, const char *name,
         if (token >= 0 && token < vocabulary)
             continue;
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s': token %" PRId64 " is %" PRId64 ", but the "
-                        "vocabulary has %" PRId64 ", so tokens are 0 to "
-                        "%" PRId64,
+                        "'%s': token %" PRId64 " is %" PRId64
+                        ", but the vocabulary has %" PRId64
+                        " tokens; expected 0 to %" PRId64,
                         f->path != NULL ? f->path : name, i, token, vocabulary,
                         vocabulary - 1);
     }
@@ -296,8 +295,8 @@ ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t *out,
     if (begin < 0 || begin > tokens->count ||
         n > (uint64_t)(tokens->count - begin))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s': %zu tokens from %" PRId64 " on are not "
-                        "all among its %" PRId64,
+                        "'%s': cannot read %zu tokens from token %" PRId64
+                        " on; it has %" PRId64,
                         tokens->name, n, begin, tokens->count);
     if (n == 0)
         return LS_OK;
@@ -317,13 +316,14 @@ static ls_status check_batch(const ls_tokens *tokens, const ls_token_batch *b)
 {
     if (b->begin < 0 || b->end < b->begin || b->end > tokens->count)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s': a batch cannot come from tokens %" PRId64
-                        " to %" PRId64 "; there are %" PRId64,
+                        "'%s': cannot draw a batch from tokens %" PRId64
+                        " to %" PRId64 "; it has %" PRId64 " tokens",
                         tokens->name, b->begin, b->end, tokens->count);
     if (b->length < 1 || b->end - b->begin <= b->length)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s': %" PRId64 " tokens are too few for pieces of "
-                        "%" PRId64 " and the one after",
+                        "'%s': %" PRId64
+                        " tokens are too few for sequences of %" PRId64
+                        " tokens and one target token more",
                         tokens->name, b->end - b->begin, b->length);
     return LS_OK;
 }

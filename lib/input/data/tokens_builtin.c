@@ -110,10 +110,10 @@ ls_status ls_tokens_new_builtin(ls_tokens **out, int64_t count, uint64_t seed)
 {
     LS_NEED(out);
     if (count < 1)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_tokens_new_builtin: the count is %lld, must be at "
-                        "least 1",
-                        (long long)count);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_tokens_new_builtin: count is %lld; it must be at least 1",
+            (long long)count);
     LS_TRY(lsi_tokens_in_memory(out, "the built-in text", count, 1));
     write_text((*out)->files[0].records.data, (size_t)count, seed);
     return LS_OK;

@@ -65,8 +65,8 @@ static ls_status open_file(ls_tokens *t, int64_t index, const char *path,
     if ((f->width == 1) == (t->files[0].width == 1))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' and '%s' do not go together: of one the bytes are "
-                    "the tokens, of the other numbers",
+                    "cannot use '%s' and '%s' together: one holds text or "
+                    "bytes, the other token numbers",
                     t->files[0].path, path);
 }
 
@@ -112,14 +112,14 @@ static ls_status open_pattern(ls_tokens **out, const char *path,
     glob_t found;
     const int result = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (result == GLOB_NOSPACE)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to list '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to list '%s'", path);
     const size_t n = result == 0 ? keep_files(&found) : 0;
     ls_status status = LS_OK;
     if (n == 0) {
         status = lsi_fail(LS_ERR_IO,
                           strcmp(path, pattern) == 0
                               ? "no file matches '%s'"
-                              : "there are no files in the folder '%s'",
+                              : "the folder '%s' holds no files",
                           path);
     } else {
         qsort(found.gl_pathv, n, sizeof(char *), compare);

@@ -43,11 +43,11 @@ ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at)
 {
     for (size_t i = at; i < u->packed->bytes; i++) {
         if (u->packed->data[i] != 0)
-            return lsi_fail(LS_ERR_FORMAT,
-                            "'%s' is damaged at byte %zu of %zu: only another "
-                            "member or zeros may follow the member that ends "
-                            "at byte %zu",
-                            u->path, i, u->packed->bytes, at);
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "'%s' is damaged at byte %zu of %zu: the compressed data ends "
+                "at byte %zu, and only another member or zeros may follow",
+                u->path, i, u->packed->bytes, at);
     }
     return LS_OK;
 }
@@ -119,7 +119,7 @@ static ls_status unpack(lsi_records *out, lsi_records *file, const char *path,
     lsi_records_release(file);
     if (status == LS_OK && made.bytes == 0) {
         lsi_records_release(&made);
-        status = lsi_fail(LS_ERR_FORMAT, "'%s' holds nothing", path);
+        status = lsi_fail(LS_ERR_FORMAT, "'%s' is empty after unpacking", path);
     }
     if (status == LS_OK)
         *out = made;

@@ -77,7 +77,7 @@ static ls_status find_directory64(const archive *a, size_t end, directory *out)
     const uint64_t at = number(a->data + end - LOCATOR_BYTES + 8, 8);
     if (a->bytes < END64_BYTES || at > a->bytes - END64_BYTES ||
         number(a->data + at, 4) != end64_magic)
-        return damaged(a, "its directory is not where it should be");
+        return damaged(a, "its directory is not at the recorded offset");
     *out = (directory){.files = number(a->data + at + 32, 8),
                        .bytes = number(a->data + at + 40, 8),
                        .at = number(a->data + at + 48, 8)};
@@ -93,7 +93,8 @@ static ls_status find_directory(const archive *a, directory *out)
     while (end > least && !is_end(a, end))
         end--;
     if (!is_end(a, end))
-        return damaged(a, "it has no directory, or bytes after its end");
+        return damaged(a,
+                       "its directory was not found, or bytes follow its end");
     *out = (directory){.files = number(a->data + end + 10, 2),
                        .bytes = number(a->data + end + 12, 4),
                        .at = number(a->data + end + 16, 4)};
@@ -133,14 +134,14 @@ static ls_status read_entry(const archive *a, uint64_t *at, entry *e)
 {
     if (a->bytes < ENTRY_BYTES || *at > a->bytes - ENTRY_BYTES ||
         number(a->data + *at, 4) != entry_magic)
-        return damaged(a, "its directory lacks a file");
+        return damaged(a, "its directory has fewer entries than recorded");
     const uint8_t *const p = a->data + *at;
     const size_t name = number(p + 28, 2), extra = number(p + 30, 2);
     const size_t all = ENTRY_BYTES + name + extra + number(p + 32, 2);
     if (all > a->bytes - *at)
-        return damaged(a, "its directory ends within a file's name");
+        return damaged(a, "its directory ends within an entry");
     if (name >= NAME_MOST)
-        return damaged(a, "a file's name is too long");
+        return damaged(a, "the name of a file is too long");
     *e = (entry){.flags = (unsigned)number(p + 8, 2),
                  .method = (unsigned)number(p + 10, 2),
                  .crc = (uint32_t)number(p + 16, 4),
@@ -159,10 +160,10 @@ static ls_status wrong_crc(const archive *a, const entry *e, uint32_t crc,
 {
     return lsi_fail(
         LS_ERR_FORMAT,
-        "'%s' in the zip archive '%s' is damaged: its CRC-32 is "
-        "%08" PRIx32 " by the directory and %08" PRIx32 " by %s; "
-        "copy the archive again (--no-verify-data or skip_checksums "
-        "read it as it is)",
+        "'%s' in the zip archive '%s' is damaged: its CRC-32 is %08" PRIx32
+        " according to the directory, but %08" PRIx32
+        " according to %s. Copy the archive again, or use --no-verify-data (in "
+        "C: skip_checksums) to read it unchecked",
         e->name, a->path, e->crc, crc, whose);
 }
 
@@ -174,11 +175,12 @@ static ls_status check_local(const archive *a, const entry *e)
     const uint32_t crc = (uint32_t)number(p + 14, 4);
     if (number(p + 26, 2) != name || a->bytes - e->at - LOCAL_BYTES < name ||
         memcmp(p + LOCAL_BYTES, e->name, name) != 0)
-        return damaged(a, "a file has two names");
+        return damaged(
+            a, "a file has different names in its header and in the directory");
     if (a->skip_checksums || crc == e->crc ||
         (crc == 0 && (number(p + 6, 2) & CRC_FOLLOWS) != 0))
         return LS_OK;
-    return wrong_crc(a, e, crc, "the file's own header");
+    return wrong_crc(a, e, crc, "the header of the file");
 }
 
 /* The bytes of a file, as the archive stores them. */
@@ -187,13 +189,14 @@ static ls_status find_bytes(const archive *a, const entry *e,
 {
     if (a->bytes < LOCAL_BYTES || e->at > a->bytes - LOCAL_BYTES ||
         number(a->data + e->at, 4) != local_magic)
-        return damaged(a, "a file is not where the directory says");
+        return damaged(a,
+                       "a file is not at the offset that the directory gives");
     LS_TRY(check_local(a, e));
     const uint64_t begin = e->at + LOCAL_BYTES +
                            number(a->data + e->at + 26, 2) +
                            number(a->data + e->at + 28, 2);
     if (begin > a->bytes || e->packed > a->bytes - begin)
-        return damaged(a, "a file goes on behind its end");
+        return damaged(a, "a file extends past the end of the archive");
     *out = a->data + begin;
     return LS_OK;
 }
@@ -228,11 +231,12 @@ static ls_status inflate_file(const archive *a, const entry *e,
 {
     z_stream z = {0};
     if (e->size / 1032 > e->packed + 1)
-        return damaged(a, "a file is smaller than it says");
+        return damaged(a, "a file is smaller than its header claims");
     LS_TRY(lsi_records_alloc(out, (size_t)e->size));
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK) {
         lsi_records_release(out);
-        return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", a->path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to unpack '%s'",
+                        a->path);
     }
     uint64_t given = 0, done = 0;
     int result = Z_OK;
@@ -262,17 +266,19 @@ static ls_status unpack_file(const archive *a, const entry *e, lsi_records *out)
     const uint8_t *from = NULL;
     LS_TRY(find_bytes(a, e, &from));
     if ((e->flags & ENCRYPTED) != 0)
-        return lsi_fail(LS_ERR_UNSUPPORTED, "'%s' in '%s' is encrypted",
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "'%s' in '%s' is encrypted, which is not supported",
                         e->name, a->path);
     if (e->method == DEFLATED)
         return inflate_file(a, e, from, out);
     if (e->method != STORED)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' in '%s' is packed by method %u; files that are "
-                        "stored or deflated are read",
+                        "'%s' in '%s' is packed by method %u; only stored and "
+                        "deflated files are supported",
                         e->name, a->path, e->method);
     if (e->size != e->packed)
-        return damaged(a, "a stored file has two sizes");
+        return damaged(a,
+                       "a stored file has different packed and unpacked sizes");
     union {
         const uint8_t *constant;
         uint8_t *data; /* which nobody writes to */
@@ -310,6 +316,6 @@ ls_status lsi_zip_read(const lsi_records *records, const char *path,
         LS_TRY(take(context, e.name, &file));
     }
     if (at - all.at != all.bytes)
-        return damaged(&a, "its directory has another size than it says");
+        return damaged(&a, "its directory does not have the recorded size");
     return LS_OK;
 }

@@ -11,7 +11,7 @@ static ls_status grow(void *at, size_t used, size_t *room, size_t needed,
     if (wish < needed)
         wish = needed;
     LS_TRY(lsi_alloc_larger(at, used * size, wish * size, LS_MEMORY_DATA,
-                            "text or tokens"));
+                            "a buffer for text or tokens"));
     *room = wish;
     return LS_OK;
 }

@@ -12,7 +12,8 @@ static ls_status list_bytes(json_t *vocab)
         text[n] = '\0';
         if (json_object_set_new(vocab, (const char *)text, json_integer(b)) !=
             0)
-            return lsi_fail(LS_ERR_MEMORY, "no memory for a tokenizer.json");
+            return lsi_fail(LS_ERR_MEMORY,
+                            "not enough memory to build a tokenizer.json");
     }
     return LS_OK;
 }
@@ -28,5 +29,5 @@ ls_status lsi_tokenizer_new_bytes(struct ls_tokenizer **out)
     }
     LS_TRY(lsi_read_compose(vocab, json_array(), json_array(), LSI_SPLIT_GPT2,
                             &root));
-    return lsi_tokenizer_of_json(out, "the tokenizer of bytes", root);
+    return lsi_tokenizer_of_json(out, "the byte tokenizer", root);
 }

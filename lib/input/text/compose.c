@@ -41,5 +41,6 @@ ls_status lsi_read_compose(json_t *vocab, json_t *merges, json_t *added,
                      byte_level(true), "model", model);
     return *out != NULL
                ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY, "no memory for a tokenizer.json");
+               : lsi_fail(LS_ERR_MEMORY,
+                          "not enough memory to build a tokenizer.json");
 }

@@ -18,8 +18,8 @@ static ls_status check_kind(const char *path, lsi_text text)
     if (magic == LSI_MAGIC_NONE)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is %s, not text; a tokenizer reads text in UTF-8",
-                    path, lsi_magic_name(magic));
+                    "'%s' is %s, not text; a tokenizer needs UTF-8 text", path,
+                    lsi_magic_name(magic));
 }
 
 static ls_status open_file(lsi_text_file *file)

@@ -123,8 +123,8 @@ static ls_status check_id(const struct ls_tokenizer *t, int64_t id)
         (t->vocabulary.tokens[id].flags & LSI_TOKEN_THERE) != 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "the tokenizer has no token %" PRId64 "; its numbers are "
-                    "below %zu",
+                    "the tokenizer has no token %" PRId64
+                    "; its token ids are below %zu",
                     id, t->vocabulary.n);
 }
 

@@ -79,7 +79,8 @@ static inline bool slot_has(const cache_slot *slot, const cache_key *key)
 static ls_status cache_new(word_cache *cache)
 {
     return lsi_alloc_zeroed(&cache->slots, CACHE_SLOTS * sizeof(cache_slot),
-                            LS_MEMORY_DATA, "words and their tokens");
+                            LS_MEMORY_DATA,
+                            "a cache of words and their tokens");
 }
 
 static void cache_free(word_cache *cache)
@@ -362,11 +363,10 @@ ls_status lsi_text_check(lsi_text text, size_t offset, const char *name)
     const size_t valid = lsi_utf8_valid(text.at, text.n);
     if (valid == text.n)
         return LS_OK;
-    return lsi_fail(
-        LS_ERR_FORMAT,
-        "%s is not UTF-8: its byte %zu is 0x%02x; a text of another "
-        "encoding should be converted, for example by iconv",
-        name, offset + valid, text.at[valid]);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "%s is not UTF-8: byte %zu is 0x%02x. Convert text in "
+                    "another encoding to UTF-8 first, for example with iconv",
+                    name, offset + valid, text.at[valid]);
 }
 
 /* ---- in parallel --------------------------------------------------------- */

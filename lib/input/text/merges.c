@@ -213,8 +213,9 @@ static ls_status apply_to_many(const lsi_merges *merges,
 {
     const size_t bytes = *n * (3 * sizeof(candidate) + 2 * sizeof(uint32_t));
     if (*n >= UINT32_MAX)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "a word of %zu characters cannot be encoded", *n);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "cannot encode a word of %zu characters: it is too long", *n);
     if (scratch->bytes < bytes) {
         lsi_merge_scratch_free(scratch);
         LS_TRY(lsi_alloc(&scratch->block, bytes, LS_MEMORY_DATA,

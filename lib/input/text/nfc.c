@@ -24,7 +24,8 @@ bool lsi_nfc_is_there(void)
 
 static ls_status fail(utf8proc_ssize_t error)
 {
-    return lsi_fail(LS_ERR_FORMAT, "a text has no normal form: %s",
+    return lsi_fail(LS_ERR_FORMAT,
+                    "cannot convert a text to Unicode normal form C: %s",
                     utf8proc_errmsg(error));
 }
 

@@ -11,5 +11,7 @@ ls_status lsi_nfc(lsi_text text, lsi_bytes *out)
 {
     (void)text;
     (void)out;
-    return lsi_fail(LS_ERR_UNSUPPORTED, "built without utf8proc");
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "cannot convert text to Unicode normal form C: this "
+                    "library was built without utf8proc");
 }

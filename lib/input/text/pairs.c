@@ -41,7 +41,7 @@ static ls_status enlarge(void *block, size_t used, size_t *room, size_t size)
 {
     const size_t wish = *room == 0 ? 1024 : 2 * *room;
     LS_TRY(lsi_alloc_larger(block, used * size, wish * size, LS_MEMORY_DATA,
-                            "counted pairs"));
+                            "counts of token pairs"));
     *room = wish;
     return LS_OK;
 }
@@ -50,10 +50,11 @@ static ls_status grow(lsi_pairs *p)
 {
     void *slots = NULL;
     if (p->n >= UINT32_MAX / 2)
-        return lsi_fail(LS_ERR_MEMORY, "the texts have too many pairs");
+        return lsi_fail(LS_ERR_MEMORY, "the training texts have too many pairs "
+                                       "of tokens; train on less text");
     LS_TRY(enlarge(&p->all, p->n, &p->room, sizeof *p->all));
     LS_TRY(lsi_alloc_zeroed(&slots, 2 * p->room * sizeof *p->slots,
-                            LS_MEMORY_DATA, "counted pairs"));
+                            LS_MEMORY_DATA, "counts of token pairs"));
     lsi_free(p->slots);
     p->slots = slots;
     p->mask = 2 * p->room - 1;
@@ -155,7 +156,9 @@ static ls_status change(lsi_pairs *p, uint32_t left, uint32_t right,
         return LS_OK;
     if (pair->places == 0 || p->places.at[pair->places] != word) {
         if (p->places.n >= UINT32_MAX - 1)
-            return lsi_fail(LS_ERR_MEMORY, "the texts have too many pairs");
+            return lsi_fail(LS_ERR_MEMORY,
+                            "the training texts have too many pairs of tokens; "
+                            "train on less text");
         LS_TRY(lsi_ids_push(&p->places, word));
         LS_TRY(lsi_ids_push(&p->places, pair->places));
         pair->places = (uint32_t)p->places.n - 2;
@@ -227,7 +230,7 @@ static ls_status spell(lsi_pairs *p, const lsi_word_counts *words,
                        const uint32_t bytes[256])
 {
     LS_TRY(lsi_alloc(&p->words, words->n * sizeof *p->words, LS_MEMORY_DATA,
-                     "words as tokens"));
+                     "words of the training texts"));
     p->n_words = words->n;
     LS_TRY(lsi_ids_reserve(&p->symbols, words->pool.n));
     for (size_t i = 0; i < words->n; i++) {
@@ -245,7 +248,8 @@ ls_status lsi_pairs_new(lsi_pairs *out, const lsi_word_counts *words,
 {
     *out = (lsi_pairs){.round = 1};
     if (words->n >= UINT32_MAX)
-        return lsi_fail(LS_ERR_MEMORY, "the texts have too many words");
+        return lsi_fail(LS_ERR_MEMORY, "the training texts have too many "
+                                       "different words; train on less text");
     LS_TRY(spell(out, words, bytes));
     LS_TRY(lsi_ids_push(&out->places, 0)); /* 0 is not a link */
     LS_TRY(lsi_ids_push(&out->places, 0));

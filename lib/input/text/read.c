@@ -69,8 +69,8 @@ static ls_status refuse_limits(const char *path, const json_t *root)
         const json_t *const it = json_object_get(root, names[i]);
         if (it != NULL && !json_is_null(it))
             return lsi_fail(LS_ERR_UNSUPPORTED,
-                            "'%s' asks for %s, which Lockstep does not do; "
-                            "\"%s\" should be null",
+                            "'%s' asks for %s, which Lockstep does not "
+                            "support; set \"%s\" to null",
                             path, names[i], names[i]);
     }
     return LS_OK;

@@ -82,8 +82,10 @@ static ls_status set_texts(struct ls_tokenizer *t, const recipe *r)
 static ls_status add_rule(recipe *r, const char *path, const lsi_rule *rule)
 {
     if (r->n_rules == 1 || rule->from.n == 0 || r->byte_fallback)
-        return lsi_read_fail(path, "its decoder replaces more than one text, "
-                                   "or does so after ByteFallback");
+        return lsi_read_fail(
+            path,
+            "its decoder may have only one Replace or Metaspace; its text must "
+            "not be empty, and it must come before ByteFallback");
     r->rules[r->n_rules++] = *rule;
     return LS_OK;
 }
@@ -97,11 +99,10 @@ static ls_status take_strip(struct ls_tokenizer *t, const recipe *r,
     const json_int_t stop = json_integer_value(json_object_get(part, "stop"));
     if (!r->fused || content.n != 1 || content.at[0] != ' ' || stop != 0 ||
         start < 0 || start > 1000)
-        return lsi_fail(
-            LS_ERR_UNSUPPORTED,
-            "'%s': its decoder has a Strip that is not supported: it must "
-            "follow Fuse, and remove blanks at the beginning only",
-            path);
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "'%s': the Strip of its decoder is not supported; it "
+                        "must follow Fuse, and remove only leading spaces",
+                        path);
     t->decoding.strip = (size_t)start;
     return LS_OK;
 }
@@ -125,7 +126,7 @@ static ls_status take_replace(recipe *r, const char *path, const json_t *part)
     lsi_rule rule;
     const json_t *const pattern = json_object_get(part, "pattern");
     if (!json_is_string(json_object_get(pattern, "String")))
-        return lsi_read_refuse(path, "decoder (with a pattern)",
+        return lsi_read_refuse(path, "decoder (with a regular expression)",
                                json_object_get(part, "type"));
     LS_TRY(lsi_read_word(path, pattern, "String", &rule.from));
     LS_TRY(lsi_read_word(path, part, "content", &rule.to));
@@ -150,9 +151,8 @@ static ls_status take_part(struct ls_tokenizer *t, recipe *r, const char *path,
     else
         return lsi_read_refuse(path, "decoder", json_object_get(part, "type"));
     if (r->byte_level && (r->byte_fallback || r->n_rules > 0))
-        return lsi_read_fail(
-            path,
-            "its decoder combines ByteLevel with others; it must be alone");
+        return lsi_read_fail(path, "its decoder combines ByteLevel with other "
+                                   "steps; ByteLevel must be the only step");
     return LS_OK;
 }
 
@@ -182,8 +182,8 @@ static ls_status put_around(struct ls_tokenizer *t, const char *path,
                                    "not in the vocabulary");
     if (*n == LSI_MAX_AROUND)
         return lsi_read_fail(path,
-                             "its post_processor adds more than %d "
-                             "tokens on a side",
+                             "its post_processor adds more than %d tokens "
+                             "before or after the text",
                              LSI_MAX_AROUND);
     list[(*n)++] = (uint32_t)value;
     return LS_OK;
@@ -207,8 +207,8 @@ static ls_status take_template(struct ls_tokenizer *t, const char *path,
         const json_t *const ids = json_object_get(
             name != NULL ? json_object_get(known, name) : NULL, "ids");
         if (!json_is_array(ids))
-            return lsi_read_fail(path, "its post_processor names a token "
-                                       "that its special_tokens do not have");
+            return lsi_read_fail(path, "its post_processor names a token that "
+                                       "is missing from its special_tokens");
         json_array_foreach(ids, place, id)
             LS_TRY(put_around(t, path, id, behind));
     }

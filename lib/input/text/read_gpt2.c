@@ -19,8 +19,8 @@ static ls_status read_vocabulary(const char *path, json_t **out)
         lsi_json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out, &error);
     lsi_free(text);
     if (status == LS_ERR_FORMAT)
-        return lsi_fail(LS_ERR_FORMAT, "'%s', line %d: %s", path, error.line,
-                        error.text);
+        return lsi_fail(LS_ERR_FORMAT, "'%s' is not JSON: line %d: %s", path,
+                        error.line, error.text);
     LS_TRY(status);
     if (json_is_object(*out))
         return LS_OK;
@@ -41,7 +41,7 @@ static ls_status split_merges(const char *path, char *text, json_t *list)
         if (line[0] == '\0' || strncmp(line, "#version", 8) == 0)
             continue;
         if (json_array_append_new(list, json_string(line)) != 0)
-            return lsi_read_fail(path, "line %zu is not UTF-8", number);
+            return lsi_read_fail(path, "line %zu is not valid UTF-8", number);
     }
     return LS_OK;
 }
@@ -54,9 +54,11 @@ static ls_status read_merges(const char *path, json_t **out)
     ls_status status = LS_OK;
     json_t *const list = json_array();
     if (list == NULL)
-        status = lsi_fail(LS_ERR_MEMORY, "no memory for '%s'", path);
+        status =
+            lsi_fail(LS_ERR_MEMORY, "not enough memory to read '%s'", path);
     else if (strlen(text) != bytes)
-        status = lsi_read_fail(path, "it has a zero byte");
+        status =
+            lsi_read_fail(path, "it contains a zero byte, so it is not text");
     if (status == LS_OK)
         status = split_merges(path, text, list);
     lsi_free(text);

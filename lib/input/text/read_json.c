@@ -20,11 +20,12 @@ ls_status lsi_read_refuse(const char *path, const char *field,
 {
     const char *name = json_is_string(type) ? json_string_value(type) : NULL;
     if (name == NULL)
-        return lsi_read_fail(path, "its %s has no type", field);
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s': its %s asks for \"%.60s\", which Lockstep does not "
-                    "know; docs/how-to/tokenizers.md lists what it knows",
-                    path, field, name);
+        return lsi_read_fail(path, "its %s has no \"type\"", field);
+    return lsi_fail(
+        LS_ERR_UNSUPPORTED,
+        "'%s': its %s asks for \"%.60s\", which Lockstep does not support; "
+        "docs/how-to/tokenizers.md lists the supported features",
+        path, field, name);
 }
 
 ls_status lsi_read_bool(const char *path, const json_t *object,
@@ -48,7 +49,8 @@ ls_status lsi_read_word(const char *path, const json_t *object,
     if (it == NULL || json_is_null(it))
         return LS_OK;
     if (!json_is_string(it) || json_string_length(it) > sizeof out->at)
-        return lsi_read_fail(path, "\"%s\" is not a text of at most %zu bytes",
+        return lsi_read_fail(path,
+                             "\"%s\" is not a string of at most %zu bytes",
                              name, sizeof out->at);
     out->n = json_string_length(it);
     memcpy(out->at, json_string_value(it), out->n);

@@ -16,7 +16,9 @@ static ls_status take_rule(struct ls_tokenizer *t, const char *path,
     lsi_rule rule = {.from = {.n = 0}};
     const json_t *const pattern = json_object_get(part, "pattern");
     if (t->n_rules == LSI_MAX_RULES)
-        return lsi_read_fail(path, "its normalizer has more than %d parts",
+        return lsi_read_fail(path,
+                             "its normalizer has more than %d steps, which "
+                             "Lockstep does not support",
                              LSI_MAX_RULES);
     if (lsi_read_is(part, "Prepend")) {
         LS_TRY(lsi_read_word(path, part, "prepend", &rule.to));
@@ -27,11 +29,12 @@ static ls_status take_rule(struct ls_tokenizer *t, const char *path,
         LS_TRY(lsi_read_word(path, pattern, "String", &rule.from));
         LS_TRY(lsi_read_word(path, part, "content", &rule.to));
         if (rule.from.n == 0)
-            return lsi_read_fail(path, "its normalizer replaces nothing");
+            return lsi_read_fail(
+                path, "its normalizer has a Replace with an empty pattern");
     } else {
         return lsi_read_refuse(path,
                                lsi_read_is(part, "Replace")
-                                   ? "normalizer (with a pattern)"
+                                   ? "normalizer (with a regular expression)"
                                    : "normalizer",
                                json_object_get(part, "type"));
     }
@@ -46,7 +49,9 @@ static ls_status add_step(struct ls_tokenizer *t, const char *path,
 {
     if (t->n_steps == LSI_MAX_STEPS) {
         lsi_split_pattern_free(step->pattern);
-        return lsi_read_fail(path, "its pre_tokenizer has more than %d parts",
+        return lsi_read_fail(path,
+                             "its pre_tokenizer has more than %d steps, which "
+                             "Lockstep does not support",
                              LSI_MAX_STEPS);
     }
     t->steps[t->n_steps] = *step;
@@ -94,13 +99,14 @@ static ls_status take_split(struct ls_tokenizer *t, const char *path,
     const char *text = regex != NULL ? regex : literal;
     lsi_splitter step = {.kind = LSI_SPLIT_PATTERN};
     if (text == NULL || text[0] == '\0')
-        return lsi_read_fail(path, "its pre_tokenizer splits by no pattern");
+        return lsi_read_fail(path,
+                             "its pre_tokenizer has a Split without a pattern");
     if (regex != NULL && repeats_interval(regex))
         return lsi_fail(
             LS_ERR_UNSUPPORTED,
             "'%s': its pre_tokenizer has a pattern with an interval followed "
-            "by a plus, such as {1,3}+, which libraries understand "
-            "differently; use only one of them",
+            "by a plus, such as {1,3}+. Regular-expression libraries disagree "
+            "on its meaning; use the interval or the plus alone",
             path);
     LS_TRY(take_behavior(path, part, &step.drop));
     step.digest = lsi_hash(LSI_HASH_START, text, strlen(text));
@@ -138,7 +144,7 @@ static ls_status take_byte_level(struct ls_tokenizer *t, const char *path,
         return lsi_fail(
             LS_ERR_UNSUPPORTED,
             "'%s': its pre_tokenizer has a ByteLevel with add_prefix_space "
-            "after another step, which is not supported",
+            "after another step, which Lockstep does not support",
             path);
     if (blank) {
         t->prefix = (lsi_word){1, " "};
@@ -161,8 +167,9 @@ static ls_status take_metaspace(struct ls_tokenizer *t, const char *path,
     LS_TRY(lsi_read_bool(path, part, "split", true, &split));
     LS_TRY(lsi_read_bool(path, part, "add_prefix_space", true, &prefix));
     if (t->n_steps > 0 || t->prefix.n == 0 || t->n_rules == LSI_MAX_RULES)
-        return lsi_read_fail(path, "its Metaspace follows another "
-                                   "pre_tokenizer, or has no replacement");
+        return lsi_read_fail(path,
+                             "its Metaspace must be the first pre_tokenizer "
+                             "step, and must have a replacement");
     if (scheme.n == 5 && memcmp(scheme.at, "first", 5) == 0)
         t->prefix_when = LSI_PREFIX_FIRST;
     else if (scheme.n == 5 && memcmp(scheme.at, "never", 5) == 0)
@@ -181,8 +188,9 @@ static ls_status take_part(struct ls_tokenizer *t, const char *path,
                            const json_t *part)
 {
     if (t->byte_level)
-        return lsi_read_fail(path, "its pre_tokenizer has steps after "
-                                   "ByteLevel, which must be the last");
+        return lsi_read_fail(path,
+                             "its pre_tokenizer has steps after ByteLevel; "
+                             "ByteLevel must be the last step");
     if (lsi_read_is(part, "ByteLevel"))
         return take_byte_level(t, path, part);
     if (lsi_read_is(part, "Split"))

@@ -13,9 +13,10 @@ static ls_status take_number(const char *path, const char *content,
 {
     const json_int_t id = json_integer_value(number);
     if (!json_is_integer(number) || id < 0 || id >= LSI_MAX_TOKENS)
-        return lsi_read_fail(path,
-                             "the token \"%.60s\" has no number from 0 to %d",
-                             content, LSI_MAX_TOKENS - 1);
+        return lsi_read_fail(
+            path,
+            "the id of the token \"%.60s\" is not an integer from 0 to %d",
+            content, LSI_MAX_TOKENS - 1);
     if ((size_t)id >= *n)
         *n = (size_t)id + 1;
     return LS_OK;
@@ -25,7 +26,8 @@ static ls_status check_added(const char *path, const json_t *entry, size_t *n)
 {
     const json_t *const content = json_object_get(entry, "content");
     if (!json_is_string(content))
-        return lsi_read_fail(path, "one of its added_tokens has no content");
+        return lsi_read_fail(path,
+                             "one of its added_tokens has no \"content\"");
     return take_number(path, json_string_value(content),
                        json_object_get(entry, "id"), n);
 }
@@ -41,9 +43,10 @@ static ls_status add_pieces(struct ls_tokenizer *t, const char *path,
         const lsi_text text = {(const uint8_t *)content, strlen(content)};
         if ((t->vocabulary.tokens[id].flags & LSI_TOKEN_THERE) != 0)
             return lsi_read_fail(
-                path, "two tokens have the number %u, \"%.60s\" and \"%.*s\"",
-                id, content, (int)lsi_vocabulary_content(&t->vocabulary, id).n,
-                (const char *)lsi_vocabulary_content(&t->vocabulary, id).at);
+                path, "the tokens \"%.60s\" and \"%.*s\" both have the id %u",
+                content, (int)lsi_vocabulary_content(&t->vocabulary, id).n,
+                (const char *)lsi_vocabulary_content(&t->vocabulary, id).at,
+                id);
         LS_TRY(lsi_vocabulary_add(&t->vocabulary, id, text, 0));
     }
     return LS_OK;
@@ -65,10 +68,11 @@ static ls_status add_added(struct ls_tokenizer *t, const char *path,
     if (known == LSI_NO_TOKEN && (v->tokens[id].flags & LSI_TOKEN_THERE) == 0)
         return lsi_vocabulary_add(v, id, content, flags);
     if (known != id)
-        return lsi_read_fail(path,
-                             "the added token \"%.*s\" has the number %u, "
-                             "which is another's in the vocabulary",
-                             (int)content.n, (const char *)content.at, id);
+        return lsi_read_fail(
+            path,
+            "the added token \"%.*s\" has the id %u, but the vocabulary has "
+            "another id for it, or another token with this id",
+            (int)content.n, (const char *)content.at, id);
     v->tokens[id].flags |= flags;
     return LS_OK;
 }
@@ -81,7 +85,7 @@ static ls_status read_vocabulary(struct ls_tokenizer *t, const char *path,
     json_t *number;
     const json_t *entry;
     if (!json_is_object(vocab))
-        return lsi_read_fail(path, "its model has no vocab");
+        return lsi_read_fail(path, "its model has no \"vocab\"");
     json_object_foreach(vocab, content, number)
         LS_TRY(take_number(path, content, number, &n));
     json_array_foreach(added, index, entry)
@@ -122,8 +126,8 @@ static ls_status read_merge(struct ls_tokenizer *t, const char *path,
 {
     lsi_text left, right;
     if (!halves(entry, &left, &right))
-        return lsi_read_fail(path, "its merge %u is not of two tokens",
-                             out->rank);
+        return lsi_read_fail(
+            path, "its merge %u does not consist of two tokens", out->rank);
     whole->n = 0;
     LS_TRY(lsi_bytes_add(whole, left.at, left.n));
     LS_TRY(lsi_bytes_add(whole, right.at, right.n));
@@ -134,11 +138,11 @@ static ls_status read_merge(struct ls_tokenizer *t, const char *path,
         out->whole != LSI_NO_TOKEN)
         return LS_OK;
     return lsi_read_fail(path,
-                         "its merge %u makes \"%.*s\" of \"%.*s\" and "
-                         "\"%.*s\", which are not all in the vocabulary",
-                         out->rank, (int)whole->n, (const char *)whole->at,
-                         (int)left.n, (const char *)left.at, (int)right.n,
-                         (const char *)right.at);
+                         "its merge %u joins \"%.*s\" and \"%.*s\" into "
+                         "\"%.*s\", but not all three are in the vocabulary",
+                         out->rank, (int)left.n, (const char *)left.at,
+                         (int)right.n, (const char *)right.at, (int)whole->n,
+                         (const char *)whole->at);
 }
 
 static ls_status read_merges(struct ls_tokenizer *t, const char *path,
@@ -147,7 +151,7 @@ static ls_status read_merges(struct ls_tokenizer *t, const char *path,
     lsi_bytes whole = {.n = 0};
     ls_status status = LS_OK;
     if (!json_is_array(merges))
-        return lsi_read_fail(path, "its model has no list of merges");
+        return lsi_read_fail(path, "its model has no \"merges\" list");
     const size_t n = json_array_size(merges);
     LS_TRY(lsi_merges_new(&t->merges, n));
     for (size_t i = 0; i < n && status == LS_OK; i++) {
@@ -168,7 +172,7 @@ static ls_status check_model(const char *path, const json_t *model)
                                           "end_of_word_suffix"};
     const json_t *const type = json_object_get(model, "type");
     if (!json_is_object(model))
-        return lsi_read_fail(path, "it has no model");
+        return lsi_read_fail(path, "it has no \"model\"");
     /* Old files do not say it of BPE, the only one with merges. */
     if (type != NULL && !lsi_read_is(model, "BPE"))
         return lsi_read_refuse(path, "model", type);
@@ -176,16 +180,16 @@ static ls_status check_model(const char *path, const json_t *model)
         lsi_word affix;
         LS_TRY(lsi_read_word(path, model, affixes[i], &affix));
         if (affix.n > 0)
-            return lsi_fail(LS_ERR_UNSUPPORTED,
-                            "'%s': its model has a %s, which Lockstep does "
-                            "not know",
-                            path, affixes[i]);
+            return lsi_fail(
+                LS_ERR_UNSUPPORTED,
+                "'%s': its model has a %s, which Lockstep does not support",
+                path, affixes[i]);
     }
     if (json_number_value(json_object_get(model, "dropout")) == 0.0)
         return LS_OK;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s': its model has a dropout, so that the same text "
-                    "becomes other tokens each time; it should be null",
+                    "'%s': its model has a dropout, so the same text would "
+                    "give different tokens each time; set \"dropout\" to null",
                     path);
 }
 
@@ -236,7 +240,7 @@ static ls_status put_added(struct ls_tokenizer *t, const char *path,
     if (whole_word)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "'%s': the added token \"%.*s\" is a single_word, "
-                        "which Lockstep does not know",
+                        "which Lockstep does not support",
                         path, (int)content.n, (const char *)content.at);
     if (!normalized)
         return lsi_added_put(&t->added, &token, content);

@@ -7,10 +7,11 @@ ls_status lsi_split_pattern_new(struct lsi_split_pattern **out,
 {
     (void)out;
     (void)literal;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "text is to be split by \"%s\"; built without PCRE2, "
-                    "Lockstep knows the patterns of GPT-2 and Llama 3 only",
-                    pattern);
+    return lsi_fail(
+        LS_ERR_UNSUPPORTED,
+        "cannot split text by \"%s\": this library was built without PCRE2, "
+        "and supports only the patterns of GPT-2, GPT-4 and Llama 3",
+        pattern);
 }
 
 void lsi_split_pattern_free(struct lsi_split_pattern *pattern)

@@ -37,15 +37,15 @@ ls_status lsi_split_pattern_new(struct lsi_split_pattern **out,
         lsi_free(block);
         pcre2_get_error_message(error, text, sizeof text);
         return lsi_fail(LS_ERR_FORMAT,
-                        "the pattern \"%s\" by which text is split is wrong at "
-                        "its character %zu: %s",
+                        "the split pattern \"%s\" is invalid at byte %zu: %s",
                         pattern, (size_t)where, (const char *)text);
     }
     pcre2_match_context *const limits = pcre2_match_context_create(NULL);
     if (limits == NULL) {
         lsi_free(block);
         pcre2_code_free(code);
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a pattern");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to compile the split pattern");
     }
     (void)pcre2_set_match_limit(limits, MOST_STEPS);
     (void)pcre2_set_heap_limit(limits, MOST_HEAP_KIB);
@@ -71,24 +71,24 @@ static ls_status fail_match(int error)
     pcre2_get_error_message(error, text, sizeof text);
     if (error == PCRE2_ERROR_MATCHLIMIT || error == PCRE2_ERROR_HEAPLIMIT ||
         error == PCRE2_ERROR_DEPTHLIMIT || error == PCRE2_ERROR_JIT_STACKLIMIT)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the pattern by which text is split backtracks too "
-                        "much (%s; the limit is %d steps a word). Use a "
-                        "tokenizer with a simpler pattern",
-                        (const char *)text, MOST_STEPS);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the split pattern backtracks too much (%s; the limit is %d steps "
+            "per word). Use a tokenizer with a simpler pattern",
+            (const char *)text, MOST_STEPS);
     return lsi_fail(
         error == PCRE2_ERROR_NOMEMORY ? LS_ERR_MEMORY : LS_ERR_FORMAT,
-        "the pattern by which text is split fails: %s", (const char *)text);
+        "matching the split pattern failed: %s", (const char *)text);
 }
 
 /* \K in a group that a lookaround calls moves the begin to anywhere. */
 static ls_status fail_place(size_t begin, size_t end, size_t at)
 {
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the pattern by which text is split matches bytes %zu to "
-                    "%zu where it should match after byte %zu. Use a tokenizer "
-                    "with a pattern without \\K",
-                    begin, end, at);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the split pattern matched bytes %zu to %zu, but it must match from "
+        "byte %zu on. Use a tokenizer with a pattern without \\K",
+        begin, end, at);
 }
 
 bool lsi_split_pattern_find(const struct lsi_split_pattern *pattern,

@@ -44,12 +44,13 @@ static ls_status check_count(const work *w)
     if (w->result.tokens <= most)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "the first %zu of %zu MB of the texts have more than %u "
-                    "tokens, the most that a file of llm.c's format can have; "
-                    "divide the texts, write a file for each part, and give "
+                    "the texts have more than %u tokens, the most that a file "
+                    "in llm.c's format can hold (reached after %zu of %zu MB). "
+                    "Divide the texts, write a file for each part, and give "
                     "training the folder of these files",
+                    most,
                     w->corpus.bytes / w->corpus.blocks * w->done / 1000000,
-                    w->corpus.bytes / 1000000, most);
+                    w->corpus.bytes / 1000000);
 }
 
 static ls_status write_ids(work *w, const uint32_t *ids, size_t n)
@@ -163,9 +164,9 @@ static ls_status prepare(work *w)
     const struct ls_tokenizer *const t = w->job->tokenizer;
     if (w->job->end_tokens && t->end < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the tokenizer has no token for the end of a text, "
-                        "such as <|endoftext|>: train it with that special "
-                        "token, or write the file without such tokens");
+                        "the tokenizer has no end-of-text token, such as "
+                        "<|endoftext|>. Train it with that special token, or "
+                        "write the file without end-of-text tokens");
     LS_TRY(lsi_encoders_new(&w->encoders, t, SIZE_MAX));
     w->result.width = t->vocabulary.n > UINT16_MAX + 1 ? 4 : 2;
     w->result.bytes = w->corpus.bytes;

@@ -118,10 +118,9 @@ static ls_status check_parts(const char *path, json_t *root)
         if (i == N)
             return lsi_fail(
                 LS_ERR_UNSUPPORTED,
-                "'%s' has a part \"%.60s\", which Lockstep does not "
-                "know; parts are version, truncation, padding, "
-                "added_tokens, normalizer, pre_tokenizer, "
-                "post_processor, decoder and model",
+                "'%s' has a key \"%.60s\", which Lockstep does not know; known "
+                "keys are version, truncation, padding, added_tokens, "
+                "normalizer, pre_tokenizer, post_processor, decoder and model",
                 path, name);
     }
     return LS_OK;
@@ -135,8 +134,8 @@ static ls_status make_of_json(struct ls_tokenizer **out, const char *path,
     ls_status status = parse(path, &source, &root);
     if (status == LS_OK && json_object_get(root, "model") == NULL)
         status = lsi_read_fail(
-            path, "it has no \"model\", so it is not a tokenizer.json; GPT-2's "
-                  "vocabulary should be named vocab.json");
+            path, "it has no \"model\", so it is not a tokenizer.json; the "
+                  "vocabulary of GPT-2 must be named vocab.json");
     if (status == LS_OK)
         status = check_parts(path, root);
     if (status == LS_OK)
@@ -180,7 +179,8 @@ static ls_status dump(const json_t *root, lsi_bytes *out)
 {
     char *const text = lsi_json_dumps(root, JSON_INDENT(2));
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a tokenizer.json");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to build a tokenizer.json");
     ls_status status = lsi_bytes_add(out, text, strlen(text));
     if (status == LS_OK)
         status = lsi_bytes_add(out, "\n", 2);
@@ -237,9 +237,10 @@ static ls_status look_into(files *f, const char *folder)
     f->pair = false;
     if (snprintf(f->folder, PATH_MAX, "%s", folder) >= PATH_MAX ||
         !join(f->first, folder, "tokenizer.json"))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "the path '%.64s...' is too long; it can have %d bytes",
-                        folder, PATH_MAX - 1);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "the path '%.64s...' is too long; at most %d bytes are allowed",
+            folder, PATH_MAX - 1);
     if (is_file(f->first))
         return LS_OK;
     f->pair = true;
@@ -247,8 +248,8 @@ static ls_status look_into(files *f, const char *folder)
         join(f->merges, folder, "merges.txt") && is_file(f->merges))
         return LS_OK;
     return lsi_fail(LS_ERR_NOT_FOUND,
-                    "'%s' has neither a tokenizer.json nor both a vocab.json "
-                    "and a merges.txt",
+                    "the folder '%s' has neither a tokenizer.json nor both a "
+                    "vocab.json and a merges.txt",
                     folder);
 }
 
@@ -277,9 +278,10 @@ static ls_status find_files(files *f, const char *path)
     if (S_ISDIR(info.st_mode))
         return look_into(f, path);
     if (snprintf(f->folder, PATH_MAX, "%s", path) >= PATH_MAX)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "the path '%.64s...' is too long; it can have %d bytes",
-                        path, PATH_MAX - 1);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "the path '%.64s...' is too long; at most %d bytes are allowed",
+            path, PATH_MAX - 1);
     char *const slash = strrchr(f->folder, '/');
     if (slash != NULL)
         *slash = '\0';

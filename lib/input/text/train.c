@@ -45,14 +45,15 @@ static ls_status check(const ls_tokenizer_training *how)
     const int64_t least = 256 + (int64_t)how->n_special;
     if (how->vocabulary < least || how->vocabulary > LSI_MAX_TOKENS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a vocabulary of %" PRId64 " tokens cannot be "
-                        "trained; it should have at least %" PRId64
-                        ", the 256 bytes and %zu special tokens, and at most "
-                        "%d",
+                        "cannot train a vocabulary of %" PRId64
+                        " tokens; it needs at least %" PRId64
+                        " (256 bytes and %zu special tokens), and at most %d",
                         how->vocabulary, least, how->n_special, LSI_MAX_TOKENS);
     if (how->pattern != LS_PATTERN_GPT2 && how->pattern != LS_PATTERN_LLAMA3)
-        return lsi_fail(LS_ERR_ARGUMENT, "%d is not an ls_pattern",
-                        (int)how->pattern);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "pattern is %d; expected LS_PATTERN_GPT2 or LS_PATTERN_LLAMA3",
+            (int)how->pattern);
     for (size_t i = 0; i < how->n_special; i++)
         LS_NEED(how->special[i]);
     return LS_OK;
@@ -63,7 +64,7 @@ static ls_status add(learning *l, lsi_text content)
     if (content.n == 0 ||
         lsi_vocabulary_find(&l->vocabulary, content) != LSI_NO_TOKEN)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the special token '%.*s' is empty, or listed twice",
+                        "the special token '%.*s' is empty or listed twice",
                         (int)content.n, (const char *)content.at);
     return lsi_vocabulary_add(&l->vocabulary, l->n++, content, 0);
 }
@@ -118,7 +119,8 @@ static ls_status join(learning *l, uint32_t left, uint32_t right,
                l->merges, json_stringn((const char *)l->both.at, l->both.n)) ==
                    0
                ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY, "no memory for the merges");
+               : lsi_fail(LS_ERR_MEMORY,
+                          "not enough memory for the tokenizer's merges");
 }
 
 static ls_status learn(learning *l, lsi_pairs *pairs)
@@ -149,7 +151,9 @@ static ls_status list_vocabulary(const learning *l, json_t **out)
             status = lsi_bytes_add(&name, "", 1);
         if (status == LS_OK && json_object_set_new(*out, (const char *)name.at,
                                                    json_integer(id)) != 0)
-            status = lsi_fail(LS_ERR_MEMORY, "no memory for a vocabulary");
+            status =
+                lsi_fail(LS_ERR_MEMORY,
+                         "not enough memory for the tokenizer's vocabulary");
     }
     lsi_free(name.at);
     return status;

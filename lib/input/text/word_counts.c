@@ -24,12 +24,13 @@ static ls_status grow(lsi_word_counts *c)
     const size_t room = c->room == 0 ? 1024 : 2 * c->room;
     void *slots = NULL;
     if (room >= UINT32_MAX)
-        return lsi_fail(LS_ERR_MEMORY, "the texts have too many words");
+        return lsi_fail(LS_ERR_MEMORY, "the training texts have too many "
+                                       "different words; train on less text");
     LS_TRY(lsi_alloc_larger(&c->words, c->n * sizeof *c->words,
                             room * sizeof *c->words, LS_MEMORY_DATA,
-                            "counted words"));
+                            "word counts"));
     LS_TRY(lsi_alloc_zeroed(&slots, 2 * room * sizeof *c->slots, LS_MEMORY_DATA,
-                            "counted words"));
+                            "word counts"));
     lsi_free(c->slots);
     c->slots = slots;
     c->room = room;
@@ -49,10 +50,10 @@ static ls_status add(lsi_word_counts *counts, lsi_text word, int64_t count)
     uint64_t hash = lsi_hash(LSI_HASH_START, word.at, word.n);
     hash ^= hash >> 32;
     if (word.n > UINT32_MAX)
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "a word of the texts has %zu bytes; at most %u are possible",
-            word.n, UINT32_MAX);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "a word of the training texts has %zu bytes; at most "
+                        "%u bytes are supported",
+                        word.n, UINT32_MAX);
     if (c->n == c->room)
         LS_TRY(grow(c));
     size_t at = (uint32_t)hash;
@@ -126,7 +127,7 @@ static ls_status count_own(counting *c, lsi_word_counts *out)
     LS_TRY(lsi_encoders_new(&c->encoders, c->t, SIZE_MAX));
     LS_TRY(lsi_alloc_zeroed(&c->each,
                             (size_t)c->encoders.n * sizeof(lsi_word_counts),
-                            LS_MEMORY_DATA, "counted words"));
+                            LS_MEMORY_DATA, "word counts"));
     if (c->rank < blocks)
         lsi_parallel_tasks((blocks - c->rank - 1) / c->ranks + 1, count_task,
                            c);
@@ -175,7 +176,7 @@ static ls_status share(ls_group *group, lsi_word_counts *counts)
     ls_status status = pack(counts, &own);
     if (status == LS_OK)
         status = lsi_alloc(&sizes, ranks * sizeof(size_t), LS_MEMORY_DATA,
-                           "sizes of counted words");
+                           "sizes of word counts");
     status = lsi_share_outcome(group, status, &agreed);
     if (status == LS_OK)
         status = ls_all_gather_bytes(group, own.at, own.n, sizes, &all);

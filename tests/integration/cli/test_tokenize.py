@@ -154,7 +154,7 @@ class Tokenize(ProgramTest):
         bad = self.path("bad.txt", b"caf\xe9")
         packed = self.path("text.gz", b"\x1f\x8b\x08\x00" + bytes(20))
         array = self.path("text.npy", b"\x93NUMPY\x01\x00" + bytes(20))
-        for data, message in ((bad, "is not UTF-8: its byte 3 is 0xe9"),
+        for data, message in ((bad, "is not UTF-8: byte 3 is 0xe9"),
                               (packed, "text.gz' is damaged or cut off"),
                               (array, "is an .npy array, not text"),
                               (self.path("none.txt"), "does not exist"),

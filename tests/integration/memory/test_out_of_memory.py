@@ -55,8 +55,8 @@ class OutOfMemory(unittest.TestCase):
         said = [line for line in done.stderr.splitlines()
                 if line.startswith("lockstep: ")]
         self.assertEqual(len(said), 1, about)
-        self.assertRegex(said[0], "no memory|out of memory|cannot start|cannot "
-                         "allocate|cannot map|the system cannot provide", about)
+        self.assertRegex(said[0], "no memory|not enough memory|out of memory|"
+                         "cannot start|cannot allocate|cannot map|the system cannot provide", about)
 
     def walk(self, words, who, runs, **env):
         env["FAILING_WHO"] = who

@@ -425,12 +425,12 @@ class Predictions(ImagesTest):
         side = 16
         bad = {"cut.png": (good[:-40], "damaged or cut off"),
                "cut.jpg": (b"\xff\xd8\xff\xe0" + bytes(30),
-                           "damaged or cut off: it has no picture"),
+                           "damaged or cut off: it contains no image"),
                "damaged.png": (good[:60] + b"x" + good[61:], "damaged"),
                "empty.png": (b"", "is empty"),
                "huge.png": (pngs.png(60000, 60000, bytes(180000)),
                             "60000 x 60000 pixels"),
-               "text.jpeg": (b"no image", "images are read from PNG and JPEG"),
+               "text.jpeg": (b"no image", "only PNG and JPEG images"),
                "web.webp": (b"RIFF\0\0\0\0WEBP", "PNG and JPEG")}
         fine = {"alpha.png": pngs.png(side, side, bytes(range(256)) * 4,
                                       pngs.RGBA),

@@ -170,13 +170,14 @@ static void test_missing_paths(void **state)
     (void)state;
     check_fails(in_folder("nowhere"), LS_ERR_IO, "/nowhere'", strerror(ENOENT));
     assert_int_equal(mkdir(in_folder("hollow"), 0755), 0);
-    check_fails(in_folder("hollow"), LS_ERR_IO, "no train.bin in the folder",
+    check_fails(in_folder("hollow"), LS_ERR_IO,
+                "the file train.bin was not found",
                 "/hollow/cifar-100-binary'");
     assert_int_equal(mkdir(in_folder("odd"), 0755), 0);
     assert_int_equal(mkdir(in_folder("odd/train.bin"), 0755), 0);
     check_fails(in_folder("odd"), LS_ERR_IO, "/odd/train.bin'",
                 "not a regular file");
-    check_fails("", LS_ERR_ARGUMENT, "no path", "folder");
+    check_fails("", LS_ERR_ARGUMENT, "the path is empty", "folder");
     check_fails(NULL, LS_ERR_ARGUMENT, "ls_dataset_new_cifar100",
                 "path is NULL");
 }
@@ -224,9 +225,9 @@ static void test_bad_sizes(void **state)
 {
     (void)state;
     write_broken(in_folder("cut"), 0, 0, 3 * LSI_RECORD_BYTES - 1);
-    check_fails(in_folder("cut"), LS_ERR_FORMAT,
-                "/cut/train.bin has 9221 bytes",
-                "record of 3074 bytes: 2 whole records, then 3073 bytes");
+    check_fails(
+        in_folder("cut"), LS_ERR_FORMAT, "its size (9221 bytes)",
+        "record size (3074 bytes); it holds 2 whole records and 3073 more");
     write_broken(in_folder("void"), 0, 0, 0);
     check_fails(in_folder("void"), LS_ERR_FORMAT, "/void/train.bin'",
                 "is empty");
@@ -248,8 +249,8 @@ static void test_archive_without_the_file(void **state)
     add_member(archive, "cifar-100-binary/test.bin", "x", 1);
     add_member(archive, "readme.txt", "y", 1);
     end_archive(archive);
-    check_fails(in_folder("no.tar.gz"), LS_ERR_FORMAT, "no file train.bin",
-                "(members: 2)");
+    check_fails(in_folder("no.tar.gz"), LS_ERR_FORMAT, "the file train.bin",
+                "(it has 2 members)");
     write_file(in_folder("zero.tar"), "", 0);
     check_fails(in_folder("zero.tar"), LS_ERR_FORMAT, "zero.tar'", "is empty");
 }
@@ -264,7 +265,8 @@ static void test_archive_with_bad_records(void **state)
     add_member(archive, "train.bin", data, bytes - 74);
     end_archive(archive);
     check_fails(in_folder("short.tar"), LS_ERR_FORMAT,
-                "train.bin in the archive", "3 whole records, then 3000 bytes");
+                "train.bin in the archive",
+                "3 whole records and 3000 more bytes");
     data[2 * LSI_RECORD_BYTES + 1] = 100;
     archive = begin_archive(in_folder("label.tar"), ARCHIVE_FILTER_NONE);
     add_member(archive, "train.bin", data, bytes);

@@ -190,18 +190,18 @@ static void test_bad_sources(void **state)
     ls_dataset_source s = source_of(NULL);
     ls_field field = fields[1];
     s.read = NULL;
-    refuse(s, "no function that reads an item");
+    refuse(s, "fields or read is NULL");
     s = source_of(NULL);
     s.count = -1;
-    refuse(s, "-1 items");
+    refuse(s, "count is -1");
     s = source_of(NULL);
     s.n_fields = 9;
-    refuse(s, "9 fields; expected 1 to 8");
+    refuse(s, "n_fields is 9; expected 1 to 8");
     s = source_of(NULL);
     s.fields = &field;
     s.n_fields = 1;
     field.shape[0] = 0;
-    refuse(s, "'bytes' has no type or an extent that is not at least 1");
+    refuse(s, "'bytes' has an unknown dtype, an extent below 1");
     field.ndim = LS_MAX_DIMS;
     refuse(s, "'bytes' has 6 dimensions; expected 0 to 5");
     field.name = NULL;
@@ -214,9 +214,9 @@ static void test_threads_need_prefetch(void **state)
     ls_dataset *set = make(NULL);
     ls_loader *loader = NULL;
     assert_error(ls_loader_new(&loader, set, &(ls_loader_options){0, 8, 0, 2}),
-                 LS_ERR_ARGUMENT, "2 threads, but prefetch is 0");
+                 LS_ERR_ARGUMENT, "threads is 2, but prefetch is 0");
     assert_error(ls_loader_new(&loader, set, &(ls_loader_options){0, 8, 1, 65}),
-                 LS_ERR_ARGUMENT, "threads is 65, must be 0 to 64");
+                 LS_ERR_ARGUMENT, "threads is 65; expected 0 to 64");
     ls_dataset_free(&set);
 }
 

@@ -244,7 +244,7 @@ static void test_bad_folders(void **state)
 {
     (void)state;
     make_dir("bad");
-    refuse("bad", LS_ERR_FORMAT, "holds no folders; expected one for each");
+    refuse("bad", LS_ERR_FORMAT, "holds no class folders; expected a folder");
     make_class("bad", "full", 0, 12);
     make_dir("bad/hollow");
     refuse("bad", LS_ERR_FORMAT,
@@ -255,13 +255,14 @@ static void test_bad_folders(void **state)
     make_dir("loop");
     make_class("loop", "a", 0, 12);
     assert_int_equal(symlink("b", in_root("loop/b")), 0);
-    refuse("loop", LS_ERR_IO, "whether '");
-    refuse("loop", LS_ERR_IO, "loop/b' is the folder of a class; fix or");
-    refuse("one/README.txt", LS_ERR_FORMAT,
-           "README.txt' is a file of an unknown kind; images are read from");
+    refuse("loop", LS_ERR_IO, "cannot access '");
+    refuse("loop", LS_ERR_IO, "loop/b', which may be a class folder (fix");
+    refuse(
+        "one/README.txt", LS_ERR_FORMAT,
+        "README.txt' is a file of an unknown kind, which is not a supported");
     make_dir("few");
     make_class("few", "a", 0, 9);
-    refuse("few", LS_ERR_FORMAT, "holds 9 images; to hold out a tenth");
+    refuse("few", LS_ERR_FORMAT, "holds 9 images; holding out a tenth");
     make_dir("unlike");
     make_dir("unlike/train");
     make_dir("unlike/val");
@@ -269,7 +270,8 @@ static void test_bad_folders(void **state)
     make_class("unlike/train", "b", 0, 1);
     make_class("unlike/val", "a", 0, 1);
     make_class("unlike/val", "c", 0, 1);
-    refuse("unlike", LS_ERR_FORMAT, "have different classes: 'b' is in one");
+    refuse("unlike", LS_ERR_FORMAT,
+           "different classes: only one of them holds 'b'");
 }
 
 static void test_bad_images(void **state)

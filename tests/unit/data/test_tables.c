@@ -51,8 +51,8 @@ static const row rows[] = {
     {"0,1,2\n0.5,0.25,0\n1.5,1.25,1\n", "last", AUTO, 2, 0.5F,
      "'0', is a numb"},
     {",0,1\n0,7,8\n1,8,9\n", NULL, AUTO, 2, 0, "column 2, '0', is a number"},
-    {"0,1,2\n5,3,1\n", NULL, AUTO, 1, 5, "names of columns"},
-    {"0,1\n0.5,1\n", NULL, AUTO, 1, 0.5F, "names of columns"},
+    {"0,1,2\n5,3,1\n", NULL, AUTO, 1, 5, "column names"},
+    {"0,1\n0.5,1\n", NULL, AUTO, 1, 0.5F, "column names"},
     {"0,1\n1,0\n", NULL, AUTO, 2, 0, "read as data"},
     {"0,1,2\n3,4,5\n", NULL, AUTO, 2, 0, "read as data"},
     {"0,1,2\n", NULL, AUTO, 1, 0, "read as data"},
@@ -119,12 +119,14 @@ static void test_refused(void **state)
         {"1,2\n3,0X1p3\n", AUTO, "line 2, column 2: '0X1p3' is not a number"},
         {"a,b\n1,2\n", NO, "line 1, column 1: 'a' is not a number"},
         {"1,5;2,5\n3,5;4,5\n", AUTO, "'3,5' is not a number"},
-        {"a,b\n1,\"2\n", AUTO, "line 2, column 2: the quotes of the cell have"},
-        {"a,b\n\"1\"2,3\n", AUTO, "line 2, column 1: more than the separator"},
+        {"a,b\n1,\"2\n", AUTO,
+         "line 2, column 2: the closing quote of the cell"},
+        {"a,b\n\"1\"2,3\n", AUTO,
+         "line 2, column 1: the closing quote must be followed"},
         {"\"a\nb\",c\n1,2\n3\n", AUTO,
-         "line 4: 1 columns; the first row has 2"},
+         "line 4: this row has 1 columns, but the first row has 2"},
         {"\"a\nb\",c\n1,x\n", AUTO, "line 3, column 2: 'x' is not a number"},
-        {"1,2\n", YES, "holds names of columns, but no rows"},
+        {"1,2\n", YES, "holds column names, but no rows"},
     };
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
         char warning[512];
@@ -199,9 +201,10 @@ static void test_wrong_tables(void **state)
     } wrong[] = {
         {"a,b\n1,2\n3,x\n", NULL, "line 3, column 2: 'x' is not a number",
          LS_ERR_FORMAT},
-        {"1,2\n3\n", NULL, "line 2: 1 columns; the first row has 2",
+        {"1,2\n3\n", NULL,
+         "line 2: this row has 1 columns, but the first row has 2",
          LS_ERR_FORMAT},
-        {"a,b\n", NULL, "holds names of columns, but no rows", LS_ERR_FORMAT},
+        {"a,b\n", NULL, "holds column names, but no rows", LS_ERR_FORMAT},
         {"\n\n", NULL, "holds no rows", LS_ERR_FORMAT},
         {"1,nan\n2,3\n", NULL, "line 1, column 2: 'nan' is not a number",
          LS_ERR_FORMAT},
@@ -214,7 +217,7 @@ static void test_wrong_tables(void **state)
         {"a,b\n1,2.5\n", "b", "column 2: '2.5' is not a class", LS_ERR_FORMAT},
         {"a,b\n1,-1\n", "b", "'-1' is not a class", LS_ERR_FORMAT},
         {"a,b\n1,2\n", "c", "has no column 'c'", LS_ERR_ARGUMENT},
-        {"1,2\n", "c", "has no names of columns", LS_ERR_ARGUMENT},
+        {"1,2\n", "c", "does not name the columns", LS_ERR_ARGUMENT},
         {"1\n", "last", "has 1 columns; expected 1 to", LS_ERR_FORMAT},
     };
     ls_dataset *set = NULL;
@@ -237,10 +240,12 @@ static void test_wrong_tables(void **state)
     write_file("w.csv", text, bytes);
     free(text);
     assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL, NULL),
-                 LS_ERR_FORMAT, "line 2: 1 columns; the first row has 60001");
+                 LS_ERR_FORMAT,
+                 "line 2: this row has 1 columns, but the first row has 60001");
     write_file("w.csv", "\x93NUMPY\x01\x00", 8);
     assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL, NULL),
-                 LS_ERR_FORMAT, "w.csv' is an .npy array; a table of numbers");
+                 LS_ERR_FORMAT,
+                 "w.csv' is an .npy array; expected a table of numbers");
 }
 
 int main(void)

@@ -93,10 +93,10 @@ static void wrong_files_are_refused(void **state)
     const llmc fewer = {{20240520, 1, 3}, {7, 8}};
     expect_refused("a.u16", "abc", 3, "3 bytes, which is not a multiple");
     expect_refused("a.txt", "", 0, "is empty");
-    expect_refused("a.bin", "abc", 3, "3 bytes, fewer than 1024");
+    expect_refused("a.bin", "abc", 3, "3 bytes, but the header alone has 1024");
     expect_refused("a.bin", &other, sizeof other, "begins with 20240520, 2");
     expect_refused("a.bin", &fewer, sizeof fewer,
-                   "should hold 3 tokens of 2 bytes");
+                   "header announces 3 tokens of 2 bytes");
     ls_tokens *tokens = NULL;
     assert_error(ls_tokens_new(&tokens, "/nowhere/x", LS_TOKENS_TEXT),
                  LS_ERR_IO, "/nowhere/x");
@@ -117,14 +117,14 @@ static void tokens_are_checked(void **state)
                  "token 2 is 99, but the vocabulary has 99");
     assert_ok(ls_tokens_read(tokens, 0, out, 4));
     assert_error(ls_tokens_read(tokens, INT64_MAX, out, SIZE_MAX),
-                 LS_ERR_ARGUMENT, "tokens from 9223372036854775807 on");
+                 LS_ERR_ARGUMENT, "tokens from token 9223372036854775807 on");
     assert_error(ls_tokens_read(tokens, 1, out, SIZE_MAX), LS_ERR_ARGUMENT,
-                 "18446744073709551615 tokens from 1 on");
+                 "18446744073709551615 tokens from token 1 on");
     assert_error(ls_tokens_read(tokens, 1, out, 4), LS_ERR_ARGUMENT,
-                 "4 tokens from 1 on");
+                 "4 tokens from token 1 on");
     const ls_token_batch batch = {.end = 4, .rows = 1, .length = 4};
     assert_error(ls_tokens_batch(tokens, &batch, out, out), LS_ERR_ARGUMENT,
-                 "4 tokens are too few for pieces of 4");
+                 "4 tokens are too few for sequences of 4");
     ls_tokens_free(&tokens);
     unlink(p.text);
 }
@@ -186,13 +186,13 @@ static void limits_are_checked(void **state)
         batch.begin = wrong[i][0];
         batch.end = wrong[i][1];
         assert_error(ls_tokens_batch(tokens, &batch, in, out), LS_ERR_ARGUMENT,
-                     "a batch cannot come from tokens");
+                     "cannot draw a batch from tokens");
     }
     batch.begin = 0;
     batch.end = NUMBERS;
     batch.length = INT64_MAX;
     assert_error(ls_tokens_batch(tokens, &batch, in, out), LS_ERR_ARGUMENT,
-                 "too few for pieces of 9223372036854775807");
+                 "too few for sequences of 9223372036854775807");
     ls_tokens_free(&tokens);
 }
 

@@ -172,8 +172,8 @@ static void test_offset(void **state)
     file[kinds[0].bytes] ^= 1;
     write_file("t.gz", file, bytes);
     assert_error(lsi_records_load(&got, in_root("t.gz")), LS_ERR_FORMAT,
-                 "t.gz' is damaged at byte 37 of 74: only another member or "
-                 "zeros may follow the member that ends at byte 37");
+                 "t.gz' is damaged at byte 37 of 74: the compressed data "
+                 "ends at byte 37, and only another member or zeros");
     file[kinds[0].bytes] ^= 1;
     file[2 * kinds[0].bytes - 8] ^= 1;
     write_file("t.gz", file, bytes);

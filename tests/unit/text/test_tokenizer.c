@@ -59,22 +59,22 @@ static void refuses_what_is_wrong(void **state)
     refuses("", LS_ERR_FORMAT, "is not JSON");
     refuses("[1, 2", LS_ERR_FORMAT, "line 1");
     refuses("{\"a\": 1}", LS_ERR_FORMAT, "no \"model\"");
-    refuses("{\"model\": {}}", LS_ERR_FORMAT, "no vocab");
+    refuses("{\"model\": {}}", LS_ERR_FORMAT, "no \"vocab\"");
     refuses("{\"model\": {\"vocab\": {\"a\": -1}, \"merges\": []}}",
-            LS_ERR_FORMAT, "\"a\" has no number");
+            LS_ERR_FORMAT, "id of the token \"a\" is not");
     refuses("{\"model\": {\"vocab\": {\"a\": 1e9}, \"merges\": []}}",
-            LS_ERR_FORMAT, "\"a\" has no number");
+            LS_ERR_FORMAT, "id of the token \"a\" is not");
     refuses("{\"model\": {\"vocab\": {\"a\": 1, \"b\": 1}, \"merges\": []}}",
-            LS_ERR_FORMAT, "two tokens have the number 1");
+            LS_ERR_FORMAT, "both have the id 1");
     refuses("{\"model\": {\"vocab\": {\"a\": 1}}}", LS_ERR_FORMAT,
-            "no list of merges");
+            "no \"merges\" list");
     refuses("{\"model\": {\"vocab\": {\"a\": 1}, \"merges\": [\"a\"]}}",
-            LS_ERR_FORMAT, "merge 0 is not of two tokens");
+            LS_ERR_FORMAT, "merge 0 does not consist of two tokens");
     refuses("{\"model\": {\"vocab\": {\"a\": 1}, \"merges\": [\"a a\"]}}",
-            LS_ERR_FORMAT, "merge 0 makes \"aa\" of \"a\" and \"a\"");
+            LS_ERR_FORMAT, "merge 0 joins \"a\" and \"a\" into \"aa\"");
     refuses(SMALL("", "\"unk_token\": \"u\","), LS_ERR_FORMAT, "unk_token");
     refuses(SMALL("\"added_tokens\": [{\"id\": 1, \"content\": \"x\"}],", ""),
-            LS_ERR_FORMAT, "the number 1, which is another's");
+            LS_ERR_FORMAT, "the id 1, but the vocabulary has another");
 }
 
 static void refuses_by_name(void **state)
@@ -95,7 +95,7 @@ static void refuses_by_name(void **state)
     refuses(SMALL("\"decoder\": {\"type\": \"WordPiece\"},", ""),
             LS_ERR_UNSUPPORTED, "decoder asks for \"WordPiece\"");
     refuses(SMALL("\"added_tokena\": [],", ""), LS_ERR_UNSUPPORTED,
-            "a part \"added_tokena\"");
+            "a key \"added_tokena\"");
     refuses(SMALL("\"truncation\": {\"max_length\": 5},", ""),
             LS_ERR_UNSUPPORTED, "truncation");
     refuses(SMALL("", "\"dropout\": 0.1,"), LS_ERR_UNSUPPORTED, "dropout");

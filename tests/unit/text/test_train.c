@@ -203,7 +203,7 @@ static void refuses(void **state)
     how.special = twice;
     how.n_special = 2;
     assert_error(ls_tokenizer_new_trained(&t, group, paths, 1, &how),
-                 LS_ERR_ARGUMENT, "'<s>' is empty, or listed twice");
+                 LS_ERR_ARGUMENT, "'<s>' is empty or listed twice");
     assert_null(t);
     ls_group_close(&group);
 }
