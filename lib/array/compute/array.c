@@ -28,7 +28,7 @@ typedef struct span {
     bool when;
 } span;
 
-static void run(size_t n, lsi_range_fn fn, span *s)
+static void run_elementwise(size_t n, lsi_range_fn fn, span *s)
 {
     lsi_parallel_for(n, GRAIN, fn, s);
 }
@@ -44,25 +44,29 @@ static void binary_range(void *context, size_t begin, size_t end)
 void lsi_array_add(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "add", 12 * n, n);
-    run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->add});
+    run_elementwise(n, binary_range,
+                    &(span){y, a, b, .binary = lsi_kernels_get()->add});
 }
 
 void lsi_array_sub(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "sub", 12 * n, n);
-    run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->sub});
+    run_elementwise(n, binary_range,
+                    &(span){y, a, b, .binary = lsi_kernels_get()->sub});
 }
 
 void lsi_array_mul(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "mul", 12 * n, n);
-    run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->mul});
+    run_elementwise(n, binary_range,
+                    &(span){y, a, b, .binary = lsi_kernels_get()->mul});
 }
 
 void lsi_array_div(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "div", 12 * n, n);
-    run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->div});
+    run_elementwise(n, binary_range,
+                    &(span){y, a, b, .binary = lsi_kernels_get()->div});
 }
 
 static void scale_range(void *context, size_t begin, size_t end)
@@ -75,7 +79,7 @@ static void scale_range(void *context, size_t begin, size_t end)
 void lsi_array_scale(float *y, const float *a, float factor, size_t n)
 {
     LSI_SPAN(KERNEL, "scale", 8 * n, n);
-    run(n, scale_range, &(span){.y = y, .a = a, .factor = factor});
+    run_elementwise(n, scale_range, &(span){.y = y, .a = a, .factor = factor});
 }
 
 static void blend_range(void *context, size_t begin, size_t end)
@@ -92,7 +96,7 @@ static void blend_range(void *context, size_t begin, size_t end)
 void lsi_array_blend(float *y, const float *a, float part, size_t n)
 {
     LSI_SPAN(KERNEL, "blend", 12 * n, 3 * n);
-    run(n, blend_range, &(span){.y = y, .a = a, .factor = part});
+    run_elementwise(n, blend_range, &(span){.y = y, .a = a, .factor = part});
 }
 
 typedef struct pair {
@@ -126,7 +130,7 @@ static void fill_range(void *context, size_t begin, size_t end)
 void lsi_array_fill(float *y, float value, size_t n)
 {
     LSI_SPAN(KERNEL, "fill", 4 * n, 0);
-    run(n, fill_range, &(span){.y = y, .factor = value});
+    run_elementwise(n, fill_range, &(span){.y = y, .factor = value});
 }
 
 void lsi_array_spread(float *y, const float *scalar, double factor, size_t n)
@@ -147,7 +151,8 @@ void lsi_array_dropout(float *y, const float *x, size_t n,
                        const lsi_dropout *dropout)
 {
     LSI_SPAN(KERNEL, "dropout", 8 * n, n);
-    run(n, dropout_range, &(span){.y = y, .a = x, .dropout = dropout});
+    run_elementwise(n, dropout_range,
+                    &(span){.y = y, .a = x, .dropout = dropout});
 }
 
 static void where_range(void *context, size_t begin, size_t end)
@@ -161,7 +166,7 @@ void lsi_array_where(float *y, const uint8_t *condition, const float *a,
                      const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "where", 13 * n, 0);
-    run(n, where_range, &(span){y, a, b, .condition = condition});
+    run_elementwise(n, where_range, &(span){y, a, b, .condition = condition});
 }
 
 static void keep_where_range(void *context, size_t begin, size_t end)
@@ -175,8 +180,8 @@ void lsi_array_keep_where(float *y, const uint8_t *condition, bool when,
                           const float *a, size_t n)
 {
     LSI_SPAN(KERNEL, "keep_where", 9 * n, 0);
-    run(n, keep_where_range,
-        &(span){y, a, .condition = condition, .when = when});
+    run_elementwise(n, keep_where_range,
+                    &(span){y, a, .condition = condition, .when = when});
 }
 
 typedef struct fold_job {

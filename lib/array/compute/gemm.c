@@ -47,8 +47,8 @@ static ls_status check(const lsi_gemm_shape *g)
     return check_leading("C", g->ldc, g->n);
 }
 
-static ls_status run(const lsi_gemm_shape *shape, void *c, const void *a,
-                     const void *b, const float *bias_or_null)
+static ls_status run_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
+                          const void *b, const float *bias_or_null)
 {
     const bool by_loops =
         shape->k == 0 || lsi_kernels_get()->isa == LSI_ISA_REF;
@@ -60,7 +60,7 @@ static ls_status run(const lsi_gemm_shape *shape, void *c, const void *a,
     if (done)
         return LS_OK;
     if (!by_loops && shape->ab_dtype != LS_F32)
-        return lsi_half_gemm(shape, c, a, b, bias_or_null, run);
+        return lsi_half_gemm(shape, c, a, b, bias_or_null, run_gemm);
     lsi_ref_gemm(shape, c, a, b, bias_or_null);
     return LS_OK;
 }
@@ -71,6 +71,7 @@ ls_status lsi_gemm_run(const lsi_gemm_shape *shape, void *c, const void *a,
     LSI_SPAN(KERNEL, lsi_work_gemm_name(shape), lsi_work_gemm_bytes(shape, 1),
              lsi_work_gemm(shape, 1));
     LS_TRY(check(shape));
-    return shape->m == 0 || shape->n == 0 ? LS_OK
-                                          : run(shape, c, a, b, bias_or_null);
+    return shape->m == 0 || shape->n == 0
+               ? LS_OK
+               : run_gemm(shape, c, a, b, bias_or_null);
 }

@@ -54,7 +54,7 @@ static void run_range(void *context, size_t begin, size_t end)
         run_block(j, at, end - at < block ? end - at : block);
 }
 
-static void run(mixed_job j, size_t n)
+static void run_mixed(mixed_job j, size_t n)
 {
     for (int i = 0; i < j.n_arrays; i++)
         j.any_half = j.any_half || j.arrays[i].dtype != LS_F32;
@@ -71,7 +71,7 @@ void lsi_mixed_add(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
     LSI_SPAN(KERNEL, "add",
              n * (lsi_mixed_size(y) + lsi_mixed_size(a) + lsi_mixed_size(b)),
              n);
-    run((mixed_job){{y, a, b}, 1, 3, .fn = add}, n);
+    run_mixed((mixed_job){{y, a, b}, 1, 3, .fn = add}, n);
 }
 
 static void relu(const lsi_kernels *k, float *const *p, size_t n)
@@ -82,7 +82,7 @@ static void relu(const lsi_kernels *k, float *const *p, size_t n)
 void lsi_mixed_relu(lsi_mixed y, lsi_mixed x, size_t n)
 {
     LSI_SPAN(KERNEL, "relu", n * (lsi_mixed_size(y) + lsi_mixed_size(x)), n);
-    run((mixed_job){{y, x}, 1, 2, .fn = relu}, n);
+    run_mixed((mixed_job){{y, x}, 1, 2, .fn = relu}, n);
 }
 
 static void relu_backward(const lsi_kernels *k, float *const *p, size_t n)
@@ -95,7 +95,7 @@ void lsi_mixed_relu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed y, size_t n)
     LSI_SPAN(KERNEL, "relu_backward",
              n * (lsi_mixed_size(dx) + lsi_mixed_size(dy) + lsi_mixed_size(y)),
              n);
-    run((mixed_job){{dx, dy, y}, 1, 3, .fn = relu_backward}, n);
+    run_mixed((mixed_job){{dx, dy, y}, 1, 3, .fn = relu_backward}, n);
 }
 
 static void swiglu(const lsi_kernels *k, float *const *p, size_t n)
@@ -108,7 +108,7 @@ void lsi_mixed_swiglu(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
     LSI_SPAN(KERNEL, "swiglu",
              n * (lsi_mixed_size(y) + lsi_mixed_size(a) + lsi_mixed_size(b)),
              5 * n);
-    run((mixed_job){{y, a, b}, 1, 3, .fn = swiglu}, n);
+    run_mixed((mixed_job){{y, a, b}, 1, 3, .fn = swiglu}, n);
 }
 
 static void swiglu_backward(const lsi_kernels *k, float *const *p, size_t n)
@@ -124,7 +124,7 @@ void lsi_mixed_swiglu_backward(const lsi_mixed *out, const lsi_mixed *in,
                   lsi_mixed_size(in[0]) + lsi_mixed_size(in[1]) +
                   lsi_mixed_size(in[2])),
              10 * n);
-    run(
+    run_mixed(
         (mixed_job){
             {out[0], out[1], in[0], in[1], in[2]}, 2, 5, .fn = swiglu_backward},
         n);
@@ -139,7 +139,7 @@ void lsi_mixed_gelu(lsi_mixed y, lsi_mixed x, size_t n)
 {
     LSI_SPAN(KERNEL, "gelu", n * (lsi_mixed_size(y) + lsi_mixed_size(x)),
              10 * n);
-    run((mixed_job){{y, x}, 1, 2, .fn = gelu}, n);
+    run_mixed((mixed_job){{y, x}, 1, 2, .fn = gelu}, n);
 }
 
 static void gelu_backward(const lsi_kernels *k, float *const *p, size_t n)
@@ -159,5 +159,5 @@ void lsi_mixed_gelu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed x, size_t n,
              n * (lsi_mixed_size(dx) + lsi_mixed_size(dy) + lsi_mixed_size(x)),
              15 * n);
     const block_fn fn = accumulate ? gelu_backward_add : gelu_backward;
-    run((mixed_job){{dx, dy, x}, 1, 3, accumulate, .fn = fn}, n);
+    run_mixed((mixed_job){{dx, dy, x}, 1, 3, accumulate, .fn = fn}, n);
 }

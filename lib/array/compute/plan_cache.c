@@ -52,11 +52,11 @@ static bool have_slot;
 /* ---- limited plans ------------------------------------------------------- */
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static limited_plan *all; /* whose plans are there */
-static size_t n_all;      /* these, and those that are being made */
+static limited_plan *all; /* list of existing plans */
+static size_t n_all;      /* existing plans and plans being made */
 static _Atomic uint64_t made;
 
-static bool take_from_idle(limited_plan *p, int state)
+static bool claim_idle(limited_plan *p, int state)
 {
     int idle = IDLE;
     return atomic_compare_exchange_strong_explicit(
@@ -113,7 +113,7 @@ static void make_room(void)
         limited_plan *const p = least_recent();
         if (p == NULL)
             break;
-        if (!take_from_idle(p, GONE))
+        if (!claim_idle(p, GONE))
             continue; /* its owner was quicker, and it is the newest now */
         unlink_plan(p);
         destroy_plan(p->kind, p->plan);
@@ -207,7 +207,7 @@ static void free_limited(limited_plan *p)
 /* The plan, made again if it is gone; held from here on. */
 static ls_status hold(cache *c, limited_plan *p, const void *key, void **plan)
 {
-    if (!take_from_idle(p, HELD))
+    if (!claim_idle(p, HELD))
         LS_TRY(make_limited(p->kind, key, p));
     atomic_store_explicit(&p->used,
                           atomic_load_explicit(&made, memory_order_relaxed),

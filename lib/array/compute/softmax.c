@@ -149,7 +149,8 @@ static void backward_range(void *context, size_t begin, size_t end)
 
 /* ---- both ---------------------------------------------------------------- */
 
-static void run(softmax_job *j, lsi_range_fn rows, lsi_range_fn by_columns)
+static void run_softmax(softmax_job *j, lsi_range_fn rows,
+                        lsi_range_fn by_columns)
 {
     const lsi_along s = j->shape;
     if (s.n == 0)
@@ -165,8 +166,8 @@ void lsi_softmax(lsi_softmax_kind kind, lsi_along shape, float *y,
 {
     LSI_SPAN(KERNEL, "softmax", 8 * shape.outer * shape.n * shape.inner,
              5 * shape.outer * shape.n * shape.inner);
-    run(&(softmax_job){.kind = kind, .shape = shape, .out = y, .x = x},
-        forward_rows, forward_range);
+    run_softmax(&(softmax_job){.kind = kind, .shape = shape, .out = y, .x = x},
+                forward_rows, forward_range);
 }
 
 void lsi_softmax_backward(lsi_softmax_kind kind, lsi_along shape, float *dx,
@@ -175,7 +176,7 @@ void lsi_softmax_backward(lsi_softmax_kind kind, lsi_along shape, float *dx,
     LSI_SPAN(KERNEL, "softmax_backward",
              12 * shape.outer * shape.n * shape.inner,
              4 * shape.outer * shape.n * shape.inner);
-    run(
+    run_softmax(
         &(softmax_job){
             .kind = kind, .shape = shape, .out = dx, .dy = dy, .y = y},
         backward_rows, backward_range);

@@ -26,7 +26,7 @@ static atomic_int told;      /* 1 + lsi_threads_requested(); 0: not asked yet */
 static atomic_int available; /* CPUs; 0: not counted yet */
 static int omp_default;      /* OpenMP's number before the program set one */
 
-__attribute__((constructor)) static void look_at_openmp(void)
+__attribute__((constructor)) static void read_openmp_default(void)
 {
     omp_default = omp_get_max_threads();
 }
@@ -50,15 +50,15 @@ int lsi_threads_lend(int threads)
     return before;
 }
 
-/* Says so once for each limit. */
+/* Logs each limit once. */
 static int limited(int cpus)
 {
-    static atomic_int said = INT_MAX;
+    static atomic_int logged = INT_MAX;
     const int limit = lsi_cpus_limited();
     if (limit >= cpus)
         return cpus;
-    if (limit < atomic_load_explicit(&said, memory_order_relaxed) &&
-        limit < atomic_exchange(&said, limit))
+    if (limit < atomic_load_explicit(&logged, memory_order_relaxed) &&
+        limit < atomic_exchange(&logged, limit))
         lsi_log(
             LS_LOG_INFO,
             "computing with %d thread%s: this rank's share of the %d CPUs that "

@@ -76,7 +76,7 @@ static void *add_pairs(void *context)
     sums *s = w->sums;
     lsi_flash_turn t = {.head = 0};
     pthread_barrier_wait(&s->begin);
-    while (lsi_flash_queue_take(&s->queue, w->index, &t)) {
+    while (lsi_flash_queue_claim(&s->queue, w->index, &t)) {
         const size_t i = t.head * s->queue.rows + t.row;
         const size_t j = t.head * s->queue.columns + t.column;
         s->row[i][s->row_terms[i]++] = t.column;

@@ -214,7 +214,7 @@ static void do_pairs(const backward_run *r, lsi_flash_queue *queue,
                      size_t first, float *memory, int worker, float *workspace)
 {
     lsi_flash_turn t = {.head = 0};
-    while (lsi_flash_queue_take(queue, worker, &t)) {
+    while (lsi_flash_queue_claim(queue, worker, &t)) {
         do_pair(r, first + t.head, memory + t.head * r->head_floats,
                 &queue->orders[t.head], &t, workspace);
         lsi_flash_queue_done(queue, &t);
@@ -283,8 +283,9 @@ static bool rows_are_dense(const lsi_attention *a)
            a->o_strides.row == d;
 }
 
-static backward_run plan(const lsi_attention *a, lsi_attention_inputs in,
-                         lsi_attention_gradients g)
+static backward_run plan_backward(const lsi_attention *a,
+                                  lsi_attention_inputs in,
+                                  lsi_attention_gradients g)
 {
     backward_run r = {.a = a,
                       .ops = &lsi_kernels_get()->flash[a->half],
@@ -308,7 +309,7 @@ static backward_run plan(const lsi_attention *a, lsi_attention_inputs in,
 }
 
 /* Memory of the heads that are worked on, of the pairs, and of the queues. */
-static ls_status take_memory(backward_run *r, size_t heads, size_t workers)
+static ls_status allocate_memory(backward_run *r, size_t heads, size_t workers)
 {
     const size_t at_once = workers < heads ? workers : heads;
     const size_t heads_floats = at_once * r->head_floats;
@@ -329,12 +330,12 @@ ls_status lsi_attention_flash_backward(const lsi_attention *a,
 {
     LSI_SPAN(KERNEL, "flash_attention_backward", lsi_attention_bytes(a, 8),
              lsi_attention_work(a, 5));
-    backward_run r = plan(a, in, g);
+    backward_run r = plan_backward(a, in, g);
     const size_t heads = a->batch * a->kv_heads;
     const size_t workers = (size_t)lsi_threads();
     if (heads == 0)
         return LS_OK;
-    LS_TRY(take_memory(&r, heads, workers));
+    LS_TRY(allocate_memory(&r, heads, workers));
     r.divided = heads % workers;
     r.first = heads - r.divided;
     lsi_parallel_tasks(r.first, head_task, &r);

@@ -78,7 +78,7 @@ typedef struct search {
 } search;
 
 /* Notes the next pair of column n, if it is its turn and none is better. */
-static void look_at(const lsi_flash_queue *b, size_t n, search *s)
+static void examine_column(const lsi_flash_queue *b, size_t n, search *s)
 {
     const size_t next =
         atomic_load_explicit(&b->column_next[n], memory_order_acquire);
@@ -103,20 +103,20 @@ static void look_at(const lsi_flash_queue *b, size_t n, search *s)
 }
 
 /* From the last column on: most often it, or the one after it, will do. */
-static void look(const lsi_flash_queue *b, const lsi_flash_turn *last,
-                 search *s)
+static void find_turn(const lsi_flash_queue *b, const lsi_flash_turn *last,
+                      search *s)
 {
     const size_t all = b->heads * b->columns;
     size_t n = last->head * b->columns + last->column;
     for (size_t left = all; left > 0; left--) {
-        look_at(b, n, s);
+        examine_column(b, n, s);
         if (s->found && s->best.strip == last->strip)
             return;
         n = n + 1 < all ? n + 1 : 0;
     }
 }
 
-static bool take(lsi_flash_queue *b, const lsi_flash_turn *t)
+static bool claim_turn(lsi_flash_queue *b, const lsi_flash_turn *t)
 {
     size_t expected = 2 * t->place;
     return atomic_compare_exchange_strong_explicit(
@@ -124,15 +124,15 @@ static bool take(lsi_flash_queue *b, const lsi_flash_turn *t)
         expected + 1, memory_order_acquire, memory_order_relaxed);
 }
 
-bool lsi_flash_queue_take(lsi_flash_queue *b, int worker, lsi_flash_turn *turn)
+bool lsi_flash_queue_claim(lsi_flash_queue *b, int worker, lsi_flash_turn *turn)
 {
     for (int spins = 0;; spins++) {
         search s = {.worker = worker, .own = true};
-        look(b, turn, &s);
+        find_turn(b, turn, &s);
         s.own = false;
         if (!s.found)
-            look(b, turn, &s);
-        if (s.found && take(b, &s.best)) {
+            find_turn(b, turn, &s);
+        if (s.found && claim_turn(b, &s.best)) {
             *turn = s.best;
             return true;
         }

@@ -40,7 +40,8 @@ void lsi_flash_queue_start(lsi_flash_queue *b);
  * The next pair for `worker`, whose last one was *turn (all zero at first).
  * Waits until it is the turn of a pair; false if all are taken.
  */
-bool lsi_flash_queue_take(lsi_flash_queue *b, int worker, lsi_flash_turn *turn);
+bool lsi_flash_queue_claim(lsi_flash_queue *b, int worker,
+                           lsi_flash_turn *turn);
 void lsi_flash_queue_done(lsi_flash_queue *b, const lsi_flash_turn *turn);
 
 #endif

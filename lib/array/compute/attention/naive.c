@@ -75,7 +75,7 @@ typedef struct naive_product {
     bool a_transposed, b_transposed, accumulate;
 } naive_product;
 
-static ls_status run(const naive_head *h, naive_product p)
+static ls_status run_product(const naive_head *h, naive_product p)
 {
     const lsi_gemm_shape gemm = {.m = (int64_t)p.m,
                                  .n = (int64_t)p.n,
@@ -96,15 +96,15 @@ static ls_status scores_of(const naive_head *h, float *to, lsi_flash_rows x,
                            lsi_flash_rows y)
 {
     LSI_SPAN(OPERATION, "attention scores", 0, 0);
-    return run(h, (naive_product){.c = to,
-                                  .ldc = h->ld,
-                                  .c_dtype = LS_F32,
-                                  .a = x,
-                                  .b = y,
-                                  .m = h->a->queries,
-                                  .n = h->keys,
-                                  .k = h->a->d,
-                                  .b_transposed = true});
+    return run_product(h, (naive_product){.c = to,
+                                          .ldc = h->ld,
+                                          .c_dtype = LS_F32,
+                                          .a = x,
+                                          .b = y,
+                                          .m = h->a->queries,
+                                          .n = h->keys,
+                                          .k = h->a->d,
+                                          .b_transposed = true});
 }
 
 /* to (queries, d) = scores (queries, keys) y (keys, d), in the user's type */
@@ -112,14 +112,15 @@ static ls_status weigh(const naive_head *h, lsi_flash_rows to,
                        lsi_flash_rows scores, lsi_flash_rows y)
 {
     LSI_SPAN(OPERATION, "attention values", 0, 0);
-    return run(h, (naive_product){.c = (void *)(uintptr_t)to.data,
-                                  .ldc = to.ld,
-                                  .c_dtype = h->a->half ? LS_BF16 : LS_F32,
-                                  .a = scores,
-                                  .b = y,
-                                  .m = h->a->queries,
-                                  .n = h->a->d,
-                                  .k = h->keys});
+    return run_product(h,
+                       (naive_product){.c = (void *)(uintptr_t)to.data,
+                                       .ldc = to.ld,
+                                       .c_dtype = h->a->half ? LS_BF16 : LS_F32,
+                                       .a = scores,
+                                       .b = y,
+                                       .m = h->a->queries,
+                                       .n = h->a->d,
+                                       .k = h->keys});
 }
 
 /* to (keys, d), f32, += scores (queries, keys)^T x (queries, d) */
@@ -127,16 +128,16 @@ static ls_status gather(const naive_head *h, float *to, lsi_flash_rows scores,
                         lsi_flash_rows x)
 {
     LSI_SPAN(OPERATION, "attention gradients", 0, 0);
-    return run(h, (naive_product){.c = to,
-                                  .ldc = h->a->d,
-                                  .c_dtype = LS_F32,
-                                  .a = scores,
-                                  .b = x,
-                                  .m = h->keys,
-                                  .n = h->a->d,
-                                  .k = h->a->queries,
-                                  .a_transposed = true,
-                                  .accumulate = true});
+    return run_product(h, (naive_product){.c = to,
+                                          .ldc = h->a->d,
+                                          .c_dtype = LS_F32,
+                                          .a = scores,
+                                          .b = x,
+                                          .m = h->keys,
+                                          .n = h->a->d,
+                                          .k = h->a->queries,
+                                          .a_transposed = true,
+                                          .accumulate = true});
 }
 
 /* Keys that query `row` sees: the first of them, always a prefix. */

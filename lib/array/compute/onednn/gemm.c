@@ -230,8 +230,8 @@ static ls_status run_plan(gemm_plan *p, void *const *pointers)
     return lsi_onednn_op_run(&p->product, rest, copied);
 }
 
-static ls_status run(const lsi_plan_kind *kind, const gemm_key *key,
-                     void *const *pointers, bool *done)
+static ls_status run_product(const lsi_plan_kind *kind, const gemm_key *key,
+                             void *const *pointers, bool *done)
 {
     void *plan;
     *done = false;
@@ -252,7 +252,7 @@ ls_status lsi_onednn_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
     void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
                               lsi_onednn_input(bias_or_null)};
     key.bias = bias_or_null != NULL;
-    return run(&single_kind, &key, pointers, done);
+    return run_product(&single_kind, &key, pointers, done);
 }
 
 ls_status lsi_onednn_gemm_batch(const lsi_gemm_shape *shape,
@@ -263,5 +263,5 @@ ls_status lsi_onednn_gemm_batch(const lsi_gemm_shape *shape,
     void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
                               NULL};
     key.batch = *batch;
-    return run(&batch_kind, &key, pointers, done);
+    return run_product(&batch_kind, &key, pointers, done);
 }
