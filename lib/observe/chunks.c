@@ -43,8 +43,8 @@ bool lsi_chunks_open(lsi_chunks *to, const char *path, bool fresh)
     to->error = 0;
     to->bytes = 0;
     to->used = 0;
-    to->names_told = 0;
-    to->rank_told = false;
+    to->names_written = 0;
+    to->rank_written = false;
     to->fd = -1;
     if (fresh && unlink(path) != 0 && errno != ENOENT)
         return false;
@@ -109,9 +109,10 @@ bool lsi_chunks_text(lsi_chunks *to, char letter, uint32_t number,
 
 bool lsi_chunks_names(lsi_chunks *to)
 {
-    for (const uint32_t n = lsi_names(); to->names_told < n; to->names_told++)
-        if (!lsi_chunks_text(to, 'N', to->names_told,
-                             lsi_name_at(to->names_told)))
+    for (const uint32_t n = lsi_names(); to->names_written < n;
+         to->names_written++)
+        if (!lsi_chunks_text(to, 'N', to->names_written,
+                             lsi_name_at(to->names_written)))
             return false;
     return true;
 }
@@ -190,7 +191,7 @@ bool lsi_chunks_head(lsi_chunks *to, json_t *more)
         to->error = ENOMEM;
     const bool good =
         text != NULL && lsi_chunks_line(to, 'H', text, strlen(text));
-    to->rank_told = good && rank >= 0;
+    to->rank_written = good && rank >= 0;
     free(text);
     return good;
 }

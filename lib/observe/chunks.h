@@ -7,13 +7,13 @@
  *     variable length, seven bits a byte, the lowest first.
  *
  *     H  JSON: the process, and what its file holds (span_file.h); first, and
- *        again when the process has learnt its rank
+ *        again when the process knows its rank
  *     N  a name: its number, then its letters
  *     T  a thread: its number, then its name
  *     C  both clocks at one time: ticks, nanoseconds of the monotonic clock,
  *        nanoseconds since 1970
  *     E  spans of a thread (span_file.h)
- *     M  memory taken and given back (memory_events.h)
+ *     M  allocated and freed memory (memory_events.h)
  *     L  a line of /proc/self/maps
  *     Z  the end: number of spans in all, number of memory events
  *
@@ -44,8 +44,8 @@ struct lsi_chunks {
     uint64_t bytes; /* size of the file */
     /* Called ahead of each write with its number of bytes, or NULL. */
     void (*make_room)(const lsi_chunks *to, size_t bytes);
-    uint32_t names_told;
-    bool rank_told;
+    uint32_t names_written;
+    bool rank_written;
     size_t used; /* bytes of the chunk that is being made */
     unsigned char chunk[LSI_CHUNK_BYTES];
 };
@@ -72,8 +72,8 @@ static inline uint64_t lsi_zigzag(int64_t value)
 bool lsi_chunk_write(lsi_chunks *to, char letter);
 
 /*
- * Writes a header with the members of `more`, which it takes over. Others: the
- * version, the run, the process and its rank.
+ * Writes a header with the members of `more`, whose reference it takes. Other
+ * members: the version, the run, the process and its rank.
  */
 bool lsi_chunks_head(lsi_chunks *to, json_t *more);
 
@@ -89,10 +89,10 @@ bool lsi_chunks_line(lsi_chunks *to, char letter, const char *text, size_t n);
 
 /* ---- the rank ------------------------------------------------------------ */
 
-/* Tells the rank of this process for headers; false: it was told before. */
+/* Sets the rank of this process for headers; false: it was already set. */
 bool lsi_set_rank(int rank, int ranks, uint64_t job);
 
-/* The rank that was told; -1 and 0 ranks: none yet. */
+/* The rank that was set; -1 and 0 ranks: none yet. */
 void lsi_get_rank(int32_t *rank, int32_t *ranks);
 
 /* In a process that was forked: its rank is not its parent's. */

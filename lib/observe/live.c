@@ -30,7 +30,7 @@ static pthread_t owner;      /* the first thread that takes steps */
 static _Atomic bool owned;   /* there is one */
 static _Atomic uint64_t early_samples; /* before there was a page */
 
-/* Of the owner: phases that it is in, and since when its time is not told. */
+/* Of the owner: its open phases, and up to when its time is accounted for. */
 static uint64_t stack[DEEPEST];
 static unsigned depth;
 static uint64_t since;
@@ -138,7 +138,7 @@ static uint64_t phase_of(lsi_live_page *page, const char *name)
 /* ---- phases -------------------------------------------------------------- */
 
 /* Time since the last change was spent in the phase that is entered last. */
-static uint64_t tell_time(lsi_live_page *page)
+static uint64_t account_time(lsi_live_page *page)
 {
     const uint64_t now = lsi_clock_ns();
     const unsigned at = depth < DEEPEST ? depth : DEEPEST - 1;
@@ -150,8 +150,8 @@ static uint64_t tell_time(lsi_live_page *page)
     return now;
 }
 
-/* The page, if this thread tells what it does; else NULL. */
-static lsi_live_page *told_page(void)
+/* The page, if a reader watches it and this thread owns it; else NULL. */
+static lsi_live_page *watched_page(void)
 {
     lsi_live_page *const page = get_page();
     return page != NULL && GET(watched_ns) != 0 &&
@@ -168,10 +168,10 @@ static void show_phase(lsi_live_page *page, uint64_t now)
 
 void lsi_live_enter(bool phase, const char *name)
 {
-    lsi_live_page *const page = told_page();
+    lsi_live_page *const page = watched_page();
     if (page == NULL)
         return;
-    const uint64_t now = tell_time(page);
+    const uint64_t now = account_time(page);
     if (!phase) {
         SET(waits_ns, now);
         return;
@@ -182,13 +182,13 @@ void lsi_live_enter(bool phase, const char *name)
     show_phase(page, now);
 }
 
-/* Those that were entered before somebody looked do not count. */
+/* Phases entered before a reader watched do not count. */
 void lsi_live_leave(bool phase)
 {
-    lsi_live_page *const page = told_page();
+    lsi_live_page *const page = watched_page();
     if (page == NULL)
         return;
-    const uint64_t now = tell_time(page);
+    const uint64_t now = account_time(page);
     if (!phase)
         SET(waits_ns, 0);
     else if (depth > 0)
@@ -199,7 +199,7 @@ void lsi_live_leave(bool phase)
 
 /* ---- steps --------------------------------------------------------------- */
 
-static void tell_memory(lsi_live_page *page)
+static void publish_memory(lsi_live_page *page)
 {
     ls_memory_stats memory;
     for (int tag = 0; tag < LSI_LIVE_TAGS; tag++) {
@@ -210,8 +210,8 @@ static void tell_memory(lsi_live_page *page)
     SET(peak, memory.peak_bytes);
 }
 
-/* Begins or ends to tell, at the end of a step, when no phase is open. */
-static void look_who_watches(lsi_live_page *page)
+/* Starts or stops publishing at the end of a step, when no phase is open. */
+static void update_watched(lsi_live_page *page)
 {
     const uint64_t looked = GET(looked_ns);
     const uint64_t now = looked == 0 ? 0 : lsi_clock_ns();
@@ -228,17 +228,17 @@ static void look_who_watches(lsi_live_page *page)
     lsi_span_want(LSI_SPAN_TO_LIVE, watched);
 }
 
-static void tell_step(lsi_live_page *page)
+static void publish_step(lsi_live_page *page)
 {
     /* A reader that sees a later store also sees this one: all are releases. */
     SET(changes, GET(changes) + 1);
     if (GET(watched_ns) != 0)
-        (void)tell_time(page);
+        (void)account_time(page);
     for (int i = 0; i < LSI_LIVE_PHASES; i++) {
         SET(busy_ns[i], busy[i]);
         busy[i] = 0;
     }
-    tell_memory(page);
+    publish_memory(page);
     SET(steps, GET(steps) + 1);
     SET(changes, GET(changes) + 1);
 }
@@ -260,8 +260,8 @@ void lsi_live_step(void)
     lsi_live_page *const page = get_or_make_page();
     if (page == NULL || !is_owner())
         return;
-    tell_step(page);
-    look_who_watches(page);
+    publish_step(page);
+    update_watched(page);
 }
 
 void lsi_live_add_samples(double samples)

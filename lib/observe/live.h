@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How /proc names the descriptor, and what nobody can do with it any more. */
+/* Name of the descriptor in /proc, and the changes that are sealed off. */
 #define LSI_LIVE_NAME  "lockstep-live"
 #define LSI_LIVE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -23,14 +23,11 @@ enum {
     LSI_LIVE_PHASES = 32, /* further ones are the first: outside of any */
     LSI_LIVE_NAME_BYTES = 32,
     LSI_LIVE_TAGS = 8,  /* kinds of memory */
-    LSI_LIVE_WAITS = 8, /* threads that wait at once; further ones are silent */
+    LSI_LIVE_WAITS = 8, /* threads that wait at once; more are not shown */
     LSI_LIVE_CALL_BYTES = 96
 };
 
-/*
- * Time at which a reader last looked, in nanoseconds; an old one means that it
- * has gone.
- */
+/* Nanoseconds after which a reader that has not read the page is gone. */
 #define LSI_LIVE_LOOKS ((uint64_t)10 * 1000 * 1000 * 1000)
 
 /* A thread of the process waits for other ranks, and has for long. */
@@ -47,17 +44,17 @@ typedef struct lsi_live_page {
     uint64_t version;
     int32_t pid, rank, size; /* rank -1: not known */
     uint32_t unused;
-    /* By who looks: the monotonic clock, now. */
+    /* Written by readers: when one last read the page (monotonic clock). */
     _Atomic uint64_t looked_ns;
-    /* By the process: */
+    /* Written by the process: */
     _Atomic uint64_t steps; /* done; odd numbers of `changes`: just changing */
     _Atomic uint64_t changes;
     _Atomic uint64_t samples; /* ever */
-    _Atomic uint64_t phase;   /* it is in, since: */
+    _Atomic uint64_t phase;   /* index of the present one; since phase_ns */
     _Atomic uint64_t phase_ns;
     _Atomic uint64_t waits_ns; /* since when it waits for others; 0: it works */
-    _Atomic uint64_t waited_ns;  /* ever, while somebody looked */
-    _Atomic uint64_t watched_ns; /* since when it tells all this; 0: no */
+    _Atomic uint64_t waited_ns;  /* in all, while a reader watched */
+    _Atomic uint64_t watched_ns; /* since when phases are reported; 0: no */
     _Atomic uint64_t memory[LSI_LIVE_TAGS], peak;
     /* Of the last step: by phase, without waiting. */
     _Atomic uint64_t busy_ns[LSI_LIVE_PHASES];
@@ -76,14 +73,13 @@ void lsi_live_step(void);
 void lsi_live_add_samples(double samples);
 
 /*
- * A thread has waited for so long that it can tell: once in a while as long as
- * it lasts. *place is 0 at first, and then says which of the page's waits it
- * is.
+ * Reports a thread that has waited for long; called again and again while the
+ * wait lasts. *place is 0 at first, then 1 + the index of the page's wait.
  */
 typedef struct lsi_live_waiting {
     uint64_t since_ns; /* monotonic clock */
     int awaits;        /* a rank of the group; -1: none in particular */
-    bool tests;        /* by testing: if it is not told again, it is over */
+    bool tests;        /* waits by testing: over if not reported again */
     const char *call;
 } lsi_live_waiting;
 void lsi_live_waits(const lsi_live_waiting *waiting, unsigned *place);

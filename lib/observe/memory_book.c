@@ -25,12 +25,12 @@ uint64_t lsi_memory_book_time(void)
 
 /* ---- numbers ------------------------------------------------------------- */
 
-static void tell_trail(lsi_memory_log *to, const lsi_trail *trail)
+static void write_trail(lsi_memory_log *to, const lsi_trail *trail)
 {
     if (trail->call)
-        LSI_MEMORY_TELL(to, CALL, trail->parent, trail->value);
+        LSI_MEMORY_WRITE(to, CALL, trail->parent, trail->value);
     else
-        LSI_MEMORY_TELL(to, PATH, trail->parent, trail->value);
+        LSI_MEMORY_WRITE(to, PATH, trail->parent, trail->value);
 }
 
 uint32_t lsi_memory_book_trail(lsi_trail trail)
@@ -40,7 +40,7 @@ uint32_t lsi_memory_book_trail(lsi_trail trail)
         return 0; /* a number of now would be unknown to the next file */
     const uint32_t number = lsi_trail_number(&book->trails, trail, &is_new);
     if (is_new)
-        tell_trail(book->log, &trail);
+        write_trail(book->log, &trail);
     return number;
 }
 
@@ -159,8 +159,8 @@ size_t lsi_memory_book_live(void)
     return sum > 0 ? (size_t)sum : 0;
 }
 
-void lsi_memory_book_tell(lsi_memory_log *to, const lsi_memory_held *held,
-                          uint64_t time)
+void lsi_memory_book_write(lsi_memory_log *to, const lsi_memory_held *held,
+                           uint64_t time)
 {
     const lsi_memory_owner *const o = &held->owner;
     lsi_memory_log_add(
@@ -178,7 +178,7 @@ static int by_id(const void *a, const void *b)
 }
 
 /* In the order in which they were taken. */
-static bool tell_all(lsi_memory_log *to)
+static bool write_blocks(lsi_memory_log *to)
 {
     size_t n = 0;
     lsi_memory_held **const all = malloc((book->n_held + 1) * sizeof(*all));
@@ -189,7 +189,7 @@ static bool tell_all(lsi_memory_log *to)
             all[n++] = r;
     qsort(all, n, sizeof(*all), by_id);
     for (size_t i = 0; i < n; i++)
-        lsi_memory_book_tell(to, all[i], 0);
+        lsi_memory_book_write(to, all[i], 0);
     free(all);
     return true;
 }
@@ -203,13 +203,13 @@ int lsi_memory_book_snapshot(const char *path)
     if (out == NULL)
         return errno;
     for (uint32_t i = 0; i < book->trails.n; i++)
-        tell_trail(out, &book->trails.all[i]);
+        write_trail(out, &book->trails.all[i]);
     for (uint64_t tag = 0; tag < LS_MEMORY_TAG_COUNT; tag++)
-        LSI_MEMORY_TELL(out, INITIAL, tag, lsi_zigzag(book->anonymous[tag]));
-    LSI_MEMORY_TELL(out, KEPT_NOW, 0, book->kept);
-    const bool told = tell_all(out);
+        LSI_MEMORY_WRITE(out, INITIAL, tag, lsi_zigzag(book->anonymous[tag]));
+    LSI_MEMORY_WRITE(out, KEPT_NOW, 0, book->kept);
+    const bool written = write_blocks(out);
     int error = lsi_memory_log_close(&out);
-    error = error == 0 && !told ? ENOMEM : error;
+    error = error == 0 && !written ? ENOMEM : error;
     if (error == 0 && rename(part, path) != 0)
         error = errno;
     if (error != 0)
@@ -217,7 +217,7 @@ int lsi_memory_book_snapshot(const char *path)
     return error;
 }
 
-void lsi_memory_book_look(bool refused)
+void lsi_memory_book_snapshot_if_due(bool refused)
 {
     if (book->snapshot_path[0] == '\0' ||
         (!refused && (book->snapshot_above == 0 ||

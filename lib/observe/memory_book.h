@@ -52,8 +52,8 @@ extern lsi_memory_book lsi_memory_books;
 uint64_t lsi_memory_book_time(void);
 
 /*
- * The number of a trail, which is told to the file when it is new; 0 if nothing
- * is recorded.
+ * The number of a trail, which is written to the file when it is new; 0 if
+ * nothing is recorded.
  */
 uint32_t lsi_memory_book_trail(lsi_trail trail);
 
@@ -63,28 +63,28 @@ uint32_t lsi_memory_book_name(const char *name, const char *suffix);
 /* Enters a block; NULL without memory. */
 lsi_memory_held *lsi_memory_book_add(lsi_memory_held value);
 
-/* Where a block hangs, or NULL; and takes it out. */
+/* The link to a block, or NULL. Remove unlinks and frees the block. */
 lsi_memory_held **lsi_memory_book_find(const void *block);
 void lsi_memory_book_remove(lsi_memory_held **at);
 
 /* All that is live, what pools keep included. */
 size_t lsi_memory_book_live(void);
 
-/* The same without what pools keep unused; and takes note of a peak. */
+/* Live bytes without unused memory of pools. Note_peak keeps their maximum. */
 int64_t lsi_memory_book_in_use(void);
 void lsi_memory_book_note_peak(void);
 
-/* Tells of a block. */
-void lsi_memory_book_tell(lsi_memory_log *to, const lsi_memory_held *held,
-                          uint64_t time);
+/* Writes the event of an allocated block. */
+void lsi_memory_book_write(lsi_memory_log *to, const lsi_memory_held *held,
+                           uint64_t time);
 
 /* Writes all that is live; 0, or errno. The name is that of a whole file. */
 int lsi_memory_book_snapshot(const char *path);
 
-/* Writes the one that was asked for, if it is time. */
-void lsi_memory_book_look(bool refused);
+/* Writes the requested snapshot if its condition holds. */
+void lsi_memory_book_snapshot_if_due(bool refused);
 
-/* "; most is held by ...", or nothing. */
+/* "; the largest holders are ...", or nothing. */
 void lsi_memory_book_holders(char *out, size_t room);
 
 void lsi_memory_book_forget(void);

@@ -11,7 +11,7 @@
  *     OPERATION      name, n, and n ids: the operation of what has been taken
  *     GIVEN          id, time: given back
  *     COUNTED        time, tag, bytes (zigzag): memory without an address
- *     REFUSED        time, bytes: an allocation needed so much live
+ *     REFUSED        time, bytes: an allocation that needs this many live bytes
  *
  * Trails (trails.h) have the numbers 1, 2, ... in their order; path and stack
  * are such numbers. Phase, operation, what and a range's name are numbers of
@@ -83,7 +83,7 @@ void lsi_memory_log_add(lsi_memory_log *log, lsi_memory_event event,
                         size_t n);
 
 /* The same of an event with a fixed number of numbers. */
-#define LSI_MEMORY_TELL(log, EVENT, ...)                                       \
+#define LSI_MEMORY_WRITE(log, EVENT, ...)                                      \
     lsi_memory_log_add(log, LSI_MEMORY_##EVENT, (uint64_t[]){__VA_ARGS__},     \
                        NULL, 0)
 

@@ -62,10 +62,10 @@ static _Unwind_Reason_Code see(struct _Unwind_Context *at, void *to)
     return _URC_NO_REASON;
 }
 
-/* ---- what is taken and given back ---------------------------------------- */
+/* ---- allocated and freed blocks ------------------------------------------ */
 
-static void take(const void *block, size_t bytes, ls_memory_tag tag,
-                 lsi_memory_held value)
+static void record_block(const void *block, size_t bytes, ls_memory_tag tag,
+                         lsi_memory_held value)
 {
     context *const c = own_context();
     value.block = block;
@@ -81,12 +81,12 @@ static void take(const void *block, size_t bytes, ls_memory_tag tag,
     book->live[tag] += (int64_t)bytes;
     book->kept_in_use += r->kept ? bytes : 0;
     lsi_memory_book_note_peak();
-    lsi_memory_book_tell(book->log, r, lsi_memory_book_time());
+    lsi_memory_book_write(book->log, r, lsi_memory_book_time());
     if (r->kept && c->n_pending < LSI_MEMORY_CLAIMS) {
         c->pending[c->n_pending].block = block;
         c->pending[c->n_pending++].id = r->id;
     }
-    lsi_memory_book_look(false);
+    lsi_memory_book_snapshot_if_due(false);
 }
 
 /* Under the lock. The outermost call is the first trail. */
@@ -102,7 +102,7 @@ static uint32_t stack_of(const frames *f)
     return number;
 }
 
-/* Takes the lock; false, without it: there is nothing to note. */
+/* Acquires the lock; false, without it, if nothing is recorded. */
 static bool begin_note(void)
 {
     if (!lsi_observe_enter())
@@ -124,7 +124,7 @@ static void note_taken(const void *block, size_t bytes, ls_memory_tag tag,
         .kept = of_pool,
         .owner = {.what = lsi_memory_book_name(what, ""),
                   .stack = stack_of(&f)}};
-    take(block, bytes, tag, value);
+    record_block(block, bytes, tag, value);
     lsi_observe_unlock();
 }
 
@@ -132,8 +132,8 @@ static void count(int64_t bytes, ls_memory_tag tag)
 {
     book->live[tag] += bytes;
     book->anonymous[tag] += bytes;
-    LSI_MEMORY_TELL(book->log, COUNTED, lsi_memory_book_time(), (uint64_t)tag,
-                    lsi_zigzag(bytes));
+    LSI_MEMORY_WRITE(book->log, COUNTED, lsi_memory_book_time(), (uint64_t)tag,
+                     lsi_zigzag(bytes));
 }
 
 /*
@@ -149,7 +149,7 @@ static void note_given(const void *block, size_t bytes, ls_memory_tag tag)
         const lsi_memory_held *const r = *at;
         book->live[r->tag] -= (int64_t)r->bytes;
         book->kept_in_use -= r->kept ? r->bytes : 0;
-        LSI_MEMORY_TELL(book->log, GIVEN, r->id, lsi_memory_book_time());
+        LSI_MEMORY_WRITE(book->log, GIVEN, r->id, lsi_memory_book_time());
         lsi_memory_book_remove(at);
     } else if (bytes > 0) {
         count(-(int64_t)bytes, tag);
@@ -162,7 +162,7 @@ static void note_kept(int64_t bytes)
     if (!begin_note())
         return;
     book->kept += (size_t)bytes;
-    LSI_MEMORY_TELL(book->log, KEPT_NOW, lsi_memory_book_time(), book->kept);
+    LSI_MEMORY_WRITE(book->log, KEPT_NOW, lsi_memory_book_time(), book->kept);
     lsi_observe_unlock();
 }
 
@@ -172,7 +172,7 @@ static void note_counted(int64_t bytes, ls_memory_tag tag)
         return;
     count(bytes, tag);
     lsi_memory_book_note_peak();
-    lsi_memory_book_look(false);
+    lsi_memory_book_snapshot_if_due(false);
     lsi_observe_unlock();
 }
 
@@ -293,9 +293,9 @@ static void note_refused(char *out, size_t room)
     if (!begin_note())
         return;
     lsi_memory_book_holders(out, room);
-    LSI_MEMORY_TELL(book->log, REFUSED, lsi_memory_book_time(),
-                    lsi_memory_book_live());
-    lsi_memory_book_look(true);
+    LSI_MEMORY_WRITE(book->log, REFUSED, lsi_memory_book_time(),
+                     lsi_memory_book_live());
+    lsi_memory_book_snapshot_if_due(true);
     lsi_observe_unlock();
 }
 
@@ -333,11 +333,11 @@ static void begin(void)
         bytes = bytes > 0 ? bytes : 0;
         book->live[tag] = book->anonymous[tag] = bytes;
         if (bytes > 0)
-            LSI_MEMORY_TELL(book->log, INITIAL, (uint64_t)tag,
-                            lsi_zigzag(bytes));
+            LSI_MEMORY_WRITE(book->log, INITIAL, (uint64_t)tag,
+                             lsi_zigzag(bytes));
     }
     book->most_in_use = lsi_memory_book_in_use();
-    LSI_MEMORY_TELL(book->log, KEPT_NOW, 0, book->kept);
+    LSI_MEMORY_WRITE(book->log, KEPT_NOW, 0, book->kept);
 }
 
 static void forget(void)
@@ -470,7 +470,7 @@ static ls_status ask_for_snapshot(size_t bytes, const char *path)
                         sizeof(book->snapshot_path) - 1);
     snprintf(book->snapshot_path, sizeof(book->snapshot_path), "%s", path);
     book->snapshot_above = bytes;
-    lsi_memory_book_look(false);
+    lsi_memory_book_snapshot_if_due(false);
     return LS_OK;
 }
 

@@ -25,10 +25,10 @@ enum { MOST_SPAN = 80, MOST_THREADS = 4096 };
 /* Files in a trace that is full, and more than there can ever be. */
 enum { PARTS = 8, MOST_FILES = 4 * PARTS };
 
-/* All of it belongs to who holds the lock (lock.h). */
+/* The lock (lock.h) guards all of this. */
 static char folder[PATH_MAX - 128];
 static bool open_for_spans; /* between the beginning and the end of tracing */
-static bool thread_told[MOST_THREADS];
+static bool thread_named[MOST_THREADS];
 static uint64_t written;               /* spans */
 static uint64_t first_step, last_step; /* of those; 0: none */
 
@@ -85,7 +85,7 @@ static bool is_later_file(const char *name)
     return digits > 0 && strcmp(name + n + 1 + digits, ".lstrace") == 0;
 }
 
-/* They would be taken for parts of this one. */
+/* Removes files of an old trace, which would look like parts of this one. */
 static void remove_files_of_earlier_run(void)
 {
     DIR *const all = opendir(folder);
@@ -148,10 +148,10 @@ static bool open_file(void)
     char path[PATH_MAX];
     const lsi_instant now = lsi_instant_now();
     const bool first = current == 0;
-    memset(thread_told, 0, sizeof(thread_told));
+    memset(thread_named, 0, sizeof(thread_named));
     name_trace();
     name_file(current, path);
-    /* A new file: what somebody has linked here is not written to. */
+    /* A new file, so that the target of a link is not written to. */
     if (!lsi_chunks_open(&file, path, true)) {
         lsi_log(LS_LOG_WARN, "cannot write the trace '%s': %s", path,
                 strerror(errno));
@@ -164,9 +164,9 @@ static bool open_file(void)
 
 static bool write_thread(uint32_t thread, const char *name)
 {
-    if (thread >= MOST_THREADS || thread_told[thread])
+    if (thread >= MOST_THREADS || thread_named[thread])
         return true;
-    thread_told[thread] = true;
+    thread_named[thread] = true;
     return lsi_chunks_text(&file, 'T', thread, name);
 }
 
@@ -223,7 +223,7 @@ static bool prepare_file(uint32_t thread, const char *thread_name)
         return false;
     int32_t rank, size;
     lsi_get_rank(&rank, &size);
-    if (!file.rank_told && rank >= 0 && !write_header())
+    if (!file.rank_written && rank >= 0 && !write_header())
         return false;
     return lsi_chunks_names(&file) && write_thread(thread, thread_name);
 }
@@ -257,7 +257,7 @@ static bool write_all(uint32_t thread, const char *thread_name,
     return true;
 }
 
-/* A thread may bring spans after the end, which opens no file again. */
+/* Spans of a thread after the end of tracing are dropped. */
 bool lsi_span_write(uint32_t thread, const char *thread_name,
                     const lsi_span *spans, size_t n)
 {
@@ -283,7 +283,7 @@ static uint64_t traced_from, traced_n;
 static _Atomic uint64_t optimizer_steps;
 
 /* A number from 1 to 10^15 at *text, which moves behind it; 0: none. */
-static uint64_t take_number(const char **text)
+static uint64_t parse_number(const char **text)
 {
     char *end;
     if (**text < '0' || **text > '9')
@@ -298,10 +298,10 @@ ls_status lsi_span_limit_steps(const char *what, const char *text)
     if (text == NULL)
         return LS_OK;
     const char *at = text;
-    const uint64_t from = take_number(&at);
+    const uint64_t from = parse_number(&at);
     const bool colon = from > 0 && *at == ':';
     at += colon;
-    const uint64_t n = colon ? take_number(&at) : 0;
+    const uint64_t n = colon ? parse_number(&at) : 0;
     if (n == 0 || *at != '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s '%s' is not FIRST:COUNT, two numbers of at least "

@@ -43,7 +43,7 @@ struct lsi_span_buffer {
     lsi_span_buffer *next; /* of all threads */
     uint32_t thread;
     char name[16];
-    /* How many were ever put in, by the thread; and taken out, under `lock`. */
+    /* Spans put in by the thread, and taken out under `lock`, in all. */
     _Atomic uint64_t put, taken;
     uint64_t mark; /* when a range or a phase was entered or left last */
     uint64_t written_ns;
@@ -146,7 +146,7 @@ void lsi_span_prepare(void)
     (void)pthread_once(&once, prepare);
 }
 
-/* Memory that is not counted: what is traced is. NULL if there is none. */
+/* Memory that is not counted, so that it is not traced. NULL without memory. */
 static lsi_span_buffer *make_buffer(void)
 {
     lsi_span_prepare();
@@ -173,7 +173,7 @@ static lsi_span_buffer *own_buffer(void)
     return own != NULL ? own : make_buffer();
 }
 
-/* Phases and waiting are what a page shows that others look at. */
+/* A live page shows phases and waiting. */
 static bool is_live(lsi_span_kind kind)
 {
     return (kind == LSI_SPAN_PHASE || kind == LSI_SPAN_WAIT) &&
@@ -252,14 +252,14 @@ void lsi_span_leave_now(const lsi_span_scope *scope)
                             .kind = scope->kind});
 }
 
-/* The kinds of memory of which another amount is in use than was last told. */
-static void look_at_memory(lsi_span_buffer *buffer, uint64_t now)
+/* Records the kinds of memory whose amount has changed since the last time. */
+static void record_memory(lsi_span_buffer *buffer, uint64_t now)
 {
-    static _Atomic size_t told[LS_MEMORY_TAG_COUNT];
+    static _Atomic size_t last[LS_MEMORY_TAG_COUNT];
     for (int tag = 0; tag < LS_MEMORY_TAG_COUNT; tag++) {
         ls_memory_stats memory;
         ls_memory_of((ls_memory_tag)tag, &memory);
-        if (atomic_exchange_explicit(&told[tag], memory.live_bytes,
+        if (atomic_exchange_explicit(&last[tag], memory.live_bytes,
                                      memory_order_relaxed) == memory.live_bytes)
             continue;
         put(buffer,
@@ -288,7 +288,7 @@ void lsi_span_operation(const char *name, const char *suffix, uint64_t begin)
                     .end = now,
                     .name = lsi_name_number(name),
                     .kind = LSI_SPAN_OPERATION});
-    look_at_memory(buffer, now);
+    record_memory(buffer, now);
 }
 
 void lsi_span_step(uint64_t begin, uint64_t number)
@@ -297,7 +297,7 @@ void lsi_span_step(uint64_t begin, uint64_t number)
     if (begin == 0 || buffer == NULL)
         return;
     /* The step is the last one, so that a file can end with it. */
-    look_at_memory(buffer, lsi_ticks());
+    record_memory(buffer, lsi_ticks());
     lsi_span_end(LSI_SPAN_STEP, "step", begin, 0, 0, number);
     const uint64_t waiting =
         atomic_load(&buffer->put) - atomic_load(&buffer->taken);
