@@ -122,7 +122,7 @@ static ls_status make_field(array_set *s, int f, const char *path)
     return LS_OK;
 }
 
-/* Integers called as labels are; they are no labels if they are not classes. */
+/* Integers named like labels; ignored unless all of them are class numbers. */
 static int64_t find_labels(array_set *s)
 {
     static const char *const usual[] = {"labels", "label", "y"};

@@ -93,8 +93,8 @@ typedef struct zip_context {
     const char *path;
 } zip_context;
 
-static ls_status take_member(void *context, const char *name,
-                             const lsi_records *file)
+static ls_status add_member(void *context, const char *name,
+                            const lsi_records *file)
 {
     const zip_context *const c = context;
     char where[PATH_MAX + LSI_ARRAY_NAME];
@@ -131,7 +131,7 @@ static ls_status parse(lsi_file_arrays *all, const lsi_records *file,
     zip_context context = {all, path};
     lsi_file_array array;
     if (magic == LSI_MAGIC_ZIP)
-        return lsi_zip_read(file, path, skip_checksums, take_member, &context);
+        return lsi_zip_read(file, path, skip_checksums, add_member, &context);
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
         if (sources[i].magic != magic)
             continue;

@@ -61,13 +61,13 @@ ls_status lsi_idx_parse(lsi_file_array *out, const uint8_t *data, size_t bytes,
                         const char *where);
 
 /*
- * Calls `take` for each file in a zip archive: stored ones are views of the
- * archive, others are unpacked into memory that `take` owns. LS_ERR_FORMAT if a
+ * Calls `fn` for each file in a zip archive: stored ones are views of the
+ * archive, others are unpacked into memory that `fn` owns. LS_ERR_FORMAT if a
  * file's CRC-32 is wrong, unless skip_checksums.
  */
-typedef ls_status (*lsi_zip_take)(void *context, const char *name,
-                                  const lsi_records *file);
+typedef ls_status (*lsi_zip_file_fn)(void *context, const char *name,
+                                     const lsi_records *file);
 ls_status lsi_zip_read(const lsi_records *records, const char *path,
-                       bool skip_checksums, lsi_zip_take take, void *context);
+                       bool skip_checksums, lsi_zip_file_fn fn, void *context);
 
 #endif

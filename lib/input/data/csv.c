@@ -42,8 +42,8 @@ static ls_status bad_cell(const table *t, const lsi_csv_cell *cell,
                         : "");
 }
 
-static ls_status take_label(table *t, const lsi_csv_cell *cell, double value,
-                            int64_t row)
+static ls_status store_label(table *t, const lsi_csv_cell *cell, double value,
+                             int64_t row)
 {
     enum { MOST_CLASSES = 1 << 24 };
     if (value != floor(value) || value < 0 || value >= MOST_CLASSES)
@@ -77,7 +77,7 @@ static ls_status check_row(const table *t, lsi_csv_text *text)
                     t->path, line, n, t->columns);
 }
 
-static ls_status take_row(table *t, lsi_csv_text *text, int64_t row)
+static ls_status parse_row(table *t, lsi_csv_text *text, int64_t row)
 {
     const int64_t features = t->columns - (t->label >= 0);
     float *to = t->features + row * features;
@@ -88,7 +88,7 @@ static ls_status take_row(table *t, lsi_csv_text *text, int64_t row)
         if (!lsi_csv_number(text, &cell, &value))
             return bad_cell(t, &cell, "number");
         if (cell.column == t->label)
-            LS_TRY(take_label(t, &cell, value, row));
+            LS_TRY(store_label(t, &cell, value, row));
         else
             *to++ = (float)value;
     } while (!cell.last);
@@ -122,7 +122,7 @@ static ls_status find_label(table *t, const char *label, lsi_csv_text first,
                     t->path, label);
 }
 
-/* All rows are as long as the first, so there is as much as is asked for. */
+/* Checks that all rows are as long as the first; allocates their numbers. */
 static ls_status alloc_rows(table *t, lsi_csv_text text)
 {
     for (; lsi_csv_next_row(&text); t->rows++)
@@ -179,7 +179,7 @@ static ls_status parse(table *t, const lsi_records *file, const char *label,
     LS_TRY(read_first_row(t, &text, label, header));
     LS_TRY(alloc_rows(t, text));
     for (int64_t row = 0; lsi_csv_next_row(&text); row++)
-        LS_TRY(take_row(t, &text, row));
+        LS_TRY(parse_row(t, &text, row));
     if (t->rows > 0)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,

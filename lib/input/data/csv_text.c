@@ -215,7 +215,7 @@ typedef struct row_kinds {
     lsi_csv_cell odd_cell;
 } row_kinds;
 
-static ls_status look_at_row(lsi_csv_text *t, const char *label, row_kinds *r)
+static ls_status classify_row(lsi_csv_text *t, const char *label, row_kinds *r)
 {
     lsi_csv_cell cell = {.last = true};
     *r = (row_kinds){.counts = true, .odd = NAME, .continues = -1};
@@ -242,9 +242,9 @@ static ls_status look_at_row(lsi_csv_text *t, const char *label, row_kinds *r)
 }
 
 /*
- * 0, 1, ..., as pandas calls columns that have no names, above numbers that go
- * on otherwise: 0, 1, 2 above 3, 4, 5 counts on, and 0, 1 above whole numbers
- * may be two of them.
+ * Whether the first row is 0, 1, ..., the names that pandas writes for columns
+ * without names. 0, 1, 2 above 3, 4, 5 goes on counting, so both rows are data.
+ * 0, 1 above whole numbers may be data, too.
  */
 static bool numbers_columns(const row_kinds *first, const row_kinds *second)
 {
@@ -274,8 +274,8 @@ static bool names_columns(const row_kinds *first, const row_kinds *second)
 }
 
 /*
- * A row of numbers is data without a word, unless it counts its columns; a row
- * that is data and has other cells is an error soon.
+ * Whether to warn. A first row of numbers is data without a warning, unless it
+ * counts its columns. A row of data with other cells fails later anyway.
  */
 static bool is_a_guess(const row_kinds *first, bool names)
 {
@@ -311,9 +311,9 @@ ls_status lsi_csv_has_names(const lsi_csv_text *text, const char *label,
 {
     lsi_csv_text t = *text;
     row_kinds first, second = {0};
-    LS_TRY(look_at_row(&t, label, &first));
+    LS_TRY(classify_row(&t, label, &first));
     if (lsi_csv_next_row(&t))
-        LS_TRY(look_at_row(&t, NULL, &second));
+        LS_TRY(classify_row(&t, NULL, &second));
     *out = names_columns(&first, &second);
     if (is_a_guess(&first, *out))
         warn(text, &first, *out);

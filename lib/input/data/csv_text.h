@@ -15,7 +15,7 @@
 
 typedef struct lsi_csv_text {
     const char *path; /* for messages */
-    locale_t c;       /* whose numbers have a point */
+    locale_t c;       /* C locale: numbers have a decimal point */
     const char *at, *end;
     int64_t line; /* of `at`, from 1 */
     char separator;

@@ -67,7 +67,7 @@ void lsi_file_names_free(lsi_file_names *all)
 /* ---- listing ------------------------------------------------------------- */
 
 ls_status lsi_file_names_list(const char *path, lsi_file_names *out,
-                              lsi_take_file_name take)
+                              lsi_file_name_fn fn)
 {
     DIR *dir = opendir(path);
     if (dir == NULL)
@@ -82,7 +82,7 @@ ls_status lsi_file_names_list(const char *path, lsi_file_names *out,
         if (entry == NULL)
             break;
         if (entry->d_name[0] != '.')
-            status = take(out, path, entry->d_name);
+            status = fn(out, path, entry->d_name);
     }
     closedir(dir);
     return status;
@@ -113,8 +113,8 @@ static ls_status is_image(const char *path, const char *name, bool *out)
                     path, name);
 }
 
-ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
-                                    const char *name)
+ls_status lsi_file_names_add_if_image(lsi_file_names *out, const char *path,
+                                      const char *name)
 {
     bool image;
     LS_TRY(is_image(path, name, &image));
@@ -124,8 +124,8 @@ ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
 /* ---- paths of images ----------------------------------------------------- */
 
 /* Links to folders are left alone: they may lead around in a circle. */
-static ls_status take_path(lsi_file_names *out, const char *path,
-                           const char *name)
+static ls_status add_path(lsi_file_names *out, const char *path,
+                          const char *name)
 {
     char inside[PATH_MAX];
     struct stat info;
@@ -134,7 +134,7 @@ static ls_status take_path(lsi_file_names *out, const char *path,
         return lsi_fail(LS_ERR_IO, "the path of '%s' in '%s' is too long", name,
                         path);
     if (lstat(inside, &info) == 0 && S_ISDIR(info.st_mode))
-        return lsi_file_names_list(inside, out, take_path);
+        return lsi_file_names_list(inside, out, add_path);
     return ends_in(name, ours) || ends_in(name, others)
                ? lsi_file_names_add(out, inside)
                : LS_OK;
@@ -152,7 +152,7 @@ ls_status lsi_file_names_add_images(lsi_file_names *out, const char *path)
     snprintf(folder, sizeof folder, "%s", path);
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
         folder[n - 1] = '\0';
-    LS_TRY(lsi_file_names_list(folder, out, take_path));
+    LS_TRY(lsi_file_names_list(folder, out, add_path));
     lsi_file_names_sort(out, begin);
     if (out->count > begin)
         return LS_OK;

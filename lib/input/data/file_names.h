@@ -26,18 +26,18 @@ const char *lsi_file_names_at(const lsi_file_names *all, int64_t index);
 /* Sorts those from `begin` on. */
 void lsi_file_names_sort(lsi_file_names *all, int64_t begin);
 
-/* Lists a folder: calls `take` with each name, except hidden ones. */
-typedef ls_status (*lsi_take_file_name)(lsi_file_names *out, const char *path,
-                                        const char *name);
+/* Lists a folder: calls `fn` with each name, except hidden ones. */
+typedef ls_status (*lsi_file_name_fn)(lsi_file_names *out, const char *path,
+                                      const char *name);
 ls_status lsi_file_names_list(const char *path, lsi_file_names *out,
-                              lsi_take_file_name take);
+                              lsi_file_name_fn fn);
 
 /*
  * Adds a name that ends as one of an image that is read. Other files are
  * ignored, except images that would be missed: LS_ERR_FORMAT.
  */
-ls_status lsi_file_names_take_image(lsi_file_names *out, const char *path,
-                                    const char *name);
+ls_status lsi_file_names_add_if_image(lsi_file_names *out, const char *path,
+                                      const char *name);
 
 /*
  * Adds the path of a file of any name, or of all images in a folder and in the

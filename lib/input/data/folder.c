@@ -36,8 +36,8 @@ static bool join(char out[PATH_MAX], const char *parent, const char *name)
     return length >= 0 && length < PATH_MAX;
 }
 
-static ls_status take_class(lsi_file_names *out, const char *path,
-                            const char *name)
+static ls_status add_class(lsi_file_names *out, const char *path,
+                           const char *name)
 {
     char inside[PATH_MAX];
     struct stat info;
@@ -75,7 +75,7 @@ static ls_status list_class(folder *f, int64_t label)
     if (!join(path, f->path, name))
         return lsi_fail(LS_ERR_IO, "the path of the class '%s' is too long",
                         name);
-    LS_TRY(lsi_file_names_list(path, &f->images, lsi_file_names_take_image));
+    LS_TRY(lsi_file_names_list(path, &f->images, lsi_file_names_add_if_image));
     if (f->images.count == begin)
         return lsi_fail(LS_ERR_FORMAT,
                         "the class folder '%s' holds no images; expected "
@@ -96,7 +96,7 @@ static ls_status name_classes(folder *f)
 
 static ls_status list_all(folder *f)
 {
-    LS_TRY(lsi_file_names_list(f->path, &f->classes, take_class));
+    LS_TRY(lsi_file_names_list(f->path, &f->classes, add_class));
     if (f->classes.count == 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "the folder '%s' holds no class folders; expected a "
@@ -207,7 +207,7 @@ static ls_status compare_classes(const folder *a, const folder *b)
 static ls_status is_all_in_train(const char *path, bool *out)
 {
     lsi_file_names folders = {0};
-    const ls_status status = lsi_file_names_list(path, &folders, take_class);
+    const ls_status status = lsi_file_names_list(path, &folders, add_class);
     *out = folders.count == 1 &&
            strcmp(lsi_file_names_at(&folders, 0), "train") == 0;
     lsi_file_names_free(&folders);

@@ -127,7 +127,7 @@ static ls_status check_images(const lsi_file_array *a, bool has_channels,
 }
 
 /* (N, H, W), (N, H, W, C) or (N, C, H, W), where C is 1 or 3. */
-static ls_status look_at_images(set *s, const char *path)
+static ls_status describe_images(set *s, const char *path)
 {
     const lsi_file_array *const a = s->images;
     const int64_t *const n = a->shape;
@@ -159,7 +159,7 @@ static ls_status look_at_images(set *s, const char *path)
     return LS_OK;
 }
 
-static ls_status look_at_labels(const set *s, const char *path)
+static ls_status check_labels(const set *s, const char *path)
 {
     const lsi_file_array *const a = s->labels;
     const bool flat = a->ndim == 1 || (a->ndim == 2 && a->shape[1] == 1);
@@ -227,8 +227,8 @@ static ls_status open_set(set *s, const char *path, ls_subset subset,
         LS_TRY(open_labels(s, path, skip_checksums));
     else
         LS_TRY(choose_arrays(s, path, subset, &out->divided));
-    LS_TRY(look_at_images(s, path));
-    LS_TRY(look_at_labels(s, path));
+    LS_TRY(describe_images(s, path));
+    LS_TRY(check_labels(s, path));
     s->count = s->images->shape[0];
     return count_classes(s, path, &out->classes);
 }

@@ -17,7 +17,7 @@ typedef struct lsi_image_source {
     /* Of every image; zeros if they differ. */
     int64_t height, width;
     int channels;
-    bool divided; /* it is the subset that was asked for, not all there is */
+    bool divided; /* only the requested subset, not all images */
     ls_status (*read)(void *context, int64_t index, lsi_picture *out);
     int64_t (*label)(void *context, int64_t index);
     void *context;

@@ -205,8 +205,8 @@ static void free_images(void *context)
 /* ---- which samples ------------------------------------------------------- */
 
 /*
- * Marks every tenth of a random order, then takes the marked ones, or the
- * others.
+ * Marks a random tenth of the samples. The marked samples are the test subset,
+ * the remaining ones the training subset.
  */
 static void choose_samples(int64_t *order, int64_t *index, int64_t count,
                            ls_subset subset)
@@ -247,8 +247,8 @@ static ls_status divide(images *set, const char *path, ls_subset subset,
 
 /* ---- shape --------------------------------------------------------------- */
 
-/* Where images differ, the first is as good as any. */
-static ls_status look_at_first(images *set)
+/* If images differ in shape, the first one sets the shape. */
+static ls_status read_first_shape(images *set)
 {
     lsi_picture p = {0};
     LS_TRY(set->source.read(set->source.context, 0, &p));
@@ -266,7 +266,7 @@ static ls_status choose_shape(images *set, const ls_image_options *o)
     set->channels = set->source.channels;
     if ((set->height == 0 && o->size == 0) ||
         (set->channels == 0 && o->channels == 0))
-        LS_TRY(look_at_first(set));
+        LS_TRY(read_first_shape(set));
     if (o->size > 0)
         set->height = set->width = o->size;
     if (o->channels > 0)

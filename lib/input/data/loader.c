@@ -54,7 +54,7 @@ struct ls_loader {
     int64_t n, batches;
     bool begun;
     int64_t next;     /* item that will be claimed next */
-    int64_t taken;    /* batches that the consumer was given; its own */
+    int64_t taken;    /* batches given to the consumer; used by it only */
     int64_t released; /* batches that it no longer uses */
     int reading;      /* readers that are outside the lock */
     bool quit;
@@ -115,8 +115,8 @@ static ls_status read_piece(const ls_loader *loader, piece p)
 }
 
 /*
- * Errors are recorded by thread, so the sentence goes along; of several in a
- * batch it is always that of the first item.
+ * An error message belongs to its thread, so the slot keeps a copy. If several
+ * pieces of a batch fail, it keeps the error of the first item.
  */
 static void note_result(ls_loader *loader, piece p, ls_status status)
 {
@@ -177,7 +177,7 @@ static ls_status start_reader(ls_loader *loader)
     return LS_OK;
 }
 
-/* Signals are the program's business, so its own threads get them. */
+/* Readers block signals, so that the program's other threads handle them. */
 static ls_status start_readers(ls_loader *loader, int n)
 {
     sigset_t all, before;

@@ -31,7 +31,7 @@ static void skip_spaces(text *t)
         t->at++;
 }
 
-static bool take(text *t, const char *word)
+static bool accept_word(text *t, const char *word)
 {
     const size_t n = strlen(word);
     skip_spaces(t);
@@ -42,7 +42,7 @@ static bool take(text *t, const char *word)
 }
 
 /* 'descr' or "descr". */
-static ls_status take_string(text *t, char *out, size_t room)
+static ls_status parse_string(text *t, char *out, size_t room)
 {
     size_t n = 0;
     skip_spaces(t);
@@ -58,7 +58,7 @@ static ls_status take_string(text *t, char *out, size_t room)
     return LS_OK;
 }
 
-static ls_status take_number(text *t, int64_t *out)
+static ls_status parse_number(text *t, int64_t *out)
 {
     int64_t value = 0;
     skip_spaces(t);
@@ -69,24 +69,24 @@ static ls_status take_number(text *t, int64_t *out)
             return bad_header(t, "an extent is too large");
         value = value * 10 + (*t->at++ - '0');
     }
-    (void)take(t, "L"); /* as Python 2 wrote it */
+    (void)accept_word(t, "L"); /* as Python 2 wrote it */
     *out = value;
     return LS_OK;
 }
 
-static ls_status take_shape(text *t, lsi_file_array *out)
+static ls_status parse_shape(text *t, lsi_file_array *out)
 {
     out->ndim = 0;
-    if (!take(t, "("))
+    if (!accept_word(t, "("))
         return bad_header(t, "the shape is not a tuple");
-    while (!take(t, ")")) {
+    while (!accept_word(t, ")")) {
         if (out->ndim == LS_MAX_DIMS)
             return lsi_fail(LS_ERR_UNSUPPORTED,
                             "'%s' has more than %d dimensions", t->where,
                             LS_MAX_DIMS);
-        LS_TRY(take_number(t, &out->shape[out->ndim++]));
-        if (!take(t, ",")) {
-            if (!take(t, ")"))
+        LS_TRY(parse_number(t, &out->shape[out->ndim++]));
+        if (!accept_word(t, ",")) {
+            if (!accept_word(t, ")"))
                 return bad_header(
                     t, "the closing parenthesis of the shape is missing");
             break;
@@ -96,15 +96,15 @@ static ls_status take_shape(text *t, lsi_file_array *out)
 }
 
 /* '<f4' and so on. */
-static ls_status take_type(text *t, lsi_file_array *out)
+static ls_status parse_type(text *t, lsi_file_array *out)
 {
     char descr[24] = "";
-    if (take(t, "["))
+    if (accept_word(t, "["))
         return lsi_fail(
             LS_ERR_UNSUPPORTED,
             "'%s' is an array of records; save each field as a separate array",
             t->where);
-    LS_TRY(take_string(t, descr, sizeof descr));
+    LS_TRY(parse_string(t, descr, sizeof descr));
     const size_t n = strlen(descr);
     const bool known = n == 3 && strchr("<|=", descr[0]) != NULL &&
                        strchr("biuf", descr[1]) != NULL &&
@@ -122,12 +122,12 @@ static ls_status take_type(text *t, lsi_file_array *out)
     return LS_OK;
 }
 
-static ls_status take_order(text *t, lsi_file_array *out)
+static ls_status parse_order(text *t, lsi_file_array *out)
 {
     (void)out;
-    if (take(t, "False"))
+    if (accept_word(t, "False"))
         return LS_OK;
-    if (!take(t, "True"))
+    if (!accept_word(t, "True"))
         return bad_header(t, "fortran_order is neither True nor False");
     return lsi_fail(LS_ERR_UNSUPPORTED,
                     "'%s' is in Fortran order; convert the array with "
@@ -135,29 +135,29 @@ static ls_status take_order(text *t, lsi_file_array *out)
                     t->where);
 }
 
-static ls_status take_dictionary(text *t, lsi_file_array *out)
+static ls_status parse_dictionary(text *t, lsi_file_array *out)
 {
     bool has_type = false, has_order = false, has_shape = false;
-    if (!take(t, "{"))
+    if (!accept_word(t, "{"))
         return bad_header(t, "it is not a dictionary");
-    while (!take(t, "}")) {
+    while (!accept_word(t, "}")) {
         char key[16];
-        LS_TRY(take_string(t, key, sizeof key));
-        if (!take(t, ":"))
+        LS_TRY(parse_string(t, key, sizeof key));
+        if (!accept_word(t, ":"))
             return bad_header(t, "a colon is missing");
         if (strcmp(key, "descr") == 0 && !has_type) {
             has_type = true;
-            LS_TRY(take_type(t, out));
+            LS_TRY(parse_type(t, out));
         } else if (strcmp(key, "fortran_order") == 0 && !has_order) {
             has_order = true;
-            LS_TRY(take_order(t, out));
+            LS_TRY(parse_order(t, out));
         } else if (strcmp(key, "shape") == 0 && !has_shape) {
             has_shape = true;
-            LS_TRY(take_shape(t, out));
+            LS_TRY(parse_shape(t, out));
         } else {
             return bad_header(t, "it has an unknown or repeated key");
         }
-        (void)take(t, ",");
+        (void)accept_word(t, ",");
     }
     if (!has_type || !has_order || !has_shape)
         return bad_header(t, "descr, fortran_order or shape is missing");
@@ -223,7 +223,7 @@ ls_status lsi_npy_parse(lsi_file_array *out, const uint8_t *data, size_t bytes,
                         where);
     t.at = (const char *)data + at;
     t.end = t.at + length;
-    LS_TRY(take_dictionary(&t, &made));
+    LS_TRY(parse_dictionary(&t, &made));
     LS_TRY(check_bytes(&made, bytes - at - length, where));
     made.data = data + at + length;
     *out = made;

@@ -63,7 +63,7 @@ static ls_status check(const ls_sampler *s)
 }
 
 /* The rank's elements of the order `all`, or of 0..count-1 if it is NULL. */
-static void take_share(const ls_sampler *s, const int64_t *all,
+static void fill_share(const ls_sampler *s, const int64_t *all,
                        int64_t *indices)
 {
     const int64_t n = count_share(s);
@@ -82,7 +82,7 @@ ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices)
     if (s.count > 0)
         LS_NEED(indices);
     if (!s.shuffle) {
-        take_share(&s, NULL, indices);
+        fill_share(&s, NULL, indices);
         return LS_OK;
     }
     int64_t *all = NULL;
@@ -90,7 +90,7 @@ ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices)
                      "order of an epoch"));
     const lsi_rng_key key = {s.seed, sampler_stream};
     lsi_permutation(key, s.epoch, s.count, all);
-    take_share(&s, all, indices);
+    fill_share(&s, all, indices);
     lsi_free(all);
     return LS_OK;
 }

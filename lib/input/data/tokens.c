@@ -30,8 +30,8 @@ static const uint64_t batch_stream = 0x6261746368657300;
 /* ---- text ---------------------------------------------------------------- */
 
 /*
- * UTF-8 without zeros, as far as a look takes no time that one notices. The
- * last character may be cut off.
+ * Checks that the first MOST bytes are UTF-8 without zeros; more would take
+ * noticeable time. The last character may be cut off.
  */
 static ls_status check_text(const lsi_token_file *f)
 {
@@ -61,7 +61,7 @@ static uint32_t word_at(const uint8_t *data, size_t index)
     return word;
 }
 
-static ls_status take_llmc(lsi_token_file *f, size_t width)
+static ls_status open_llmc(lsi_token_file *f, size_t width)
 {
     const uint8_t *data = f->records.data;
     const size_t bytes = f->records.bytes;
@@ -95,7 +95,7 @@ static ls_status take_llmc(lsi_token_file *f, size_t width)
                     f->path, f->count, f->width, bytes - HEADER_BYTES);
 }
 
-static ls_status take_raw(lsi_token_file *f, size_t width)
+static ls_status open_raw(lsi_token_file *f, size_t width)
 {
     if (f->records.bytes % width != 0)
         return lsi_fail(LS_ERR_FORMAT,
@@ -108,7 +108,7 @@ static ls_status take_raw(lsi_token_file *f, size_t width)
     return LS_OK;
 }
 
-static ls_status take_array(lsi_token_file *f, size_t width)
+static ls_status open_array(lsi_token_file *f, size_t width)
 {
     lsi_file_array a;
     (void)width;
@@ -126,33 +126,33 @@ static ls_status take_array(lsi_token_file *f, size_t width)
     return LS_OK;
 }
 
-static ls_status take_text(lsi_token_file *f, size_t width)
+static ls_status open_text(lsi_token_file *f, size_t width)
 {
     LS_TRY(check_text(f));
-    return take_raw(f, width);
+    return open_raw(f, width);
 }
 
 /*
- * The first row that fits opens a file. Raw numbers may begin as anything does,
- * so these rows are asked before the file is looked at.
+ * The first row that fits opens a file. Raw numbers may begin with any bytes,
+ * so the raw rows are tried before the contents are examined.
  */
 typedef struct source {
     ls_token_format format;
     bool raw; /* else it is unpacked */
     lsi_magic magic;
     const char *extension; /* "": any; NULL: only if the format is asked for */
-    ls_status (*take)(lsi_token_file *f, size_t width);
+    ls_status (*open)(lsi_token_file *f, size_t width);
     size_t width; /* bytes of a token; 0: given by the file */
 } source;
 
 static const source sources[] = {
-    {LS_TOKENS_U16, true, LSI_MAGIC_NONE, ".u16", take_raw, 2},
-    {LS_TOKENS_U32, true, LSI_MAGIC_NONE, ".u32", take_raw, 4},
-    {LS_TOKENS_BYTES, true, LSI_MAGIC_NONE, NULL, take_raw, 1},
-    {LS_TOKENS_LLMC, false, LSI_MAGIC_LLMC, "", take_llmc, 0},
-    {LS_TOKENS_NPY, false, LSI_MAGIC_NPY, "", take_array, 0},
-    {LS_TOKENS_LLMC, false, LSI_MAGIC_NONE, ".bin", take_llmc, 0},
-    {LS_TOKENS_TEXT, false, LSI_MAGIC_NONE, "", take_text, 1},
+    {LS_TOKENS_U16, true, LSI_MAGIC_NONE, ".u16", open_raw, 2},
+    {LS_TOKENS_U32, true, LSI_MAGIC_NONE, ".u32", open_raw, 4},
+    {LS_TOKENS_BYTES, true, LSI_MAGIC_NONE, NULL, open_raw, 1},
+    {LS_TOKENS_LLMC, false, LSI_MAGIC_LLMC, "", open_llmc, 0},
+    {LS_TOKENS_NPY, false, LSI_MAGIC_NPY, "", open_array, 0},
+    {LS_TOKENS_LLMC, false, LSI_MAGIC_NONE, ".bin", open_llmc, 0},
+    {LS_TOKENS_TEXT, false, LSI_MAGIC_NONE, "", open_text, 1},
 };
 
 enum { SOURCES = sizeof sources / sizeof sources[0] };
@@ -178,7 +178,7 @@ static ls_status interpret(lsi_token_file *f, const source *s)
     if (s == NULL)
         s = find_source(f->path, LS_TOKENS_BY_NAME, false, magic);
     if (s != NULL)
-        return s->take(f, s->width);
+        return s->open(f, s->width);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is %s; tokens are read from text, .npy arrays, llm.c "
                     "files, and raw .u16 and .u32 files. Use --format bytes to "

@@ -299,7 +299,7 @@ static ls_status read_file(const archive *a, const entry *e, lsi_records *out)
 }
 
 ls_status lsi_zip_read(const lsi_records *records, const char *path,
-                       bool skip_checksums, lsi_zip_take take, void *context)
+                       bool skip_checksums, lsi_zip_file_fn fn, void *context)
 {
     const archive a = {records->data, records->bytes, path, skip_checksums};
     directory all = {0};
@@ -313,7 +313,7 @@ ls_status lsi_zip_read(const lsi_records *records, const char *path,
             e.name[strlen(e.name) - 1] == '/')
             continue; /* a folder */
         LS_TRY(read_file(&a, &e, &file));
-        LS_TRY(take(context, e.name, &file));
+        LS_TRY(fn(context, e.name, &file));
     }
     if (at - all.at != all.bytes)
         return damaged(&a, "its directory does not have the recorded size");

@@ -86,9 +86,9 @@ static size_t block_begin(const struct ls_tokenizer *t, lsi_text text,
                                   : text.n;
 }
 
-ls_status lsi_corpus_take(const lsi_corpus *corpus,
-                          const struct ls_tokenizer *t, size_t index,
-                          lsi_corpus_part *out)
+ls_status lsi_corpus_read_block(const lsi_corpus *corpus,
+                                const struct ls_tokenizer *t, size_t index,
+                                lsi_corpus_part *out)
 {
     size_t i = corpus->n - 1;
     char name[512];

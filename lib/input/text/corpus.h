@@ -1,5 +1,5 @@
 /*
- * Text files of any size as blocks that threads and ranks take by turns.
+ * Text files of any size as blocks that threads and ranks process in turn.
  */
 #ifndef LS_INPUT_TEXT_CORPUS_H
 #define LS_INPUT_TEXT_CORPUS_H
@@ -20,8 +20,7 @@ typedef struct lsi_corpus {
     size_t n, blocks, bytes;
 } lsi_corpus;
 
-/* A part of a file; parts that the cuts of their neighbours swallow are empty.
- */
+/* A part of a file. It is empty if the part before it extends past its end. */
 typedef struct lsi_corpus_part {
     lsi_text text;
     size_t offset; /* in the file */
@@ -44,8 +43,8 @@ void lsi_corpus_close(lsi_corpus *corpus);
  * LS_ERR_FORMAT with file and place if it is not UTF-8. A function of the files
  * alone. Local.
  */
-ls_status lsi_corpus_take(const lsi_corpus *corpus,
-                          const struct ls_tokenizer *t, size_t index,
-                          lsi_corpus_part *out);
+ls_status lsi_corpus_read_block(const lsi_corpus *corpus,
+                                const struct ls_tokenizer *t, size_t index,
+                                lsi_corpus_part *out);
 
 #endif

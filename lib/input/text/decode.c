@@ -99,7 +99,7 @@ static ls_status write_first(ls_decoder *d, uint32_t id)
     return LS_OK;
 }
 
-static ls_status take_token(ls_decoder *d, uint32_t id)
+static ls_status write_token(ls_decoder *d, uint32_t id)
 {
     const lsi_decoding *const how = &d->t->decoding;
     const lsi_text text = lsi_vocabulary_text(&d->t->vocabulary, id);
@@ -147,7 +147,7 @@ static ls_status push(ls_decoder *d, int64_t id)
     LS_TRY(check_id(d->t, id));
     if (!d->special && ls_tokenizer_is_special(d->t, id))
         return LS_OK;
-    return take_token(d, (uint32_t)id);
+    return write_token(d, (uint32_t)id);
 }
 
 /* There is a pointer even if nothing has been written. */

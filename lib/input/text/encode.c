@@ -129,7 +129,7 @@ struct lsi_encoder {
 /* ---- a word -------------------------------------------------------------- */
 
 /* An unknown character becomes one token, several one together if fused. */
-static ls_status take_unknown(lsi_encoder *e, bool *pending)
+static ls_status push_unknown(lsi_encoder *e, bool *pending)
 {
     if (e->t->unknown == LSI_NO_TOKEN)
         return LS_OK; /* and is left out */
@@ -139,7 +139,7 @@ static ls_status take_unknown(lsi_encoder *e, bool *pending)
     return LS_OK;
 }
 
-static ls_status take_bytes(lsi_encoder *e, lsi_text character, bool *all)
+static ls_status push_bytes(lsi_encoder *e, lsi_text character, bool *all)
 {
     *all = true;
     for (size_t i = 0; i < character.n; i++)
@@ -150,7 +150,7 @@ static ls_status take_bytes(lsi_encoder *e, lsi_text character, bool *all)
 }
 
 /* A token is put after the unknown one that waits. */
-static ls_status take_known(lsi_encoder *e, uint32_t id, bool *pending)
+static ls_status push_known(lsi_encoder *e, uint32_t id, bool *pending)
 {
     if (*pending)
         LS_TRY(lsi_ids_push(&e->word, e->t->unknown));
@@ -162,7 +162,7 @@ static ls_status take_known(lsi_encoder *e, uint32_t id, bool *pending)
  * The tokens of its characters. As in `tokenizers`, those of byte_fallback do
  * not go after an unknown one that waits.
  */
-static ls_status take_characters(lsi_encoder *e, lsi_text word)
+static ls_status push_characters(lsi_encoder *e, lsi_text word)
 {
     const struct ls_tokenizer *const t = e->t;
     bool pending = false, all;
@@ -174,14 +174,14 @@ static ls_status take_characters(lsi_encoder *e, lsi_text word)
             t->byte_level ? t->bytes[word.at[at]]
                           : lsi_vocabulary_find(&t->vocabulary, character);
         if (id != LSI_NO_TOKEN) {
-            LS_TRY(take_known(e, id, &pending));
+            LS_TRY(push_known(e, id, &pending));
             continue;
         }
         all = false;
         if (t->byte_fallback && !t->byte_level)
-            LS_TRY(take_bytes(e, character, &all));
+            LS_TRY(push_bytes(e, character, &all));
         if (!all)
-            LS_TRY(take_unknown(e, &pending));
+            LS_TRY(push_unknown(e, &pending));
     }
     return pending ? lsi_ids_push(&e->word, t->unknown) : LS_OK;
 }
@@ -209,7 +209,7 @@ static ls_status merge_word(lsi_encoder *e, lsi_text word)
             return lsi_ids_push(&e->word, whole);
         }
     }
-    LS_TRY(take_characters(e, word));
+    LS_TRY(push_characters(e, word));
     return lsi_merges_apply(&e->t->merges, &e->merging, e->word.at, &e->word.n);
 }
 
@@ -276,9 +276,9 @@ typedef ls_status (*stage_fn)(lsi_encoder *e, lsi_text text, bool begins,
 /*
  * Takes added tokens out, and passes the text between them to the next stage.
  */
-static ls_status take_added(lsi_encoder *e, const lsi_added *added,
-                            lsi_text text, bool begins, bool first,
-                            stage_fn next)
+static ls_status split_at_added(lsi_encoder *e, const lsi_added *added,
+                                lsi_text text, bool begins, bool first,
+                                stage_fn next)
 {
     for (size_t at = 0; at < text.n;) {
         size_t begin = text.n, end = text.n;
@@ -307,7 +307,8 @@ static ls_status encode_normalized(lsi_encoder *e, lsi_text text, bool begins,
         LS_TRY(lsi_normalize(t, text, begins, &e->normal));
         text = lsi_bytes_text(&e->normal);
     }
-    return take_added(e, &t->normalized, text, begins, first, encode_prepared);
+    return split_at_added(e, &t->normalized, text, begins, first,
+                          encode_prepared);
 }
 
 static ls_status encode_text(lsi_encoder *e, lsi_text text, bool first,
@@ -315,7 +316,8 @@ static ls_status encode_text(lsi_encoder *e, lsi_text text, bool first,
 {
     e->out = out;
     LS_TRY(lsi_ids_reserve(out, text.n / 4));
-    return take_added(e, &e->t->added, text, first, first, encode_normalized);
+    return split_at_added(e, &e->t->added, text, first, first,
+                          encode_normalized);
 }
 
 ls_status lsi_text_words(const lsi_encoders *encoders, int which, lsi_text text,

@@ -183,7 +183,7 @@ static void merge_at(queue *q, size_t at, uint32_t whole)
         push(q, q->before[at]);
 }
 
-static size_t run(queue *q)
+static size_t merge_all(queue *q)
 {
     size_t left = 0;
     for (size_t i = 0; i < q->n; i++) {
@@ -230,7 +230,7 @@ static ls_status apply_to_many(const lsi_merges *merges,
                .after = before + *n,
                .n = *n,
                .heap = heap};
-    *n = run(&q);
+    *n = merge_all(&q);
     return LS_OK;
 }
 

@@ -26,7 +26,7 @@ typedef struct lsi_merges {
 ls_status lsi_merges_new(lsi_merges *merges, size_t n);
 void lsi_merges_free(lsi_merges *merges);
 
-/* Of one pair twice the last counts. No more than there is room for. */
+/* A pair that is added twice has the last merge. No more than n pairs. */
 void lsi_merges_add(lsi_merges *merges, const lsi_merge *merge);
 
 /* NULL if the two do not become one. */

@@ -144,7 +144,7 @@ const lsi_pair *lsi_pairs_best(lsi_pairs *pairs, int64_t least)
 
 /* ---- counting ------------------------------------------------------------ */
 
-/* A pair in a word occurs so much more often, or less. */
+/* Adds `count`, which may be negative, to the count of a pair in a word. */
 static ls_status change(lsi_pairs *p, uint32_t left, uint32_t right,
                         uint32_t word, int64_t count)
 {

@@ -90,7 +90,7 @@ static ls_status add_rule(recipe *r, const char *path, const lsi_rule *rule)
     return LS_OK;
 }
 
-static ls_status take_strip(struct ls_tokenizer *t, const recipe *r,
+static ls_status read_strip(struct ls_tokenizer *t, const recipe *r,
                             const char *path, const json_t *part)
 {
     lsi_word content;
@@ -107,7 +107,7 @@ static ls_status take_strip(struct ls_tokenizer *t, const recipe *r,
     return LS_OK;
 }
 
-static ls_status take_metaspace(struct ls_tokenizer *t, recipe *r,
+static ls_status read_metaspace(struct ls_tokenizer *t, recipe *r,
                                 const char *path, const json_t *part)
 {
     lsi_rule rule = {.to = {1, " "}};
@@ -121,7 +121,7 @@ static ls_status take_metaspace(struct ls_tokenizer *t, recipe *r,
     return add_rule(r, path, &rule);
 }
 
-static ls_status take_replace(recipe *r, const char *path, const json_t *part)
+static ls_status read_replace(recipe *r, const char *path, const json_t *part)
 {
     lsi_rule rule;
     const json_t *const pattern = json_object_get(part, "pattern");
@@ -133,8 +133,8 @@ static ls_status take_replace(recipe *r, const char *path, const json_t *part)
     return add_rule(r, path, &rule);
 }
 
-static ls_status take_part(struct ls_tokenizer *t, recipe *r, const char *path,
-                           const json_t *part)
+static ls_status read_decoder_step(struct ls_tokenizer *t, recipe *r,
+                                   const char *path, const json_t *part)
 {
     if (lsi_read_is(part, "ByteLevel"))
         r->byte_level = true;
@@ -143,11 +143,11 @@ static ls_status take_part(struct ls_tokenizer *t, recipe *r, const char *path,
     else if (lsi_read_is(part, "Fuse"))
         r->fused = true;
     else if (lsi_read_is(part, "Strip"))
-        return take_strip(t, r, path, part);
+        return read_strip(t, r, path, part);
     else if (lsi_read_is(part, "Replace"))
-        return take_replace(r, path, part);
+        return read_replace(r, path, part);
     else if (lsi_read_is(part, "Metaspace"))
-        return take_metaspace(t, r, path, part);
+        return read_metaspace(t, r, path, part);
     else
         return lsi_read_refuse(path, "decoder", json_object_get(part, "type"));
     if (r->byte_level && (r->byte_fallback || r->n_rules > 0))
@@ -163,7 +163,8 @@ ls_status lsi_read_decoder(struct ls_tokenizer *t, const char *path,
     const size_t n = lsi_read_parts(decoder, "decoders");
     recipe r = {.n_rules = 0};
     for (size_t i = 0; i < n; i++)
-        LS_TRY(take_part(t, &r, path, lsi_read_part(decoder, "decoders", i)));
+        LS_TRY(read_decoder_step(t, &r, path,
+                                 lsi_read_part(decoder, "decoders", i)));
     t->decoding.joined_by_blanks = n == 0;
     return set_texts(t, &r);
 }
@@ -189,7 +190,7 @@ static ls_status put_around(struct ls_tokenizer *t, const char *path,
     return LS_OK;
 }
 
-static ls_status take_template(struct ls_tokenizer *t, const char *path,
+static ls_status read_template(struct ls_tokenizer *t, const char *path,
                                const json_t *part)
 {
     const json_t *const known = json_object_get(part, "special_tokens");
@@ -226,7 +227,7 @@ ls_status lsi_read_around(struct ls_tokenizer *t, const char *path,
         if (!lsi_read_is(part, "TemplateProcessing"))
             return lsi_read_refuse(path, "post_processor",
                                    json_object_get(part, "type"));
-        LS_TRY(take_template(t, path, part));
+        LS_TRY(read_template(t, path, part));
     }
     return LS_OK;
 }

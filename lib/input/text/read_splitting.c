@@ -10,7 +10,7 @@
 
 /* ---- the normalizer ------------------------------------------------------ */
 
-static ls_status take_rule(struct ls_tokenizer *t, const char *path,
+static ls_status read_rule(struct ls_tokenizer *t, const char *path,
                            const json_t *part)
 {
     lsi_rule rule = {.from = {.n = 0}};
@@ -59,7 +59,7 @@ static ls_status add_step(struct ls_tokenizer *t, const char *path,
     return LS_OK;
 }
 
-static ls_status take_behavior(const char *path, const json_t *part, int *drop)
+static ls_status read_behavior(const char *path, const json_t *part, int *drop)
 {
     const json_t *const name = json_object_get(part, "behavior");
     const char *text = json_string_value(name);
@@ -90,7 +90,7 @@ static bool repeats_interval(const char *pattern)
     return false;
 }
 
-static ls_status take_split(struct ls_tokenizer *t, const char *path,
+static ls_status read_split(struct ls_tokenizer *t, const char *path,
                             const json_t *part)
 {
     const json_t *const pattern = json_object_get(part, "pattern");
@@ -108,7 +108,7 @@ static ls_status take_split(struct ls_tokenizer *t, const char *path,
             "by a plus, such as {1,3}+. Regular-expression libraries disagree "
             "on its meaning; use the interval or the plus alone",
             path);
-    LS_TRY(take_behavior(path, part, &step.drop));
+    LS_TRY(read_behavior(path, part, &step.drop));
     step.digest = lsi_hash(LSI_HASH_START, text, strlen(text));
     /* The known patterns match everything, so nothing is left to drop. */
     if (regex != NULL && step.drop != LSI_DROP_MATCHES &&
@@ -124,7 +124,7 @@ static ls_status take_split(struct ls_tokenizer *t, const char *path,
     return add_step(t, path, &step);
 }
 
-static ls_status take_digits(struct ls_tokenizer *t, const char *path,
+static ls_status read_digits(struct ls_tokenizer *t, const char *path,
                              const json_t *part)
 {
     bool apart;
@@ -134,7 +134,7 @@ static ls_status take_digits(struct ls_tokenizer *t, const char *path,
         &(lsi_splitter){.kind = LSI_SPLIT_DIGITS, .digits = apart ? 1 : 0});
 }
 
-static ls_status take_byte_level(struct ls_tokenizer *t, const char *path,
+static ls_status read_byte_level(struct ls_tokenizer *t, const char *path,
                                  const json_t *part)
 {
     bool blank, pattern;
@@ -157,7 +157,7 @@ static ls_status take_byte_level(struct ls_tokenizer *t, const char *path,
 }
 
 /* Blanks become marks, and one goes before the text. */
-static ls_status take_metaspace(struct ls_tokenizer *t, const char *path,
+static ls_status read_metaspace(struct ls_tokenizer *t, const char *path,
                                 const json_t *part)
 {
     lsi_word scheme;
@@ -184,21 +184,21 @@ static ls_status take_metaspace(struct ls_tokenizer *t, const char *path,
                                     .mark = lsi_word_text(&t->prefix)});
 }
 
-static ls_status take_part(struct ls_tokenizer *t, const char *path,
-                           const json_t *part)
+static ls_status read_splitting_step(struct ls_tokenizer *t, const char *path,
+                                     const json_t *part)
 {
     if (t->byte_level)
         return lsi_read_fail(path,
                              "its pre_tokenizer has steps after ByteLevel; "
                              "ByteLevel must be the last step");
     if (lsi_read_is(part, "ByteLevel"))
-        return take_byte_level(t, path, part);
+        return read_byte_level(t, path, part);
     if (lsi_read_is(part, "Split"))
-        return take_split(t, path, part);
+        return read_split(t, path, part);
     if (lsi_read_is(part, "Digits"))
-        return take_digits(t, path, part);
+        return read_digits(t, path, part);
     if (lsi_read_is(part, "Metaspace"))
-        return take_metaspace(t, path, part);
+        return read_metaspace(t, path, part);
     return lsi_read_refuse(path, "pre_tokenizer",
                            json_object_get(part, "type"));
 }
@@ -293,10 +293,11 @@ ls_status lsi_read_splitting(struct ls_tokenizer *t, const char *path,
     const json_t *const rules = json_object_get(root, "normalizer");
     const json_t *const steps = json_object_get(root, "pre_tokenizer");
     for (size_t i = 0; i < lsi_read_parts(rules, "normalizers"); i++)
-        LS_TRY(take_rule(t, path, lsi_read_part(rules, "normalizers", i)));
+        LS_TRY(read_rule(t, path, lsi_read_part(rules, "normalizers", i)));
     t->n_normal = t->n_rules;
     for (size_t i = 0; i < lsi_read_parts(steps, "pretokenizers"); i++)
-        LS_TRY(take_part(t, path, lsi_read_part(steps, "pretokenizers", i)));
+        LS_TRY(read_splitting_step(t, path,
+                                   lsi_read_part(steps, "pretokenizers", i)));
     find_bytes(t);
     return choose_cut(t, path);
 }

@@ -8,8 +8,8 @@
 
 /* ---- vocabulary ---------------------------------------------------------- */
 
-static ls_status take_number(const char *path, const char *content,
-                             const json_t *number, size_t *n)
+static ls_status check_token_id(const char *path, const char *content,
+                                const json_t *number, size_t *n)
 {
     const json_int_t id = json_integer_value(number);
     if (!json_is_integer(number) || id < 0 || id >= LSI_MAX_TOKENS)
@@ -28,8 +28,8 @@ static ls_status check_added(const char *path, const json_t *entry, size_t *n)
     if (!json_is_string(content))
         return lsi_read_fail(path,
                              "one of its added_tokens has no \"content\"");
-    return take_number(path, json_string_value(content),
-                       json_object_get(entry, "id"), n);
+    return check_token_id(path, json_string_value(content),
+                          json_object_get(entry, "id"), n);
 }
 
 static ls_status add_pieces(struct ls_tokenizer *t, const char *path,
@@ -87,7 +87,7 @@ static ls_status read_vocabulary(struct ls_tokenizer *t, const char *path,
     if (!json_is_object(vocab))
         return lsi_read_fail(path, "its model has no \"vocab\"");
     json_object_foreach(vocab, content, number)
-        LS_TRY(take_number(path, content, number, &n));
+        LS_TRY(check_token_id(path, content, number, &n));
     json_array_foreach(added, index, entry)
         LS_TRY(check_added(path, entry, &n));
     LS_TRY(lsi_vocabulary_new(&t->vocabulary, n));
@@ -173,7 +173,7 @@ static ls_status check_model(const char *path, const json_t *model)
     const json_t *const type = json_object_get(model, "type");
     if (!json_is_object(model))
         return lsi_read_fail(path, "it has no \"model\"");
-    /* Old files do not say it of BPE, the only one with merges. */
+    /* Old files omit the type of BPE, the only model with merges. */
     if (type != NULL && !lsi_read_is(model, "BPE"))
         return lsi_read_refuse(path, "model", type);
     for (size_t i = 0; i < 2; i++) {

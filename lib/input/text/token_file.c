@@ -90,7 +90,7 @@ static ls_status encode_block(work *w, size_t index)
     w->ids.n = 0;
     if (index >= w->corpus.blocks)
         return LS_OK;
-    LS_TRY(lsi_corpus_take(&w->corpus, t, index, &block));
+    LS_TRY(lsi_corpus_read_block(&w->corpus, t, index, &block));
     if (block.first && w->job->special)
         LS_TRY(lsi_ids_add(&w->ids, t->before, t->n_before));
     LS_TRY(lsi_encode(&w->encoders, block.text, block.first, &w->ids));
@@ -102,7 +102,7 @@ static ls_status encode_block(work *w, size_t index)
 }
 
 /* The group counts elements of types with a sign. */
-static ls_status pass_on(work *w)
+static ls_status send_ids(work *w)
 {
     const int64_t n = (int64_t)w->ids.n;
     LS_TRY(ls_send(w->group, &n, 1, LS_I64, 0, 0));
@@ -125,7 +125,7 @@ static ls_status collect(work *w, ls_status *status)
     return LS_OK;
 }
 
-static void tell(const work *w)
+static void report_progress(const work *w)
 {
     if (w->job->progress != NULL && ls_group_rank(w->group) == 0)
         w->job->progress(w->job->context,
@@ -149,8 +149,8 @@ static ls_status run_rounds(work *w)
         if (rank == 0)
             LS_TRY(collect(w, &written));
         else
-            LS_TRY(pass_on(w));
-        tell(w);
+            LS_TRY(send_ids(w));
+        report_progress(w);
     }
     if (rank == 0 && written == LS_OK)
         written = finish_file(w);
@@ -173,7 +173,7 @@ static ls_status prepare(work *w)
     return ls_group_rank(w->group) == 0 ? open_file(w) : LS_OK;
 }
 
-static ls_status run(work *w)
+static ls_status write_token_file(work *w)
 {
     bool agreed = false;
     LS_TRY(lsi_corpus_open(&w->corpus, w->group, w->job->paths, w->job->n));
@@ -189,7 +189,7 @@ ls_status lsi_tokenize_files(ls_group *group, const lsi_tokenize_job *job,
                              lsi_tokenize_result *out)
 {
     work w = {.group = group, .job = job};
-    const ls_status status = run(&w);
+    const ls_status status = write_token_file(&w);
     if (w.writing)
         lsi_atomic_file_abandon(&w.file);
     lsi_encoders_free(&w.encoders);

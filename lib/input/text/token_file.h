@@ -31,8 +31,8 @@ typedef struct lsi_tokenize_result {
  * Encodes on all threads of all ranks; rank 0 writes the file, which appears
  * whole or not at all, and is the same for any number of ranks. Only rank 0
  * needs to see where it goes. More tokens than the file can have are
- * LS_ERR_FORMAT in the round in which they come. Collective; *out is the same
- * on all ranks.
+ * LS_ERR_FORMAT in the round that exceeds the limit. Collective; *out is the
+ * same on all ranks.
  */
 ls_status lsi_tokenize_files(ls_group *group, const lsi_tokenize_job *job,
                              lsi_tokenize_result *out);

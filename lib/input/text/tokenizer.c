@@ -232,7 +232,7 @@ static bool join(char out[PATH_MAX], const char *folder, const char *name)
     return snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
 }
 
-static ls_status look_into(files *f, const char *folder)
+static ls_status find_in_folder(files *f, const char *folder)
 {
     f->pair = false;
     if (snprintf(f->folder, PATH_MAX, "%s", folder) >= PATH_MAX ||
@@ -254,7 +254,7 @@ static ls_status look_into(files *f, const char *folder)
 }
 
 /* Whether the path ends with one of the names; the other file is next to it. */
-static bool take_pair(files *f, const char *path)
+static bool find_pair(files *f, const char *path)
 {
     static const char *const names[] = {"vocab.json", "merges.txt"};
     const size_t n = strlen(path), tail = strlen(names[0]);
@@ -276,7 +276,7 @@ static ls_status find_files(files *f, const char *path)
         return lsi_fail_errno(LS_ERR_IO, "cannot open the tokenizer '%s'",
                               path);
     if (S_ISDIR(info.st_mode))
-        return look_into(f, path);
+        return find_in_folder(f, path);
     if (snprintf(f->folder, PATH_MAX, "%s", path) >= PATH_MAX)
         return lsi_fail(
             LS_ERR_ARGUMENT,
@@ -287,7 +287,7 @@ static ls_status find_files(files *f, const char *path)
         *slash = '\0';
     else
         memcpy(f->folder, ".", 2);
-    f->pair = take_pair(f, path);
+    f->pair = find_pair(f, path);
     if (!f->pair)
         snprintf(f->first, PATH_MAX, "%s", path);
     return LS_OK;

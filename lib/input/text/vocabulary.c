@@ -40,7 +40,7 @@ static uint32_t *slot_of(const lsi_vocabulary *v, lsi_text content)
     }
 }
 
-/* Pools of 4 GiB are not made by the files that are read. */
+/* Files that are read are too small for a pool of 4 GiB. */
 static ls_status keep(lsi_vocabulary *v, lsi_text text, uint32_t *begin,
                       uint32_t *n)
 {

@@ -104,7 +104,8 @@ static ls_status count_word(void *context, lsi_text word)
 static ls_status count_block(counting *c, size_t task, int worker)
 {
     lsi_corpus_part block;
-    LS_TRY(lsi_corpus_take(c->corpus, c->t, c->rank + task * c->ranks, &block));
+    LS_TRY(lsi_corpus_read_block(c->corpus, c->t, c->rank + task * c->ranks,
+                                 &block));
     return lsi_text_words(&c->encoders, worker, block.text, block.first,
                           count_word, &c->each[worker]);
 }
