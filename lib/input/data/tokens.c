@@ -296,7 +296,7 @@ ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t *out,
         n > (uint64_t)(tokens->count - begin))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': cannot read %zu tokens from token %" PRId64
-                        " on; it has %" PRId64,
+                        " on; it has %" PRId64 " tokens",
                         tokens->name, n, begin, tokens->count);
     if (n == 0)
         return LS_OK;
@@ -323,7 +323,7 @@ static ls_status check_batch(const ls_tokens *tokens, const ls_token_batch *b)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': %" PRId64
                         " tokens are too few for sequences of %" PRId64
-                        " tokens and one target token more",
+                        " tokens; at least one token more is needed",
                         tokens->name, b->end - b->begin, b->length);
     return LS_OK;
 }

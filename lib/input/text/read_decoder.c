@@ -84,8 +84,8 @@ static ls_status add_rule(recipe *r, const char *path, const lsi_rule *rule)
     if (r->n_rules == 1 || rule->from.n == 0 || r->byte_fallback)
         return lsi_read_fail(
             path,
-            "its decoder may have only one Replace or Metaspace; its text must "
-            "not be empty, and it must come before ByteFallback");
+            "its decoder may have only one Replace or Metaspace step. The text "
+            "to replace must not be empty, and ByteFallback must come later");
     r->rules[r->n_rules++] = *rule;
     return LS_OK;
 }
