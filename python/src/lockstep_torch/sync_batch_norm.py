@@ -47,8 +47,8 @@ def _statistics(x: Tensor, group: Group) -> tuple[Tensor, Tensor, int]:
     total = int(sums[-1])
     if total < 2:
         raise ValueError(
-            f"SyncBatchNorm: the batches of all ranks have {total} values per channel; "
-            "training needs at least 2")
+            "SyncBatchNorm: training needs more than one value per channel; the "
+            f"batches of all ranks together have {total}")
     sums /= total
     mean = sums[:channels]
     var = (sums[channels:-1] - mean * mean).clamp_(min=0)
