@@ -25,7 +25,7 @@ SHELL_COMMENT = re.compile(r"(?:^|(?<=\s))#(?!!)(.*)$")
 DIRECTIVE = re.compile(r"%[-+#0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh?|ll?|[jztL])?[a-zA-Z](?:64|32)?|"
                        r"{\w*}")
 WORD = re.compile(r"(?<![\w\\./-])[A-Za-z][a-z]+(?:['’-][a-z]+)*(?![\w./-]*[\w/])|\b[aAI]\b")
-CODE = re.compile(r";\s*$|^\s*(?:[<{}]|#\w)|=>|</|\w=\"|&&|\|\||\\[sdwb(.]", re.M)
+CODE = re.compile(r";\s*$|^\s*(?:[<{}]|#\w)|=>|</|\w=\"|&&|\|\||\\[sdwb(.]|{[\w-]+:", re.M)
 
 
 def files(root):

@@ -81,7 +81,7 @@ class English(unittest.TestCase):
 
     def test_literals_that_are_exempt(self):
         self.write("lib/a.c", 'f("so many" " = 1;", "x \'so many\' x `so many` \\"so many\\" x",\n'
-                              '  "beside", "what fails there", "%s anew", \'a\');\n')
+                              '  "beside", "what fails there", "%s anew", "body{beside:so many}", \'a\');\n')
         self.write("tests/a.c", 'f("there is no file");\n')
         self.passes()
 
