@@ -9,6 +9,7 @@
 #include "base/fork.h"
 #include "base/memory.h"
 #include "lockstep/profile.h"
+#include "observe/chunks.h"
 #include "observe/live.h"
 #include "observe/lock.h"
 #include "observe/memory_record.h"
@@ -100,6 +101,18 @@ static void flush_own(lsi_span_buffer *buffer)
     buffer->written_ns = lsi_clock_ns();
 }
 
+/* The rank names the file, so before there is one nothing is written. */
+static void flush_if_named(lsi_span_buffer *buffer)
+{
+    int32_t rank, ranks;
+    lsi_observe_lock();
+    lsi_get_rank(&rank, &ranks);
+    if (rank >= 0)
+        flush(buffer);
+    lsi_observe_unlock();
+    buffer->written_ns = lsi_clock_ns();
+}
+
 void lsi_span_flush_all(void)
 {
     for (lsi_span_buffer *b = buffers; b != NULL; b = b->next)
@@ -161,6 +174,7 @@ static lsi_span_buffer *make_buffer(void)
     buffer->next = buffers;
     buffers = buffer;
     lsi_observe_unlock();
+    buffer->written_ns = lsi_clock_ns();
     own = buffer;
     return buffer;
 }
@@ -181,6 +195,13 @@ static bool is_live(lsi_span_kind kind)
             LSI_SPAN_TO_LIVE) != 0;
 }
 
+/* Whether a span is a part of a collective or a message. */
+static bool is_call(uint32_t kind)
+{
+    return kind == LSI_SPAN_GATHERING || kind == LSI_SPAN_TRANSFER ||
+           kind == LSI_SPAN_MESSAGE;
+}
+
 static void put(lsi_span_buffer *buffer, const lsi_span *span)
 {
     const uint64_t n = atomic_load_explicit(&buffer->put, memory_order_relaxed);
@@ -188,6 +209,9 @@ static void put(lsi_span_buffer *buffer, const lsi_span *span)
         flush_own(buffer);
     buffer->spans[n % SPANS] = *span;
     atomic_store_explicit(&buffer->put, n + 1, memory_order_release);
+    /* A program without steps has calls. They are long enough for a clock. */
+    if (is_call(span->kind) && lsi_clock_ns() - buffer->written_ns >= SECOND_NS)
+        flush_if_named(buffer);
 }
 
 /* ---- spans --------------------------------------------------------------- */

@@ -181,6 +181,29 @@ static void a_killed_process_leaves_what_it_had(void **state)
     lsi_timeline_free(&t);
 }
 
+/* A program that only communicates marks no steps. */
+static void a_killed_process_without_steps_leaves_its_calls(void **state)
+{
+    const lsi_span call = {.begin = 1, .end = 2};
+    lsi_timeline *t = NULL;
+    int status;
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) {
+        lsi_span_set_rank(0, 1, 1);
+        if (lsi_span_start(folder) == LS_OK) {
+            lsi_span_put(LSI_SPAN_TRANSFER, "all_reduce", call);
+            usleep(1100000);
+            lsi_span_put(LSI_SPAN_TRANSFER, "all_reduce", call);
+        }
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_ok(lsi_timeline_read(folder, &t));
+    assert_int_equal(t->process[0]->n, 2);
+    lsi_timeline_free(&t);
+}
+
 static void zero_is_no_limit(void **state)
 {
     lsi_timeline *t = NULL;
@@ -352,6 +375,7 @@ int main(void)
         TEST(the_oldest_steps_make_room),
         TEST(without_steps_spans_are_counted),
         TEST(a_killed_process_leaves_what_it_had),
+        TEST(a_killed_process_without_steps_leaves_its_calls),
         TEST(zero_is_no_limit),
         TEST(what_is_no_limit_is_refused),
         TEST(files_of_an_earlier_run_are_removed),
