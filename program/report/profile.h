@@ -129,8 +129,8 @@ typedef struct lsi_profile_verdict {
 bool lsi_profile_judge(const lsi_profile *profile, lsi_profile_verdict *out);
 
 /*
- * The hidden share of communication; -1 without communication, or with one rank
- * only.
+ * The hidden share of communication; -1 without communication, without kernels,
+ * or with one rank only.
  */
 double lsi_profile_overlap(const lsi_profile *profile);
 

@@ -301,7 +301,7 @@ bool lsi_profile_split_of(const lsi_profile *profile, lsi_profile_split *out)
 
 double lsi_profile_overlap(const lsi_profile *profile)
 {
-    return profile->under_way <= 0 || profile->size <= 1
+    return profile->under_way <= 0 || profile->size <= 1 || profile->n == 0
                ? -1
                : 1 - (double)profile->exposed / (double)profile->under_way;
 }
@@ -315,7 +315,10 @@ static void answer_overlap(const lsi_profile *p, lsi_profile_answer *a)
         return;
     }
     if (overlap < 0) {
-        append(a, "The trace has no collectives.");
+        append(a, p->n == 0
+                      ? "The trace has no kernels: what computation hides "
+                        "is not known."
+                      : "The trace has no collectives.");
         return;
     }
     append(
