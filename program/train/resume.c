@@ -23,7 +23,8 @@ static ls_status fail_existing(const lsi_resume_options *o, int64_t step)
 {
     return lsi_fail(LS_ERR_STATE,
                     "'%s' already has a checkpoint of step %" PRId64
-                    "; continue from it with --resume, or give another folder",
+                    "; continue from it with --resume, or give another "
+                    "--checkpoint-dir",
                     o->folder, step);
 }
 

@@ -79,6 +79,9 @@ ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *given,
     json_t *const flags = lsi_cli_flags_json(call->command, used);
     json_t *const chosen = lsi_cli_flags_chosen(call->command, given, used);
     (void)json_object_del(flags, LSI_CONFIG_NAME);
+    /* --config repeats the whole run, even if it was resumed. */
+    (void)json_object_del(flags, "resume");
+    (void)json_object_del(flags, "new-schedule");
     drop_others(flags, optimizer);
     (void)json_array_extend(chosen,
                             (json_t *)(uintptr_t)lsi_cli_config_chosen());

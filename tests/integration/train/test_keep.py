@@ -189,6 +189,19 @@ class Folder(KeepTest):
         self.fails(2, "cannot open 'none'", "train", "lm", "--config", "none",
                    cwd=self.folder)
 
+    def test_config_of_a_resumed_run(self):
+        """It repeats the whole run, and not what was left of it."""
+        words = ("train", "lm", *SHAPE, "--schedule", "constant", "--save-every", "2",
+                 "--checkpoint-dir", "saved")
+        self.good(*words, "--steps", "4", "--output-dir", "half")
+        self.good(*words, "--steps", "8", "--resume", "--output-dir", "whole")
+        self.assertNotIn("resume", self.config("whole")["flags"])
+        again = ("train", "lm", "--config", "whole/run.json", "--output-dir", "again")
+        self.fails(1, "give another --checkpoint-dir", *again)
+        self.good(*again, "--checkpoint-dir", "others")
+        self.assertEqual(read(self.path("again", "model.safetensors")),
+                         read(self.path("whole", "model.safetensors")))
+
     def config(self, path):
         with open(self.path(path, "run.json"), encoding="utf-8") as file:
             return json.load(file)
