@@ -210,7 +210,7 @@ static void waiting_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
 double lsi_live_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
 {
     if (look == NULL || (look->steps == 0 && look->waiting_ns == 0)) {
-        snprintf(text, LSI_LIVE_TEXT, "before its first step");
+        snprintf(text, LSI_LIVE_TEXT, "no step reported yet");
         return -1;
     }
     const bool reports_phase = look->watched_ns != 0;

@@ -126,7 +126,7 @@ class Top(ProgramTest):
         self.assertEqual(
             [(row.get("phase"), row.get("awaits"), row.get("waiting"))
              for row in last["ranks"]],
-            [(IN_CALL, 1, 100), ("before its first step", None, None),
+            [(IN_CALL, 1, 100), ("no step reported yet", None, None),
              (IN_CALL, 1, 100)])
         grown = last["ranks"][0]["seconds"] - first["seconds"]
         self.assertGreater(grown, 0.25)

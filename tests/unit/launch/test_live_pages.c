@@ -158,7 +158,7 @@ static void who_waits_first_need_not_step(void **state)
     assert_ok(lsi_live_open(&page, getpid()));
     lsi_live_read(page, &look);
     assert_true(lsi_live_text(&look, text) < 0);
-    assert_string_equal(text, "before its first step");
+    assert_string_equal(text, "no step reported yet");
     lsi_live_step();
     lsi_live_read(page, &look);
     assert_int_equal(look.steps, 1);
