@@ -15,6 +15,7 @@ same call in C (this compiles a file against PyTorch).
 """
 import argparse
 import ctypes
+import json
 import os
 import statistics
 import sys
@@ -59,8 +60,7 @@ def measure(functions, times):
             function()
             if i >= times // 4:
                 found[name].append(time.perf_counter() - begin)
-    return {name: (statistics.median(t) * 1e3, min(t) * 1e3)
-            for name, t in found.items()}
+    return {name: [seconds * 1e3 for seconds in t] for name, t in found.items()}
 
 
 def measure_loops(functions, times):
@@ -74,21 +74,43 @@ def measure_loops(functions, times):
                 function()
             if i > 0:
                 found[name].append((time.perf_counter() - begin) / times)
-    return {name: (statistics.median(t) * 1e3, min(t) * 1e3)
-            for name, t in found.items()}
+    return {name: [seconds * 1e3 for seconds in t] for name, t in found.items()}
 
 
-def row(title, times):
-    if dist.get_rank() == 0:
-        for name, (ms, least) in times.items():
-            if name != "gloo":
-                gloo, gloo_least = times["gloo"]
-                print(f"| {title}{name} | {gloo:.3f} | {ms:.3f} | {gloo / ms:.1f} "
-                      f"| {gloo_least:.3f} | {least:.3f} | "
-                      f"{gloo_least / least:.1f} |", flush=True)
+def row(title, times, rows):
+    """Prints the medians of rank 0, and keeps a summary of them in rows."""
+    if dist.get_rank() != 0:
+        return
+    for name, ours in times.items():
+        if name == "gloo":
+            continue
+        gloo = times["gloo"]
+        ms, gloo_ms = statistics.median(ours), statistics.median(gloo)
+        print(f"| {title}{name} | {gloo_ms:.3f} | {ms:.3f} | {gloo_ms / ms:.1f} "
+              f"| {min(gloo):.3f} | {min(ours):.3f} | "
+              f"{min(gloo) / min(ours):.1f} |", flush=True)
+        rows.append({"what": title + name, "runs": len(ours),
+                     "gloo_ms": summary(gloo), "lockstep_ms": summary(ours)})
 
 
-def collectives(rank, size, measured):
+def summary(times):
+    """Quartiles and least of the times."""
+    first, median, third = statistics.quantiles(times, n=4, method="inclusive")
+    return {"min": min(times), "p25": first, "median": median, "p75": third}
+
+
+def keep(rows, path):
+    """Adds the rows to the file of --json."""
+    if path and dist.get_rank() == 0:
+        if os.path.getsize(path):
+            with open(path, encoding="utf-8") as file:
+                rows = json.load(file) + rows
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+
+
+def collectives(rank, size, measured, path):
+    rows = []
     groups = {"gloo": dist.new_group(backend="gloo"), "": None}
     for _ in range(KEPT):
         dist.all_reduce(torch.ones(1))
@@ -100,7 +122,27 @@ def collectives(rank, size, measured):
             row(f"{what} {text}", measured(
                 {name: lambda group=group: call(x, part, other, group)
                  for name, group in groups.items()},
-                200 if bytes_ < 1 << 20 else 40))
+                200 if bytes_ < 1 << 20 else 40), rows)
+    fresh(groups, measured, rows)
+    keep(rows, path)
+
+
+def fresh(groups, measured, rows):
+    """An all-reduce of 10 MB whose memory no cache holds: of each call another tensor, and
+    the two backends are half the tensors apart."""
+    pool = [torch.ones(10 << 18) for _ in range(64)]
+
+    def next_of(group):
+        turn = 0 if group is None else len(pool) // 2
+
+        def call():
+            nonlocal turn
+            turn += 1
+            dist.all_reduce(pool[turn % len(pool)], group=group)
+        return call
+
+    row("all_reduce 10 MB, another tensor each time", measured(
+        {name: next_of(group) for name, group in groups.items()}, 40), rows)
 
 
 def net(width):
@@ -109,7 +151,8 @@ def net(width):
                            (nn.Linear(width, width), nn.ReLU())])
 
 
-def training(rank, size):
+def training(rank, size, path):
+    rows = []
     gloo = dist.new_group(backend="gloo")
     for width in (256, 1024):
         models = {name: DDP(net(width), process_group=group,
@@ -125,7 +168,7 @@ def training(rank, size):
 
         row(f"DDP, {4 * (width * width + width) / 1e6:.1f} M parameters", measure(
             {name: lambda model=model: step(model)
-             for name, model in models.items()}, 24))
+             for name, model in models.items()}, 32), rows)
     for channels, shape in ((128, (32, 128)), (64, (16, 64, 16, 16))):
         layers = {"gloo": lockstep_torch.SyncBatchNorm(channels,
                                                        process_group=gloo),
@@ -133,7 +176,8 @@ def training(rank, size):
         x = torch.randn(shape, requires_grad=True)
         row(f"SyncBatchNorm {shape}, both passes", measure(
             {name: lambda layer=layer: layer(x)[:1].sum().backward()
-             for name, layer in layers.items()}, 100))
+             for name, layer in layers.items()}, 100), rows)
+    keep(rows, path)
 
 
 def starts(rank, size):
@@ -196,7 +240,10 @@ def main():
     parser.add_argument("--loops", action="store_true")
     parser.add_argument("--start", action="store_true")
     parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows, with quartiles")
     asked = parser.parse_args()
+    if asked.json:
+        open(asked.json, "w", encoding="utf-8").close()
     print(f"PyTorch {torch.__version__}\n")
     if asked.start:
         ranks.run(asked.ranks, "lockstep", starts)
@@ -213,9 +260,9 @@ def main():
           "| gloo, shortest | lockstep, shortest | times |")
     print("|" + "---|" * 7)
     ranks.run(asked.ranks, "lockstep", collectives,
-              measure_loops if asked.loops else measure, timeout=300)
+              measure_loops if asked.loops else measure, asked.json, timeout=300)
     if asked.ranks == 2 and not asked.loops:
-        ranks.run(2, "lockstep", training, timeout=300)
+        ranks.run(2, "lockstep", training, asked.json, timeout=300)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 NAME = f"PyTorch {torch.__version__.split('+')[0]}"
 SIZES = (1000, 10000, 100000, 1000000, 10000000, 100000000)
+WARM_STEPS = 2
 
 MPI = r"""
 #include <mpi.h>
@@ -158,6 +159,34 @@ def attention(threads):
     return rows
 
 
+def attention_passes(length, dtype, runs):
+    """Medians of forward and of backward, in milliseconds: 8 sequences, one head of 64."""
+    q, k, v = (torch.randn(8, 1, length, 64, dtype=dtype, requires_grad=True)
+               for _ in range(3))
+    grad = torch.randn(8, 1, length, 64, dtype=dtype)
+    times = []
+    for _ in range(runs + 2):
+        begin = time.perf_counter()
+        y = F.scaled_dot_product_attention(q, k, v)
+        middle = time.perf_counter()
+        y.backward(grad)
+        end = time.perf_counter()
+        times.append(((middle - begin) * 1e3, (end - middle) * 1e3))
+    return [statistics.median(column) for column in zip(*times[2:])]
+
+
+def memory_bandwidth(runs):
+    """GB/s of a sum of two arrays into a third, 512 MiB each: what is read and written."""
+    a, b, c = (torch.ones(128 << 20) for _ in range(3))
+    timed(2, lambda: torch.add(a, b, out=c))
+    times = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        torch.add(a, b, out=c)
+        times.append(time.perf_counter() - begin)
+    return [3 * a.numel() * 4 / seconds / 1e9 for seconds in times]
+
+
 class Block(nn.Module):
     def __init__(self, d, inner, heads):
         super().__init__()
@@ -178,8 +207,9 @@ class Block(nn.Module):
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
-def language_model(size, threads, steps):
-    """As `lockstep bench lm`, without the rotation of positions."""
+def training_steps(size, threads, steps, dtype="f32", compiled=False):
+    """Milliseconds of forward, backward, optimizer and all of each step, of a model as
+    `lockstep bench lm` has it, without the rotation of positions."""
     d, inner, layers, heads = {"tiny": (256, 1024, 4, 4),
                                "small": (768, 3072, 12, 12)}[size]
     torch.set_num_threads(threads)
@@ -187,11 +217,13 @@ def language_model(size, threads, steps):
                           *(Block(d, inner, heads) for _ in range(layers)),
                           nn.RMSNorm(d), nn.Linear(d, 10000, bias=False))
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    called = torch.compile(model) if compiled else model
     tokens, targets = torch.randint(0, 10000, (2, 4, 128))
     times = []
-    for _ in range(1 + steps):
+    for _ in range(WARM_STEPS + steps):
         marks = [time.perf_counter()]
-        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bf16"):
+            loss = F.cross_entropy(called(tokens).flatten(0, 1).float(), targets.flatten())
         marks.append(time.perf_counter())
         loss.backward()
         marks.append(time.perf_counter())
@@ -200,8 +232,13 @@ def language_model(size, threads, steps):
         marks.append(time.perf_counter())
         times.append([(b - a) * 1e3 for a, b in zip(marks, marks[1:])] +
                      [(marks[-1] - marks[0]) * 1e3])
-    forward, backward, _, step = (statistics.median(column)
-                                  for column in zip(*times[1:]))
+    return times[WARM_STEPS:]
+
+
+def language_model(size, threads, steps):
+    forward, backward, _, step = (
+        statistics.median(column)
+        for column in zip(*training_steps(size, threads, steps)))
     return {"what": "lm", "peer": NAME, "size": size, "dtype": "f32", "threads": threads,
             "forward_ms": forward, "backward_ms": backward, "step_ms": step}
 
@@ -232,15 +269,38 @@ def processor():
     return platform.processor()
 
 
+def print_one(args):
+    """One measurement in this process, as results.py asks for it."""
+    torch.set_num_threads(args.threads)
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
+    if args.print == "memory":
+        found = memory_bandwidth(args.runs)
+    elif args.print == "attention":
+        found = attention_passes(args.length, dtype, args.runs)
+    else:
+        found = [step for *_, step in training_steps(args.size[0], args.threads, args.runs,
+                                                     args.dtype, args.compile)]
+    print(json.dumps(found))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", required=True, help="the file to write")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--out", help="the file to write")
+    what.add_argument("--print", choices=["lm", "attention", "memory"],
+                      help="measure one thing, and print milliseconds (of memory: GB/s) as JSON")
     parser.add_argument("--threads", type=int, default=os.cpu_count(),
                         help="of the models that one process trains")
     parser.add_argument("--size", nargs="*", default=["tiny", "small"],
                         choices=["tiny", "small"], help="of the language models")
     parser.add_argument("--runs", type=int, default=10, help="of each collective")
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="of --print")
+    parser.add_argument("--length", type=int, default=512, help="of --print attention")
+    parser.add_argument("--compile", action="store_true", help="of --print lm: torch.compile")
     args = parser.parse_args()
+    if args.print:
+        print_one(args)
+        return
     rows = gloo(args.runs) + open_mpi() + attention(args.threads)
     rows += [language_model(size, args.threads, 3) for size in args.size]
     with open(args.out, "w", encoding="utf-8") as file:

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Measures the figures of docs/results.md, and writes them into the page.
+
+    python3 tests/speed/results.py measure     # half an hour; let nothing else run
+    python3 tests/speed/results.py page        # needs gnuplot for the plots
+    python3 tests/speed/results.py check
+
+`measure` runs Lockstep and its peers in turn and keeps all samples in
+docs/results/rows. It needs PyTorch and its backend lockstep_torch in the Python that
+runs it, Open MPI, and a build (LOCKSTEP, MPI_COLLECTIVES and LOCKSTEP_COMM_LIBRARY
+name other places than build/dev). `measure PART ...` measures some parts again.
+
+`page` writes findings, tables and plots from the rows: a block lies between
+<!-- rows: NAME --> and <!-- end -->. Read the findings again then: their words are in
+results_tables.findings, and may not fit the new figures.
+`check` fails where the page differs from the rows, or where the README lacks a
+sentence that results_tables.readme_sentences makes of them.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+import one_host  # noqa: E402
+import results_tables  # noqa: E402
+
+ROWS = "docs/results/rows"
+PAGE, README = "docs/results.md", "README.md"
+BLOCK = re.compile(r"(<!-- rows: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+
+# Rounds of the two sides in turn. The main table has 30, the others fewer.
+MAIN_ROUNDS, ROUNDS, LONG_ROUNDS = 30, 7, 5
+MAIN_SIZES = (1000, 10000, 100000, 1000000, 10000000, 100000000)
+SIZES = (1000, 100000, 10000000)
+SIZE_OF_MODEL = "small"
+
+
+def output(words, **environment):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT,
+                          env={**os.environ, **environment})
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}: status {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def lockstep(*words):
+    return json.loads(output([one_host.LOCKSTEP, *map(str, words), "--json"]))["rows"]
+
+
+def peer(what, *words):
+    """Measures one thing of PyTorch in a new process of peers.py, in milliseconds."""
+    return json.loads(output([sys.executable, os.path.join(HERE, "peers.py"), "--print", what,
+                              *map(str, words)]))
+
+
+def collect(rounds, sides):
+    """The samples of each side, measured in turn."""
+    samples = {name: [] for name in sides}
+    for number in range(rounds):
+        names = list(sides)
+        for name in names if number % 2 == 0 else names[::-1]:
+            samples[name] += sides[name]()
+    return samples
+
+
+# ---- the parts ---------------------------------------------------------------
+
+def machine():
+    """Facts of the machine, and what its memory does: a sum over 1.5 GiB."""
+    info = lockstep("info")[0]
+    caches = subprocess.run(["lscpu", "--json"], stdout=subprocess.PIPE, text=True, check=False)
+    fields = {row["field"].rstrip(":"): row["data"]
+              for row in json.loads(caches.stdout or '{"lscpu": []}')["lscpu"]}
+    mpi = output([one_host.MPIRUN[0], "--version"]).splitlines()[0]
+    commit = output(["git", "rev-parse", "HEAD"]).strip()
+    return [{"cpu": info["cpu"], "model": fields.get("Model", ""), "isa": info["isa"],
+             "cpus": info["cpus"], "memory_bytes": info["memory_bytes"],
+             "caches": {name: fields.get(f"{name} cache", "") for name in ("L1d", "L2", "L3")},
+             "kernel": info["kernel"], "compiler": info["compiler"],
+             "onednn": info.get("onednn", ""), "open_mpi": mpi.split()[-1],
+             "commit": commit, "date": datetime.date.today().isoformat(),
+             "memory_gb_per_s": peer("memory")}]
+
+
+def backend():
+    """Collectives and DDP steps from PyTorch, over gloo and over Lockstep, in the same
+    processes in turn."""
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        output([sys.executable, os.path.join(ROOT, "python/tests/speed.py"), "--json", file.name],
+               USE_LIBUV="0", OMP_NUM_THREADS="1")
+        return json.load(file)
+
+
+def mpi_row(rounds, operation, ranks, size):
+    runs = 2000 if size <= 10000 else 300 if size <= 1000000 else 20 if size <= 10000000 else 5
+    sides = {}
+    rows = []
+
+    def ours():
+        sides.setdefault("ours", []).append(
+            one_host.time_lockstep(operation, ranks, size, runs, "private"))
+        return []
+
+    def theirs():
+        sides.setdefault("theirs", []).append(one_host.time_peer(operation, ranks, size, runs))
+        return []
+
+    collect(rounds, {"ours": ours, "theirs": theirs})
+    for place in sides["ours"][0]:
+        rows.append({"operation": operation, "ranks": ranks, "bytes": size, "place": place,
+                     "runs": runs,
+                     "lockstep_us": [times[place][0] for times in sides["ours"]],
+                     "open_mpi_us": [times[place][0] for times in sides["theirs"]]})
+    return rows
+
+
+def mpi():
+    """Every collective in C and Open MPI's: a sample is the median of a process's runs."""
+    rows = []
+    for size in MAIN_SIZES:
+        rows += mpi_row(MAIN_ROUNDS, "all-reduce", 2, size)
+    for operation in one_host.OPERATIONS:
+        if operation == "all-reduce":
+            continue
+        for size in SIZES if operation != "barrier" else (0,):
+            rows += mpi_row(ROUNDS, operation, 2, size)
+    return rows
+
+
+def mpi_crowded():
+    """As mpi, of four ranks."""
+    rows = []
+    for operation in one_host.OPERATIONS:
+        for size in SIZES if operation != "barrier" else (0,):
+            rows += mpi_row(LONG_ROUNDS, operation, 4, size)
+    return rows
+
+
+def language_model():
+    """A step of forward, backward and AdamW: context 128, 4 sequences, 2 threads."""
+    def ours(dtype):
+        return lambda: [row["step_ms"]["median"] for row in lockstep(
+            "bench", "lm", "--size", SIZE_OF_MODEL, "--context", 128, "-b", 4, "--threads", 2,
+            "--dtype", dtype, "-w", 2, "--iterations", 6)]
+
+    def theirs(dtype, *more):
+        return lambda: [statistics.median(peer("lm", "--size", SIZE_OF_MODEL, "--dtype", dtype,
+                                               "--threads", 2, "--runs", 6, *more))]
+
+    return [{"size": SIZE_OF_MODEL, "dtype": dtype, "runs": 6, **{
+        f"{name}_ms": times for name, times in collect(LONG_ROUNDS, {
+            "lockstep": ours(dtype), "eager": theirs(dtype),
+            "compiled": theirs(dtype, "--compile")}).items()}}
+        for dtype in ("f32", "bf16")]
+
+
+def attention():
+    """Attention of 8 sequences, one head of 64, 1 thread: one pass, stored scores, PyTorch."""
+    rows = []
+    for dtype in ("f32", "bf16"):
+        for length in (512, 2048):
+            def ours(impl, dtype=dtype, length=length):
+                row = lockstep("bench", "attention", "-l", length, "--head-size", 64,
+                               "--threads", 1, "--dtype", dtype, "--impl", impl,
+                               "--iterations", 10)[0]
+                return [[row["forward_ms"]["median"], row["backward_ms"]["median"]]]
+
+            def theirs(dtype=dtype, length=length):
+                return [peer("attention", "--length", length, "--dtype", dtype, "--threads", 1,
+                             "--runs", 10)]
+
+            found = collect(LONG_ROUNDS, {"one_pass": lambda: ours("flash"),
+                                          "stored": lambda: ours("naive"), "pytorch": theirs})
+            for i, part in enumerate(("forward", "backward")):
+                rows.append({"dtype": dtype, "length": length, "pass": part, "runs": 10,
+                             **{f"{name}_ms": [times[i] for times in samples]
+                                for name, samples in found.items()}})
+    return rows
+
+
+def strategies():
+    """A training step of two ranks by strategy; rounds over all of them."""
+    found = {}
+    for _ in range(ROUNDS):
+        for row in lockstep("bench", "ddp", "--size", "tiny", "-n", 2, "-w", 2,
+                            "--iterations", 5, "--bucket-mb", 10):
+            name = row["strategy"]
+            entry = found.setdefault(name, {
+                "strategy": name, "runs": 5, "collectives": row["collectives_per_step"],
+                "bytes_sent": row["bytes_sent"], "step_ms": [], "exposed_ms": []})
+            entry["step_ms"].append(row["step_time_avg_s"] * 1e3)
+            entry["exposed_ms"].append(row["comm_time_avg_s"] * 1e3)
+    return list(found.values())
+
+
+PARTS = {"machine": machine, "backend": backend, "mpi": mpi, "mpi-crowded": mpi_crowded,
+         "language-model": language_model, "attention": attention, "strategies": strategies}
+
+
+# ---- what the rows become ----------------------------------------------------
+
+def read_rows(root):
+    rows = {}
+    for part in PARTS:
+        with open(os.path.join(root, ROWS, f"{part}.json"), encoding="utf-8") as file:
+            rows[part] = json.load(file)
+    return rows
+
+
+def filled(text, blocks):
+    """The page's text with the blocks that its marks name."""
+    def block(match):
+        if match[2] not in blocks:
+            sys.exit(f"{PAGE}: no block of rows has the name {match[2]}; "
+                     f"use one of {', '.join(blocks)}")
+        return f"{match[1]}\n{blocks[match[2]]}\n\n{match[3]}"
+
+    return BLOCK.sub(block, text)
+
+
+def read(root, page):
+    with open(os.path.join(root, page), encoding="utf-8") as file:
+        return file.read()
+
+
+def write_page(root):
+    rows = read_rows(root)
+    text = filled(read(root, PAGE), results_tables.blocks(rows))
+    with open(os.path.join(root, PAGE), "w", encoding="utf-8") as file:
+        file.write(text)
+    results_tables.plots(rows, os.path.join(root, "docs/results"))
+
+
+def differences(root):
+    """Lines of the page, and sentences of the README, that the rows do not support."""
+    rows = read_rows(root)
+    old = read(root, PAGE)
+    new = filled(old, results_tables.blocks(rows))
+    for line, right in zip(old.split("\n"), new.split("\n")):
+        if line != right:
+            yield f"{PAGE}: the rows say: {right[:200]}"
+    readme = " ".join(read(root, README).split())
+    for sentence in results_tables.readme_sentences(rows):
+        if sentence not in readme:
+            yield f"{README}: the rows say: {sentence}"
+
+
+def measure(parts):
+    folder = os.path.join(ROOT, ROWS)
+    os.makedirs(folder, exist_ok=True)
+    for part in parts or PARTS:
+        print(f"{datetime.datetime.now():%H:%M:%S} {part}", flush=True)
+        rows = PARTS[part]()
+        with open(os.path.join(folder, f"{part}.json"), "w", encoding="utf-8") as file:
+            file.write("[\n" + ",\n".join(
+                json.dumps(json.loads(json.dumps(row), parse_float=lambda x: round(float(x), 5)))
+                for row in rows) + "\n]\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
+    parser.add_argument("what", choices=("measure", "page", "check"))
+    parser.add_argument("parts", nargs="*", metavar="PART",
+                        help=f"of measure: {', '.join(PARTS)} (default: all)")
+    parser.add_argument("--root", default=ROOT, help="where the pages and rows are")
+    flags = parser.parse_args()
+    if flags.what == "measure":
+        if shutil.which(one_host.MPIRUN[0]) is None:
+            sys.exit(f"cannot measure: the program {one_host.MPIRUN[0]} is not installed")
+        measure(flags.parts)
+        return 0
+    if flags.what == "page":
+        write_page(flags.root)
+    found = list(differences(flags.root))
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
