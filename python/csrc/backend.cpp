@@ -185,7 +185,8 @@ void Backend::startCoalescing()
 
 WorkPtr Backend::endCoalescing()
 {
-    TORCH_CHECK(coalescing_, "lockstep: endCoalescing without startCoalescing");
+    TORCH_CHECK(coalescing_, "lockstep: endCoalescing was called without "
+                             "startCoalescing; call startCoalescing first");
     coalescing_ = false;
     return c10::make_intrusive<Coalesced>(rank_, std::exchange(coalesced_, {}));
 }
@@ -207,7 +208,7 @@ const char *Backend::title_of(const char *name) const
 int Backend::check_root(const char *name, int64_t root) const
 {
     TORCH_CHECK_VALUE(root >= 0 && root < size_, "lockstep: ", name, ": rank ",
-                      root, " is not in the group, which has ranks 0 to ",
+                      root, " is not in the group; the group has ranks 0 to ",
                       size_ - 1);
     return static_cast<int>(root);
 }
@@ -215,10 +216,10 @@ int Backend::check_root(const char *name, int64_t root) const
 void Backend::check_lists(const char *name, size_t lists, size_t length) const
 {
     TORCH_CHECK_VALUE(lists == 1, "lockstep: ", name, " was called with ",
-                      lists, " lists; it needs one");
+                      lists, " lists of tensors; pass one list");
     TORCH_CHECK_VALUE(length == static_cast<size_t>(size_), "lockstep: ", name,
-                      ": the list has ", length,
-                      " tensors; it must have one per rank, ", size_);
+                      ": the list contains ", length,
+                      " tensors; it must contain ", size_, ", one per rank");
 }
 
 /* ---- broadcast and barriers ---------------------------------------------- */
@@ -302,8 +303,8 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
                           "received errors while waiting for send/recv from "
                           "rank 0 for ",
                           timeout.count(),
-                          " ms; the error of rank 0 names the ranks that did "
-                          "not arrive"));
+                          " ms. The error message of rank 0 names the ranks "
+                          "that did not arrive"));
         return;
     }
     std::vector<int> missing;

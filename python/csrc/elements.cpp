@@ -70,10 +70,11 @@ Elements reduced(const at::Tensor &tensor, const c10d::ReduceOp &op)
             return {2 * count, *part};
     }
     const auto same = computed_type(type);
-    TORCH_CHECK_TYPE(same, "lockstep: cannot reduce ", name_of(type),
-                     " by this operation; use float32, float64, float16, "
-                     "bfloat16, int8, uint8, int32, int64 or bool, or sum "
-                     "complex numbers");
+    TORCH_CHECK_TYPE(same, "lockstep: this reduction does not support type ",
+                     name_of(type),
+                     ". Use float32, float64, float16, bfloat16, int8, uint8, "
+                     "int32, int64 or bool. Sums and averages also support "
+                     "complex types");
     return {count, *same};
 }
 
@@ -97,9 +98,9 @@ ls_reduce_op reduction(const c10d::ReduceOp &op)
     case c10d::ReduceOp::BXOR:
         return LS_REDUCE_BXOR;
     default:
-        TORCH_CHECK_NOT_IMPLEMENTED(false,
-                                    "lockstep: unknown reduction number ",
-                                    static_cast<int>(op.op_));
+        TORCH_CHECK_NOT_IMPLEMENTED(
+            false, "lockstep: this version does not support reduction number ",
+            static_cast<int>(op.op_), " of torch.distributed.ReduceOp");
     }
 }
 
@@ -108,21 +109,21 @@ double premultiplier(const c10d::ReduceOp &op)
     const auto *found = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(
         op.supplement_.get());
     TORCH_CHECK_VALUE(found != nullptr,
-                      "lockstep: PREMUL_SUM has no factor; create the "
-                      "operation with a factor");
+                      "lockstep: the reduction PREMUL_SUM was created without "
+                      "a factor; create it with a factor");
     return found->tensor_factor.defined() ? found->tensor_factor.item<double>()
                                           : found->double_factor;
 }
 
 void check_dense(const char *operation, const at::Tensor &tensor)
 {
-    TORCH_CHECK_VALUE(tensor.device().is_cpu(), "lockstep: ", operation,
-                      " of a tensor on ", tensor.device(),
-                      ": move the tensor to the CPU, which this backend "
-                      "needs");
+    TORCH_CHECK_VALUE(
+        tensor.device().is_cpu(), "lockstep: ", operation,
+        ": the tensor is on device ", tensor.device(),
+        "; this backend needs tensors on the CPU. Move the tensor to the CPU");
     TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, "lockstep: ", operation,
-                      " of a tensor of layout ", tensor.layout(),
-                      ": it must be dense");
+                      ": the tensor has layout ", tensor.layout(),
+                      "; it must be dense");
 }
 
 } // namespace lockstep

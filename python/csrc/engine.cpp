@@ -29,8 +29,8 @@ constexpr milliseconds LAST_WAIT{1000};
 /* Between two checks for Python's signals. */
 constexpr milliseconds SIGNALS{40};
 
-const char *const CLOSED =
-    "lockstep: the process group was destroyed or shut down";
+const char *const CLOSED = "lockstep: the process group was destroyed or shut "
+                           "down; create a new process group";
 
 double seconds_of(milliseconds time)
 {
@@ -68,7 +68,7 @@ void Engine::check_process() const
     TORCH_CHECK_WITH(
         DistBackendError, process_ == this_process(),
         "lockstep: this process was forked after its process group was "
-        "created; only the process that created it can use it");
+        "created; only the process that created the group can use it");
 }
 
 /* ---- with the door held -------------------------------------------------- */

@@ -49,31 +49,29 @@ std::vector<size_t> counts_of_splits(const char *which,
     const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : tensor.numel();
     const int64_t row = rows > 0 ? tensor.numel() / rows : 0;
     if (splits.empty()) {
-        TORCH_CHECK_VALUE(rows % size == 0, "lockstep: alltoall: the ", which,
-                          " has ", rows,
-                          " rows, which cannot be divided "
-                          "equally among ",
-                          size,
+        TORCH_CHECK_VALUE(rows % size == 0,
+                          "lockstep: alltoall: cannot divide the ", rows,
+                          " rows of the ", which, " equally among ", size,
                           " ranks (Tensor's dim 0 does "
                           "not divide equally across group size)");
         return std::vector<size_t>(static_cast<size_t>(size),
                                    moved_count(tensor, rows / size * row));
     }
-    TORCH_CHECK_VALUE(splits.size() == static_cast<size_t>(size),
-                      "lockstep: alltoall: the ", which, " has ", splits.size(),
-                      " split sizes; it needs one per rank, ", size,
-                      " (Number of tensor splits not equal to group size)");
+    TORCH_CHECK_VALUE(
+        splits.size() == static_cast<size_t>(size), "lockstep: alltoall: got ",
+        splits.size(), " split sizes for the ", which, "; pass ", size,
+        ", one per rank (Number of tensor splits not equal to group size)");
     TORCH_CHECK_VALUE(
         std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows,
         "lockstep: alltoall: the splits of the ", which, " add up to ",
         std::accumulate(splits.begin(), splits.end(), int64_t{0}),
-        " rows, but it has ", rows,
-        " (Split sizes doesn't match total dim 0 size)");
+        " rows, but the ", which, " has ", rows,
+        " rows (Split sizes doesn't match total dim 0 size)");
     std::vector<size_t> counts;
     for (const int64_t split : splits) {
         TORCH_CHECK_VALUE(split >= 0, "lockstep: alltoall: the splits of the ",
                           which, " are ", splits,
-                          "; none may be negative (Split sizes must be "
+                          "; each must be 0 or more (Split sizes must be "
                           "non-negative)");
         counts.push_back(moved_count(tensor, split * row));
     }
@@ -113,9 +111,10 @@ WorkPtr
 Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                          const c10d::AllgatherOptions &options)
 {
-    TORCH_CHECK_VALUE(
-        outputs.size() == inputs.size(), "lockstep: allgather: ", inputs.size(),
-        " input tensors, but ", outputs.size(), " output tensors");
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
+                      "lockstep: allgather: got ", inputs.size(),
+                      " input tensors and ", outputs.size(),
+                      " output tensors; pass the same number of both");
     Operation operation =
         begin(c10d::OpType::_ALLGATHER_BASE, "all_gather", options);
     std::vector<Step> steps;
@@ -137,18 +136,19 @@ WorkPtr Backend::allgather_coalesced(TensorLists &outputs, Tensors &inputs,
                                      const c10d::AllgatherOptions &options)
 {
     TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(size_),
-                      "lockstep: allgather_coalesced: the output has ",
-                      outputs.size(), " lists; it needs one per rank, ", size_);
+                      "lockstep: allgather_coalesced: got ", outputs.size(),
+                      " output lists; pass ", size_, ", one per rank");
     Operation operation =
         begin(c10d::OpType::ALLGATHER_COALESCED, "all_gather", options);
     std::vector<Step> steps;
     for (size_t i = 0; i < inputs.size(); i++) {
         Tensors theirs;
         for (const Tensors &list : outputs) {
-            TORCH_CHECK_VALUE(list.size() == inputs.size(),
-                              "lockstep: allgather_coalesced: ", inputs.size(),
-                              " input tensors, but a list of ", list.size(),
-                              " output tensors");
+            TORCH_CHECK_VALUE(
+                list.size() == inputs.size(),
+                "lockstep: allgather_coalesced: got ", inputs.size(),
+                " input tensors and an output list of ", list.size(),
+                " tensors; each list must contain one tensor per input");
             theirs.push_back(list[i]);
         }
         check_types("allgather", inputs[i], theirs);
@@ -184,8 +184,8 @@ WorkPtr Backend::gather(TensorLists &outputs, Tensors &inputs,
         operation.result = outputs[0];
     } else {
         TORCH_CHECK_VALUE(
-            outputs.empty(), "lockstep: gather: only rank ", root,
-            " may have outputs (requires empty output on non-root)");
+            outputs.empty(), "lockstep: gather: only the root, rank ", root,
+            ", may pass output tensors (requires empty output on non-root)");
     }
     const Elements elements = moved(send);
     operation.steps = {[=](ls_group *group, Work &work) {
@@ -213,8 +213,8 @@ WorkPtr Backend::scatter(Tensors &outputs, TensorLists &inputs,
         send = read_from(operation, "scatter", inputs[0]);
     } else {
         TORCH_CHECK_VALUE(
-            inputs.empty(), "lockstep: scatter: only rank ", root,
-            " may have inputs (requires empty input on non-root)");
+            inputs.empty(), "lockstep: scatter: only the root, rank ", root,
+            ", may pass input tensors (requires empty input on non-root)");
     }
     const Elements elements = moved(recv);
     operation.result = outputs;

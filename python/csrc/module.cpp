@@ -32,7 +32,8 @@ at::Tensor shared_like(const c10::intrusive_ptr<c10d::Backend> &backend,
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
     namespace py = pybind11;
-    module.doc() = "A backend of torch.distributed over liblockstep-comm.";
+    module.doc() = "Backend for torch.distributed that communicates through "
+                   "liblockstep-comm.";
     module.attr("built_for") = LOCKSTEP_TORCH_VERSION;
     module.def("Backend", create, py::arg("store"), py::arg("rank"),
                py::arg("size"), py::arg("timeout"), py::arg("name"),

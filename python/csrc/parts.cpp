@@ -124,7 +124,7 @@ void check_one(const char *name, const std::vector<at::Tensor> &tensors)
 {
     TORCH_CHECK_VALUE(tensors.size() == 1, "lockstep: ", name,
                       " was called with ", tensors.size(),
-                      " tensors; it needs one");
+                      " tensors; pass one tensor");
 }
 
 void check_types(const char *name, const at::Tensor &first,
@@ -142,7 +142,7 @@ void check_count(const char *name, const char *which, const at::Tensor &tensor,
 {
     TORCH_CHECK_VALUE(tensor.numel() == count, "lockstep: ", name, ": ", which,
                       " has ", tensor.numel(), " elements; it must have ",
-                      count);
+                      count, " elements");
 }
 
 std::vector<size_t> counts_of(const std::vector<at::Tensor> &tensors)

@@ -85,9 +85,10 @@ void multiply(Operation &operation, at::Tensor &send, at::Tensor &recv,
 {
     const at::AutoDispatchBelowADInplaceOrView no_grad;
     const at::ScalarType type = send.scalar_type();
-    TORCH_CHECK_TYPE(at::isFloatingType(type) || at::isComplexType(type),
-                     "lockstep: PREMUL_SUM of a tensor of type ", type,
-                     "; use a floating type");
+    TORCH_CHECK_TYPE(
+        at::isFloatingType(type) || at::isComplexType(type),
+        "lockstep: the reduction PREMUL_SUM does not support type ", type,
+        "; use a floating or complex type");
     const bool half = at::isReducedFloatingType(type);
     send = (half ? send.to(at::kFloat) : send).mul(premultiplier(op));
     operation.kept.push_back(send);
@@ -174,10 +175,10 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(
     Tensors &outputs, Tensors &inputs,
     const c10d::ReduceScatterOptions &options)
 {
-    TORCH_CHECK_VALUE(
-        outputs.size() == inputs.size(),
-        "lockstep: reduce_scatter_tensor_coalesced: ", inputs.size(),
-        " input tensors, but ", outputs.size(), " output tensors");
+    TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
+                      "lockstep: reduce_scatter_tensor_coalesced: got ",
+                      inputs.size(), " input tensors and ", outputs.size(),
+                      " output tensors; pass the same number of both");
     Operation operation =
         begin(c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter", options);
     std::vector<Step> steps;

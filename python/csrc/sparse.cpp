@@ -44,12 +44,13 @@ at::Tensor shape_of(const at::Tensor &tensor)
 void check_shapes(const at::Tensor &shapes, int rank, at::IntArrayRef mine)
 {
     for (int64_t r = 0; r < shapes.size(0); r++)
-        TORCH_CHECK_VALUE(
-            shapes[r]
-                .narrow(0, 1, 1 + MOST)
-                .equal(shapes[rank].narrow(0, 1, 1 + MOST)),
-            "lockstep: all_reduce of sparse tensors of different shapes: rank ",
-            rank, " has shape ", mine, ", rank ", r, " has another shape");
+        TORCH_CHECK_VALUE(shapes[r]
+                              .narrow(0, 1, 1 + MOST)
+                              .equal(shapes[rank].narrow(0, 1, 1 + MOST)),
+                          "lockstep: all_reduce: the ranks passed sparse "
+                          "tensors of different shapes. Rank ",
+                          rank, " passed shape ", mine, ", but rank ", r,
+                          " passed another shape");
 }
 
 std::vector<size_t> counts_times(const at::Tensor &entries, int64_t each)
@@ -91,14 +92,16 @@ WorkPtr Backend::allreduce_sparse(Tensors &tensors,
 {
     check_one("allreduce", tensors);
     const at::Tensor tensor = tensors[0];
-    TORCH_CHECK_VALUE(
-        tensor.layout() == at::kSparse && tensor.device().is_cpu(),
-        "lockstep: allreduce_sparse of a tensor of layout ", tensor.layout(),
-        " on ", tensor.device(), ": it must be sparse COO, on the CPU");
+    TORCH_CHECK_VALUE(tensor.layout() == at::kSparse &&
+                          tensor.device().is_cpu(),
+                      "lockstep: allreduce_sparse: the tensor has layout ",
+                      tensor.layout(), " and is on device ", tensor.device(),
+                      "; it must be a sparse COO tensor on the CPU");
     const bool average = options.reduceOp == c10d::ReduceOp::AVG;
     TORCH_CHECK_NOT_IMPLEMENTED(
         average || options.reduceOp == c10d::ReduceOp::SUM,
-        "lockstep: allreduce of sparse tensors supports only sum and average");
+        "lockstep: allreduce: with sparse tensors, use sum or average; other "
+        "reductions are not supported");
     const at::AutoDispatchBelowADInplaceOrView no_grad;
     const at::Tensor mine = tensor.coalesce();
     auto g = std::make_shared<Gathered>();

@@ -66,9 +66,9 @@ Meeting::Meeting(c10d::Store &store, int rank,
         if (steady_clock::now() - began >= timeout)
             std::rethrow_exception(failure(c10::str(
                 "lockstep: rank ", rank, " has waited ", timeout.count(),
-                " ms for rank 0, which has not arrived to create the "
-                "process group; start all ranks within the timeout "
-                "of init_process_group")));
+                " ms for rank 0 to create the process group, but rank 0 has "
+                "not arrived. Start all ranks within the timeout of "
+                "init_process_group")));
         check_signals();
         std::this_thread::sleep_for(pause);
     }

@@ -72,9 +72,10 @@ void Work::abort()
 
 std::vector<at::Tensor> Work::result()
 {
-    TORCH_CHECK(isCompleted(),
-                "lockstep: the operation is in flight and has no result yet; "
-                "call wait() first");
+    TORCH_CHECK(
+        isCompleted(),
+        "lockstep: the operation has not finished, so it has no result yet; "
+        "call wait() first");
     return operation_.result;
 }
 
