@@ -45,7 +45,7 @@ class Module(unittest.TestCase):
             self.assertIn(word, line)
 
     def test_not_built(self):
-        self.fails(COMMAND, "has no C++ module for Python "
+        self.fails(COMMAND, "contains no C++ module for Python "
                    f"{sys.version_info[0]}.{sys.version_info[1]}")
 
     def test_of_another_pytorch(self):

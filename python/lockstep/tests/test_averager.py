@@ -181,7 +181,7 @@ def bad_type(group):
         lockstep.GradientAverager(group, {"a": np.zeros(3, dtype)})
         raise AssertionError("was accepted")
     except lockstep.ArgumentError as error:
-        assert "rank 1: GradientAverager: 'a' has type int32" in str(error), error
+        assert "rank 1: GradientAverager: parameter 'a' has type int32" in str(error), error
 
 
 def nothing(group):

@@ -182,12 +182,12 @@ class GoesOn(unittest.TestCase):
                 ("strides (16,); it must be C-contiguous",
                  lambda: group.allreduce(x, out=np.ones(8)[::2])),
                 ("out is read-only", lambda: group.allreduce(x, out=fixed)),
-                ("op is an array; pass it as out=",
+                ("op is an array; pass an array for the result as out=",
                  lambda: group.allreduce(x, np.empty(4))),
                 ("op is of type int; it must be a str",
                  lambda: group.allreduce(x, 3)),
-                ("allreduce: factor needs data of a floating type; data is "
-                 "int64", lambda: group.allreduce(ints, factor=2))):
+                ("allreduce: factor needs data of a floating type, but data "
+                 "has type int64", lambda: group.allreduce(ints, factor=2))):
             with self.subTest(text):
                 error = caught(ValueError, call)
                 self.assertIsInstance(error, lockstep.ArgumentError)
@@ -226,7 +226,7 @@ class GoesOn(unittest.TestCase):
                     error = caught(TypeError, call)
                     self.assertIs(type(error), lockstep.ArgumentTypeError)
                     self.assertEqual(
-                        str(error), f"{number!r} is of type "
+                        str(error), f"argument {number!r} is of type "
                         f"{type(number).__name__}; it must be an int")
         self.assertEqual(group.allreduce(1), 1)
         group.close()

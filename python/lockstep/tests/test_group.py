@@ -413,7 +413,7 @@ def wrong(group):
             lambda: group.allreduce(np.ones(2, complex)))
     refuses(lockstep.ArgumentError, "unknown reduction 'mean'; use one of sum",
             lambda: group.allreduce(np.ones(2), "mean"))
-    refuses(lockstep.ArgumentError, "with shape (3,); it must be one of float64 with "
+    refuses(lockstep.ArgumentError, "and shape (3,); it must have type float64 and "
             "shape (2,)", lambda: group.allreduce(np.ones(2), out=np.empty(3)))
     refuses(lockstep.ArgumentError, "one entry per rank",
             lambda: group.alltoall(np.ones(group.size + 1)))

@@ -1,4 +1,4 @@
-"""The backend "lockstep" of torch.distributed: CPU ranks over shared memory.
+"""The backend "lockstep" for torch.distributed: ranks on CPUs, over shared memory.
 
 ```python
 import torch.distributed as dist
@@ -21,10 +21,10 @@ from typing import Any, Optional
 
 
 def _autoload() -> None:
-    """Called by torch at the end of its import.
+    """PyTorch calls this function at the end of its import.
 
-    Defined above the import of torch. Otherwise a program that imports this package
-    first has torch look for this function in a half-imported package.
+    The function is defined above the import of torch. Otherwise, if a program imports
+    this package first, PyTorch does not find the function.
     """
 
 
@@ -43,30 +43,33 @@ _REINSTALL = ("In a checkout of lockstep, run: "
 
 
 def _load() -> Any:
-    """Import the C++ module. An ImportError names the mismatch and the command that fixes it."""
+    """Import the C++ module.
+
+    Raises an ImportError with the cause, and with the command that fixes it.
+    """
     here = torch.__version__
     try:
         # This import loads the library, which the module then finds.
         importlib.import_module("lockstep._library")
     except (ModuleNotFoundError, OSError) as error:
         raise ImportError(
-            f"lockstep_torch: cannot import the package lockstep-dp, whose library it "
-            f"uses: {error}. In a checkout of lockstep, run: "
+            f"lockstep_torch: cannot import the package lockstep-dp, which "
+            f"lockstep_torch needs: {error}. In a checkout of lockstep, run: "
             "pip install --force-reinstall --no-deps ./python/lockstep") from error
     try:
         module = importlib.import_module("._C", __name__)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"lockstep_torch: '{os.path.dirname(__file__)}' has no C++ module for "
+            f"lockstep_torch: '{os.path.dirname(__file__)}' contains no C++ module for "
             f"Python {sys.version_info[0]}.{sys.version_info[1]}. {_REINSTALL}") from error
     except ImportError as error:
         raise ImportError(
             f"lockstep_torch: cannot load the C++ module with PyTorch {here}: "
-            f"{error}. Build it for this PyTorch. {_REINSTALL}") from error
+            f"{error}. Build the module for this PyTorch. {_REINSTALL}") from error
     if module.built_for != ".".join(here.split(".")[:2]):
         raise ImportError(
             f"lockstep_torch: the C++ module was built for PyTorch {module.built_for}, "
-            f"but PyTorch {here} is installed. Build it for this PyTorch. {_REINSTALL}")
+            f"but PyTorch {here} is installed. Build the module for this PyTorch. {_REINSTALL}")
     return module
 
 
@@ -74,7 +77,7 @@ _loaded: Any = None
 
 
 def _backend() -> Any:
-    """The C++ module, loaded once."""
+    """Return the C++ module. The first call loads it."""
     global _loaded
     if _loaded is None:
         _loaded = _load()
@@ -82,13 +85,12 @@ def _backend() -> Any:
 
 
 def shared_buckets(model: Any, timeout: Optional[timedelta] = None) -> None:
-    """Average DDP's buckets in place, in memory that all ranks map. Collective.
+    """Average DDP's gradient buckets in place, in shared memory. Collective.
 
-    Call it once, after DistributedDataParallel and before the first step. The
-    gradients are the same averages as without it. From the third iteration on,
-    when DDP has ordered its buckets, the buckets are in shared memory, whose size
-    is that of the gradients. It installs a communication hook, of which a model has
-    only one.
+    Call it once, after DistributedDataParallel and before the first step. The averages
+    are the same as without this call. From the third iteration on, when DDP has
+    ordered its buckets, the buckets are in shared memory of the same size. The call
+    installs a communication hook; a model can have only one.
 
     Args:
         model: a DistributedDataParallel made with
@@ -108,7 +110,7 @@ def shared_buckets(model: Any, timeout: Optional[timedelta] = None) -> None:
 
 def create(store: Any, rank: int, size: int,
            timeout: timedelta = _DEFAULT_TIMEOUT) -> Any:
-    """Create a backend, for a program that registers it under another name.
+    """Create a backend. A program can register this function under another name.
 
         dist.Backend.register_backend("mine", lockstep_torch.create, devices=["cpu"])
 
@@ -132,12 +134,12 @@ def create(store: Any, rank: int, size: int,
 
 def _create_as(name: str, store: Any, rank: int, size: int,
                timeout: timedelta) -> Any:
-    """As create; `name` is the name of the backend and of its events."""
+    """Create a backend called `name`; its profiler events begin with this name."""
     return _backend().Backend(store, rank, size, timeout, name)
 
 
 def _registered_name() -> str:
-    """The name under which a program registered `create`: the latest, if several."""
+    """Return the name under which the program last registered `create`."""
     for name, plugin in reversed(list(dist.Backend._plugins.items())):
         if plugin.creator_fn is create:
             return name.lower()
@@ -150,7 +152,7 @@ def _create_lockstep(store: Any, rank: int, size: int,
 
 
 def register() -> None:
-    """Register the backend "lockstep". Importing the package does so. Local."""
+    """Register the backend "lockstep". Importing the package calls register(). Local."""
     if "LOCKSTEP" not in dist.Backend._plugins:
         dist.Backend.register_backend("lockstep", _create_lockstep,
                                       devices=["cpu"])

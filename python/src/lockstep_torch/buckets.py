@@ -1,9 +1,9 @@
-"""DDP's gradients in memory that all ranks map, where they are reduced in place.
+"""Keep DDP's gradients in shared memory, and average them there in place.
 
     model = DistributedDataParallel(net, gradient_as_bucket_view=True)
     lockstep_torch.shared_buckets(model)
 
-DDP packs gradients into buckets and averages each over the ranks. A backend
+DDP packs gradients into buckets and averages each bucket over the ranks. A backend
 gets buckets in private memory, so it must copy them to memory that other ranks
 can read. Here the buckets themselves are moved to shared memory, once. After
 that nothing is copied between ranks.
@@ -32,7 +32,7 @@ def _reducing_by(op: Any) -> dist.AllreduceOptions:
 
 
 class _Buckets:
-    """The state of the hook: a separate group, and its shared memory."""
+    """State of the communication hook: a separate group, and its shared memory."""
 
     def __init__(self, group: dist.ProcessGroup, timeout: timedelta) -> None:
         self._group = group
@@ -63,14 +63,14 @@ class _Buckets:
             self._unproven.remove(index)
             if not _all_inside(bucket, buffer):
                 raise RuntimeError(
-                    "shared_buckets: the gradients are no longer views of DDP's "
-                    "buckets: the program has replaced .grad of a parameter. Change "
+                    "shared_buckets: the program has replaced .grad of a parameter, so "
+                    "the gradients are no longer views of DDP's buckets. Change "
                     "gradients in place")
         work = self._backend.allreduce([buffer], _reducing_by(dist.ReduceOp.AVG))
         return work.get_future().then(lambda done: done.value()[0])
 
     def _move(self, bucket: dist.GradBucket, buffer: Tensor, index: int) -> None:
-        """Move the bucket to shared memory, on all ranks or on none. Collective."""
+        """Move the bucket to shared memory, on all ranks or on no rank. Collective."""
         fits = torch.tensor([int(_all_inside(bucket, buffer))], dtype=torch.int32)
         self._backend.allreduce([fits], _reducing_by(dist.ReduceOp.MIN)).wait()
         if not int(fits):
@@ -90,7 +90,7 @@ class _Buckets:
 
 
 def _all_inside(bucket: dist.GradBucket, buffer: Tensor) -> bool:
-    """Whether the gradients of all its parameters are views of the bucket."""
+    """Return True if all gradients in `bucket` are views of `buffer`."""
     storage = buffer.untyped_storage().data_ptr()
     return all(
         p.grad is not None and p.grad.untyped_storage().data_ptr() == storage
@@ -99,7 +99,7 @@ def _all_inside(bucket: dist.GradBucket, buffer: Tensor) -> bool:
 
 def share(model: DistributedDataParallel,
           timeout: Optional[timedelta] = None) -> None:
-    """Average DDP's buckets in place, in shared memory: shared_buckets.
+    """Implement lockstep_torch.shared_buckets.
 
     If a parameter has no gradient when the buckets are moved, its bucket stays in
     private memory and is averaged there. The backend of the model's process group
@@ -108,11 +108,11 @@ def share(model: DistributedDataParallel,
     """
     if not model.gradient_as_bucket_view:
         raise ValueError("shared_buckets: the model was created with "
-                         "gradient_as_bucket_view=False; create it with "
+                         "gradient_as_bucket_view=False; create the model with "
                          "gradient_as_bucket_view=True")
     if any(p.device.type != "cpu" for p in model.parameters()):
-        raise ValueError("shared_buckets: the model has parameters on another device; "
-                         "move it to the CPU")
+        raise ValueError("shared_buckets: not all parameters of the model are on the "
+                         "CPU; move the model to the CPU")
     if timeout is None:
         timeout = timedelta(minutes=5)
     buckets = _Buckets(model.process_group, timeout)

@@ -22,12 +22,12 @@ def _sum_over_ranks(numbers: Tensor, group: Group) -> Tensor:
 
 
 def _precision(dtype: torch.dtype) -> torch.dtype:
-    """The type of the statistics for inputs of that type."""
+    """Return the type of the statistics for inputs of type `dtype`."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def _statistics(x: Tensor, group: Group) -> tuple[Tensor, Tensor, int]:
-    """Mean and biased variance of each channel, and values per channel.
+    """Return each channel's mean and biased variance, and the values per channel.
 
     Each rank computes statistics centred on the mean of its batch. In float64 they
     are converted to sums, added over ranks, and converted back. So they stay
@@ -47,8 +47,8 @@ def _statistics(x: Tensor, group: Group) -> tuple[Tensor, Tensor, int]:
     total = int(sums[-1])
     if total < 2:
         raise ValueError(
-            "SyncBatchNorm: training needs more than one value per channel; the "
-            f"batches of all ranks together have {total}")
+            "SyncBatchNorm: training needs more than one value per channel, but the "
+            f"batches of all ranks contain only {total} in total")
     sums /= total
     mean = sums[:channels]
     var = (sums[channels:-1] - mean * mean).clamp_(min=0)
@@ -57,7 +57,10 @@ def _statistics(x: Tensor, group: Group) -> tuple[Tensor, Tensor, int]:
 
 
 class _Normalize(torch.autograd.Function):
-    """(x - mean) / sqrt(var + eps) * weight + bias, over all ranks."""
+    """Normalise x with the mean and variance over all ranks.
+
+    The result is (x - mean) / sqrt(var + eps) * weight + bias.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Optional[Tensor],
@@ -109,9 +112,11 @@ def _layout(x: Tensor) -> torch.memory_format:
 def _input_gradient(dy: Tensor, x: Tensor, scale: Tensor, mean: Tensor,
                     var: Tensor, eps: float, by_scale: Tensor, by_shift: Tensor
                     ) -> Tensor:
-    """scale / deviation * (dy - by_shift - normalised x * by_scale).
+    """Return the gradient with respect to the layer's input.
 
-    by_scale, by_shift: means over all ranks of dy * normalised x, and of dy.
+    It is scale / sqrt(var + eps) * (dy - by_shift - n * by_scale). Here n is the
+    normalised x, and dy is the gradient of the layer's output. by_scale is the mean
+    of dy * n over all ranks; by_shift is the mean of dy.
     """
     shape = [1, -1] + [1] * (x.dim() - 2)
     factor = scale * torch.rsqrt(var + eps)
@@ -127,7 +132,7 @@ def _input_gradient(dy: Tensor, x: Tensor, scale: Tensor, mean: Tensor,
 
 
 class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
-    """``nn.BatchNorm1d``, ``2d`` or ``3d`` over the batches of all ranks.
+    """Batch normalisation over the batches of all ranks, for 1d, 2d or 3d inputs.
 
     Accepts a CPU tensor of shape (N, C), (N, C, L), (N, C, H, W) or
     (N, C, D, H, W) and returns one of that shape and type. N, L, H, W
@@ -139,7 +144,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     float64 for float64. They have the same bits on all ranks. In eval mode, or
     without a group of more than one rank, it behaves as ``nn.BatchNorm``.
     The gradients of weight and bias are those of the rank's batch; DDP
-    averages them as all other gradients. It cannot be differentiated twice.
+    averages them as all other gradients. The layer cannot be differentiated twice.
 
     Args:
         num_features: Number of channels, C.
@@ -170,14 +175,14 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         if input.dim() not in (2, 3, 4, 5) or input.shape[1] != self.num_features:
             raise ValueError(
                 f"SyncBatchNorm: the input has shape {tuple(input.shape)}; it must have 2 "
-                f"to 5 dimensions, the second of size {self.num_features}")
+                f"to 5 dimensions, and the second dimension must be of size {self.num_features}")
         if input.device.type != "cpu":
             raise ValueError(
-                f"SyncBatchNorm: the input is on {input.device}; move it to the CPU, or "
-                "use torch.nn.SyncBatchNorm")
+                f"SyncBatchNorm: the input is on {input.device}; move the input to the "
+                "CPU, or use torch.nn.SyncBatchNorm")
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise `input`; in training collective. See the class."""
+        """Normalise `input`. In training, all ranks of the group must make this call."""
         self._check_input_dim(input)
         if not self.training or not dist.is_available() \
                 or not dist.is_initialized() \
@@ -208,7 +213,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module: nn.Module,
                                process_group: Group = None) -> nn.Module:
-        """Replace every ``nn.BatchNorm*d`` and ``nn.SyncBatchNorm`` in `module`. Local.
+        """Replace each ``nn.BatchNorm*d`` and ``nn.SyncBatchNorm`` by this layer. Local.
 
         Parameters and buffers are kept, not copied, so an optimizer that was made
         before stays valid.

@@ -1,4 +1,4 @@
-"""Collectives between processes over shared memory, on NumPy arrays.
+"""Collectives on NumPy arrays, between processes over shared memory.
 
 ```python
 import lockstep, numpy as np
@@ -9,10 +9,11 @@ with lockstep.Group.from_env() as group:
 Start two ranks of such a program by `lockstep run -n 2 -- example.py`, torchrun or
 mpirun. All calls are methods of Group: help(lockstep.Group) lists the arguments,
 results and errors of each. wait_all and wait_any wait for several requests, and
-GradientAverager averages gradients. All errors are subclasses of Error, which has
-the rank to blame.
+GradientAverager averages gradients. All errors are subclasses of Error. Its attribute
+`rank` is the rank that caused the error.
 
-In receives and probes, ANY_RANK matches messages of any rank, and ANY_TAG any tag.
+A receive or a probe with ANY_RANK accepts messages from all ranks. With ANY_TAG, it
+accepts all tags.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ __all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError",
 
 
 def __getattr__(name: str) -> Any:
-    """Import the names that need NumPy; lockstep_torch uses only the others."""
+    """Import names that need NumPy on first use; lockstep_torch works without NumPy."""
     if name in ("Group", "Request"):
         from . import _group
         return getattr(_group, name)

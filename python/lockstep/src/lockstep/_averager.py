@@ -1,4 +1,4 @@
-"""Gradients averaged over ranks during backward."""
+"""Average gradients over the ranks while backward is running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALIGNMENT = 64  # bytes
 
 
 class _Bucket:
-    """Gradients that are reduced together: neighbours in one shared array."""
+    """Gradients that one all-reduce combines. They are adjacent in a shared array."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -26,34 +26,34 @@ class _Bucket:
 
 
 class GradientAverager:
-    """Data parallelism for a custom backward pass, on NumPy arrays.
+    """Average gradients over the ranks during a custom backward pass, on NumPy arrays.
 
         averager = lockstep.GradientAverager(group, parameters)
-        averager.broadcast(parameters)         # all begin with rank 0's
+        averager.broadcast(parameters)         # all start with rank 0's weights
         for batch in batches:
             averager.begin(len(batch))
             for name in reversed(parameters):  # as backward finishes them
                 averager.gradients[name][...] = sum over this rank's samples
                 averager.ready(name)
-            averager.finish()                  # now they are means
+            averager.finish()                  # the gradients are now means
             for name, weight in parameters.items():
                 weight -= lr * averager.gradients[name]
 
-    `gradients` are arrays in memory that the ranks of a machine share, reduced in
-    place. They are sent in buckets of at most `bucket_mb` MB, each as soon as its
-    last gradient is ready. Buckets are filled in reverse order of `parameters`.
+    `gradients` are arrays in memory that the ranks of a machine share. They are
+    reduced in place, in buckets of at most `bucket_mb` MB. A bucket is sent as soon as
+    its last gradient is ready. Buckets are filled in reverse order of `parameters`.
     No thread works in the background: each `ready` makes progress on the buckets
     in flight. Sums and means of float16 are computed in float32 and rounded.
 
     If a gradient is ready twice, or not at all, `finish` raises a StateError on
-    all ranks, which names the gradient and the rank. The next step can go on.
-    If a signal handler raises in the middle of a step (Ctrl-C), all later calls
-    raise a StateError. Call from one thread only.
+    all ranks. The error names the gradient and the rank. The next step works again.
+    If a signal handler raises an exception during a step, as Ctrl-C does, all later
+    calls raise a StateError. Call from one thread only.
 
     Attributes:
-        gradients: arrays by name. They belong to the averager until `close`.
-            Remaining arrays then become private and zero. If the group is closed
-            first, they keep their contents.
+        gradients: arrays by name. After `close`, arrays that the program still has
+            are private and contain zeros. If the group is closed before the averager,
+            the arrays keep their contents.
     """
 
     def __init__(self, group: Group, parameters: Mapping[str, Any], *,
@@ -65,12 +65,12 @@ class GradientAverager:
             parameters: arrays by name, of float16, float32 or float64. Only
                 names, shapes and types count.
             bucket_mb: largest size of a bucket, in MB (1,000,000 bytes).
-            unused_as_zero: count gradients that are not ready as zero, without
-                an error.
+            unused_as_zero: if True, gradients that are never ready count as zero.
+                If False, they are an error.
 
         Raises:
-            ArgumentError: the ranks' arguments differ, a type is not one of the
-                three, or bucket_mb is not above 0; the group stays usable.
+            ArgumentError: the ranks' arguments differ, a type is not supported, or
+                bucket_mb is not above 0; the group stays usable.
             Error: a rank is dead, late, or makes another call; close the group.
         """
         self._group = group
@@ -97,7 +97,7 @@ class GradientAverager:
             f"GradientAverager: bucket_mb is {bucket_mb}; it must be above 0"
         for name, array in arrays.items():
             if array.dtype.name not in _TYPES:
-                wrong = (f"GradientAverager: '{name}' has type {array.dtype}; "
+                wrong = (f"GradientAverager: parameter '{name}' has type {array.dtype}; "
                          f"use one of {', '.join(_TYPES)}")
         mine = (wrong, bucket_mb, self._unused_as_zero,
                 [(name, a.shape, a.dtype.name) for name, a in arrays.items()])
@@ -109,7 +109,8 @@ class GradientAverager:
             if theirs != mine:
                 raise ArgumentError(
                     f"GradientAverager: ranks {rank} and {self._group.rank} "
-                    "passed different names, shapes, types or options")
+                    "passed different names, shapes, types or options; all ranks must "
+                    "pass the same")
 
     def _lay_out(self, arrays: dict[str, Array], limit: float) -> None:
         filled: dict[Any, int] = {}
@@ -144,7 +145,7 @@ class GradientAverager:
     def close(self) -> None:
         """Free the memory of the gradients. Collective.
 
-        Remaining arrays of it become private and zero.
+        Arrays that the program still has become private and contain zeros.
 
         Raises:
             ArgumentError: an argument is wrong on a rank; the group stays
@@ -170,13 +171,15 @@ class GradientAverager:
     # ---- a step ----
 
     def _whole(self, work: Callable[[], Any]) -> Any:
-        """Run a part of a step. After a signal interrupts it, the averager cannot
-        know which messages the other ranks have received."""
+        """Run a part of a step. If a signal interrupts this part, all later calls fail.
+
+        The averager then cannot know which messages the other ranks have received.
+        """
         if self._halfway:
             raise StateError(
-                f"the averager of rank {self._group.rank} is closed, or a signal "
-                "handler raised during an earlier call; close the group, and "
-                "create a new group and averager")
+                f"the averager of rank {self._group.rank} cannot be used: it is closed, "
+                "or a signal handler raised an exception during an earlier call. Close "
+                "the group, and create a new group and averager")
         self._halfway = True
         try:
             result = work()
@@ -187,7 +190,7 @@ class GradientAverager:
         return result
 
     def broadcast(self, parameters: Mapping[str, Array]) -> None:
-        """Copy rank 0's arrays to all ranks, in place. Collective.
+        """Copy rank 0's arrays into the arrays of all other ranks. Collective.
 
         Args:
             parameters: arrays by name, with the same names, shapes and types on
@@ -205,19 +208,19 @@ class GradientAverager:
         """Begin a step. Local.
 
         Args:
-            weight: number of samples that this rank's gradients sum over. With
-                0, its gradients count as zero and need not be ready.
+            weight: number of samples that this rank adds up in its gradients.
+                With 0, this rank's gradients count as zero and need not be ready.
 
         Raises:
             ArgumentError: the weight is negative or not finite; finish() then
                 fails on all ranks.
-            StateError: the last step has not ended.
+            StateError: the previous step has not ended.
         """
         self._whole(lambda: self._begin(weight))
 
     def _begin(self, weight: float) -> None:
         if self._weight is not None:
-            raise StateError("begin: the last step has not ended; call finish "
+            raise StateError("begin: the previous step has not ended; call finish "
                              "first")
         self._ready.clear()
         self._started = self._done = 0
@@ -226,22 +229,24 @@ class GradientAverager:
             bucket.missing = len(bucket.names)
         self._weight = 0.0
         if not (weight >= 0 and math.isfinite(weight)):
-            self._refuse(ArgumentError, f"begin: weight is {weight}; the number "
-                         "of samples must be finite and not negative")
+            self._refuse(ArgumentError, f"begin: weight is {weight}; it must be "
+                         "a finite number of samples, 0 or more")
         self._weight = float(weight)
 
     def _refuse(self, kind: type[Error], text: str) -> None:
-        """Raise an error here, and in `finish` on all ranks."""
+        """Raise an error on this rank now, and in `finish` on all ranks."""
         self._wrong = self._wrong or text
         raise kind(text)
 
     def ready(self, name: str, gradient: Optional[Any] = None) -> None:
-        """Mark a gradient as final, so that it can be sent. In any order.
+        """Mark a gradient as complete, so that it can be sent.
+
+        Gradients can be marked in any order.
 
         Args:
             name: name of the parameter.
-            gradient: array to copy into `gradients[name]`. Default: that array
-                already has the gradient.
+            gradient: array to copy into `gradients[name]`. Default: nothing is
+                copied; `gradients[name]` already contains the gradient.
 
         Raises:
             ArgumentError: an unknown name or another shape; finish() then fails
@@ -251,20 +256,20 @@ class GradientAverager:
             Error: a rank is dead, late, or makes another call; close the group.
         """
         if self._weight is None:
-            raise StateError(f"ready: '{name}' on rank {self._group.rank}: no step "
-                             "has begun; call begin first")
+            raise StateError(f"ready: rank {self._group.rank} cannot mark '{name}': no "
+                             "step has begun; call begin first")
         bucket = self._bucket_of.get(name)
         if bucket is None:
             self._refuse(ArgumentError, f"ready: '{name}' is not a parameter of this "
-                         "averager")
+                         "averager; use a name that was passed to GradientAverager")
         assert bucket is not None
         if name in self._ready:
             self._refuse(StateError, f"ready: '{name}' is already ready in this "
-                         f"step, on rank {self._group.rank}")
+                         f"step on rank {self._group.rank}; call ready once per gradient")
         if gradient is not None:
             if np.shape(gradient) != self.gradients[name].shape:
                 self._refuse(ArgumentError, f"ready: the gradient for '{name}' has "
-                             f"shape {np.shape(gradient)}; it must be "
+                             f"shape {np.shape(gradient)}; it must have shape "
                              f"{self.gradients[name].shape}")
             self.gradients[name][...] = gradient
         self._whole(lambda: self._go_on(name))
@@ -280,7 +285,11 @@ class GradientAverager:
                 if b.request is not None]
 
     def _mark(self, name: str) -> None:
-        """Mark a gradient. All ranks start buckets in one order; full buckets wait."""
+        """Mark a gradient, and send the buckets that are complete.
+
+        All ranks send buckets in the same order. A complete bucket waits until all
+        earlier buckets are sent.
+        """
         if self._weight == 0:
             self.gradients[name][...] = 0
         self._ready.add(name)
@@ -293,26 +302,26 @@ class GradientAverager:
             self._started += 1
 
     def _find_missing(self) -> None:
-        """Set gradients that are not ready to zero; record them as an error."""
+        """Set gradients that are not ready to zero, and record an error that names them."""
         missing = [name for bucket in self._buckets for name in bucket.names
                    if name not in self._ready]
         if missing and self._weight != 0 and not self._unused_as_zero \
                 and self._wrong is None:
-            self._wrong = "not ready: " + ", ".join(missing)
+            self._wrong = "gradients not ready: " + ", ".join(missing)
         for name in missing:
             self.gradients[name][...] = 0
             self._mark(name)
 
     def finish(self) -> dict[str, Array]:
-        """Wait until the gradients are averages over all ranks. Collective.
+        """Wait until the gradients are averaged over all ranks. Collective.
 
         Returns:
             `gradients`: the means over all samples by name, with the same bits
             on every rank.
 
         Raises:
-            StateError: no step has begun, or a rank made an error in this step,
-                which the message names. The next step can go on.
+            StateError: no step has begun, or a rank made a wrong call in this step.
+                The message names this rank. The next step works again.
             Error: a rank is dead, late, or makes another call; close the group.
         """
         self._whole(self._finish)

@@ -1,9 +1,9 @@
-"""The resources of a group: its requests with their arrays, and its shared buffers.
+"""Resources of a group: requests, the arrays that they use, and shared buffers.
 
 A handler of a signal, such as that of Ctrl-C, may raise between any two
-bytecodes. So C writes a handle only into an object that is already registered
-here, together with its arrays. The bytecode that calls C also stores the status
-that C returns for a request. Memory that C may still read or write is freed only
+bytecodes. So each object is registered here, together with its arrays, before C
+writes a handle into it. The bytecode that calls C also stores the status that C
+returns for a request. Memory that C may still read or write is freed only
 after C has released it.
 """
 
@@ -55,10 +55,11 @@ for _kept in (_open, _left):
 
 
 class Flight(weakref.ref):  # type: ignore[type-arg]
-    """A request of the C library, with the arrays that it reads and writes.
+    """A request in the C library, and the arrays that this request reads and writes.
 
-    It is a weak reference to the Request. When the Request is dropped, C code
-    appends the flight to the dropped flights.
+    A Flight is a weak reference to the Request. When the program drops the Request,
+    the callback of the weak reference appends the Flight to the dropped flights. The
+    callback is a C function.
     """
 
     __slots__ = ("handle", "kept", "last")
@@ -71,7 +72,7 @@ class Flight(weakref.ref):  # type: ignore[type-arg]
 
     def ask(self, function: Callable[..., int],
             *arguments: tuple[Any]) -> bool:
-        """Whether the request is complete, by ls_test or ls_wait_for.
+        """Call ls_test or ls_wait_for, and return True if the request is complete.
 
         One bytecode calls C and stores the status.
         """
@@ -87,19 +88,19 @@ class Flight(weakref.ref):  # type: ignore[type-arg]
         self.kept = ()
 
     def touches(self, begin: int, end: int) -> bool:
-        """Whether the request reads or writes memory in that range."""
+        """Return True if the request uses memory between `begin` and `end`."""
         return any(begin <= array.ctypes.data < end for array in self.kept
                    if hasattr(array, "ctypes"))
 
 
 def _memory(address: int, size: int) -> Any:
-    """Memory for arrays, as an object that supports weak references."""
+    """Wrap memory in an object that arrays can use and weak references can refer to."""
     kind: Any = type("Shared", (ctypes.c_ubyte * size,), {})
     return kind.from_address(address)
 
 
 class Buffer:
-    """Memory that the ranks of a machine share."""
+    """Memory that all ranks of one machine share."""
 
     def __init__(self, size: int) -> None:
         self.handle = c_void_p()
@@ -113,20 +114,23 @@ class Buffer:
         return self.handle.value or 0
 
     def of_peer(self, address: int, size: int) -> Any:
-        """Another rank's part; its arrays keep the whole buffer alive."""
+        """Return another rank's part of the buffer, as an object for arrays.
+
+        The object keeps the whole buffer alive.
+        """
         block = _memory(address, max(size, 1))
         block.owner = self.block()
         return block
 
     def unmap(self) -> None:
-        """Unmap the memory; no array may be left."""
+        """Unmap the memory. Call this only when no array uses the memory."""
         at = self.mapping.value
         if at is not None:
             self.mapping.value = None  # first, so that it is never unmapped twice
             _munmap(at, self.mapped)
 
     def outlive(self, block: Any) -> None:
-        """Unmap the memory together with the last array."""
+        """Unmap the memory when the last array that uses it is freed."""
         if block is None:
             self.unmap()
         else:
@@ -135,7 +139,7 @@ class Buffer:
 
 
 class Core:
-    """A group of the C library, and all its resources."""
+    """A group in the C library, and the group's requests and shared buffers."""
 
     def __init__(self) -> None:
         self.handle = c_void_p()
@@ -148,7 +152,7 @@ class Core:
     @classmethod
     def make(cls, start: Callable[[Any], Any],
              use: Callable[[Core], _Made]) -> _Made:
-        """Open a group by the C function `start`; returns `use` of it."""
+        """Open a group with the C function `start`, and return use(core)."""
         core = cls()
         try:
             start(byref(core.handle))
@@ -158,7 +162,10 @@ class Core:
             raise
 
     def is_none(self) -> bool:
-        """Whether C made no group for this rank. This object is then closed."""
+        """Return True if the C library made no group for this rank.
+
+        In this case, the call also closes the object.
+        """
         if self.handle.value is None:
             self.close()
             return True
@@ -167,13 +174,13 @@ class Core:
     @property
     def opened(self) -> c_void_p:
         if self.handle.value is None:
-            raise ArgumentError("the group has been closed")
+            raise ArgumentError("the group is closed; make this call before close()")
         return self.handle
 
     # ---- requests ----
 
     def flight_of(self, request: Request, kept: tuple[Any, ...]) -> Flight:
-        """A flight for a request; add it to `flights` before calling C."""
+        """Create a Flight for a request. Add the Flight to `flights` before calling C."""
         flight = Flight(request, self.dropped.append)
         flight.handle = c_void_p()
         flight.kept = kept
@@ -181,12 +188,12 @@ class Core:
         return flight
 
     def remove(self, flight: Flight) -> None:
-        """Free a complete flight and forget it."""
+        """Free a complete request, and remove its Flight from `flights`."""
         flight.free()
         self.flights.discard(flight)
 
     def sweep(self) -> None:
-        """Free some dropped requests that are complete."""
+        """Check a few requests that the program dropped, and free the complete ones."""
         if self.process != os.getpid():
             return
         for _ in range(min(len(self.dropped), _MOST_TESTED)):
@@ -200,7 +207,11 @@ class Core:
     # ---- shared memory ----
 
     def share(self, size: int) -> Any:
-        """Allocate shared memory, which lives as long as an array of it."""
+        """Allocate shared memory, and return an object from which arrays can be made.
+
+        The memory stays until free_buffer or close. If arrays use the memory when the
+        group is closed, the memory stays as long as these arrays.
+        """
         buffer = Buffer(size)
         self.buffers.append(buffer)
         try:
@@ -221,7 +232,10 @@ class Core:
         return None
 
     def free_buffer(self, buffer: Buffer) -> None:
-        """Free the buffer on all ranks, after the requests that use it. Collective."""
+        """Free the buffer on all ranks. Collective.
+
+        First waits for the requests that use the buffer.
+        """
         parts = [_library.ask("ls_shared_peer", self.opened, buffer.begin, rank)
                  for rank in range(_library.ask("ls_group_size", self.opened))]
         first = min(part for part in parts if part is not None)
@@ -243,14 +257,14 @@ class Core:
             self.buffers.remove(buffer)
         _library.check(done[0], self.opened)
         if done[1] != first and buffer.block() is not None:
-            raise StateError("another thread has mapped memory at the address of "
-                             "the freed buffer; do not use the remaining arrays "
-                             "of that buffer")
+            raise StateError("free_shared: the memory was freed, and then another thread "
+                             "mapped other memory at its address. Do not use the "
+                             "remaining arrays of the freed memory")
 
     # ---- the end ----
 
     def close(self) -> None:
-        """Leave the group. Can be repeated if a signal has interrupted it."""
+        """Leave the group. If a signal interrupts this call, call it again."""
         if self.handle.value is not None:
             if self.process == os.getpid():
                 self._settle()
@@ -264,7 +278,7 @@ class Core:
         _open.discard(self)
 
     def _settle(self) -> None:
-        """Give complete requests their results or errors."""
+        """Store the result or the error of each request that is complete."""
         for flight in list(self.flights):
             request = flight()
             if request is None:
@@ -277,7 +291,7 @@ class Core:
                 pass  # wait() raises it
 
     def _keep(self, buffer: Buffer) -> None:
-        """Leave the memory to its arrays, if some are left."""
+        """Keep the memory mapped after close, as long as an array uses it."""
         block = buffer.block()
         if block is None or buffer.handle.value is None:
             return

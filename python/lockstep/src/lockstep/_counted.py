@@ -15,9 +15,9 @@ Counts = Union[Sequence[int], Array]
 
 
 class _Blocks:
-    """Rows of the first axis, one block per rank.
+    """Divide the rows of an array into blocks, one block per rank.
 
-    Blocks follow each other, or begin at the displacements.
+    Blocks follow each other, or begin at the rows that the displacements give.
     """
 
     def __init__(self, what: str, size: int, counts: Counts,
@@ -43,7 +43,7 @@ class _Blocks:
         if found.shape != (size,) or found.dtype.kind not in "iu" or \
                 np.any(found < 0):
             raise ArgumentError(f"{what}: {which} is {given}; it must be {size} "
-                                "integers of at least 0, one per rank")
+                                "integers, one per rank, each 0 or more")
         return found.astype(np.int64)
 
     def check(self, what: str, array: Array) -> None:
@@ -51,11 +51,11 @@ class _Blocks:
             array.shape[0] >= self.rows
         if not fits:
             raise ArgumentError(
-                f"{what}: the array has {array.shape[0]} rows; counts and "
-                f"displacements need {self.rows}")
+                f"{what}: the array has {array.shape[0]} rows, but counts and "
+                f"displacements need {self.rows} rows")
 
     def pack(self, array: Array) -> Array:
-        """The blocks one after the other; not copied if they already are."""
+        """Return the blocks one after the other, without gaps. Copy only if necessary."""
         if self.are_packed:
             return array
         return np.concatenate([array[b:b + n] for b, n in
@@ -77,17 +77,16 @@ def _rows(data: Any, what: str) -> Array:
 
 
 class Counted(Member):
-    """The part of a group whose collectives have counts, in rows.
+    """Methods of Group that combine or exchange different numbers of rows per rank.
 
-    Rows are entries of the first axis; in a vector they are its elements. Blocks
-    of rows that follow each other are sent without copies. With displacements
-    they are copied.
+    Rows are entries of the first axis; the rows of a vector are its elements. Blocks
+    that follow each other are sent without copies. Other blocks are copied first.
     """
 
     @collective("ls_iall_gatherv")
     def iallgatherv(self, data: Any, counts: Counts, out: Optional[Array] = None,
                     displs: Optional[Counts] = None) -> Request:
-        """Start collecting rows from all ranks; counts may differ. Collective.
+        """Start collecting the rows of all ranks; numbers of rows may differ. Collective.
 
         Args:
             data: an array with this rank's rows along its first axis. Other axes and
@@ -121,7 +120,10 @@ class Counted(Member):
 
     def _room(self, what: str, blocks: _Blocks, out: Optional[Array],
               send: Array) -> tuple[Array, Array]:
-        """The result, and the array that the library writes: the same one if possible."""
+        """Return the array for the result, and the array that the library writes.
+
+        They are the same array if possible.
+        """
         if blocks.are_all or out is None:
             shape: tuple[int, ...] = (blocks.rows, *send.shape[1:])
             if out is None and not blocks.are_packed:
@@ -137,7 +139,7 @@ class Counted(Member):
     @collective("ls_ireduce_scatterv")
     def ireduce_scatterv(self, data: Any, counts: Counts, op: ReduceOp = "sum",
                          out: Optional[Array] = None) -> Request:
-        """Start combining the ranks' arrays; each rank gets some rows. Collective.
+        """Start combining the ranks' arrays; rank r gets counts[r] rows. Collective.
 
         Args:
             data: an array of sum(counts) rows, the same shape and type on all
@@ -176,7 +178,7 @@ class Counted(Member):
                    out: Optional[Array] = None,
                    send_displs: Optional[Counts] = None,
                    recv_displs: Optional[Counts] = None) -> Request:
-        """Start exchanging blocks of rows; counts may differ. Collective.
+        """Start sending one block of rows to each rank; block sizes may differ. Collective.
 
         Args:
             data: an array whose blocks of rows go to the ranks. Other axes and
@@ -218,7 +220,7 @@ class Counted(Member):
     # ---- blocking calls ----
 
     def _exchanged(self, name: str, given: Counts) -> Array:
-        """The counts of the other ranks, by one collective on integers."""
+        """Exchange counts with the other ranks, and return the counts received."""
         mine = np.ascontiguousarray(given, np.int64)
         theirs = np.empty(self.size, np.int64)
         self._start(name, None, (mine, theirs), at(mine), at(theirs), 1,
@@ -237,7 +239,7 @@ class Counted(Member):
     def allgatherv(self, data: Any, counts: Optional[Counts] = None,
                    out: Optional[Array] = None,
                    displs: Optional[Counts] = None) -> Array:
-        """Collect rows from all ranks; counts may differ. Collective.
+        """Collect the rows of all ranks; numbers of rows may differ. Collective.
 
         Args:
             data: an array with this rank's rows along its first axis. Other axes and
@@ -264,7 +266,7 @@ class Counted(Member):
 
     def reduce_scatterv(self, data: Any, counts: Counts, op: ReduceOp = "sum",
                         out: Optional[Array] = None) -> Array:
-        """Combine the ranks' arrays; each rank gets some rows. Collective.
+        """Combine the ranks' arrays; rank r gets counts[r] rows. Collective.
 
         Args:
             data: an array of sum(counts) rows, the same shape and type on all
@@ -295,7 +297,7 @@ class Counted(Member):
                   out: Optional[Array] = None,
                   send_displs: Optional[Counts] = None,
                   recv_displs: Optional[Counts] = None) -> Array:
-        """Exchange blocks of rows; counts may differ. Collective.
+        """Send one block of rows to each rank; block sizes may differ. Collective.
 
         Args:
             data: an array whose blocks of rows go to the ranks. Other axes and

@@ -1,4 +1,4 @@
-"""Groups of processes, and their collectives."""
+"""Groups of processes, and collectives on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["Array", "Group", "Request"]
 
 
 class Group(Counted, Messages):
-    """Processes that work together; this one is rank `rank` of `size`.
+    """A group of processes. This process is rank `rank` of `size` ranks.
 
     Every rank calls collective methods in the same order with arguments that
-    agree. If they do not, or a rank dies or is late, all ranks get an exception
-    that names the rank, and the group can only be closed. Any rank may call local
+    agree. If ranks disagree, or a rank dies or is late, all ranks get an exception
+    that names the rank. The group can then only be closed. Any rank may call local
     methods, and methods that send and receive messages. A group belongs to one
     thread at a time.
 
@@ -36,8 +36,8 @@ class Group(Counted, Messages):
     Attributes:
         rank: this process's rank, 0 to size - 1.
         size: number of ranks.
-        local_rank: this process's rank among those of its machine.
-        local_size: number of ranks of this machine.
+        local_rank: this process's rank among the ranks of its machine.
+        local_size: number of ranks on this machine.
     """
 
     def __init__(self, core: Core) -> None:
@@ -73,12 +73,12 @@ class Group(Counted, Messages):
     def open(cls, name: str, rank: int, size: int,
              store: Optional[StoreLike] = None,
              timeout: Optional[float] = None) -> Group:
-        """Open the group of that name. Collective; called by its members only.
+        """Open a group by its name. Collective: each of the `size` ranks calls this.
 
         Args:
-            name: any text. Without a store, no other group that this user has
-                open on this machine may have the name; with one, no other group
-                of that store.
+            name: any text. Without a store, this user's open groups on this machine
+                must have different names. With a store, groups that use the same
+                store must have different names.
             rank: this process's rank, 0 to size - 1.
             size: number of ranks.
             store: the store, such as a torch TCPStore, through which ranks
@@ -111,8 +111,9 @@ class Group(Counted, Messages):
 
         Args:
             color: 0 or more: ranks with the same color form a group. Below 0:
-                this rank joins none.
-            key: ranks of the new group are in the order of (key, old rank).
+                this rank joins no group.
+            key: ranks in the new group are sorted by key. Ranks with equal keys
+                keep their order.
 
         Returns:
             The new group, or None for a color below 0. This group stays usable.
@@ -127,9 +128,9 @@ class Group(Counted, Messages):
             lambda core: None if core.is_none() else Group(core))
 
     def close(self) -> None:
-        """Leave the group. Does not wait for other ranks.
+        """Leave the group, without waiting for other ranks.
 
-        Complete requests keep their results; those in flight have none.
+        Complete requests keep their results; requests in flight have no result.
         Arrays of shared memory stay valid, with their contents, and stay shared
         with other ranks that still have arrays of it. A group that is not closed
         stays open, with its memory, until the process ends. May be called again.
@@ -206,7 +207,7 @@ class Group(Counted, Messages):
     def iallreduce(self, data: Any, op: ReduceOp = "sum",
                    out: Optional[Array] = None,
                    factor: Optional[float] = None) -> Request:
-        """Start combining the ranks' arrays, for every rank. Collective.
+        """Start combining the ranks' arrays; every rank gets the result. Collective.
 
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
@@ -216,8 +217,8 @@ class Group(Counted, Messages):
                 is "or" and "prod" is "and".
             out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Default: a new array.
-            factor: this rank's factor: its data are multiplied by it before
-                they are summed. For floating types, with `op` "sum" only.
+            factor: number that multiplies this rank's data before the sum. For
+                floating types, with `op` "sum" only.
 
         Returns:
             A Request. Its wait() returns an array of the shape and type of
@@ -243,7 +244,7 @@ class Group(Counted, Messages):
     @_collective("ls_ireduce")
     def ireduce(self, data: Any, op: ReduceOp = "sum", root: int = 0,
                 out: Optional[Array] = None) -> Request:
-        """Start combining the ranks' arrays, for one rank. Collective.
+        """Start combining the ranks' arrays; only the root gets the result. Collective.
 
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
@@ -275,7 +276,7 @@ class Group(Counted, Messages):
 
     @_collective("ls_ibroadcast")
     def ibcast(self, data: Array, root: int = 0) -> Request:
-        """Start copying one rank's array to all ranks, in place. Collective.
+        """Start copying the root's array into the arrays of all other ranks. Collective.
 
         Args:
             data: the array to send on the root, and to overwrite on other
@@ -300,7 +301,7 @@ class Group(Counted, Messages):
 
     @_collective("ls_iall_gather")
     def iallgather(self, data: Any, out: Optional[Array] = None) -> Request:
-        """Start collecting the ranks' arrays on every rank. Collective.
+        """Start collecting all ranks' arrays on every rank. Collective.
 
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
@@ -327,7 +328,7 @@ class Group(Counted, Messages):
     @_collective("ls_igather")
     def igather(self, data: Any, root: int = 0,
                 out: Optional[Array] = None) -> Request:
-        """Start collecting the ranks' arrays on one rank. Collective.
+        """Start collecting all ranks' arrays on the root. Collective.
 
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
@@ -359,14 +360,14 @@ class Group(Counted, Messages):
         if array.ndim == 0 or array.shape[0] != self.size:
             raise _library.ArgumentError(
                 f"{what}: data has shape {array.shape}; its first axis must have "
-                f"one entry per rank, {self.size}")
+                f"length {self.size}, one entry per rank")
         return array
 
     @_collective("ls_ireduce_scatter")
     def ireduce_scatter(self, data: Any, op: ReduceOp = "sum",
                         out: Optional[Array] = None,
                         factor: Optional[float] = None) -> Request:
-        """Start combining the ranks' arrays, one row for each rank. Collective.
+        """Start combining the ranks' arrays; rank r gets row r of the result. Collective.
 
         Args:
             data: an array of shape (size, ...), the same shape and type on all
@@ -377,8 +378,8 @@ class Group(Counted, Messages):
             out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be row `rank` of `data`.
                 Default: a new array.
-            factor: this rank's factor: its data are multiplied by it before
-                they are summed. For floating types, with `op` "sum" only.
+            factor: number that multiplies this rank's data before the sum. For
+                floating types, with `op` "sum" only.
 
         Returns:
             A Request. Its wait() returns an array of shape data.shape[1:]: row
@@ -403,7 +404,7 @@ class Group(Counted, Messages):
 
     @_collective("ls_iscatter")
     def iscatter(self, data: Any, out: Array, root: int = 0) -> Request:
-        """Start giving each rank one row of the root's array. Collective.
+        """Start sending row r of the root's array to rank r. Collective.
 
         Args:
             data: on the root, an array of shape (size, *out.shape). Other ranks
@@ -431,7 +432,7 @@ class Group(Counted, Messages):
 
     @_collective("ls_iall_to_all")
     def ialltoall(self, data: Any, out: Optional[Array] = None) -> Request:
-        """Start exchanging rows: row r of each rank goes to rank r. Collective.
+        """Start sending row r of each rank's array to rank r. Collective.
 
         Args:
             data: an array of shape (size, ...), the same shape and type on all
@@ -457,7 +458,7 @@ class Group(Counted, Messages):
     # ---- blocking calls ----
 
     def barrier(self) -> None:
-        """Wait until every rank has called this. Collective.
+        """Wait until every rank has called barrier. Collective.
 
         Raises:
             Error: a rank is dead, late, or makes another call; close the group.
@@ -476,8 +477,8 @@ class Group(Counted, Messages):
                 is "or" and "prod" is "and".
             out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be `data`. Default: a new array.
-            factor: this rank's factor: its data are multiplied by it before
-                they are summed. For floating types, with `op` "sum" only.
+            factor: number that multiplies this rank's data before the sum. For
+                floating types, with `op` "sum" only.
 
         Returns:
             An array of the shape and type of `data`, with the same bits on
@@ -492,7 +493,7 @@ class Group(Counted, Messages):
 
     def reduce(self, data: Any, op: ReduceOp = "sum", root: int = 0,
                out: Optional[Array] = None) -> Any:
-        """Combine the ranks' arrays; one rank gets the result. Collective.
+        """Combine the ranks' arrays; only the root gets the result. Collective.
 
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
@@ -517,7 +518,7 @@ class Group(Counted, Messages):
         return _as_given(data, self.ireduce(data, op, root, out).wait())
 
     def bcast(self, data: Array, root: int = 0) -> Array:
-        """Copy one rank's array to all ranks, in place. Collective.
+        """Copy the root's array into the arrays of all other ranks. Collective.
 
         Args:
             data: the array to send on the root, and to overwrite on other
@@ -536,7 +537,7 @@ class Group(Counted, Messages):
         return result
 
     def allgather(self, data: Any, out: Optional[Array] = None) -> Array:
-        """Collect the ranks' arrays on every rank. Collective.
+        """Collect all ranks' arrays on every rank. Collective.
 
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
@@ -559,7 +560,7 @@ class Group(Counted, Messages):
 
     def gather(self, data: Any, root: int = 0,
                out: Optional[Array] = None) -> Optional[Array]:
-        """Collect the ranks' arrays on one rank. Collective.
+        """Collect all ranks' arrays on the root. Collective.
 
         Args:
             data: an array, or a number, of a type of DTypeName. It has the same
@@ -584,7 +585,7 @@ class Group(Counted, Messages):
     def reduce_scatter(self, data: Any, op: ReduceOp = "sum",
                        out: Optional[Array] = None,
                        factor: Optional[float] = None) -> Array:
-        """Combine the ranks' arrays; each rank gets one row. Collective.
+        """Combine the ranks' arrays; rank r gets row r of the result. Collective.
 
         Args:
             data: an array of shape (size, ...), the same shape and type on all
@@ -595,8 +596,8 @@ class Group(Counted, Messages):
             out: the array for the result: a writable C-contiguous array of the
                 result's shape and type. It may be row `rank` of `data`.
                 Default: a new array.
-            factor: this rank's factor: its data are multiplied by it before
-                they are summed. For floating types, with `op` "sum" only.
+            factor: number that multiplies this rank's data before the sum. For
+                floating types, with `op` "sum" only.
 
         Returns:
             An array of shape data.shape[1:]: row `rank` of the combined array.
@@ -610,7 +611,7 @@ class Group(Counted, Messages):
         return result
 
     def scatter(self, data: Any, out: Array, root: int = 0) -> Array:
-        """Give each rank one row of the root's array. Collective.
+        """Send row r of the root's array to rank r. Collective.
 
         Args:
             data: on the root, an array of shape (size, *out.shape). Other ranks
@@ -631,7 +632,7 @@ class Group(Counted, Messages):
         return result
 
     def alltoall(self, data: Any, out: Optional[Array] = None) -> Array:
-        """Exchange rows: row r of each rank goes to rank r. Collective.
+        """Send row r of each rank's array to rank r. Collective.
 
         Args:
             data: an array of shape (size, ...), the same shape and type on all
@@ -654,9 +655,9 @@ class Group(Counted, Messages):
     # ---- any Python objects, pickled ----
 
     def allgather_object(self, thing: Any) -> list[Any]:
-        """Collect a Python object of each rank on every rank. Collective.
+        """Collect one Python object from each rank, on every rank. Collective.
 
-        The objects are pickled: use it among processes that trust each other.
+        The objects are pickled. Use this only among processes that trust each other.
 
         Args:
             thing: any object that can be pickled.
@@ -678,9 +679,9 @@ class Group(Counted, Messages):
                 for r in range(self.size)]
 
     def bcast_object(self, thing: Any = None, root: int = 0) -> Any:
-        """Copy one rank's Python object to all ranks. Collective.
+        """Copy the root's Python object to all ranks. Collective.
 
-        The object is pickled: use it among processes that trust each other.
+        The object is pickled. Use this only among processes that trust each other.
 
         Args:
             thing: on the root, any object that can be pickled. Other ranks
@@ -707,7 +708,7 @@ class Group(Counted, Messages):
     def shared_array(self, shape: Union[int, Sequence[int]],
                      dtype: Union[DTypeName, np.dtype[Any], type] = "float32"
                      ) -> Array:
-        """Make an array of zeros in shared memory. Collective.
+        """Create an array of zeros in shared memory. Collective.
 
         The ranks of a machine share it. Collectives reduce it in place without
         copies. The memory stays until free_shared. If the group is closed
@@ -724,7 +725,7 @@ class Group(Counted, Messages):
         Raises:
             TypeError: NumPy does not know the type. Only this rank raises it;
                 other ranks wait for this rank.
-            OutOfMemoryError: a rank has no memory for it; the group stays
+            OutOfMemoryError: a rank cannot allocate the memory; the group stays
                 usable.
             Error: a rank is dead, late, or makes another call; close the group.
         """
@@ -735,10 +736,10 @@ class Group(Counted, Messages):
         return array
 
     def free_shared(self, array: Array) -> None:
-        """Free an array of shared_array on all ranks. Collective.
+        """Free the memory of an array from shared_array, on all ranks. Collective.
 
-        Waits for requests that use it. Remaining arrays of it, slices
-        included, become private and zero.
+        Waits for requests that use the memory. Arrays that the program still has,
+        slices included, become private and contain zeros.
 
         Args:
             array: the array that shared_array has returned.
@@ -752,28 +753,27 @@ class Group(Counted, Messages):
         if buffer is None or buffer.begin != array.ctypes.data:
             raise _library.ArgumentError(
                 "free_shared: the array was not returned by shared_array of this "
-                "group, or is freed already")
+                "group, or was freed already; pass the whole array, not a slice")
         self._core.free_buffer(buffer)
 
     def _free_if_there(self, array: Array) -> None:
-        """Call free_shared, unless the memory is freed or the group closed."""
+        """Call free_shared, unless the memory was freed or the group was closed."""
         if self._core.find(array.ctypes.data) is not None:
             self.free_shared(array)
 
     def peer(self, array: Array, rank: int) -> Optional[Array]:
-        """Return another rank's part of a shared array. Local.
+        """Return another rank's array from the same call of shared_array. Local.
 
         Use a barrier to order accesses by several ranks.
 
         Args:
-            array: this rank's array of shared_array, or a C-contiguous slice of
+            array: this rank's array from shared_array, or a C-contiguous slice of
                 it.
             rank: the other rank.
 
         Returns:
-            Rank `rank`'s array of the same shared_array, without a copy. None
-            if that rank is on another machine, or if `array` is not of shared
-            memory.
+            Rank `rank`'s array, without a copy. None if that rank is on another
+            machine, or if `array` is not in shared memory.
 
         Raises:
             ArgumentError: `array` is not C-contiguous, or no such rank exists.
@@ -796,22 +796,22 @@ def _timeout_of(seconds: Optional[float]) -> float:
         return -1.0  # LS_TIMEOUT_DEFAULT
     if seconds < 0:
         raise _library.ArgumentError(
-            f"the timeout is {seconds:g} s; it must be above 0, 0 for no limit, or "
-            "None for the default")
+            f"the timeout is {seconds:g} s; it must be 0 or more (0: no limit), or "
+            "None (the default)")
     return seconds
 
 
 def _check_factor(what: str, op: str, data: Array) -> None:
     if data.dtype.kind in "iub":
         raise _library.ArgumentError(f"{what}: factor needs data of a floating "
-                                     f"type; data is {data.dtype}")
+                                     f"type, but data has type {data.dtype}")
     if _op_of(op) != 0:
         raise _library.ArgumentError(
-            f"{what}: factor needs the reduction 'sum'; op is '{op}'")
+            f"{what}: factor needs the reduction 'sum', but op is '{op}'")
 
 
 def _as_given(data: Any, result: Optional[Array]) -> Any:
-    """The result as a plain number, if data is one."""
+    """Return the result. If `data` is a number, convert the result to a number."""
     if result is None or isinstance(data, np.ndarray) or result.ndim != 0:
         return result
     return result[()]

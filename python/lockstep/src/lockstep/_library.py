@@ -1,4 +1,4 @@
-"""liblockstep-comm as ctypes sees it, and its errors as exceptions."""
+"""Declare the functions of liblockstep-comm for ctypes; turn errors into exceptions."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ _FILE = "liblockstep-comm.so.0.1"
 
 
 class Error(RuntimeError):
-    """A call of the library has failed. The text is the library's message.
+    """A call has failed. The text of the exception explains the failure.
 
-    When a group has failed, the attributes have the facts of the message. Unknown
-    attributes are None. All are None after other errors, such as a wrong argument.
+    If the group has failed, the attributes contain the details; an unknown detail is
+    None. After other errors, such as a wrong argument, all attributes are None.
 
     Attributes:
-        rank: the rank to blame: it has died, left, aborted or is late, or is one
-            side of a mismatch.
-        other_rank: the other side of a mismatch, or the rank that gave up waiting.
+        rank: the rank that caused the failure: it died, left, aborted or is late.
+            For a mismatch: one of the two ranks.
+        other_rank: for a mismatch: the other rank. If `rank` is late: the rank that
+            gave up waiting.
         host: name of the host of `rank`.
         pid: process id of `rank` on that host.
         operation: the collective that failed, such as "all_reduce"; for a mismatch,
             the call of `rank`.
-        sequence: number of that collective, as in the message.
+        sequence: number of that collective, as in the text.
     """
 
     rank: Optional[int] = None
@@ -41,7 +42,7 @@ class Error(RuntimeError):
 
 
 class PeerDeadError(Error):
-    """Another rank has died or closed the group; see attribute `rank`."""
+    """Another rank has died or closed the group. The attribute `rank` names this rank."""
 
 
 class LateError(Error, TimeoutError):
@@ -49,31 +50,31 @@ class LateError(Error, TimeoutError):
 
 
 class MismatchError(Error):
-    """Two ranks made different calls, or with different sizes or types."""
+    """Two ranks made different calls, or the same call with different sizes or types."""
 
 
 class AbortedError(Error):
-    """A rank has called Group.abort, which ends all waiting."""
+    """A rank has called Group.abort. Waiting calls on all ranks raise this error."""
 
 
 class StateError(Error):
-    """A call out of order: a step that has not begun, or a closed group."""
+    """A call came at the wrong time, such as wait() after the group was closed."""
 
 
 class ArgumentError(Error, ValueError):
-    """An argument is wrong, here or on another rank."""
+    """An argument is wrong, on this rank or another rank."""
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument has the wrong type, such as a float where an int should be."""
+    """An argument has the wrong type, such as a float instead of an int."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """An allocation of memory has failed, here or on another rank."""
+    """This rank or another rank could not allocate memory."""
 
 
 class SystemCallError(Error, OSError):
-    """Input, output or another system call has failed."""
+    """A system call has failed, such as one that opens or writes a file."""
 
 
 OK, IN_PROGRESS, ERR_ARGUMENT, ERR_IO, ERR_TIMEOUT = 0, 1, -1, -6, -12
@@ -87,7 +88,11 @@ _ERRORS: dict[int, type[Error]] = {
 
 
 def _load() -> ctypes.CDLL:
-    """Load the library: of LOCKSTEP_COMM_LIBRARY, of the wheel, or the installed one."""
+    """Load liblockstep-comm.
+
+    Uses the path in LOCKSTEP_COMM_LIBRARY, else the wheel's file, else the library that
+    is installed on the system.
+    """
     named = os.environ.get("LOCKSTEP_COMM_LIBRARY")
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _FILE)
     try:
@@ -114,7 +119,11 @@ class Store(ctypes.Structure):
     raised: Optional[BaseException] = None
 
     def fail(self, error: Error) -> NoReturn:
-        """Raise the error, or the exception of a signal handler."""
+        """Raise `error`.
+
+        If an exception such as KeyboardInterrupt interrupted the store, raise that
+        exception instead.
+        """
         if self.raised is None or isinstance(self.raised, Exception):
             raise error from self.raised
         raise self.raised
@@ -196,19 +205,22 @@ _library.ls_version_string.restype = c_char_p
 
 
 def call(name: str, *arguments: Any) -> int:
-    """Call a function that returns a status; raises its error."""
+    """Call a C function that returns a status. Raise an exception if it fails."""
     return check(ask(name, *arguments))
 
 
 def call_on(name: str, group: c_void_p, *arguments: Any) -> int:
-    """Call a function of a group; raises its error with the group's failure."""
+    """Call a C function on a group. Raise an exception if it fails.
+
+    The exception contains the details of the group's failure.
+    """
     return check(ask(name, group, *arguments), group)
 
 
 def refuse(name: str, group: c_void_p) -> None:
-    """Call a collective with NULL for its buffers, which the library refuses.
+    """Call a collective with NULL buffers, so that it fails on all ranks.
 
-    The other ranks then get an error, too, and the group stays usable.
+    The group stays usable.
     """
     function = getattr(_library, name)
     numbers = {c_int: 0, c_size_t: 1, c_double: 1.0}
@@ -222,7 +234,7 @@ def check(status: int, group: Optional[c_void_p] = None) -> int:
 
 
 def error_of(status: int, group: Optional[c_void_p] = None) -> Error:
-    """The error of the call that has just returned the status, on that group."""
+    """Create the exception for the last call, which returned `status`."""
     error = _ERRORS.get(status, Error)(_library.ls_last_error().decode())
     error._is_of_library = True
     why = Failure(struct_size=ctypes.sizeof(Failure))
@@ -239,7 +251,7 @@ def error_of(status: int, group: Optional[c_void_p] = None) -> Error:
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """Call any function."""
+    """Call a C function, and return its result unchecked."""
     function = getattr(_library, name)
     try:
         return function(*arguments)
@@ -250,7 +262,7 @@ def ask(name: str, *arguments: Any) -> Any:
 
 def _conversion_error(error: ctypes.ArgumentError, kinds: Sequence[Any],
                       arguments: Sequence[Any]) -> ArgumentError:
-    """The error for a value that ctypes cannot convert ("argument N: ...")."""
+    """Turn ctypes' error "argument N: ..." into an ArgumentError that shows the value."""
     found = re.match(r"argument (\d+):", str(error))
     if found is None:
         return ArgumentError(str(error))
@@ -260,7 +272,7 @@ def _conversion_error(error: ctypes.ArgumentError, kinds: Sequence[Any],
 
 
 def index(value: Any) -> int:
-    """An int, from any integer type, such as NumPy's."""
+    """Convert a value of any integer type, such as NumPy's, to int."""
     try:
         return operator.index(value)
     except TypeError:
@@ -268,19 +280,19 @@ def index(value: Any) -> int:
 
 
 def _type_error(value: Any, right: str) -> ArgumentTypeError:
-    return ArgumentTypeError(f"{value!r} is of type {type(value).__name__}; it "
-                             f"must be {right}")
+    return ArgumentTypeError(f"argument {value!r} is of type {type(value).__name__}; "
+                             f"it must be {right}")
 
 
 class StoreLike(Protocol):
-    """A store of keys and values that all processes can access, such as torch's TCPStore.
+    """A key-value store that all processes can access, such as torch's TCPStore.
 
-    If the store has torch's check(keys), the package polls it until the key is set,
-    and then calls get(). Otherwise get() waits.
+    If the store has a method check(keys), as torch's stores do, the package polls
+    check() until the key is set, and then calls get(). Otherwise get() must wait.
     """
 
     def set(self, key: str, value: bytes) -> Any:
-        """Set a key, which get() of other processes then finds.
+        """Set a key, so that get() returns its value in all processes.
 
         Args:
             key: text of less than 128 bytes, without blanks.
@@ -302,9 +314,10 @@ class StoreLike(Protocol):
 
 
 def wrap_store(store: StoreLike) -> Store:
-    """The store as an ls_store. Keep it while it is in use.
+    """Convert the store to an ls_store. Keep the result as long as C uses it.
 
-    If the store has torch's check(keys), that is polled, else get waits.
+    If the store has a method check(keys), it is polled before get(). Otherwise get()
+    waits.
     """
     def reached(key: str, seconds: float) -> bool:
         check = getattr(store, "check", None)

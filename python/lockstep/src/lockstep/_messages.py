@@ -17,7 +17,7 @@ ANY_TAG = -1
 
 
 class Message(NamedTuple):
-    """A message that has arrived and was not received yet.
+    """A message that has arrived but has not been received.
 
     Attributes:
         source: the rank that sent it.
@@ -31,7 +31,7 @@ class Message(NamedTuple):
 
 
 class Messages(Member):
-    """The part of a group that sends and receives. None of it is collective.
+    """Methods of Group that send and receive messages. They are not collective.
 
     Messages between two ranks with the same tag arrive in the order in which they
     were sent.
@@ -117,10 +117,9 @@ class Messages(Member):
 
     def sendrecv(self, data: Any, to: int, out: Array, source: int,
                  tag: int = 0) -> Array:
-        """Send an array to one rank and receive one from another, at the same time.
+        """Send an array to one rank, and receive an array from another, at the same time.
 
-        So ranks that exchange arrays, or pass them around a ring, do not
-        deadlock.
+        Ranks that exchange arrays, or pass arrays around a ring, do not deadlock.
 
         Args:
             data: an array, or a number, of a type of DTypeName.
@@ -143,7 +142,7 @@ class Messages(Member):
         to, tag = _library.index(to), _library.index(tag)
         if not 0 <= to < self.size:
             raise _library.ArgumentError(
-                f"sendrecv: rank {to} is not in the group, which has ranks 0 to "
+                f"sendrecv: rank {to} is not in the group; the group has ranks 0 to "
                 f"{self.size - 1}")
         if tag < 0:
             raise _library.ArgumentError(
@@ -157,16 +156,16 @@ class Messages(Member):
 
     def iprobe(self, source: int = ANY_RANK,
                tag: int = ANY_TAG) -> Optional[Message]:
-        """Check for an arrived message that no receive matches. Returns at once.
+        """Check whether a message has arrived, without receiving it. Does not wait.
 
-        The message stays: the next receive with its source and tag gets it.
+        The next receive with the message's source and tag gets the message.
 
         Args:
             source: the rank that sends it, or ANY_RANK.
             tag: the tag of the message, or ANY_TAG.
 
         Returns:
-            A Message (source, tag, bytes), or None if none has arrived.
+            A Message (source, tag, bytes), or None if no message has arrived.
 
         Raises:
             ArgumentError: the rank or the tag does not exist.
@@ -179,9 +178,9 @@ class Messages(Member):
         return Message(sender.value, found_tag.value, size.value)
 
     def probe(self, source: int = ANY_RANK, tag: int = ANY_TAG) -> Message:
-        """Wait for an arrived message that no receive matches.
+        """Wait until a message has arrived, without receiving it.
 
-        The message stays: the next receive with its source and tag gets it.
+        The next receive with the message's source and tag gets the message.
         Ctrl-C ends the wait.
 
         Args:

@@ -1,4 +1,4 @@
-"""Requests, and helpers that all kinds of calls share."""
+"""Requests, and functions that check the arguments of calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def type_of(array: Array) -> int:
 
 def op_of(op: str) -> int:
     if not isinstance(op, str):
-        hint = "; pass it as out=" if isinstance(op, np.ndarray) else ""
+        hint = "; pass an array for the result as out=" if isinstance(op, np.ndarray) else ""
         kind = "an array" if hint else f"of type {type(op).__name__}"
         raise _library.ArgumentTypeError(
             f"op is {kind}{hint or '; it must be a str'}")
@@ -59,7 +59,7 @@ def at(array: Optional[Array]) -> Optional[int]:
 
 
 def writable(array: Any, what: str = "out") -> Array:
-    """The array, if a result can be written to it."""
+    """Return the array. Raise an error if no result can be written to it."""
     if not isinstance(array, np.ndarray):
         raise _library.ArgumentTypeError(f"{what} is of type {type(array).__name__}; "
                                          "it must be a NumPy array")
@@ -73,34 +73,34 @@ def writable(array: Any, what: str = "out") -> Array:
 
 
 def into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
-    """The array for a result: the caller's, if it fits, or a new one."""
+    """Return the array for a result: `out`, or a new array if `out` is None."""
     if out is None:
         return np.empty(shape, dtype)
     given = writable(out)
     if given.shape != shape or given.dtype != dtype:
         raise _library.ArgumentError(
-            f"out is an array of {given.dtype} with shape {given.shape}; it must be "
-            f"one of {dtype} with shape {shape}")
+            f"out has type {given.dtype} and shape {given.shape}; it must have type "
+            f"{dtype} and shape {shape}")
     return given
 
 
 def pause(polls: int) -> None:
-    """Sleep between two polls: not at first, then up to 1 ms."""
+    """Sleep before the next poll: at first not at all, later up to 1 ms."""
     time.sleep(max(0.0, min(_LONGEST, (polls - _POLLS) * 1e-5)))
 
 
 class Request:
-    """A call in flight; wait() returns its result.
+    """A call that may still be in progress. wait() returns the result of the call.
 
-    The group keeps the arrays of a Request until it is complete, even if the Request
-    is dropped. Do not change them until then. A later call of the group frees
-    Requests that are dropped and complete. When the group is closed, complete
-    Requests keep their results. Those in flight have none: their wait() and
-    test() raise a StateError.
+    The group keeps the arrays of a Request until the call is complete, even if the
+    program drops the Request. Do not change the arrays until then. A later call on
+    the group frees dropped Requests that are complete. When the group is closed,
+    complete Requests keep their results. wait() and test() of other Requests then
+    raise a StateError.
 
     Attributes:
-        source: of a complete receive, the rank that sent the message.
-        tag: the tag of that message.
+        source: the rank that sent the message, after a receive is complete.
+        tag: the tag of the message, after a receive is complete.
     """
 
     source: Optional[int] = None
@@ -118,7 +118,7 @@ class Request:
 
     def _ask(self, function: Callable[..., int],
              *arguments: tuple[Any]) -> bool:
-        """Whether the request is complete. Raises its error if it has failed."""
+        """Return True if the request is complete. Raise its error if it has failed."""
         flight = self._flight
         if flight is not None:
             if self._core.handle.value is None and flight.last[0] == IN_PROGRESS:
@@ -138,7 +138,7 @@ class Request:
         return True
 
     def test(self) -> bool:
-        """Make progress without waiting.
+        """Check whether the request is done, and make progress without waiting.
 
         Returns:
             True once the request is done.
@@ -150,7 +150,7 @@ class Request:
         return self._ask(test_request)
 
     def is_over(self) -> bool:
-        """Make progress without waiting, and keep an error for wait().
+        """Check whether the request is done or has failed, without raising its error.
 
         Returns:
             True once the request is done or has failed.
@@ -161,11 +161,11 @@ class Request:
             return True
 
     def wait(self) -> Any:
-        """Wait until the request is done. Ctrl-C ends the wait; it may be repeated.
+        """Wait until the request is done. After Ctrl-C, wait() may be called again.
 
         Returns:
             The result of the call that made the request, such as an array; None
-            if it has none.
+            if the call has no result.
 
         Raises:
             StateError: the group was closed while the request was in flight.
@@ -180,7 +180,7 @@ class Request:
 
         Args:
             work: the function; its argument is the request. It must not keep a
-                reference to the request, which would then never count as dropped.
+                reference to the request; otherwise the request is never dropped.
 
         Returns:
             This request.
@@ -189,7 +189,7 @@ class Request:
         return self
 
     def find_sender(self) -> None:
-        """Set `source` and `tag`, of a receive that is done."""
+        """Set `source` and `tag` when a receive is complete."""
         found = c_int()
         assert self._flight is not None
         handle = self._flight.handle
@@ -200,16 +200,17 @@ class Request:
 
 
 def wait_all(requests: Iterable[Optional[Request]]) -> list[Any]:
-    """Wait for all requests, of any groups.
+    """Wait until all requests are done.
 
-    If some fail, still waits for all others. Ctrl-C ends the wait; it may be
-    repeated.
+    The requests may belong to different groups.
+    If a request fails, wait_all still waits for the other requests. After Ctrl-C,
+    wait_all may be called again.
 
     Args:
         requests: the requests; entries may be None.
 
     Returns:
-        The results of wait(), in the order of the requests; None for None.
+        A list of the requests' results, in their order. An entry None gives None.
 
     Raises:
         Error: the error of the first of `requests` that has failed.
@@ -227,10 +228,11 @@ def wait_all(requests: Iterable[Optional[Request]]) -> list[Any]:
 
 
 def wait_any(requests: Sequence[Optional[Request]]) -> Optional[int]:
-    """Wait until one of the requests, of any groups, is done or has failed.
+    """Wait until one of the requests is done or has failed.
 
-    Its wait() then returns the result, or raises, at once. To wait for the
-    next, put None in its place. Ctrl-C ends the wait; it may be repeated.
+    The requests may belong to different groups. wait() of that request then returns
+    its result, or raises its error, at once. To wait for the next request, replace
+    that request by None. After Ctrl-C, wait_any may be called again.
 
     Args:
         requests: the requests; entries may be None.
@@ -249,10 +251,9 @@ def wait_any(requests: Sequence[Optional[Request]]) -> Optional[int]:
 
 
 def collective(name: str) -> Callable[[_Method], _Method]:
-    """Decorate a method that starts a collective, whose C function has that name.
+    """Decorate a method that starts a collective with the C function `name`.
 
-    If Python refuses an argument, the other ranks, which wait in that collective,
-    get an error.
+    If Python refuses an argument on this rank, the collective fails on all ranks.
     """
     def wrap(method: _Method) -> _Method:
         @functools.wraps(method)
@@ -268,7 +269,7 @@ def collective(name: str) -> Callable[[_Method], _Method]:
 
 
 class Member:
-    """A rank of a group, which can start requests."""
+    """Base class of Group: a rank that can start requests."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""Words that calls accept, as types for checkers and editors."""
+"""Names of reductions and element types, declared for type checkers and editors."""
 
 from typing import Literal
 
