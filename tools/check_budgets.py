@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails if a function, a file or a parameter list is longer than its budget.
 
-The budgets stand below. An exception is a line of tools/budgets.txt:
+The budgets are constants in this file. An exception is a line of tools/budgets.txt:
 
     path function lines|parameters LIMIT reason in words
     path - lines LIMIT reason in words                     (a whole file)
@@ -146,7 +146,7 @@ def read_exceptions(path):
             fields = line.split(None, 4)
             if (len(fields) < 5 or fields[2] not in ("lines", "parameters") or
                     not fields[3].isdigit() or len(fields[4].split()) < 3):
-                errors.append(f"{path}:{number}: want: path function|- "
+                errors.append(f"{path}:{number}: write: path function|- "
                               "lines|parameters LIMIT reason in words")
             else:
                 exceptions[tuple(fields[:3])] = int(fields[3])
@@ -170,7 +170,7 @@ class Checker:
         self.used.add(key)
         if hard is not None and value > hard:
             self.errors.append(f"{where}: {value} {key[2]}, over the limit of "
-                               f"{hard} that allows no exception")
+                               f"{hard}, for which no exception is possible")
         elif value > allowed:
             self.errors.append(f"{where}: {value} {key[2]}, budget {allowed}")
 
@@ -199,17 +199,17 @@ class Checker:
 
     def check_distribution(self):
         if len(self.lengths) < 50:
-            return "too few functions for a distribution"
+            return "too few functions to check their median"
         median = statistics.median(self.lengths)
         p90 = statistics.quantiles(self.lengths, n=10)[-1]
         if median > MEDIAN_LINES:
             self.errors.append(f"lib, program: the median function has {median:g} "
-                               f"lines, budget {MEDIAN_LINES}")
+                               f"lines, the budget is {MEDIAN_LINES}")
         if p90 > P90_LINES:
             self.errors.append(f"lib, program: a tenth of the functions is longer than "
-                               f"{p90:g} lines, budget {P90_LINES}")
+                               f"{p90:g} lines, the budget is {P90_LINES}")
         return (f"{len(self.lengths)} functions in lib/ and program/, median {median:g} "
-                f"lines, p90 {p90:g}, longest {max(self.lengths)}")
+                f"lines, 90% have at most {p90:g}, the longest has {max(self.lengths)}")
 
     def check(self):
         for folder in FOLDERS:
@@ -223,7 +223,7 @@ class Checker:
         summary = self.check_distribution()
         for key in self.exceptions:
             if key not in self.used:
-                self.errors.append("tools/budgets.txt: not needed: " +
+                self.errors.append("tools/budgets.txt: remove this exception, it is not needed: " +
                                    " ".join(key))
         return summary
 

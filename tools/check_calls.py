@@ -120,16 +120,16 @@ def check(root, most):
     for circle in found:
         if len(circle) > most:
             errors.append(f"{len(circle)} files call each other in a circle, "
-                          f"{most} may: " + " ".join(circle))
+                          f"at most {most} are allowed: " + " ".join(circle))
             errors += explain(circle, calls.units)
     rooms = calls.rooms()
     for circle in circles(rooms):
-        errors.append("rooms that call each other: " +
+        errors.append("these rooms call each other: " +
                       " ".join(circle))
         errors += explain(circle, rooms)
     largest = len(found[0]) if found else 1
     lines.append(f"calls: {len(calls.units)} files, the largest circle has "
-                 f"{largest}, {len(errors)} errors")
+                 f"{largest} files, {len(errors)} errors")
     return errors, lines
 
 
@@ -138,7 +138,7 @@ def main():
     parser.add_argument("--root", default=os.path.join(
         os.path.dirname(os.path.abspath(__file__)), ".."))
     parser.add_argument("--most", type=int, default=MOST_FILES,
-                        help="files that a circle may have")
+                        help=f"largest circle in files (default: {MOST_FILES})")
     args = parser.parse_args()
     errors, lines = check(args.root, args.most)
     print("\n".join(errors + lines))

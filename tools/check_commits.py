@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""Fails on commits that nobody can review, or whose titles do not say what
-changed.
+"""Fails on commits that are too large to review, or with unclear titles.
 
 Looks at the commits that the main branch does not have yet, or at the newest
 one. A title is "area: what changed", at most 60 characters, no full stop. A
 commit changes at most MOST_LINES lines, counted as lines added plus lines
-taken away. Files that only move, files that go away and files that a program
-has written do not count.
+removed. Moved files, deleted files and generated files do not count.
 """
 
 import argparse
@@ -43,7 +41,7 @@ class Checker:
 
     def check_title(self, title):
         if len(title) > 60 or title.endswith(".") or not TITLE.match(title):
-            self.errors.append(f"commit title \"{title}\": want \"area: what "
+            self.errors.append(f"commit title \"{title}\": write \"area: what "
                                "changed\", at most 60 characters, no full stop")
 
     def check_size(self, commit, title):
@@ -64,8 +62,8 @@ class Checker:
                 lines += int(added) + int(removed)
         if lines > MOST_LINES:
             self.errors.append(f"commit {commit[:9]} \"{title}\": changes "
-                               f"{lines} lines, at most {MOST_LINES} can be "
-                               "reviewed: divide it")
+                               f"{lines} lines, at most {MOST_LINES} are "
+                               "allowed; split this commit")
 
     def check(self):
         commits = self.commits()
@@ -84,7 +82,7 @@ def main():
     count = checker.check()
     for error in checker.errors:
         print(error)
-    print(f"commits: {count} looked at, {len(checker.errors)} errors")
+    print(f"commits: {count} checked, {len(checker.errors)} errors")
     return 1 if checker.errors else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails if the list of exports is not what liblockstep imports.
+"""Fails if the list of exports differs from the names that liblockstep imports.
 
 lib/comm/exports.txt lists the private names that liblockstep-comm exports. The
 check compares it with the names that the other library and the modules leave
@@ -43,13 +43,13 @@ def read(path):
 
 def check(path, needed, part):
     _, listed = read(path)
-    errors = [f"{path}: {name} is missing: a library above needs it"
+    errors = [f"{path}: {name} is missing, but liblockstep or a module needs it"
               for name in sorted(needed - set(listed))]
     if not part:
-        errors += [f"{path}: {name} is exported, but no library needs it"
+        errors += [f"{path}: {name} is listed, but liblockstep and the modules do not need it"
                    for name in sorted(set(listed) - needed)]
     if listed != sorted(set(listed)):
-        errors.append(f"{path}: the names are not sorted, or one is listed twice")
+        errors.append(f"{path}: the names are not sorted, or a name is listed twice")
     return errors
 
 

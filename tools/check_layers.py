@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Fails if a file includes what its room may not.
+"""Fails if a file includes a header that its room may not include.
 
 tools/layers.txt lists the rooms of the tree, the folders of lib/ and program/,
 from the lowest to the highest. A file may include its own room, the rooms
 listed above it, and the public headers. Indented lines divide the room before
-them: a file may include its own part and the parts listed above it. Where a
-colon ends a name, the rooms (or parts) behind it are the only ones. Public
-headers and examples see public headers only. Includes are written from lib/,
+them: a file may include its own part and the parts listed above it. After a
+name with a colon, only the rooms (or parts) that follow the colon are allowed.
+Public headers and examples may include only public headers. Includes are written from lib/,
 program/ or include/: "base/error.h", "cli/frame/command.h",
 "lockstep/group.h".
 
@@ -58,11 +58,11 @@ class Layers:
                     self.root[room], parts = root, []
                     known, key, name = rooms, room, room
                 if key in self.lower:
-                    self.errors.append(f"{path}:{number}: {key} has two lines")
+                    self.errors.append(f"{path}:{number}: {key} is listed twice")
                 for other in only.split():
                     if other not in known:
                         self.errors.append(f"{path}:{number}: {key} may include "
-                                           f"{other}, which is not above it")
+                                           f"{other}, but {other} is not listed above {key}")
                 self.lower[key] = only.split() if colon else list(known)
                 known.append(name)
 
@@ -185,7 +185,7 @@ class Checker:
                                            for header in headers):
                         self.errors.append(
                             f"{path}:{number}: {name} is declared in "
-                            f"{sorted(headers)[0]}, which this room may not see")
+                            f"{sorted(headers)[0]}; this room may not include that header")
 
     def text(self, path):
         """A file without comments and strings, its lines in their places."""
@@ -199,8 +199,8 @@ class Checker:
         if room and self.layers.divided(room):
             part = path.split("/")[2]
             if f"{room}/{part}" not in self.layers.lower:
-                self.errors.append(f"{path}: {room} is divided, and {part} is "
-                                   "not a part of it in tools/layers.txt")
+                self.errors.append(f"{path}: {room} is divided into parts, but "
+                                   f"tools/layers.txt does not list the part {part}")
         self.graph[path] = []
         for number, target in includes(os.path.join(self.root, path)):
             problem = self.problem(room, part, target)
@@ -218,16 +218,16 @@ class Checker:
             for path in sources(self.root, root):
                 parts = path.split(os.sep)
                 if len(parts) < 3:
-                    self.errors.append(f"{path}: belongs into a room's folder")
+                    self.errors.append(f"{path}: move this file into the folder of a room")
                 elif self.layers.root.get(parts[1]) != root:
-                    self.errors.append(f"{path}: {root}/{parts[1]} has no line "
-                                       "in tools/layers.txt")
+                    self.errors.append(f"{path}: tools/layers.txt does not list "
+                                       f"{root}/{parts[1]}")
                 else:
                     self.check_file(path, parts[1])
         self.check_rows()
         cycle = find_cycle(self.graph)
         if cycle:
-            self.errors.append("includes in a cycle: " + " -> ".join(cycle))
+            self.errors.append("these files include each other in a cycle: " + " -> ".join(cycle))
         return self.errors
 
 

@@ -103,17 +103,17 @@ class Checker:
             for name, places in sorted(kind.items()):
                 if len(places) > 1:
                     self.errors.append(f"{places[1]}: {name} is declared in "
-                                       f"{places[0]} already")
+                                       f"{places[0]}, too")
         for name, places in sorted(self.functions.items()):
             if name in self.types:
-                self.errors.append(f"{places[0]}: {name} is a type, "
+                self.errors.append(f"{places[0]}: {name} is also a type, "
                                    f"{self.types[name][0]}")
 
     def check_public(self):
         for name, places in sorted(self.types.items()):
             public = "ls_" + name[len("lsi_"):]
             if public in self.public:
-                self.errors.append(f"{places[0]}: {name} reads like "
+                self.errors.append(f"{places[0]}: {name} is too similar to "
                                    f"{public} of {self.public[public]}")
 
     def check_families(self):
@@ -128,7 +128,7 @@ class Checker:
     def check_home(self, name, place, family):
         home = self.types[family][0]
         if place.split("/")[1] != home.split("/")[1]:
-            self.errors.append(f"{place}: {name} reads like a function of "
+            self.errors.append(f"{place}: {name} looks like a function of the type "
                                f"{family}, {home}")
 
     def check_locals(self):
@@ -136,7 +136,7 @@ class Checker:
             text = read(os.path.join(self.root, path))
             for match in STATIC.finditer(text):
                 self.errors.append(f"{path}:{line_of(text, match)}: "
-                                   f"{match.group(1)} is static and needs no "
+                                   f"{match.group(1)} is static; remove its "
                                    "prefix")
 
     def check_vague(self):

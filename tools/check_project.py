@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Fails on what the files about the project as a whole must agree on.
+"""Fails if the files about the project as a whole disagree, or lack an entry.
 
   - project.txt: an address is missing; an address, or the host of a placeholder,
-    stands in another file. README.md and CITATION.cff may contain a real url.
-  - CMakeLists.txt, version.h, CITATION.cff, CHANGELOG.md: another version
+    appears in another file. README.md and CITATION.cff may contain a real url.
+  - CMakeLists.txt, version.h, CITATION.cff, CHANGELOG.md: the versions differ
   - CHANGELOG.md: a version with more than 60 lines, or a heading that Keep a Changelog
     does not have
   - SECURITY.md: its table names other fuzz targets than tests/fuzz has
-  - examples/README.md: a program of examples/ has no section, or a section is of none
+  - examples/README.md: a program of examples/ has no section, or a section does not match a program
   - THIRD-PARTY.md: a library that debian/control builds with is missing
 """
 
@@ -65,7 +65,7 @@ class Checker:
                 yield name, values[0]
             else:
                 self.error("project.txt", f"one line '{name} VALUE' is needed, "
-                           f"and {len(values)} were found")
+                           f"but {len(values)} were found")
 
     def check_addresses(self):
         """Each stands in project.txt alone."""
@@ -93,19 +93,19 @@ class Checker:
         want = found["CMakeLists.txt"]
         for path, version in found.items():
             if version != want or version == "none":
-                self.error(path, f"its version is {version}, that of "
+                self.error(path, f"its version is {version}, but the version in "
                            f"CMakeLists.txt is {want}")
 
     def check_changelog(self):
         for section in re.split(r"^## ", self.read("CHANGELOG.md"), flags=re.M)[1:]:
             version, lines = section.split()[0], section.rstrip("\n").count("\n") + 1
             if lines > 60:
-                self.error("CHANGELOG.md", f"{version} has {lines} lines; say what "
-                           "users will notice, in 60")
+                self.error("CHANGELOG.md", f"the section {version} has {lines} lines; "
+                           "describe the changes for users in at most 60 lines")
             for name in re.findall(r"^### (.*)$", section, re.M):
                 if name not in CHANGES:
-                    self.error("CHANGELOG.md", f"{version} has the heading '{name}', "
-                               f"not one of {', '.join(sorted(CHANGES))}")
+                    self.error("CHANGELOG.md", f"{version} has the heading '{name}'; "
+                               f"use one of {', '.join(sorted(CHANGES))}")
 
     def check_fuzz_targets(self):
         table = FUZZ_TABLE.search(self.read("SECURITY.md"))
@@ -115,7 +115,7 @@ class Checker:
         targets = {match.group(1) for match in map(FUZZ_TARGET.fullmatch, self.paths)
                    if match}
         for name in sorted(targets - named):
-            self.error("SECURITY.md", f"its table lacks the fuzz target '{name}'")
+            self.error("SECURITY.md", f"its table does not list the fuzz target '{name}'")
         for name in sorted(named - targets):
             self.error("SECURITY.md", f"its table names '{name}', and "
                        f"tests/fuzz/fuzz_{name}.c does not exist")
@@ -127,14 +127,14 @@ class Checker:
         for name in sorted(programs - sections):
             self.error("examples/README.md", f"{name}.c has no section '## {name}'")
         for name in sorted(sections - programs - {"Building"}):
-            self.error("examples/README.md", f"section '{name}' is of no program")
+            self.error("examples/README.md", f"section '{name}' does not match a program")
 
     def check_libraries(self):
         build = self.read("debian/control").partition("\n\n")[0]
         for package in LIBRARY.findall(build):
             if f"| {package} |" not in self.read("THIRD-PARTY.md"):
-                self.error("THIRD-PARTY.md", f"{package} is missing, a "
-                           "Build-Depends of debian/control")
+                self.error("THIRD-PARTY.md", f"{package} is missing; debian/control "
+                           "lists this package in Build-Depends")
 
     def check(self):
         self.check_addresses()

@@ -155,7 +155,7 @@ def last_line(text):
     """The output of the test, without the prefixes of cmocka."""
     lines = [line for line in text.splitlines()
              if line.strip() and not line.startswith("[")]
-    return lines[-1].strip() if lines else "it says nothing"
+    return lines[-1].strip() if lines else "without a reason"
 
 
 def reason_of(skip, row):
@@ -185,7 +185,7 @@ def main():
     parser.add_argument("--list", default=os.path.join(
         ROOT, "tests", "expected_skips.txt"))
     parser.add_argument("--all", action="store_true",
-                        help="do not accept a missing Python module as a reason")
+                        help="treat skips for a missing Python module as errors")
     parser.add_argument("--cpuinfo", default="/proc/cpuinfo", help=argparse.SUPPRESS)
     parser.add_argument("--cgroups", default="/sys/fs/cgroup", help=argparse.SUPPRESS)
     parser.add_argument("junit", nargs="+")
@@ -210,11 +210,11 @@ def main():
             processor.append((f"no {row.machine[4:]}", skip.test))
         else:
             other.append((reason_of(skip, row), skip.test))
-    print(f"{count} tests, {len(skips)} skips, {len(unexpected)} of them not expected")
+    print(f"{count} tests, {len(skips)} skips, {len(unexpected)} of these not expected")
     show("skipped:", grouped(other))
-    show("not run on this machine (instructions that its processor lacks):",
+    show("skipped because the processor of this machine lacks instructions:",
          grouped(processor))
-    show("skipped, and tests/expected_skips.txt does not expect it here:",
+    show("skipped, but tests/expected_skips.txt expects these tests to run on this machine:",
          grouped(unexpected))
     return 1 if unexpected else 0
 

@@ -106,17 +106,17 @@ class Checker:
             if path.endswith(SOURCE + (".py", ".sh", "dev")):
                 mark = UNFINISHED.search(line)
                 if mark and "unfinished" not in line:
-                    self.error(path, number, f"{mark.group()}: finish it, or "
+                    self.error(path, number, f"{mark.group()}: finish this, or "
                                "file an issue")
                 if SWITCHED_OFF.match(line):
-                    self.error(path, number, "code that is switched off")
+                    self.error(path, number, "disabled code; remove this block")
                 if path.startswith(("lib/", "program/")) and "open_memstream(" in line:
-                    self.error(path, number, "open_memstream loses what does "
-                               "not fit; use report/text_stream.h")
+                    self.error(path, number, "open_memstream loses text when "
+                               "memory runs out; use report/text_stream.h")
                 if path.startswith("lib/") and path != "lib/base/log.c" and \
                         TO_STDERR.search(line):
-                    self.error(path, number, "the library writes to stderr by "
-                               "lsi_log only, which ls_set_log redirects")
+                    self.error(path, number, "do not write to stderr; use "
+                               "lsi_log, which ls_set_log can redirect")
 
     def check_names(self, path, text):
         for number, line in enumerate(text.split("\n"), 1):
@@ -131,10 +131,10 @@ class Checker:
         full = os.path.normpath(os.path.join(os.path.dirname(path), name)) \
             if name else path
         if not os.path.exists(os.path.join(self.root, full)):
-            self.error(path, line, f"link to {target}: no such file")
+            self.error(path, line, f"link to {target}: this file does not exist")
         elif fragment and full.endswith(".md") and \
                 fragment not in anchors(self.read(full)):
-            self.error(path, line, f"link to {target}: no such heading")
+            self.error(path, line, f"link to {target}: this heading does not exist")
 
     def check_statuses(self, path, text):
         """C that can be pasted gives no warning."""
@@ -144,8 +144,8 @@ class Checker:
                 call = re.match(r"\s*(ls_\w+)\(", line)
                 if call and call.group(1) in self.must_check and \
                         line.rstrip().endswith((";", "*/")):
-                    self.error(path, number, f"{call.group(1)} in check(), as its "
-                               "status must be used")
+                    self.error(path, number, f"the status of {call.group(1)} must be "
+                               "used; put the call in check()")
 
     def check_markdown(self, path, text):
         self.check_statuses(path, text)
@@ -171,7 +171,7 @@ class Checker:
                     re.match(r"}.*;", lines[above - 2]):
                 above = start_of_block(lines, above - 2)
             if above < 1 or not lines[above - 1].rstrip().endswith("*/"):
-                self.error(path, i + 1, "a public function with no comment")
+                self.error(path, i + 1, "this public function has no comment")
 
     def check_environment(self):
         page = os.path.join("docs", "reference", "environment.md")
@@ -185,7 +185,7 @@ class Checker:
                     not path.endswith("setup.py"):
                 used.update(VARIABLE.findall(self.read(path)))
         for name in sorted(used - listed):
-            self.error(page, 1, f"{name} is missing")
+            self.error(page, 1, f"{name} is missing, but a source reads it")
         for name in sorted(listed - used):
             self.error(page, 1, f"no source reads {name}")
 
@@ -210,7 +210,7 @@ class Checker:
                 os.path.join(self.root, header)):
             return
         if not text.startswith("/*"):
-            self.error(path, 1, "no comment that says what the file is about")
+            self.error(path, 1, "the file must begin with a comment about its contents")
 
     def check_guard(self, path, text):
         words = path[:-len(".h")].split(os.sep)[1:]

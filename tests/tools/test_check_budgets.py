@@ -78,9 +78,9 @@ class Budgets(GateTest):
     def test_exception_without_reason_or_need(self):
         self.write("lib/base/a.c", function("f", 10))
         self.allow("lib/base/a.c f lines 70")
-        self.fails("want: path")
+        self.fails("write: path")
         self.allow("lib/base/a.c f lines 70 it was long once")
-        self.fails("not needed: lib/base/a.c f lines")
+        self.fails("it is not needed: lib/base/a.c f lines")
 
     def test_distribution(self):
         self.write("lib/base/a.c",

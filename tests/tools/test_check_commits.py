@@ -30,7 +30,7 @@ class Commits(GateTest):
     def test_good_commit(self):
         self.write("b.c", "int b;\n" * 2000)
         self.commit("comm: add b")
-        self.assertIn("1 looked at, 0 errors", self.passes())
+        self.assertIn("1 checked, 0 errors", self.passes())
 
     def test_titles(self):
         for title in ("comm: Add b", "add b", "comm: add b.",
@@ -56,7 +56,7 @@ class Commits(GateTest):
         self.git("rm", "-q", "b.c")
         self.write("docs/reference/commands.md", "x\n" * 3000)
         self.commit("comm: remove b")
-        self.assertIn("2 looked at, 0 errors", self.passes())
+        self.assertIn("2 checked, 0 errors", self.passes())
 
     def test_newest_commit_of_main(self):
         self.git("checkout", "-q", "main")
@@ -69,7 +69,7 @@ class Commits(GateTest):
         with self.subTest("an archive of the sources"):
             os.rename(os.path.join(self.folder.name, ".git"),
                       os.path.join(self.folder.name, "git"))
-            self.assertIn("0 looked at, 0 errors", self.passes())
+            self.assertIn("0 checked, 0 errors", self.passes())
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Exports(GateTest):
 
     def test_name_that_nobody_needs(self):
         text = "lsi_a\nlsi_b\nlsi_c\n"
-        self.refused(text, "lsi_c is exported, but no library needs it")
+        self.refused(text, "lsi_c is listed, but liblockstep and the modules do not")
         self.assertEqual(self.run_with(text, "--part").returncode, 0)
 
     def test_order(self):

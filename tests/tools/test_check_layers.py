@@ -92,12 +92,12 @@ class Layers(GateTest):
     def test_unknown_folder(self):
         self.write("lib/misc/m.c", "")
         self.write("program/low/l.c", "")
-        self.fails("lib/misc/m.c: lib/misc has no line",
-                   "program/low/l.c: program/low has no line")
+        self.fails("lib/misc/m.c: tools/layers.txt does not list lib/misc",
+                   "program/low/l.c: tools/layers.txt does not list program/low")
 
     def test_file_outside_rooms(self):
         self.write("lib/loose.c", "")
-        self.fails("lib/loose.c: belongs into a room's folder")
+        self.fails("lib/loose.c: move this file into the folder of a room")
 
     def test_missing_files(self):
         self.write("lib/low/x.c",
@@ -121,13 +121,13 @@ class Layers(GateTest):
     def test_cycle_of_headers(self):
         self.write("lib/low/a.h", '#include "low/b.h"\n')
         self.write("lib/low/b.h", '#include "low/a.h"\n')
-        self.fails("includes in a cycle")
+        self.fails("these files include each other in a cycle")
 
     def test_bad_list(self):
         self.write("tools/layers.txt",
                    "lib/low: high\nlib/high\nlib/high\nlow\n")
-        self.fails("low may include high, which is not above it",
-                   "high has two lines", '"low" is not a folder of lib/')
+        self.fails("low may include high, but high is not listed above low",
+                   "high is listed twice", '"low" is not a folder of lib/')
 
 
 if __name__ == "__main__":

@@ -31,16 +31,16 @@ class Names(GateTest):
     def test_function_twice(self):
         self.header("lib/high/y.h", "void lsi_group_look(void);\n")
         self.fails("lib/low/x.h:8: lsi_group_look is declared in "
-                   "lib/high/y.h:3 already")
+                   "lib/high/y.h:3, too")
 
     def test_type_twice(self):
         self.header("lib/high/y.h",
                     "typedef enum lsi_part {\n    LSI_A\n} lsi_part;\n")
-        self.fails("lsi_part is declared in lib/high/y.h:5 already")
+        self.fails("lsi_part is declared in lib/high/y.h:5, too")
 
     def test_pointers_to_functions_are_types(self):
         self.header("lib/high/y.h", "typedef int (*lsi_part)(void);\n")
-        self.fails("lsi_part is declared in lib/high/y.h:3 already")
+        self.fails("lsi_part is declared in lib/high/y.h:3, too")
 
     def test_templates_may_repeat(self):
         self.write("lib/high/y.h", "int lsi_group_look(void);\n")
@@ -54,11 +54,11 @@ class Names(GateTest):
     def test_type_beside_a_public_one(self):
         self.header("lib/high/y.h",
                     "typedef struct lsi_group {\n    int n;\n} lsi_group;\n")
-        self.fails("lsi_group reads like ls_group of include/lockstep/a.h")
+        self.fails("lsi_group is too similar to ls_group of include/lockstep/a.h")
 
     def test_function_of_another_folders_type(self):
         self.header("lib/high/y.h", "void lsi_part_draw(void);\n")
-        self.fails("lib/high/y.h:3: lsi_part_draw reads like a function of "
+        self.fails("lib/high/y.h:3: lsi_part_draw looks like a function of the type "
                    "lsi_part, lib/low/x.h")
 
     def test_longest_type_owns_a_function(self):
@@ -69,7 +69,7 @@ class Names(GateTest):
 
     def test_function_named_as_a_type(self):
         self.header("lib/high/y.h", "int lsi_part(int n);\n")
-        self.fails("lsi_part is a type, lib/low/x.h")
+        self.fails("lsi_part is also a type, lib/low/x.h")
 
     def test_static_names(self):
         self.write("lib/low/z.c", "static int lsi_local(int n)\n{\n}\n"

@@ -27,7 +27,7 @@ class Project(GateTest):
 
     def test_missing_address(self):
         self.write("project.txt", f"contact us@{HOST}\n")
-        self.fails("project.txt: one line 'url VALUE' is needed, and 0 were found")
+        self.fails("project.txt: one line 'url VALUE' is needed, but 0 were found")
         self.write("project.txt", f"contact us@{HOST}\nurl \n")
         self.fails("'url VALUE'")
 
@@ -49,7 +49,7 @@ class Project(GateTest):
     def test_versions(self):
         self.write("CITATION.cff", "cff-version: 1.2.0\nversion: 1.2.2\n")
         self.write("CHANGELOG.md", "# Changes\n\n## [1.3.0] - 2026-01-02\n")
-        self.fails("CITATION.cff: its version is 1.2.2, that of CMakeLists.txt is",
+        self.fails("CITATION.cff: its version is 1.2.2, but the version in CMakeLists.txt is",
                    "CHANGELOG.md: its version is 1.3.0", "project: 2 errors")
         self.write("CMakeLists.txt", "project(lockstep)\n")
         self.fails("CMakeLists.txt: its version is none")
@@ -60,7 +60,7 @@ class Project(GateTest):
                    56 * line + "\n## 1.2.2\n\n### Fixed\n\n#### Tools\n")
         self.passes()
         self.write("CHANGELOG.md", "## 1.2.3\n\n### New\n\n" + 57 * line)
-        self.fails("CHANGELOG.md: 1.2.3 has 61 lines", "has the heading 'New'",
+        self.fails("CHANGELOG.md: the section 1.2.3 has 61 lines", "has the heading 'New'",
                    "project: 2 errors")
 
     def test_fuzz_targets(self):
@@ -70,14 +70,14 @@ class Project(GateTest):
                    "| texts | `json`, `xml` |\n\nand `others`\n")
         self.fails("SECURITY.md: its table names 'xml'", "project: 1 errors")
         self.write("SECURITY.md", "# Security\n")
-        self.fails("SECURITY.md: its table lacks the fuzz target 'json'")
+        self.fails("SECURITY.md: its table does not list the fuzz target 'json'")
 
     def test_examples(self):
         self.write("examples/hello.c", "")
         self.write("examples/sum.c", "")
         self.write("examples/README.md", "# Examples\n\n## Building\n\n"
                    "## hello\n\n## gone\n")
-        self.fails("sum.c has no section '## sum'", "section 'gone' is of no program",
+        self.fails("sum.c has no section '## sum'", "section 'gone' does not match a program",
                    "project: 2 errors")
 
     def test_libraries(self):

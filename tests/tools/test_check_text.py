@@ -41,9 +41,9 @@ class Text(GateTest):
         self.write("include/lockstep/b.h", "/* About b. */\n\n"
                    "LS_API int f(void);\n\nLS_API int g(int a); /* a */\n"
                    "LS_API int h(void);\n")
-        self.fails("include/lockstep/b.h:3: a public function",
-                   "include/lockstep/b.h:5: a public function",
-                   "include/lockstep/b.h:6: a public function")
+        self.fails("include/lockstep/b.h:3: this public function",
+                   "include/lockstep/b.h:5: this public function",
+                   "include/lockstep/b.h:6: this public function")
 
     def test_experimental_functions_are_listed(self):
         self.write("include/lockstep/b.h", "/* About b. */\n" +
@@ -94,7 +94,7 @@ class Text(GateTest):
     def test_leftovers(self):
         self.write("lib/base/y.c", "/* Y. */\n#if 0\nint y;\n#endif\n"
                    f"/* {UNFINISHED}: more */\n")
-        self.fails("y.c:2: code that is switched off", f"y.c:5: {UNFINISHED}")
+        self.fails("y.c:2: disabled code", f"y.c:5: {UNFINISHED}")
 
     def test_streams_that_lose_text(self):
         self.write("lib/base/y.c", "/* Y. */\nopen_memstream(&a, &b);\n")
