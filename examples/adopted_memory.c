@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     train(group, ddp, sgd, w, grad);
     const double part = compare(w);
     const bool good = lr_is_small() && part <= 1 && same_on_all(group, w);
-    printf("rank %d of %d, %s: %.3f of the error that rounding allows\n",
+    printf("rank %d of %d, %s: error / largest rounding error = %.3f\n",
            ls_group_rank(group), ls_group_size(group),
            ls_ddp_strategy_name(how.strategy), part);
 

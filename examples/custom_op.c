@@ -60,7 +60,7 @@ static ls_tensor *swish(ls_tape *tape, ls_tensor *x, float beta)
         return NULL; /* an earlier operation failed; the tape knows */
     if (ls_tensor_dtype(x) != LS_F32 || !ls_tensor_is_contiguous(x))
         return ls_tape_fail(tape, LS_ERR_UNSUPPORTED,
-                            "swish: needs a contiguous f32 tensor");
+                            "swish: x must be a contiguous f32 tensor");
     ls_tensor *y =
         ls_tape_output(tape, LS_F32, ls_tensor_ndim(x), ls_tensor_shape(x));
     float *in, *out;

@@ -63,8 +63,8 @@ int main(int argc, char **argv)
     ls_group *group = NULL;
     if (fault != NULL && !is_fault(fault)) {
         fprintf(stderr,
-                "hang: \"%s\" is not one of broadcast, compute, stop "
-                "and die\n",
+                "hang: unknown fault '%s'; use broadcast, compute, stop or "
+                "die\n",
                 fault);
         return 2;
     }

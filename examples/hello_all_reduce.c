@@ -26,7 +26,7 @@ static ls_status hello(ls_group *group, int *wrong)
         ls_all_reduce(group, mine, sum, 3, LS_I32, LS_REDUCE_SUM);
     if (status != LS_OK)
         return status;
-    printf("rank %d of %d: %d %d %d, together %d %d %d\n", rank, size, mine[0],
+    printf("rank %d of %d: %d %d %d, sum %d %d %d\n", rank, size, mine[0],
            mine[1], mine[2], sum[0], sum[1], sum[2]);
 
     for (int r = 0; r < size; r++) {

@@ -140,7 +140,7 @@ int main(void)
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         known = train_epoch(&t, epoch);
         if (ls_group_rank(t.group) == 0)
-            printf("epoch %2d  %.1f%% known\n", (int)epoch, 100 * known);
+            printf("epoch %2d  %.1f%% correct\n", (int)epoch, 100 * known);
     }
     ls_loader_free(&t.loader);
     ls_tape_free(&t.tape);

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Trains a recommender with large tables, as DLRM's, on two CPU ranks.
+"""Trains a recommender with large embedding tables, like DLRM, on two CPU ranks.
 
     python3 recommend.py                        # starts two ranks itself
-    python3 recommend.py --backend gloo         # what PyTorch brings, beside it
+    python3 recommend.py --backend gloo         # PyTorch's backend, to compare
     lockstep run -n 4 -- python3 recommend.py   # or torchrun, or mpirun
 
 The ratings are synthetic: users and items have hidden tastes. The
 model gets the numbers of the user and the item, and some measurements. The
-tables have sparse gradients, the rest has dense ones; DDP averages both.
+tables have sparse gradients, the other weights dense gradients. DDP averages both.
 """
 import argparse
 import os
@@ -44,7 +44,7 @@ class Data:
 
 
 class Recommender(nn.Module):
-    """Two tables, a network for the measurements, and one for all together."""
+    """Two tables, a network for the measurements, and a network that combines them."""
 
     def __init__(self, width=32):
         super().__init__()
@@ -94,7 +94,7 @@ def train(arguments, **where):
 
 
 def report(arguments, step, losses, times):
-    """The mean loss of all ranks, and rank 0's median time."""
+    """Print the mean loss over all ranks, and rank 0's median time per step."""
     mean = torch.stack(losses).mean()
     dist.all_reduce(mean)
     if dist.get_rank() == 0:
@@ -104,7 +104,7 @@ def report(arguments, step, losses, times):
 
 
 def start(rank, arguments, folder):
-    """A rank without a launcher; they meet at a file."""
+    """Run one rank without a launcher. The ranks connect through a file."""
     if arguments.backend == "lockstep":
         import lockstep_torch  # noqa: F401  (PyTorch 2.15 needs no import)
     torch.set_num_threads(1)
@@ -114,11 +114,16 @@ def start(rank, arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--backend", default="lockstep")
-    parser.add_argument("--ranks", type=int, default=2, help="without a launcher")
-    parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--batch", type=int, default=512, help="of each rank")
-    parser.add_argument("--report", type=int, default=100, help="steps")
+    parser.add_argument("--backend", default="lockstep",
+                        help="backend of torch.distributed (default: lockstep)")
+    parser.add_argument("--ranks", type=int, default=2,
+                        help="ranks to start (default: 2; ignored under a launcher)")
+    parser.add_argument("--steps", type=int, default=600,
+                        help="training steps (default: 600)")
+    parser.add_argument("--batch", type=int, default=512,
+                        help="samples per step on each rank (default: 512)")
+    parser.add_argument("--report", type=int, default=100,
+                        help="steps between two reports (default: 100)")
     arguments = parser.parse_args()
     if "RANK" in os.environ:
         if arguments.backend == "lockstep":
