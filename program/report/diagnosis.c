@@ -253,7 +253,8 @@ static void find_mismatch(lsi_diagnosis *d)
         return;
     lsi_finding *finding = begin(d, LSI_FINDING_MISMATCH, failure->sequence);
     if (failure->sequence == 0)
-        append(finding, "a message differs (%s): ", failure->field);
+        append(finding, "sender and receiver disagree about a message (%s): ",
+               failure->field);
     else
         append(finding,
                "call #%lld differs (%s): ", (long long)failure->sequence,
@@ -275,7 +276,7 @@ static void append_progress(const lsi_diagnosis *d, lsi_finding *finding,
     append(finding, "its last completed call is #%lld",
            (long long)view->completed);
     if (view->arrived > view->completed)
-        append(finding, ", and it was in #%lld", (long long)view->arrived);
+        append(finding, ", and it was in call #%lld", (long long)view->arrived);
 }
 
 static void find_death(lsi_diagnosis *d)

@@ -18,7 +18,7 @@ ls_status lsi_document_new(lsi_document **out, const char *title)
     }
     if (d == NULL || d->title == NULL || d->blocks == NULL) {
         lsi_document_free(&(lsi_document *){d});
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a document");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for the report");
     }
     *out = d;
     return LS_OK;
@@ -41,9 +41,9 @@ static void append(lsi_document *d, json_t *block)
     if (d->status != LS_OK)
         json_decref(block);
     else if (block == NULL || json_array_append_new(d->blocks, block) != 0)
-        d->status = lsi_fail(
-            LS_ERR_MEMORY,
-            "cannot write the report: no memory, or a text is not UTF-8");
+        d->status =
+            lsi_fail(LS_ERR_MEMORY, "cannot write the report: not enough "
+                                    "memory, or a text is not valid UTF-8");
 }
 
 void lsi_document_text(lsi_document *document, const char *kind, int level,
@@ -98,5 +98,5 @@ void lsi_document_row(lsi_document *document, const char *const *cells,
     if (json_array_append_new(json_object_get(table, "rows"), row) != 0 &&
         document->status == LS_OK)
         document->status = lsi_fail(
-            LS_ERR_STATE, "a row was added to a document without a table");
+            LS_ERR_STATE, "cannot add a row to a report before its table");
 }

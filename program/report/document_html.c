@@ -202,7 +202,6 @@ ls_status lsi_document_html(const lsi_document *document, FILE *stream)
     fputs(in_list ? "</ul>\n</main></body>\n</html>\n"
                   : "</main></body>\n</html>\n",
           stream);
-    return ferror(stream)
-               ? lsi_fail_errno(LS_ERR_IO, "cannot write the document")
-               : LS_OK;
+    return ferror(stream) ? lsi_fail_errno(LS_ERR_IO, "cannot write the report")
+                          : LS_OK;
 }

@@ -100,7 +100,6 @@ ls_status lsi_document_markdown(const lsi_document *document,
         put_block(stream, folder, block);
         in_list = item;
     }
-    return ferror(stream)
-               ? lsi_fail_errno(LS_ERR_IO, "cannot write the document")
-               : LS_OK;
+    return ferror(stream) ? lsi_fail_errno(LS_ERR_IO, "cannot write the report")
+                          : LS_OK;
 }

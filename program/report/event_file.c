@@ -36,8 +36,7 @@ struct lsi_event_file {
 static ls_status make_folder(const char *path)
 {
     if (path[0] == '\0')
-        return lsi_fail(LS_ERR_IO,
-                        "cannot make the folder '': its name is empty");
+        return lsi_fail(LS_ERR_IO, "cannot make a folder with an empty name");
     if (lsi_make_folders(path))
         return LS_OK;
     return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
@@ -156,7 +155,8 @@ ls_status lsi_event_file_open(lsi_event_file **out, const char *folder,
 {
     lsi_event_file *const file = malloc(sizeof(*file));
     if (file == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to write to '%s'", folder);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to write to '%s'",
+                        folder);
     *file = (lsi_event_file){.fd = -1};
     const ls_status status = begin(file, folder, first, goes_on);
     if (status == LS_OK)

@@ -45,7 +45,7 @@ ls_status lsi_find_files(const char *folder, const char *pattern, glob_t *out)
     const int failed = glob(path, 0, NULL, &found);
     if (failed == GLOB_NOSPACE)
         return lsi_fail(LS_ERR_MEMORY,
-                        "no memory for the list of files in '%s'", folder);
+                        "not enough memory to list the files in '%s'", folder);
     if (failed != 0 && failed != GLOB_NOMATCH)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", folder);
     *out = found;
@@ -185,8 +185,8 @@ ls_status lsi_find_attempt(const char *folder, const char *ending,
     free(names);
     if (wanted > 0 && !s.has_wanted)
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "'%s' has no records (*%s) of attempt %d; attempts "
-                        "with records: %s",
+                        "'%s' contains no records (*%s) of attempt %d; it "
+                        "contains records of these attempts: %s",
                         folder, ending, (int)wanted, s.any ? s.list : "none");
     out->newest = s.any ? s.best.attempt : 0;
     out->chosen = wanted >= 0 ? (int)wanted : out->newest;
@@ -200,6 +200,6 @@ void lsi_tell_attempt(const lsi_attempts *attempts)
     if (attempts->newest > 0 || attempts->chosen > 0)
         fprintf(stderr,
                 "lockstep: reading attempt %d; the newest is attempt %d "
-                "(--attempt N selects one)\n",
+                "(--attempt N selects another one)\n",
                 attempts->chosen, attempts->newest);
 }

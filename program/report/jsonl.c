@@ -58,7 +58,7 @@ static ls_status cut(int fd, const char *path, int64_t keep)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
     if (n < keep)
         lsi_log(LS_LOG_WARN,
-                "'%s' has only %" PRId64 " of the %" PRId64
+                "'%s' contains only %" PRId64 " of the %" PRId64
                 " lines that were written before the checkpoint; the run "
                 "continues without the missing lines",
                 path, n, keep);
@@ -98,7 +98,7 @@ ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep)
     lsi_jsonl *lines = malloc(sizeof(*lines) + bytes);
     if (lines == NULL) {
         close(fd);
-        return lsi_fail(LS_ERR_MEMORY, "no memory to write '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to write '%s'", path);
     }
     lines->fd = fd;
     memcpy(lines->path, path, bytes);
@@ -111,7 +111,8 @@ ls_status lsi_jsonl_write(lsi_jsonl *lines, json_t *object)
     char *text = lsi_json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(object);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a line of JSON");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to write a line of JSON");
     /* The terminating zero becomes the line end. */
     const size_t length = strlen(text);
     text[length] = '\n';

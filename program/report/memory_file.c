@@ -133,7 +133,8 @@ static ls_status parse_block(const reader *r, const uint64_t *n, bool kept)
         !is_name(r, n[7]) || !is_trail(f, n[8], true))
         return wrong(r, "refers to a name or a path that is not defined");
     if (f->n_blocks > 0 && f->blocks[f->n_blocks - 1].id >= n[0])
-        return wrong(r, "has a block number that does not increase");
+        return wrong(
+            r, "has a block number that is not larger than the previous one");
     LS_TRY(set_time(r, n[1]));
     if (!lsi_grow_array(&f->blocks, f->n_blocks, &f->block_room,
                         sizeof(*f->blocks)))
@@ -258,8 +259,9 @@ ls_status lsi_memory_check_end(const reader *r, uint64_t events)
     if (events == r->process->memory->events)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not a valid recording of memory: its end states "
-                    "%" PRIu64 " events, but the file has %" PRIu64,
+                    "'%s' is not a valid recording of memory: the end of the "
+                    "file states %" PRIu64
+                    " events, but the file contains %" PRIu64,
                     r->path, events, r->process->memory->events);
 }
 

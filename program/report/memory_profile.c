@@ -73,7 +73,8 @@ ls_status lsi_memory_rows(const lsi_memory_file *file, lsi_memory_key key,
     if (items == NULL || rows == NULL) {
         free(items);
         free(rows);
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu blocks",
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to list %zu recorded blocks",
                         file->n_blocks);
     }
     for (size_t i = 0; i < file->n_blocks; i++) {
@@ -122,7 +123,8 @@ ls_status lsi_memory_course(const lsi_memory_file *file, size_t most,
     lsi_memory_point now = {0};
     int64_t part = -1;
     if (points == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu points", most);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to draw %zu points",
+                        most);
     *n = 0;
     for (size_t i = 0; i < file->n_changes; i++) {
         const lsi_memory_change *const change = &file->changes[i];

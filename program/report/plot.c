@@ -350,7 +350,7 @@ static ls_status start(drawing *d)
     char *const argv[] = {program, NULL};
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a plot");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to draw a plot");
     posix_spawn_file_actions_adddup2(&actions, d->script, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, d->picture[1], STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, d->error, STDERR_FILENO);
@@ -361,7 +361,7 @@ static ls_status start(drawing *d)
     if (error == ENOENT || error == EACCES)
         return lsi_fail(
             LS_ERR_NOT_FOUND,
-            "plots need the program gnuplot, which is not installed");
+            "cannot draw plots because the program gnuplot is not installed");
     if (error != 0) {
         errno = error;
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot run gnuplot");
@@ -481,7 +481,7 @@ static ls_status adapt(const lsi_plot *plot, const char *raw, char **out)
     lsi_text_stream text;
     const char *const svg = strstr(raw, "<svg");
     if (svg == NULL)
-        return lsi_fail(LS_ERR_SYSTEM, "gnuplot did not write SVG");
+        return lsi_fail(LS_ERR_SYSTEM, "gnuplot did not write an SVG picture");
     LS_TRY(lsi_text_stream_open(&text));
     put_picture(text.file, plot, svg);
     return lsi_text_stream_close(&text, LS_OK, out);

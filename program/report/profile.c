@@ -117,7 +117,7 @@ static ls_status count_kernel(walk *w, const open_span *in,
         return LS_OK;
     lsi_profile_kernel *const kernel = kernel_of(w, s);
     if (kernel == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
     add(&kernel->in[in->phase], s);
     if (in->attention != 0)
         add_attention(in->attention == 1 ? &w->profile->forward
@@ -298,7 +298,7 @@ static ls_status walk_process(walk *w, const lsi_profile_steps *steps)
 {
     w->kernel_of = calloc(w->process->n_names + 1, sizeof(int32_t));
     if (w->kernel_of == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
     const ls_status status = count_steps(w, steps);
     free(w->kernel_of);
     return status;
@@ -322,12 +322,12 @@ static ls_status walk_all(const lsi_timeline *t, walk *w,
     }
     if (w->profile->steps == 0)
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "the trace has no steps after the warm-up%s",
+                        "the trace contains no steps after the warm-up%s",
                         w->filter->rank >= 0 ? " on the selected rank" : "");
     if (w->profile->time == 0)
         return lsi_fail(
             LS_ERR_NOT_FOUND,
-            "the trace has no %s '%s' in the steps after the warm-up",
+            "the steps after the warm-up do not contain the %s '%s'",
             w->filter->range != NULL ? "range" : "phase",
             w->filter->range != NULL ? w->filter->range : w->filter->phase);
     if (w->profile->n > 0)
@@ -345,7 +345,7 @@ ls_status lsi_profile_of(const lsi_timeline *timeline,
     walk *const w = calloc(1, sizeof(*w));
     ls_status status = LS_OK;
     if (p == NULL || steps == NULL || w == NULL) {
-        status = lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
+        status = lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
     } else {
         *w = (walk){.profile = p, .filter = filter};
         p->phase[p->n_phases++] = "outside of phases";

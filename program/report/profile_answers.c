@@ -70,12 +70,11 @@ static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
     lsi_profile_part(p, part, sizeof(part));
-    append(
-        a,
-        "The wall-clock time of %s is %.3f ms %s; its kernels take %.3f ms of "
-        "that (%.1f%%)",
-        part, ms(p->time, p->steps), per_step(p), ms(all_kernels(p), p->steps),
-        percent(all_kernels(p), p->time));
+    append(a,
+           "By the wall clock, %s takes %.3f ms %s. Its kernels take %.3f ms "
+           "of this time (%.1f%%)",
+           part, ms(p->time, p->steps), per_step(p),
+           ms(all_kernels(p), p->steps), percent(all_kernels(p), p->time));
     int64_t waited = 0;
     for (size_t i = 0; i < p->n_phases; i++)
         waited += p->waited[i];
@@ -86,18 +85,17 @@ static void part_longest(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
     if (p->n == 0) {
-        append(a, "The trace has no kernels.");
+        append(a, "The trace contains no kernels.");
         return;
     }
     const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
     lsi_profile_part(p, part, sizeof(part));
-    append(
-        a,
-        "In %s, the kernel %s takes the most time: %.3f ms in %.4g calls %s, "
-        "which is %.1f%%.",
-        part, p->kernel[0].name, ms(all.ns, p->steps),
-        (double)all.calls / (double)p->steps, per_step(p),
-        percent(all.ns, p->time));
+    append(a,
+           "In %s, the kernel %s takes the most time: %.3f ms in %.4g calls %s "
+           "(%.1f%% of the time).",
+           part, p->kernel[0].name, ms(all.ns, p->steps),
+           (double)all.calls / (double)p->steps, per_step(p),
+           percent(all.ns, p->time));
 }
 
 /* ---- of whole steps ------------------------------------------------------ */
@@ -114,12 +112,12 @@ static void answer_forward(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (f < 0) {
-        append(a, "These steps have no phase 'forward'.");
+        append(a, "These steps do not contain a phase 'forward'.");
         return;
     }
     append(a,
-           "A forward pass takes %.3f ms by the wall clock; its kernels take "
-           "%.3f ms of that (%.1f%%)",
+           "By the wall clock, a forward pass takes %.3f ms. Its kernels take "
+           "%.3f ms of this time (%.1f%%)",
            ms(p->wall[f], p->entered[f]), ms(kernels_in(p, f), p->entered[f]),
            percent(kernels_in(p, f), p->wall[f]));
     append_wait(a, p, p->waited[f], p->entered[f]);
@@ -138,26 +136,24 @@ static void answer_longest(const lsi_profile *p, lsi_profile_answer *a)
 {
     const int f = lsi_profile_phase(p, "forward");
     if (p->n == 0) {
-        append(a, "The trace has no kernels.");
+        append(a, "The trace contains no kernels.");
         return;
     }
     const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
     if (f >= 0 && p->entered[f] > 0) {
         const lsi_profile_kernel *const k = longest_in(p, f);
-        append(
-            a,
-            "In a forward pass, the kernel %s takes the most time: %.3f ms in "
-            "%.4g calls, which is %.1f%% of the pass. ",
-            k->name, ms(k->in[f].ns, p->entered[f]),
-            (double)k->in[f].calls / (double)p->entered[f],
-            percent(k->in[f].ns, p->wall[f]));
+        append(a,
+               "In a forward pass, the kernel %s takes the most time: %.3f ms "
+               "in %.4g calls (%.1f%% of the pass). ",
+               k->name, ms(k->in[f].ns, p->entered[f]),
+               (double)k->in[f].calls / (double)p->entered[f],
+               percent(k->in[f].ns, p->wall[f]));
     }
-    append(
-        a,
-        "In a whole step, the kernel %s takes the most time: %.3f ms in %.4g "
-        "calls, which is %.1f%% of the step.",
-        p->kernel[0].name, ms(all.ns, p->steps),
-        (double)all.calls / (double)p->steps, percent(all.ns, p->step_ns));
+    append(a,
+           "In a whole step, the kernel %s takes the most time: %.3f ms in "
+           "%.4g calls (%.1f%% of the step).",
+           p->kernel[0].name, ms(all.ns, p->steps),
+           (double)all.calls / (double)p->steps, percent(all.ns, p->step_ns));
 }
 
 static void answer_rest(const lsi_profile *p, lsi_profile_answer *a)
@@ -203,7 +199,7 @@ static void answer_products(const lsi_profile *p, lsi_profile_answer *a)
     if (f >= 0)
         append(a,
                "Matrix products and convolutions take %.1f%% of a forward pass "
-               "(the work of inference), and ",
+               "(as in inference) and ",
                percent(products_in(p, f), p->wall[f]));
     else
         append(a, "Matrix products and convolutions take ");
@@ -216,14 +212,13 @@ static void append_softmax(lsi_profile_answer *a, const lsi_profile *p,
                            const char *where, const char *products,
                            lsi_profile_sum s, lsi_profile_sum m)
 {
-    append(
-        a,
-        "In the attention of %s, softmax takes %.3f ms %s, which is %.2f times "
-        "the time of the %s (%.3f ms), with %.3f times their floating-point "
-        "operations.",
-        where, ms(s.ns, p->steps), per_step(p), (double)s.ns / (double)m.ns,
-        products, ms(m.ns, p->steps),
-        m.work > 0 ? (double)s.work / (double)m.work : 0);
+    append(a,
+           "In attention during %s, softmax takes %.3f ms %s and the %s take "
+           "%.3f ms. So softmax takes %.2f times as long. Its floating-point "
+           "operations are %.3f times those of the products.",
+           where, ms(s.ns, p->steps), per_step(p), products, ms(m.ns, p->steps),
+           (double)s.ns / (double)m.ns,
+           m.work > 0 ? (double)s.work / (double)m.work : 0);
 }
 
 static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
@@ -233,15 +228,14 @@ static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
         append_softmax(a, p, "forward", "two products", f->softmax,
                        f->products);
     else if (f->fused.ns + p->backward.fused.ns > 0)
-        append(
-            a,
-            "One kernel computes softmax and both products of attention: %.3f "
-            "ms %s in forward and %.3f ms in backward. To time them "
-            "separately, use the naive method.",
-            ms(f->fused.ns, p->steps), per_step(p),
-            ms(p->backward.fused.ns, p->steps));
+        append(a,
+               "In attention, one kernel computes softmax and both products. "
+               "It takes %.3f ms %s in forward and %.3f ms in backward. To "
+               "time softmax and products separately, use naive attention.",
+               ms(f->fused.ns, p->steps), per_step(p),
+               ms(p->backward.fused.ns, p->steps));
     else
-        append(a, "These steps have no attention.");
+        append(a, "These steps contain no attention.");
 }
 
 static lsi_profile_sum sum_of(lsi_profile_sum a, lsi_profile_sum b)
@@ -264,11 +258,11 @@ static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
     if (softmax.ns > 0 && products.ns > 0)
         append_softmax(a, p, part, "products", softmax, products);
     else if (fused > 0)
-        append(
-            a,
-            "One kernel computes softmax and both products of attention: %.3f "
-            "ms %s in %s. To time them separately, use the naive method.",
-            ms(fused, p->steps), per_step(p), part);
+        append(a,
+               "In attention, one kernel computes softmax and both products. "
+               "It takes %.3f ms %s in %s. To time softmax and products "
+               "separately, use naive attention.",
+               ms(fused, p->steps), per_step(p), part);
     else
         append(a, "Attention does not occur in %s.", part);
 }
@@ -310,23 +304,20 @@ static void answer_overlap(const lsi_profile *p, lsi_profile_answer *a)
 {
     const double overlap = lsi_profile_overlap(p);
     if (p->size <= 1) {
-        append(a,
-               "The run has only one rank, which has nothing to communicate.");
+        append(a, "The run has only one rank, so it does not communicate.");
         return;
     }
     if (overlap < 0) {
-        append(a, p->n == 0
-                      ? "The trace has no kernels: what computation hides "
-                        "is not known."
-                      : "The trace has no collectives.");
+        append(a, p->n == 0 ? "The trace contains no kernels, so the overlap "
+                              "with computation is unknown."
+                            : "The trace contains no collectives.");
         return;
     }
-    append(
-        a,
-        "Computation hides %.1f%% of communication: collectives are in flight "
-        "for %.3f ms of a step, and the rank only waits during %.3f ms of "
-        "that.",
-        100 * overlap, ms(p->under_way, p->steps), ms(p->exposed, p->steps));
+    append(a,
+           "Computation hides %.1f%% of communication. In a step, collectives "
+           "are in flight for %.3f ms. During %.3f ms of this time, the rank "
+           "only waits.",
+           100 * overlap, ms(p->under_way, p->steps), ms(p->exposed, p->steps));
 }
 
 bool lsi_profile_judge(const lsi_profile *profile, lsi_profile_verdict *out)
@@ -361,14 +352,15 @@ static void answer_slowest(const lsi_profile *p, lsi_profile_answer *a)
     if (!lsi_profile_judge(p, &v)) {
         append(a,
                p->ranks == 1
-                   ? "The profile has the steps of only one of %d ranks."
-                   : "The trace has no step that several of the %d ranks ran.",
+                   ? "The profile contains the steps of only one of %d ranks."
+                   : "The trace contains no step that two or more of the %d "
+                     "ranks ran.",
                p->size);
         return;
     }
     append(a,
-           "Rank %d was the slowest in %zu of %zu steps, because of %s, which "
-           "took %.3f ms longer than on the other ranks.",
+           "Rank %d was the slowest in %zu of %zu steps, because %s took %.3f "
+           "ms longer than on the other ranks.",
            v.rank, v.steps, p->n_slowest, p->phase[v.phase], v.ns * 1e-6);
 }
 
@@ -387,12 +379,12 @@ void lsi_profile_answer_all(const lsi_profile *profile,
         {"rest", "Other kernels", answer_rest, NULL, answer_rest},
         {"products", "Share of matrix products", answer_products, NULL,
          part_products},
-        {"attention", "Softmax compared with products", answer_attention, NULL,
-         part_attention},
+        {"attention", "Softmax compared with matrix products", answer_attention,
+         NULL, part_attention},
         {"overlap", "Overlap of communication", answer_overlap,
-         "Overlap of communication, in whole steps", answer_overlap},
+         "Overlap of communication (of the whole step)", answer_overlap},
         {"slowest", "Slowest rank", answer_slowest,
-         "Slowest rank, in whole steps", answer_slowest},
+         "Slowest rank (of the whole step)", answer_slowest},
     };
     const bool part = is_part(profile);
     for (int i = 0; i < LSI_PROFILE_ANSWERS; i++) {

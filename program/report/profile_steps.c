@@ -25,7 +25,7 @@ typedef struct search {
 
 static ls_status no_memory(void)
 {
-    return lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
+    return lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
 }
 
 static ls_status append_span(lsi_timeline_span **list, size_t *n, size_t *room,
@@ -263,5 +263,6 @@ ls_status lsi_profile_compare(const lsi_timeline *timeline,
     free(c.times);
     free(c.spare);
     free(ranks);
-    return there ? LS_OK : lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
+    return there ? LS_OK
+                 : lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
 }

@@ -20,7 +20,7 @@
 static ls_status cannot_write(const char *path)
 {
     return lsi_result_is_stdout(path)
-               ? lsi_fail_errno(LS_ERR_IO, "cannot write standard output")
+               ? lsi_fail_errno(LS_ERR_IO, "cannot write to standard output")
                : lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", path);
 }
 
@@ -271,7 +271,7 @@ ls_status lsi_result_write_json(const char *path, json_t *json,
         json, wide ? JSON_INDENT(2) | JSON_REAL_PRECISION(15) : JSON_INDENT(1));
     json_decref(json);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %s", what);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to write %s", what);
     /* The terminating zero becomes the end of the last line. */
     const size_t length = strlen(text);
     text[length] = wide ? '\n' : '\0';

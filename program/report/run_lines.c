@@ -43,7 +43,8 @@ static void add_loss_scale(char *text, size_t bytes, double scale,
                            int64_t skipped)
 {
     if (scale > 0)
-        lsi_append(text, bytes, ", loss scale %g, %" PRId64 " skipped", scale,
+        lsi_append(text, bytes,
+                   ", loss scale %g, %" PRId64 " steps skipped so far", scale,
                    skipped);
 }
 
@@ -219,7 +220,8 @@ ls_status lsi_run_lines(lsi_run_sink *out, const lsi_run_about *about,
         return LS_OK;
     lines *const l = calloc(1, sizeof(*l));
     if (l == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the lines of the run");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to print the progress of the run");
     l->about = about;
     l->live = lsi_live_line_on(stderr);
     *out = (lsi_run_sink){.self = l,

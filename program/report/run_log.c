@@ -30,7 +30,7 @@ ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
 {
     lsi_run_log *const log = calloc(1, sizeof(*log));
     if (log == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the log of the run");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to log the run");
     log->about = *about;
     log->begun = lsi_clock_seconds();
     ls_status status = LS_OK;

@@ -120,7 +120,7 @@ static void put_info(exporter *e)
              "dtype=\"%s\",optimizer=\"%s\"",
              model, a->ranks, a->threads, a->strategy, a->dtype, a->optimizer);
     put_metric(e, "gauge", "info", more, 1,
-               "Labels of the training run; always 1.");
+               "Labels that describe the training run; the value is always 1.");
     gauge(e, "running", e->running, "1 during the run, 0 after its end.");
 }
 
@@ -128,21 +128,20 @@ static void put_progress(exporter *e)
 {
     const lsi_run_step *const s = &e->step;
     char name[64];
-    counter(
-        e, "steps_total", (double)(s->step > 0 ? s->step : e->about->first),
-        "Optimizer steps done, including steps before the run was resumed.");
+    counter(e, "steps_total", (double)(s->step > 0 ? s->step : e->about->first),
+            "Optimizer steps done, including the steps before a resume.");
     gauge(e, "planned_steps", (double)e->about->steps,
-          "Optimizer steps at the end of the run.");
+          "Number of optimizer steps in the whole run.");
     snprintf(name, sizeof(name), "%s_total", e->about->unit);
-    counter(
-        e, name, e->units,
-        "Training data processed since this process started, over all ranks.");
+    counter(e, name, e->units,
+            "Training data that all ranks have processed since this process "
+            "started.");
     if (e->about->epochs > 0) {
         counter(e, "epochs_total", (double)e->epochs, "Epochs done.");
         gauge(e, "planned_epochs", (double)e->about->epochs,
-              "Epochs at the end of the run.");
+              "Number of epochs in the whole run.");
         counter(e, "waited_for_data_seconds_total", e->waited,
-                "Time in which training waited for data.");
+                "Seconds in which training waited for data.");
     }
     if (e->saved >= 0)
         gauge(e, "checkpoint_step", (double)e->saved,
@@ -154,7 +153,7 @@ static void put_step(exporter *e)
     const lsi_run_step *const s = &e->step;
     char name[64];
     gauge(e, "loss", s->loss,
-          "Loss of the last step, before its update of the weights.");
+          "Loss of the last step, computed before the weights were updated.");
     if (e->about->perplexity)
         gauge(e, "perplexity", exp(s->loss), "Perplexity of the last step.");
     gauge(e, "learning_rate", s->lr, "Learning rate of the last step.");
@@ -164,15 +163,18 @@ static void put_step(exporter *e)
         gauge(e, "loss_scale", s->loss_scale,
               "Loss scale: factor by which losses are multiplied.");
         counter(e, "skipped_steps_total", (double)s->skipped,
-                "Steps whose gradients overflowed.");
+                "Steps skipped because their gradients overflowed.");
     }
-    gauge(e, "step_seconds", s->seconds, "Time of the last step.");
+    gauge(e, "step_seconds", s->seconds,
+          "Duration of the last step in seconds.");
     snprintf(name, sizeof(name), "%s_per_second", e->about->unit);
-    gauge(e, name, s->rate, "Throughput of the last step, over all ranks.");
+    gauge(e, name, s->rate,
+          "Throughput of all ranks together in the last step.");
     gauge(e, "elapsed_seconds", s->elapsed,
-          "Time since this process started training.");
+          "Seconds since this process started training.");
     known(e, "remaining_seconds", s->left,
-          "Estimated time until the end of the run, at the mean speed so far.");
+          "Estimated seconds until the end of the run, at the mean speed so "
+          "far.");
 }
 
 static void put_results(exporter *e)
@@ -182,7 +184,8 @@ static void put_results(exporter *e)
         gauge(e, "validation_perplexity", exp(e->val_loss),
               "Perplexity of the last validation.");
     known(e, "validation_accuracy_ratio", e->val_accuracy,
-          "Share of samples that the last validation classified correctly.");
+          "Share of samples that were classified correctly in the last "
+          "validation.");
 }
 
 static void put_memory(exporter *e)
@@ -191,10 +194,11 @@ static void put_memory(exporter *e)
     ls_memory_total(&memory);
     put_metric(e, "gauge", "memory_bytes", ",rank=\"0\"",
                (double)memory.live_bytes,
-               "Memory in use for tensors and buffers.");
+               "Bytes in use for tensors and buffers.");
     put_metric(e, "gauge", "memory_peak_bytes", ",rank=\"0\"",
                (double)memory.peak_bytes,
-               "Peak of the memory in use; with epochs, of the current epoch.");
+               "Most bytes in use at once since the start or, in a run with "
+               "epochs, in the current epoch.");
 }
 
 static ls_status write_now(exporter *e)
@@ -295,14 +299,15 @@ ls_status lsi_run_prometheus(lsi_run_sink *out, const lsi_run_about *about,
     if (outputs->prometheus == NULL)
         return LS_OK;
     if (lsi_result_is_stdout(outputs->prometheus))
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "--prometheus - does not work, because the file is replaced at "
-            "every update; give a file name, such as run.prom");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--prometheus cannot write to standard output (-), "
+                        "because each update replaces the whole file; give a "
+                        "file name, such as run.prom");
     LS_TRY(lsi_result_check_file(outputs->prometheus));
     exporter *const e = calloc(1, sizeof(*e));
     if (e == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the Prometheus metrics");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for the Prometheus metrics");
     e->about = about;
     e->path = outputs->prometheus;
     e->val_loss = e->val_accuracy = NAN;

@@ -105,7 +105,8 @@ ls_status lsi_run_tensorboard(lsi_run_sink *out, const lsi_run_about *about,
         return LS_OK;
     board *const b = calloc(1, sizeof(*b));
     if (b == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the TensorBoard events");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for the TensorBoard events");
     b->about = about;
     snprintf(b->rate, sizeof(b->rate), "throughput/%s_per_second", about->unit);
     const ls_status status = lsi_event_file_open(&b->file, outputs->tensorboard,

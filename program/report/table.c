@@ -16,7 +16,8 @@
 
 static void fail_memory(lsi_table *table)
 {
-    table->status = lsi_fail(LS_ERR_MEMORY, "no memory for a table of results");
+    table->status =
+        lsi_fail(LS_ERR_MEMORY, "not enough memory for the table of results");
 }
 
 ls_status lsi_table_new(lsi_table **out, const lsi_column *columns, size_t n)
@@ -28,7 +29,8 @@ ls_status lsi_table_new(lsi_table **out, const lsi_column *columns, size_t n)
         (lsi_table){.columns = columns, .n_columns = n, .rows = json_array()};
     if (table->rows == NULL) {
         lsi_free(block);
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a table of results");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for the table of results");
     }
     *out = table;
     return LS_OK;
@@ -69,10 +71,11 @@ static void set(lsi_table *table, const char *name, lsi_column_type type,
         json_decref(value);
     } else if (column == NULL || column->type != type || rows == 0) {
         json_decref(value);
-        table->status = lsi_fail(LS_ERR_STATE,
-                                 "the table has no row with a column '%s' "
-                                 "of that type",
-                                 name);
+        table->status =
+            lsi_fail(LS_ERR_STATE,
+                     "cannot store a value in column '%s': the table has no "
+                     "such column, no row, or another type for this column",
+                     name);
     } else if (json_object_set_new(json_array_get(table->rows, rows - 1), name,
                                    value) != 0) {
         fail_memory(table);
@@ -157,7 +160,8 @@ ls_status lsi_table_dump(const lsi_table *table, char **out)
     LS_TRY(table->status);
     char *text = lsi_json_dumps(table->rows, JSON_COMPACT);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a table of results");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for the table of results");
     *out = text;
     return LS_OK;
 }
@@ -172,8 +176,9 @@ void lsi_table_load(lsi_table *table, const char *text, size_t bytes)
     if (status == LS_ERR_MEMORY)
         table->status = status;
     else if (!json_is_array(rows))
-        table->status = lsi_fail(
-            LS_ERR_FORMAT, "cannot read the rows of results: %s", error.text);
+        table->status =
+            lsi_fail(LS_ERR_FORMAT, "cannot read the results of the ranks: %s",
+                     error.text);
     else if (json_array_extend(table->rows, rows) != 0)
         fail_memory(table);
     json_decref(rows);
@@ -311,7 +316,8 @@ ls_status lsi_table_json(const lsi_table *table, int argc,
         lsi_json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(document);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a table of results");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for the table of results");
     *out = text;
     return LS_OK;
 }

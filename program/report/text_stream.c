@@ -34,8 +34,8 @@ static ls_status no_memory(const lsi_text_stream *s)
 {
     char size[LSI_SIZE_TEXT];
     lsi_size_text(size, s->bytes);
-    return lsi_fail(LS_ERR_MEMORY, "out of memory for a text of more than %s",
-                    size);
+    return lsi_fail(LS_ERR_MEMORY,
+                    "not enough memory for a text longer than %s", size);
 }
 
 ls_status lsi_text_stream_open(lsi_text_stream *stream)

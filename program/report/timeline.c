@@ -67,7 +67,7 @@ static ls_status read_found(const glob_t *found, lsi_timeline *t)
     t->process = calloc(n, sizeof(lsi_timeline_process *));
     ls_status status = LS_OK;
     if (files == NULL || t->process == NULL) {
-        status = lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+        status = lsi_fail(LS_ERR_MEMORY, "not enough memory for a timeline");
     } else {
         for (size_t i = 0; i < n; i++)
             files[i] = split_name(found->gl_pathv[i]);
@@ -92,8 +92,8 @@ static ls_status read_files(const char *folder, lsi_timeline *t)
     LS_TRY(lsi_find_files(folder, "*.lstrace", &found));
     if (found.gl_pathc == 0)
         return lsi_fail(LS_ERR_NOT_FOUND,
-                        "'%s' has no traces (*.lstrace); --trace or "
-                        "LOCKSTEP_TRACE writes them",
+                        "'%s' contains no traces (*.lstrace); to write traces, "
+                        "use --trace or LOCKSTEP_TRACE",
                         folder);
     const ls_status status = read_found(&found, t);
     globfree(&found);
@@ -120,8 +120,8 @@ static ls_status check_run(const char *folder, const lsi_timeline *t)
         if (first != NULL && strcmp(p->job, first->job) != 0)
             return lsi_fail(
                 LS_ERR_ARGUMENT,
-                "'%s' has traces of two runs: rank %d (job %s) and rank %d "
-                "(job %s); remove the traces of the older run",
+                "'%s' contains traces of two runs: rank %d (job %s) and rank "
+                "%d (job %s); remove the traces of the older run",
                 folder, first->rank, first->job, p->rank, p->job);
         first = first == NULL ? p : first;
     }
@@ -180,7 +180,7 @@ static ls_status add_meeting(void *context, const lsi_timeline_span *s)
 {
     meetings *const m = context;
     if (!lsi_grow_array(&m->all, m->n, &m->room, sizeof(meeting)))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a timeline");
     m->all[m->n++] = (meeting){s->work, s->id, s->begin, s->end};
     return LS_OK;
 }
@@ -276,7 +276,7 @@ ls_status lsi_timeline_read(const char *folder, lsi_timeline **out)
 {
     lsi_timeline *t = calloc(1, sizeof(*t));
     if (t == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a timeline");
     ls_status status = read_files(folder, t);
     if (status == LS_OK) {
         qsort(t->process, t->n, sizeof(t->process[0]), by_rank);
@@ -344,8 +344,8 @@ void lsi_timeline_free(lsi_timeline **timeline)
 
 static void warn_of_missing(const lsi_timeline_process *p, FILE *stream)
 {
-    static const char *const why = "the oldest were deleted because of the "
-                                   "size limit (LOCKSTEP_TRACE_LIMIT)";
+    static const char *const why = "the oldest parts were deleted because of "
+                                   "the size limit (LOCKSTEP_TRACE_LIMIT)";
     if (p->first_missing > 0)
         fprintf(stream,
                 "lockstep: the trace of rank %d (pid %d) lacks steps %" PRIu64
@@ -376,14 +376,14 @@ void lsi_timeline_warn(const lsi_timeline *timeline, FILE *stream)
                     p->rank, p->pid);
         if (!p->aligned)
             fprintf(stream,
-                    "lockstep: the times of rank %d on %s follow its system "
-                    "clock, with an unknown error: it has no collective in "
-                    "common with '%s'\n",
+                    "lockstep: the times of rank %d come from the system clock "
+                    "of host '%s', with an unknown error: the rank shares no "
+                    "collective with host '%s'\n",
                     p->rank, p->host, first->host);
         else if (p->error != 0)
             fprintf(stream,
-                    "lockstep: the times of rank %d on %s have an error of up "
-                    "to %.1f us\n",
+                    "lockstep: the times of rank %d on host '%s' have an error "
+                    "of up to %.1f us\n",
                     p->rank, p->host, (double)p->error * 1e-3);
     }
 }

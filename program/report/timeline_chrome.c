@@ -325,7 +325,7 @@ static ls_status add_part(void *context, const lsi_timeline_span *s)
         (b->cut && by_key(&one, &b->last) > 0))
         return LS_OK;
     if (!lsi_grow_array(&b->parts, b->n, &b->room, sizeof(part)))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the timeline");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for the timeline");
     b->parts[b->n++] = one;
     if (b->n >= b->most) {
         cut_batch(b);
@@ -386,8 +386,9 @@ static ls_status put_process(writer *w, const lsi_timeline *t, size_t i)
     w->pid = pid_of(t, i);
     w->n_counters = 0;
     ls_status status =
-        quote_names(w) ? LS_OK
-                       : lsi_fail(LS_ERR_MEMORY, "no memory for the timeline");
+        quote_names(w)
+            ? LS_OK
+            : lsi_fail(LS_ERR_MEMORY, "not enough memory for the timeline");
     if (status == LS_OK) {
         put_process_names(w);
         put_group_names(w);

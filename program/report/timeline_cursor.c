@@ -54,7 +54,8 @@ const unsigned char *lsi_timeline_bytes_at(const lsi_timeline_source *source,
 {
     const char *const path = source->files[bytes->file];
     if (!make_room(bytes, n)) {
-        *status = lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
+        *status =
+            lsi_fail(LS_ERR_MEMORY, "not enough memory to read '%s'", path);
         return NULL;
     }
     for (size_t done = 0; done < n;) {
@@ -139,7 +140,8 @@ static ls_status give(const lsi_timeline_span *spans, size_t n, unsigned kinds,
 
 static ls_status no_memory(void)
 {
-    return lsi_fail(LS_ERR_MEMORY, "no memory for spans of a trace");
+    return lsi_fail(LS_ERR_MEMORY,
+                    "not enough memory for the spans of a trace");
 }
 
 static size_t most_spans(const lsi_timeline_source *source)

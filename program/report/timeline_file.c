@@ -30,7 +30,7 @@ static ls_status wrong(const reader *r, const char *what)
 
 ls_status lsi_timeline_no_memory(const reader *r)
 {
-    return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", r->path);
+    return lsi_fail(LS_ERR_MEMORY, "not enough memory to read '%s'", r->path);
 }
 
 /* ---- parts of chunks ----------------------------------------------------- */
@@ -95,7 +95,7 @@ static ls_status parse_clock(reader *r)
     const lsi_timeline_clock *const last =
         source->n_clocks > 0 ? &source->clocks[source->n_clocks - 1] : NULL;
     if (last != NULL && (pair.ticks <= last->ticks || pair.ns < last->ns))
-        return wrong(r, "its clock runs backwards");
+        return wrong(r, "its clock readings are not in ascending order");
     if (!lsi_grow_array(&source->clocks, source->n_clocks, &source->clock_room,
                         sizeof(pair)))
         return lsi_timeline_no_memory(r);
@@ -300,7 +300,7 @@ static ls_status parse_end(reader *r)
     uint64_t spans = 0, events = 0;
     if (r->at < r->end && (!lsi_timeline_parse_number(r, &spans) ||
                            !lsi_timeline_parse_number(r, &events)))
-        return wrong(r, "its end is invalid");
+        return wrong(r, "its last part is invalid");
     note_written(p, spans);
     if (p->memory != NULL)
         LS_TRY(lsi_memory_check_end(r, events));
@@ -311,7 +311,7 @@ static ls_status parse_end(reader *r)
 static ls_status parse_memory(reader *r, char letter)
 {
     if (r->process->memory == NULL || r->process->whole)
-        return wrong(r, "a part with memory is in the wrong place");
+        return wrong(r, "a part of a memory recording is in the wrong place");
     return letter == 'M' ? lsi_memory_parse(r) : lsi_memory_parse_map(r);
 }
 
@@ -358,8 +358,8 @@ static ls_status parse_magic(const reader *r, lsi_timeline_bytes *bytes)
     if (memcmp(magic, "LSTRACE1", LSI_CHUNKS_MAGIC_BYTES) == 0 ||
         strcmp(magic, memory) == 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has the format of an older Lockstep, which this "
-                        "version cannot read; record it again",
+                        "'%s' was written by an older version of Lockstep, and "
+                        "this version cannot read its format; record it again",
                         r->path);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is not a trace or a recording of memory; such files "
@@ -436,7 +436,7 @@ ls_status lsi_timeline_decode(const lsi_timeline_process *process,
     }
     return same && kept == chunk->n
                ? LS_OK
-               : wrong(&r, "it has changed while it was read");
+               : wrong(&r, "the file changed while it was read");
 }
 
 /* ---- a process ----------------------------------------------------------- */
@@ -466,7 +466,7 @@ static ls_status make_process(lsi_timeline_process **out)
         p->source = calloc(1, sizeof(*p->source));
     if (p == NULL || p->source == NULL) {
         lsi_timeline_process_free(&p);
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a trace");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a trace");
     }
     *out = p;
     return LS_OK;
@@ -476,10 +476,10 @@ static ls_status add_path(lsi_timeline_source *source, const char *path)
 {
     if (!lsi_grow_array(&source->files, source->n_files, &source->file_room,
                         sizeof(char *)))
-        return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to read '%s'", path);
     source->files[source->n_files] = strdup(path);
     if (source->files[source->n_files] == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to read '%s'", path);
     source->n_files++;
     return LS_OK;
 }

@@ -133,7 +133,9 @@ static ls_status read_failure(json_t *from, lsi_trace_failure *to,
     to->sequence = sequence;
     const bool mismatch = strcmp(to->kind, "LS_ERR_MISMATCH") == 0;
     if (mismatch && (sides == NULL || to->field == NULL))
-        return wrong(error, "a mismatch lacks the calls of the two ranks");
+        return wrong(
+            error,
+            "it describes a mismatch without the calls of the two ranks");
     if (mismatch &&
         (read_side(json_array_get(sides, 0), &to->side[0], error) != 0 ||
          read_side(json_array_get(sides, 1), &to->side[1], error) != 0))

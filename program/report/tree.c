@@ -25,7 +25,7 @@ ls_status lsi_tree_new(lsi_tree **out)
     *out = calloc(1, sizeof(**out));
     return *out != NULL
                ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY, "no memory for a tree of lines");
+               : lsi_fail(LS_ERR_MEMORY, "not enough memory to print the tree");
 }
 
 void lsi_tree_free(lsi_tree **tree)
@@ -110,7 +110,7 @@ ls_status lsi_tree_print(const lsi_tree *tree, FILE *stream, int columns,
     for (size_t i = 0; i < tree->n; i++)
         print_line(tree, i, stream, columns, ascii);
     return tree->is_short
-               ? lsi_fail(LS_ERR_MEMORY, "no memory for the lines of a tree")
+               ? lsi_fail(LS_ERR_MEMORY, "not enough memory to print the tree")
                : LS_OK;
 }
 

@@ -161,7 +161,7 @@ class Mistakes(ProgramTest):
                       "not in order")
         mismatch = {"kind": "LS_ERR_MISMATCH", "sequence": 1}
         self.fails_on(json.dumps({**self.record(), "failure": mismatch}),
-                      "lacks the calls of the two ranks")
+                      "without the calls of the two ranks")
         for name in self.record():
             damaged = self.record()
             del damaged[name]

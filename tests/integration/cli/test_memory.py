@@ -225,8 +225,8 @@ class MemoryTest(ProgramTest):
         for text, message in (("", "is not a trace or a recording of memory"),
                               ("\x7fELF", "is not a trace or a recording of memory"),
                               ("lockstep memory 1\nk\n",
-                               "has the format of an older Lockstep"),
-                              ("LSTRACE1", "has the format of an older Lockstep"),
+                               "was written by an older version of Lockstep"),
+                              ("LSTRACE1", "was written by an older version of Lockstep"),
                               ("LSTRACE2", "it ends within its header")):
             with open(self.path("a.lsmem"), "w", encoding="ascii") as file:
                 file.write(text)

@@ -57,8 +57,8 @@ class Kernels(ProfileTest):
         self.assertAlmostEqual(work, 10 * 3 * forward, delta=0.001 * work)
         self.assertIn("gemm_f32 takes the most time",
                       whole["answers"]["longest"])
-        self.assertIn("22 calls, which is", whole["answers"]["longest"])
-        self.assertIn("by the wall clock", whole["answers"]["forward"])
+        self.assertIn("22 calls (", whole["answers"]["longest"])
+        self.assertIn("By the wall clock", whole["answers"]["forward"])
         forward = {r["kernel"]: r for r in
                    self.profile("t", "--phase", "forward")["rows"]}
         self.assertEqual(forward["gemm_f32"]["calls"], 10 * (3 * 7 + 1))
@@ -74,7 +74,7 @@ class Kernels(ProfileTest):
         text = self.call("profile", self.traces("t"), env=self.env)
         self.assertEqual(text.returncode, 0)
         for title in ("Forward pass and its kernels", "Longest kernel", "Other kernels",
-                      "Share of matrix products", "Softmax compared with products",
+                      "Share of matrix products", "Softmax compared with matrix products",
                       "Overlap of communication", "Slowest rank"):
             self.assertIn(f"\n{title}: ", text.stdout)
 
@@ -124,9 +124,9 @@ class Kernels(ProfileTest):
         share = 100 * kernels / wall
         answers = found["answers"]
         self.assertGreater(kernels, 0)
-        self.assertIn("The wall-clock time of phase backward is "
+        self.assertIn("By the wall clock, phase backward takes "
                       f"{found['part_ms']:.3f} ms per step", answers["forward"])
-        self.assertIn(f"take {kernels / found['steps']:.3f} ms of that "
+        self.assertIn(f"take {kernels / found['steps']:.3f} ms of this time "
                       f"({share:.1f}%)", answers["forward"])
         for key in "forward", "longest", "rest", "products", "attention":
             self.assertIn("phase backward", answers[key], key)
@@ -134,13 +134,13 @@ class Kernels(ProfileTest):
         text = self.call("profile", self.traces("t"), "--phase", "backward",
                          env=self.env)
         self.assertIn("Only phase backward: ", text.stdout)
-        self.assertIn("Overlap of communication, in whole steps: ", text.stdout)
+        self.assertIn("Overlap of communication (of the whole step): ", text.stdout)
 
     def test_what_is_not_there(self):
         self.train("t", "--steps", "2", ranks=1)
         for flags, message in (
-                (("--range", "lunch"), "no range 'lunch'"),
-                (("--phase", "lunch"), "no phase 'lunch'"),
+                (("--range", "lunch"), "do not contain the range 'lunch'"),
+                (("--phase", "lunch"), "do not contain the phase 'lunch'"),
                 (("--rank", "7"), "no steps after the warm-up on the selected rank"),
                 (("--warmup", "2"), "no steps after the warm-up")):
             self.fails(1, message, "profile", self.traces("t"), *flags,
@@ -148,7 +148,7 @@ class Kernels(ProfileTest):
         self.fails(2, "--range or --phase, not both", "profile",
                    self.traces("t"), "--range", "attention", "--phase",
                    "forward", env=self.env)
-        self.fails(1, "has no traces", "profile", self.folder,
+        self.fails(1, "contains no traces", "profile", self.folder,
                    env=self.env)
 
     def attention(self, method):
@@ -167,9 +167,9 @@ class Kernels(ProfileTest):
                       naive["answers"]["attention"])
         self.assertIn("ms in total in forward", flash["answers"]["attention"])
         # Five operations for a key against 2 d in each of two products.
-        self.assertIn(f"with {5 / (4 * 32):.3f} times their",
+        self.assertIn(f"are {5 / (4 * 32):.3f} times those of the products",
                       naive["answers"]["attention"])
-        self.assertIn("One kernel computes softmax",
+        self.assertIn("one kernel computes softmax",
                       flash["answers"]["attention"])
         rows = {r["kernel"]: r for r in naive["rows"]}
         self.assertEqual(rows["gemm_f32"]["calls"],
@@ -197,7 +197,7 @@ class Ranks(ProfileTest):
         self.assertGreaterEqual(took[0], ms - 1)
         self.assertLess(took[len(took) // 2], 2 * ms)
         self.assertIn("Rank 1 was the slowest in", found["answers"]["slowest"])
-        self.assertIn("because of backward", found["answers"]["slowest"])
+        self.assertIn("because backward took", found["answers"]["slowest"])
         # Its own range, and where it lies.
         own = self.profile("t", "--range", "stumble", "--rank", "1")
         total = own["rows"][-1]["total_ms"]
@@ -234,7 +234,7 @@ class Ranks(ProfileTest):
         # Its collectives, if there are any, hide nothing behind computation.
         self.assertIsNone(found["overlap"])
         self.assertEqual(found["answers"]["overlap"],
-                         "The run has only one rank, which has nothing to communicate.")
+                         "The run has only one rank, so it does not communicate.")
         self.assertNotIn("other ranks", found["answers"]["forward"])
 
     def test_one_of_two_ranks(self):
@@ -242,9 +242,9 @@ class Ranks(ProfileTest):
         self.train("t", "--steps", "3")
         found = self.profile("t", "--rank", "1")
         self.assertGreaterEqual(found["overlap"], 0)
-        self.assertIn("of communication: collectives", found["answers"]["overlap"])
+        self.assertIn("of communication. In a step, collectives", found["answers"]["overlap"])
         self.assertEqual(found["answers"]["slowest"],
-                         "The profile has the steps of only one of 2 ranks.")
+                         "The profile contains the steps of only one of 2 ranks.")
         self.assertIn("waiting for other ranks", found["answers"]["forward"])
 
 

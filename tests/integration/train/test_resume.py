@@ -290,7 +290,7 @@ class Cifar100(ResumeTest):
         self.train("first", *words)
         os.unlink(self.path("first.jsonl"))
         said = self.train("first", *words)
-        self.assertIn("has 0 of the 2 lines", said)
+        self.assertIn("contains only 0 of the 2 lines", said)
         self.assertEqual(len(metrics(self.path("first.jsonl"), set())), 1)
 
 

@@ -261,7 +261,7 @@ class Timeline(TraceTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         for rank in "01":
             self.assertRegex(done.stderr, f"the trace of rank {rank} .*lacks "
-                             "[0-9]+ spans: the oldest were deleted")
+                             "[0-9]+ spans: the oldest parts were deleted")
         self.assertIn("of 2 processes", done.stderr)
         self.assertNotIn("is missing", done.stderr)
         between = [name for name in files if name.startswith("rank-1.")][1]
@@ -333,7 +333,7 @@ class Attempts(TraceTest):
         self.assertGreater(second, first)
         self.assertEqual(newest - second, second - first)
         self.assertIn("attempt 2; the newest is attempt 2", told)
-        self.fails(1, "of attempt 7; attempts with records: 0, 1, 2",
+        self.fails(1, "of attempt 7; it contains records of these attempts: 0, 1, 2",
                    "trace", "merge", self.folder, "--attempt", "7")
         self.assertEqual(self.call("trace", "merge", self.folder).returncode, 0)
         self.assertEqual(
@@ -363,7 +363,7 @@ class Attempts(TraceTest):
 
 class Refused(TraceTest):
     def test_what_is_no_folder_of_traces(self):
-        self.fails(1, "has no traces", "trace", "merge", self.folder)
+        self.fails(1, "contains no traces", "trace", "merge", self.folder)
         out = os.path.join(self.folder, "x")
         self.fails(1, "the folder '/nonexistent': No such file", "trace", "merge",
                    "/nonexistent", "--out", out)
@@ -375,7 +375,7 @@ class Refused(TraceTest):
         path = os.path.join(self.folder, "a.lstrace")
         for data, message in ((b"", "is not a trace or a recording"),
                               (b"{}", "is not a trace or a recording"),
-                              (b"LSTRACE1", "has the format of an older Lockstep"),
+                              (b"LSTRACE1", "was written by an older version of Lockstep"),
                               (b"LSTRACE2", "it ends within its header"),
                               (b"LSTRACE2Q\0\0\0\0", "not a valid trace")):
             with open(path, "wb") as file:

@@ -96,9 +96,9 @@ static void the_newest_attempt_is_chosen(void **state)
     assert_int_equal(chosen(2), 2);
     assert_int_equal(chosen(0), 0);
     assert_error(lsi_find_attempt(folder, ".lstrace", 3, &attempts),
-                 LS_ERR_NOT_FOUND, "attempts with records: 0, 1, 2, 10");
+                 LS_ERR_NOT_FOUND, "records of these attempts: 0, 1, 2, 10");
     assert_error(lsi_find_attempt(folder, ".x", 3, &attempts), LS_ERR_NOT_FOUND,
-                 "attempts with records: none");
+                 "records of these attempts: none");
 }
 
 static void attempts_of_an_older_run_do_not_count(void **state)

@@ -293,7 +293,8 @@ static void messages_differ_too(void **state)
                                     .field = "type",
                                     .side = {{1, "send"}, {0, "recv"}}});
     check(s, LSI_FINDING_MISMATCH,
-          "a message differs (type): rank 1: send; rank 0: recv");
+          "sender and receiver disagree about a message (type): rank 1: send; "
+          "rank 0: recv");
 }
 
 /* ---- death and lateness -------------------------------------------------- */
@@ -312,7 +313,7 @@ static void the_dead_are_named(void **state)
     s->n = 3; /* it could not write */
     check(s, LSI_FINDING_DEAD,
           "rank 3 (host here, pid 103) died: its last completed call is #2, "
-          "and it was in #3; "
+          "and it was in call #3; "
           "other ranks are in #3 all_reduce of 8 f32 (sum)");
     assert_int_equal(s->found.last_completed, 2);
 }

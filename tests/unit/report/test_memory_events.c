@@ -23,7 +23,7 @@ static void check_refused(const void *data, size_t bytes, const char *message)
 
 static void what_is_no_recording_is_refused(void **state)
 {
-    static const char older[] = "of an older Lockstep";
+    static const char older[] = "by an older version of Lockstep";
     (void)state;
     check_refused("", 0, "is not a trace or a recording of memory");
     check_refused("LSTRACE9", 8, "is not a trace or a recording of memory");
@@ -33,7 +33,8 @@ static void what_is_no_recording_is_refused(void **state)
     chunks_bytes b = chunks_begin("\"kinds\":[]");
     check_refused(b.data, b.n, "is a trace, not a recording of memory");
     CHUNK(&b, 'M', LSI_MEMORY_KEPT_NOW, 0, 0);
-    check_refused(b.data, b.n, "a part with memory is in the wrong place");
+    check_refused(b.data, b.n,
+                  "a part of a memory recording is in the wrong place");
 }
 
 /* The bytes of one chunk that follow a name, as a case. */
@@ -63,9 +64,9 @@ static void events_are_checked(void **state)
         CASE("frees a block that is not allocated", LSI_MEMORY_GIVEN, 1, 0),
         CASE("event 2 is earlier", LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0, 0, 0,
              LSI_MEMORY_GIVEN, 1, 4),
-        CASE("has a block number that does not increase", LSI_MEMORY_TAKEN, 1,
-             5, 5, 0, 0, 0, 0, 0, 0, LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0, 0,
-             0),
+        CASE("has a block number that is not larger than the previous one",
+             LSI_MEMORY_TAKEN, 1, 5, 5, 0, 0, 0, 0, 0, 0, LSI_MEMORY_TAKEN, 1,
+             5, 5, 0, 0, 0, 0, 0, 0),
         CASE("has an invalid operation", LSI_MEMORY_OPERATION, 0, 0),
         CASE("unknown kind of memory", LSI_MEMORY_COUNTED, 0, 99, 2),
     };
@@ -83,11 +84,14 @@ static void the_end_is_checked(void **state)
     chunks_bytes b = begin_file();
     CHUNK(&b, 'M', LSI_MEMORY_KEPT_NOW, 0, 0);
     CHUNK(&b, 'Z', 0, 2);
-    check_refused(b.data, b.n, "its end states 2 events, but the file has 1");
+    check_refused(
+        b.data, b.n,
+        "the end of the file states 2 events, but the file contains 1");
     b = begin_file();
     CHUNK(&b, 'Z', 0, 0);
     CHUNK(&b, 'M', LSI_MEMORY_KEPT_NOW, 0, 0);
-    check_refused(b.data, b.n, "a part with memory is in the wrong place");
+    check_refused(b.data, b.n,
+                  "a part of a memory recording is in the wrong place");
 }
 
 static void what_was_cut_off_is_good_up_to_there(void **state)

@@ -248,7 +248,7 @@ static void a_text_that_does_not_fit_is_an_error(void **state)
         granted = -1;
         if (status != LS_OK)
             assert_error(status, LS_ERR_MEMORY,
-                         "out of memory for a text of more than ");
+                         "not enough memory for a text longer than ");
     }
     int lines = 0;
     for (const char *at = text; *at != '\0'; at++)
@@ -353,7 +353,7 @@ static void a_stream_to_standard_output_reports_a_full_disk(void **state)
     dup2(before, STDOUT_FILENO);
     close(before);
     close(full);
-    assert_error(closed, LS_ERR_IO, "cannot write standard output");
+    assert_error(closed, LS_ERR_IO, "cannot write to standard output");
 }
 
 static void lines_of_json(void **state)

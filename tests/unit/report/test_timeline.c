@@ -90,7 +90,7 @@ static void nothing_is_recorded_when_off(void **state)
     ls_range_pop();
     lsi_timeline *t = NULL;
     assert_error(lsi_timeline_read(folder, &t), LS_ERR_NOT_FOUND,
-                 "has no traces");
+                 "contains no traces");
 }
 
 static void ranges_nest(void **state)

@@ -257,7 +257,7 @@ static void a_trace_that_changes_is_an_error(void **state)
         fputc(0xff, file);
     fclose(file);
     assert_error(lsi_timeline_load(t->process[0]), LS_ERR_FORMAT,
-                 "it has changed while it was read");
+                 "the file changed while it was read");
     assert_int_equal(truncate(path, 50), 0);
     assert_error(lsi_timeline_load(t->process[0]), LS_ERR_FORMAT,
                  "became shorter while it was read");

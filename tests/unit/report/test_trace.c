@@ -94,7 +94,7 @@ static const struct damage {
      "{\"kind\": \"LS_ERR_PEER_DEAD\", \"sequence\": 1, \"rank\": 1}",
      "a rank or a time is out of range"},
     {"failure", "{\"kind\": \"LS_ERR_MISMATCH\", \"sequence\": 1}",
-     "lacks the calls"},
+     "without the calls"},
     {"failure",
      "{\"kind\": \"LS_ERR_MISMATCH\", \"sequence\": 1, \"field\": \"root\", "
      "\"sides\": [{}]}",
