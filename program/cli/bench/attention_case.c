@@ -63,7 +63,7 @@ static ls_status count_needed(lsi_attention_case *c, size_t *saved)
 static ls_status check_fits(size_t bytes)
 {
     return lsi_memory_try(bytes, LS_MEMORY_ACTIVATIONS,
-                          "attention, forward and backward");
+                          "forward and backward passes of attention");
 }
 
 ls_status lsi_attention_case_new(lsi_attention_case *c)

@@ -43,7 +43,7 @@ const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS] = {
     LSI_COLUMN(REAL, "gflops_backward", "Backward", .unit = "GFLOP/s",
                .decimals = 1, .wide = true),
     LSI_COLUMN(INT, "saved_bytes", "Saved bytes", .wide = true),
-    LSI_COLUMN(INT, "live_bytes", "In use before backward", .wide = true),
+    LSI_COLUMN(INT, "live_bytes", "Bytes before backward", .wide = true),
     LSI_COLUMN(INT, "peak_bytes", "Peak bytes", .width = 11),
     LSI_COLUMN(TEXT, "status", "Status", .width = 13),
 };
@@ -68,7 +68,7 @@ static ls_status read_method(void *opaque, const char *word)
 {
     lsi_bench_attention_rows *const s = opaque;
     if (s->n_methods == LSI_ATTENTION_MAX_METHODS)
-        return lsi_fail(LS_ERR_ARGUMENT, "--impl has more than %d names",
+        return lsi_fail(LS_ERR_ARGUMENT, "--impl lists more than %d names",
                         LSI_ATTENTION_MAX_METHODS);
     return parse_method(word, &s->method_list[s->n_methods++]);
 }
@@ -197,9 +197,10 @@ static ls_status measure_made(lsi_attention_case *c,
     timing t = {.n = 0};
     t.forward = malloc(2 * n * sizeof(double));
     if (t.forward == NULL)
-        return lsi_fail(
-            LS_ERR_MEMORY,
-            "no memory for %zu measured times; use fewer --iterations", 2 * n);
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to store %zu measured times; use "
+                        "fewer --iterations",
+                        2 * n);
     t.backward = t.forward + n;
     ls_status status = time_runs(c, a, &t);
     if (status == LS_OK)

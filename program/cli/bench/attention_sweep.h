@@ -32,34 +32,35 @@ typedef struct lsi_bench_attention_rows {
         ROW(lengths, LIST, "length", 'l', "N,...", length_,                    \
             "sequence lengths, in tokens"),                                    \
         ROW(sizes, LIST, "head-size", 0, "N,...", "16,32,64,128",              \
-            "sizes of a head (d)"),                                            \
+            "head sizes (column d)"),                                          \
         ROW(dtypes, LIST, "dtype", 0, "TYPE,...", dtype_,                      \
             "element types: f32, bf16"),                                       \
         ROW(causal, CHOICE, "causal", 0, "WHICH", causal_,                     \
-            "causal attention: each query sees only the keys up to its "       \
-            "position",                                                        \
+            "whether attention is causal (each query sees only the keys up "   \
+            "to its position), or both in turn",                               \
             .choices = "yes|no|both"),                                         \
         ROW(methods, LIST, "impl", 0, "NAME,...", "flash,naive",               \
             "implementations: flash, naive"),                                  \
         ROW(seconds, REAL, "seconds", 0, "S", "10",                            \
-            "stop measuring a case after S seconds, but not before three "     \
-            "runs; 0: no limit",                                               \
+            "stop measuring a case after S seconds and at least three runs; "  \
+            "0: no limit",                                                     \
             .min = 0, .max = 1e9),                                             \
         ROW(budget, BYTES, "budget", 0, "BYTES", "0",                          \
             "memory limit; 0: 90% of the available memory", .min = 0,          \
             .max = 1e18),                                                      \
         ROW(quick, BOOL, "quick", 0, NULL, NULL,                               \
-            "measure lengths up to 2048 only, for at most 0.5 s per case")
+            "measure only lengths up to 2048, for at most 0.5 s per case")
 
 #define LSI_ATTENTION_TEXT                                                     \
-    "In use is the memory of a case after its first forward pass: inputs, "    \
-    "outputs, saved values and workspace. Peak is the largest memory in use "  \
-    "in addition to inputs and outputs. A case that does not fit in the "      \
-    "budget is skipped: its status is 'out of memory', and its peak is the "   \
-    "memory that it needs. GFLOP/s count 4 x batch x length^2 x d operations " \
-    "for forward and 2.5 times that for backward, or half with causal "        \
-    "attention. Some rows of each result are compared with sums in double "    \
-    "precision. A difference makes the exit status 1."
+    "Bytes before backward: the memory in use after the first forward pass, "  \
+    "for inputs, outputs, saved values and workspace. Peak bytes: the most "   \
+    "memory in use at once, without inputs and outputs. If a case does not "   \
+    "fit in the budget, its status is 'out of memory', and its peak is the "   \
+    "memory that it needs. GFLOP/s: forward counts as 4 x batch x length^2 x " \
+    "d operations, where d is the head size. Backward counts as 2.5 times "    \
+    "the operations of forward. With causal attention, each counts as half. "  \
+    "Some rows of each result are compared with a calculation in double "      \
+    "precision; if they differ, the exit status is 1."
 
 extern const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS];
 

@@ -187,7 +187,9 @@ static ls_status start_in(const char *flag, const char *name, bool apart,
     LS_TRY(lsi_cli_launched(&launched));
     if (snprintf(folder, sizeof(folder), "%s/%d-ranks", name, launched.size) >=
         (int)sizeof(folder))
-        return lsi_fail(LS_ERR_IO, "%s: the folder's name is too long", flag);
+        return lsi_fail(LS_ERR_IO,
+                        "%s '%s': the path of this folder is too long", flag,
+                        name);
     return start(folder);
 }
 
@@ -285,7 +287,7 @@ static ls_status run_ranks(const lsi_invocation *call,
     if (fd < 0)
         return lsi_fail_errno(
             LS_ERR_SYSTEM,
-            "cannot create a memory file for the results of the ranks");
+            "cannot create a file in memory for the results of the ranks");
     snprintf(text, sizeof(text), "%d%s", fd,
              lsi_table_row_count(table) == 0 ? " titles" : "");
     ls_status status = LS_OK;
@@ -324,10 +326,11 @@ static void note_many(const lsi_invocation *call, const lsi_list *ranks)
     for (size_t i = 0; i < ranks->n; i++) {
         if (ranks->values[i] <= cpus)
             continue;
-        fprintf(stderr,
-                "lockstep: %s: -n %d starts more ranks than the %d available "
-                "CPUs; to set the number of runs, use --iterations\n",
-                call->argv[0], (int)ranks->values[i], cpus);
+        fprintf(
+            stderr,
+            "lockstep: %s: -n starts %d ranks, but only %d CPUs are available; "
+            "if you meant the number of runs, use --iterations\n",
+            call->argv[0], (int)ranks->values[i], cpus);
         return;
     }
 }
@@ -360,7 +363,7 @@ static ls_status add_ranks(void *list, const char *word)
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS};
     lsi_list *const ranks = list;
     if (ranks->n == LSI_LIST_MAX)
-        return lsi_fail(LS_ERR_ARGUMENT, "--ranks has more than %d values",
+        return lsi_fail(LS_ERR_ARGUMENT, "--ranks lists more than %d numbers",
                         LSI_LIST_MAX);
     return lsi_option_int(&row, "--ranks", word, &ranks->values[ranks->n++]);
 }

@@ -53,15 +53,16 @@ typedef struct lsi_bench_common {
 #define LSI_BENCH_OUTPUT_ROWS                                                  \
     ROW(common.trace, STRING, "trace", 0, "DIR", NULL,                         \
         "record a timeline of each rank in DIR, for `lockstep trace` and "     \
-        "`lockstep profile`; with several --ranks, each number N has its "     \
-        "folder DIR/N-ranks"),                                                 \
+        "`lockstep profile`; with several values of --ranks, runs on N ranks " \
+        "write to DIR/N-ranks"),                                               \
         ROW(common.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL, \
-            "trace only these steps, such as 2:3 for steps 2 to 4; a "         \
-            "benchmark without steps traces everything if FIRST is 1, else "   \
-            "nothing"),                                                        \
+            "trace COUNT steps, beginning with step FIRST: 2:3 traces steps "  \
+            "2 to 4. A benchmark without steps traces everything if FIRST is " \
+            "1, and nothing otherwise"),                                       \
         ROW(common.memory, STRING, "record-memory", 0, "DIR", NULL,            \
             "record the memory of each rank in DIR, for `lockstep memory`; "   \
-            "folders are as with --trace"),                                    \
+            "with several values of --ranks, runs on N ranks write to "        \
+            "DIR/N-ranks"),                                                    \
         LSI_JSON_ROW(common.json), LSI_MARKDOWN_ROW(common.markdown),          \
         ROW(common.csv, OUTPUT, "csv", 0, "FILE", NULL,                        \
             "write the rows as CSV; without FILE, print them instead of the "  \
@@ -76,9 +77,10 @@ typedef struct lsi_bench_common {
         LSI_THREADS_ROW(common.threads), LSI_BIND_ROW(common.bind),            \
         LSI_DETERMINISTIC_ROW(common.deterministic),                           \
         ROW(common.warmup, INT, "warmup", 'w', "N", warmup_,                   \
-            "warm-up runs, which are not measured", .min = 0, .max = 1e9),     \
+            "number of warm-up runs before the measured runs", .min = 0,       \
+            .max = 1e9),                                                       \
         ROW(common.iterations, INT, "iterations", 0, "N", iterations_,         \
-            "measured runs", .min = 1, .max = 1e9),                            \
+            "number of measured runs", .min = 1, .max = 1e9),                  \
         LSI_BENCH_OUTPUT_ROWS
 
 typedef struct lsi_bench lsi_bench;

@@ -11,7 +11,7 @@ static const lsi_option options[] = {
 
 const lsi_bench lsi_bench_attention = {
     .command = {.name = "attention",
-                .summary = "Time attention over lengths and head sizes",
+                .summary = "Time attention for several lengths and head sizes",
                 .text = LSI_ATTENTION_TEXT,
                 LSI_COMMAND_OPTIONS(options),
                 .run = lsi_bench_run},

@@ -49,43 +49,46 @@ static const lsi_option options[] = {
     ROW(steps.max, BYTES, "maxbytes", 'e', "SIZE", "16m", "largest size",
         .min = 0, .max = 1e12),
     ROW(steps.factor, INT, "stepfactor", 'f', "N", "4",
-        "factor between a size and the next", .min = 2, .max = 1 << 20),
+        "multiply each size by N to get the next one", .min = 2,
+        .max = 1 << 20),
     ROW(steps.add, BYTES, "stepbytes", 'i', "SIZE", NULL,
-        "difference between a size and the next; instead of -f", .min = 0,
+        "add SIZE to each size to get the next one; replaces -f", .min = 0,
         .max = 1e12),
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
-        "list of sizes, such as 4k,10m; instead of -b and -e"),
+        "list of sizes, such as 4k,10m; replaces -b and -e"),
     ROW(dtype, STRING, "dtype", 'd', "TYPE", "f32",
-        "element type: f32, f64, f16, bf16, i8, u8, i32, i64 or bool (or "
-        "float, float32, int8); all: every type except bool, in turn"),
+        "element type: f32 (also float or float32), f64, f16, bf16, i8 (also "
+        "int8), u8, i32, i64 or bool; all: measure every type except bool"),
     ROW(op, STRING, "op", 0, "OP", "sum",
-        "reduction: sum, avg, min, max or prod; all: every reduction that the "
-        "type supports, in turn"),
+        "reduction: sum, avg, min, max or prod; all: measure every reduction "
+        "that the type supports"),
     ROW(root, INT, "root", 0, "RANK", "0", "root rank of reduce and broadcast",
         .min = 0, .max = 1023),
     ROW(checks, INT, "check", 0, "N", "2",
-        "number of checks of the result, the first one before the timed runs; "
-        "0: no check",
+        "check the result N times: once before the timed runs, and N - 1 times "
+        "after; 0: no checks",
         .min = 0, .max = 1e6),
     ROW(threads, INT, "nthreads", 0, "N", NULL,
-        "as in nccl-tests: start N x G ranks, where G is --ngpus; instead of "
-        "--ranks",
+        "as in nccl-tests: start N x G ranks, with G from --ngpus (default 1); "
+        "replaces --ranks",
         .min = 1, .max = 1024),
     ROW(gpus, INT, "ngpus", 'g', "G", NULL,
-        "as in nccl-tests: start N x G ranks, where N is --nthreads; instead "
-        "of --ranks",
+        "as in nccl-tests: start N x G ranks, with N from --nthreads (default "
+        "1); replaces --ranks",
         .min = 1, .max = 1024),
     ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
-        "buffers in private memory of each rank, or in shared memory "
-        "(ls_shared_alloc)",
+        "memory of the buffers: private to each rank, or shared between the "
+        "ranks (ls_shared_alloc)",
         .choices = "private|shared"),
     ROW(place, CHOICE, "place", 0, "PLACE", "both",
-        "measure out of place, in place, or both", .choices = "out|in|both"),
+        "measure with separate send and receive buffers (out), with one buffer "
+        "for both (in), or both ways",
+        .choices = "out|in|both"),
     ROW(algorithm, STRING, "algorithm", 0, "NAME", NULL,
         "use this algorithm instead of the one in the selection table"),
     ROW(preset, CHOICE, "preset", 0, "NAME", NULL,
-        "single-node: 1, 10, 100 and 1000 MB (10^6 bytes) of f32, on 2, 4 and "
-        "6 ranks, in place",
+        "single-node: measure 1, 10, 100 and 1000 MB (1 MB = 10^6 bytes) in "
+        "place, on 2, 4 and 6 ranks",
         .choices = "single-node"),
 };
 
@@ -282,8 +285,8 @@ static ls_status measure_one(state *b, int64_t size, bool in_place)
     r.algorithm = used_algorithm(b);
     if (b->algorithm != NULL && strcmp(b->algorithm, r.algorithm) != 0)
         return lsi_fail(LS_ERR_STATE,
-                        "--algorithm %s was requested, but the library used %s "
-                        "for this size and these buffers",
+                        "--algorithm %s cannot be used for this size and these "
+                        "buffers; the library used %s instead",
                         b->algorithm, r.algorithm);
     for (int64_t i = 1; i < b->checks; i++)
         LS_TRY(check(b, &r.wrong));
@@ -473,17 +476,17 @@ static void foot(const lsi_table *table, FILE *stream)
 }
 
 #define TEXT                                                                   \
-    "Columns and definitions are those of nccl-tests. Column size has the "    \
-    "bytes of the larger buffer of a rank. Column time has the median over "   \
-    "the runs of the slowest rank's time; each run begins at a barrier. "      \
-    "Column algbw is size / time. Column busbw is algbw times 2(n-1)/n for "   \
-    "all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all, and "  \
-    "1 for other operations. Column #wrong has the number of wrong elements. " \
-    "The last lines are the sum of #wrong and the mean busbw of all rows. "    \
-    "All runs use the same buffers, and nothing writes to them in between. "   \
-    "So sizes that fit in the caches are measured in the caches. To measure "  \
-    "memory, use sizes larger than all caches together. Sizes are bytes: 4k "  \
-    "and 4KiB are 4096, 4kB is 4000."
+    "The columns have the same names and definitions as in "                   \
+    "nccl-tests.\n\nColumn size: bytes of the larger buffer of a rank. "       \
+    "Column time: median over the runs; each run begins at a barrier, and "    \
+    "its time is that of its slowest rank. Column algbw: size / time. Column " \
+    "busbw: algbw x 2(n-1)/n for all-reduce on n ranks; algbw x (n-1)/n for "  \
+    "reduce-scatter, all-gather and all-to-all; algbw for other operations. "  \
+    "Column #wrong: number of wrong elements.\n\nThe last lines print the "    \
+    "sum of #wrong and the mean busbw of all rows. All runs use the same "     \
+    "buffers, so small sizes are measured in the caches. To measure memory, "  \
+    "use sizes larger than all caches together. Flags accept sizes with "      \
+    "units: 4k and 4KiB mean 4096 bytes, and 4kB means 4000 bytes."
 
 #define BENCH(id, name_, columns_, summary_)                                   \
     const lsi_bench lsi_bench_##id = {                                         \
@@ -502,15 +505,18 @@ static void foot(const lsi_table *table, FILE *stream)
         .close = close_buffers,                                                \
     };
 
-BENCH(all_reduce, "all-reduce", columns, "all-reduce: a reduction to all ranks")
-BENCH(reduce, "reduce", columns_with_root, "reduce: a reduction to one rank")
+BENCH(all_reduce, "all-reduce", columns,
+      "all-reduce: every rank gets the reduction")
+BENCH(reduce, "reduce", columns_with_root,
+      "reduce: one rank gets the reduction")
 BENCH(reduce_scatter, "reduce-scatter", columns,
-      "reduce-scatter: a reduced block to each rank")
+      "reduce-scatter: each rank gets a reduced block")
 BENCH(broadcast, "broadcast", columns_with_root,
-      "broadcast: a copy from one rank to all ranks")
+      "broadcast: every rank gets the data of one rank")
 BENCH(all_gather, "all-gather", columns,
-      "all-gather: a block of each rank to all ranks")
+      "all-gather: every rank gets the blocks of all ranks")
 BENCH(all_to_all, "all-to-all", columns,
-      "all-to-all: a block from each rank to each rank")
-BENCH(send_recv, "send-recv", columns, "send-recv: messages around a ring")
-BENCH(barrier, "barrier", columns, "barrier: waiting for all ranks")
+      "all-to-all: every rank sends a block to each rank")
+BENCH(send_recv, "send-recv", columns,
+      "send-recv: each rank sends to the next in a ring")
+BENCH(barrier, "barrier", columns, "barrier: every rank waits for all ranks")

@@ -45,11 +45,11 @@ static const lsi_option options[] = {
         "strategies to measure; shared and fsdp keep one copy of the weights "
         "per node (docs/concepts/parallel.md)"),
     ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
-        "bucket sizes in MB (10^6 bytes), for the strategies with buckets"),
+        "bucket sizes in MB (10^6 bytes), for strategies that use buckets"),
     LSI_DDP_MODEL_ROWS(model),
     ROW(context, INT, "context", 0, "N", "128",
-        "tokens per sequence; an mlp takes each token as a row", .min = 1,
-        .max = 1 << 20),
+        "tokens per sequence; an mlp treats each token as one row of its input",
+        .min = 1, .max = 1 << 20),
     ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences per rank", .min = 1,
         .max = 1 << 20),
     LSI_DTYPES_ROW(dtypes),
@@ -316,20 +316,22 @@ static void foot(const lsi_table *table, FILE *stream)
 const lsi_bench lsi_bench_ddp = {
     .command =
         {.name = "ddp",
-         .summary = "Compare the strategies of data parallelism",
-         .text = "A step is forward, backward and AdamW. Ranks begin each step "
-                 "together, and the slowest rank sets its time. Comm is the "
-                 "time in which a rank waits for other ranks or sends weights, "
-                 "after backward and around the optimizer. Reductions during "
-                 "backward count as backward. Comm and the parts of a step are "
-                 "means over ranks. Bytes and collectives are those of rank 0 "
-                 "in one step. The JSON rows also have the peak memory of rank "
-                 "0 by kind: after set-up, before the optimizer's first step, "
-                 "and during it. All strategies must compute the same bits; "
-                 "otherwise the exit status is 1. A strategy that does not fit "
-                 "in memory has the status 'out of memory' and the least "
-                 "memory that the ranks of a machine need. If interrupted, "
-                 "prints and writes the rows measured so far.",
+         .summary = "Compare data-parallel strategies",
+         .text =
+             "A step is forward, backward and AdamW. Ranks begin each step "
+             "together; the time of a step is that of its slowest rank. Comm "
+             "is the time in which a rank waits for other ranks or sends "
+             "weights, after backward and around the optimizer. Reductions "
+             "during backward count as backward. Comm, forward, backward and "
+             "optimizer times are means over ranks. Bytes sent and collectives "
+             "are counted on rank 0, for one step. The JSON rows also contain "
+             "the peak memory of rank 0 by kind at three moments: after "
+             "set-up, until the optimizer's first step, and during this step. "
+             "All strategies must compute the same bits; otherwise the exit "
+             "status is 1. If a strategy does not fit in memory, its status is "
+             "'out of memory'. With --wide, column Needed is the smallest "
+             "amount of memory that all ranks of one machine need together. If "
+             "interrupted, prints and writes the rows measured so far.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .foot = foot,

@@ -36,22 +36,23 @@ typedef struct state {
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(sizes, LIST, "size", 0, "NAME,...", NULL,
-        "model sizes: tiny, small, medium, large, xl, 2.7B (3.4 billion "
-        "parameters; also 3.4b), 10B (12.8 billion; also 12.8b), gpt2 (default "
-        "small)"),
+        "model sizes: tiny, small, medium, large, xl, 2.7B, 10B or gpt2 "
+        "(default small). 2.7B has 3.4 billion parameters and may be written "
+        "3.4b; 10B has 12.8 billion and may be written 12.8b"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens per sequence"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences per batch"),
     LSI_LM_CHANGE_ROWS(shape),
     LSI_DTYPES_ROW(dtypes),
     ROW(passes, CHOICE, "passes", 0, "WHICH", "all",
-        "passes of a step: all; backward (forward and backward, without the "
-        "optimizer); or forward alone, which saves nothing for backward",
+        "passes to measure: forward, backward and the optimizer (all); forward "
+        "and backward (backward); or only forward, which then saves nothing "
+        "for backward (forward)",
         .choices = "all|backward|forward"),
     ROW(warmups, LIST, "warmup", 'w', "N,...", NULL,
-        "warm-up steps, which are not measured; several numbers are measured "
-        "in turn, each with a new model (default 5,0,1,2)"),
+        "number of warm-up steps before the measured steps; several numbers "
+        "are measured in turn, each with a new model (default 5,0,1,2)"),
     ROW(common.iterations, INT, "iterations", 0, "N", NULL,
-        "measured steps (default 10)", .min = 1, .max = 1e9),
+        "number of measured steps (default 10)", .min = 1, .max = 1e9),
     LSI_THREADS_ROW(common.threads),
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
         "memory limit; 0: 90% of the available memory", .min = 0, .max = 1e18),
@@ -96,7 +97,7 @@ static ls_status read_size(void *opaque, const char *word)
     ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(word, &unused));
     if (b->n_sizes == MAX_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d names",
+        return lsi_fail(LS_ERR_ARGUMENT, "--size lists more than %d names",
                         MAX_SIZES);
     snprintf(b->size_names[b->n_sizes++], SIZE_BYTES, "%s", word);
     return LS_OK;
@@ -261,10 +262,10 @@ static ls_status open_cases(void *opaque)
                       (size_t)b->types.n * b->warmup_list.n;
     b->seconds[0] = malloc(n * LSI_LM_PHASES * sizeof(double));
     if (b->seconds[0] == NULL)
-        return lsi_fail(
-            LS_ERR_MEMORY,
-            "no memory for %zu measured times; use fewer --iterations",
-            n * LSI_LM_PHASES);
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to store %zu measured times; use "
+                        "fewer --iterations",
+                        n * LSI_LM_PHASES);
     for (int phase = 1; phase < LSI_LM_PHASES; phase++)
         b->seconds[phase] = b->seconds[0] + (size_t)phase * n;
     lsi_bench_set_budget(b->budget);
@@ -283,15 +284,16 @@ const lsi_bench lsi_bench_lm = {
     .command =
         {.name = "lm",
          .summary = "Time the steps of training language models",
-         .text = "A step is forward with the loss, backward, and AdamW, on "
-                 "random tokens. --passes leaves out the optimizer, or "
-                 "backward and the optimizer, and the memory that they use. A "
-                 "case that does not fit in the budget has the status 'out of "
-                 "memory'. Peak is the most memory in use at once, including "
-                 "the model. A process plans each shape of matrix product "
-                 "once. So each case without warm-up pays for fresh memory, "
-                 "but only the first case of a shape pays for planning. If "
-                 "interrupted, prints and writes the rows measured so far.",
+         .text =
+             "A step is forward with the loss, backward, and AdamW, on random "
+             "tokens. With --passes backward or forward, the passes that are "
+             "left out use no memory. If a case does not fit in the budget, "
+             "its status is 'out of memory'. Peak bytes: the most memory in "
+             "use at once, including the model. The process plans the matrix "
+             "products of each shape once. Without warm-up, the times of each "
+             "case include first accesses to memory, but only the first case "
+             "of a shape includes planning. If interrupted, prints and writes "
+             "the rows measured so far.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -36,15 +36,15 @@ static const lsi_option options[] = {
         "kind of data: images, arrays of any shape, or a table of numbers",
         .choices = "images|arrays|table"),
     ROW(image_size, INT, "image-size", 0, "N", "0",
-        "side in pixels to which images are resized; 0: the size of the data",
-        .min = 0, .max = 4096),
+        "resize images to N x N pixels; 0: keep the size of the data", .min = 0,
+        .max = 4096),
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
         "mirror images at random, and shift them by up to 4 pixels"),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
         "check the CRC-32 of the arrays in an .npz file, on one rank of each "
         "node (docs/how-to/data.md)"),
     ROW(threads, LIST, "loader-threads", 0, "N,...", "1,2",
-        "threads per rank that read ahead"),
+        "number of threads per rank that read ahead"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "items per batch",
         .min = 1, .max = 1e6),
     ROW(prefetch, INT, "prefetch", 0, "N", "4",
@@ -60,9 +60,9 @@ static const lsi_column columns[] = {
     LSI_COLUMN(INT, "items", "Items"),
     LSI_COLUMN(REAL, "items_per_second", "Loader", .unit = "items/s",
                .decimals = 0),
-    LSI_COLUMN(REAL, "alone_per_second", "Reading alone", .unit = "items/s",
+    LSI_COLUMN(REAL, "alone_per_second", "Without loader", .unit = "items/s",
                .decimals = 0),
-    LSI_COLUMN(REAL, "ratio", "Loader / alone", .decimals = 2),
+    LSI_COLUMN(REAL, "ratio", "Speed-up", .decimals = 2),
 };
 
 /* ---- one pass ------------------------------------------------------------ */
@@ -276,16 +276,17 @@ static void close_cases(void *opaque)
 }
 
 const lsi_bench lsi_bench_loader = {
-    .command = {.name = "loader",
-                .summary = "Time the data loader, and reading without a loader",
-                .text =
-                    "A run reads the same items twice: through a loader whose "
-                    "threads read ahead, and alone, one by one in the caller's "
-                    "thread. The caller does nothing with the items, so the "
-                    "ratio is the speed-up by the loader's threads. If the two "
-                    "reads return different data, the exit status is 1.",
-                LSI_COMMAND_OPTIONS(options),
-                .run = lsi_bench_run},
+    .command =
+        {.name = "loader",
+         .summary = "Compare reading data with and without a loader",
+         .text =
+             "A run reads the same items twice: first through a loader with "
+             "threads that read ahead, then without a loader, in the caller's "
+             "thread. The caller does nothing with the items, so column "
+             "Speed-up shows the effect of the loader's threads alone. If the "
+             "two reads return different data, the exit status is 1.",
+         LSI_COMMAND_OPTIONS(options),
+         .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),
     .ranks = "1",
     .parse = parse,

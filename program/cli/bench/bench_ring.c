@@ -200,9 +200,9 @@ static ls_status allocate(state *b, size_t most)
     LS_TRY(lsi_alloc(&b->times, iterations * sizeof(double), LS_MEMORY_OTHER,
                      "times"));
     LS_TRY(lsi_alloc(&b->data, most * sizeof(float), LS_MEMORY_OTHER,
-                     "the vector of a rank"));
+                     "input vector of this rank"));
     LS_TRY(lsi_alloc(&b->mean, most * sizeof(float), LS_MEMORY_OTHER,
-                     "the mean of the vectors"));
+                     "mean of the vectors"));
     for (size_t i = 0; i < most; i++)
         b->data[i] = value_of(b, ls_group_rank(b->common.group), i);
     return LS_OK;
@@ -252,12 +252,14 @@ const lsi_bench lsi_bench_ring = {
          .summary = "Compare ring, butterfly and automatic all-reduce",
          .text =
              "Each algorithm computes the mean of an f32 vector over all "
-             "ranks. Columns time and max have the median and the largest of "
-             "the slowest rank's times. Column memory has the most bytes that "
-             "a rank allocated in addition to the vectors. Column error has "
-             "the largest difference of an element from the mean in float64, "
-             "in units of 2^-23. The exit status is 1 if an error exceeds the "
-             "rounding bound or if the results of two ranks differ in a bit.",
+             "ranks. Algorithm library is the algorithm that the library "
+             "selects. Column time: median over the runs; the time of a run is "
+             "that of its slowest rank. Column max: time of the slowest run. "
+             "Column memory: most bytes that a rank allocated, without the "
+             "vectors. Column error: largest difference of an element from the "
+             "mean in float64, in units of 2^-23. If an error exceeds the "
+             "bound for rounding errors, or if the results of two ranks differ "
+             "in a bit, the exit status is 1.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

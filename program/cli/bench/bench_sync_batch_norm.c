@@ -34,12 +34,12 @@ typedef struct state {
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "5", "1000"),
     ROW(features, LIST, "features", 0, "N,...", "128,256,512,1024",
-        "features (columns of the input)"),
+        "numbers of features (columns of the input)"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "32,64",
         "rows of the input per rank"),
     ROW(side, INT, "side", 0, "N", "0",
-        "side of images in pixels: the input has the shape (batch, features, "
-        "N, N); 0: (batch, features)",
+        "use images of N x N pixels, so that the input has the shape (batch, "
+        "features, N, N); 0: no images, shape (batch, features)",
         .min = 0, .max = 1 << 12),
     ROW(impl, LIST, "impl", 0, "NAME,...", "fused,gathered",
         "implementations to measure: fused, gathered"),
@@ -312,9 +312,10 @@ static ls_status add_kind(void *context, const char *word)
     const bool fused = strcmp(word, "fused") == 0;
     if (!fused && strcmp(word, "gathered") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--impl '%s' is not one of fused, gathered", word);
+                        "unknown --impl '%s'; choose one of: fused, gathered",
+                        word);
     if (b->n_kinds == sizeof(b->kinds) / sizeof(b->kinds[0]))
-        return lsi_fail(LS_ERR_ARGUMENT, "--impl has more than %zu names",
+        return lsi_fail(LS_ERR_ARGUMENT, "--impl lists more than %zu names",
                         b->n_kinds);
     b->kinds[b->n_kinds++] = fused ? LS_SYNC_BN_FUSED : LS_SYNC_BN_GATHERED;
     return LS_OK;
@@ -352,14 +353,16 @@ const lsi_bench lsi_bench_sync_batch_norm = {
         {.name = "sync-batch-norm",
          .summary =
              "Time batch normalisation that is synchronised over all ranks",
-         .text = "An iteration is forward, the sum of the first half of each "
-                 "rank's rows, and backward. Ranks begin each iteration "
-                 "together, and the slowest rank sets its time. Results are "
-                 "compared with sums in double precision; a difference above "
-                 "1e-3 makes the exit status 1. Peak bytes are the most memory "
-                 "that an iteration uses at once, without the layer and its "
-                 "input. With --wide, the table also has the bytes saved for "
-                 "backward and the bytes of the layer.",
+         .text =
+             "An iteration has three parts: forward, the loss (the sum of the "
+             "first half of each rank's output rows), and backward. Ranks "
+             "begin each iteration together; the time of an iteration is that "
+             "of its slowest rank. After the runs, the gradients are compared "
+             "with a calculation in double precision. If they differ by more "
+             "than 1e-3, the exit status is 1. Peak bytes: the most memory in "
+             "use at once during an iteration, without the layer and its "
+             "input. With --wide, the table also contains the bytes saved for "
+             "backward and the bytes of the layer.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

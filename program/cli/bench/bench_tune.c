@@ -39,10 +39,10 @@ typedef struct state {
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "2", "9"),
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", "256,1k,4k,16k,64k,256k,1m,4m",
-        "bytes that a rank sends, in ascending order"),
+        "sizes to measure, in ascending order: bytes that a rank sends"),
     ROW(out, STRING, "out", 'o', "FILE", NULL,
-        "write the selection line to FILE, for LOCKSTEP_SELECT=@FILE on this "
-        "machine"),
+        "write the selection line to FILE; to use this file on this machine, "
+        "set LOCKSTEP_SELECT=@FILE"),
 };
 
 static const lsi_column columns[] = {
@@ -295,14 +295,14 @@ static ls_status parse(void *opaque)
     lsi_list *const list = &b->size_list;
     if (b->common.ranks != NULL && strchr(b->common.ranks, ',') != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--ranks %s: a selection line holds for one number of "
-                        "ranks; give one number",
+                        "--ranks %s: a selection line is valid for only one "
+                        "number of ranks; give one number",
                         b->common.ranks);
     LS_TRY(lsi_result_check(b->out));
     LS_TRY(lsi_list_of_sizes("--sizes", b->sizes, LEAST_BYTES, INT64_C(1) << 30,
                              list));
     if (list->n > LSI_TUNE_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--sizes has more than %d sizes",
+        return lsi_fail(LS_ERR_ARGUMENT, "--sizes lists more than %d sizes",
                         (int)LSI_TUNE_SIZES);
     for (size_t i = 1; i < list->n; i++)
         if (list->values[i] <= list->values[i - 1])
@@ -319,12 +319,13 @@ const lsi_bench lsi_bench_tune = {
              "Times every algorithm for all-reduce, reduce, reduce-scatter, "
              "broadcast, all-gather and all-to-all (f32, sum), with private "
              "and with shared buffers. Prints a selection line with the "
-             "fastest algorithms. Set LOCKSTEP_SELECT to the line, or save it "
-             "with --out FILE and set LOCKSTEP_SELECT=@FILE. Where one entry "
-             "serves both kinds of buffers, the product of both times decides. "
-             "From one size to the next, the algorithm changes only for a gain "
-             "of more than 5%. Commands use a saved file only if "
-             "LOCKSTEP_SELECT names it.",
+             "fastest algorithms. To use the line, set LOCKSTEP_SELECT to the "
+             "line. Or save the line with --out FILE, and set "
+             "LOCKSTEP_SELECT=@FILE; without this setting, commands do not "
+             "read the file. If one entry of the line applies to both kinds of "
+             "buffers, the entry names the algorithm with the smallest product "
+             "of the two times. From one size to the next, the algorithm "
+             "changes only for a gain of more than 5%.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -30,8 +30,8 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "2", "5"),
     LSI_DDP_MODEL_ROWS(model),
     ROW(context, INT, "context", 0, "N", "128",
-        "tokens per sequence; an mlp takes each token as a row", .min = 1,
-        .max = 1 << 20),
+        "tokens per sequence; an mlp treats each token as one row of its input",
+        .min = 1, .max = 1 << 20),
     ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences per rank", .min = 1,
         .max = 1 << 20),
     LSI_DDP_BUDGET_ROW(budget),
@@ -241,9 +241,10 @@ static ls_status open_cases(void *opaque)
     state *const b = opaque;
     b->common.cases = sizeof(formulas) / sizeof(formulas[0]);
     if (ls_group_local_size(b->common.group) < ls_group_size(b->common.group))
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "bench zero needs all ranks on one node, for which its "
-                        "formulas hold; these ranks run on several nodes");
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "bench zero needs all ranks on one node, because its formulas are "
+            "valid only for one node; these ranks run on several nodes");
     return LS_OK;
 }
 
@@ -268,17 +269,20 @@ const lsi_bench lsi_bench_zero = {
         {.name = "zero",
          .summary = "Compare ways to shard the optimizer state",
          .text =
-             "Compares AdamW with replicated state (flat) and sharded state: "
-             "owners, zero1, shared and fsdp (buckets of one parameter). "
-             "shared and fsdp keep one copy of the weights per node. Memory is "
-             "the peak by kind at three moments: after set-up, until the "
-             "optimizer's first step, and during it. Bytes sent are those of "
-             "one step. Memory and bytes are means over ranks. Next to each "
-             "number is the value of the formula in docs/concepts/parallel.md "
-             "(for gradients of fsdp an upper bound). A difference of more "
-             "than 5% makes the exit status 1. A strategy that does not fit in "
-             "memory has the status 'out of memory' and the least memory that "
-             "the ranks of a machine need.",
+             "Compares AdamW with replicated optimizer state (flat) and with "
+             "sharded state (owners, zero1, shared and fsdp). Strategy fsdp "
+             "uses one bucket per parameter. Strategies shared and fsdp keep "
+             "one copy of the weights per node. Memory is the peak by kind at "
+             "three moments: after set-up, until the optimizer's first step, "
+             "and during this step. Bytes sent are counted for one step. "
+             "Memory and bytes sent are means over ranks. With --wide, the "
+             "column after each number contains the value of the formula in "
+             "docs/concepts/parallel.md; for the gradients of fsdp, it is an "
+             "upper bound. If a number differs from its formula by more than "
+             "5%, the exit status is 1. If a strategy does not fit in memory, "
+             "its status is 'out of memory'. With --wide, column Needed is the "
+             "smallest amount of memory that all ranks of one machine need "
+             "together.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -63,7 +63,7 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c);
 /* Memory demand in a bench: the flag, the columns, and their values. */
 #define LSI_DDP_BUDGET_ROW(field)                                              \
     ROW(field, BYTES, "budget", 0, "BYTES", "0",                               \
-        "memory limit of all ranks of a machine together; 0: the available "   \
+        "memory limit for all ranks of a machine together; 0: the available "  \
         "memory",                                                              \
         .min = 0, .max = 1e18)
 #define LSI_DDP_DEMAND_COLUMNS                                                 \

@@ -29,11 +29,12 @@ typedef struct lsi_ddp_model_flags {
 /* The rows for a field of that name, to be used where ROW is defined. */
 #define LSI_DDP_MODEL_ROWS(field)                                              \
     ROW(field.arch, STRING, "arch", 0, "NAME", NULL,                           \
-        "model: mlp (eight layers, 134 million parameters) or mlp:WIDTH "      \
-        "(default mlp)"),                                                      \
+        "model: mlp (eight layers, 134 million parameters), or mlp:WIDTH for " \
+        "layers with WIDTH features (default mlp)"),                           \
         ROW(field.shape.size, STRING, "size", 0, "NAME", NULL,                 \
-            "size of a language model, which replaces the mlp: tiny, small, "  \
-            "... (default tiny if one of the next nine flags is given)"),      \
+            "measure a language model of this size instead of the mlp: tiny, " \
+            "small, ... (default tiny, if one of the next nine flags is "      \
+            "given)"),                                                         \
         LSI_LM_CHANGE_ROWS(field.shape)
 
 /*

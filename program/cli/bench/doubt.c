@@ -32,11 +32,12 @@ void lsi_bench_doubt(const lsi_table *table, lsi_bench_time time, FILE *stream)
     double others = 0;
     int cpus = 0;
     if (lsi_bench_overlap(table, time, rows))
-        lsi_paragraph(stream,
-                      "\nRows %zu and %zu are the fastest, but their "
-                      "interquartile ranges overlap, so this run does not show "
-                      "which one is faster. Repeat with more --iterations.",
-                      rows[0] + 1, rows[1] + 1);
+        lsi_paragraph(
+            stream,
+            "\nRows %zu and %zu are the fastest, but their interquartile "
+            "ranges overlap, so this run does not show which of the two is "
+            "faster. Repeat with more --iterations.",
+            rows[0] + 1, rows[1] + 1);
     if (lsi_busy_now(&others, &cpus))
         lsi_paragraph(stream,
                       "\nOther processes use %.1f of the %d CPUs, so the times "

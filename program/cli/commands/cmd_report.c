@@ -21,19 +21,20 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(quick, BOOL, "quick", 0, NULL, NULL,
-        "measure small sizes with few runs: a few minutes"),
+        "measure small sizes with few runs; takes a few minutes"),
     ROW(full, BOOL, "full", 0, NULL, NULL,
-        "measure large sizes with many runs: hours (default without --quick "
-        "and FILE)"),
+        "measure large sizes with many runs; takes hours (default, unless "
+        "--quick or FILE is given)"),
     ROW(out, STRING, "out", 'o', "DIR", "report",
         "folder for index.html, report.md, plots, rows and traces"),
     ROW(peers, STRING, "peers", 0, "FILE", NULL,
-        "results of other programs to compare with (docs/how-to/report.md)"),
+        "file with results of other programs for comparison "
+        "(docs/how-to/report.md)"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "CIFAR-100 dataset for training on images (default: a built-in set)"),
     ROW(only, LIST, "only", 0, "NAME,...", NULL,
-        "measure only these sections or measurements; the report still has all "
-        "stored results"),
+        "measure only these sections or measurements; the report still "
+        "contains all stored results"),
     ROW(again, LIST, "again", 0, "NAME,...", NULL,
         "measure these sections or measurements again, even if their results "
         "are stored"),
@@ -55,11 +56,10 @@ static ls_status check_list(const char *flag, const char *list)
                 known |= strcmp(s->measurements[k].id, word) == 0;
         }
         if (!known)
-            return lsi_fail(
-                LS_ERR_ARGUMENT,
-                "%s has the unknown name '%s'; docs/how-to/report.md lists the "
-                "sections and measurements",
-                flag, word);
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s names the unknown section or measurement '%s'; "
+                            "docs/how-to/report.md lists the valid names",
+                            flag, word);
         list += length + (list[length] == ',');
     }
     return LS_OK;
@@ -76,8 +76,8 @@ static ls_status read_peers(lsi_study *r, const char *path)
                         error.text, error.line);
     if (!json_is_array(json_object_get(r->peers, "rows")))
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no list 'rows'; docs/how-to/report.md "
-                        "describes the format",
+                        "'%s' does not contain a list 'rows'; "
+                        "docs/how-to/report.md describes the format",
                         path);
     return LS_OK;
 }
@@ -98,8 +98,8 @@ static ls_status read_run(lsi_study *r, const char *path)
     json_array_append_new(r->compared, rows);
     if (json_array_size(json_object_get(rows, "rows")) == 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no metrics; give a file that --metrics of a "
-                        "training run wrote",
+                        "'%s' contains no metrics; give a file that a training "
+                        "run wrote with --metrics",
                         file);
     return LS_OK;
 }
@@ -135,8 +135,8 @@ static ls_status check_ours(const char *name)
         return LS_OK;
     return lsi_fail(
         LS_ERR_ARGUMENT,
-        "'%s' was not written by this command, which does not overwrite it; "
-        "remove it or choose another folder with --out",
+        "will not overwrite '%s', because `lockstep report` did not write this "
+        "file; remove the file, or choose another folder with --out",
         name);
 }
 
@@ -222,10 +222,12 @@ static ls_status make_report(lsi_study *r, const args *a, char data[PATH_MAX])
     if (r->runs)
         LS_TRY(lsi_study_measure(r));
     LS_TRY(write_page(r));
-    fprintf(stderr, "report: wrote %s/index.html and %s/report.md%s\n", a->out,
-            a->out,
-            r->ended_by != 0 ? ", with the results until the interruption"
-                             : "");
+    fprintf(
+        stderr, "report: wrote %s/index.html and %s/report.md%s\n", a->out,
+        a->out,
+        r->ended_by != 0
+            ? "; both contain only the results measured before the interruption"
+            : "");
     return LS_OK;
 }
 
@@ -265,14 +267,15 @@ const lsi_command lsi_command_report = {
     .summary = "Measure the cost of training, and write a report",
     .arguments = "[FILE...]",
     .text =
-        "Runs the benchmarks of this program one after another and writes a "
-        "report: index.html, which needs no other file, and report.md. The "
-        "report has the machine, the commands, tables, plots and findings. "
+        "Runs the benchmarks of this program one after another, and writes a "
+        "report as index.html and report.md. The plots are part of index.html, "
+        "so index.html can be copied without other files. The report describes "
+        "the machine, and contains the commands, tables, plots and findings. "
         "Results in DIR/rows are not measured again, so the same command "
-        "continues an interrupted report. FILE is a file that --metrics of a "
-        "training run wrote, or a folder with metrics.jsonl. With FILE, the "
-        "report compares these runs and measures nothing, unless --quick or "
-        "--full is given. Plots need the program gnuplot.",
+        "continues an interrupted report. FILE is a file that a training run "
+        "wrote with --metrics, or a folder that contains metrics.jsonl. With "
+        "FILE, the report compares these runs. It then measures nothing, "
+        "unless --quick or --full is given. Plots need the program gnuplot.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_report,
 };

@@ -159,7 +159,7 @@ class FlagsOfNcclTests(Benches):
     def test_more_ranks_than_cpus(self):
         cpus = len(os.sched_getaffinity(0))
         done = self.call("bench", "barrier", *QUICK, "-n", str(cpus + 1))
-        self.assertIn("to set the number of runs, use --iterations", done.stderr)
+        self.assertIn("if you meant the number of runs, use --iterations", done.stderr)
         self.succeeds("bench", "barrier", *QUICK, "-n", "1")
 
     def test_names_of_types(self):

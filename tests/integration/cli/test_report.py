@@ -100,7 +100,7 @@ class Report(ProgramTest):
             self.assertIn("All-reduce on one machine", text)
             self.assertIn("Runs compared", text)
             self.assertIn("2.50 times as fast", text)  # 25 against 10 us
-            self.assertIn("is the same in all 2 pairs of rows", text)
+            self.assertIn("use the same memory in all 2 pairs of rows", text)
             self.assertIn("recorded some day", text)
             self.assertNotIn("Ring and butterfly", text)  # no rows of it
         page = self.read("index.html")
@@ -179,7 +179,7 @@ class Report(ProgramTest):
         self.assertEqual(self.report("--only", "setup").returncode, 0)
         text = self.read("report.md")
         self.assertIn("### One attention block", text)
-        self.assertIn("The attention of block 3 in the forward pass", text)
+        self.assertIn("the forward pass of attention in block 3 runs", text)
         begin, end, expected = self.block_by_hand(traces)
         names = ["rms_norm", "linear", "rope", "linear", "rope", "linear", "attention",
                  "linear", "add"]
@@ -204,7 +204,7 @@ class Report(ProgramTest):
 
     def test_what_profile_has_said(self):
         """An answer that says no more than the one before it is left out."""
-        alone = "The run has only one rank, which has nothing to communicate."
+        alone = "The run has only one rank, so it does not communicate."
         for slowest, times in (("The run has only one rank.", 1),
                                ("Rank 1 was the slowest.", 2)):
             self.rows("profile.json", [{"kernel": "scale", "calls": 1}],
@@ -225,8 +225,8 @@ class Report(ProgramTest):
         self.rows("sync-batch-norm.json", ours + usual)
         self.assertEqual(self.report("--only", "setup").returncode, 0)
         text = self.read("report.md")
-        self.assertIn("is the same in 1 of 2 pairs of rows", text)
-        self.assertIn("takes 1.500 times as much", text)
+        self.assertIn("use the same memory in 1 of 2 pairs of rows", text)
+        self.assertIn("gathered uses 1.500 times the memory of fused", text)
         self.assertIn("| gathered | 256 | 64 | 2 | 0.0200 | 0.0200 | 0.0400 | 100 | 600 |",
                       text)
 
@@ -251,7 +251,7 @@ class Report(ProgramTest):
         self.assertIn("lockstep plan --preset communication-accounting", text)
         self.assertEqual(os.listdir(os.path.join(self.out, "traces")), [])
         again = self.report(*words)
-        self.assertNotIn("measurements to run", again.stderr)
+        self.assertNotIn("measurements takes", again.stderr)
         again = self.report(*words, "--again", "mixed-precision")
         self.assertIn("1 of ", again.stderr)
         self.assertIn("lockstep demo mixed-precision", again.stderr)
@@ -298,8 +298,8 @@ class Report(ProgramTest):
     def test_foreign_rows(self):
         path = os.path.join(self.out, "rows", "ring.json")
         for text, part in (("{\"rows\": [", "ring.json' is not JSON"),
-                           ("{\"rows\": []}", "ring.json' is JSON, but was not written"),
-                           ("[]", "ring.json' is JSON, but was not written")):
+                           ("{\"rows\": []}", "ring.json' is JSON, but not the output"),
+                           ("[]", "ring.json' is JSON, but not the output")):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             self.refused(part, "--quick", "--only", "info")
@@ -332,7 +332,7 @@ class Report(ProgramTest):
                 page.write("# Somebody's notes\n")
             done = self.report("--quick", "--only", "info")
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{name}' was not written by this command", done.stderr)
+            self.assertIn(f"will not overwrite '{name}'", done.stderr)
             self.assertIn("Somebody", self.read(name))
             os.remove(path)
         os.mkdir(os.path.join(self.out, "index.html"))

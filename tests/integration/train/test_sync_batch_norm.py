@@ -86,9 +86,9 @@ class Bench(ProgramTest):
         self.fails(2, "--side", "bench", "sync-batch-norm", "--side", "-1")
         self.fails(2, "--batch-size", "bench", "sync-batch-norm",
                    "--batch-size", "a")
-        self.fails(2, "'mine' is not one of fused, gathered", "bench",
+        self.fails(2, "unknown --impl 'mine'; choose one of: fused, gathered", "bench",
                    "sync-batch-norm", "--impl", "mine")
-        self.fails(2, "--impl has more than 2", "bench", "sync-batch-norm",
+        self.fails(2, "--impl lists more than 2", "bench", "sync-batch-norm",
                    "--impl", "fused,gathered,fused")
 
 

@@ -148,10 +148,10 @@ static void write_block(lsi_study *r, const block *b)
     lsi_document_heading(r->document, 3, "One attention block");
     lsi_document_paragraph(
         r->document,
-        "The attention of %s in the forward pass of the last step on rank 0 "
-        "runs %zu operations in %.3f ms. The `linear` operations ahead of "
+        "In the last step on rank 0, the forward pass of attention in %s runs "
+        "%zu operations in %.3f ms. The `linear` operations ahead of "
         "`attention` compute queries, keys and values. The `linear` operation "
-        "after it computes the output.",
+        "after `attention` computes the output.",
         b->layer[0] != '\0' ? b->layer : "the last block", b->n,
         (double)(b->end - b->begin) * 1e-6);
     put_table(r, b);

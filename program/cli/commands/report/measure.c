@@ -116,8 +116,10 @@ static ls_status check_rows(const lsi_study *r, const lsi_section *s,
     json_decref(rows);
     if (status != LS_ERR_FORMAT)
         return status;
-    return lsi_fail(status, "%s; remove it, or measure it with --again %s",
-                    ls_last_error(), m->id);
+    return lsi_fail(
+        status,
+        "%s; remove the file, or measure its results again with --again %s",
+        ls_last_error(), m->id);
 }
 
 ls_status lsi_study_open(lsi_study *r)
@@ -128,7 +130,7 @@ ls_status lsi_study_open(lsi_study *r)
         if (!json_is_object(r->measured))
             return lsi_fail(
                 LS_ERR_FORMAT,
-                "'%s' is not a valid list of measurements; remove it",
+                "'%s' is not a valid list of measurements; remove this file",
                 measured_path);
     } else {
         r->measured = json_object();
@@ -164,7 +166,7 @@ static ls_status note(lsi_study *r, const lsi_measurement *m,
     char *const text = lsi_json_dumps(r->measured, JSON_INDENT(1));
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY,
-                        "no memory for the list of measurements");
+                        "not enough memory to write the list of measurements");
     const ls_status written =
         lsi_result_replace(measured_path, text, strlen(text));
     free(text);
@@ -310,8 +312,8 @@ static ls_status run_process(process *p, char *status, size_t bytes)
     else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0)
         snprintf(status, bytes, "ok");
     else if (WIFEXITED(ended))
-        snprintf(status, bytes, "failed with status %d: %s", WEXITSTATUS(ended),
-                 words);
+        snprintf(status, bytes, "failed with exit status %d: %s",
+                 WEXITSTATUS(ended), words);
     else
         snprintf(status, bytes, "ended by signal %d: %s", WTERMSIG(ended),
                  words);
@@ -371,8 +373,9 @@ static void print_begin(const remaining *left)
     char text[LSI_TIME_TEXT];
     lsi_time_text(text, left->seconds);
     fprintf(stderr,
-            "report: %d of %d measurements to run, about %s on two idle cores; "
-            "Ctrl-C keeps the results so far, and the same command continues\n",
+            "report: running %d of %d measurements takes about %s on two idle "
+            "cores; after Ctrl-C, the same command continues with the results "
+            "so far\n",
             left->n, left->all, text);
 }
 

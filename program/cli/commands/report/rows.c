@@ -31,7 +31,8 @@ static ls_status parse_json(const char *path, const char *text, size_t bytes,
     *out = NULL;
     return lsi_fail(
         LS_ERR_FORMAT,
-        "'%s' is JSON, but was not written by --json of this program", path);
+        "'%s' is JSON, but not the output of a Lockstep command with --json",
+        path);
 }
 
 /* A line without its end is one that is still being written. */
@@ -55,16 +56,18 @@ static ls_status parse_lines(const char *path, const char *text,
             json_decref(row);
             json_decref(rows);
             return lsi_fail(LS_ERR_FORMAT,
-                            "'%s', line %d: not a line that --metrics writes",
+                            "'%s', line %d: this line does not have the format "
+                            "that --metrics writes",
                             path, line);
         }
         json_array_append_new(rows, row);
         text += length + (text[length] == '\n');
     }
     *out = json_pack("{s:o}", "rows", rows);
-    return *out != NULL ? LS_OK
-                        : lsi_fail(LS_ERR_MEMORY,
-                                   "no memory for the rows of a measurement");
+    return *out != NULL
+               ? LS_OK
+               : lsi_fail(LS_ERR_MEMORY,
+                          "not enough memory for the results of a measurement");
 }
 
 ls_status lsi_rows_read(const char *path, lsi_rows_kind kind, json_t **out)

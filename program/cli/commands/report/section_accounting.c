@@ -27,7 +27,8 @@ static void put_smaller_batch(lsi_study *r, const json_t *options)
     }
     if (list[0] != '\0')
         lsi_document_item(r->document,
-                          "Each of these allows a smaller batch: %s.", list);
+                          "Each of these changes allows a smaller batch: %s.",
+                          list);
 }
 
 static void write_communication(lsi_study *r)
@@ -36,29 +37,30 @@ static void write_communication(lsi_study *r)
     if (plan == NULL)
         return;
     lsi_document_paragraph(r->document,
-                           "`lockstep plan` calculates for %.0f blocks of two "
-                           "linear layers (%.0f to %.0f features and back):",
+                           "`lockstep plan` calculates these numbers for a "
+                           "model of %.0f blocks. Each block has two linear "
+                           "layers, from %.0f to %.0f features and back:",
                            lsi_number_at(plan, "blocks"),
                            lsi_number_at(plan, "d_model"),
                            lsi_number_at(plan, "d_ff"));
     lsi_document_item(
         r->document,
         "The model has %.0f parameters. Weights, gradients and both moments of "
-        "AdamW take %.1f GB, which fill %.0f devices of %.0f GB (exactly "
-        "%.2f). Activations for backward take %.0f bytes per token.",
+        "AdamW take %.1f GB and need %.0f devices of %.0f GB (%.2f before "
+        "rounding up). Activations for backward take %.0f bytes per token.",
         lsi_number_at(plan, "parameters"), lsi_number_at(plan, "state_gb"),
         lsi_number_at(plan, "devices"), lsi_number_at(plan, "device_memory_gb"),
         lsi_number_at(plan, "devices_exact"),
         lsi_number_at(plan, "saved_bytes_per_token"));
     lsi_document_item(r->document,
-                      "With everything sharded, %.0f devices of %.0f GB "
-                      "suffice (exactly %.2f).",
+                      "If everything is sharded, %.0f devices of %.0f GB are "
+                      "enough (%.2f before rounding up).",
                       lsi_number_at(plan, "sharded_devices"),
                       lsi_number_at(plan, "sharded_memory_gb"),
                       lsi_number_at(plan, "sharded_devices_exact"));
     lsi_document_item(r->document,
-                      "A step is compute-bound from %.1f tokens per device, "
-                      "which is %.1f tokens overall.",
+                      "A step is compute-bound if each device processes at "
+                      "least %.1f tokens (all devices together: %.1f tokens).",
                       lsi_number_at(plan, "tokens_per_device"),
                       lsi_number_at(plan, "tokens_overall"));
     put_smaller_batch(r, json_object_get(plan, "smaller_batch_options"));
@@ -93,23 +95,23 @@ static void answer_sharding(lsi_study *r, const json_t *file)
         return;
     lsi_document_paragraph(
         r->document,
-        "With ZeRO-1 (zero1), a rank sends %.1f MB per step and holds %.1f MB "
-        "of optimizer state. With whole tensors per owner (owners), it sends "
-        "%.1f MB and holds %.1f MB. Without sharding (flat), it sends %.1f MB "
-        "and holds %.1f MB. A step takes %.1f ms, %.1f ms and %.1f ms, in this "
-        "order. The traffic differs because zero1 reduces each gradient only "
-        "where it is needed and gathers the weights. Strategy owners reduces "
-        "all gradients on all ranks and then broadcasts each weight from its "
-        "owner.",
-        lsi_number_at(zero, "bytes_sent.bytes") * 1e-6,
-        lsi_number_at(zero, "state.bytes") * 1e-6,
-        lsi_number_at(owners, "bytes_sent.bytes") * 1e-6,
-        lsi_number_at(owners, "state.bytes") * 1e-6,
+        "Without sharding (flat), a rank sends %.1f MB per step and holds %.1f "
+        "MB of optimizer state; a step takes %.1f ms. With ZeRO-1 (zero1), it "
+        "sends %.1f MB and holds %.1f MB; a step takes %.1f ms. With one owner "
+        "for each parameter (owners), it sends %.1f MB and holds %.1f MB; a "
+        "step takes %.1f ms. Strategy zero1 reduces each part of the gradients "
+        "only on the rank that needs this part, and then gathers the weights. "
+        "Strategy owners reduces all gradients on all ranks, and then "
+        "broadcasts each weight from its owner.",
         lsi_number_at(flat, "bytes_sent.bytes") * 1e-6,
         lsi_number_at(flat, "state.bytes") * 1e-6,
+        lsi_number_at(flat, "step_time_avg_s") * 1e3,
+        lsi_number_at(zero, "bytes_sent.bytes") * 1e-6,
+        lsi_number_at(zero, "state.bytes") * 1e-6,
         lsi_number_at(zero, "step_time_avg_s") * 1e3,
-        lsi_number_at(owners, "step_time_avg_s") * 1e3,
-        lsi_number_at(flat, "step_time_avg_s") * 1e3);
+        lsi_number_at(owners, "bytes_sent.bytes") * 1e-6,
+        lsi_number_at(owners, "state.bytes") * 1e-6,
+        lsi_number_at(owners, "step_time_avg_s") * 1e3);
 }
 
 static void write_sharding(lsi_study *r)
@@ -137,21 +139,22 @@ static void write_sharding(lsi_study *r)
         {"Gradients (GB)", "gradients", 2, 1e-9},
         {"State (GB)", "state", 2, 1e-9},
         {"Total (GB)", "total", 2, 1e-9},
-        {"Traffic (model sizes)", "traffic", 0, 0},
+        {"Sent per rank and step (x parameters)", "traffic", 0, 0},
     };
     json_t *const file = lsi_rows_of("zero");
     json_t *const plan = lsi_rows_of("sharding-accounting");
     lsi_document_paragraph(
-        r->document, "The table has the memory of a rank at three moments, as "
-                     "counted by the allocator and as given by the formulas. "
-                     "For gradients of fsdp the formula is an upper bound.");
+        r->document,
+        "The table compares the memory of a rank at three moments, as counted "
+        "by the allocator, with the formulas. For the gradients of fsdp, the "
+        "formula is an upper bound.");
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     answer_sharding(r, file);
     if (plan != NULL)
         lsi_document_paragraph(
             r->document,
-            "`lockstep plan` predicts for the model %s (%.0f parameters) on "
-            "%.0f ranks, without activations:",
+            "For the model %s (%.0f parameters) on %.0f ranks, `lockstep plan` "
+            "predicts this memory and traffic, without activations:",
             lsi_string_at(plan, "model"), lsi_number_at(plan, "parameters"),
             lsi_number_at(plan, "ranks"));
     LSI_STUDY_TABLE(r, json_object_get(plan, "rows"), planned);

@@ -28,8 +28,8 @@ static const lsi_study_column columns[] = {
     {"Forward (ms)", "forward_ms.median", 3, 0},
     {"Backward (ms)", "backward_ms.median", 3, 0},
     {"Forward (GFLOP/s)", "gflops_forward", 1, 0},
-    {"In use before backward (MB)", "live_bytes", 1, 1e-6},
-    {"Peak without inputs (MB)", "peak_bytes", 1, 1e-6},
+    {"Memory before backward (MB)", "live_bytes", 1, 1e-6},
+    {"Peak without inputs and outputs (MB)", "peak_bytes", 1, 1e-6},
     {"Status", "status", 0, 0},
 };
 
@@ -59,7 +59,8 @@ static void add_peers(lsi_study *r, lsi_study_plot *p)
 static void draw(lsi_study *r, const json_t *rows)
 {
     lsi_study_plot time = lsi_study_plot_new(
-        "attention-time", "Time of attention by sequence length (f32, d 64)");
+        "attention-time",
+        "Time of attention by sequence length (f32, head size 64)");
     time.plot.x = (lsi_plot_axis){
         .label = "sequence length (tokens)", .log = true, .si = true};
     time.plot.y = (lsi_plot_axis){.label = "time (ms)", .log = true};
@@ -71,7 +72,7 @@ static void draw(lsi_study *r, const json_t *rows)
     lsi_study_draw(r, &time);
     lsi_study_plot memory = lsi_study_plot_new(
         "attention-memory", "Memory of attention by sequence length, without "
-                            "inputs and outputs (f32, d 64)");
+                            "inputs and outputs (f32, head size 64)");
     memory.plot.x = time.plot.x;
     memory.plot.y = (lsi_plot_axis){
         .label = "peak memory (bytes)", .log = true, .si = true};
@@ -114,12 +115,12 @@ static void answer(lsi_study *r, const json_t *rows)
         return;
     lsi_document_paragraph(
         r->document,
-        "At length %.0f and d %.0f, flash saves %.3f MB for backward and naive "
-        "saves %.1f MB. "
-        "naive stores a matrix of batch × length² probabilities in f32 (%.1f "
-        "MB); the memory of flash grows only linearly with the length. "
-        "At this length, forward is %.2f times and backward %.2f times as fast "
-        "with flash as with naive.",
+        "At length %.0f and head size %.0f, flash saves %.3f MB for backward "
+        "and naive saves %.1f MB. naive stores batch × length² probabilities "
+        "in f32 (%.1f MB); the memory of flash grows only linearly with the "
+        "length. At this length, the forward pass of flash is %.2f times as "
+        "fast as that of naive. The backward pass of flash is %.2f times as "
+        "fast.",
         lsi_number_at(flash, "length"), lsi_number_at(flash, "d"),
         lsi_number_at(flash, "saved_bytes") * 1e-6,
         lsi_number_at(naive, "saved_bytes") * 1e-6,

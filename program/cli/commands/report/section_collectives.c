@@ -102,10 +102,11 @@ static void write_all_reduce(lsi_study *r)
     lsi_rows_append(all, "all-reduce");
     lsi_rows_append(all, "all-reduce-shared");
     lsi_rows_append(all, "all-reduce-private");
-    lsi_document_paragraph(r->document,
-                           "The table has in-place sums of f32 after five "
-                           "warm-up runs. The slowest rank sets the time of a "
-                           "run. With more ranks than CPUs, ranks share CPUs.");
+    lsi_document_paragraph(
+        r->document,
+        "The table shows in-place all-reduces (f32, sum), timed after five "
+        "warm-up runs. The time of a run is that of its slowest rank. With "
+        "more ranks than CPUs, ranks share CPUs.");
     LSI_STUDY_TABLE(r, all, columns);
     LSI_STUDY_PEERS(r, "all-reduce", others);
     lsi_study_plot p = lsi_study_plot_new(
@@ -169,10 +170,10 @@ static void write_ring(lsi_study *r)
         {"Same bits", "same_bits", 0, 0},
     };
     json_t *const file = lsi_rows_of("ring");
-    lsi_document_paragraph(
-        r->document,
-        "The table compares the mean over all ranks by the ring, by the "
-        "butterfly, and by the algorithm that the library selects.");
+    lsi_document_paragraph(r->document,
+                           "The table compares three algorithms that compute "
+                           "the mean over all ranks: the ring, the butterfly, "
+                           "and the one that the library selects.");
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     answer_ring(r, file);
     json_decref(file);
@@ -228,18 +229,18 @@ static void answer_norm_memory(lsi_study *r, const json_t *file)
     if (n > 0 && equal == n)
         lsi_document_paragraph(
             r->document,
-            "Memory is the same in all %d pairs of rows, because fused and "
-            "gathered differ only in their messages. Both save the output, and "
-            "a mean and a deviation per feature. At the peak both hold the "
-            "gradients of output and input. Memory is counted in a separate "
-            "pass.",
+            "fused and gathered use the same memory in all %d pairs of rows, "
+            "because they differ only in their messages. For backward, both "
+            "save the output, and a mean and a deviation per feature. At the "
+            "peak, both also hold the gradients of the output and of the "
+            "input. Memory is counted in a separate pass.",
             n);
     else if (n > 0)
         lsi_document_paragraph(
             r->document,
-            "Memory is the same in %d of %d pairs of rows; on average gathered "
-            "takes %.3f times as much as fused. Memory is counted in a "
-            "separate pass.",
+            "fused and gathered use the same memory in %d of %d pairs of rows. "
+            "On average, gathered uses %.3f times the memory of fused. Memory "
+            "is counted in a separate pass.",
             equal, n, saved / n);
 }
 
@@ -266,9 +267,10 @@ static void answer_batch_norm(lsi_study *r, const json_t *file)
             r->document,
             "Batch normalisation with one collective per pass (fused) is on "
             "average %.2f times as fast as the usual implementation "
-            "(gathered), and at least %.2f times as fast. In the row with the "
-            "largest variation, the 99th percentile is %.1f times the median. "
-            "Results differ from sums in double precision by less than 10⁻³.",
+            "(gathered). Its smallest gain is %.2f times. In the row with the "
+            "largest variation, the 99th percentile of the time is %.1f times "
+            "the median. Gradients differ from a calculation in double "
+            "precision by less than 10⁻³.",
             gain / n, least, spread);
     answer_norm_memory(r, file);
 }

@@ -48,8 +48,8 @@ static void draw_parts(lsi_study *r, const json_t *rows)
     const char *names[MOST_BARS];
     size_t n = 0;
     lsi_study_plot p = lsi_study_plot_new(
-        "ddp-strategies", "Parts of a step by strategy on two ranks, with the "
-                          "communication that computation does not hide");
+        "ddp-strategies", "Parts of a step on two ranks, by strategy; exposed "
+                          "communication is not hidden by computation");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         lsi_study_series *const s =
             lsi_study_plot_series(&p, LSI_PLOT_BARS, "%s", parts[i].name);
@@ -82,18 +82,18 @@ static void answer_strategies(lsi_study *r, const json_t *file)
         lsi_document_paragraph(
             r->document,
             "With one all-reduce per gradient (naive), %.0f collectives after "
-            "backward take %.2f ms of a step; with one all-reduce of all "
+            "backward take %.2f ms of a step. With one all-reduce for all "
             "gradients (flat), %.0f collectives take %.2f ms. Both send the "
-            "same bytes, so the difference is the fixed cost of a collective "
-            "and the time in which ranks wait for each other.",
+            "same bytes. The difference is the fixed cost of a collective, and "
+            "the time in which ranks wait for each other.",
             lsi_number_at(naive, "collectives_per_step"), times[0],
             lsi_number_at(flat, "collectives_per_step"), times[1]);
     if (isfinite(times[1]) && isfinite(times[2]))
         lsi_document_paragraph(
             r->document,
-            "Overlap with backward (overlap) leaves %.2f ms of communication "
-            "exposed, and a step takes %.1f ms, compared with %.1f ms without "
-            "overlap (flat).",
+            "With reductions during backward (overlap), %.2f ms of "
+            "communication remain exposed. A step takes %.1f ms; without "
+            "overlap (flat), a step takes %.1f ms.",
             times[2], lsi_number_at(overlap, "step_time_avg_s") * 1e3,
             lsi_number_at(flat, "step_time_avg_s") * 1e3);
 }
@@ -116,7 +116,7 @@ static void write_strategies(lsi_study *r)
 
 const lsi_section lsi_section_strategies = {
     .id = "strategies",
-    .title = "Strategies of data parallelism",
+    .title = "Data-parallel strategies",
     LSI_MEASUREMENTS(strategies),
     .write = write_strategies,
 };
@@ -164,9 +164,9 @@ static double predicted(const json_t *row, const link_costs *link)
 static void bucket_table(lsi_study *r, const json_t *rows,
                          const link_costs *link)
 {
-    static const char *const titles[] = {"Bucket (MB)", "Buckets",
-                                         "Exposed, measured (ms)",
-                                         "Exposed, s/(n w) + n o (ms)"};
+    static const char *const titles[] = {
+        "Bucket (MB)", "Buckets", "Exposed communication, measured (ms)",
+        "Exposed communication, predicted (ms)"};
     static const bool numbers[] = {true, true, true, true};
     lsi_document_table(r->document, titles, numbers, 4);
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -196,7 +196,7 @@ static void draw_buckets(lsi_study *r, const json_t *rows,
     lsi_study_series *const s =
         lsi_study_plot_series(&p, LSI_PLOT_LINES_POINTS, "measured");
     lsi_study_series *const f =
-        lsi_study_plot_series(&p, LSI_PLOT_LINES_POINTS, "s/(n w) + n o");
+        lsi_study_plot_series(&p, LSI_PLOT_LINES_POINTS, "predicted");
     f->dashed = true;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *const row = json_array_get(rows, i);
@@ -218,15 +218,16 @@ static void write_buckets(lsi_study *r)
     if (isfinite(link.rate) && isfinite(bytes)) {
         lsi_document_paragraph(
             r->document,
-            "The predicted optimum is a bucket size of √(s w o) = %.3f MB, "
-            "where the exposed time s/(n w) + n o of n buckets is smallest. "
-            "Here, the gradients have s = %.1f MB. The largest all-reduce of "
-            "private buffers above has w = %.2f GB/s, and the smallest takes o "
-            "= %.4f ms. The formula assumes that computation hides all buckets "
-            "but the last at no cost. This does not hold where reduction and "
-            "computation share CPUs.",
-            sqrt(bytes * link.rate * link.call) * 1e-6, bytes * 1e-6,
-            link.rate * 1e-9, link.call * 1e3);
+            "For n buckets, the predicted exposed communication is s/(n w) + n "
+            "o. The size of all gradients is s = %.1f MB. The largest "
+            "all-reduce of private buffers above has the bandwidth w = %.2f "
+            "GB/s. The smallest all-reduce takes o = %.4f ms. The prediction "
+            "is smallest for buckets of √(s w o) = %.3f MB. The formula "
+            "assumes that computation hides all buckets except the last one at "
+            "no cost. This is not true if reductions and computation share "
+            "CPUs.",
+            bytes * 1e-6, link.rate * 1e-9, link.call * 1e3,
+            sqrt(bytes * link.rate * link.call) * 1e-6);
         bucket_table(r, rows, &link);
         draw_buckets(r, rows, &link);
     }
@@ -264,8 +265,8 @@ static void write_scaling(lsi_study *r)
     p.plot.x = (lsi_plot_axis){.label = "ranks", .whole = true};
     p.plot.y =
         (lsi_plot_axis){.label = "sequences per second", .from_zero = true};
-    lsi_study_series *const ideal =
-        lsi_study_plot_series(&p, LSI_PLOT_LINES, "linear scaling of one rank");
+    lsi_study_series *const ideal = lsi_study_plot_series(
+        &p, LSI_PLOT_LINES, "linear scaling from one rank");
     ideal->dashed = true;
     ideal->colour = 8;
     for (size_t i = 0; i < 2; i++) {

@@ -54,16 +54,15 @@ static void answer_warmup(lsi_study *r, const json_t *first, const json_t *warm)
         return;
     lsi_document_paragraph(
         r->document,
-        "The first step of a process takes %.2f times as long as a warm step: "
-        "%.1f ms compared with %.1f ms after %.0f warm-up steps, with the "
-        "model %s. "
-        "Most of the difference of %.1f ms is in %s: forward takes %.1f ms "
-        "more, backward %.1f ms and the optimizer %.1f ms. "
-        "The first step plans each shape of matrix product and touches memory "
-        "pages for the first time.",
-        cold / usual, cold, usual, lsi_number_at(warm, "warmup"),
-        lsi_string_at(first, "size"), cold - usual, names[most], parts[0],
-        parts[1], parts[2]);
+        "With the model %s, the first step of a process takes %.1f ms. After "
+        "%.0f warm-up steps, a step takes %.1f ms, so the first step takes "
+        "%.2f times as long. Most of the difference of %.1f ms is in %s: "
+        "forward takes %.1f ms more, backward %.1f ms more and the optimizer "
+        "%.1f ms more. The first step plans the matrix products of each shape, "
+        "and accesses memory pages for the first time.",
+        lsi_string_at(first, "size"), cold, lsi_number_at(warm, "warmup"),
+        usual, cold / usual, cold - usual, names[most], parts[0], parts[1],
+        parts[2]);
 }
 
 static void write_spread(lsi_study *r, const json_t *rows)
@@ -105,7 +104,7 @@ static void write_warmup(lsi_study *r)
 
 const lsi_section lsi_section_warmup = {
     .id = "warmup",
-    .title = "Steps of a language model, and warm-up",
+    .title = "Step time of a language model after 0 to 5 warm-up steps",
     LSI_MEASUREMENTS(warmup),
     .write = write_warmup,
 };
@@ -141,8 +140,8 @@ static void answer_types(lsi_study *r, const json_t *f32, const json_t *bf16)
         const char *trend = "";
         if (isfinite(before))
             trend = gain > before
-                        ? ", a larger gain than with the smaller model"
-                        : ", a smaller gain than with the smaller model";
+                        ? ", a larger gain than with the next smaller model"
+                        : ", a smaller gain than with the next smaller model";
         lsi_document_item(r->document,
                           "%s: a step in bf16 is %.2f times as fast as one in "
                           "f32%s",
@@ -151,7 +150,7 @@ static void answer_types(lsi_study *r, const json_t *f32, const json_t *bf16)
     }
     if (!isfinite(before))
         lsi_document_paragraph(r->document,
-                               "The gain by bf16 is not known, because no "
+                               "The gain from bf16 is unknown, because no "
                                "model was measured in both f32 and bf16.");
 }
 
@@ -174,8 +173,8 @@ static void write_types(lsi_study *r)
     lsi_document_paragraph(
         r->document,
         "The table compares matrix products with inputs in f32 and in bf16. "
-        "Parameters, gradients and sums are f32 in both cases. A model that "
-        "does not fit in memory has the status 'out of memory'.");
+        "Parameters, gradients and sums are f32 in both cases. If a model does "
+        "not fit in memory, its status is 'out of memory'.");
     LSI_STUDY_TABLE(r, all, columns);
     answer_types(r, f32, bf16);
     LSI_STUDY_PEERS(r, "lm", others);

@@ -47,10 +47,10 @@ static void answer_residual(lsi_study *r, const json_t *row,
         return;
     lsi_document_paragraph(
         r->document,
-        "A tensor of the residual stream of %s (%.0f sequences of %.0f tokens) "
-        "takes %.0f bytes by the formula 4 bytes x batch x context x d_model. "
-        "The recording has %.0f bytes for it. At the peak, %.0f of these "
-        "tensors are live.",
+        "In the model %s with %.0f sequences of %.0f tokens, a tensor of the "
+        "residual stream takes %.0f bytes by the formula 4 bytes x batch x "
+        "context x d_model. In the recording, this tensor takes %.0f bytes. At "
+        "the peak, %.0f such tensors are in use.",
         lsi_string_at(row, "size"), lsi_number_at(row, "batch"),
         lsi_number_at(row, "context"), formula, recorded,
         lsi_number_at(detail, "residual.live_at_peak"));
@@ -124,15 +124,16 @@ static void write_memory(lsi_study *r)
         {"Gradients (MiB)", "gradients_mib", 1, 0},
         {"State (MiB)", "state_mib", 1, 0},
         {"Activations (MiB)", "activations_mib", 1, 0},
-        {"Kept for reuse (MiB)", "kept_mib", 1, 0},
-        {"Share of resident growth (%)", "resident_percent", 1, 0},
+        {"Memory kept for reuse (MiB)", "kept_mib", 1, 0},
+        {"Share of the growth in resident memory (%)", "resident_percent", 1,
+         0},
         {"Status", "status", 0, 0},
     };
     json_t *const file = lsi_rows_of("memory");
     const json_t *detail;
     const json_t *const row = last_of(file, "step", &detail);
     lsi_document_paragraph(
-        r->document, "The table has the peak memory of a forward pass that "
+        r->document, "The table shows the peak memory of a forward pass that "
                      "saves nothing for backward, and of a whole step with "
                      "AdamW. Each case runs in a separate process.");
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);

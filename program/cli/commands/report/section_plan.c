@@ -71,7 +71,7 @@ static void write_plan(lsi_study *r)
             most_of(rows, "memory_error_percent"));
     if (sweep != NULL) {
         lsi_document_paragraph(
-            r->document, "`lockstep plan` predicts for a larger cluster:");
+            r->document, "For a larger cluster, `lockstep plan` predicts:");
         LSI_STUDY_TABLE(r, json_object_get(sweep, "rows"), planned);
         draw_sweep(r, json_object_get(sweep, "rows"));
     }

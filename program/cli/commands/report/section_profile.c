@@ -63,20 +63,20 @@ static void write_profile(lsi_study *r)
         {"Share (%)", "share", 1, 0},
         {"GFLOP/s", "gflops", 1, 0},
         {"GB/s", "gb_per_s", 1, 0},
-        {"Share of roofline (%)", "of_roofline", 0, 0},
+        {"Share of the roofline (%)", "of_roofline", 0, 0},
     };
     json_t *const file = lsi_rows_of("profile");
     json_t *const attention = lsi_rows_of("profile-attention");
     if (isfinite(lsi_number_at(file, "peaks.f32_gflops")))
         lsi_document_paragraph(
             r->document,
-            "The profile has %.0f steps of %.2f ms each. The measured limits "
-            "of this machine are %.1f GFLOP/s in f32 and %.1f GB/s, with %.0f "
-            "threads.",
+            "The profile covers %.0f steps of %.2f ms on average. With %.0f "
+            "threads, the measured limits of this machine are %.1f GFLOP/s in "
+            "f32 and %.1f GB/s of memory bandwidth.",
             lsi_number_at(file, "steps"), lsi_number_at(file, "step_ms"),
+            lsi_number_at(file, "peaks.threads"),
             lsi_number_at(file, "peaks.f32_gflops"),
-            lsi_number_at(file, "peaks.gb_per_s"),
-            lsi_number_at(file, "peaks.threads"));
+            lsi_number_at(file, "peaks.gb_per_s"));
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     put_answers(r, file, NULL);
     put_answers(r, attention, "attention");
@@ -207,7 +207,7 @@ static void draw_timeline(lsi_study *r, const char *strategy)
         return;
     snprintf(name, sizeof(name), "timeline-%s", strategy);
     snprintf(caption, sizeof(caption),
-             "Timeline of one step of two ranks with the strategy %s",
+             "Timeline of one step on two ranks with the strategy %s",
              strategy);
     lsi_study_plot p = lsi_study_plot_new(name, caption);
     p.plot.height = 300;
@@ -224,9 +224,9 @@ static void write_overlap(lsi_study *r, const char *id, const char *strategy)
     const double overlap = lsi_number_at(file, "overlap");
     if (isfinite(overlap))
         lsi_document_item(r->document,
-                          "%s: computation hides %.1f%% of communication; in "
-                          "the remaining time of the collectives, ranks wait",
-                          strategy, 100 * overlap);
+                          "%s: computation hides %.1f%% of communication; "
+                          "during the other %.1f%%, ranks only wait",
+                          strategy, 100 * overlap, 100 - 100 * overlap);
     put_answers(r, file, "slowest");
     json_decref(file);
 }
@@ -236,9 +236,10 @@ static void write_timelines(lsi_study *r)
     lsi_document_paragraph(
         r->document,
         "The timelines show the same training with two strategies: flat "
-        "reduces all gradients after backward, overlap reduces them during "
-        "backward. `traces/flat.json` and `traces/overlap.json` are the "
-        "complete timelines, for ui.perfetto.dev.");
+        "reduces all gradients after backward, and overlap reduces all "
+        "gradients during backward. `traces/flat.json` and "
+        "`traces/overlap.json` are the complete timelines; ui.perfetto.dev can "
+        "show these files.");
     write_overlap(r, "profile-flat", "flat");
     draw_timeline(r, "flat");
     write_overlap(r, "profile-overlap", "overlap");

@@ -54,8 +54,8 @@ static void put_load(lsi_study *r)
         return;
     lsi_document_paragraph(
         r->document,
-        "Right after the measurements, other processes used %.1f to %.1f of "
-        "the %d CPUs, %.1f on average.%s",
+        "Right after each measurement, other processes used between %.1f and "
+        "%.1f of the %d CPUs. On average, they used %.1f CPUs.%s",
         least, most, lsi_cpus_available(), sum / n,
         lsi_busy_rule(sum / n, lsi_cpus_available())
             ? " The machine was busy: times are longer, and vary more, than on "
@@ -69,7 +69,8 @@ static void put_peers(lsi_study *r)
     if (r->peers != NULL)
         lsi_document_paragraph(
             r->document,
-            "Results of other programs come from the file of --peers%s%s%s%s.",
+            "Results of other programs come from the file given with "
+            "--peers%s%s%s%s.",
             recorded[0] != '\0' ? ", recorded " : "", recorded,
             lsi_string_at(r->peers, "machine")[0] != '\0' ? " on " : "",
             lsi_string_at(r->peers, "machine"));
@@ -83,8 +84,8 @@ static void write_setup(lsi_study *r)
     json_t *const all = read_info();
     lsi_document_paragraph(
         r->document,
-        "The commands below measured every number in this report; their output "
-        "is in the folder `rows` of the report.%s",
+        "The commands below measured every number in this report. The folder "
+        "`rows` of the report contains their output.%s",
         r->quick ? " This is a quick report, with small sizes and few runs."
                  : "");
     if (json_is_object(all)) {

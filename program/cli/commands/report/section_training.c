@@ -102,7 +102,7 @@ static void add_ranks(json_t *all, const char *name, const json_t *file)
 
 static const lsi_study_column run_columns[] = {
     {"Run", "run", 0, 0},
-    PIPELINE_COLUMNS("Mean peak of the largest rank (MB)")};
+    PIPELINE_COLUMNS("Largest peak of a rank, mean over epochs (MB)")};
 
 static const lsi_study_column rank_columns[] = {
     {"Run", "run", 0, 0},
@@ -121,10 +121,10 @@ static void rank_table(lsi_study *r, const json_t *custom,
     LSI_STUDY_TABLE(r, rows, rank_columns);
     if (json_array_size(rows) > 0)
         lsi_document_paragraph(
-            r->document, "The loss and accuracy of a rank are those of its "
-                         "share of the images. A row of all ranks has the loss "
-                         "and accuracy of all images, the time of the slowest "
-                         "rank and the peak of the largest rank.");
+            r->document, "The row of a rank shows the loss and accuracy for "
+                         "its share of the images. The row of all ranks shows "
+                         "the loss and accuracy for all images, the time of "
+                         "the slowest rank, and the largest peak of a rank.");
     json_decref(rows);
 }
 
@@ -149,14 +149,15 @@ static void answer_pipeline(lsi_study *r, const json_t *all)
         return;
     lsi_document_paragraph(
         r->document,
-        "An epoch takes %.3f s with fused batch normalisation and one "
-        "all-reduce of all gradients (fused, flat), and %.3f s with the usual "
-        "batch normalisation and buckets (gathered, bucketed). The validation "
-        "accuracy is %.4f and %.4f, and the mean peak of memory is %.1f MB and "
+        "With fused batch normalisation and one all-reduce for all gradients "
+        "(fused, flat), an epoch takes %.3f s. The validation accuracy is "
+        "%.4f, and the mean peak of memory is %.1f MB. With the usual batch "
+        "normalisation and buckets (gathered, bucketed), an epoch takes %.3f "
+        "s. The validation accuracy is %.4f, and the mean peak of memory is "
         "%.1f MB.",
-        lsi_number_at(ours, "seconds"), lsi_number_at(usual, "seconds"),
-        lsi_number_at(ours, "accuracy"), lsi_number_at(usual, "accuracy"),
+        lsi_number_at(ours, "seconds"), lsi_number_at(ours, "accuracy"),
         lsi_number_at(ours, "peak_bytes") * 1e-6,
+        lsi_number_at(usual, "seconds"), lsi_number_at(usual, "accuracy"),
         lsi_number_at(usual, "peak_bytes") * 1e-6);
 }
 
@@ -229,8 +230,8 @@ static void write_losses(lsi_study *r)
     if (n > 0)
         lsi_document_paragraph(
             r->document,
-            "The loss is %.3f in the first step and %.3f in step %zu, with "
-            "%.0f tokens per second in the last step.",
+            "The loss is %.3f in the first step and %.3f in the last step "
+            "(step %zu). The last step processes %.0f tokens per second.",
             lsi_number_at(json_array_get(steps, 0), "loss"),
             lsi_number_at(json_array_get(steps, n - 1), "loss"), n,
             lsi_number_at(json_array_get(steps, n - 1), "tokens_per_second"));

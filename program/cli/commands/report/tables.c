@@ -136,7 +136,7 @@ void lsi_study_commands(lsi_study *report, const lsi_section *section)
         if (status[0] != '\0' && strcmp(status, "ok") != 0)
             lsi_document_note(
                 report->document, "`%s`: %s%s", id, status,
-                rows != NULL ? "; the report has its results so far" : "");
+                rows != NULL ? "; the report contains its results so far" : "");
         else if (rows == NULL)
             lsi_document_note(report->document, "`%s`: not measured", id);
         json_decref(rows);
