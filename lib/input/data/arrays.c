@@ -149,8 +149,8 @@ static ls_status add_file(lsi_file_arrays *all, const char *path,
     lsi_records file;
     if (all->n_records > LSI_MOST_ARRAYS)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' is one array too many for its folder; at most %d "
-                        "are supported",
+                        "cannot add '%s': the folder holds too many arrays; at "
+                        "most %d are supported",
                         path, LSI_MOST_ARRAYS);
     LS_TRY(lsi_records_load(&file, path));
     all->records[all->n_records++] = file;

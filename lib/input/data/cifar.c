@@ -60,8 +60,8 @@ static ls_status check_size(const kind *k, size_t bytes, const char *where)
     if (bytes % record != 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "%s is damaged or cut off: its size (%zu bytes) is not "
-                        "a multiple of the record size (%zu bytes); it holds "
-                        "%zu whole records and %zu more bytes",
+                        "a multiple of the record size (%zu bytes). The file "
+                        "holds %zu whole records and %zu more bytes",
                         where, bytes, record, bytes / record, bytes % record);
     return LS_OK;
 }

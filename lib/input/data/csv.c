@@ -114,12 +114,12 @@ static ls_status find_label(table *t, const char *label, lsi_csv_text first,
         t->label = t->columns - 1;
     if (t->label >= 0)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    named
-                        ? "'%s' has no column '%s'"
-                        : "'%s' has no column '%s', because its first row does "
-                          "not name the columns; expected \"last\" or NULL",
-                    t->path, label);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        named ? "'%s' has no column '%s'"
+              : "the first row of '%s' does not name the columns, so the label "
+                "'%s' cannot be found; expected \"last\" or NULL",
+        t->path, label);
 }
 
 /* Checks that all rows are as long as the first; allocates their numbers. */

@@ -109,7 +109,7 @@ ls_status lsi_csv_next_cell(lsi_csv_text *t, lsi_csv_cell *out)
         return bad_quotes(
             t, out,
             "the closing quote must be followed by a separator or the end of "
-            "the line; write a quote inside the cell twice");
+            "the line; write a quote inside a cell as two quotes");
     t->line += out->last && next > t->at;
     t->at = out->last ? next : t->at + 1;
     return LS_OK;
@@ -289,11 +289,11 @@ static bool is_a_guess(const row_kinds *first, bool names)
 static void warn(const lsi_csv_text *t, const row_kinds *r, bool names)
 {
     if (!names) {
-        lsi_log(
-            LS_LOG_WARN,
-            "'%s': the first row (0, 1, ...) is read as data. If it numbers "
-            "the columns, set header to LS_CSV_HEADER in ls_csv_options",
-            t->path);
+        lsi_log(LS_LOG_WARN,
+                "'%s': the first row (0, 1, ...) is read as data. If this row "
+                "numbers the columns, set header to LS_CSV_HEADER in "
+                "ls_csv_options",
+                t->path);
         return;
     }
     const lsi_csv_cell *const c = &r->odd_cell;

@@ -45,10 +45,10 @@ static ls_status add_class(lsi_file_names *out, const char *path,
         return lsi_fail(LS_ERR_IO, "the path of '%s' in '%s' is too long", name,
                         path);
     if (stat(inside, &info) != 0)
-        return lsi_fail_errno(LS_ERR_IO,
-                              "cannot access '%s/%s', which may be a class "
-                              "folder (fix or remove it)",
-                              path, name);
+        return lsi_fail_errno(
+            LS_ERR_IO,
+            "cannot access '%s/%s', possibly a class folder (fix or remove it)",
+            path, name);
     return S_ISDIR(info.st_mode) ? lsi_file_names_add(out, name) : LS_OK;
 }
 
@@ -192,8 +192,8 @@ static ls_status compare_classes(const folder *a, const folder *b)
             continue;
         return lsi_fail(
             LS_ERR_FORMAT,
-            "'%s' and '%s' have different classes: only one of them holds "
-            "'%s'; both must hold the same class folders",
+            "'%s' and '%s' have different classes: only one of the two folders "
+            "holds the class '%s'. Both must hold the same class folders",
             a->path, b->path,
             c < short_one->count && strcmp(lsi_file_names_at(short_one, c),
                                            lsi_file_names_at(long_one, c)) < 0

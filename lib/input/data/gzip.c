@@ -17,11 +17,12 @@ typedef struct gzip {
 
 static ls_status damaged(const lsi_unpacker *u, const gzip *g)
 {
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the gzip file '%s' is damaged or cut off at byte %zu of "
-                    "%zu, after %" PRIu64 " unpacked bytes: %s",
-                    u->path, g->read, u->packed->bytes, u->done,
-                    g->z.msg != NULL ? g->z.msg : "it ends too early");
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the gzip file '%s' is damaged or cut off at byte %zu of %zu (%" PRIu64
+        " bytes unpacked so far): %s",
+        u->path, g->read, u->packed->bytes, u->done,
+        g->z.msg != NULL ? g->z.msg : "it ends too early");
 }
 
 static uInt at_most(size_t bytes)

@@ -55,11 +55,12 @@ static ls_status choose_arrays(set *s, const char *path, ls_subset subset,
         (void)FIND(s, test_names);
     if (has_train || FIND(s, all_names))
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' holds no known pair of images and labels; its first "
-                    "array is '%s'. Name the arrays images and labels, x and "
-                    "y, train_images and train_labels, or x_train and y_train",
-                    path, s->files[0]->array[0].name);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' holds no known pair of images and labels; its first array is "
+        "'%s'. Name the arrays 'images' and 'labels', 'x' and 'y', "
+        "'train_images' and 'train_labels', or 'x_train' and 'y_train'",
+        path, s->files[0]->array[0].name);
 }
 
 /* "cat_images.npy" has its labels in "cat_labels.npy". */

@@ -168,9 +168,8 @@ static ls_status read_if_good(const images *set, int64_t index, float *out)
         set->why[index] = strdup(ls_last_error());
     return set->why[index] != NULL
                ? LS_OK
-               : lsi_fail(
-                     LS_ERR_MEMORY,
-                     "not enough memory to note why an image cannot be read");
+               : lsi_fail(LS_ERR_MEMORY, "not enough memory to store the "
+                                         "reason why an image cannot be read");
 }
 
 static ls_status read_sample(void *context, int64_t index, uint64_t epoch,
@@ -319,8 +318,8 @@ static ls_status check_options(const ls_image_options *o)
             (channels == 3 && o->deviation[c] == 0))
             return lsi_fail(
                 LS_ERR_ARGUMENT,
-                "images: the deviation of channel %d is %g; expected a "
-                "positive number, or 0 in all channels for the default",
+                "images: the standard deviation of channel %d is %g; expected "
+                "a positive number, or 0 in all channels for the default",
                 c, o->deviation[c]);
     }
     return LS_OK;
@@ -388,10 +387,9 @@ static ls_status open_source(lsi_image_source *out, const char *path,
                       : opens_file(i, path, magic))
             return sources[i].open(out, path, subset, skip_checksums);
     }
-    return lsi_fail(
-        LS_ERR_FORMAT,
-        "'%s' is %s, which is not a supported source of images; supported: %s",
-        path, lsi_magic_name(magic), &source_texts[2]);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is %s; supported sources of images: %s", path,
+                    lsi_magic_name(magic), &source_texts[2]);
 }
 
 static ls_status prepare(images *set, const char *path, ls_subset subset,

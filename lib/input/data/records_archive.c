@@ -70,11 +70,11 @@ static ls_status open_tar(tar *t)
             : archive_read_open_memory(t->archive, t->file.data, t->file.bytes);
     if (opened == ARCHIVE_OK || t->unpacked != LS_OK)
         return t->unpacked;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is neither a folder nor a .tar, .tar.gz, .tar.zst, "
-                    ".tar.xz or .tar.bz2 archive (%s); expected one of them, "
-                    "holding %s",
-                    t->path, archive_error_string(t->archive), t->members[0]);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' is neither a folder nor a .tar, .tar.gz, .tar.zst, .tar.xz or "
+        ".tar.bz2 archive (%s). Expected a folder or archive that holds %s",
+        t->path, archive_error_string(t->archive), t->members[0]);
 }
 
 /* Where the contents belong if it is one of the members, else NULL. */
@@ -193,7 +193,7 @@ static ls_status cannot_unpack(const lsi_unpacker *u)
     struct archive *const archive = u->state;
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is damaged or cut off at or before byte %" PRId64
-                    " of %zu, after %" PRIu64 " unpacked bytes: %s",
+                    " of %zu (%" PRIu64 " bytes unpacked so far): %s",
                     u->path, (int64_t)archive_filter_bytes(archive, -1),
                     u->packed->bytes, u->done, archive_error_string(archive));
 }

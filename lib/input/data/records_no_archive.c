@@ -11,7 +11,7 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
     return lsi_fail(
         LS_ERR_UNSUPPORTED,
         "cannot read '%s' as an archive: this library was built without "
-        "libarchive. Unpack it, and name the folder that holds %s",
+        "libarchive. Unpack the archive, and give the folder that holds %s",
         path, members[0]);
 }
 
@@ -19,8 +19,8 @@ ls_status lsi_archive_open(lsi_unpacker *out)
 {
     const lsi_records *const packed = out->packed;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "cannot unpack '%s', %s: this library was built without "
-                    "libarchive. Unpack it first",
+                    "cannot unpack '%s' (%s): this library was built without "
+                    "libarchive. Unpack the file first",
                     out->path,
                     lsi_magic_name(lsi_magic_of(packed->data, packed->bytes)));
 }

@@ -44,9 +44,9 @@ static ls_status check_text(const lsi_token_file *f)
     if (i == n || (zero == NULL && lsi_utf8_next(data + i, n - i) == 0))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not text: byte %zu is 0x%02x, which %s. Use "
-                    "--format bytes to take its bytes as tokens, or --format "
-                    "u16 or u32 if it holds raw tokens",
+                    "'%s' is not text: byte %zu is 0x%02x, which %s. To use "
+                    "each byte as a token, give --format bytes. If the file "
+                    "holds raw tokens, give --format u16 or u32",
                     f->path, i, data[i],
                     data[i] == 0 ? "text cannot contain"
                                  : "does not begin a UTF-8 character");
@@ -68,8 +68,8 @@ static ls_status open_llmc(lsi_token_file *f, size_t width)
     (void)width;
     if (bytes < HEADER_BYTES)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no llm.c header: it has %zu bytes, but the "
-                        "header alone has %d",
+                        "'%s' has no llm.c header: the file has %zu bytes, but "
+                        "the header alone needs %d",
                         f->path, bytes, HEADER_BYTES);
     const uint32_t magic = word_at(data, 0), version = word_at(data, 1);
     if (magic == magic_u16 && version == version_u16)
@@ -77,30 +77,32 @@ static ls_status open_llmc(lsi_token_file *f, size_t width)
     else if (magic == magic_u32 && version == version_u32)
         f->width = 4;
     else
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no llm.c header: it begins with %" PRIu32
-                        ", %" PRIu32 " instead of %" PRIu32 ", %" PRIu32
-                        " or %" PRIu32 ", %" PRIu32
-                        ". For raw tokens, use --format u16 or u32, or name "
-                        "the file .u16 or .u32",
-                        f->path, magic, version, magic_u16, version_u16,
-                        magic_u32, version_u32);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' has no llm.c header: the first two numbers are %" PRIu32
+            " and %" PRIu32 "; expected %" PRIu32 " and %" PRIu32
+            ", or %" PRIu32 " and %" PRIu32
+            ". For raw tokens, give --format u16 or u32, or use a file name "
+            "that ends in .u16 or .u32",
+            f->path, magic, version, magic_u16, version_u16, magic_u32,
+            version_u32);
     f->count = (int64_t)word_at(data, 2);
     f->first = data + HEADER_BYTES;
     if ((size_t)f->count * f->width == bytes - HEADER_BYTES)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is damaged or cut off: its header announces %" PRId64
-                    " tokens of %zu bytes each, but %zu bytes follow",
-                    f->path, f->count, f->width, bytes - HEADER_BYTES);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' is damaged or cut off: its header promises %" PRId64
+        " tokens of %zu bytes each, but %zu bytes follow the header",
+        f->path, f->count, f->width, bytes - HEADER_BYTES);
 }
 
 static ls_status open_raw(lsi_token_file *f, size_t width)
 {
     if (f->records.bytes % width != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has %zu bytes, which is not a multiple of the "
-                        "token size, %zu bytes",
+                        "the size of '%s' (%zu bytes) is not a multiple of the "
+                        "token size (%zu bytes)",
                         f->path, f->records.bytes, width);
     f->width = width;
     f->first = f->records.data;
@@ -181,8 +183,8 @@ static ls_status interpret(lsi_token_file *f, const source *s)
         return s->open(f, s->width);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is %s; tokens are read from text, .npy arrays, llm.c "
-                    "files, and raw .u16 and .u32 files. Use --format bytes to "
-                    "take its bytes as tokens",
+                    "files, and raw .u16 and .u32 files. To use each byte as a "
+                    "token, give --format bytes",
                     f->path, lsi_magic_name(magic));
 }
 
@@ -296,7 +298,7 @@ ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t *out,
         n > (uint64_t)(tokens->count - begin))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': cannot read %zu tokens from token %" PRId64
-                        " on; it has %" PRId64 " tokens",
+                        " on; the data has %" PRId64 " tokens",
                         tokens->name, n, begin, tokens->count);
     if (n == 0)
         return LS_OK;
@@ -317,13 +319,14 @@ static ls_status check_batch(const ls_tokens *tokens, const ls_token_batch *b)
     if (b->begin < 0 || b->end < b->begin || b->end > tokens->count)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': cannot draw a batch from tokens %" PRId64
-                        " to %" PRId64 "; it has %" PRId64 " tokens",
+                        " to %" PRId64 "; the data has %" PRId64 " tokens",
                         tokens->name, b->begin, b->end, tokens->count);
     if (b->length < 1 || b->end - b->begin <= b->length)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': %" PRId64
                         " tokens are too few for sequences of %" PRId64
-                        " tokens; at least one token more is needed",
+                        " tokens; at least one more token than the sequence "
+                        "length is needed",
                         tokens->name, b->end - b->begin, b->length);
     return LS_OK;
 }

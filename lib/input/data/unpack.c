@@ -43,11 +43,11 @@ ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at)
 {
     for (size_t i = at; i < u->packed->bytes; i++) {
         if (u->packed->data[i] != 0)
-            return lsi_fail(
-                LS_ERR_FORMAT,
-                "'%s' is damaged at byte %zu of %zu: the compressed data ends "
-                "at byte %zu, and only another member or zeros may follow",
-                u->path, i, u->packed->bytes, at);
+            return lsi_fail(LS_ERR_FORMAT,
+                            "'%s' is damaged at byte %zu of %zu: the "
+                            "compressed data ends at byte %zu, and only zeros "
+                            "or more compressed data may follow",
+                            u->path, i, u->packed->bytes, at);
     }
     return LS_OK;
 }

@@ -93,8 +93,8 @@ static ls_status find_directory(const archive *a, directory *out)
     while (end > least && !is_end(a, end))
         end--;
     if (!is_end(a, end))
-        return damaged(a,
-                       "its directory was not found, or bytes follow its end");
+        return damaged(a, "its directory was not found, or other bytes follow "
+                          "the end of the archive");
     *out = (directory){.files = number(a->data + end + 10, 2),
                        .bytes = number(a->data + end + 12, 4),
                        .at = number(a->data + end + 16, 4)};
@@ -162,8 +162,8 @@ static ls_status wrong_crc(const archive *a, const entry *e, uint32_t crc,
         LS_ERR_FORMAT,
         "'%s' in the zip archive '%s' is damaged: its CRC-32 is %08" PRIx32
         " according to the directory, but %08" PRIx32
-        " according to %s. Copy the archive again, or use --no-verify-data (in "
-        "C: skip_checksums) to read it unchecked",
+        " according to %s. Copy the archive again. To skip this check, use "
+        "--no-verify-data (in C: skip_checksums)",
         e->name, a->path, e->crc, crc, whose);
 }
 

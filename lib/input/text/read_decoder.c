@@ -182,10 +182,11 @@ static ls_status put_around(struct ls_tokenizer *t, const char *path,
         return lsi_read_fail(path, "its post_processor adds a token that is "
                                    "not in the vocabulary");
     if (*n == LSI_MAX_AROUND)
-        return lsi_read_fail(path,
-                             "its post_processor adds more than %d tokens "
-                             "before or after the text",
-                             LSI_MAX_AROUND);
+        return lsi_read_fail(
+            path,
+            "its post_processor adds too many tokens; Lockstep supports at "
+            "most %d before and %d after the text",
+            LSI_MAX_AROUND, LSI_MAX_AROUND);
     list[(*n)++] = (uint32_t)value;
     return LS_OK;
 }

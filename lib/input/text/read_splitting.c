@@ -16,10 +16,10 @@ static ls_status read_rule(struct ls_tokenizer *t, const char *path,
     lsi_rule rule = {.from = {.n = 0}};
     const json_t *const pattern = json_object_get(part, "pattern");
     if (t->n_rules == LSI_MAX_RULES)
-        return lsi_read_fail(path,
-                             "its normalizer has more than %d steps, which "
-                             "Lockstep does not support",
-                             LSI_MAX_RULES);
+        return lsi_read_fail(
+            path,
+            "its normalizer has too many steps; Lockstep supports at most %d",
+            LSI_MAX_RULES);
     if (lsi_read_is(part, "Prepend")) {
         LS_TRY(lsi_read_word(path, part, "prepend", &rule.to));
     } else if (lsi_read_is(part, "NFC") && lsi_nfc_is_there()) {
@@ -50,8 +50,8 @@ static ls_status add_step(struct ls_tokenizer *t, const char *path,
     if (t->n_steps == LSI_MAX_STEPS) {
         lsi_split_pattern_free(step->pattern);
         return lsi_read_fail(path,
-                             "its pre_tokenizer has more than %d steps, which "
-                             "Lockstep does not support",
+                             "its pre_tokenizer has too many steps; Lockstep "
+                             "supports at most %d",
                              LSI_MAX_STEPS);
     }
     t->steps[t->n_steps] = *step;

@@ -188,8 +188,8 @@ static ls_status check_model(const char *path, const json_t *model)
     if (json_number_value(json_object_get(model, "dropout")) == 0.0)
         return LS_OK;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s': its model has a dropout, so the same text would "
-                    "give different tokens each time; set \"dropout\" to null",
+                    "'%s': its model has a dropout, so a text would give "
+                    "different tokens each time; set \"dropout\" to null",
                     path);
 }
 
@@ -239,8 +239,8 @@ static ls_status put_added(struct ls_tokenizer *t, const char *path,
     LS_TRY(lsi_read_bool(path, entry, "normalized", false, &normalized));
     if (whole_word)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s': the added token \"%.*s\" is a single_word, "
-                        "which Lockstep does not support",
+                        "'%s': the added token \"%.*s\" sets single_word, but "
+                        "Lockstep does not support this setting",
                         path, (int)content.n, (const char *)content.at);
     if (!normalized)
         return lsi_added_put(&t->added, &token, content);

@@ -43,14 +43,13 @@ static ls_status check_count(const work *w)
     const uint32_t most = w->job->most > 0 ? w->job->most : UINT32_MAX;
     if (w->result.tokens <= most)
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the texts have more than %u tokens, the most that a file "
-                    "in llm.c's format can hold (reached after %zu of %zu MB). "
-                    "Divide the texts, write a file for each part, and give "
-                    "training the folder of these files",
-                    most,
-                    w->corpus.bytes / w->corpus.blocks * w->done / 1000000,
-                    w->corpus.bytes / 1000000);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the texts have more than %u tokens (reached after %zu of %zu MB). A "
+        "file in llm.c's format cannot hold more. Divide the texts, write one "
+        "file per part, and train on the folder of these files",
+        most, w->corpus.bytes / w->corpus.blocks * w->done / 1000000,
+        w->corpus.bytes / 1000000);
 }
 
 static ls_status write_ids(work *w, const uint32_t *ids, size_t n)

@@ -46,7 +46,7 @@ static ls_status check(const ls_tokenizer_training *how)
     if (how->vocabulary < least || how->vocabulary > LSI_MAX_TOKENS)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "cannot train a vocabulary of %" PRId64
-                        " tokens; it needs at least %" PRId64
+                        " tokens; expected at least %" PRId64
                         " (256 bytes and %zu special tokens), and at most %d",
                         how->vocabulary, least, how->n_special, LSI_MAX_TOKENS);
     if (how->pattern != LS_PATTERN_GPT2 && how->pattern != LS_PATTERN_LLAMA3)

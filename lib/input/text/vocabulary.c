@@ -45,9 +45,8 @@ static ls_status keep(lsi_vocabulary *v, lsi_text text, uint32_t *begin,
                       uint32_t *n)
 {
     if (text.n > UINT32_MAX - v->pool.n)
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "the tokens of the vocabulary have more than 4 GiB of text in all");
+        return lsi_fail(LS_ERR_FORMAT, "the tokens of the vocabulary contain "
+                                       "more than 4 GiB of text in total");
     *begin = (uint32_t)v->pool.n;
     *n = (uint32_t)text.n;
     return lsi_bytes_add(&v->pool, text.at, text.n);

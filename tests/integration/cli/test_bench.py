@@ -596,7 +596,7 @@ class Loader(Benches):
             self.assertEqual(self.rows("loader", *words)[0]["items"], 30)
             done = self.call("bench", "loader", "--data", file.name)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("is a file of an unknown kind; images are read",
+            self.assertIn("is a file of an unknown kind; supported sources of images",
                           done.stderr)
 
 

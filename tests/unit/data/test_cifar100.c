@@ -225,9 +225,9 @@ static void test_bad_sizes(void **state)
 {
     (void)state;
     write_broken(in_folder("cut"), 0, 0, 3 * LSI_RECORD_BYTES - 1);
-    check_fails(
-        in_folder("cut"), LS_ERR_FORMAT, "its size (9221 bytes)",
-        "record size (3074 bytes); it holds 2 whole records and 3073 more");
+    check_fails(in_folder("cut"), LS_ERR_FORMAT, "its size (9221 bytes)",
+                "record size (3074 bytes). The file holds 2 whole records and "
+                "3073 more");
     write_broken(in_folder("void"), 0, 0, 0);
     check_fails(in_folder("void"), LS_ERR_FORMAT, "/void/train.bin'",
                 "is empty");
@@ -238,7 +238,7 @@ static void test_a_lone_file_is_not_enough(void **state)
     (void)state;
     write_records(in_folder("train.bin"), N_TRAIN);
     check_fails(in_folder("train.bin"), LS_ERR_FORMAT,
-                "neither a folder nor a .tar", "holding train.bin");
+                "neither a folder nor a .tar", "that holds train.bin");
 }
 
 static void test_archive_without_the_file(void **state)

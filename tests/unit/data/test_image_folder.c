@@ -256,10 +256,9 @@ static void test_bad_folders(void **state)
     make_class("loop", "a", 0, 12);
     assert_int_equal(symlink("b", in_root("loop/b")), 0);
     refuse("loop", LS_ERR_IO, "cannot access '");
-    refuse("loop", LS_ERR_IO, "loop/b', which may be a class folder (fix");
-    refuse(
-        "one/README.txt", LS_ERR_FORMAT,
-        "README.txt' is a file of an unknown kind, which is not a supported");
+    refuse("loop", LS_ERR_IO, "loop/b', possibly a class folder (fix");
+    refuse("one/README.txt", LS_ERR_FORMAT,
+           "README.txt' is a file of an unknown kind; supported sources of");
     make_dir("few");
     make_class("few", "a", 0, 9);
     refuse("few", LS_ERR_FORMAT, "holds 9 images; holding out a tenth");
@@ -271,7 +270,7 @@ static void test_bad_folders(void **state)
     make_class("unlike/val", "a", 0, 1);
     make_class("unlike/val", "c", 0, 1);
     refuse("unlike", LS_ERR_FORMAT,
-           "different classes: only one of them holds 'b'");
+           "only one of the two folders holds the class 'b'");
 }
 
 static void test_bad_images(void **state)

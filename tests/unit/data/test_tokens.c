@@ -91,12 +91,13 @@ static void wrong_files_are_refused(void **state)
     (void)state;
     const llmc other = {{20240520, 2, 2}, {7, 8}};
     const llmc fewer = {{20240520, 1, 3}, {7, 8}};
-    expect_refused("a.u16", "abc", 3, "3 bytes, which is not a multiple");
+    expect_refused("a.u16", "abc", 3, "(3 bytes) is not a multiple");
     expect_refused("a.txt", "", 0, "is empty");
-    expect_refused("a.bin", "abc", 3, "3 bytes, but the header alone has 1024");
-    expect_refused("a.bin", &other, sizeof other, "begins with 20240520, 2");
+    expect_refused("a.bin", "abc", 3,
+                   "3 bytes, but the header alone needs 1024");
+    expect_refused("a.bin", &other, sizeof other, "numbers are 20240520 and 2");
     expect_refused("a.bin", &fewer, sizeof fewer,
-                   "header announces 3 tokens of 2 bytes");
+                   "header promises 3 tokens of 2 bytes");
     ls_tokens *tokens = NULL;
     assert_error(ls_tokens_new(&tokens, "/nowhere/x", LS_TOKENS_TEXT),
                  LS_ERR_IO, "/nowhere/x");

@@ -104,7 +104,7 @@ static void refuses_by_name(void **state)
     refuses(SMALL("\"added_tokens\": [{\"id\": 5, \"content\": \"<e>\","
                   "\"single_word\": true}],",
                   ""),
-            LS_ERR_UNSUPPORTED, "\"<e>\" is a single_word");
+            LS_ERR_UNSUPPORTED, "\"<e>\" sets single_word");
 }
 
 static void refuses_missing_files(void **state)
