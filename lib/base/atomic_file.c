@@ -64,7 +64,7 @@ static ls_status set_names(lsi_atomic_file *file, const char *path)
     file->temporary = malloc(strlen(target) + sizeof(TEMPORARY) + DIGITS);
     if (file->path != NULL && file->temporary != NULL)
         return LS_OK;
-    return lsi_fail(LS_ERR_MEMORY, "no memory for the name of '%s'", path);
+    return lsi_fail(LS_ERR_MEMORY, "not enough memory to write '%s'", path);
 }
 
 static void free_names(lsi_atomic_file *file)
@@ -226,7 +226,8 @@ static ls_status sync_folder_of(const lsi_atomic_file *file)
 {
     char *copy = strdup(file->path);
     if (copy == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to sync the folder of '%s'",
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to sync the folder of '%s'",
                         file->path);
     const ls_status status = lsi_sync_folder(dirname(copy));
     free(copy);

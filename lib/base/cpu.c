@@ -272,8 +272,8 @@ ls_status lsi_isa_from_env(lsi_isa *out)
         return lsi_fail(LS_ERR_ARGUMENT, "LOCKSTEP_ISA: %s", ls_last_error());
     if (!lsi_isa_available(wanted))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "LOCKSTEP_ISA=%s, but this processor does not have "
-                        "that; it has:%s",
+                        "LOCKSTEP_ISA is '%s', but this processor does not "
+                        "have that instruction level; it has:%s",
                         name, available_list(levels, sizeof(levels)));
     *out = wanted;
     return LS_OK;

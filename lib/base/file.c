@@ -38,8 +38,8 @@ static ls_status check(int fd, const char *path, uint64_t limit,
         return LS_OK;
     return lsi_fail(
         LS_ERR_FORMAT,
-        "'%s' has %llu bytes; a file of this kind can have at most %llu", path,
-        (unsigned long long)*bytes, (unsigned long long)limit);
+        "'%s' has %llu bytes; a file of this kind can have at most %llu bytes",
+        path, (unsigned long long)*bytes, (unsigned long long)limit);
 }
 
 ls_status lsi_open_regular(const char *path, uint64_t limit, int *fd,

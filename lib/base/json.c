@@ -70,7 +70,8 @@ ls_status lsi_json_loadb(const char *text, size_t bytes, size_t flags,
         return LS_OK;
     }
     json_decref(first);
-    return wrong ? LS_ERR_FORMAT
-                 : lsi_fail(LS_ERR_MEMORY,
-                            "no memory to read %zu bytes of JSON", bytes);
+    return wrong
+               ? LS_ERR_FORMAT
+               : lsi_fail(LS_ERR_MEMORY,
+                          "not enough memory to read %zu bytes of JSON", bytes);
 }

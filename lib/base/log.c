@@ -137,8 +137,8 @@ static int level_from_env(void)
             return i;
     }
     write_now(LS_LOG_WARN,
-              "LOCKSTEP_LOG is '%s'; it should be error, warn, info or debug; "
-              "using warn",
+              "LOCKSTEP_LOG is '%s'; it should be error, warn, info or debug. "
+              "Messages are logged at the level warn",
               name);
     return LS_LOG_WARN;
 }

@@ -131,8 +131,8 @@ static holders who_holds(void)
         if (live[most] == 0)
             break;
         const int n =
-            snprintf(out.text + used, sizeof(out.text) - used, "%s%s %zu",
-                     place == 0 ? "; in use: " : ", ",
+            snprintf(out.text + used, sizeof(out.text) - used, "%s%s %zu bytes",
+                     place == 0 ? ". In use by kind: " : ", ",
                      ls_memory_tag_name((ls_memory_tag)most), live[most]);
         used += n > 0 ? (size_t)n : 0;
         live[most] = 0;
@@ -156,15 +156,16 @@ static ls_status reserve(size_t bytes, ls_memory_tag tag, const char *what,
     do {
         if (bytes > SIZE_MAX - before)
             return lsi_fail(LS_ERR_MEMORY,
-                            "%s: %zu bytes are more than a process can address",
+                            "%s: cannot allocate %zu bytes: a process cannot "
+                            "address this many bytes",
                             what, bytes);
         *live = before + bytes;
         if (limit != 0 && *live > limit) {
             atomic_store(&refused, *live);
             return lsi_fail(LS_ERR_BUDGET,
-                            "%s: %zu bytes (%s) on top of %zu in use would go "
-                            "over the memory budget of %zu bytes%s",
-                            what, bytes, ls_memory_tag_name(tag), before, limit,
+                            "%s: %zu bytes (%s) would exceed the memory budget "
+                            "of %zu bytes; %zu bytes are in use%s",
+                            what, bytes, ls_memory_tag_name(tag), limit, before,
                             who_holds().text);
         }
     } while (!atomic_compare_exchange_weak(&total.live, &before, *live));
@@ -259,8 +260,8 @@ ls_status ls_set_allocator(const ls_allocator *allocator)
                         given.allocate == NULL ? "allocate" : "release");
     if (!atomic_compare_exchange_strong(&source_of_blocks, &before, BEING_SET))
         return lsi_fail(LS_ERR_STATE,
-                        "ls_set_allocator: %s; call it once, before the "
-                        "library allocates memory",
+                        "ls_set_allocator: %s; call this function once, before "
+                        "the library allocates memory",
                         before == SYSTEM
                             ? "the library has already allocated memory"
                             : "an allocator has already been set");

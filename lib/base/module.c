@@ -65,7 +65,7 @@ ls_status lsi_module_load(const char *name, const lsi_module_kind *kind,
     char path[PATH_MAX + 64];
     if (!find(name, path, sizeof(path)))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "liblockstep-%s.so is not in " LSI_MODULES
+                        "liblockstep-%s.so was not found in " LSI_MODULES
                         " next to the library",
                         name);
     void *module =
@@ -79,7 +79,7 @@ ls_status lsi_module_load(const char *name, const lsi_module_kind *kind,
     const int *version = get == NULL ? NULL : get();
     if (version == NULL || *version != kind->version)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s belongs to another version of the library", path);
+                        "%s belongs to another version of Lockstep", path);
     *table = version;
     return LS_OK;
 }

@@ -66,8 +66,8 @@ static ls_status fail_int(const lsi_option *row, const char *shown,
         return lsi_fail(LS_ERR_ARGUMENT, "%s '%s' is not a whole number", shown,
                         text);
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s '%s' is not a whole number or one of %s", shown, text,
-                    row->choices);
+                    "%s '%s' is neither a whole number nor one of %s", shown,
+                    text, row->choices);
 }
 
 ls_status lsi_option_int(const lsi_option *row, const char *shown,
@@ -375,7 +375,7 @@ static ls_status fail_unknown(const scan *s, const char *argument,
                  (int)length, argument, near);
     else
         lsi_fail(LS_ERR_ARGUMENT,
-                 "unknown flag %.*s; --help lists the valid ones", (int)length,
+                 "unknown flag %.*s; --help lists the valid flags", (int)length,
                  argument);
     return LS_ERR_ARGUMENT;
 }
@@ -448,9 +448,9 @@ static ls_status parse_mode(const scan *s, const flag *f)
         value = f->value;
     else if (find_choice(f->row, next) != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s takes its value after '=': %s=%s; if %s is not "
-                        "a value, write -- before it",
-                        f->shown, f->shown, next, next);
+                        "%s takes its value after '=': write %s=%s. If '%s' is "
+                        "another argument, write -- before '%s'",
+                        f->shown, f->shown, next, next, next);
     return parse_value(f->row, f->shown, value, s->out);
 }
 
@@ -466,11 +466,12 @@ static ls_status parse_output(const scan *s, const flag *f)
 {
     const char *const next = s->next < s->argc ? s->argv[s->next] : "";
     if (f->value == NULL && is_file_of(f->row, next))
-        return lsi_fail(LS_ERR_ARGUMENT, "%s takes its file after '=': %s=%s",
-                        f->shown, f->shown, next);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s takes a file name after '=': write %s=%s", f->shown,
+                        f->shown, next);
     if (f->value != NULL && f->value[0] == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT, "%s= needs a file: %s=FILE", f->shown,
-                        f->shown);
+        return lsi_fail(LS_ERR_ARGUMENT, "%s= needs a file name: write %s=FILE",
+                        f->shown, f->shown);
     return parse_value(f->row, f->shown, f->value != NULL ? f->value : "-",
                        s->out);
 }
@@ -493,8 +494,8 @@ static ls_status parse_flag(scan *s, const flag *f)
         /* More likely a forgotten value than a value that looks so. */
         if (strncmp(value, "--", 2) == 0)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s needs a value before %s; a value that begins "
-                            "with -- is given as --%s=VALUE",
+                            "%s needs a value before %s. If the value begins "
+                            "with --, write --%s=VALUE",
                             f->shown, value, f->row->name);
     }
     if (f->row->type == LSI_OPTION_TEXTS && s->texts++ == LSI_OPTION_TEXTS_MOST)

@@ -11,10 +11,10 @@ static ls_status check_rest(const unsigned char *rest, size_t size,
     for (size_t i = layout->known; i < size; i++) {
         if (rest[i] != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "the program's %s has %zu bytes, but this library "
-                            "(version " LS_VERSION_STRING
-                            ") knows only %zu, and byte %zu is not 0. The "
-                            "program needs a newer library",
+                            "the size of the program's %s is %zu bytes, but "
+                            "this library (version " LS_VERSION_STRING
+                            ") knows only the first %zu bytes. Byte %zu is not "
+                            "0, so the program needs a newer library",
                             layout->name, size, layout->known, i);
     }
     return LS_OK;
@@ -30,11 +30,12 @@ static ls_status read_size(const void *program, const lsi_struct_layout *layout,
         size = layout->first;
     /* A size that was never set may be any number; no version is this large. */
     if (size < layout->first || size > layout->known + 4096)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s.struct_size is %zu, which is not the size in any "
-                        "version (this library: %zu). Set it to sizeof(%s), or "
-                        "to 0 for the members of version 0.1",
-                        layout->name, size, layout->known, layout->name);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "%s.struct_size is %zu, but the struct does not have this size in "
+            "any version (in this library: %zu). Set struct_size to "
+            "sizeof(%s), or to 0 to use only the members of version 0.1",
+            layout->name, size, layout->known, layout->name);
     *out = size;
     return LS_OK;
 }

@@ -61,8 +61,8 @@ ls_status lsi_fold_at(lsi_isa isa, lsi_fold_table *out)
 {
     if (!lsi_isa_available(isa))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "this processor does not support the kernels of "
-                        "instruction level '%s'",
+                        "this processor lacks instructions that the kernels of "
+                        "level '%s' use",
                         lsi_isa_name(isa));
     choose(isa, out);
     return LS_OK;

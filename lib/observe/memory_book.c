@@ -279,8 +279,7 @@ void lsi_memory_book_holders(char *out, size_t room)
             snprintf(name, sizeof(name), "%s",
                      lsi_name_at((uint32_t)(most - book->trails.n - 1)));
         lsi_append(out, room, "%s%s (%" PRIu64 " bytes)",
-                   place == 0 ? "; the largest holders are " : ", ", name,
-                   bytes[most]);
+                   place == 0 ? ". In use by part: " : ", ", name, bytes[most]);
         bytes[most] = 0;
     }
     free(bytes);

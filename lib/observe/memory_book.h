@@ -84,7 +84,7 @@ int lsi_memory_book_snapshot(const char *path);
 /* Writes the requested snapshot if its condition holds. */
 void lsi_memory_book_snapshot_if_due(bool refused);
 
-/* "; the largest holders are ...", or nothing. */
+/* ". In use by part: ...", or nothing. */
 void lsi_memory_book_holders(char *out, size_t room);
 
 void lsi_memory_book_forget(void);

@@ -305,7 +305,7 @@ ls_status lsi_span_limit_steps(const char *what, const char *text)
     if (n == 0 || *at != '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s '%s' is not FIRST:COUNT, two numbers of at least "
-                        "1, such as 100:5 for the steps 100 to 104",
+                        "1. For example, 100:5 traces the steps 100 to 104",
                         what, text);
     traced_from = from;
     traced_n = n;

@@ -9,7 +9,7 @@ from gate import GateTest
 PASSED = '<testcase name="{}" status="run"><system-out>{}</system-out></testcase>'
 SKIPPED = ('<testcase name="{}" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>'
            '<system-out>{}</system-out></testcase>')
-LACKS = "LOCKSTEP_ISA=amx: this processor does not have that; it has: ref avx2"
+LACKS = "LOCKSTEP_ISA is 'amx', but this processor does not have that instruction level"
 
 
 class Skips(GateTest):

@@ -59,11 +59,10 @@ static int limited(int cpus)
         return cpus;
     if (limit < atomic_load_explicit(&logged, memory_order_relaxed) &&
         limit < atomic_exchange(&logged, limit))
-        lsi_log(
-            LS_LOG_INFO,
-            "computing with %d thread%s: this rank's share of the %d CPUs that "
-            "several ranks use. Set OMP_NUM_THREADS for another number",
-            limit, limit == 1 ? "" : "s", cpus);
+        lsi_log(LS_LOG_INFO,
+                "computing with %d thread%s, because several ranks share %d "
+                "CPUs. To use another number, set OMP_NUM_THREADS",
+                limit, limit == 1 ? "" : "s", cpus);
     return limit;
 }
 

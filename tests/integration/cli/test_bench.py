@@ -539,7 +539,7 @@ class Mistakes(ProgramTest):
     def test_flags(self):
         for message, *flags in (
                 ("out of range: 1 to 1024", "--ranks", "0"),
-                ("not a whole number", "--ranks", "2,,4"),
+                ("neither a whole number nor", "--ranks", "2,,4"),
                 ("is not one of private|shared", "--buffers", "x"),
                 ("choose one of: f32", "-d", "floating"),
                 ("-n 2 and --nthreads or --ngpus both set", "-n", "2", "--nthreads", "2"),

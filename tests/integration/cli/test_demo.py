@@ -108,7 +108,7 @@ class Mistakes(ProgramTest):
     def test_number_of_ranks(self):
         self.fails(2, "out of range: 1 to 1024", "demo", "hello", "-n", "0")
         self.fails(2, "out of range: 1 to 1024", "demo", "hello", "-n", "-2")
-        self.fails(2, "-n 'few' is not a whole number or one of auto|cpu",
+        self.fails(2, "-n 'few' is neither a whole number nor one of auto|cpu",
                    "demo", "hello", "-n", "few")
 
     def test_a_rank_per_cpu(self):

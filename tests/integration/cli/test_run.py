@@ -160,7 +160,7 @@ class Mistakes(ProgramTest):
             self.fails(2, f"-n {number} is out of range: 1 to 1024",
                        "run", "-n", number, "true")
         for number in ("2x", "", "gpu"):
-            self.fails(2, f"-n '{number}' is not a whole number or one of "
+            self.fails(2, f"-n '{number}' is neither a whole number nor one of "
                        "auto|cpu", "run", "-n", number, "true")
         self.fails(2, "--nproc-per-node 0 is out of range",
                    "run", "--nproc-per-node", "0", "true")

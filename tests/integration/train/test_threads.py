@@ -68,8 +68,8 @@ class Threads(unittest.TestCase):
 
     def test_it_is_said(self):
         self.library(by_rank, ["0-7"] * 2, LOCKSTEP_LOG="info")
-        said = "info: computing with 4 threads: this rank's share of the 8 " \
-               "CPUs that several ranks use. Set OMP_NUM_THREADS for another"
+        said = "info: computing with 4 threads, because several ranks share 8 " \
+               "CPUs. To use another number, set OMP_NUM_THREADS"
         self.assertIn("lockstep[0] " + said, self.errors)
         self.assertIn("lockstep[1] " + said, self.errors)
         self.assertEqual(self.errors.count("computing with"), 2, self.errors)

@@ -165,7 +165,7 @@ static void refused(void **state)
     size_t bytes;
     assert_error(
         ls_attention_saved_bytes(&small, (ls_attention_method)2, &bytes),
-        LS_ERR_ARGUMENT, "not an ls_attention_method");
+        LS_ERR_ARGUMENT, "expected a value of ls_attention_method");
 }
 
 static void names(void **state)

@@ -57,7 +57,7 @@ static void env_cannot_raise_the_level(void **state)
             assert_ok(lsi_isa_from_env(&isa));
         else
             assert_error(lsi_isa_from_env(&isa), LS_ERR_UNSUPPORTED,
-                         "does not have that; it has: ref");
+                         "does not have that instruction level; it has: ref");
     }
     unsetenv("LOCKSTEP_ISA");
 }

@@ -74,7 +74,8 @@ static void levels(void **state)
                   "lockstep debug: d\n"},
         {"loud",
          "lockstep warn: LOCKSTEP_LOG is 'loud'; it should be error, warn, "
-         "info or debug; using warn\nlockstep error: e 1\n"
+         "info or debug. Messages are logged at the level warn\nlockstep "
+         "error: e 1\n"
          "lockstep warn: w\n"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {

@@ -166,7 +166,7 @@ static void a_mode_can_do_without_a_value(void **state)
     assert_ok(parse(&l, "--bind -- core", &a, &rest));
     assert_int_equal(rest, 3);
     assert_error(parse(&l, "--bind core", &a, &rest), LS_ERR_ARGUMENT,
-                 "--bind takes its value after '=': --bind=core");
+                 "--bind takes its value after '=': write --bind=core");
     assert_error(parse(&l, "--no-bind=core", &a, NULL), LS_ERR_ARGUMENT,
                  "--no-bind takes no value");
 }
@@ -187,11 +187,11 @@ static void an_output_is_a_file_or_standard_output(void **state)
     assert_ok(parse(&l, "--json=-", &a, NULL));
     assert_string_equal(a.json, "-");
     assert_error(parse(&l, "--json x.json", &a, &rest), LS_ERR_ARGUMENT,
-                 "--json takes its file after '=': --json=x.json");
+                 "--json takes a file name after '=': write --json=x.json");
     assert_error(parse(&l, "--json -", &a, &rest), LS_ERR_ARGUMENT,
-                 "--json takes its file");
+                 "--json takes a file name");
     assert_error(parse(&l, "--json=", &a, NULL), LS_ERR_ARGUMENT,
-                 "--json= needs a file: --json=FILE");
+                 "--json= needs a file name: write --json=FILE");
     assert_error(parse(&l, "--no-json", &a, NULL), LS_ERR_ARGUMENT,
                  "unknown flag --no-json");
 }
@@ -282,7 +282,7 @@ static void bad_lines(void **state)
         {"--epochs", "--epochs needs a value: --epochs N"},
         {"-e", "-e needs a value: -e N"},
         {"-e x", "-e 'x' is not a whole number"},
-        {"--count x", "'x' is not a whole number or one of auto|all"},
+        {"--count x", "'x' is neither a whole number nor one of auto|all"},
         {"--count -1", "--count -1 is out of range: 2 to 8"},
         {"--data --fast", "--data needs a value before --fast"},
         {"--lr nan", "--lr 'nan' is not a finite number"},

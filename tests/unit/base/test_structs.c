@@ -90,7 +90,7 @@ static void test_a_newer_program(void **state)
     second out;
     given.d = &given;
     assert_error(lsi_struct_read(&out, &given, &layout), LS_ERR_ARGUMENT,
-                 "the program's ls_thing has 32 bytes, but this library");
+                 "the size of the program's ls_thing is 32 bytes, but this");
 }
 
 static void test_sizes_of_no_version(void **state)
@@ -101,7 +101,7 @@ static void test_sizes_of_no_version(void **state)
         const third given = {sizes[i], 0, 0, 0, NULL};
         second out = {0, 1, 2, 3};
         assert_error(lsi_struct_read(&out, &given, &layout), LS_ERR_ARGUMENT,
-                     "Set it to sizeof(ls_thing)");
+                     "Set struct_size to sizeof(ls_thing)");
         assert_int_equal(out.a, 1);
     }
 }
@@ -150,7 +150,7 @@ static void test_filling_one_of_a_wrong_size(void **state)
     (void)state;
     second out = {1 << 20, 1, 'a', 1.5};
     assert_error(lsi_struct_write(&out, &filled, &layout), LS_ERR_ARGUMENT,
-                 "Set it to sizeof(ls_thing)");
+                 "Set struct_size to sizeof(ls_thing)");
     assert_int_equal(out.a, 1);
 }
 

@@ -54,7 +54,7 @@ static const row rows[] = {
 #if defined(__x86_64__)
     {{{"LOCKSTEP_ISA", "neon"}},
      LS_ERR_UNSUPPORTED,
-     "this processor does not have that; it has: ref"},
+     "this processor does not have that instruction level; it has: ref"},
 #endif
     {{{"LOCKSTEP_ISA", "ref"}}, LS_OK, NULL},
     {{{"LOCKSTEP_TRACE", "/dev/null/traces"}}, LS_OK, "LOCKSTEP_TRACE: "},
@@ -73,7 +73,7 @@ static const row rows[] = {
     {{{"LOCKSTEP_CRASH_FILE", "not/from/the/root"}}, LS_OK, NULL},
     /* Only ranks that MPI has brought together ask. */
     {{{"LOCKSTEP_SIGTERM", "x"}}, LS_OK, NULL},
-    {{{"LOCKSTEP_LOG", "loud"}}, LS_OK, "; using warn"},
+    {{{"LOCKSTEP_LOG", "loud"}}, LS_OK, "at the level warn"},
     /* Only the launcher asks. */
     {{{"LOCKSTEP_SSH", "nonesuch"}}, LS_OK, NULL},
     /* Only the program reads its rates of this machine. */

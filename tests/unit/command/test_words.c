@@ -131,8 +131,8 @@ static void retired_words(void **state)
         {"profile -r 0 x", "-r is now --rank"},
         {"bench ring -J x", "-J is now --json=FILE"},
         {"run --report x true", "--report is now --json=FILE"},
-        {"memory --json rows.json", "--json takes its file after '=': "
-                                    "--json=rows.json"},
+        {"memory --json rows.json", "--json takes a file name after '=': "
+                                    "write --json=rows.json"},
         {"top -i 1 x", "-i is now --interval"},
         {"top -c 1 x", "-c is now --count"},
         {"train images --no-verify", "--no-verify is now --no-verify-data"},

@@ -315,9 +315,8 @@ static void a_refusal_names_the_holders(void **state)
     ls_memory_set_budget(0);
     assert_non_null(strstr(ls_last_error(), "a batch: 11 bytes (data)"));
     assert_non_null(strstr(ls_last_error(), "gradients 9000"));
-    assert_non_null(strstr(ls_last_error(),
-                           "; the largest holders are block 1 (9000 "
-                           "bytes), block 0 (4000 bytes)"));
+    assert_non_null(strstr(ls_last_error(), ". In use by part: block 1 (9000 "
+                                            "bytes), block 0 (4000 bytes)"));
     assert_ok(ls_memory_record_stop());
     lsi_free(a);
     lsi_free(b);

@@ -160,7 +160,7 @@ static void play_out_of_memory(ls_group *group, void *opaque)
     options.validate_every = validates;
     options.batch_size = 32;
     CHECK(lsi_train_lm(group, &options, &events, &agreed) == LS_ERR_BUDGET);
-    CHECK(strstr(ls_last_error(), "over the memory budget") != NULL);
+    CHECK(strstr(ls_last_error(), "would exceed the memory budget") != NULL);
     CHECK(own || strstr(ls_last_error(), "rank 1") != NULL);
     CHECK(agreed == validates);
 }

@@ -43,7 +43,8 @@ static ls_status check_method(ls_attention_method m)
         return LS_OK;
     return lsi_fail(
         LS_ERR_ARGUMENT,
-        "attention: method is %d, which is not an ls_attention_method", (int)m);
+        "attention: method is %d; expected a value of ls_attention_method",
+        (int)m);
 }
 
 static ls_status check_extents(const ls_attention_shape *s, int64_t kv_heads)

@@ -82,7 +82,7 @@ static ls_status plan_weights(conv_pass *p, lsi_conv2d_pass which,
 {
     dnnl_memory_desc_t plain;
     LS_TRY(lsi_onednn_check(plain_weight(&plain, s, which),
-                            "the layout of plain weights"));
+                            "describe the layout of the weights"));
     const dnnl_memory_desc_t *inner = weight_desc(p, which);
     p->weight_is_plain = dnnl_memory_desc_equal(&plain, inner);
     if (which == LSI_CONV2D_WEIGHT) {

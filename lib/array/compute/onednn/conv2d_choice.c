@@ -182,7 +182,7 @@ ls_status lsi_conv2d_describe(const lsi_conv2d_shape *shape,
     if (winograd_pays(shape, layouts))
         status = describe(shape, pass, layouts, dnnl_convolution_winograd, out);
     if (status == dnnl_out_of_memory)
-        return lsi_onednn_check(status, "a convolution");
+        return lsi_onednn_check(status, "create a convolution");
     if (status == dnnl_success) {
         if (scratch_bytes(*out) <= winograd_max_scratch)
             return LS_OK;
@@ -190,7 +190,7 @@ ls_status lsi_conv2d_describe(const lsi_conv2d_shape *shape,
     }
     return lsi_onednn_check(
         describe(shape, pass, layouts, dnnl_convolution_direct, out),
-        "a convolution");
+        "create a convolution");
 }
 
 /*
@@ -205,7 +205,7 @@ static ls_status is_fast(const lsi_conv2d_shape *shape, lsi_conv2d_pass pass,
     dnnl_status_t status =
         describe(shape, pass, layouts, dnnl_convolution_direct, &desc);
     if (status == dnnl_out_of_memory)
-        return lsi_onednn_check(status, "a convolution");
+        return lsi_onednn_check(status, "create a convolution");
     *fast = status == dnnl_success;
     if (!*fast)
         return LS_OK;

@@ -47,7 +47,8 @@ static gemm_key key_of(const lsi_gemm_shape *g)
 
 static const char *name_of(const gemm_key *k)
 {
-    return k->batch.ndim > 0 ? "matrix products" : "a matrix product";
+    return k->batch.ndim > 0 ? "create a batch of matrix products"
+                             : "create a matrix product";
 }
 
 /* The last two dimensions of an array. */
@@ -172,8 +173,8 @@ static void free_plan(void *plan)
     lsi_free(plan);
 }
 
-static const char single_name[] = "matrix product plan";
-static const char batch_name[] = "matrix products plan";
+static const char single_name[] = "plan of a matrix product";
+static const char batch_name[] = "plan of a batch of matrix products";
 
 static ls_status make_plan(const void *key, void **plan)
 {

@@ -34,15 +34,15 @@ ls_status lsi_onednn_attr(dnnl_primitive_attr_t *out, bool accumulate,
                           bool relu)
 {
     dnnl_primitive_attr_t attr;
-    LS_TRY(
-        lsi_onednn_check(lsi_dnnl_primitive_attr_create(&attr), "attributes"));
+    LS_TRY(lsi_onednn_check(lsi_dnnl_primitive_attr_create(&attr),
+                            "create attributes"));
     dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(
         attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && (accumulate || relu))
         status = append_post_ops(attr, accumulate, relu);
     if (status != dnnl_success) {
         dnnl_primitive_attr_destroy(attr);
-        return lsi_onednn_check(status, "attributes");
+        return lsi_onednn_check(status, "create attributes");
     }
     *out = attr;
     return LS_OK;
@@ -56,7 +56,7 @@ static ls_status add_arg(lsi_onednn_op *op, int role,
     dnnl_exec_arg_t *arg = &op->args[op->n_args];
     LS_TRY(lsi_onednn_check(
         lsi_dnnl_memory_create(&arg->memory, desc, engine, DNNL_MEMORY_NONE),
-        "a memory object"));
+        "create a memory object"));
     arg->arg = role;
     op->n_args++;
     return LS_OK;
@@ -76,7 +76,7 @@ static ls_status add_args(lsi_onednn_op *op, dnnl_primitive_desc_t desc,
     op->n_args--;
     op->threads = lsi_threads();
     return lsi_onednn_check(lsi_dnnl_primitive_create(&op->primitive, desc),
-                            "a primitive");
+                            "create a primitive");
 }
 
 ls_status lsi_onednn_op_make(lsi_onednn_op *op, dnnl_primitive_desc_t desc,
@@ -104,7 +104,7 @@ ls_status lsi_onednn_op_reorder(lsi_onednn_op *op,
     const dnnl_status_t status = lsi_dnnl_reorder_primitive_desc_create(
         &desc, src, engine, dst, engine, attr);
     dnnl_primitive_attr_destroy(attr);
-    LS_TRY(lsi_onednn_check(status, "a reorder of weights"));
+    LS_TRY(lsi_onednn_check(status, "create a reorder of weights"));
     const ls_status made = lsi_onednn_op_make(op, desc, roles, 2);
     dnnl_primitive_desc_destroy(desc);
     return made;
@@ -138,5 +138,5 @@ ls_status lsi_onednn_op_run(lsi_onednn_op *op, void *scratch,
     if (status == dnnl_success)
         status = dnnl_stream_wait(thread->stream);
     op->has_run |= status == dnnl_success;
-    return lsi_onednn_check(status, "the execution of a primitive");
+    return lsi_onednn_check(status, "execute a primitive");
 }

@@ -40,7 +40,7 @@ ls_status lsi_onednn_check(dnnl_status_t status, const char *what)
         code = LS_ERR_MEMORY;
     else if (status == dnnl_unimplemented)
         code = LS_ERR_UNSUPPORTED;
-    return lsi_fail(code, "oneDNN failed on %s: %s", what, status_text(status));
+    return lsi_fail(code, "oneDNN could not %s: %s", what, status_text(status));
 }
 
 static const dnnl_cpu_isa_t highest_isa[LSI_ISA_COUNT] = {
@@ -82,7 +82,7 @@ const char *lsi_dense_version(void)
 ls_status lsi_onednn_engine(dnnl_engine_t *out)
 {
     lsi_dense_init();
-    LS_TRY(lsi_onednn_check(init_status, "starting"));
+    LS_TRY(lsi_onednn_check(init_status, "start"));
     *out = engine;
     return LS_OK;
 }
@@ -99,7 +99,7 @@ static ls_status make_thread(const void *key, void **out)
         lsi_dnnl_stream_create(&thread->stream, e, dnnl_stream_default_flags);
     if (status != dnnl_success) {
         lsi_free(thread);
-        return lsi_onednn_check(status, "a stream");
+        return lsi_onednn_check(status, "create a stream");
     }
     *out = thread;
     return LS_OK;
