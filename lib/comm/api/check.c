@@ -27,9 +27,10 @@ static ls_status check_redop(const lsi_call *call, const char *what)
                         (int)call->redop);
     const bool floats = !is_integer(call->dtype) && call->dtype != LS_BOOL;
     if (call->redop == LS_REDUCE_AVG && !floats)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s: avg is not defined for %s; use sum and divide",
-                        what, ls_dtype_name(call->dtype));
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "%s: avg is not defined for %s; use sum, and divide the result",
+            what, ls_dtype_name(call->dtype));
     if (call->redop >= LS_REDUCE_BAND && floats)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "%s: %s is not defined for %s, only for integers and "
@@ -81,9 +82,9 @@ static ls_status check_overlap(const lsi_call *call, lsi_buffer_extent send,
         r + recv.blocks * block <= s)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: the send and recv buffers overlap; for an in-place "
-                    "call, pass recv = send %+ld blocks",
-                    lsi_operation_name(call->operation), blocks);
+                    "%s: the send and recv buffers overlap. For an in-place "
+                    "call, pass recv = send %+ld blocks of %zu elements",
+                    lsi_operation_name(call->operation), blocks, call->count);
 }
 
 /* Blocks of `count` elements in an extent; 0 if it is not used. */
@@ -147,7 +148,7 @@ static ls_status add_up(const ls_group *group, const lsi_call *call,
     for (int r = 0; r < group->size; r++) {
         if (counts[r] > most)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s: %zu elements of rank %d are too many; each "
+                            "%s: %zu elements for rank %d are too many; each "
                             "rank can have at most %zu",
                             lsi_operation_name(call->operation), counts[r], r,
                             most);
@@ -180,11 +181,12 @@ static ls_status check_apart(const lsi_call *call, const lsi_counted_buffers *b,
         return lsi_fail(LS_ERR_ARGUMENT, "%s: the recv buffer is NULL", what);
     if (sent == 0 || received == 0 || s + sent <= r || r + received <= s)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: the send and recv buffers overlap. An in-place call "
-                    "needs this rank's block at its offset in the longer "
-                    "buffer. all_to_allv needs recv = send and equal counts",
-                    what);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "%s: the send and recv buffers overlap. In an in-place call, the "
+        "shorter buffer must be this rank's block of the longer one. "
+        "all_to_allv needs recv = send, and send_counts equal to recv_counts",
+        what);
 }
 
 /* In place, each block is at its position in the longer buffer. */

@@ -78,11 +78,11 @@ static ls_status check_tags(const lsi_internode_plan *plan)
     const int most = plan->wire->highest_tag / LSI_TAGS;
     for (int r = 0; r < plan->size; r++)
         if (plan->id[r] < 0 || plan->id[r] >= most)
-            return lsi_fail(
-                LS_ERR_UNSUPPORTED,
-                "rank %d has created %d groups that span nodes; %s has no tags "
-                "left for another. Reuse groups instead of creating new ones",
-                r, plan->id[r], plan->wire->library);
+            return lsi_fail(LS_ERR_UNSUPPORTED,
+                            "rank %d has created %d groups that span nodes; %s "
+                            "has no message tags left for another group. Reuse "
+                            "groups instead of creating new ones",
+                            r, plan->id[r], plan->wire->library);
     return LS_OK;
 }
 

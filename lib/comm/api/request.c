@@ -218,11 +218,10 @@ ls_status ls_start(ls_request *request)
     if (!request->in_flight && request->on_done != NULL)
         lsi_on_done_call_first(request->group, &request->completion);
     if (request->in_flight)
-        return lsi_refuse(
-            request->group, &request->op.call,
-            lsi_fail(
-                LS_ERR_STATE,
-                "ls_start: the request is still in flight; wait for it first"));
+        return lsi_refuse(request->group, &request->op.call,
+                          lsi_fail(LS_ERR_STATE,
+                                   "ls_start: the request is still in flight; "
+                                   "wait for the request first"));
     request->op.send = request->send;
     request->on_done = NULL; /* that was for the last time */
     const ls_status status = submit(request);
@@ -267,7 +266,7 @@ ls_status ls_request_on_done(ls_request *request, ls_done_fn function,
     LS_NEED(request, function);
     if (!request->in_flight || request->on_done != NULL)
         return lsi_fail(LS_ERR_STATE, "ls_request_on_done: the request %s",
-                        request->in_flight ? "already has a function"
+                        request->in_flight ? "already has a completion function"
                                            : "is not in flight");
     lsi_coprogress_take(request->group);
     request->on_done = function;

@@ -72,10 +72,10 @@ static ls_status report(ls_group *group, const lsi_listing *own, size_t at)
         rank = ls_group_size(group);
     LS_TRY(ls_all_reduce(group, &rank, &rank, 1, LS_I32, LS_REDUCE_MIN));
     LS_TRY(ls_broadcast(group, line, sizeof(line), LS_U8, rank));
-    return lsi_fail(LS_ERR_MISMATCH,
-                    "all ranks must have the same %s; rank 0 has %s where rank "
-                    "%d has %s",
-                    own->what, first, rank, line);
+    return lsi_fail(
+        LS_ERR_MISMATCH,
+        "all ranks must have the same %s, but rank 0 has %s and rank %d has %s",
+        own->what, first, rank, line);
 }
 
 ls_status lsi_same_listing(ls_group *group, const lsi_listing *own)

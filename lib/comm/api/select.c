@@ -55,8 +55,8 @@ static ls_status append_row(lsi_select_table *table, const lsi_range_row *row)
 {
     if (table->rows == LSI_SELECT_ROWS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "more than %d size ranges, including those of the "
-                        "defaults; use fewer",
+                        "the table has more than %d size ranges, including the "
+                        "default ranges; use fewer ranges",
                         LSI_SELECT_ROWS);
     table->row[table->rows++] = *row;
     return LS_OK;
@@ -154,8 +154,8 @@ static ls_status parse_bounds(piece bounds, lsi_range_row *row)
     LS_TRY(parse_size(end, &row->end));
     if (row->begin >= row->end)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the size range '%.*s' is empty; its first size must "
-                        "be below its second",
+                        "the size range '%.*s' is empty; the first size must "
+                        "be below the second size",
                         (int)bounds.length, bounds.text);
     return LS_OK;
 }
@@ -183,20 +183,21 @@ static ls_status parse_candidates(piece names, bool deterministic,
         LS_TRY(find_algorithm(row->operation, name, &found));
         if (n == LSI_CANDIDATES)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "more than %d algorithms in '%.*s'", LSI_CANDIDATES,
-                            (int)names.length, names.text);
+                            "a size range can have at most %d algorithms, but "
+                            "'%.*s' lists more",
+                            LSI_CANDIDATES, (int)names.length, names.text);
         if (!(deterministic && found->own_order))
             row->candidates[kept++] = found;
         if (found->in_cells && (n > 0 || rest.text != NULL))
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "%s needs no alternatives, because it always "
-                            "works; use it alone, not in '%.*s'",
+                            "the algorithm %s always works, so use it alone, "
+                            "not with others as in '%.*s'",
                             found->name, (int)names.length, names.text);
         if (found->in_cells && row->end - 1 > LSI_FLAT_BYTES)
-            return lsi_fail(
-                LS_ERR_ARGUMENT,
-                "%s handles at most %d bytes; end its size range there",
-                found->name, LSI_FLAT_BYTES);
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s handles at most %d bytes; end the size range "
+                            "of this algorithm at that size",
+                            found->name, LSI_FLAT_BYTES);
     }
     if (kept == 0)
         return lsi_fail(LS_ERR_ARGUMENT,

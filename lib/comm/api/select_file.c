@@ -29,14 +29,15 @@ static ls_status check_machine(const char *line)
     if (strncmp(line, MACHINE, strlen(MACHINE)) != 0)
         return lsi_fail(
             LS_ERR_FORMAT,
-            "found '%.64s' instead of the line that names the machine (here "
-            "'%s'); create the file with `lockstep tune`",
+            "found '%.64s', but expected a line that names the machine (here: "
+            "'%s'). Create the file with `lockstep tune`",
             line, here);
     if (strcmp(line, here) != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the file is for another machine ('%.128s'), this "
-                        "machine is '%s'; run `lockstep tune` on this machine",
-                        line, here);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the file was measured on another machine ('%.128s'); this machine "
+            "is '%s'. Run `lockstep tune` on this machine",
+            line, here);
     return LS_OK;
 }
 
@@ -55,7 +56,9 @@ static ls_status parse_line(const char *line, bool *machine, char *text,
     *used += (size_t)snprintf(text + *used, LSI_SELECT_FILE_BYTES - *used,
                               "%s%s", *used == 0 ? "" : ",", line);
     if (*used >= LSI_SELECT_FILE_BYTES)
-        return lsi_fail(LS_ERR_FORMAT, "the selection is longer than %d bytes",
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the selection table is longer than %d bytes; remove "
+                        "lines, or create the file again with `lockstep tune`",
                         (int)LSI_SELECT_FILE_BYTES);
     return LS_OK;
 }
@@ -78,7 +81,10 @@ static ls_status read_lines(FILE *file, const char *path, char *text)
         return lsi_fail(status, "%s:%d: %s", path, number, ls_last_error());
     }
     if (used == 0)
-        return lsi_fail(LS_ERR_FORMAT, "%s has no selection lines", path);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s: the selection table is empty; create the file "
+                        "with `lockstep tune`",
+                        path);
     return LS_OK;
 }
 
@@ -90,11 +96,12 @@ ls_status lsi_select_read(const char *path, char *text)
     FILE *file = fdopen(fd, "r");
     if (file == NULL) {
         close(fd);
-        return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to read '%s'", path);
     }
     ls_status status = read_lines(file, path, text);
     if (ferror(file))
-        status = lsi_fail(LS_ERR_IO, "cannot read the selection in '%s'", path);
+        status = lsi_fail(LS_ERR_IO, "cannot read the selection table in '%s'",
+                          path);
     fclose(file);
     return status;
 }

@@ -142,8 +142,8 @@ ls_status ls_shared_free(ls_group *group, void **data)
     if (found == NULL)
         return lsi_refuse(group, &call,
                           lsi_fail(LS_ERR_ARGUMENT,
-                                   "ls_shared_free: the memory is not from "
-                                   "ls_shared_alloc of this group"));
+                                   "ls_shared_free: ls_shared_alloc did not "
+                                   "allocate this memory in this group"));
     call.count = found->id;
     const ls_status status = lsi_agree(group, &call, LS_OK);
     if (status != LS_OK && !lsi_has_failed(group))
@@ -162,8 +162,9 @@ ls_status ls_shared_keep(ls_group *group, void *data, void **mapping,
     lsi_node_memory *node = here->memory.node;
     const lsi_shared *found = lsi_shared_find(here, data);
     if (found == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_shared_keep: the memory is not "
-                                         "from ls_shared_alloc of this group");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_shared_keep: ls_shared_alloc did not allocate this "
+                        "memory in this group");
     if (!node->transport->leave(node, found->base))
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "ls_shared_keep: other ranks of the group are threads "

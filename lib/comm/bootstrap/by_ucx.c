@@ -35,9 +35,9 @@ static ls_status connect_to_store(double seconds)
     if (endpoint == NULL)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "LOCKSTEP_TRANSPORT is ucx, but LOCKSTEP_RENDEZVOUS, the endpoint "
-            "where ranks connect, is not set; start the ranks with `lockstep "
-            "run --nnodes`, which sets it");
+            "LOCKSTEP_TRANSPORT is ucx, but LOCKSTEP_RENDEZVOUS (the endpoint "
+            "where ranks connect) is not set. Start the ranks with `lockstep "
+            "run --nnodes`; this command sets LOCKSTEP_RENDEZVOUS");
     LS_TRY(lsi_secret_read(&secret));
     const ls_status status =
         lsi_store_connect(endpoint, secret, seconds, &store);

@@ -111,8 +111,8 @@ static ls_status check_share(const field fields[FIELDS], int size)
                         share->value, size);
     if (rank->name != NULL && rank->value >= share->value)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s is %d, but it must be below %s, which is %d",
-                        rank->name, rank->value, share->name, share->value);
+                        "%s is %d, but it must be below %s (%d)", rank->name,
+                        rank->value, share->name, share->value);
     return LS_OK;
 }
 
@@ -206,11 +206,11 @@ static ls_status choose_transport(lsi_world *world, bool share_known)
     if (world->size == 1)
         return LS_OK; /* needs no transport */
     if (several && chosen->reaches == LSI_REACHES_MACHINE)
-        return lsi_fail(
-            LS_ERR_UNSUPPORTED,
-            "LOCKSTEP_TRANSPORT is %s, which works on one machine only, but "
-            "only %d of %d ranks are on this machine; unset it",
-            text, world->local_size, world->size);
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "LOCKSTEP_TRANSPORT is %s, but this transport works on "
+                        "one machine only, and only %d of %d ranks are on this "
+                        "machine. Unset LOCKSTEP_TRANSPORT",
+                        text, world->local_size, world->size);
     world->transport = chosen;
     return LS_OK;
 }

@@ -208,9 +208,9 @@ static ls_status find_longest(const lsi_world *world, const outcome *outcomes,
         const size_t bytes = outcomes[r].bytes;
         if (bytes == 0 || bytes > MOST_ADDRESS_BYTES)
             return lsi_fail(LS_ERR_FORMAT,
-                            "rank %d sent a network address of %zu bytes, "
-                            "which is not a valid length: are all ranks linked "
-                            "with the same version of the library?",
+                            "rank %d sent a network address of %zu bytes, but "
+                            "this length is not valid. Link all ranks with the "
+                            "same version of the library",
                             r, bytes);
         *most = bytes > *most ? bytes : *most;
     }

@@ -37,12 +37,13 @@ static ls_status blame_store(ls_status status, const char *what,
         return LS_OK;
     if (status == LS_IN_PROGRESS ||
         strcmp(ls_status_name(status), "LS_UNKNOWN") == 0)
-        return lsi_fail(LS_ERR_SYSTEM,
-                        "the store's %s of key '%s' returned %d, which is not "
-                        "an error status; return LS_OK or an LS_ERR_ status",
-                        what, key, (int)status);
-    return lsi_fail(status, "the store's %s of key '%s' failed: %s", what, key,
-                    ls_status_text(status));
+        return lsi_fail(
+            LS_ERR_SYSTEM,
+            "the store's %s function, called for key '%s', returned %d; it "
+            "must return LS_OK or an LS_ERR_ status",
+            what, key, (int)status);
+    return lsi_fail(status, "the store's %s function failed for key '%s': %s",
+                    what, key, ls_status_text(status));
 }
 
 static ls_status set_value(void *context, const char *key, const void *data,
@@ -62,8 +63,8 @@ static ls_status get_value(void *context, const char *key, void *data,
         store->get(store->context, key, data, bytes, seconds);
     if (status == LS_OK && *bytes > room)
         return lsi_fail(LS_ERR_FORMAT,
-                        "the store's get of key '%s' returned %zu bytes, but "
-                        "the buffer has room for %zu",
+                        "the store's get function, called for key '%s', "
+                        "returned %zu bytes, but the buffer has room for %zu",
                         key, *bytes, room);
     return blame_store(status, "get", key);
 }
@@ -139,8 +140,8 @@ static ls_status check(const char *name, int rank, int size,
                         "ranks 0 to %d",
                         rank, size - 1);
     if (store != NULL && (store->set == NULL || store->get == NULL))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_group_open: the store's set or get is NULL");
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_group_open: set or get is NULL in "
+                                         "the ls_store; both are required");
     return LS_OK;
 }
 

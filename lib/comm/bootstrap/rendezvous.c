@@ -42,8 +42,8 @@ static ls_status check_host(const lsi_world *world)
 {
     if (world->job != NULL && lsi_has_ended(world->job, 0))
         return lsi_fail(LS_ERR_PEER_DEAD,
-                        "rank 0 exited with status 0 before it joined; this is "
-                        "rank %d of %d",
+                        "rank 0 exited with status 0 before it joined the "
+                        "group; this is rank %d of %d",
                         world->rank, world->size);
     if (world->has_died != NULL && world->has_died(world->observer, 0))
         return lsi_fail(LS_ERR_PEER_DEAD,
@@ -72,8 +72,8 @@ static ls_status connect_to_host(const lsi_world *world, lsi_deadline deadline,
         if (lsi_deadline_poll(deadline) == 0)
             return lsi_fail(
                 LS_ERR_TIMEOUT,
-                "rank %d of %d gave up waiting for rank 0; did rank 0 start on "
-                "this machine, in the same job (%s)?",
+                "rank %d of %d gave up waiting for rank 0. Check that rank 0 "
+                "was started on this machine, in the same job (%s)",
                 world->rank, world->size, world->named_by);
         if (pause >= LONGEST_PAUSE_US)
             LS_TRY(check_host(world));
@@ -128,13 +128,14 @@ static ls_status receive_answer(const lsi_world *world, int fd,
     if (got < 0 || answer.magic != LSI_RENDEZVOUS_MAGIC || lacks)
         return lsi_fail(
             LS_ERR_SYSTEM,
-            "rank 0 sent a message that this rank does not understand: are all "
-            "ranks linked with the same version of the library?");
+            "rank 0 sent a message that this rank does not understand. Link "
+            "all ranks with the same version of the library");
     if (answer.status != LS_OK)
-        return lsi_fail(
-            lsi_error_of_peer(answer.status), "%.*s", (int)sizeof(answer.text),
-            answer.text[0] != '\0' ? answer.text
-                                   : "rank 0 failed and sent no reason");
+        return lsi_fail(lsi_error_of_peer(answer.status), "%.*s",
+                        (int)sizeof(answer.text),
+                        answer.text[0] != '\0'
+                            ? answer.text
+                            : "rank 0 failed, but did not send the reason");
     return LS_OK;
 }
 

@@ -34,14 +34,15 @@ typedef struct server_state {
 
 /* ---- waiting for the clients --------------------------------------------- */
 
-/* "6 of 8 ranks have joined; missing 3, 5", the missing as far as they fit. */
+/* "6 of 8 ranks have joined; missing ranks: 3, 5", the missing as far as they
+ * fit. */
 static void count_ranks(const server_state *server, char text[COUNT_BYTES])
 {
     const int size = server->world->size;
     int missing = size - server->arrived;
-    int used =
-        snprintf(text, COUNT_BYTES, "%d of %d ranks have joined; missing",
-                 server->arrived, size);
+    int used = snprintf(
+        text, COUNT_BYTES,
+        "%d of %d ranks have joined; missing ranks:", server->arrived, size);
     const char *before = " ";
     for (int r = 1; r < size && used < COUNT_BYTES - MORE_BYTES; r++) {
         if (server->clients[r] >= 0)
@@ -59,8 +60,8 @@ static ls_status time_out(const server_state *server)
     char count[COUNT_BYTES];
     count_ranks(server, count);
     return lsi_fail(LS_ERR_TIMEOUT,
-                    "timed out: %s. Were the missing ranks started on this "
-                    "machine, in the same job?",
+                    "timed out: %s. Check that the missing ranks were started "
+                    "on this machine, in the same job",
                     count);
 }
 
@@ -133,7 +134,7 @@ static ls_status check_hello(const server_state *server, const lsi_hello *hello)
     if (server->clients[hello->rank] >= 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "two processes were started as rank %d (one has pid "
-                        "%d); does another job use the same name (%s)?",
+                        "%d). Check that no other job uses the same name (%s)",
                         hello->rank, hello->pid, world->named_by);
     return LS_OK;
 }
@@ -269,8 +270,8 @@ static ls_status await_ready(server_state *server)
         if (got < 0 || hello.magic != LSI_RENDEZVOUS_MAGIC || hello.rank != r)
             return lsi_fail(
                 LS_ERR_SYSTEM,
-                "rank %d sent a message that rank 0 does not understand: are "
-                "all ranks linked with the same version of the library?",
+                "rank %d sent a message that rank 0 does not understand. Link "
+                "all ranks with the same version of the library",
                 r);
         if (hello.status == LS_OK)
             continue;
@@ -292,8 +293,8 @@ static ls_status listen_long(server_state *server)
             lsi_deadline_poll(server->deadline) == 0) {
             errno = -server->listener;
             return lsi_fail_errno(LS_ERR_SYSTEM,
-                                  "rank 0 cannot listen; does another job use "
-                                  "the same name (%s)?",
+                                  "rank 0 cannot listen for other ranks; "
+                                  "another job may use the same name (%s)",
                                   server->world->named_by);
         }
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

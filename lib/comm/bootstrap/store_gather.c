@@ -240,8 +240,8 @@ static ls_status check_record(const call *c, int rank, bool fits)
     if (!fits || r.bytes != c->bytes || r.rank != rank)
         return lsi_fail(
             LS_ERR_MISMATCH,
-            "rank %d did not store the %zu bytes that rank 0 expects: are all "
-            "ranks linked with the same version of the library?",
+            "rank %d did not store the %zu bytes that rank 0 expects. Link all "
+            "ranks with the same version of the library",
             rank, c->bytes);
     if (r.size != c->gather->size)
         return lsi_fail(LS_ERR_MISMATCH,
@@ -301,11 +301,10 @@ static ls_status lead(const call *c)
 static ls_status check_head(const call *c, const head *h, size_t bytes)
 {
     if (bytes != sizeof(*h))
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "rank 0 stored %zu bytes, but this rank expects %zu: are all ranks "
-            "linked with the same version of the library?",
-            bytes, sizeof(*h));
+        return lsi_fail(LS_ERR_FORMAT,
+                        "rank 0 stored %zu bytes, but this rank expects %zu. "
+                        "Link all ranks with the same version of the library",
+                        bytes, sizeof(*h));
     if (h->size != c->gather->size)
         return lsi_fail(LS_ERR_MISMATCH,
                         "world size mismatch: rank %d was started with %d "
@@ -317,8 +316,8 @@ static ls_status check_head(const call *c, const head *h, size_t bytes)
     if (h->bytes != c->bytes)
         return lsi_fail(
             LS_ERR_MISMATCH,
-            "rank 0 expects %llu bytes from each rank, but rank %d stored %zu: "
-            "are all ranks linked with the same version of the library?",
+            "rank 0 expects %llu bytes from each rank, but rank %d stored %zu. "
+            "Link all ranks with the same version of the library",
             (unsigned long long)h->bytes, c->gather->rank, c->bytes);
     return LS_OK;
 }
@@ -336,8 +335,8 @@ static ls_status await_bundle(const call *c)
         if (bytes != whole)
             return lsi_fail(
                 LS_ERR_FORMAT,
-                "rank 0 stored %zu bytes, but this rank expects %zu: are all "
-                "ranks linked with the same version of the library?",
+                "rank 0 stored %zu bytes, but this rank expects %zu. Link all "
+                "ranks with the same version of the library",
                 bytes, whole);
     }
     return check_own(c);

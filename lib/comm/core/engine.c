@@ -235,10 +235,9 @@ static const char *needs_of(const lsi_algorithm *algorithm, uint64_t able)
     if ((missing & LSI_PATH_NODE) != 0)
         return "all ranks on one node";
     if ((algorithm->needs & LSI_PATH_AHEAD) != 0)
-        return "less private data (at most 32 KiB per rank and 256 KiB in "
-               "total)";
+        return "less data: at most 32 KiB per rank and 256 KiB in total";
     return (algorithm->needs & LSI_PATH_COPY) != 0
-               ? "a kernel that lets ranks read each other's memory "
+               ? "a Linux kernel that lets ranks read each other's memory "
                  "(process_vm_readv), and a call that is not in place"
                : "buffers from ls_shared_alloc on every rank";
 }

@@ -58,7 +58,7 @@ static ls_status write_group(const ls_group *group, const char *path,
 {
     char *text = lsi_dump_text(group, reason);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to write '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to write '%s'", path);
     const ls_status status = write_file(path, text);
     free(text);
     return status;

@@ -207,8 +207,8 @@ static ls_status report_counts(const lsi_failure_record *failure,
                         (unsigned long long)failure->count_a, failure->rank_b,
                         (unsigned long long)failure->count_b);
     return lsi_fail(LS_ERR_MISMATCH,
-                    "%s (counts differ): the block of rank %d has %llu "
-                    "elements on rank %d and %llu on rank %d",
+                    "%s (counts differ): the count for rank %d is %llu on rank "
+                    "%d, but %llu on rank %d",
                     what, of, (unsigned long long)failure->count_a,
                     failure->rank_a, (unsigned long long)failure->count_b,
                     failure->rank_b);
@@ -252,7 +252,7 @@ static ls_status report_late(const ls_group *group,
                  member_text(group, failure->rank_b, text));
     where_table(group, failure->sequence, table);
     return lsi_fail(LS_ERR_TIMEOUT,
-                    "rank %d %s%s; this is rank %d, %s. The ranks:%s",
+                    "rank %d %s%s; this is rank %d, %s. State of the ranks:%s",
                     failure->rank_a,
                     failure->got_sigterm ? "received SIGTERM while waiting"
                                          : "gave up waiting",
@@ -267,14 +267,13 @@ static ls_status report_full(const ls_group *group,
                              const lsi_failure_record *failure, const char *own)
 {
     char text[MEMBER_BYTES];
-    return lsi_fail(
-        (ls_status)failure->status,
-        "%s ran out of memory for an early message of %llu bytes from rank %d, "
-        "for which no receive was posted. Post receives earlier, or send less "
-        "at once; this is rank %d, %s",
-        member_text(group, failure->rank_a, text),
-        (unsigned long long)failure->count_a, failure->rank_b, group->rank,
-        own);
+    return lsi_fail((ls_status)failure->status,
+                    "%s had no memory to store a message of %llu bytes from "
+                    "rank %d until a receive is posted. Post receives earlier, "
+                    "or send fewer bytes at a time; this is rank %d, %s",
+                    member_text(group, failure->rank_a, text),
+                    (unsigned long long)failure->count_a, failure->rank_b,
+                    group->rank, own);
 }
 
 static ls_status report(ls_group *group)

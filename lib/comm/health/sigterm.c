@@ -66,8 +66,8 @@ static void report_dead_rank(const ls_group *group)
     char text[LSI_HOST_BYTES + 128];
     const lsi_member *member = lsi_member_of(group, rank);
     snprintf(text, sizeof(text),
-             "rank %d (host %s, pid %d) has died; this is rank %d, which was "
-             "computing when the launcher stopped it",
+             "rank %d (host %s, pid %d) has died; this is rank %d. The "
+             "launcher stopped this rank while it was computing",
              rank, member->host, (int)member->pid, group->rank);
     lsi_log_set_rank(group->rank);
     lsi_log(LS_LOG_ERROR, "%s", text);

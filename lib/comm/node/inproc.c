@@ -43,7 +43,8 @@ static ls_status add_range(inproc_node *node, uint64_t offset, size_t bytes,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
         lsi_free(added);
-        return lsi_fail_errno(LS_ERR_MEMORY, "cannot map %zu bytes", bytes);
+        return lsi_fail_errno(LS_ERR_MEMORY, "cannot map %zu bytes of memory",
+                              bytes);
     }
     *added = (range){node->ranges, offset, bytes, address, 0};
     node->ranges = added;

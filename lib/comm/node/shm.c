@@ -75,14 +75,15 @@ ls_status lsi_shm_create(int *memfd)
     const uint64_t job = lsi_job_number();
     ls_status status = LS_OK;
     if (bytes < (off_t)TAIL_BYTES)
-        status =
-            lsi_fail(LS_ERR_MEMORY,
-                     "ulimit -f (RLIMIT_FSIZE) allows only %lld bytes of "
-                     "shared memory, which is too little for any job; raise it",
-                     (long long)bytes);
+        status = lsi_fail(
+            LS_ERR_MEMORY,
+            "ulimit -f (RLIMIT_FSIZE) allows only %lld bytes of shared memory, "
+            "but every job needs more; raise this limit",
+            (long long)bytes);
     else if (ftruncate(fd, bytes) != 0 ||
              pwrite(fd, &job, sizeof(job), tail_at(bytes)) != sizeof(job))
-        status = lsi_fail_errno(LS_ERR_SYSTEM, "cannot size shared memory");
+        status = lsi_fail_errno(LS_ERR_SYSTEM,
+                                "cannot set the size of shared memory");
     if (status != LS_OK) {
         close(fd);
         return status;
@@ -207,8 +208,8 @@ static ls_status show_life(shm_node *node)
         return LS_OK;
     if (fcntl(node->memfd, F_SETLK, &lock) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot lock byte %d of the shared memory (is "
-                              "another process also rank %d?)",
+                              "cannot lock byte %d of the shared memory; "
+                              "another process may also be rank %d",
                               node->rank, node->rank);
     atomic_store(&life->owner, BY_LOCK);
     return LS_OK;
@@ -232,8 +233,8 @@ static ls_status map_tail(shm_node *node)
     if (fstat(node->memfd, &info) != 0 || info.st_size < (off_t)TAIL_BYTES)
         return lsi_fail(
             LS_ERR_SYSTEM,
-            "rank 0 sent a file that is not the shared memory of a job: are "
-            "all ranks linked with the same version of the library?");
+            "rank 0 sent a file that is not the shared memory of a job. Link "
+            "all ranks with the same version of the library");
     node->room = (uint64_t)tail_at(info.st_size);
     void *at = mmap(NULL, TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
                     node->memfd, (off_t)node->room);

@@ -101,7 +101,8 @@ static ls_status await_answer(client *c, lsi_frame *frame, lsi_frame_kind a,
     if (frame->kind == a || frame->kind == b)
         return LS_OK;
     if (frame->kind != LSI_FRAME_REFUSED)
-        return lsi_fail(LS_ERR_FORMAT, "unexpected answer of kind %d",
+        return lsi_fail(LS_ERR_FORMAT,
+                        "received an unexpected answer (kind %d)",
                         (int)frame->kind);
     lsi_frame_refusal(frame, why);
     return lsi_fail(LS_ERR_STATE, "%s", why);
@@ -200,7 +201,7 @@ static ls_status connect_any(client *c, const char *endpoint, bool has_secret,
     LS_TRY(lsi_endpoint_parse(endpoint, &parsed));
     if (parsed.port == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the endpoint '%s' has no port: it should be HOST:PORT",
+                        "the endpoint '%s' has no port; write HOST:PORT",
                         parsed.host);
     lsi_endpoint_print(&parsed, c->endpoint);
     LS_TRY(lsi_endpoint_resolve(&parsed, &all));
@@ -214,8 +215,8 @@ static ls_status connect_any(client *c, const char *endpoint, bool has_secret,
     freeaddrinfo(all);
     if (!any)
         return lsi_fail(LS_ERR_MISMATCH,
-                        "other machines can reach the endpoint %s, so it needs "
-                        "a secret: " LSI_SECRET_HOW,
+                        "other machines can reach the endpoint %s, so the "
+                        "endpoint needs a secret: " LSI_SECRET_HOW,
                         c->endpoint);
     errno = error_number;
     if (fd < 0)

@@ -38,15 +38,16 @@ static ls_status check_header(const unsigned char *from, size_t have)
     const size_t seen = have < sizeof(magic) ? have : sizeof(magic);
     const size_t name = sizeof(magic) - 1;
     if (memcmp(from, magic, seen < name ? seen : name) != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the data received do not follow Lockstep's protocol");
-    if (seen == sizeof(magic) && from[name] != (unsigned char)magic[name])
         return lsi_fail(
-            LS_ERR_MISMATCH,
-            "protocol mismatch: the other process uses protocol version %c, "
-            "this one %c; install the same Lockstep version on all hosts",
-            from[name] > ' ' && from[name] < 127 ? from[name] : '?',
-            magic[name]);
+            LS_ERR_FORMAT,
+            "the received data does not follow Lockstep's protocol");
+    if (seen == sizeof(magic) && from[name] != (unsigned char)magic[name])
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "protocol mismatch: the other process uses protocol "
+                        "version %c, this process uses version %c. Install the "
+                        "same Lockstep version on all hosts",
+                        from[name] > ' ' && from[name] < 127 ? from[name] : '?',
+                        magic[name]);
     return LS_OK;
 }
 
@@ -67,8 +68,8 @@ ls_status lsi_frame_read(const unsigned char *from, size_t have, size_t most,
                         from[4]);
     if (bytes > most || key > LSI_STORE_KEY_BYTES || (key > 0) != has_key(kind))
         return lsi_fail(LS_ERR_FORMAT,
-                        "received a frame of kind %d with a key of %zu bytes "
-                        "and %zu bytes of data",
+                        "received a malformed frame: kind %d, a key of %zu "
+                        "bytes, %zu bytes of data",
                         from[4], key, bytes);
     *wanted = LSI_FRAME_HEADER_BYTES + key + bytes;
     if (have < *wanted)

@@ -79,8 +79,9 @@ static ls_status judge(lsi_handshake *shake, lsi_link *link,
     unsigned char proof[LSI_HMAC_BYTES];
     if (!proves(shake, "client", frame->data))
         return refuse(
-            link, "authentication failed: the secrets differ. Set the same one "
-                  "on all hosts (LOCKSTEP_SECRET, LOCKSTEP_SECRET_FILE)");
+            link,
+            "authentication failed: the secrets differ. Set the same secret on "
+            "all hosts (LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE)");
     prove(shake, "server", proof);
     shake->is_done = true;
     link->most = LSI_STORE_VALUE_BYTES;
@@ -98,10 +99,10 @@ static ls_status answer(lsi_handshake *shake, lsi_link *link,
         return lsi_fail(LS_ERR_MISMATCH,
                         "the endpoint asks for a secret: " LSI_SECRET_HOW);
     if (!wants_secret && shake->secret != NULL)
-        return lsi_fail(
-            LS_ERR_MISMATCH,
-            "this process has a secret, but the endpoint has none; set the "
-            "same secret on all hosts (LOCKSTEP_SECRET, LOCKSTEP_SECRET_FILE)");
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "this process has a secret, but the endpoint does not. "
+                        "Set the same secret on all hosts (LOCKSTEP_SECRET or "
+                        "LOCKSTEP_SECRET_FILE)");
     if (!wants_secret)
         LS_TRY(lsi_same_user_check(link->fd));
     memcpy(shake->server, frame->data + 1, LSI_HMAC_BYTES);
@@ -115,8 +116,8 @@ static ls_status be_welcome(lsi_handshake *shake, lsi_link *link,
     if (!proves(shake, "server", frame->data))
         return lsi_fail(LS_ERR_MISMATCH,
                         "authentication failed: the endpoint does not know the "
-                        "secret of this host. Set the same one on all hosts "
-                        "(LOCKSTEP_SECRET, LOCKSTEP_SECRET_FILE)");
+                        "secret of this host. Set the same secret on all hosts "
+                        "(LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE)");
     shake->is_done = true;
     link->most = LSI_STORE_VALUE_BYTES;
     return LS_OK;
@@ -158,8 +159,9 @@ ls_status lsi_handshake_handle(lsi_handshake *shake, lsi_link *link,
     const row *const next = &rows[shake->is_server][shake->step];
     if (shake->is_done || frame->kind != next->kind ||
         frame->bytes != next->bytes)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the data received do not follow Lockstep's protocol");
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the received data does not follow Lockstep's protocol");
     shake->step++;
     assert(shake->step <= 2);
     return next->handle(shake, link, frame);

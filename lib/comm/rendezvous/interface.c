@@ -119,13 +119,13 @@ static ls_status fail(const struct ifaddrs *all, const char *list,
     if (list == NULL || *list == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "no network interface of this host leads to endpoint "
-                        "%s; the host has %s",
+                        "%s; the interfaces are %s",
                         endpoint, names);
-    return lsi_fail(
-        LS_ERR_ARGUMENT,
-        "LOCKSTEP_INTERFACE='%.100s' matches no network interface with an "
-        "address of the endpoint's family (IPv4 or IPv6); this host has %s",
-        list, names);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "LOCKSTEP_INTERFACE='%.100s' matches no network interface "
+                    "with an address of the endpoint's family (IPv4 or IPv6). "
+                    "Interfaces with such an address: %s",
+                    list, names);
 }
 
 ls_status lsi_interface_choose(const char *list, const char *endpoint,
@@ -156,8 +156,8 @@ ls_status lsi_interface_choose(const char *list, const char *endpoint,
         snprintf(out->name, sizeof(out->name), "%s", best->ifa_name);
         lsi_address_print(best->ifa_addr, out->address, sizeof(out->address));
         out->why = list != NULL && *list != '\0' ? "LOCKSTEP_INTERFACE"
-                   : by_default ? "the default route, as the endpoint's name "
-                                  "is a loopback address here"
+                   : by_default ? "the default route, because the endpoint's "
+                                  "name is a loopback address on this host"
                                 : "the route to the endpoint";
     }
     freeifaddrs(all);

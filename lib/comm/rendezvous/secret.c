@@ -16,11 +16,11 @@ static ls_status check(const char *name, const char *text, size_t bytes)
     if (bytes < LSI_SECRET_LEAST || bytes > LSI_SECRET_MOST)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "the secret in %s has %zu characters; it must have %d "
-                        "to %d (`openssl rand -hex 32` creates one)",
+                        "to %d. `openssl rand -hex 32` creates a secret",
                         name, bytes, LSI_SECRET_LEAST, LSI_SECRET_MOST);
     if (memchr(text, '\0', bytes) != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "the secret in %s is not text: it has a zero byte",
+                        "the secret in %s is not text: it contains a zero byte",
                         name);
     if (!lsi_hmac_is_there())
         return lsi_fail(

@@ -12,8 +12,9 @@ enum { LSI_SECRET_LEAST = 16, LSI_SECRET_MOST = 1024 };
 
 /* How a user sets one: for errors. */
 #define LSI_SECRET_HOW                                                         \
-    "set the same secret on all hosts: LOCKSTEP_SECRET_FILE names a file, "    \
-    "LOCKSTEP_SECRET is the text (`openssl rand -hex 32` creates one)"
+    "set the same secret on all hosts, in LOCKSTEP_SECRET (the text) or "      \
+    "LOCKSTEP_SECRET_FILE (the name of a file). `openssl rand -hex 32` "       \
+    "creates a secret"
 
 /*
  * The secret of LOCKSTEP_SECRET or, without it, of the file in

@@ -65,7 +65,8 @@ ls_status lsi_store_values_set(lsi_store_values *values, const char *key,
         *old = made;
     } else if (tsearch(made, &values->root, compare) == NULL) {
         lsi_free(made);
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a value of the store");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for a value of the store");
     }
     values->bytes += size_of(key, bytes) - less;
     return LS_OK;

@@ -20,7 +20,7 @@ void lsi_count_forks(void)
 ls_status lsi_refuse_inherited(const ls_group *group)
 {
     return lsi_fail(LS_ERR_STATE,
-                    "rank %d of %d forked this process: a forked child cannot "
-                    "use the groups of its parent, but can open new ones",
+                    "rank %d of %d forked this process. A forked child cannot "
+                    "use the groups of its parent, but can open new groups",
                     group->rank, group->size);
 }

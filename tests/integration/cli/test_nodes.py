@@ -682,7 +682,7 @@ class Refusals(Nodes):
             with other:
                 other.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 _, (error,) = self.all_end([launcher], 1)
-        self.assertIn("do not follow Lockstep's protocol", error)
+        self.assertIn("does not follow Lockstep's protocol", error)
 
     def other_end(self, closes):
         """The error of a launcher about a program that accepts its connections and

@@ -109,13 +109,14 @@ static ls_status random_call(ls_group *group, uint64_t job, uint64_t i,
 static int named_rank(void)
 {
     const char *text = ls_last_error();
-    const char *waited = strstr(text, "for rank 0; did rank 0 start");
-    const char *missing = strstr(text, "; missing ");
+    const char *waited = strstr(text, "for rank 0. Check that rank 0");
+    const char *missing = strstr(text, "; missing ranks: ");
     int rank = -1;
     if (waited != NULL)
         return 0;
-    const int found = missing != NULL ? sscanf(missing, "; missing %d", &rank)
-                                      : sscanf(text, "rank %d", &rank);
+    const int found = missing != NULL
+                          ? sscanf(missing, "; missing ranks: %d", &rank)
+                          : sscanf(text, "rank %d", &rank);
     return found == 1 ? rank : -1;
 }
 

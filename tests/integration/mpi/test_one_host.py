@@ -52,7 +52,7 @@ class OneHost(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_rank_that_does_not_come_again_is_named(self):
-        mpirun.miss_the_last([3], "2 of 3 ranks have joined; missing 2")
+        mpirun.miss_the_last([3], "2 of 3 ranks have joined; missing ranks: 2")
 
     def test_who_starts_without_us_is_not_waited_for_for_ever(self):
         line = mpirun.command([1], [mpirun.LOCKSTEP, "demo", "hello"],

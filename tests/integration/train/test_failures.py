@@ -92,11 +92,11 @@ class Ranks(FailureTest):
                 (3, images, "--epochs", "1", "2")):
             with self.subTest(name=name, first=first):
                 self.assertIn(
-                    "all ranks must have the same training settings; rank "
-                    f"0 has {name} {first} where rank {ranks - 1} has {name} "
+                    "all ranks must have the same training settings, but rank "
+                    f"0 has {name} {first} and rank {ranks - 1} has {name} "
                     f"{last}\n",
                     self.differ(ranks, job, name, first, last))
-        self.assertIn("rank 0 has --checkpoint-dir none where rank 1 has "
+        self.assertIn("rank 0 has --checkpoint-dir none and rank 1 has "
                       "--checkpoint-dir given\n",
                       self.differ(2, lm, "", "", "--checkpoint-dir c --resume"))
 
@@ -206,7 +206,7 @@ class Death(FailureTest):
         os.kill(stopped, signal.SIGSTOP)
         status, _, errors = self.ended(process)
         self.assertNotEqual(status, 0)
-        self.assertRegex(errors, r"(?m)gave up waiting for rank 1 .* The ranks:$"
+        self.assertRegex(errors, r"(?m)gave up waiting for rank 1 .* State of the ranks:$"
                          r"\n  rank 1 ")
         self.assertRegex(errors, r"(?m)^  rank 2 ")
 

@@ -80,7 +80,7 @@ static void limits(ls_group *group, void *unused)
     reduce(group, data, most < 8192 ? most : 8192);
     CHECK(ls_all_reduce(group, data, data, 8193, LS_F32, LS_REDUCE_SUM) ==
           LS_ERR_UNSUPPORTED);
-    CHECK(strstr(ls_last_error(), "packed needs less private data") != NULL);
+    CHECK(strstr(ls_last_error(), "packed needs less data") != NULL);
     reduce(group, data, 10);
     free(data);
 }
@@ -99,7 +99,7 @@ static void keep_reason(ls_group *group, void *unused)
     CHECK(ls_broadcast(group, data, 10, LS_F32, 99) == LS_ERR_ARGUMENT);
     CHECK(strstr(ls_last_error(), "99") != NULL);
     CHECK(ls_wait(request) == LS_ERR_UNSUPPORTED);
-    CHECK(strstr(ls_last_error(), "packed needs less private data") != NULL);
+    CHECK(strstr(ls_last_error(), "packed needs less data") != NULL);
     ls_request_free(&request);
     free(data);
 }

@@ -167,7 +167,7 @@ static void gather_wrong(ls_group *group, void *argument)
     all_are_there(group);
     CHECK(ls_all_gatherv(group, sent, 4, received[rank], counts, LS_I32) ==
           LS_ERR_MISMATCH);
-    CHECK(strstr(ls_last_error(), "the block of rank 0 has ") != NULL);
+    CHECK(strstr(ls_last_error(), "the count for rank 0 is ") != NULL);
     CHECK(strstr(ls_last_error(), "3 ") != NULL &&
           strstr(ls_last_error(), "on rank 2") != NULL);
 }
@@ -183,7 +183,7 @@ static void scatter_wrong(ls_group *group, void *argument)
     all_are_there(group);
     CHECK(ls_reduce_scatterv(group, sent, received[rank], counts, LS_I32,
                              LS_REDUCE_SUM) == LS_ERR_MISMATCH);
-    CHECK(strstr(ls_last_error(), "the block of rank 1 has ") != NULL);
+    CHECK(strstr(ls_last_error(), "the count for rank 1 is ") != NULL);
     CHECK(strstr(ls_last_error(), "999") != NULL);
 }
 

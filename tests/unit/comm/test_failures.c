@@ -201,7 +201,7 @@ static void wait_among_many(ls_group *group, void *argument)
     CHECK(more != NULL && strchr(more + 1, '\n') == NULL);
     CHECK(atoi(more + strlen("\n  and ")) == 16 - (lines - 1));
     CHECK(ls_group_rank(group) == VICTIM ||
-          strstr(text, "The ranks:\n  rank 1 (pid") != NULL);
+          strstr(text, "State of the ranks:\n  rank 1 (pid") != NULL);
     ls_request_free(&request);
 }
 
@@ -230,8 +230,8 @@ static void a_rank_that_never_starts_is_named(void **state)
     setenv("RANK", "0", 1);
     ls_group *group = NULL;
     assert_int_equal(ls_group_from_env(&group), LS_ERR_TIMEOUT);
-    assert_non_null(
-        strstr(ls_last_error(), "1 of 3 ranks have joined; missing 1, 2"));
+    assert_non_null(strstr(ls_last_error(),
+                           "1 of 3 ranks have joined; missing ranks: 1, 2"));
     setenv("LOCAL_RANK", "2", 1);
     setenv("RANK", "2", 1);
     assert_int_equal(ls_group_from_env(&group), LS_ERR_TIMEOUT);

@@ -235,7 +235,7 @@ static void disagreements(void **state)
         join_all(late, 1);
         expect(&late[0], LS_ERR_TIMEOUT,
                with ? "1 of 2 ranks did not join within 0.1 s: rank 0"
-                    : "missing 1");
+                    : "missing ranks: 1");
     }
     name_of(name, sizeof(name), "twice", 0);
     member twice[3] = {{name, 0, 3, NULL, 20, LS_OK, ""},

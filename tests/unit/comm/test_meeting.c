@@ -95,10 +95,12 @@ static bool wait_in_vain(void)
     job without_first = start("first", 1 << 1 | 1 << 2 | 1 << 3);
     end(&without_two, two);
     end(&without_first, first);
-    return count(two, "lockstep[0] warn: 2 of 4 ranks have joined; missing 1, "
-                      "3") == 1 &&
+    return count(
+               two,
+               "lockstep[0] warn: 2 of 4 ranks have joined; missing ranks: 1, "
+               "3") == 1 &&
            count(two, "LS_ERR_TIMEOUT: timed out: 2 of 4 ranks have "
-                      "joined; missing 1, 3. Were") == 2 &&
+                      "joined; missing ranks: 1, 3. Check") == 2 &&
            count(first, "warn: still waiting for rank 0 of 4") == 1 &&
            count(first, "gave up waiting for rank 0") == 3;
 }

@@ -303,7 +303,8 @@ static void others(ls_group *group, void *argument)
     CHECK_OK(ls_shared_alloc(group, 64, &data));
     void *own = data, *stray = &data;
     check_refused(group, 1, ls_shared_free(group, odd ? &stray : &data),
-                  LS_ERR_ARGUMENT, "is not from ls_shared_alloc");
+                  LS_ERR_ARGUMENT,
+                  "ls_shared_alloc did not allocate this memory");
     CHECK(data == own); /* nobody has freed it */
     CHECK_OK(ls_shared_free(group, &data));
     check_usable(group);

@@ -64,9 +64,9 @@ static void what_is_wrong_is_named(void **state)
 {
     char text[2048];
     (void)state;
-    check_bad("", LS_ERR_FORMAT, " ", "no selection lines");
+    check_bad("", LS_ERR_FORMAT, ": ", "the selection table is empty");
     check_bad("# a\n\nall_reduce:0-1k:flat\n", LS_ERR_FORMAT,
-              ":3:", "instead of the line that names the machine");
+              ":3:", "but expected a line that names the machine");
     check_bad("machine: abacus, 10 beads\nall_reduce:0-1k:flat\n",
               LS_ERR_FORMAT, ":1:", "another machine");
     (void)lsi_select_file_text("all_reduce:0-1k:flat,broadcast:0-1k:flut", 2,

@@ -132,7 +132,8 @@ static void answers_of_no_rank_are_refused(void **state)
     check_answer((lsi_answer){.magic = 1}, LS_ERR_SYSTEM,
                  "does not understand");
     answer.status = LS_ERR_IO;
-    check_answer(answer, LS_ERR_IO, "rank 0 failed and sent no reason");
+    check_answer(answer, LS_ERR_IO,
+                 "rank 0 failed, but did not send the reason");
     memcpy(answer.text, "it is late", sizeof("it is late"));
     check_answer(answer, LS_ERR_IO, "it is late");
     answer.status = 77;

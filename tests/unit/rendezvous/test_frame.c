@@ -45,7 +45,7 @@ static void test_refused_frames(void **state)
         ls_status status;
         const char *text;
     } rows[] = {
-        {0, 'G', LS_ERR_FORMAT, "do not follow Lockstep's protocol"},
+        {0, 'G', LS_ERR_FORMAT, "does not follow Lockstep's protocol"},
         {3, '2', LS_ERR_MISMATCH, "version 2"},
         {4, 0, LS_ERR_FORMAT, "unknown kind 0"},
         {4, LSI_FRAME_KINDS, LS_ERR_FORMAT, "unknown kind"},

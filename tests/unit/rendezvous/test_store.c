@@ -207,7 +207,7 @@ static void test_secrets(void **state)
     stop(&s);
     start(&s, NULL);
     assert_error(lsi_store_connect(s.endpoint, SECRET, LONG, &store),
-                 LS_ERR_MISMATCH, "has a secret, but the endpoint has none");
+                 LS_ERR_MISMATCH, "has a secret, but the endpoint does not");
     stop(&s);
     assert_error(lsi_store_connect("192.0.2.1:9", NULL, LONG, &store),
                  LS_ERR_MISMATCH, "other machines can reach the endpoint");

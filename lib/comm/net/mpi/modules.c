@@ -122,9 +122,9 @@ ls_status lsi_mpi_join(const lsi_wire *wire, int rank, int size, double seconds)
     if (seen.rank == rank && seen.size == size)
         return LS_OK;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s reports rank %d of %d, but %s started rank %d of %d: "
-                    "the MPI library does not match the launcher; check their "
-                    "versions and LOCKSTEP_MPI",
+                    "%s reports rank %d of %d, but %s started rank %d of %d. "
+                    "The MPI library does not match the launcher; check the "
+                    "versions of both, and LOCKSTEP_MPI",
                     wire->library, seen.rank, seen.size,
                     by == NULL ? "the launcher" : by->text, rank, size);
 }

@@ -114,7 +114,8 @@ static message *allocate_message(size_t bytes)
     if (m == NULL)
         m = malloc(sizeof(*m) + room);
     if (m == NULL)
-        (void)lsi_mpi_refuse(-1, "no memory for a message of %zu bytes", bytes);
+        (void)lsi_mpi_refuse(-1, "not enough memory for a message of %zu bytes",
+                             bytes);
     else
         *m = (message){.request = MPI_REQUEST_NULL, .room = room};
     return m;

@@ -108,7 +108,8 @@ int lsi_mpi_gather(const void *send, size_t bytes, void *recv, double seconds)
     const size_t total = bytes * (size_t)size;
     char *const own = calloc(1, bytes + total + (size_t)size);
     if (own == NULL)
-        return lsi_mpi_refuse(-1, "no memory for the records of the ranks");
+        return lsi_mpi_refuse(-1,
+                              "not enough memory for the records of the ranks");
     memcpy(own, send, bytes);
     lost = 1;
     int result =

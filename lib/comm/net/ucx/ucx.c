@@ -257,7 +257,7 @@ static int test_done(lsi_ticket *ticket, lsi_ucx_request *request,
         *done = (int64_t)request->bytes;
     free_request(request);
     *ticket = ticket_of(OVER, 0);
-    return lsi_ucx_check(status, "a message failed");
+    return lsi_ucx_check(status, "sending or receiving a message failed");
 }
 
 static int wire_test(lsi_ticket *ticket, int64_t *done)

@@ -169,7 +169,8 @@ int lsi_ucx_meet(const void *addresses, size_t bytes, int size, int *peer)
     if (met == size)
         return 0;
     lsi_ucx_let_go(peer, met);
-    return lsi_ucx_refuse(-1, "no memory for the addresses of the ranks");
+    return lsi_ucx_refuse(-1,
+                          "not enough memory for the addresses of the ranks");
 }
 
 void lsi_ucx_hold(const int *peer, int size)

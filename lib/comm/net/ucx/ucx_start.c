@@ -134,8 +134,9 @@ static int make_card(void)
     if (card == NULL || getrandom(&card->process, sizeof(card->process), 0) !=
                             sizeof(card->process)) {
         free(card);
-        return lsi_ucx_refuse(-1, "cannot create this process's network "
-                                  "address: no memory or no random numbers");
+        return lsi_ucx_refuse(-1,
+                              "cannot create this process's network address: "
+                              "memory or random numbers are not available");
     }
     lsi_ucx.card = card;
     lsi_ucx.card_bytes = sizeof(*card) + bytes;
