@@ -23,8 +23,8 @@ static int run_completion(const lsi_invocation *call)
             return 0;
         }
     }
-    return lsi_cli_usage(
-        "name one shell: lockstep completion bash, zsh or fish");
+    return lsi_cli_usage("name one shell: 'lockstep completion bash', or zsh "
+                         "or fish instead of bash");
 }
 
 const lsi_command lsi_command_completion = {
@@ -33,7 +33,8 @@ const lsi_command lsi_command_completion = {
     .arguments = "bash|zsh|fish",
     .text = "bash: source <(lockstep completion bash)\n\nzsh: source "
             "<(lockstep completion zsh), after compinit\n\nfish: lockstep "
-            "completion fish | source\n\nAn installed lockstep does not need "
-            "this if the shell searches the prefix of the installation.",
+            "completion fish | source\n\nThe installation also contains these "
+            "scripts. A shell that searches the installation prefix finds them "
+            "without these commands.",
     .run = run_completion,
 };

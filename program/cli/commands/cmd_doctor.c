@@ -60,7 +60,7 @@ static ls_status read_found(const glob_t *found, traces *out)
 {
     out->all = calloc(found->gl_pathc, sizeof(lsi_trace *));
     if (out->all == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the records");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for the records");
     for (; out->n < found->gl_pathc; out->n++)
         LS_TRY(lsi_trace_read(found->gl_pathv[out->n], &out->all[out->n]));
     qsort(out->all, out->n, sizeof(lsi_trace *), by_group);
@@ -68,11 +68,13 @@ static ls_status read_found(const glob_t *found, traces *out)
         if (strcmp(out->all[i - 1]->job, out->all[i]->job) == 0 &&
             out->all[i - 1]->group == out->all[i]->group &&
             out->all[i - 1]->size != out->all[i]->size)
-            return lsi_fail(LS_ERR_FORMAT,
-                            "records of job %s contradict each other: group "
-                            "%lld has %d and %d ranks",
-                            out->all[i]->job, (long long)out->all[i]->group,
-                            out->all[i - 1]->size, out->all[i]->size);
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "the records of job %s contradict each other: group %lld has "
+                "%d ranks in one record and %d in another. Remove the records "
+                "that are not from this run",
+                out->all[i]->job, (long long)out->all[i]->group,
+                out->all[i - 1]->size, out->all[i]->size);
     return LS_OK;
 }
 
@@ -86,10 +88,11 @@ static ls_status read_folder(const char *folder, traces *out)
         return lsi_fail(LS_ERR_IO, "'%s' is not a folder", folder);
     LS_TRY(lsi_find_files(folder, "*.json", &found));
     if (found.gl_pathc == 0)
-        return lsi_fail(LS_ERR_IO,
-                        "'%s' has no records (*.json); give the folder that "
-                        "LOCKSTEP_RECORD named during the run",
-                        folder);
+        return lsi_fail(
+            LS_ERR_IO,
+            "'%s' contains no records (*.json); give the folder that "
+            "LOCKSTEP_RECORD named during the run",
+            folder);
     const ls_status status = read_found(&found, out);
     globfree(&found);
     return status;
@@ -113,7 +116,7 @@ static const lsi_column rank_columns[] = {
     LSI_COLUMN(INT, "done", "done #"),
     LSI_COLUMN(TEXT, "in"),
     LSI_COLUMN(REAL, "waited", "for", .unit = "s", .decimals = 3),
-    LSI_COLUMN(REAL, "behind", "later than the first", .unit = "us",
+    LSI_COLUMN(REAL, "behind", "later than the first rank", .unit = "us",
                .decimals = 1),
 };
 
@@ -206,7 +209,7 @@ static void print_last_completed(const lsi_diagnosis *d)
     for (int r = 0; r < d->size && call == NULL; r++)
         if (d->trace[r] != NULL)
             call = lsi_trace_find(d->trace[r], d->last_completed);
-    printf("All ranks have completed #%lld%s%s.\n\n",
+    printf("All ranks have completed call #%lld%s%s.\n\n",
            (long long)d->last_completed, call == NULL ? "" : " ",
            call == NULL ? "" : call->call);
 }
@@ -292,8 +295,8 @@ static int run_doctor(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &status))
         return status;
     if (folder == NULL)
-        return lsi_cli_usage(
-            "give one folder of records: the one that LOCKSTEP_RECORD named");
+        return lsi_cli_usage("give one folder of records: the folder that "
+                             "LOCKSTEP_RECORD named during the run");
     if (work(call, &a, folder, &wrong) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     return wrong ? LSI_EXIT_ERROR : 0;

@@ -28,17 +28,19 @@ typedef struct args {
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
     ROW(model, STRING, "weights", 0, "PATH", NULL,
-        "result folder of `lockstep train images`, or a file of its --save"),
+        "result folder of `lockstep train images`, or the file that its --save "
+        "wrote"),
     ROW(data, STRING, "data", 0, "PATH", NULL,
-        "images of the same classes, as for `lockstep train images`"),
+        "images of the classes that the network was trained on, in any form "
+        "that `lockstep train images` reads"),
     ROW(split, CHOICE, "split", 0, "NAME", "val",
         "part of the data: val (held out from training), train, or all",
         .choices = "val|train|all"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images per batch",
         .min = 1, .max = 1e6),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
-        "verify the CRC-32 of arrays in an .npz file, on one rank of each node "
-        "(docs/how-to/data.md)"),
+        "verify the CRC-32 checksums in an .npz file; one rank of each node "
+        "does this (docs/how-to/data.md)"),
     LSI_DTYPE_ROW(dtype),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
@@ -187,9 +189,10 @@ const lsi_command lsi_command_eval_images = {
     .name = "images",
     .summary = "Measure the loss and accuracy of a network on images",
     .text = "Images are resized to the size that the network was trained on. "
-            "If the data have no validation set, `val` is the tenth that "
-            "training held out, drawn by the seed in the file. A row of --json "
-            "has \"model\", \"data\", \"split\", \"ranks\", \"images\", "
+            "If the data have no validation set, `val` means the tenth of the "
+            "images that training held out. The seed in the file of the "
+            "network selects the same images again. Each row of --json "
+            "contains \"model\", \"data\", \"split\", \"ranks\", \"images\", "
             "\"loss\", \"accuracy\", \"seconds\" and \"images_per_second\".",
     LSI_COMMAND_OPTIONS(options),
     .run = run_eval_images,

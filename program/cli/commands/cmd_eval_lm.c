@@ -38,8 +38,9 @@ static const lsi_option options[] = {
         "tokens per window (default: the model's context, at most 2048)",
         .min = 1, .max = 1 << 20),
     ROW(stride, INT, "stride", 0, "N", NULL,
-        "tokens from one window to the next (default: the context); a smaller "
-        "stride gives each token more context, and takes longer",
+        "tokens from the start of one window to the start of the next "
+        "(default: the context); a smaller stride gives each token more "
+        "context, but takes longer",
         .min = 1, .max = 1 << 20),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
@@ -122,14 +123,16 @@ static ls_status begin(session *s)
     s->options.context = a->context > 0 ? a->context : usual;
     s->options.stride = a->stride > 0 ? a->stride : s->options.context;
     if (s->options.context > context)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--context %lld is more than the model's context, %lld",
-                        (long long)s->options.context, (long long)context);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--context %lld is longer than the model's context of %lld tokens",
+            (long long)s->options.context, (long long)context);
     return s->options.stride <= s->options.context
                ? LS_OK
                : lsi_fail(LS_ERR_ARGUMENT,
-                          "--stride %lld is more than the context, %lld; "
-                          "tokens between windows would be skipped",
+                          "--stride %lld is more than the context of %lld "
+                          "tokens, so tokens between windows would be skipped; "
+                          "give at most the context",
                           (long long)s->options.stride,
                           (long long)s->options.context);
 }
@@ -162,8 +165,8 @@ static int run_eval_lm(const lsi_invocation *call)
     if (a.model.model == NULL)
         return lsi_cli_usage("--weights PATH is missing");
     if (a.data == NULL && rest == call->argc)
-        return lsi_cli_usage("give a file of text or tokens to evaluate, or "
-                             "--data PATH");
+        return lsi_cli_usage("give a file of text or tokens to evaluate, as an "
+                             "argument or with --data PATH");
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
@@ -182,11 +185,12 @@ const lsi_command lsi_command_eval_lm = {
     .name = "lm",
     .summary = "Measure the loss and perplexity of a language model on text",
     .arguments = "[FILE ...]",
-    .text = "Prints a row for each file: the mean loss of its tokens except "
-            "the first, the perplexity (e to the loss), and the tokens "
-            "predicted per second. A window has --context tokens. The next "
-            "window begins --stride tokens later, and only its tokens that no "
-            "earlier window predicted count. The ranks share the windows.",
+    .text = "Prints a row for each file: the mean loss over all tokens except "
+            "the first, the perplexity (e to the power of the loss), and the "
+            "tokens predicted per second. A window contains --context tokens. "
+            "The next window begins --stride tokens later; tokens that an "
+            "earlier window predicted do not count again. The ranks divide the "
+            "windows among themselves.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_eval_lm,
 };

@@ -25,24 +25,25 @@ typedef struct args {
 static const lsi_option options[] = {
     LSI_LM_MODEL_ROWS(model),
     ROW(prompt, TEXTS, "prompt", 'p', "TEXT", NULL,
-        "text to continue (default: a newline); for a model without a "
-        "tokenizer that is not a byte model, token numbers: 464,3290. Repeat "
-        "the flag to continue several prompts at once; each line of the output "
-        "is then one of them"),
+        "text to continue (default: a newline). A model that has no tokenizer "
+        "and is not a byte model needs token numbers instead, such as "
+        "464,3290. Repeat the flag to continue several prompts at once; each "
+        "prompt then gets one line of the output"),
     ROW(prompts, STRING, "prompts", 0, "FILE", NULL,
-        "file with one prompt per line; all are continued at once, as above"),
-    ROW(tokens, INT, "max-new-tokens", 0, "N", "200", "tokens to generate",
-        .min = 0, .max = 1e9),
+        "file with one prompt per line; all prompts are continued at once, and "
+        "each gets one line of the output"),
+    ROW(tokens, INT, "max-new-tokens", 0, "N", "200",
+        "number of tokens to generate", .min = 0, .max = 1e9),
     ROW(temperature, REAL, "temperature", 0, "X", "0.8",
-        "sampling temperature: below 1, likely tokens become more likely; 0: "
-        "always the most likely token",
+        "sampling temperature; values below 1 make likely tokens more likely. "
+        "0: always choose the most likely token",
         .min = 0, .max = 1e6),
     ROW(top_k, INT, "top-k", 0, "K", "0",
-        "sample from the K most likely tokens only; 0: from all", .min = 0,
-        .max = 1e9),
+        "sample only from the K most likely tokens; 0: from all tokens",
+        .min = 0, .max = 1e9),
     ROW(ignore_end, BOOL, "ignore-end", 0, NULL, NULL,
-        "continue after the end-of-text token"),
-    ROW(seed, INT, "seed", 's', "N", "0", "random seed of the sampling",
+        "do not end a text at the end-of-text token"),
+    ROW(seed, INT, "seed", 's', "N", "0", "random seed for the sampling",
         .min = 0, .max = 9e15),
     LSI_THREADS_ROW(threads),
 };
@@ -101,7 +102,8 @@ static int run_generate(const lsi_invocation *call)
     if (a.model.model == NULL)
         return lsi_cli_usage("--weights PATH is missing");
     if (a.prompt.n > 0 && a.prompts != NULL)
-        return lsi_cli_usage("--prompt and --prompts exclude each other");
+        return lsi_cli_usage(
+            "--prompt and --prompts exclude each other; give one of them");
     lsi_cli_set_threads(a.threads, lsi_cpus_available());
     ls_status status = lsi_cli_lm_open(&a.model, true, &m);
     lsi_continuations texts = {.model = &m};
@@ -115,12 +117,14 @@ static int run_generate(const lsi_invocation *call)
 const lsi_command lsi_command_generate = {
     .name = "generate",
     .summary = "Generate text with a trained language model",
-    .text = "The model predicts the next token from the tokens so far; a text "
-            "may become longer than the context. The same seed gives the same "
-            "text. A byte model, or a model with a tokenizer, prints the "
-            "prompt and then text, character by character. Other models print "
-            "the numbers of the new tokens. With a tokenizer, a text ends at "
-            "its end-of-text token, if it has one.",
+    .text =
+        "The model predicts each next token from the previous tokens. A text "
+        "may become longer than the context of the model. The same seed gives "
+        "the same "
+        "text. A byte model, or a model with a tokenizer, prints the prompt "
+        "and then the new text, character by character. Other models print "
+        "the numbers of the new tokens. If the tokenizer has an end-of-text "
+        "token, a text ends there.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_generate,
 };

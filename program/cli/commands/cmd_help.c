@@ -15,7 +15,8 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(markdown, BOOL, "markdown", 0, NULL, NULL,
-        "print the help of every command, as in docs/reference/commands.md"),
+        "print the help of every command as Markdown "
+        "(docs/reference/commands.md)"),
     ROW(man, STRING, "man", 0, "DIR", NULL,
         "write a manual page of every command into this folder"),
 };
@@ -64,7 +65,7 @@ static int run_help(const lsi_invocation *call)
     if (!a.markdown)
         return print_help_of(call->argc - rest, call->argv + rest);
     puts("# The command line\n\nMade by `lockstep help --markdown`; a test "
-         "fails when it is out of date.");
+         "fails when this page is out of date.");
     print_markdown(&lsi_command_root, "");
     return 0;
 }

@@ -105,7 +105,7 @@ static ls_status write_json(const lsi_invocation *call, json_t *info,
     if (document == NULL ||
         json_object_set_new(document, "rows", json_pack("[O]", info)) != 0) {
         json_decref(document);
-        return lsi_fail(LS_ERR_MEMORY, "no memory for '%s'", path);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for '%s'", path);
     }
     return lsi_result_write_json(path, document, LSI_JSON_WIDE, path);
 }
@@ -134,7 +134,8 @@ static int run_info(const lsi_invocation *call)
 
 const lsi_command lsi_command_info = {
     .name = "info",
-    .summary = "Print the build and the machine that it runs on",
+    .summary =
+        "Print the version, the build and the properties of this machine",
     LSI_COMMAND_OPTIONS(options),
     .run = run_info,
 };

@@ -72,11 +72,11 @@ static int run_jobs(const lsi_invocation *call)
 const lsi_command lsi_command_jobs = {
     .name = "jobs",
     .summary = "List your running jobs on this machine",
-    .text = "A job is what `lockstep run`, or a command with -n, has started. "
-            "The column Run is the name of the run in the logs: a random "
-            "number, or --rdzv-id. The column CPUs has all CPUs that the ranks "
-            "may use; `lockstep topo RUN` shows which rank is where. `lockstep "
-            "stop` ends a job.",
+    .text = "`lockstep run`, or a command with -n, starts a job. The column "
+            "Run contains the name of the run in the logs: a random number, or "
+            "the value of --rdzv-id. The column CPUs lists all CPUs that the "
+            "ranks may use; `lockstep topo RUN` shows the CPUs of each rank. "
+            "`lockstep stop` ends a job.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_jobs,
 };

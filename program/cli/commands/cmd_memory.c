@@ -33,31 +33,33 @@ typedef struct args {
 static const lsi_option options[] = {
     ROW(sizes, LIST, "size", 0, "NAME,...", "small",
         "model sizes: tiny, small, medium, large, xl, 2.7B (3.4 billion "
-        "parameters; also 3.4b), 10B (12.8 billion; also 12.8b), gpt2"),
+        "parameters; another name: 3.4b), 10B (12.8 billion parameters; "
+        "another name: 12.8b), gpt2"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens per sequence"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences per batch"),
     LSI_DTYPES_ROW(dtypes),
     ROW(modes, LIST, "mode", 0, "MODE,...", "step",
-        "forward: inference, which keeps nothing for backward; step: forward, "
-        "backward and AdamW"),
-    ROW(steps, INT, "iterations", 0, "N", "2", "forward passes or steps to run",
-        .min = 1, .max = 1e6),
+        "forward: inference, without keeping activations for backward; step: "
+        "forward, backward and AdamW"),
+    ROW(steps, INT, "iterations", 0, "N", "2",
+        "number of forward passes or steps to run", .min = 1, .max = 1e6),
     LSI_THREADS_ROW(threads),
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
-        "limit of the memory to use; 0: the available memory of this machine",
+        "most memory that a model may use; 0: the available memory of this "
+        "machine",
         .min = 0, .max = 1e18),
     ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "attempt of a restarted run whose recordings in DIR are read, from 0; "
-        "-1: the newest",
+        "if the run was restarted, read the recordings of attempt N in DIR, "
+        "counted from 0; -1: the newest",
         .min = -1, .max = 1e6),
     ROW(top, INT, "rows", 0, "N", "20",
-        "largest number of rows of a table; JSON has all", .min = 1,
-        .max = 1e6),
+        "largest number of rows to print in a table; --json writes all rows",
+        .min = 1, .max = 1e6),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
     ROW(out, STRING, "out", 'o', "FILE.svg", NULL,
-        "draw memory over time into this file (needs gnuplot); for a single "
-        "case or rank"),
+        "draw memory over time into this file (needs gnuplot); only for a "
+        "single case or rank"),
     ROW(wide, BOOL, "wide", 0, NULL, NULL, "show all columns"),
 };
 
@@ -137,7 +139,7 @@ static ls_status read_size(void *opaque, const char *word)
     ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
     LS_TRY(ls_transformer_size(word, &unused));
     if (w->n_sizes == MAX_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d sizes",
+        return lsi_fail(LS_ERR_ARGUMENT, "--size lists more than %d sizes",
                         MAX_SIZES);
     snprintf(w->size_names[w->n_sizes++], SIZE_BYTES, "%s", word);
     return LS_OK;
@@ -151,7 +153,7 @@ static ls_status read_mode(void *opaque, const char *word)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--mode '%s' is unknown; use forward or step", word);
     if (w->n_modes == MAX_MODES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--mode has more than %d modes",
+        return lsi_fail(LS_ERR_ARGUMENT, "--mode lists more than %d modes",
                         MAX_MODES);
     w->steps[w->n_modes++] = steps;
     return LS_OK;
@@ -172,8 +174,8 @@ static ls_status parse(work *w)
               1;
     if (a->out != NULL && !w->only)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--out draws one case; name one size, context, batch, "
-                        "type and mode");
+                        "--out draws a single case; give one size, one "
+                        "context, one batch size, one type and one mode");
     return LS_OK;
 }
 
@@ -330,9 +332,10 @@ static ls_status read_names(work *w, const char *folder, struct dirent **names,
         ranks += strncmp(names[i]->d_name, "rank-", 5) == 0;
     w->only = (ranks > 0 ? ranks : n) == 1;
     if (w->a.out != NULL && !w->only)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "--out draws one rank; name the file of one rank in '%s'", folder);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--out draws a single rank; instead of the folder "
+                        "'%s', give the file of one rank in this folder",
+                        folder);
     for (int i = 0; i < n; i++) {
         char path[4352];
         if (ranks > 0 && strncmp(names[i]->d_name, "rank-", 5) != 0)
@@ -351,8 +354,9 @@ static ls_status read_folder(work *w, const char *folder)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", folder);
     const ls_status status =
         n == 0 ? lsi_fail(LS_ERR_NOT_FOUND,
-                          "'%s' has no recordings of memory; --record-memory "
-                          "or LOCKSTEP_MEMORY writes them",
+                          "'%s' contains no recordings of memory (*.lsmem). "
+                          "Run the program with --record-memory or "
+                          "LOCKSTEP_MEMORY to record its memory",
                           folder)
                : read_names(w, folder, names, n);
     for (int i = 0; i < n; i++)
@@ -432,15 +436,16 @@ const lsi_command lsi_command_memory = {
     .name = "memory",
     .summary = "Show what uses the memory of a model or of a recorded run",
     .arguments = "[FILE|DIR]",
-    .text = "Without an argument, runs language models on random tokens, each "
-            "in a separate process. Prints the peak memory by kind, the memory "
-            "that tapes keep for the next step, and the counted share of the "
-            "growth in resident memory (without the code of libraries). FILE "
-            "or DIR is a recording of --record-memory, LOCKSTEP_MEMORY or "
-            "ls_memory_record_start. For a single case or rank, more tables "
-            "show the live memory at the peak by layer and by operation. They "
-            "also list the largest blocks with the line that allocated them "
-            "(docs/how-to/memory.md).",
+    .text =
+        "Without an argument, runs language models on random tokens, each "
+        "in a separate process. Prints the peak memory by kind, and the memory "
+        "that tapes keep for the next step. Also prints the counted memory in "
+        "percent of the growth in resident memory, without the code of "
+        "libraries. With FILE or DIR, reads a recording of --record-memory, "
+        "LOCKSTEP_MEMORY or ls_memory_record_start. For a single case or rank, "
+        "more tables show the memory in use at the peak, by layer and by "
+        "operation. Another table lists the largest blocks and the source "
+        "lines that allocated them (docs/how-to/memory.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run_memory,
 };

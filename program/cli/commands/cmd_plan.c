@@ -29,36 +29,37 @@ typedef struct args {
     ROW(field_, REAL, name_, 0, value_, NULL, help_, .min = 1e-9, .max = 1e15)
 static const lsi_option options[] = {
     ROW(preset, CHOICE, "preset", 0, "NAME", NULL,
-        "plan for an exercise instead of a --size: communication-accounting, "
-        "the memory of a large model of linear layers and the smallest batch "
-        "at which links do not limit a step; sharding-accounting, the memory "
-        "of a rank at three moments with and without sharded optimizer state",
+        "calculate an exercise instead of planning a --size "
+        "(communication-accounting: memory of a large model of linear layers, "
+        "and the smallest batch for which links do not limit a step; "
+        "sharding-accounting: memory of a rank at three moments, with and "
+        "without sharded optimizer state)",
         .choices = "communication-accounting|sharding-accounting"),
     ROW(run.model, STRING, "size", 0, "NAME", NULL,
         "size of the language model; all: memory of every size on one rank "
-        "(sharding-accounting: default xl)"),
+        "(default with --preset sharding-accounting: xl)"),
     ROW(run.ranks, INT, "ranks", 'n', "N", NULL,
-        "number of ranks (default: 1; sharding-accounting: 2)", .min = 1,
-        .max = 1 << 20),
+        "number of ranks (default: 1; with --preset sharding-accounting: 2)",
+        .min = 1, .max = 1 << 20),
     ROW(run.nodes, INT, "nodes", 0, "N", NULL,
-        "number of nodes, which share the ranks evenly (default: 1)", .min = 1,
-        .max = 1 << 20),
+        "number of nodes; each runs the same number of ranks (default: 1)",
+        .min = 1, .max = 1 << 20),
     ROW(run.ranks_per_node, INT, "ranks-per-node", 0, "N", NULL,
-        "ranks per node of a --sweep (default: CPUs of this machine)", .min = 1,
-        .max = 1 << 20),
+        "ranks per node in a --sweep (default: number of CPUs of this machine)",
+        .min = 1, .max = 1 << 20),
     ROW(run.sweep, STRING, "sweep", 0, "ranks=A..B", NULL,
-        "print a row for each power of two from A to B, or for each number of "
-        "a list: ranks=1,2,6"),
+        "print a row for A ranks, for 2A, 4A and so on up to B; or for each "
+        "number in a list, such as ranks=1,2,6"),
     ROW(run.calibrate, BOOL, "calibrate", 0, NULL, NULL,
         "first measure steps of the model and an all-reduce on this machine, "
         "with the ranks of one node"),
     ROW(run.verify, BOOL, "verify", 0, NULL, NULL,
-        "predict steps of 1, 2 and 4 ranks under three strategies, run them "
-        "here, and print the errors of times and memory; takes some minutes "
-        "(default of --size: tiny and small)"),
+        "predict time and memory of steps on 1, 2 and 4 ranks with three "
+        "strategies, run these steps on this machine, and print the errors; "
+        "takes some minutes (default sizes: tiny and small)"),
     ROW(run.force, BOOL, "force", 0, NULL, NULL,
-        "measure even if other processes use over a quarter of the CPUs; only "
-        "plans with --force use such rates again"),
+        "measure even if other processes use more than a quarter of the CPUs. "
+        "Later plans use these rates only if they also give --force"),
     ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
         "how gradients are exchanged (default: flat); shared and fsdp keep one "
         "copy of the weights per node (docs/concepts/parallel.md)"),
@@ -67,7 +68,7 @@ static const lsi_option options[] = {
         "gradients at once)",
         .min = 1e-6, .max = 1e9),
     ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL,
-        "type of matrix product inputs (default: f32)",
+        "data type of the inputs of matrix products (default: f32)",
         .choices = "f32|bf16|f16"),
     ROW(run.batch, INT, "batch-size", 'b', "N", NULL,
         "sequences per rank (default: 4)", .min = 1, .max = 1 << 20),
@@ -76,47 +77,50 @@ static const lsi_option options[] = {
     ROW(run.recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
         "recompute blocks in backward instead of keeping their activations"),
     COUNT(run.layers, "layers",
-          "number of blocks (default: from --size; communication-accounting: "
-          "126 of two linear layers)"),
+          "number of blocks (default: from --size; with --preset "
+          "communication-accounting: 126, each with two linear layers)"),
     COUNT(run.d_model, "d-model",
-          "width of the model (default: from --size; communication-accounting: "
-          "16384)"),
+          "width of the model (default: from --size; with --preset "
+          "communication-accounting: 16384)"),
     COUNT(run.d_ff, "d-ff",
-          "width of the feed-forward layers (default: from --size; "
-          "communication-accounting: 53248)"),
+          "width of the feed-forward layers (default: from --size; with "
+          "--preset communication-accounting: 53248)"),
     COUNT(run.heads, "heads", "attention heads (default: from --size)"),
     COUNT(run.vocabulary, "vocab-size",
           "vocabulary size (default: from --size)"),
     AMOUNT(run.device_gb, "device-gb", "GB",
            "memory of a node in GB (default: 90% of the memory available on "
-           "this machine; communication-accounting: memory of a device that "
-           "holds everything, 80)"),
+           "this machine). With --preset communication-accounting: memory of a "
+           "device when nothing is sharded (default: 80)"),
     AMOUNT(run.tflops, "tflops", "N",
-           "compute rate of a rank in TFLOP/s (default: from this machine; "
-           "communication-accounting: 460)"),
+           "compute rate of a rank in TFLOP/s (default: measured on this "
+           "machine; with --preset communication-accounting: 460)"),
     AMOUNT(run.device_gbps, "device-gbps", "GB/S",
-           "memory bandwidth of a rank in GB/s, with --tflops"),
+           "memory bandwidth of a rank in GB/s; needed with --tflops"),
     AMOUNT(run.link_gbps, "link-gbps", "GB/S",
            "bandwidth of a node's link in each direction, in GB/s (default: "
-           "1.25; communication-accounting: 180 in both directions together)"),
+           "1.25). With --preset communication-accounting: bandwidth of both "
+           "directions together (default: 180)"),
     AMOUNT(run.link_us, "link-us", "US",
            "latency of a message between nodes, in us (default: 20)"),
     COUNT(tokens, "tokens",
           "communication-accounting: number of tokens whose activations are "
           "kept (default: 0)"),
     AMOUNT(sharded_gb, "sharded-gb", "GB",
-           "communication-accounting: memory in GB of a device when everything "
+           "communication-accounting: memory of a device in GB when everything "
            "is sharded (default: 95)"),
     COUNT(data_ranks, "data-ranks",
-          "communication-accounting: ranks that share the batch and the "
-          "weights (default: 16)"),
+          "communication-accounting: number of ranks that divide the batch and "
+          "the weights (default: 16)"),
     COUNT(tensor_ranks, "tensor-ranks",
-          "communication-accounting: ranks that share each layer (default: 4)"),
+          "communication-accounting: number of ranks that divide each layer "
+          "(default: 4)"),
     COUNT(data_links, "data-links",
-          "communication-accounting: link axes of the data ranks (default: 2)"),
-    COUNT(
-        tensor_links, "tensor-links",
-        "communication-accounting: link axes of the tensor ranks (default: 1)"),
+          "communication-accounting: number of link axes between the ranks of "
+          "--data-ranks (default: 2)"),
+    COUNT(tensor_links, "tensor-links",
+          "communication-accounting: number of link axes between the ranks of "
+          "--tensor-ranks (default: 1)"),
     LSI_JSON_ROW(run.json),
     LSI_MARKDOWN_ROW(run.markdown),
 };
@@ -149,18 +153,18 @@ static lsi_communication_plan plan_of(const args *a)
 
 /* d: what makes a smaller batch do; none of it is calculated but the first. */
 static const char *const smaller_batches[] = {
-    "a split of the ranks between batch and layers at which both wait least",
-    "more links, or more link axes, for either",
+    "other numbers of data and tensor ranks, for which the ranks wait least",
+    "more links, or more link axes, for data or tensor parallelism",
     "pipeline parallelism with micro-batches",
-    "collectives that carry fewer bytes, or that overlap with matrix products",
-    "activations that are sharded along the sequence, too",
-    "data parallelism in levels: within a node first, then between nodes",
+    "collectives that send fewer bytes or overlap with matrix products",
+    "activations that are also sharded along the sequence",
+    "hierarchical data parallelism: first within each node, then between nodes",
 };
 
 static ls_status print_communication(const lsi_facts *facts)
 {
     LS_TRY(lsi_plan_print_facts(facts));
-    printf("\nWays to train with a smaller batch (d):\n");
+    printf("\nPart d: ways to train with a smaller batch\n");
     const size_t n = sizeof(smaller_batches) / sizeof(smaller_batches[0]);
     for (size_t i = 0; i < n; i++)
         lsi_paragraph(stdout, "- %s", smaller_batches[i]);
@@ -207,25 +211,28 @@ static ls_status print_sharding(const lsi_state_plan *plan, const char *model)
         lsi_table_int(table, "total", b->total);
         lsi_table_real(table, "gib", (double)b->total / 0x1p30);
     }
-    lsi_paragraph(stdout,
-                  "%s: %" PRId64 " parameters, f32, AdamW, %d rank%s; bytes "
-                  "per rank, without activations\n",
-                  model, plan->parameters, plan->ranks,
-                  plan->ranks == 1 ? "" : "s");
+    lsi_paragraph(
+        stdout,
+        "%s: %" PRId64
+        " parameters, f32, AdamW, %d rank%s; the table shows bytes per rank, "
+        "without activations\n",
+        model, plan->parameters, plan->ranks, plan->ranks == 1 ? "" : "s");
     const ls_status status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
     LS_TRY(status);
     lsi_paragraph(stdout,
-                  "\nNumbers that each rank sends per step, as multiples of "
-                  "the number of parameters, for many ranks:");
-    printf("- none: %d, an all-reduce of the gradients\n"
-           "- state: %d, and a broadcast of each weight from its owner\n",
+                  "\nValues that each rank sends per step, as a multiple of "
+                  "the number of parameters (for a large number of ranks):");
+    printf("- none: %d, for an all-reduce of the gradients\n- state: %d, for "
+           "an all-reduce of the gradients and a broadcast of each weight from "
+           "its owner\n",
            plan->traffic[LSI_STATE_PLAN_NONE],
            plan->traffic[LSI_STATE_PLAN_STATE]);
-    lsi_paragraph(stdout,
-                  "- zero1: %d, a reduce-scatter and an all-gather; all parts "
-                  "are equal, whatever the sizes of the tensors",
-                  plan->traffic[LSI_STATE_PLAN_ZERO1]);
+    lsi_paragraph(
+        stdout,
+        "- zero1: %d, for a reduce-scatter and an all-gather; the ranks own "
+        "parts of equal size, whatever the sizes of the tensors",
+        plan->traffic[LSI_STATE_PLAN_ZERO1]);
     return LS_OK;
 }
 
@@ -354,16 +361,18 @@ static const char *contradiction(const lsi_plan_flags *r)
         return "--tflops and --device-gbps must be given together";
     if (r->tflops != 0 && (r->calibrate || r->verify))
         return "--tflops describes another machine, but --calibrate and "
-               "--verify measure this one; leave one of them out";
+               "--verify measure this one; leave --tflops out, or leave "
+               "--calibrate and --verify out";
     if (changed && r->verify)
         return "--verify measures named sizes only; leave out --layers, "
                "--d-model, --d-ff, --heads and --vocab-size";
     if (r->recompute && (r->calibrate || r->verify))
         return "--calibrate and --verify cannot measure "
-               "--activation-checkpointing; leave it out";
+               "--activation-checkpointing; leave --activation-checkpointing "
+               "out";
     if (r->force && (r->tflops != 0 || all))
-        return "--force applies to measurements only, and --tflops or --size "
-               "all makes none; leave --force out";
+        return "--force applies only to measurements, but with --tflops or "
+               "--size all nothing is measured; leave --force out";
     if (r->sweep != NULL && (r->ranks != 0 || r->nodes != 0))
         return "--sweep sets the ranks; leave --ranks and --nodes out";
     if (r->ranks_per_node != 0 && r->sweep == NULL)
@@ -373,7 +382,8 @@ static const char *contradiction(const lsi_plan_flags *r)
         return "--verify chooses ranks and strategies itself; leave out "
                "--sweep, --ranks, --nodes and --strategy";
     if (all && (r->sweep != NULL || r->calibrate || r->verify))
-        return "--size all calculates memory only; name one size for times";
+        return "--size all calculates only memory, but --sweep, --calibrate "
+               "and --verify also need times; give one size";
     return NULL;
 }
 
@@ -399,9 +409,9 @@ static int run_plan(const lsi_invocation *call)
     const unsigned what = what_of(&a);
     const char *const stray = stray_flag(&a, what);
     if (stray != NULL)
-        return lsi_cli_usage("%s cannot be used with --%s %s; leave it out",
+        return lsi_cli_usage("%s cannot be used with --%s %s; leave %s out",
                              stray, what == TRAINING ? "size" : "preset",
-                             what == TRAINING ? a.run.model : a.preset);
+                             what == TRAINING ? a.run.model : a.preset, stray);
     const char *const wrong = what == TRAINING ? contradiction(&a.run) : NULL;
     if (wrong != NULL)
         return lsi_cli_usage("%s", wrong);
@@ -416,13 +426,16 @@ static int run_plan(const lsi_invocation *call)
 const lsi_command lsi_command_plan = {
     .name = "plan",
     .summary = "Calculate the time and memory of training",
-    .text = "Prints numbers with their formulas (docs/how-to/plan.md). Trains "
-            "nothing, so a plan may have any number of parameters, and more "
-            "ranks than this machine can run. Only --calibrate and --verify "
-            "run steps. Without them, and without --tflops, times follow from "
-            "the peak rates of this machine. These rates are measured with N "
-            "threads, one per CPU, and kept for 30 days, for this kernel and "
-            "set of CPUs, in " LSI_KEPT_PEAKS_HELP ".",
+    .text =
+        "Prints numbers with their formulas (docs/how-to/plan.md). Nothing is "
+        "trained, so a plan may describe any number of parameters, and more "
+        "ranks than this machine can run. Only --calibrate and --verify run "
+        "steps. Without these flags, and without --tflops, times follow from "
+        "the peak rates of this machine. Lockstep measures these rates with N "
+        "threads, one per CPU, and saves them for 30 days "
+        "in " LSI_KEPT_PEAKS_HELP
+        ". If the kernel or the set of CPUs changes, the rates are measured "
+        "again.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_plan,
 };

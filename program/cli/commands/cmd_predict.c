@@ -27,8 +27,8 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(model, STRING, "weights", 0, "PATH", NULL,
-        "result folder of `lockstep train images` or `train cifar100`, or a "
-        "file of its --save"),
+        "result folder of `lockstep train images` or `lockstep train "
+        "cifar100`, or the file that its --save wrote"),
     ROW(top, INT, "top-classes", 0, "K", "1",
         "number of most likely classes to print for each image", .min = 1,
         .max = 1e9),
@@ -135,7 +135,8 @@ static ls_status add_reasons(session *s)
     const int64_t n = s->paths.count, added = n - s->reasons;
     char **const why = realloc(s->why, (size_t)n * sizeof(char *));
     if (why == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %" PRId64 " images", n);
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for %" PRId64 " images", n);
     memset(why + s->reasons, 0, (size_t)added * sizeof(char *));
     s->why = why;
     s->reasons = n;
@@ -259,15 +260,15 @@ const lsi_command lsi_command_predict = {
     .summary = "Predict the classes of images with a trained network",
     .arguments = "PATH ...",
     .text =
-        "PATH is a PNG or JPEG file, or a folder. From a folder, all images in "
-        "it and in its subfolders are read. Images are resized and normalised "
-        "as by `lockstep eval images`; the file of the network records how. A "
-        "class without a name in the training data is printed as its number. A "
-        "row of --json has \"image\", \"place\" (1: the most likely class), "
-        "\"class\", \"number\", \"probability\" and \"error\". If a path "
-        "cannot be read, an error is printed on stderr, its row has the reason "
-        "as \"error\" and no class, and the exit status is 1. The other images "
-        "are still predicted.",
+        "PATH is a PNG or JPEG file, or a folder; a folder is read with its "
+        "subfolders. The file of the network records how images are resized "
+        "and normalised, as for `lockstep eval images`. If the training data "
+        "had no name for a class, its number is printed. Each row of --json "
+        "contains \"image\", \"place\" (1: the most likely class), \"class\", "
+        "\"number\", \"probability\" and \"error\". If an image cannot be "
+        "read, the command prints an error on stderr, and the row of the image "
+        "contains \"error\" but no class. The command continues with the other "
+        "images and exits with status 1.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_predict,
 };

@@ -22,33 +22,34 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(range, STRING, "range", 0, "NAME", NULL,
-        "count only time inside ranges, phases or operations of this name"),
+        "count only time inside ranges, phases or operations with this name"),
     ROW(phase, STRING, "phase", 0, "NAME", NULL,
         "count only time inside this phase: forward, backward, optimizer, ..."),
     ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "attempt of a restarted run whose traces are read, from 0; -1: the "
-        "newest",
+        "if the run was restarted, read the traces of attempt N, counted from "
+        "0; -1: the newest",
         .min = -1, .max = 1e6),
-    ROW(rank, INT, "rank", 0, "N", "-1", "count only this rank; -1: all",
+    ROW(rank, INT, "rank", 0, "N", "-1", "count only this rank; -1: all ranks",
         .min = -1, .max = 1e6),
     ROW(warmup, INT, "warmup", 'w', "N", "-1",
-        "number of first steps to leave out; -1: one, or the warm-up that the "
-        "benchmark recorded",
+        "leave out the first N steps; -1: the warm-up steps that the benchmark "
+        "recorded or, if it recorded none, the first step",
         .min = -1, .max = 1e12),
     ROW(top, INT, "rows", 0, "N", "20",
-        "largest number of kernels to show; JSON has all", .min = 1,
-        .max = 1e6),
+        "largest number of kernels to print; --json writes all kernels",
+        .min = 1, .max = 1e6),
     ROW(threads, INT, "threads", 0, "N", "0",
-        "threads per rank that the peak rates are measured with; 0: CPUs / "
-        "ranks",
+        "number of threads for measuring the peak rates, such as the threads "
+        "of one rank; 0: CPUs / ranks",
         .min = 0, .max = 1024),
     ROW(measure, BOOL, "measure", 0, NULL, NULL,
-        "measure the peak rates of this machine again. Otherwise they are kept "
-        "for 30 days, for this kernel and set of CPUs, "
-        "in " LSI_KEPT_PEAKS_HELP),
+        "measure the peak rates of this machine again. Without this flag, "
+        "rates of the last 30 days are used if the kernel and the set of CPUs "
+        "are still the same. The rates are saved in " LSI_KEPT_PEAKS_HELP),
     ROW(force, BOOL, "force", 0, NULL, NULL,
-        "measure peak rates even if other processes keep the machine busy; "
-        "without this flag, the column of the roofline is then empty"),
+        "measure peak rates even if other processes keep the machine busy. "
+        "Without this flag, the column \"Of roofline\" is empty on a busy "
+        "machine"),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
 };
@@ -273,13 +274,14 @@ static ls_status print(const args *a, const findings *f)
     const lsi_profile *const p = f->profile;
     lsi_table *table = NULL;
     print_split(p);
-    printf("%d rank%s, %llu step%s%s of %.3f ms%s\n", p->ranks,
+    printf("%d rank%s, %llu step%s%s %.3f ms per step%s\n", p->ranks,
            p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
-           p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
+           p->steps == 1 ? "" : "s",
+           p->ranks > 1 ? " in all ranks together," : ",",
            (double)p->step_ns * 1e-6 / (double)p->steps,
-           p->no_steps
-               ? " (no step is marked, so the whole trace counts as one)"
-               : "");
+           p->no_steps ? " (the trace marks no steps, so the whole trace "
+                         "counts as one step)"
+                       : "");
     print_rates(f);
     print_part(p);
     ls_status status =
@@ -368,7 +370,8 @@ static int run_profile(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("give one folder of traces");
+        return lsi_cli_usage("give one folder of traces: the folder that "
+                             "--trace or LOCKSTEP_TRACE named during the run");
     if (a.range != NULL && a.phase != NULL)
         return lsi_cli_usage("give --range or --phase, not both");
     const lsi_profile_filter filter = {a.range, a.phase, (int)a.rank, a.warmup};
@@ -393,17 +396,18 @@ const lsi_command lsi_command_profile = {
     .name = "profile",
     .summary = "Show where a traced run spends its time",
     .arguments = "DIR",
-    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
-            "run. The first line has the shares of a step: forward, backward, "
-            "optimizer, exposed communication (waiting for ranks, and gradient "
-            "sync) and the rest. Each row is a kernel, summed over all ranks "
-            "and all steps after the warm-up. Its rates are compared with the "
-            "peak rates of this machine (the roofline), which are measured "
-            "once and kept. Answers follow: forward against the wall clock, "
-            "the kernels with the most time, the share of matrix products, and "
-            "softmax against products in attention. The last answers are the "
-            "share of communication that computation hides, and the slowest "
-            "rank of each phase (docs/how-to/profiling.md).",
+    .text =
+        "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
+        "run. The first line divides the time of a step into forward, "
+        "backward, optimizer, exposed communication (waiting for ranks, and "
+        "gradient sync) and the rest. Each row of the table is a kernel, "
+        "summed over all ranks and all steps after the warm-up. The last "
+        "column compares the rates of the kernel with the peak rates of this "
+        "machine (the roofline). Short answers follow: the time of forward, "
+        "the kernels that take the most time, the share of matrix products, "
+        "and softmax against matrix products in attention. The last answers "
+        "name the share of communication that computation hides, and the "
+        "slowest rank of each phase (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run_profile,
 };

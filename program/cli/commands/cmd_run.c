@@ -41,27 +41,27 @@ static const lsi_option options[] = {
     ROW(ranks_torchrun, INT, "nproc-per-node", 0, "N", NULL, "same as --ranks",
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
     ROW(threads, INT, "threads", 0, "N", NULL,
-        "OMP_NUM_THREADS of each rank (default: its present value, or CPUs / "
-        "ranks)",
+        "threads per rank; sets OMP_NUM_THREADS (default: keep its value or, "
+        "if it is not set, CPUs / ranks)",
         .min = 1, .max = 1024),
     LSI_BIND_ROW(bind),
     ROW(report_bindings, BOOL, "report-bindings", 0, NULL, NULL,
-        "first print the numbers of ranks and threads, and their CPUs, on "
-        "stderr (on a terminal: always)"),
+        "print the numbers of ranks and threads, and their CPUs, on stderr "
+        "before the ranks start (always done on a terminal)"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
-        "end the ranks after S seconds, with exit status 124. Time for which "
-        "the job was stopped does not count; 0: no limit",
+        "end the ranks after S seconds, with exit status 124; 0: no limit. "
+        "Time during which the job is suspended does not count",
         .min = 0, .max = 1e9),
     ROW(grace, REAL, "grace", 0, "S", "3",
-        "seconds between the first failure and SIGTERM to the other ranks, and "
-        "between SIGTERM and SIGKILL. They do not limit the time after a first "
-        "request to end",
+        "seconds from the first failure to SIGTERM for the other ranks, and "
+        "from SIGTERM to SIGKILL. This flag does not limit the time after a "
+        "first request to end",
         .min = 0, .max = 1e6),
     ROW(max_restarts, INT, "max-restarts", 0, "K", "0",
-        "restart all ranks after a failure, at most K times. LOCKSTEP_RESTART "
-        "has the number of restarts, and `lockstep train` resumes from the "
-        "checkpoints of this run",
+        "restart all ranks after a failure, at most K times. The variable "
+        "LOCKSTEP_RESTART contains the number of restarts so far. `lockstep "
+        "train` resumes from the checkpoints of this run",
         .min = 0, .max = 1e6),
     ROW(output.tagged, BOOL, "tag-output", 0, NULL, NULL,
         "put [rank] in front of each line of output"),
@@ -69,35 +69,37 @@ static const lsi_option options[] = {
         "also write all output of each rank to stdout.log and stderr.log in "
         "DIR/RUN/ATTEMPT/RANK"),
     ROW(output.log_size, BYTES, "log-size", 0, "BYTES", NULL,
-        "begin a new log file at the first end of a line after this many bytes "
-        "(64k, 10m, 1g); older files are stdout.log.1, .2 and so on",
+        "begin a new log file at the first end of a line after this many "
+        "bytes, such as 64k, 10m or 1g; older files are named stdout.log.1, "
+        "stdout.log.2 and so on",
         .min = 1, .max = 1e18),
     ROW(output.log_files, INT, "log-files", 0, "N", "0",
-        "number of older files to keep of each log; 0: all", .min = 0,
+        "number of older files to keep for each log; 0: all files", .min = 0,
         .max = 1e6),
     ROW(output.console, CHOICE, "console", 0, "WHAT", "all",
-        "output to show. all: every line of every rank. rank0: all lines of "
-        "rank 0, and error lines of other ranks as host:rank: LINE. Equal "
-        "error lines of several ranks are shown once, and at most 200 lines a "
-        "second",
+        "output to show (all: every line of every rank; rank0: all lines of "
+        "rank 0, and the stderr lines of other ranks as HOST:RANK: LINE; with "
+        "rank0, equal stderr lines are shown once, and at most 200 lines per "
+        "second)",
         .choices = "all|rank0"),
     ROW(output.report, OUTPUT, "json", 0, "FILE", NULL,
-        "write a report of the run as JSON at its end: its attempts, the rank "
-        "that failed first, the cause, and its last lines "
-        "(docs/how-to/run-output.md); without FILE, print the report after the "
-        "output of the ranks"),
+        "write a report as JSON when the run ends; it contains the attempts, "
+        "the rank that failed first, the cause of the failure, and the last "
+        "lines of that rank (docs/how-to/run-output.md). Without FILE, print "
+        "the report "
+        "after the output of the ranks"),
     ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
-        "streams that go to the logs only: 1 stdout, 2 stderr, 3 both; or by "
-        "rank: 0:1,1:3"),
+        "streams that go only to the logs: 1 stdout, 2 stderr, 3 both; or a "
+        "list of RANK:STREAMS, such as 0:1,1:3"),
     ROW(output.tee, STRING, "tee", 't', "STREAMS", NULL,
-        "streams that go to the logs and, with [rank] in front of each line, "
-        "to the console"),
+        "streams that go to the logs and also, with [rank] in front of each "
+        "line, to the console"),
     ROW(output.filter, STRING, "local-ranks-filter", 0, "RANKS", NULL,
         "show the output of these ranks only, such as 0,1"),
     ROW(is_module, BOOL, "module", 'm', NULL, NULL,
         "PROGRAM is a Python module: python3 -m PROGRAM"),
     ROW(no_python, BOOL, "no-python", 0, NULL, NULL,
-        "run a PROGRAM that ends in .py directly, not by python3"),
+        "run a PROGRAM whose name ends in .py directly, without python3"),
     ROW(by_path, BOOL, "run-path", 0, NULL, NULL,
         "run PROGRAM with Python's runpy.run_path"),
     ROW(hosts.master_port, INT, "master-port", 0, "PORT", NULL,
@@ -108,43 +110,48 @@ static const lsi_option options[] = {
         "number)"),
     ROW(role, STRING, "role", 0, "NAME", "default", "ROLE_NAME of the ranks"),
     ROW(hosts.nodes, STRING, "nnodes", 0, "N", "1",
-        "number of hosts; run this command on each of them. MIN:MAX: the job "
-        "continues with fewer hosts when one is lost"),
+        "number of hosts; run this command on each of them. MIN:MAX: with "
+        "--max-restarts, the job continues after the loss of a host as long as "
+        "MIN hosts are left"),
     ROW(hosts.node_rank, INT, "node-rank", 0, "K", "-1",
-        "number of this host, from 0; host 0 has the endpoint. -1: in order of "
-        "arrival",
+        "number of this host, counted from 0; the address of --rdzv-endpoint "
+        "must belong to host 0. -1: hosts are numbered in order of arrival",
         .min = -1, .max = LSI_LAUNCH_MAX_NODES - 1),
     ROW(hosts.endpoint, STRING, "rdzv-endpoint", 0, "HOST:PORT", NULL,
-        "address at which the hosts connect: one of the hosts, with port 29400 "
-        "by default. With one host it must be this machine: localhost"),
+        "address at which the hosts connect: one of the hosts (default port: "
+        "29400). With one host, it must be localhost"),
     ROW(hosts.backend, STRING, "rdzv-backend", 0, "NAME", NULL,
         "static (each host gives its --node-rank) or c10d (--node-rank may be "
-        "left out). With one host, static also makes the endpoint's port "
-        "MASTER_PORT"),
+        "left out). With static and one host, the port of --rdzv-endpoint also "
+        "becomes MASTER_PORT"),
     ROW(hosts.conf, STRING, "rdzv-conf", 0, "KEY=S,...", NULL,
-        "timeouts in seconds: join_timeout (600) until MIN hosts have "
-        "connected, and last_call_timeout (30) to wait for more, up to MAX"),
+        "timeouts in seconds. join_timeout (default: 600): until MIN hosts "
+        "have connected. last_call_timeout (default: 30): to wait for more "
+        "hosts, up to MAX"),
     ROW(hosts.master_address, STRING, "master-addr", 0, "ADDRESS", "127.0.0.1",
-        "address of the first of several hosts, with --master-port, instead of "
-        "--rdzv-endpoint"),
+        "address of the first of several hosts; together with --master-port, "
+        "replaces --rdzv-endpoint"),
     ROW(hosts.monitor_interval, REAL, "monitor-interval", 0, "S", "0.1",
-        "a host is lost if nothing has arrived from it for 50 times S seconds "
-        "(at least 1 s). The end of a rank or of a launcher is noticed at once",
+        "a host counts as lost if it has sent nothing for 50 times S seconds, "
+        "but for at least 1 s. The end of a rank or of a launcher is noticed "
+        "at once",
         .min = 0, .max = 1e9),
     ROW(hosts.standalone, BOOL, "standalone", 0, NULL, NULL,
-        "accepted for torchrun compatibility: one host, which is the default"),
+        "run on one host. This is the default; the flag is accepted for "
+        "compatibility with torchrun"),
     ROW(over_ssh.hosts, STRING, "hosts", 0, "HOSTS", NULL,
-        "start the job on these hosts over ssh: a:2,b:2, or a file with lines "
-        "\"a slots=2\". A host without a number starts --ranks"),
+        "start the job on these hosts over ssh: a list such as a:2,b:2, or a "
+        "file with lines such as \"a slots=2\". The numbers are ranks; the "
+        "default for a host is the value of --ranks"),
     ROW(over_ssh.agent, STRING, "ssh", 0, "COMMAND", NULL,
-        "command that replaces ssh, called as COMMAND HOST LINE (default: "
-        "LOCKSTEP_SSH, or ssh)"),
+        "command that replaces ssh, called as COMMAND HOST LINE (default: the "
+        "value of LOCKSTEP_SSH, or ssh)"),
     ROW(over_ssh.exported, STRING, "export", 'x', "NAME[=VALUE]", NULL,
-        "variable that ranks on other hosts receive as well; may be given more "
-        "than once"),
+        "also pass this environment variable to the ranks on other hosts; the "
+        "flag may be repeated"),
     ROW(over_ssh.on_host, BOOL, "on-host", 0, NULL, NULL,
-        "internal: --hosts starts this on each host, and sends the job to its "
-        "standard input"),
+        "internal: --hosts runs `lockstep run --on-host` on each host and "
+        "sends the job to its standard input"),
 };
 
 enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
@@ -226,16 +233,18 @@ static ls_status read_torchrun_flags(int argc, char **argv)
 static ls_status check_torchrun(const args *a, bool several)
 {
     if (!several && a->hosts.node_rank > 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--node-rank %lld: the only host is number 0; give the "
-                        "number of hosts with --nnodes",
-                        (long long)a->hosts.node_rank);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--node-rank %lld is out of range: with one host it must be 0. For "
+            "several hosts, give their number with --nnodes",
+            (long long)a->hosts.node_rank);
     if (!several && strcmp(a->hosts.master_address, "127.0.0.1") != 0 &&
         strcmp(a->hosts.master_address, "localhost") != 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--master-addr %s: with one host it must be 127.0.0.1; "
-                        "give the number of hosts with --nnodes",
-                        a->hosts.master_address);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--master-addr %s: with one host, the address must be 127.0.0.1. "
+            "For several hosts, give their number with --nnodes",
+            a->hosts.master_address);
     if (a->is_module + a->by_path + a->no_python > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--module, --run-path and --no-python exclude "
@@ -255,9 +264,9 @@ static ls_status read_endpoint(const char *text, int *port)
                       (length == 5 && strncmp(text, "[::1]", 5) == 0);
     if (!here)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--rdzv-endpoint %s: with one host it must be "
-                        "localhost or 127.0.0.1, with or without :PORT; give "
-                        "the number of hosts with --nnodes",
+                        "--rdzv-endpoint %s: with one host, the endpoint must "
+                        "be localhost or 127.0.0.1, with or without :PORT. For "
+                        "several hosts, give their number with --nnodes",
                         text);
     if (colon != NULL &&
         (end == colon + 1 || *end != '\0' || value < 0 || value > 65535))
@@ -274,10 +283,11 @@ static ls_status check_run_id(const char *id)
     if (id == NULL || (id[0] != '\0' && id[0] != '.' &&
                        strchr(id, '/') == NULL && strlen(id) < 200))
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "--rdzv-id '%s' is not a name for a folder of logs: 1 to "
-                    "199 characters without /, not beginning with a dot",
-                    id);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "--rdzv-id '%s' cannot be the name of a folder for logs; give 1 to 199 "
+        "characters without '/' that do not begin with a dot",
+        id);
 }
 
 /*
@@ -424,7 +434,7 @@ static int run_launcher(const lsi_invocation *call)
             "name a program: lockstep run -n %d -- PROGRAM [ARGS...]", ranks);
     else if ((line = command_line(&a, call->argc - rest, call->argv + rest)) ==
              NULL) {
-        (void)lsi_fail(LS_ERR_MEMORY, "no memory for the command line");
+        (void)lsi_fail(LS_ERR_MEMORY, "not enough memory for the command line");
         status = lsi_cli_error();
     } else {
         const char *const program = call->argv[rest];
@@ -445,50 +455,55 @@ const lsi_command lsi_command_run = {
     .summary = "Start ranks of any program on this machine, or on several",
     .arguments = "[--] PROGRAM [ARGS...]",
     .text =
-        "Each rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
-        "GROUP_RANK, MASTER_ADDR, MASTER_PORT and LOCKSTEP_JOB in its "
-        "environment, and torchrun's other variables. A PROGRAM that ends in "
+        "The environment of each rank contains RANK, WORLD_SIZE, LOCAL_RANK, "
+        "LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, LOCKSTEP_JOB "
+        "and the other variables that torchrun sets. A PROGRAM that ends in "
         ".py is run by python3. Rank 0 reads the standard input unless it is a "
         "terminal; the other ranks have an empty input.\n\nSignals (INT, TERM, "
         "HUP, QUIT, USR2, TSTP, CONT) go to all ranks. After a first request "
         "to end (INT, TERM, HUP, QUIT), the launcher waits until the ranks "
         "have saved their state and ended. A second request sends SIGTERM and, "
-        "after the grace period, SIGKILL. Requests within a second count as "
-        "one, as does a signal sent to every process of the job; but each "
-        "Ctrl-C counts. A rank that dies of such a signal, or ends with 128 + "
-        "its number, has not failed then. USR1 goes to the processes of ranks "
-        "that handle it, and the launcher prints the state of each "
-        "rank.\n\nWith --nnodes, run the same command on each of the N hosts. "
+        "after the grace period, SIGKILL. Requests within one second count as "
+        "one request, and so does a signal that is sent to every process of "
+        "the job. Each Ctrl-C counts, however. A rank that dies of the "
+        "requested signal, or exits with 128 + the number of the signal, does "
+        "not count as failed. USR1 goes only to processes that handle USR1, "
+        "and the launcher prints the state of each rank.\n\nWith --nnodes, run "
+        "the same command on each of the N hosts. "
         "The hosts connect at --rdzv-endpoint and form one job; each may start "
         "any number of ranks. The first failure on any host ends the job on "
         "all hosts, with the same status. All hosts need the same secret "
-        "(LOCKSTEP_SECRET_FILE, LOCKSTEP_SECRET) unless the endpoint is a "
+        "(LOCKSTEP_SECRET_FILE or LOCKSTEP_SECRET) unless the endpoint is a "
         "loopback address. If a host is lost, --max-restarts restarts the "
-        "ranks of the other hosts. The restart needs a new host in its place, "
-        "or at least MIN hosts of --nnodes MIN:MAX. A signal to one launcher "
+        "ranks of the other hosts. The restart needs a new host in place of "
+        "the lost host. With --nnodes MIN:MAX, MIN hosts are enough. A signal "
+        "to one launcher "
         "goes to all ranks (USR1 and USR2: to the ranks of its host).\n\nWhen "
         "a rank fails, the launcher reports it. The other ranks have a grace "
         "period to end; then they receive SIGTERM, and a grace period later "
         "SIGKILL. No process that a rank started outlives the job. The only "
         "exception: if SIGKILL kills the launcher and its supervisor at once, "
         "processes that a rank has moved to another process group survive. "
-        "With --max-restarts, all ranks are then restarted as a new job "
-        "(LOCKSTEP_JOB) of the same run (LOCKSTEP_RUN). They are not restarted "
-        "after exit status 2 (wrong command line) or 65 (training has "
-        "diverged; docs/reference/exit-status.md).\n\nWith --tag-output, "
+        "After a failure, --max-restarts restarts all ranks as a new job "
+        "(LOCKSTEP_JOB) of the same run (LOCKSTEP_RUN). Ranks are not "
+        "restarted after exit status 2 (wrong command line) or 65 (training "
+        "has diverged; docs/reference/exit-status.md).\n\nWith --tag-output, "
         "--log-dir, --console rank0 or --local-ranks-filter "
         "(docs/how-to/run-output.md), lines pass through a buffer of 256 KB "
-        "per stream. If the reader pauses (a pager, Ctrl-S) and the buffer is "
-        "full, ranks wait when they write, and nothing is lost. After the "
+        "per stream. If the reader pauses (for example after Ctrl-S) and the "
+        "buffer is full, ranks wait when they write, and nothing is lost. "
+        "After the "
         "ranks have ended, the launcher waits for the reader. If the job was "
-        "asked to end or ran into the timeout, it waits for one grace period "
-        "without reading, and reports the lost output. If the reader is gone, "
+        "asked to end or ran into the timeout, the launcher stops waiting when "
+        "nothing was read for one grace period, and reports the lost output. "
+        "If the reader is gone, "
         "ranks receive SIGPIPE. After any other write error, the affected "
-        "output is lost.\n\nExit status: 0 all ranks ended with 0; otherwise "
-        "the status of the first rank that failed, or 128 + n if signal n "
-        "killed it; 1 output could not be written, or hosts could not connect, "
-        "or a host was lost; 2 wrong usage; 124 timeout; 126 the program "
-        "cannot be run; 127 the program was not found.",
+        "output is lost.\n\nExit status: 0 if all ranks ended with 0; "
+        "otherwise the status of the first rank that failed, or 128 + n if "
+        "signal n killed that rank. The launcher itself ends with 1 if output "
+        "could not be written, hosts could not connect, or a host was lost. "
+        "Other values: 2 wrong usage, 124 timeout, 126 the program cannot be "
+        "run, 127 the program was not found.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_launcher,
 };

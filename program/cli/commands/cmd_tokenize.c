@@ -31,31 +31,32 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(tokenizer, STRING, "tokenizer", 0, "FILE", NULL,
-        "a tokenizer.json, or a folder with one or with GPT-2's vocab.json "
-        "and merges.txt"),
+        "tokenizer to use: a tokenizer.json, or a folder with a tokenizer.json "
+        "or with GPT-2's vocab.json and merges.txt"),
     ROW(data, STRING, "data", 0, "FILES", NULL,
         "UTF-8 text: files, or quoted patterns such as 'books/*.txt', "
         "separated by commas or blanks"),
     ROW(out, STRING, "out", 'o', "FILE", NULL,
-        "output file: tokens in llm.c's format, which `train lm` reads if the "
-        "name ends in .bin; with --train, a tokenizer.json"),
+        "output file with tokens in llm.c's format (`lockstep train lm` reads "
+        "this file if the name ends in .bin); with --train, a tokenizer.json"),
     ROW(special, BOOL, "special", 0, NULL, NULL,
-        "add the tokenizer's special tokens for the begin and end of a text to "
-        "each file"),
+        "add the special tokens that the tokenizer defines for the beginning "
+        "and end of a text to each file"),
     ROW(end_of_text, BOOL, "end-of-text", 0, NULL, NULL,
         "add the end-of-text token after each file"),
     ROW(train, BOOL, "train", 0, NULL, NULL,
-        "train a tokenizer on the data instead"),
+        "train a new tokenizer on the data, instead of encoding the data"),
     ROW(vocabulary, INT, "vocab-size", 0, "N", "32768",
         "vocabulary size of the new tokenizer", .min = 256, .max = 1 << 22),
     ROW(least, INT, "min-count", 0, "N", "2",
-        "number of times that a pair of tokens must occur to be merged",
-        .min = 1, .max = 1e15),
+        "merge only pairs of tokens that occur at least N times", .min = 1,
+        .max = 1e15),
     ROW(pattern, CHOICE, "pattern", 0, "NAME", "gpt2",
         "how the new tokenizer splits text into words: as GPT-2 or as Llama 3",
         .choices = "gpt2|llama3"),
     ROW(special_tokens, LIST, "special-tokens", 0, "TOKEN,...", "<|endoftext|>",
-        "special tokens of the new tokenizer, which get the first numbers"),
+        "special tokens of the new tokenizer; they get the lowest token "
+        "numbers"),
     LSI_RANK_ROWS(ranks, "1"),
 };
 
@@ -77,7 +78,7 @@ static ls_status add_name(names *list, const char *name)
 {
     if (!lsi_grow_array(&list->all, list->n, &list->room, sizeof(char *)) ||
         (list->all[list->n] = strdup(name)) == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a list of names");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a list of names");
     list->n++;
     return LS_OK;
 }
@@ -104,7 +105,7 @@ static ls_status each_word(names *list, const char *text,
     char *copy = strdup(text), *rest = copy, *word;
     ls_status status = LS_OK;
     if (copy == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a list of names");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a list of names");
     while (status == LS_OK && (word = strsep(&rest, ",")) != NULL)
         if (word[0] != '\0')
             status = add(list, word);
@@ -147,7 +148,7 @@ static void print_summary(const args *a, const names *files,
                           const lsi_tokenize_result *r, double seconds)
 {
     printf("%" PRIu64
-           " tokens of %zu %s, %.3g MB of text, %.2f bytes per token\n",
+           " tokens from %zu %s, %.3g MB of text, %.2f bytes per token\n",
            r->tokens, files->n, files->n == 1 ? "file" : "files",
            (double)r->bytes * 1e-6,
            r->tokens > 0 ? (double)r->bytes / (double)r->tokens : 0.0);
@@ -188,7 +189,7 @@ static ls_status save(const args *a, const ls_tokenizer *tokenizer,
                       double seconds)
 {
     LS_TRY(ls_tokenizer_save(tokenizer, a->out));
-    printf("%" PRId64 " tokens learnt in %.3g s\nsaved '%s'\n",
+    printf("learned a vocabulary of %" PRId64 " tokens in %.3g s\nsaved '%s'\n",
            ls_tokenizer_vocabulary(tokenizer), seconds,
            lsi_printable_of(a->out).text);
     return LS_OK;
@@ -239,7 +240,8 @@ static bool check(const args *a, int *exit_status)
     else if (a->out == NULL)
         missing = "--out FILE";
     else if (!a->train && a->out[0] != '\0' && strcmp(a->out, "-") == 0)
-        missing = "--out FILE, not standard output";
+        missing = "a file name with --out; tokens cannot be written to "
+                  "standard output";
     if (missing == NULL)
         return true;
     *exit_status = lsi_cli_usage("give %s", missing);
@@ -307,7 +309,7 @@ static int run_tokenize(const lsi_invocation *call)
     char **words = malloc(2 * ((size_t)call->argc + 1) * sizeof *words);
     lsi_invocation again = *call;
     if (words == NULL)
-        return lsi_cli_usage("no memory for the command line");
+        return lsi_cli_usage("not enough memory for the command line");
     put_files_last(call, words);
     again.argv = words;
     const int exit_status = run_words(&again);
@@ -319,10 +321,10 @@ const lsi_command lsi_command_tokenize = {
     .name = "tokenize",
     .summary = "Turn text into tokens, or train a tokenizer",
     .arguments = "[FILE...]",
-    .text =
-        "The tokens do not depend on the number of ranks and threads, and are "
-        "the same as those of Hugging Face's `tokenizers`. The same holds for "
-        "a trained vocabulary. Ranks share the work; rank 0 writes the file.",
+    .text = "The tokens are the same as those of Hugging Face's `tokenizers`, "
+            "for any number of ranks and threads. With --train, the vocabulary "
+            "is the same as that of `tokenizers`. The ranks divide the work; "
+            "rank 0 writes the file.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_tokenize,
 };

@@ -31,7 +31,8 @@ static const lsi_option options[] = {
     ROW(interval, REAL, "interval", 0, "S", "1", "seconds between updates",
         .min = 0.05, .max = 3600),
     ROW(count, INT, "count", 0, "N", "0",
-        "number of updates; 0: until the job has ended", .min = 0, .max = 1e9),
+        "number of updates to print; 0: until the job has ended", .min = 0,
+        .max = 1e9),
     ROW(json, OUTPUT, "json", 0, "FILE", NULL,
         "write a line of JSON for each update; without FILE, print the lines "
         "instead of tables"),
@@ -77,7 +78,8 @@ static ls_status add(view *v, pid_t pid, int rank)
 {
     if (v->n == MOST_RANKS)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "cannot watch a job of more than %d ranks", MOST_RANKS);
+                        "cannot watch a job with more than %d ranks",
+                        MOST_RANKS);
     v->all[v->n++] = (watched){.pid = pid, .rank = rank};
     return LS_OK;
 }
@@ -335,8 +337,8 @@ static ls_status print_table(const view *v, const lsi_table *table)
         fputs("\033[H\033[J", stdout);
     LS_TRY(lsi_table_print(table, stdout));
     if (v->judged)
-        printf("\nStep %" PRIu64 ": rank %d was the slowest, because of %s: "
-               "%.1f ms longer than the other ranks\n",
+        printf("\nStep %" PRIu64 ": rank %d was the slowest. Its phase %s took "
+               "%.1f ms longer than on the other ranks\n",
                v->slowest.step, v->slowest.rank, v->phases[v->slowest.phase],
                (double)v->slowest.ns * 1e-6);
     putchar('\n');
@@ -394,8 +396,8 @@ static int run_top(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &name, &exit_status))
         return exit_status;
     if (name == NULL)
-        return lsi_cli_usage("give one job, as `lockstep jobs` lists "
-                             "them, or the PID of a rank");
+        return lsi_cli_usage("give one job (`lockstep jobs` lists the jobs) or "
+                             "the PID of a rank");
     view v = {.args = &a, .all = calloc(MOST_RANKS, sizeof(watched))};
     ls_status status =
         v.all != NULL ? find(&v, name) : lsi_fail(LS_ERR_MEMORY, "no memory");
@@ -416,14 +418,14 @@ const lsi_command lsi_command_top = {
     .summary = "Show what the ranks of a running job are doing",
     .arguments = "JOB",
     .text = LSI_JOB_NAME_HELP
-    "A rank that another launcher has started is found by its PID, and only "
-    "that rank is shown. Watching does not stop the ranks. They record phases "
-    "and waiting only while they are watched, so these columns are filled from "
-    "the second update on. A rank that has waited for 0.1 s shows the "
-    "operation, the awaited rank and the time, in any program that has opened "
-    "a group. Busy is the time of the last step without waiting for other "
-    "ranks. Samples are the weight that the program gives to ls_ddp_backward: "
-    "tokens or images.",
+    "For a rank that another launcher has started, give its PID; the table "
+    "then shows only this rank. Watching does not stop the ranks. Ranks record "
+    "phases and waiting times only while they are watched, so the first update "
+    "does not show these values. If a rank has waited for 0.1 s or longer, the "
+    "table shows the operation, the awaited rank and the time. This works for "
+    "any program that has opened a group. Busy is the duration of the last "
+    "step without the time spent waiting for other ranks. Samples are the "
+    "weights that the program passes to ls_ddp_backward: tokens or images.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_top,
 };

@@ -27,8 +27,8 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(ranks.n, INT, "ranks", 'n', "N", NULL,
-        "show where N ranks would run, or 'auto' for one per CPU (default: "
-        "show the machine only)",
+        "show where N ranks would run, or 'auto' for one rank per CPU "
+        "(default: show only the machine)",
         .min = 1, .max = LSI_LAUNCH_MAX_RANKS, .choices = LSI_RANK_WORDS),
     LSI_THREADS_ROW(ranks.threads),
     LSI_BIND_ROW(ranks.bind),
@@ -61,7 +61,8 @@ static ls_status read_machine(const args *a, view *v)
         return LS_OK;
     if (!lsi_cpuset_parse(a->cpus, &only))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--cpus '%s' is not a list such as 0-7,16", a->cpus);
+                        "--cpus '%s' is not a list of CPUs such as 0-7,16",
+                        a->cpus);
     return lsi_topology_restrict(&v->topology, &only);
 }
 
@@ -82,7 +83,7 @@ static ls_status find_ranks(const char *name, view *v)
     v->at.ranks = (int)n;
     v->at.places = calloc(n + 1, sizeof(*v->at.places));
     if (v->at.places == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu ranks", n);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %zu ranks", n);
     for (size_t i = 0; i < n; i++)
         v->at.places[i] = v->found[i].cpus;
     return LS_OK;
@@ -129,13 +130,10 @@ static const lsi_column plan_columns[] = {
 };
 
 static const lsi_column job_columns[] = {
-    LSI_COLUMN(TEXT, "ranks", "Rank"),
-    LSI_COLUMN(INT, "pid", "PID"),
-    LSI_COLUMN(INT, "threads", "Threads"),
-    LSI_COLUMN(TEXT, "nodes", "Node"),
-    LSI_COLUMN(TEXT, "cores", "Cores"),
-    LSI_COLUMN(TEXT, "cpus", "CPUs"),
-    LSI_COLUMN(INT, "last_cpu", "Ran last on"),
+    LSI_COLUMN(TEXT, "ranks", "Rank"),       LSI_COLUMN(INT, "pid", "PID"),
+    LSI_COLUMN(INT, "threads", "Threads"),   LSI_COLUMN(TEXT, "nodes", "Node"),
+    LSI_COLUMN(TEXT, "cores", "Cores"),      LSI_COLUMN(TEXT, "cpus", "CPUs"),
+    LSI_COLUMN(INT, "last_cpu", "Last CPU"),
 };
 
 /* So that a table keeps within 100 columns; JSON has the whole lists. */
@@ -220,8 +218,8 @@ static void print_heading(const view *v)
     char line[512];
     if (v->found != NULL)
         snprintf(line, sizeof(line),
-                 "job %s: %d of %d ranks are running, launcher %d", v->job.run,
-                 v->at.ranks, v->job.size, (int)v->job.launcher);
+                 "job %s: %d of %d ranks are running, launcher process %d",
+                 v->job.run, v->at.ranks, v->job.size, (int)v->job.launcher);
     else
         lsi_placement_line(&v->at, line, sizeof(line));
     printf("\n%s\n\n", line);
@@ -372,8 +370,8 @@ static int run_topo(const lsi_invocation *call)
         return exit_status;
     const char *const job = rest < call->argc ? call->argv[rest] : NULL;
     if (rest + 1 < call->argc || (job != NULL && job[0] == '\0'))
-        return lsi_cli_usage("give one JOB, after the flags; lockstep "
-                             "jobs lists them");
+        return lsi_cli_usage(
+            "give one JOB after the flags; `lockstep jobs` lists the jobs");
     if (job != NULL && a.ranks.n != 0)
         return lsi_cli_usage("-n and JOB exclude each other: -n plans new "
                              "ranks, JOB shows running ones; give one");
@@ -385,11 +383,11 @@ const lsi_command lsi_command_topo = {
     .summary = "Show the machine, and where ranks run on it",
     .arguments = "[JOB]",
     .text = "Draws packages, NUMA nodes, caches and cores, and the CPUs that "
-            "this process may use. Equal parts share a line. With -n, shows "
-            "where `lockstep run` with the same --bind would put N ranks, and "
-            "their threads. With JOB, shows the ranks of that job: the CPUs "
-            "that the kernel lets their first threads use, and where those "
-            "threads ran last. " LSI_JOB_NAME_HELP
+            "this process may use. Equal parts share a line. With -n N, shows "
+            "where `lockstep run -n N` with the same --bind would place the "
+            "ranks and their threads. With JOB, shows for each rank of the job "
+            "the CPUs that its first thread may use, and the CPU on which this "
+            "thread ran last. " LSI_JOB_NAME_HELP
             "\n\nTo show another machine, set HWLOC_XMLFILE to a file that "
             "hwloc's lstopo wrote, or HWLOC_SYNTHETIC to a description such as "
             "\"pack:2 core:8 pu:2\".",

@@ -18,8 +18,8 @@ static const lsi_option options[] = {
         "output file for the timeline as JSON (\"-\": stdout; default: "
         "timeline.json in the folder of the traces)"),
     ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "attempt of a restarted run whose traces are read, from 0; -1: the "
-        "newest",
+        "if the run was restarted, read the traces of attempt N, counted from "
+        "0; -1: the newest",
         .min = -1, .max = 1e6),
 };
 
@@ -72,7 +72,8 @@ static int run_trace_merge(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("give one folder of traces");
+        return lsi_cli_usage("give one folder of traces: the folder that "
+                             "--trace or LOCKSTEP_TRACE named during the run");
     return merge_folder(&a, folder) == LS_OK ? 0 : lsi_cli_error();
 }
 
@@ -80,12 +81,12 @@ static const lsi_command merge_command = {
     .name = "merge",
     .summary = "Merge the traces of all ranks into one timeline",
     .arguments = "DIR",
-    .text =
-        "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
-        "run; files of other machines may be copied into it. The timeline has "
-        "Chrome's trace event format. Collectives that ranks of several "
-        "machines share align the clocks of these machines. The error of the "
-        "alignment is printed, and is in the file (docs/how-to/profiling.md).",
+    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
+            "run; traces from other machines may be copied into DIR. The "
+            "timeline uses Chrome's trace event format. If the ranks ran on "
+            "several machines, their common collectives are used to align the "
+            "clocks. The command prints the error of this alignment and also "
+            "writes it to the timeline (docs/how-to/profiling.md).",
     LSI_COMMAND_OPTIONS(options),
     .run = run_trace_merge,
 };

@@ -15,23 +15,23 @@ static const char data_help[] =
 #define SOURCE(name, text, ...) text "; "
 #include "input/data/image_sources.def"
 #undef SOURCE
-    "without a validation set, a tenth of the images is held out, drawn by the "
-    "seed (default: built-in images of 3 x 32 x 32)";
+    "if the data have no validation set, --seed selects a tenth of the images "
+    "for validation (default: built-in images of 3 x 32 x 32)";
 
 #define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(model, CHOICE, "arch", 0, "NAME", "resnet18",
         "network (docs/how-to/images.md)", .choices = &model_choices[1]),
     ROW(image_size, INT, "image-size", 0, "N", "0",
-        "side to which images are resized and cropped, in pixels; 0: that of "
-        "the data",
+        "resize and crop images to N x N pixels; 0: to the size of the images "
+        "in the data",
         .min = 0, .max = 4096),
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
         "mirror training images at random, and crop them at random after "
         "padding each side by an eighth"),
     ROW(verify, BOOL, "verify-data", 0, NULL, "true",
-        "verify the CRC-32 of arrays in an .npz file, on one rank of each node "
-        "(docs/how-to/data.md)"),
+        "verify the CRC-32 checksums in an .npz file; one rank of each node "
+        "does this (docs/how-to/data.md)"),
     ROW(label_smoothing, REAL, "label-smoothing", 0, "X", "0",
         "share of each label that is spread evenly over all classes", .min = 0,
         .max = 1),
@@ -47,10 +47,10 @@ static int run_train_images(const lsi_invocation *call)
 const lsi_command lsi_command_train_images = {
     .name = "images",
     .summary = "Train a network to classify images",
-    .text = "Progress goes to stderr, the summary to stdout. The lines of "
-            "--metrics are those of `lockstep train cifar100`. The file of "
-            "--save has the network, the size of its images and the names of "
-            "the classes in its metadata; `lockstep eval images` reads it.",
+    .text = "Progress goes to stderr, the summary to stdout. --metrics writes "
+            "the same fields as `lockstep train cifar100`. --save writes the "
+            "network, with the image size and the class names as metadata; "
+            "`lockstep eval images` reads this file.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_train_images,
 };

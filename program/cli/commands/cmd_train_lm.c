@@ -52,28 +52,29 @@ static const lsi_option options[] = {
         "'shards/*.bin' (default: a built-in text)"),
     LSI_LM_TOKENS_ROW(tokens),
     ROW(tokenizer, STRING, "tokenizer", 0, "PATH", NULL,
-        "tokenizer to encode text: a tokenizer.json, or GPT-2's vocab.json "
-        "next to its merges.txt; the model's file keeps it. For a file of "
-        "tokens, the tokenizer that made them (default: with --weights, the "
-        "tokenizer in its file)"),
+        "tokenizer that encodes the text of --data, or that has encoded its "
+        "tokens: a tokenizer.json, or GPT-2's vocab.json next to its "
+        "merges.txt. The file of the trained model contains this tokenizer "
+        "(default: with --weights, the tokenizer in that file)"),
     LSI_LM_SHAPE_ROWS(shape),
     ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
         .max = 1e12),
     ROW(batch_size, INT, "batch-size", 'b', "N", "8",
         "sequences per micro-step on each rank", .min = 1, .max = 1e6),
     ROW(accumulate, INT, "accumulate", 0, "N", NULL,
-        "micro-steps per optimizer step (default: 1, or from "
+        "micro-steps per optimizer step (default: 1, or calculated from "
         "--tokens-per-step)",
         .min = 1, .max = 1e6),
     ROW(tokens_per_step, INT, "tokens-per-step", 0, "N", "0",
-        "tokens of all ranks per optimizer step, which sets the number of "
-        "micro-steps; 0: use --accumulate",
+        "tokens of all ranks per optimizer step; this sets the number of "
+        "micro-steps. 0: use --accumulate",
         .min = 0, .max = 1e15),
     LSI_RECIPE_ROWS("adamw", "cosine", LSI_SOME_WARMUP, "1"),
     LSI_DTYPE_ROW(dtype),
     ROW(recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
         "keep only the inputs of each block and recompute the blocks in "
-        "backward: less memory, the same bits, about a third more time"),
+        "backward. This needs less memory and about a third more time; the "
+        "results are bit-identical"),
     LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",
         "seed of the initial weights, the order of the data and the built-in "
@@ -84,18 +85,19 @@ static const lsi_option options[] = {
         "validation",
         .min = 0, .max = 1e12),
     ROW(validate_batches, INT, "validate-batches", 0, "N", "4",
-        "batches per rank in each validation, always the same", .min = 1,
-        .max = 1e9),
+        "batches per rank in each validation; every validation uses the same "
+        "batches",
+        .min = 1, .max = 1e9),
     ROW(log_every, INT, "log-every", 0, "N", NULL,
-        "steps between log lines (default: 10; a terminal shows one line, "
+        "steps between log lines (default: 10; on a terminal, a single line is "
         "updated at each step)",
         .min = 1, .max = 1e12),
     ROW(model, STRING, "weights", 0, "PATH", NULL,
-        "start from this model (as of `lockstep generate --weights`); its file "
-        "sets the shape, and the optimizer starts without state"),
+        "start from this model: any PATH that `lockstep generate --weights` "
+        "accepts. Its file sets the shape; the optimizer starts without state"),
     ROW(init, STRING, "init", 0, "FILE", NULL,
-        "start from the weights of this safetensors file, whose shape the "
-        "flags must give"),
+        "start from the weights in this safetensors file; the flags must "
+        "describe the same model shape"),
     LSI_KEEP_ROWS(keep, ", for `lockstep generate`"),
     LSI_OUTPUT_ROWS("each step and each validation"),
     LSI_RESUME_ROWS(resume),
@@ -129,8 +131,9 @@ static ls_status read_model(session *s, lsi_lm_options *out)
     const args *a = s->args;
     bool bytes;
     if (a->init != NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--weights and --init exclude each other");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--weights and --init exclude each other; give one of them");
     LS_TRY(find_weights(a->model, &s->weights));
     LS_TRY(
         lsi_cli_lm_shape_of(&a->shape, s->weights.text, &out->model, &bytes));
@@ -162,8 +165,9 @@ static ls_status open_tokenizer(session *s, lsi_lm_options *job)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "the tokenizer '%s' has %" PRId64
-                    " tokens; make --vocab-size at least that, or leave it out",
-                    a->tokenizer, n);
+                    " tokens, more than --vocab-size %" PRId64
+                    "; give a larger --vocab-size, or leave --vocab-size out",
+                    a->tokenizer, n, job->model.vocabulary);
 }
 
 /* Text has 256 tokens unless the flags say otherwise. */
@@ -341,15 +345,15 @@ const lsi_command lsi_command_train_lm = {
     .summary = "Train a Transformer language model on text or tokens",
     .text =
         "Progress goes to stderr, the summary to stdout "
-        "(docs/reference/training-output.md). A line of --metrics is "
+        "(docs/reference/training-output.md). Each line of --metrics is "
         "{\"event\":\"step\", \"step\", \"loss\", \"lr\", \"gradient_norm\", "
         "\"seconds\", \"tokens_per_second\"} or {\"event\":\"validation\", "
-        "\"step\", \"val_loss\"}; a step with --dtype f16 also has "
-        "\"loss_scale\", the scale after the step, and \"skipped\", the number "
-        "of steps skipped so far. The loss is the mean over the step's "
-        "sequences on all ranks, before the update. The data of a step depend "
-        "on the seed and on the total number of sequences per step, not on the "
-        "number of ranks or micro-steps that share them.",
+        "\"step\", \"val_loss\"}. With --dtype f16, the line of a step also "
+        "contains \"loss_scale\", the scale after the step, and \"skipped\", "
+        "the number of steps skipped so far. The loss is the mean over the "
+        "step's sequences on all ranks, before the update. The data of a step "
+        "depend on the seed and on the total number of sequences per step. "
+        "They do not depend on the numbers of ranks and micro-steps.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_train_lm,
 };

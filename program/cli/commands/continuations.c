@@ -23,8 +23,8 @@ static ls_status parse_bytes(const char *text, int64_t vocabulary,
         const unsigned char byte = (unsigned char)text[out->n_tokens];
         if (byte >= vocabulary)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "--prompt has the byte %d; the model's tokens are "
-                            "bytes below %" PRId64,
+                            "--prompt contains the byte %d, but the model's "
+                            "tokens are only the bytes below %" PRId64,
                             byte, vocabulary);
         out->tokens[out->n_tokens] = byte;
     }
@@ -71,14 +71,14 @@ static ls_status encode_text(const lsi_lm_model *m, const char *text,
             status =
                 lsi_fail(LS_ERR_ARGUMENT,
                          "the tokenizer encodes the prompt to token %" PRId64
-                         ", but the model's tokens are below %" PRId64,
+                         ", but the model's tokens are below %" PRId64
+                         ". Give the tokenizer that the model was trained with",
                          ids[i], m->vocabulary);
     ls_free(ids);
     out->n_tokens = (int64_t)n;
     return status == LS_OK && n == 0
-               ? lsi_fail(LS_ERR_ARGUMENT,
-                          "the tokenizer encodes the prompt to no tokens; give "
-                          "a longer --prompt")
+               ? lsi_fail(LS_ERR_ARGUMENT, "the tokenizer finds no tokens in "
+                                           "the prompt; give a longer --prompt")
                : status;
 }
 
@@ -125,7 +125,9 @@ static ls_status add_lines(lsi_continuations *texts, const char *path,
         if (!last)
             *end = '\0';
         if (texts->n == MOST_PROMPTS)
-            return lsi_fail(LS_ERR_ARGUMENT, "'%s' has more than %d prompts",
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s' contains more than %d prompts; divide the "
+                            "prompts among several files",
                             path, (int)MOST_PROMPTS);
         if (line[0] == '\0')
             return lsi_fail(LS_ERR_ARGUMENT,

@@ -24,13 +24,13 @@ extern const char lsi_strategy_choices[];
 #define LSI_DDP_ROWS(field)                                                    \
     ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",                 \
         "how gradients are exchanged; all strategies give the same weights. "  \
-        "auto measures those that fit in memory and uses the fastest; shared " \
-        "and fsdp keep one copy of the weights per node "                      \
+        "auto measures the strategies that fit in memory and uses the "        \
+        "fastest; shared and fsdp keep one copy of the weights per node "      \
         "(docs/concepts/parallel.md)",                                         \
         .choices = lsi_strategy_choices),                                      \
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
-            "largest amount of gradients per collective, in MB, of "           \
-            "strategies with buckets (default: all gradients at once)",        \
+            "for strategies with buckets: largest amount of gradients per "    \
+            "collective, in MB (default: all gradients at once)",              \
             .min = 1e-6, .max = 1e9)
 
 /* The options that the flags stand for, or which flags contradict each other.

@@ -17,7 +17,7 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "4"),
-    ROW(seed, INT, "seed", 0, "N", "0", "seed of the numbers"),
+    ROW(seed, INT, "seed", 0, "N", "0", "seed of the random numbers"),
 };
 
 static ls_status print(int rank, const char *when, const int32_t *data)
@@ -58,8 +58,7 @@ const lsi_command lsi_command_demo_hello = {
     .name = "hello",
     .summary = "Draw three numbers on each rank and sum them over all ranks",
     .text = "Each rank prints its numbers before and after an all-reduce. The "
-            "order of the lines is not determined; the sums are the same on "
-            "all ranks.",
+            "lines may come in any order; the sums are the same on all ranks.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_hello,
 };

@@ -19,7 +19,8 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(dtype, DTYPE, "dtype", 0, "TYPE", "f16",
-        "type of the model's matrix product inputs", .choices = "f16|bf16"),
+        "data type of the inputs of the model's matrix products",
+        .choices = "f16|bf16"),
 };
 
 /* ---- sums ---------------------------------------------------------------- */
@@ -214,11 +215,11 @@ static int run_mixed_precision(const lsi_invocation *call)
 const lsi_command lsi_command_demo_mixed_precision = {
     .name = "mixed-precision",
     .summary = "Show sums and tensor types in half precision",
-    .text = "First, 0.01 is added 1000 times. The f16 sum comes out too small. "
-            "An f32 sum of f16 terms has only the rounding error of the terms. "
-            "Then a linear layer, relu, LayerNorm and a linear layer run "
-            "forward and backward with half-precision products, and the type "
-            "of each tensor is printed.",
+    .text = "First, the demo adds 0.01 a thousand times. The f16 sum is too "
+            "small. The f32 sum of f16 terms contains only the rounding errors "
+            "of the terms. Then a small model (linear layer, relu, LayerNorm, "
+            "linear layer) runs forward and backward with half-precision "
+            "matrix products. The demo prints the type of each tensor.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_mixed_precision,
 };

@@ -90,8 +90,8 @@ const lsi_command lsi_command_demo_sequential = {
     .name = "sequential",
     .summary = "Print the ranks' numbers one after the other",
     .text = "Each iteration prints \"Process 0\" to \"Process N-1\", one per "
-            "line; \"---\" separates iterations. With --two-way, it counts up "
-            "from 0 to N-1 and then down from N-1 to 0.",
+            "line; \"---\" separates iterations. With --two-way, each "
+            "iteration counts up from 0 to N-1 and then down from N-1 to 0.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_sequential,
 };

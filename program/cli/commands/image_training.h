@@ -52,17 +52,17 @@ typedef struct lsi_image_flags {
     ROW(accumulate, INT, "accumulate", 0, "N", "1",                                     \
         "micro-steps per optimizer step", .min = 1, .max = 1e6),                        \
     ROW(slices, INT, "slices", 0, "N", NULL,                                            \
-        "number of slices of the global batch, a multiple of the ranks. With "          \
-        "equal slices, equal global batches and no dropout, 1, 2, 4, ... ranks "        \
-        "train the same weights (default: one per rank; with cifar-net 4 on 1, 2 "      \
-        "and 4 ranks)",                                                                 \
+        "number of slices of the global batch; must be a multiple of the number of "    \
+        "ranks. Runs on 1, 2, 4, ... ranks train the same weights if they use the "     \
+        "same number of slices, the same global batch size and no dropout (default: "   \
+        "one per rank; for cifar-net on 1, 2 and 4 ranks: 4)",                          \
         .min = 1, .max = 65536),                                                        \
     LSI_RECIPE_ROWS("sgd", "constant", LSI_NO_WARMUP, "0"),                             \
     LSI_DTYPE_ROW(dtype),                                                               \
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",                                 \
-        "batch normalisation over all ranks in one collective each way (fused), "       \
-        "over all ranks in the usual way (gathered), or over each rank alone "          \
-        "(off)",                                                                        \
+        "batch normalisation (fused: over all ranks, with one collective in forward "   \
+        "and one in backward; gathered: over all ranks, as most frameworks do; off: "   \
+        "separately on each rank)",                                                     \
         .choices = "fused|gathered|off"),                                               \
     ROW(dropout, BOOL, "dropout", 0, NULL, "true", "use dropout"),                      \
     LSI_DDP_ROWS(ddp),                                                                  \
@@ -70,14 +70,13 @@ typedef struct lsi_image_flags {
         "seed of the initial weights, the order of samples and dropout", .min = 0,      \
         .max = 9e15),                                                                   \
     ROW(limit, INT, "limit", 0, "N", "0",                                               \
-        "train on the first N images only; 0: all (the built-in set then has "          \
-        "5,000)",                                                                       \
+        "train only on the first N images; 0: all images (5,000 in the built-in set)",  \
         .min = 0, .max = 1e9),                                                          \
     ROW(prefetch, INT, "prefetch", 0, "N", usual_prefetch,                              \
-        "batches to read ahead in separate threads; 0: none, or 2 with "                \
+        "number of batches to read ahead in separate threads; 0: none, or 2 with "      \
         "--loader-threads", .min = 0, .max = 1024),                                     \
     ROW(loader_threads, INT, "loader-threads", 0, "N", "1",                             \
-        "threads per rank that read ahead; their number does not change the data",      \
+        "number of threads per rank that read ahead; it does not change the data",      \
         .min = 1, .max = 64),                                                           \
     LSI_KEEP_ROWS(keep, ""),                                                            \
     LSI_OUTPUT_ROWS("each epoch"),                                                      \

@@ -14,7 +14,8 @@ bool lsi_cli_check_keep(const lsi_keep_flags *flags, int *exit_status)
                                                     : NULL;
     if (!flags->nothing || other == NULL)
         return true;
-    *exit_status = lsi_cli_usage("--no-save and %s exclude each other", other);
+    *exit_status = lsi_cli_usage(
+        "--no-save and %s exclude each other; give one of them", other);
     return false;
 }
 

@@ -23,7 +23,7 @@ typedef struct lsi_keep_flags {
 #define LSI_KEEP_ROWS(field, reader)                                           \
     ROW(field.folder, STRING, "output-dir", 0, "DIR", NULL,                    \
         "folder for the result: model, metrics, flags (default: "              \
-        "runs/JOB-DATE-N; none with --save or --checkpoint-dir; "              \
+        "runs/JOB-DATE-N; no folder with --save or --checkpoint-dir; "         \
         "docs/reference/training-output.md)"),                                 \
         ROW(field.save, STRING, "save", 0, "FILE", NULL,                       \
             "write the trained model to this safetensors file" reader),        \

@@ -64,14 +64,15 @@ bool lsi_kept_peaks_expired(const lsi_kept_peaks *kept,
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (strcmp(all[i].then, all[i].now) == 0)
             continue;
-        snprintf(why, LSI_PEAKS_WHY, "are for %s '%s', which is now '%s'",
+        snprintf(why, LSI_PEAKS_WHY, "were measured with %s '%s' (now: '%s')",
                  all[i].what, all[i].then, all[i].now);
         return true;
     }
     if (kept->measured > now)
         snprintf(why, LSI_PEAKS_WHY, "have a date in the future");
     else if (now - kept->measured > (int64_t)LSI_PEAKS_DAYS * DAY)
-        snprintf(why, LSI_PEAKS_WHY, "are over %d days old", LSI_PEAKS_DAYS);
+        snprintf(why, LSI_PEAKS_WHY, "are more than %d days old",
+                 LSI_PEAKS_DAYS);
     else if (!force && lsi_kept_peaks_are_busy(kept))
         snprintf(why, LSI_PEAKS_WHY,
                  "were measured while other processes used %.1f of the %d CPUs",

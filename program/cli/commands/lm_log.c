@@ -30,7 +30,7 @@ static void describe(lsi_lm_log *log, const lsi_lm_start *start)
              c->context, start->parameters);
     snprintf(log->counts, sizeof(log->counts),
              "%" PRId64 " tokens to train, %" PRId64 " to validate, %" PRId64
-             " a step",
+             " per step",
              start->train_tokens, start->val_tokens, start->step_tokens);
     log->about.model = log->model;
     log->summary.accumulate =

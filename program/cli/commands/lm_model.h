@@ -20,17 +20,17 @@ typedef struct lsi_lm_model_flags {
 
 #define LSI_LM_MODEL_ROWS(field)                                               \
     ROW(field.model, STRING, "weights", 0, "PATH", NULL,                       \
-        "model to load: the result folder of `lockstep train lm`, a file of "  \
-        "its --save, a checkpoint, or a --checkpoint-dir (its newest intact "  \
-        "checkpoint); or published weights of GPT-2 or Llama, as a file or "   \
-        "folder"),                                                             \
+        "model to load: the result folder of `lockstep train lm`, the file "   \
+        "that its --save wrote, a checkpoint, or a folder of "                 \
+        "--checkpoint-dir (the newest intact checkpoint is loaded); or a "     \
+        "file or folder with published weights of GPT-2 or Llama"),            \
         ROW(field.size, CHOICE, "size", 0, "NAME", NULL,                       \
-            "model size, if the file does not record it; published weights "   \
-            "do not need it",                                                  \
+            "model size (needed only if the file does not record its size; "   \
+            "published weights do not need this flag)",                        \
             .choices = &lsi_lm_size_choices[1]),                               \
         ROW(field.heads, INT, "heads", 0, "N", NULL,                           \
-            "attention heads, for GPT-2 weights of an unpublished size "       \
-            "without a config.json",                                           \
+            "number of attention heads; needed for GPT-2 weights of an "       \
+            "unpublished size without a config.json",                          \
             .min = 1, .max = 1 << 20),                                         \
         ROW(field.tokenizer, STRING, "tokenizer", 0, "PATH", NULL,             \
             "tokenizer.json, or GPT-2's vocab.json next to its merges.txt "    \

@@ -103,8 +103,8 @@ static ls_status refuse(const lsi_kept_peaks *found, const char *what,
                         const char *why)
 {
     return lsi_fail(LS_ERR_STATE,
-                    "cannot measure %s (%s): other processes use %.1f of the "
-                    "%d CPUs. Wait until they end, or give --force",
+                    "must measure %s, because %s, but other processes use %.1f "
+                    "of the %d CPUs. Wait until they end, or give --force",
                     what, why, found->others, found->available);
 }
 
@@ -142,7 +142,7 @@ static bool use_kept(bool force, lsi_machine_rates *out,
     char reason[LSI_PEAKS_WHY], date[LSI_PEAKS_DATE];
     lsi_kept_peaks kept;
     if (!lsi_kept_peaks_read(out->path, &kept)) {
-        snprintf(why, LSI_RATES_TEXT, "no rates are kept in '%s'", out->path);
+        snprintf(why, LSI_RATES_TEXT, "'%s' contains no rates", out->path);
         return false;
     }
     if (lsi_kept_peaks_expired(&kept, &out->found.place,
@@ -159,16 +159,16 @@ static bool use_kept(bool force, lsi_machine_rates *out,
 ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
                             lsi_machine_rates *out, bool *refused)
 {
-    char why[LSI_RATES_TEXT] = "--measure";
+    char why[LSI_RATES_TEXT] = "--measure is given";
     *refused = false;
     prepare(wanted->threads, out);
     if (out->path[0] == '\0')
-        snprintf(why, sizeof(why), "no rates are kept: %s", out->why);
+        snprintf(why, sizeof(why), "rates cannot be saved (%s)", out->why);
     else if (!wanted->again && use_kept(wanted->force, out, why))
         return LS_OK;
     measure_load(&out->found);
     *refused = !wanted->force && lsi_kept_peaks_are_busy(&out->found);
-    return *refused ? refuse(&out->found, "peak rates of this machine", why)
+    return *refused ? refuse(&out->found, "the peak rates of this machine", why)
                     : measure_and_keep(out);
 }
 

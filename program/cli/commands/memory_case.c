@@ -101,11 +101,11 @@ static void await(pid_t child, bool received, words *w)
     w->status = LS_ERR_MEMORY;
     if (WIFSIGNALED(how))
         snprintf(w->message, sizeof(w->message),
-                 "the process of the model was killed by signal %d",
+                 "the process that ran the model was killed by signal %d",
                  WTERMSIG(how));
     else
         snprintf(w->message, sizeof(w->message),
-                 "the process of the model ended with status %d",
+                 "the process that ran the model ended with exit status %d",
                  WEXITSTATUS(how));
 }
 
@@ -138,7 +138,8 @@ ls_status lsi_memory_case_run(const lsi_memory_case *c, lsi_memory_outcome *out)
     const int fd = memfd_create("lockstep-memory", MFD_CLOEXEC);
     if (fd < 0)
         return lsi_fail_errno(
-            LS_ERR_SYSTEM, "cannot create memory for the recording of a model");
+            LS_ERR_SYSTEM,
+            "cannot create a file in memory for the recording of a model");
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     w = (words){.status = LS_OK};
     *out = (lsi_memory_outcome){.status = LS_OK};

@@ -53,7 +53,8 @@ static ls_status print_rows(const lsi_memory_file *f, lsi_memory_key key,
         status = print_table(table);
     lsi_table_free(&table);
     if (status == LS_OK && n > most)
-        printf("and %zu more; --rows N or --json shows them\n", n - most);
+        printf("and %zu more rows; use --rows N or --json to see all rows\n",
+               n - most);
     if (n > 0)
         printf("\n");
     return status;
@@ -172,10 +173,11 @@ static void print_residual(const lsi_memory_file *f, lsi_memory_residual r)
     lsi_paragraph(stdout,
                   "One tensor of the residual stream: batch %" PRId64
                   " x context %" PRId64 " x d_model %" PRId64
-                  " x 4 bytes = %.2f MiB by formula, %.2f MiB recorded; %zu of "
-                  "them %s live at the peak.\n",
+                  " x 4 bytes = %.2f MiB by formula, %.2f MiB recorded. At the "
+                  "peak, %zu such tensor%s in use.\n",
                   r.batch, r.context, r.d_model, (double)formula(r) / mib,
-                  (double)sum->bytes / mib, live, live == 1 ? "is" : "are");
+                  (double)sum->bytes / mib, live,
+                  live == 1 ? " was" : "s were");
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -196,14 +198,14 @@ static void print_live_peak(const lsi_memory_file *f)
     char kinds[300] = "";
     for (int k = 0; k < LSI_MEMORY_KEPT; k++) {
         if (f->at_live_peak[k] > 0)
-            lsi_append(kinds, sizeof(kinds), ", %s %.2f",
+            lsi_append(kinds, sizeof(kinds), ", %s %.2f MiB",
                        lsi_memory_series_name(k),
                        (double)f->at_live_peak[k] / mib);
     }
     lsi_paragraph(
         stdout,
-        "Peak of live memory: %.2f MiB, %.1f ms after the start%s%s%s. With "
-        "the memory that pools keep: at most %.2f MiB.",
+        "Peak of live memory: %.2f MiB, %.1f ms after the start%s%s%s. The "
+        "peak including the memory that pools keep: %.2f MiB.",
         (double)f->live_peak / mib, (double)f->live_peak_time * 1e-6,
         phase[0] != '\0' ? ", in " : "", phase, kinds, (double)f->peak / mib);
 }
@@ -213,7 +215,7 @@ static void print_peak(const lsi_memory_file *f)
     if (f->peak > 0)
         print_live_peak(f);
     else
-        lsi_paragraph(stdout, "No memory was allocated in the recording.");
+        lsi_paragraph(stdout, "The recording contains no allocations.");
     if (f->refused > 0)
         lsi_paragraph(stdout, "Refused allocations: %" PRIu64 ".", f->refused);
     if (!f->process->whole)
@@ -375,8 +377,9 @@ ls_status lsi_memory_picture(const lsi_memory_file *file, const char *path)
     double *const numbers =
         malloc((2 * n * (LSI_MEMORY_SERIES + 1) + 1) * sizeof(double));
     const ls_status status =
-        numbers == NULL ? lsi_fail(LS_ERR_MEMORY, "no memory for a picture")
-                        : draw(points, n, numbers, path);
+        numbers == NULL
+            ? lsi_fail(LS_ERR_MEMORY, "not enough memory for a picture")
+            : draw(points, n, numbers, path);
     free(numbers);
     free(points);
     return status;

@@ -17,7 +17,7 @@
         "print only warnings and errors on stderr"),                                    \
     LSI_MARKDOWN_ROW(outputs.markdown),                                                 \
     ROW(outputs.metrics, STRING, "metrics", 0, "FILE", NULL,                            \
-        "write a line of JSON for " metrics_lines),                                     \
+        "write one line of JSON for " metrics_lines),                                   \
     ROW(outputs.tensorboard, STRING, "tensorboard", 0, "DIR", NULL,                     \
         "write the numbers of each step and validation to this folder, for "            \
         "TensorBoard"),                                                                 \
@@ -29,7 +29,7 @@
     ROW(outputs.memory, STRING, "record-memory", 0, "DIR", NULL,                        \
         "record the memory of each rank in this folder, for `lockstep memory`"),        \
     ROW(outputs.prometheus, STRING, "prometheus", 0, "FILE", NULL,                      \
-        "keep the newest numbers in this file, in Prometheus' text format")
+        "update this file with the newest numbers, in Prometheus' text format")
 /* clang-format on */
 
 #endif

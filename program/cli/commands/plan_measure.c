@@ -173,10 +173,10 @@ ls_status lsi_plan_measure_page(double *seconds)
     if (fd >= 0)
         close(fd);
     if (isinf(all))
-        return lsi_fail_errno(
-            LS_ERR_SYSTEM,
-            "cannot measure the time of a page in %d MiB of shared memory",
-            ALL_BYTES >> 20);
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot measure the time for mapping a page, in "
+                              "%d MiB of shared memory",
+                              ALL_BYTES >> 20);
     *seconds = all / PAGES;
     return LS_OK;
 }

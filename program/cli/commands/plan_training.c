@@ -139,9 +139,10 @@ static ls_status find_rates(const lsi_plan_flags *f, lsi_machine_rates *rates)
         return LS_OK;
     const ls_status status = lsi_machine_peaks(&wanted, rates, &refused);
     return refused
-               ? lsi_fail(status,
-                          "%s, or give rates with --tflops and --device-gbps",
-                          ls_last_error())
+               ? lsi_fail(
+                     status,
+                     "%s, or give the rates with --tflops and --device-gbps",
+                     ls_last_error())
                : status;
 }
 
@@ -213,10 +214,11 @@ static void print_head(const lsi_plan_flags *f, const lsi_plan_run *run)
                   "are per rank, times follow from %s",
                   name_of(f, name), run->model->parameters, dtype_of(f),
                   ls_ddp_strategy_name(run->strategy->id),
-                  f->calibrate    ? "measurements of this model on this machine"
-                  : f->tflops > 0 ? "the given rates"
-                                  : "the peak rates of this machine "
-                                    "(--calibrate measures the model)");
+                  f->calibrate ? "measurements of this model on this machine"
+                  : f->tflops > 0
+                      ? "the rates of --tflops and --device-gbps"
+                      : "the peak rates of this machine (use --calibrate to "
+                        "measure the model instead)");
 }
 
 static void print_rates(const lsi_machine_rates *rates)
@@ -224,10 +226,11 @@ static void print_rates(const lsi_machine_rates *rates)
     const lsi_profile_peaks *const peaks = &rates->found.peaks;
     char source[LSI_RATES_TEXT];
     lsi_machine_rates_text(rates, source);
-    lsi_paragraph(
-        stdout,
-        "Rates measured %s: %.1f GFLOP/s in f32, %.1f in bf16, %.1f GB/s",
-        source, peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9);
+    lsi_paragraph(stdout,
+                  "Peak rates measured %s: %.1f GFLOP/s in f32, %.1f GFLOP/s "
+                  "in bf16, %.1f GB/s",
+                  source, peaks->f32 * 1e-9, peaks->bf16 * 1e-9,
+                  peaks->bytes * 1e-9);
 }
 
 static json_t *rates_json(const lsi_plan_flags *f, const lsi_plan_known *known)
@@ -323,11 +326,11 @@ static ls_status add_ranks(sweep *s, int64_t ranks)
     const int64_t here = s->flags.ranks_per_node > 0 ? s->flags.ranks_per_node
                                                      : lsi_cpus_available();
     if (ranks > here && ranks % here != 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--sweep: %" PRId64
-                        " ranks do not fill nodes of %" PRId64
-                        " ranks evenly; use a multiple, or --ranks-per-node",
-                        ranks, here);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--sweep: %" PRId64 " ranks do not fill nodes of %" PRId64
+            " ranks evenly; give a multiple, or change --ranks-per-node",
+            ranks, here);
     s->flags.ranks = ranks;
     s->flags.nodes = ranks > here ? ranks / here : 1;
     LS_TRY(run_of(&s->flags, s->model, &plan.run));
@@ -484,10 +487,11 @@ static ls_status print_sizes(const lsi_plan_flags *f, const lsi_table *table)
     LS_TRY(lsi_table_print(table, stdout));
     if (memory >= 0)
         lsi_paragraph(stdout,
-                      "\nFits: within %.1f GB for all ranks of a node, %s.",
+                      "\nFits: yes if all ranks of a node together need at "
+                      "most %.1f GB (%s).",
                       memory / 1e9,
                       f->device_gb > 0
-                          ? "as given by --device-gb"
+                          ? "the value of --device-gb"
                           : "90% of the memory available on this machine now");
     return LS_OK;
 }
@@ -535,8 +539,9 @@ ls_status lsi_plan_training(const lsi_invocation *call, const lsi_plan_flags *f)
     ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     lsi_plan_model model;
     if ((f->calibrate || f->verify) && !f->force)
-        LS_TRY(
-            lsi_refuse_busy("steps", f->verify ? "--verify" : "--calibrate"));
+        LS_TRY(lsi_refuse_busy("steps of the model",
+                               f->verify ? "--verify is given"
+                                         : "--calibrate is given"));
     if (f->verify)
         return lsi_plan_verify(call, f);
     if (strcmp(f->model, "all") == 0)

@@ -99,8 +99,9 @@ static void print_worst(const lsi_table *table)
             worst[i] = fmax(worst[i], fabs(error));
         }
     }
-    printf("\nLargest errors: times %.1f %%, memory %.1f %%. Each time is the "
-           "shortest of 12 steps. Times vary from run to run on a busy "
+    printf("\nLargest errors: %.1f %% for times, %.1f %% for memory. Each "
+           "measured time is that of the fastest of 12 steps. Times vary from "
+           "run to run on a busy "
            "machine, or if other virtual machines use its CPUs.\n",
            worst[0], worst[1]);
 }

@@ -21,11 +21,11 @@ static long parse_number(const char **text, long max)
 
 static ls_status bad_streams(const char *flag, const char *text)
 {
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s '%s' is neither 0 (nothing), 1 (stdout), 2 "
-                    "(stderr), 3 (both) nor a list of RANK:STREAMS such as "
-                    "0:1,1:3",
-                    flag, text);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "%s '%s' is not valid; give 0 (nothing), 1 (stdout), 2 (stderr), 3 "
+        "(both), or a list of RANK:STREAMS such as 0:1,1:3",
+        flag, text);
 }
 
 /* "3" for all ranks, or "0:1,1:2", into streams[ranks]. */
@@ -66,15 +66,15 @@ static ls_status filter(const char *text, int ranks, lsi_rank_output *outputs)
         const long rank = parse_number(&at, ranks - 1);
         if (rank < 0)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "--local-ranks-filter '%s' is not a list of "
-                            "ranks, 0 to %d, such as 0,1",
+                            "--local-ranks-filter '%s' is not a list of ranks "
+                            "from 0 to %d, such as 0,1",
                             text, ranks - 1);
         shown[rank] = true;
     } while (*at++ == ',');
     if (at[-1] != '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--local-ranks-filter '%s': ranks are separated "
-                        "by commas",
+                        "--local-ranks-filter '%s' is not a list of ranks; "
+                        "separate the ranks by commas, such as 0,1",
                         text);
     for (int i = 0; i < ranks; i++)
         outputs[i].console = shown[i] ? outputs[i].console : 0;
@@ -116,10 +116,11 @@ static ls_status check(const lsi_output_flags *flags)
             "--console rank0 already sets the output to show; leave out %s",
             shows);
     if (needs_logs != NULL && flags->log_folder == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s needs log files: give their folder with --log-dir "
-                        "DIR (--tag-output only marks each line)",
-                        needs_logs);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "%s needs log files: give a folder for them with --log-dir DIR. To "
+            "mark each line with its rank, --tag-output is enough",
+            needs_logs);
     return LS_OK;
 }
 
@@ -154,7 +155,7 @@ ls_status lsi_rank_outputs_read(const lsi_output_flags *flags, int ranks,
         return LS_OK;
     lsi_rank_output *const outputs = calloc((size_t)ranks, sizeof(*outputs));
     if (outputs == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", ranks);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %d ranks", ranks);
     ls_status status = LS_OK;
     if (wanted->folds)
         fill_rank0(flags->log_folder != NULL, ranks, outputs);

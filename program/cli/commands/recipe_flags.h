@@ -30,18 +30,19 @@ static const char decay_help[] = "decoupled weight decay; by default"
 #define X(name, lr, weight_decay) ", " #weight_decay " with " #name
     LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
-        ", or the value of the checkpoint with --resume";
+        "; with --resume, the value in the checkpoint";
 
 /* A default as text. */
 #define LSI_DEFAULT_REAL(value)   #value
 #define LSI_DEFAULT_CHOICE(value) value
 
 /* Default and help of --warmup-steps: none, or some that fit the schedule. */
-#define LSI_NO_WARMUP "0", "steps in which the learning rate rises from 0"
+#define LSI_NO_WARMUP                                                          \
+    "0", "number of first steps in which the learning rate rises from 0"
 #define LSI_SOME_WARMUP                                                        \
-    NULL, "steps in which the learning rate rises from 0 (default: with "      \
-          "cosine, linear and wsd a twentieth of --steps, at most 2000; with " \
-          "other schedules 0)"
+    NULL, "number of first steps in which the learning rate rises from 0 "     \
+          "(default: 0; with cosine, linear and wsd: a twentieth of --steps, " \
+          "at most 2000)"
 
 /* clang-format off */
 #define LSI_OPTIMIZER_FLAG_ROW(kind, owner, field, name, value, usual, help, ...)       \
@@ -56,25 +57,25 @@ static const char decay_help[] = "decoupled weight decay; by default"
     ROW(recipe.flags.weight_decay, REAL, "weight-decay", 0, "X", NULL, decay_help,      \
         .unset = -1, .min = 0, .max = 1e6),                                             \
     ROW(recipe.schedule, CHOICE, "schedule", 0, "NAME", usual_schedule,                 \
-        "schedule of the learning rate after the warm-up; one-cycle rises and "         \
-        "falls, each by half a cosine, and wsd is constant until a linear fall at "     \
-        "the end (docs/how-to/training.md)",                                            \
+        "schedule of the learning rate after the warm-up (one-cycle: rises and then "   \
+        "falls, each along half a cosine; wsd: stays constant and falls linearly at "   \
+        "the end; docs/how-to/training.md)",                                            \
         .choices = "constant|cosine|linear|inverse-sqrt|wsd|one-cycle"),                \
     ROW(recipe.decay_steps, INT, "decay-steps", 0, "N", "0",                            \
-        "last steps of wsd, in which the learning rate falls; 0: a tenth of all "       \
-        "steps", .min = 0,                                                              \
+        "number of last steps in which the learning rate of wsd falls; 0: a tenth of "  \
+        "all steps", .min = 0,                                                          \
         .max = 1e12),                                                                   \
     ROW(recipe.warmup_steps, INT, "warmup-steps", 0, "N", warmup, .unset = -1,          \
         .min = 0, .max = 1e12),                                                         \
     ROW(recipe.min_lr, REAL, "min-lr", 0, "X", "0",                                     \
-        "final learning rate of a schedule that falls",                                 \
+        "final learning rate of schedules that end with a lower rate",                  \
         .min = 0, .max = 1e6),                                                          \
     ROW(recipe.clip_norm, REAL, "clip-norm", 0, "X", usual_clip,                        \
-        "limit of the global gradient norm; 0: no limit", .min = 0,                     \
+        "largest global norm of the gradients; 0: no limit", .min = 0,                  \
         .max = 1e30),                                                                   \
     ROW(recipe.ema, REAL, "ema", 0, "DECAY", "0",                                       \
         "decay of an exponential moving average (EMA) of the weights, such as "         \
-        "0.999; its weights are validated and saved (docs/how-to/training.md); 0: "     \
+        "0.999; the EMA weights are validated and saved (docs/how-to/training.md). 0: " \
         "no EMA", .min = 0, .max = 0.9999999),                                          \
     ROW(recipe.divergence_check, BOOL, "divergence-check", 0, NULL, "true",             \
         "end the run when the loss has stayed high for 50 steps "                       \

@@ -24,8 +24,8 @@
             "resume from the newest checkpoint as if the run had not ended; "  \
             "without a checkpoint, start from the beginning"),                 \
         ROW(field.new_schedule, BOOL, "new-schedule", 0, NULL, NULL,           \
-            "resume with the learning rate and schedule of the flags, not of " \
-            "the checkpoint")
+            "resume with the learning rate and schedule that the flags set, "  \
+            "instead of those in the checkpoint")
 
 /*
  * Whether the flags fit together; if not, prints the usage error and sets

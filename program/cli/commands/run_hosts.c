@@ -25,8 +25,8 @@ static ls_status read_nodes(const char *text, lsi_run_hosts *out)
     if (*rest != '\0' || out->nodes.least == 0 ||
         out->nodes.most < out->nodes.least)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--nnodes '%s' is not a number of hosts: 1 to %d, "
-                        "or MIN:MAX",
+                        "--nnodes '%s' is not valid; give a number of hosts "
+                        "from 1 to %d, or MIN:MAX",
                         text, LSI_LAUNCH_MAX_NODES);
     out->several = out->nodes.most > 1;
     return LS_OK;
@@ -107,7 +107,7 @@ ls_status lsi_run_hosts_read(lsi_run_hosts_flags *a, lsi_run_hosts *out)
     if (a->standalone)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--standalone means one host, but --nnodes is %s; "
-                        "leave one of them out",
+                        "leave --standalone or --nnodes out",
                         a->nodes);
     if (nodes->node >= nodes->most)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -117,7 +117,7 @@ ls_status lsi_run_hosts_read(lsi_run_hosts_flags *a, lsi_run_hosts *out)
     if (is_static && nodes->node < 0)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "--rdzv-backend static needs the --node-rank of each host, 0 to %d",
+            "--rdzv-backend static needs a --node-rank on each host, 0 to %d",
             nodes->most - 1);
     return read_meeting_point(a, out);
 }

@@ -63,8 +63,8 @@ static ls_status add_variable(words *w, char *text)
             entry++;
         if (*entry == NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "-x %s: this variable is not set here; give "
-                            "it a value, %s=VALUE",
+                            "-x %s: this variable is not set on this host; "
+                            "give its value with -x %s=VALUE",
                             text, text);
         text = *entry;
     }
@@ -152,10 +152,11 @@ static ls_status read_ranks(const char *text, int *out)
     const long value = text != NULL ? strtol(text, &end, 10) : 1;
     if (text != NULL && (end == text || *end != '\0' || value < 1 ||
                          value > LSI_LAUNCH_MAX_RANKS))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "-n %s: with --hosts it must be a number from 1 to %d, "
-                        "the ranks of each host that gives no number",
-                        text, LSI_LAUNCH_MAX_RANKS);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "-n %s: with --hosts, give a number from 1 to %d. It sets the "
+            "number of ranks for each host of the list without a number",
+            text, LSI_LAUNCH_MAX_RANKS);
     *out = (int)value;
     return LS_OK;
 }
@@ -196,7 +197,8 @@ int lsi_run_over_ssh(const lsi_over_ssh_flags *flags,
                    calloc(inherited + (size_t)call->argc + 1, sizeof(char *))};
     ls_status status = LS_OK;
     if (w.flags == NULL || w.variables == NULL)
-        status = lsi_fail(LS_ERR_MEMORY, "no memory for the command line");
+        status =
+            lsi_fail(LS_ERR_MEMORY, "not enough memory for the command line");
     if (status == LS_OK) {
         add_usual_variables(&w);
         status = sort_words(&w, call, rest, rows, n_rows);

@@ -114,8 +114,9 @@ static void add_form(const drawing *d, core_form form, int cores, char *out)
     if (d->is_hybrid)
         snprintf(kind, sizeof(kind), " (kind %d)", form.kind);
     if (form.l2 > 0 && form.per_cache > 1)
-        length = (size_t)snprintf(caches, sizeof(caches), ", %d to an L2 of %s",
-                                  form.per_cache, l2);
+        length =
+            (size_t)snprintf(caches, sizeof(caches),
+                             ", an L2 of %s for %d cores", l2, form.per_cache);
     else if (form.l2 > 0)
         length = (size_t)snprintf(caches, sizeof(caches), ", L2 of %s", l2);
     if (form.l1 > 0)
@@ -231,7 +232,7 @@ static void draw_node(const drawing *d, int depth, lsi_range range)
     const int cores = count(d, range, core_of);
     lsi_cpuset all = {{0}}, barred = {{0}};
     char cpus[LIST_BYTES], not_allowed[LIST_BYTES], ranks[LIST_BYTES + 16];
-    char name[32] = "CPUs of no node", memory[LSI_SIZE_TEXT + 2] = "";
+    char name[32] = "CPUs without a node", memory[LSI_SIZE_TEXT + 2] = "";
     for (size_t i = range.begin; i < range.end; i++) {
         lsi_cpuset_add(&all, d->cpus[i].cpu);
         if (!d->cpus[i].allowed)
@@ -294,11 +295,12 @@ static void draw_machine(const drawing *d)
     if (memory > 0)
         snprintf(has, sizeof(has), "; %s in %zu NUMA node%s", size,
                  d->topology->n_nodes, plural((int)d->topology->n_nodes));
-    lsi_tree_add(
-        d->tree, 0, "%s: %d package%s, %d core%s, %zu CPU%s (%d allowed)%s%s",
-        d->topology->is_described ? "described machine" : "machine", packages,
-        plural(packages), cores, plural(cores), d->n, plural((int)d->n),
-        allowed, has, d->is_hybrid ? "; a higher kind of core is faster" : "");
+    lsi_tree_add(d->tree, 0,
+                 "%s: %d package%s, %d core%s, %zu CPU%s (%d allowed)%s%s",
+                 d->topology->is_described ? "described machine" : "machine",
+                 packages, plural(packages), cores, plural(cores), d->n,
+                 plural((int)d->n), allowed, has,
+                 d->is_hybrid ? "; cores of a higher kind are faster" : "");
 }
 
 void lsi_draw_topology(lsi_tree *tree, const lsi_topology *topology,

@@ -194,8 +194,8 @@ static void log_summary(const lsi_train_log *log)
     lsi_run_summary summary = log->summary;
     snprintf(result, sizeof(result),
              "%" PRId64 " epoch%s, %" PRId64
-             " step%s, loss %.4f, accuracy %.4f, "
-             "validation loss %.4f, accuracy %.4f",
+             " step%s, training loss %.4f, training accuracy %.4f, validation "
+             "loss %.4f, validation accuracy %.4f",
              last->epoch + 1, last->epoch == 0 ? "" : "s", log->step,
              log->step == 1 ? "" : "s", last->train_loss, last->train_accuracy,
              last->val_loss, last->val_accuracy);

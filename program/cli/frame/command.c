@@ -213,12 +213,12 @@ static ls_status fail_early_flag(const lsi_command *group, char **words)
     list_children(group, names);
     if (child == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: name a sub-command before the flag %s: %s",
-                        group->name, words[0], names);
+                        "%s: name a sub-command (%s) before the flag %s",
+                        group->name, names, words[0]);
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "%s: name a sub-command before the flag %s: %s; for "
+                    "%s: name a sub-command (%s) before the flag %s; for "
                     "example 'lockstep %s %s %s%s%s'",
-                    group->name, words[0], names, group->name, child->name,
+                    group->name, names, words[0], group->name, child->name,
                     words[0], valued ? " " : "", valued ? words[1] : "");
 }
 
@@ -244,7 +244,7 @@ static int run_command(const lsi_command *command, char *name, int used,
 {
     char **words = calloc((size_t)(argc - used) + 1, sizeof(char *));
     if (words == NULL)
-        return lsi_cli_usage("no memory for the command line");
+        return lsi_cli_usage("not enough memory for the command line");
     words[0] = name;
     for (int i = 1; i < argc - used; i++)
         words[i] = argv[used + i];

@@ -49,13 +49,13 @@ static ls_status add(word_list *list, const char *format, ...)
 {
     va_list args;
     if (list->n == MOST_WORDS)
-        return lsi_fail(LS_ERR_FORMAT, "the file has more than %d flags",
+        return lsi_fail(LS_ERR_FORMAT, "the file contains more than %d flags",
                         MOST_WORDS - 1);
     va_start(args, format);
     const int length = vasprintf(&list->all[list->n], format, args);
     va_end(args);
     if (length < 0)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for flags");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for flags");
     list->n++;
     return LS_OK;
 }
@@ -150,10 +150,11 @@ static ls_status find_flags(const lsi_invocation *call, config *c)
                         "%s must be an object, such as {\"steps\": 200}",
                         flags != NULL ? "'flags'" : "the file");
     if (flags != NULL && command != NULL && strcmp(command, call->argv[0]) != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the file has flags of 'lockstep %s'; it must have "
-                        "flags of 'lockstep %s'",
-                        command, call->argv[0]);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the file contains flags of 'lockstep %s', but the command is "
+            "'lockstep %s'. Give a file with flags of this command",
+            command, call->argv[0]);
     if (!are_names(c->chosen))
         return lsi_fail(
             LS_ERR_FORMAT,
@@ -260,8 +261,8 @@ static void note_dropped(const lsi_invocation *call, const char *path,
     }
     if (used > 0 && lsi_cli_is_first())
         fprintf(stderr,
-                "lockstep: %s: ignored flags of '%s' that the command line "
-                "overrides: %s\n",
+                "lockstep: %s: ignored these flags from '%s', because flags on "
+                "the command line replace them: %s\n",
                 call->argv[0], lsi_printable_of(path).text, names);
 }
 

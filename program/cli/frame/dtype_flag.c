@@ -24,9 +24,9 @@ static ls_status read_dtype(void *context, const char *word)
     if (dtype != LS_F32 && dtype != LS_BF16)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "--dtype %s is not supported here; it must be f32 or bf16", word);
+            "this command does not support --dtype %s; give f32 or bf16", word);
     if (list->n == LS_DTYPE_COUNT)
-        return lsi_fail(LS_ERR_ARGUMENT, "--dtype has more than %d types",
+        return lsi_fail(LS_ERR_ARGUMENT, "--dtype lists more than %d types",
                         LS_DTYPE_COUNT);
     list->values[list->n++] = dtype;
     return LS_OK;
@@ -50,9 +50,9 @@ static const char *bf16_unit(void)
 static const char *note_of(ls_dtype dtype)
 {
     if (dtype == LS_F16)
-        return "matrix products round their inputs to f16 and compute in f32, "
-               "which is not faster; losses are scaled, and steps that "
-               "overflow are skipped";
+        return "matrix products round their inputs to f16 but compute in f32, "
+               "so they are not faster than in f32. Losses are scaled, and "
+               "steps that overflow are skipped";
     return "matrix products are not faster than in f32: this processor lacks "
            "AVX-512 BF16 and AMX, or they are disabled";
 }

@@ -9,14 +9,14 @@
 
 #define LSI_DTYPE_ROW(field)                                                   \
     ROW(field, DTYPE, "dtype", 0, "TYPE", "f32",                               \
-        "type of matrix product inputs; parameters, gradients and sums stay "  \
-        "f32; f16 also scales losses",                                         \
+        "data type of the inputs of matrix products (parameters, gradients "   \
+        "and sums stay f32; f16 also scales losses)",                          \
         .choices = "f32|bf16|f16")
 
 /* --dtype of benchmarks: a list of them, each to be measured. */
 #define LSI_DTYPES_ROW(field)                                                  \
     ROW(field, LIST, "dtype", 0, "TYPE,...", "f32",                            \
-        "types of matrix product inputs: f32, bf16")
+        "data types of the inputs of matrix products: f32, bf16")
 
 typedef struct lsi_dtype_list {
     ls_dtype values[LS_DTYPE_COUNT];

@@ -51,7 +51,7 @@ static json_t *value_of(const lsi_option *row, const void *values)
     case LSI_OPTION_TEXTS:
         break;
     }
-    assert(!"a command whose flags are recorded has no flag that repeats");
+    assert(!"flags that may be repeated cannot be recorded");
     return NULL;
 }
 

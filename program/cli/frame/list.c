@@ -48,7 +48,8 @@ static ls_status parse_list(const char *flag, const char *text, int64_t min,
             return lsi_fail(LS_ERR_ARGUMENT,
                             "%s: '%s' is not a list of numbers", flag, text);
         if (list.n == LSI_LIST_MAX)
-            return lsi_fail(LS_ERR_ARGUMENT, "%s: more than %d values", flag,
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: more than %d values; give fewer", flag,
                             LSI_LIST_MAX);
         memcpy(item, at, length);
         item[length] = '\0';

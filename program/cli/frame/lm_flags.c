@@ -37,8 +37,9 @@ static ls_status check_heads(const ls_transformer_config *c)
     if (c->kind == LS_TRANSFORMER_GPT2 || c->d_model / c->heads % 2 == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "--d-model %" PRId64 " / --heads %" PRId64 " is %" PRId64
-                    "; rotary position embeddings need an even head size",
+                    "--d-model %" PRId64 " / --heads %" PRId64
+                    " is a head size of %" PRId64
+                    ", but rotary position embeddings need an even head size",
                     c->d_model, c->heads, c->d_model / c->heads);
 }
 
@@ -88,7 +89,7 @@ ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
     if (flags->context > out->context)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--context %" PRId64 " is more than the %" PRId64
-                        " %spositions of '%s'",
+                        " %spositions of '%s'; give a smaller context",
                         flags->context, out->context,
                         out->kind == LS_TRANSFORMER_GPT2 ? "learned " : "",
                         weights);

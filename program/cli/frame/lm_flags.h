@@ -30,7 +30,7 @@ extern const char lsi_lm_size_choices[];
             "width of the model, d_model (default: from --size)", .min = 1,    \
             .max = 1 << 20),                                                   \
         ROW(field.heads, INT, "heads", 0, "N", NULL,                           \
-            "attention heads (default: from --size)", .min = 1,                \
+            "number of attention heads (default: from --size)", .min = 1,      \
             .max = 1 << 20),                                                   \
         ROW(field.d_ff, INT, "d-ff", 0, "N", NULL,                             \
             "width of the feed-forward layers, d_ff (default: from --size)",   \
@@ -42,20 +42,22 @@ extern const char lsi_lm_size_choices[];
             "epsilon of the normalisation layers", .min = 1e-30,               \
             .max = 0.999),                                                     \
         ROW(field.untied_head, BOOL, "untied-head", 0, NULL, NULL,             \
-            "gpt2: give the output head separate weights (models with rope "   \
-            "always have them)"),                                              \
+            "for gpt2: give the output head separate weights (models with "    \
+            "rotary position embeddings always have separate weights)"),       \
         ROW(field.rope, CHOICE, "rope", 0, "LAYOUT", "pairs",                  \
-            "layout of a rotated pair in the result: in the place of the "     \
-            "pair, or in both halves of the head",                             \
+            "where rotary position embeddings store the two values of a pair " \
+            "(pairs: next to each other; halves: one value in each half of "   \
+            "the head)",                                                       \
             .choices = "pairs|halves"),                                        \
         ROW(field.attention, CHOICE, "attention", 0, "NAME", "flash",          \
-            "method: flash, or naive, which stores the score matrix",          \
+            "attention method (naive stores the score matrix, flash does "     \
+            "not)",                                                            \
             .choices = "flash|naive")
 
 #define LSI_LM_SHAPE_ROWS(field)                                               \
     ROW(field.size, CHOICE, "size", 0, "NAME", "tiny",                         \
-        "model size; 3.4b is another name of 2.7B, and 12.8b of 10B (their "   \
-        "parameters)",                                                         \
+        "model size (3.4b is another name for 2.7B, and 12.8b for 10B, after " \
+        "their numbers of parameters)",                                        \
         .choices = &lsi_lm_size_choices[1]),                                   \
         ROW(field.context, INT, "context", 'c', "N", NULL,                     \
             "tokens per sequence (default: 128; with --weights the model's "   \
@@ -66,10 +68,10 @@ extern const char lsi_lm_size_choices[];
 /* The format of a file of --data. */
 #define LSI_LM_TOKENS_ROW(field)                                               \
     ROW(field, CHOICE, "format", 0, "FORMAT", "by-name",                       \
-        "format of the data: text (each byte is a token), bytes (not text), "  \
-        "llmc (files of llm.c), npy arrays, or raw u16 and u32; by-name "      \
-        "detects the format from the first bytes, or from the endings .u16 "   \
-        "and .u32",                                                            \
+        "format of the data (text: each byte is a token; bytes: each byte is " \
+        "a token, but the data are not text; llmc: files of llm.c; npy: "      \
+        "arrays; u16 and u32: raw numbers; by-name: detect the format from "   \
+        "the first bytes, or from the endings .u16 and .u32)",                 \
         .choices = "by-name|text|bytes|llmc|npy|u16|u32")
 ls_token_format lsi_cli_token_format(const char *name);
 

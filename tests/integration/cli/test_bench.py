@@ -489,7 +489,7 @@ class Ddp(Benches):
                 ("is not a number above 0", ("--bucket-mb", "1,0")),
                 ("is not a number above 0", ("--bucket-mb", "-2")),
                 ("is not a number above 0", ("--bucket-mb", "nan")),
-                ("it must be f32 or bf16", ("--dtype", "f32,f64")),
+                ("give f32 or bf16", ("--dtype", "f32,f64")),
                 ("mlp:WIDTH", ("--arch", "cnn")),
                 ("width", ("--arch", "mlp:0")),
                 ("each name a model", ("--arch", "mlp", "--size", "tiny")),

@@ -101,7 +101,7 @@ class Refusals(ProgramTest):
 
     def test_words(self):
         self.refuse("choose one of: flash, naive", "--impl", "flashy")
-        self.refuse("it must be f32 or bf16", "--dtype", "f64")
+        self.refuse("give f32 or bf16", "--dtype", "f64")
         self.refuse("--length", "--length", "0")
         self.refuse("--quick measures lengths up to 2048", "--quick", "--length", "4k")
 

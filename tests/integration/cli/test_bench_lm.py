@@ -142,7 +142,7 @@ class BenchLm(ProgramTest):
     def test_flags(self):
         for words, text in ((["--size", "huge"], "unknown model size 'huge'"),
                             (["--context", "0"], "--context: 0"),
-                            (["--dtype", "i8"], "must be f32 or bf16"),
+                            (["--dtype", "i8"], "give f32 or bf16"),
                             (["--warmup", "x"], "--warmup")):
             done = self.call("bench", "lm", *words)
             self.assertEqual(done.returncode, 2)

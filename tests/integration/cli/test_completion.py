@@ -82,7 +82,7 @@ class Completion(ProgramTest):
 
     def test_which_shell(self):
         for words in ((), ("tcsh",), ("bash", "zsh")):
-            self.fails(2, "bash, zsh or fish", "completion", *words)
+            self.fails(2, "name one shell", "completion", *words)
 
 
 class Manual(ProgramTest):

@@ -114,7 +114,7 @@ class Mistakes(ProgramTest):
         self.fails(2, "doctor: give one folder", "doctor", "a", "b")
         self.fails(2, "cannot read 'nowhere'", "doctor", "nowhere")
         self.fails(2, "is not a folder", "doctor", LOCKSTEP)
-        self.fails(2, "has no records (*.json); give the folder", "doctor", self.folder)
+        self.fails(2, "contains no records (*.json); give the folder", "doctor", self.folder)
 
     def fails_on(self, text, message):
         path = os.path.join(self.folder, "one.json")

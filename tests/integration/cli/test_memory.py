@@ -110,7 +110,7 @@ class MemoryTest(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("rank 1 of 2", done.stdout)
         self.assertIn("block 1/feed forward", done.stdout)
-        self.fails(1, "--out draws one rank", self.path("m"), "--out",
+        self.fails(1, "--out draws a single rank", self.path("m"), "--out",
                    self.path("x.svg"))
         with open(one, "rb") as file:
             data = file.read()
@@ -186,7 +186,7 @@ class MemoryTest(ProgramTest):
         name, = os.listdir(self.path("m"))
         # It has taken nothing, so there are no tables.
         self.assertNotIn("|", text)
-        self.assertIn("No memory was allocated", text)
+        self.assertIn("The recording contains no allocations", text)
         process = name[len("process-"):-len(".lsmem")]
         self.assertIn(f"{name}: process {process} on ", text)
 
@@ -219,8 +219,8 @@ class MemoryTest(ProgramTest):
     def test_what_is_refused(self):
         self.fails(2, "huge", "--size", "huge")
         self.fails(2, "use forward or step", "--mode", "sideways")
-        self.fails(2, "--out draws one case", "--context", "8,16", "--out", "x")
-        self.fails(1, "has no recordings of memory", self.folder)
+        self.fails(2, "--out draws a single case", "--context", "8,16", "--out", "x")
+        self.fails(1, "contains no recordings of memory", self.folder)
         self.fails(1, "/nonexistent", "/nonexistent")
         for text, message in (("", "is not a trace or a recording of memory"),
                               ("\x7fELF", "is not a trace or a recording of memory"),

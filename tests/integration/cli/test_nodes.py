@@ -724,15 +724,15 @@ class Refusals(Nodes):
 
     def test_wrong_usage(self):
         for flags, message in (
-                (("--nnodes", "0"), "--nnodes '0' is not a number of hosts"),
-                (("--nnodes", "3:2"), "not a number of hosts"),
+                (("--nnodes", "0"), "--nnodes '0' is not valid"),
+                (("--nnodes", "3:2"), "give a number of hosts"),
                 (("--nnodes", "2"), "needs --rdzv-endpoint HOST:PORT"),
                 (("--nnodes", "2", "--rdzv-endpoint", "h0:x"),
                  "is not an endpoint"),
                 (("--nnodes", "2", "--rdzv-endpoint", "localhost",
                   "--node-rank", "2"), "it must be 0 to 1"),
                 (("--nnodes", "2", "--rdzv-endpoint", "localhost",
-                  "--rdzv-backend", "static"), "needs the --node-rank"),
+                  "--rdzv-backend", "static"), "needs a --node-rank"),
                 (("--nnodes", "2", "--rdzv-endpoint", "localhost",
                   "--rdzv-conf", "timeout=3"), "join_timeout=SECONDS"),
                 (("--nnodes", "2", "--standalone"), "means one host")):

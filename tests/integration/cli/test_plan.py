@@ -152,9 +152,9 @@ class Plan(ProgramTest):
             path = self.measured(cache)
             measured, date = self.change(path, days=10)
             threads = int(path.split("-")[-2])
-            line = (f"Rates measured {date} on this machine ({threads} "
+            line = (f"Peak rates measured {date} on this machine ({threads} "
                     f"thread{'' if threads == 1 else 's'}), kept in {path}: "
-                    "2000000.0 GFLOP/s in f32, 4000000.0 in bf16, 5000.0 GB/s")
+                    "2000000.0 GFLOP/s in f32, 4000000.0 GFLOP/s in bf16, 5000.0 GB/s")
             for flags in words, (*words[:2], "--sweep", "ranks=1..2"):
                 self.assertIn(line, self.succeeds(
                     "plan", *flags, env=env).splitlines())
@@ -175,24 +175,24 @@ class Plan(ProgramTest):
         words = "plan", "--size", "tiny"
         with tempfile.TemporaryDirectory() as cache, busy_machine():
             env = environment(XDG_CACHE_HOME=cache)
-            done = self.fails(1, "cannot measure peak rates of this machine (no "
-                              f"rates are kept in '{cache}/lockstep/peaks-", *words,
+            done = self.fails(1, "must measure the peak rates of this machine, "
+                              f"because '{cache}/lockstep/peaks-", *words,
                               env=env)
             self.assertRegex(
                 done.stderr, r"other processes use \d+\.\d of the \d+ CPUs\. Wait "
-                "until they end, or give --force, or give rates with --tflops")
+                "until they end, or give --force, or give the rates with --tflops")
             self.assertEqual(os.listdir(cache), [])
             for flag in "--calibrate", "--verify":
-                self.fails(1, f"cannot measure steps ({flag}): other processes "
-                           "use", *words, flag, env=env)
+                self.fails(1, f"must measure steps of the model, because {flag} "
+                           "is given, but other processes use", *words, flag, env=env)
             self.succeeds(*words, *DEVICE, env=env)
 
             path = self.measured(cache)
             text = self.succeeds(*words, "--force", env=env)
-            self.assertRegex(text, r"\nRates measured [-\d]+ on this machine "
+            self.assertRegex(text, r"\nPeak rates measured [-\d]+ on this machine "
                              r"\(\d+ threads?\) while other processes used "
                              r"\d+\.\d of the \d+ CPUs, kept in " + path)
-            done = self.fails(1, "(the rates of ", *words, env=env)
+            done = self.fails(1, "because the rates of ", *words, env=env)
             self.assertIn(" were measured while other processes used ",
                           done.stderr)
 
@@ -200,7 +200,7 @@ class Plan(ProgramTest):
             self.assertIn("2000000.0 GFLOP/s",
                           self.succeeds(*words, env=env))
             _, date = self.change(path, days=31)
-            self.fails(1, f"(the rates of {date} are over 30 days old)", *words,
+            self.fails(1, f"because the rates of {date} are more than 30 days old", *words,
                        env=env)
 
     def test_pages(self):
@@ -256,7 +256,7 @@ class Plan(ProgramTest):
                           ("tiny", "large", "xl")], [1, 1, 0])
         out = self.succeeds("plan", "--size", "all", "--device-gb", "20")
         self.assertIn("1998235200", out)
-        self.assertIn("within 20.0 GB", out)
+        self.assertIn("at most 20.0 GB", out)
 
     def test_mistakes(self):
         for message, *flags in (
@@ -295,7 +295,7 @@ class Plan(ProgramTest):
                 ("leave --ranks", "tiny", "--sweep", "ranks=2", "-n", "2"),
                 ("needs --sweep", "tiny", "--ranks-per-node", "2"),
                 ("chooses ranks", "tiny", "--verify", "-n", "2"),
-                ("name one size for times", "all", "--calibrate")):
+                ("also need times; give one size", "all", "--calibrate")):
             self.fails(2, message, "plan", "--size", *flags)
         self.fails(2, "out of range", "plan", "--size", "tiny", "-n", "0")
         self.fails(2, "unknown model size 'huge'", "plan", "--preset",

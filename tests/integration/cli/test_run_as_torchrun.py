@@ -33,9 +33,9 @@ class TorchrunFlags(ProgramTest):
                 (["--master-addr", "10.0.0.1"], "--master-addr 10.0.0.1"),
                 (["--max-restarts", "-1"], "out of range"),
                 (["--rdzv_backend", "etcd"], "use static or c10d"),
-                (["--rdzv-endpoint=a:1"], "it must be localhost or 127.0.0.1"),
+                (["--rdzv-endpoint=a:1"], "must be localhost or 127.0.0.1"),
                 (["--rdzv-endpoint=localhost:x"], "the port must be 0 to 65535"),
-                (["--rdzv-id", "a/b"], "without /"),
+                (["--rdzv-id", "a/b"], "without '/'"),
                 (["--rdzv_conf=a=1"], "or last_call_timeout=SECONDS"),
                 (["--start-method", "fork"], "--start-method is not supported"),
                 (["--tee=3"], "--log-dir DIR"),
@@ -160,14 +160,14 @@ class Logs(ProgramTest):
 
     def test_wrong_streams(self):
         for flags, message in (
-                (("-r", "4"), "--redirects '4' is neither"),
-                (("-t", "0:1,2:1"), "--tee '0:1,2:1' is neither"),
+                (("-r", "4"), "--redirects '4' is not valid"),
+                (("-t", "0:1,2:1"), "--tee '0:1,2:1' is not valid"),
                 (("-t", "0:1,"), "--tee"), (("-r", ""), "--redirects"),
                 (("--local-ranks-filter", "0,2"), "0 to 1"),
-                (("--local-ranks-filter", "0;1"), "separated by commas")):
+                (("--local-ranks-filter", "0;1"), "separate the ranks by commas")):
             self.fails(2, message, "run", "-n", "2", "--log-dir",
                        os.path.join(self.folder, "never"), *flags, "true")
-        self.fails(2, "give their folder with --log-dir", "run", "-r", "3", "true")
+        self.fails(2, "give a folder for them with --log-dir", "run", "-r", "3", "true")
 
 
 class Restarts(ProgramTest):

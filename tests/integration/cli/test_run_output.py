@@ -149,7 +149,7 @@ class Files(ProgramTest):
         self.assertEqual(self.older(0), [7, 8])
 
     def test_files_need_a_folder(self):
-        self.fails(2, "give their folder with --log-dir", "run", "--log-size", "1m",
+        self.fails(2, "give a folder for them with --log-dir", "run", "--log-size", "1m",
                    "true")
 
 

@@ -186,7 +186,7 @@ class Mistakes(OverSsh):
                 ("a;b", "is not a host"), ("/none/x", "cannot read the hosts")):
             self.refuses(2, message, "true", hosts=hosts)
         self.refuses(2, "leave --nnodes out", "--nnodes", "2", "true")
-        self.refuses(2, "-x NONE: this variable is not set here", "-x", "NONE",
+        self.refuses(2, "-x NONE: this variable is not set on this", "-x", "NONE",
                      "true")
         self.refuses(2, "-n auto: with --hosts", "-n", "auto", "true")
 

@@ -118,7 +118,7 @@ class Tokenize(ProgramTest):
             self.assertEqual(refused.stderr.count("\n"), 1)
         done = self.train_lm("--data", text, "--tokenizer", right, "--vocab-size",
                              "300", expected=1)
-        self.assertIn("has 500 tokens; make --vocab-size", done.stderr)
+        self.assertIn("has 500 tokens, more than --vocab-size 300; give", done.stderr)
 
     def test_checkpoints_know_it_too(self):
         text, saved = self.path("1.txt", TEXT * 20), self.path("saved")

@@ -150,8 +150,8 @@ class Machines(ProgramTest):
             env = environment(HWLOC_XMLFILE=file.name, LC_ALL="C")
             out = self.succeeds("topo", "-n", "2", "--bind=core", env=env)
         self.assertEqual(out, """\
-described machine: 1 package, 4 cores, 6 CPUs (5 allowed); 3 GiB in 2 NUMA nodes; a higher kind of
-  core is faster
+described machine: 1 package, 4 cores, 6 CPUs (5 allowed); 3 GiB in 2 NUMA nodes; cores of a higher
+  kind are faster
 |- package 0: 4 cores, 6 CPUs
 |  `- node 0, 1 GiB: 4 cores, CPUs 0-5; not allowed: 5; ranks 0-1
 |     |- 2 cores (kind 1) of 2 CPUs
@@ -200,7 +200,8 @@ class Here(ProgramTest):
             self.assertEqual(rank["threads"], 1)
         for pid in process.pid, *pids:
             self.assertIn(
-                f"job {name}: 2 of 2 ranks are running, launcher {process.pid}\n",
+                f"job {name}: 2 of 2 ranks are running, launcher process "
+                f"{process.pid}\n",
                 self.succeeds("topo", str(pid)))
 
     def test_mistakes(self):

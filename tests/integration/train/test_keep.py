@@ -182,7 +182,7 @@ class Folder(KeepTest):
         self.fails(2, "train lm: --config 'c.json': unknown flag "
                    "--learning-rate; did you mean --lr?", "train", "lm",
                    "--config", "c.json", cwd=self.folder)
-        self.fails(2, "the file has flags of 'lockstep train lm'", "train",
+        self.fails(2, "the file contains flags of 'lockstep train lm'", "train",
                    "images", "--config", os.path.join(
                        "runs", self.name("lm", 1), "run.json"),
                    cwd=self.folder)
@@ -197,7 +197,8 @@ class Folder(KeepTest):
         self.good(*words, "--steps", "8", "--resume", "--output-dir", "whole")
         self.assertNotIn("resume", self.config("whole")["flags"])
         again = ("train", "lm", "--config", "whole/run.json", "--output-dir", "again")
-        self.fails(1, "give another --checkpoint-dir", *again)
+        self.fails(1, "give another --checkpoint-dir", *again,
+                   cwd=self.folder)
         self.good(*again, "--checkpoint-dir", "others")
         self.assertEqual(read(self.path("again", "model.safetensors")),
                          read(self.path("whole", "model.safetensors")))
@@ -224,8 +225,8 @@ class Folder(KeepTest):
             lines = self.good(*again, *words)
             self.assertEqual(
                 [line for line in lines if "ignored" in line],
-                ["lockstep: train lm: ignored flags of 'one/run.json' that the "
-                 f"command line overrides: {dropped}"])
+                ["lockstep: train lm: ignored these flags from 'one/run.json', because "
+                 f"flags on the command line replace them: {dropped}"])
         self.assertNotIn("bucket-mb", self.config("flat")["flags"])
         sgd = self.config("sgd")["flags"]
         self.assertEqual((sgd["lr"], sgd["weight-decay"]), (0.01, 0.0))
@@ -245,7 +246,7 @@ class Folder(KeepTest):
         lines = self.good("train", "lm", "--config", "three/run.json",
                           "--optimizer", "sgd", "--output-dir", "four")
         self.assertEqual(self.config("four")["flags"]["lr"], 0.5)
-        self.assertIn("overrides: weight-decay", "".join(lines))
+        self.assertIn("replace them: weight-decay", "".join(lines))
         with open(self.path("c.json"), "w", encoding="ascii") as file:
             json.dump({"no-save": True}, file)
         self.good(*few, "--config", "c.json", "--save", "m")
@@ -258,12 +259,12 @@ class Folder(KeepTest):
         self.assertNotIn("accumulate", self.config("one")["flags"])
         lines = self.good("train", "lm", "--config", "one/run.json",
                           "--accumulate", "1", "--output-dir", "two")
-        self.assertIn("overrides: tokens-per-step", lines[0])
-        self.assertIn("16 a step", lines[2])
+        self.assertIn("replace them: tokens-per-step", lines[0])
+        self.assertIn("16 per step", lines[2])
         lines = self.good("train", "lm", "--config", "two/run.json",
                           "--tokens-per-step", "64", "--output-dir", "three")
-        self.assertIn("overrides: accumulate", lines[0])
-        self.assertIn("64 a step", lines[2])
+        self.assertIn("replace them: accumulate", lines[0])
+        self.assertIn("64 per step", lines[2])
         self.fails(2, "both set the number of micro-steps", *few,
                    "--tokens-per-step", "64", "--accumulate", "1")
 
@@ -431,8 +432,8 @@ class Stopped(KeepTest):
             file.write("all work and no play " * 50)
         self.generates(folder)
         self.good("eval", "lm", "--weights", folder, text)
-        self.fails(2, "give a file of text or tokens to evaluate, or --data "
-                   "PATH", "eval", "lm", "--weights", folder)
+        self.fails(2, "give a file of text or tokens to evaluate, as an "
+                   "argument or with --data PATH", "eval", "lm", "--weights", folder)
         shutil.rmtree(folder)
 
     def generates(self, model):

@@ -276,8 +276,8 @@ class Files(LmTest):
         self.train("--data", LICENSE, "--vocab-size", "128", "--steps", "1",
                    "--save", path)
         self.generate("--weights", path, "-p", "hello")
-        self.refuse_generate("--prompt has the byte 195; the model's tokens "
-                             "are bytes below 128", "--weights", path, "-p",
+        self.refuse_generate("--prompt contains the byte 195, but the model's "
+                             "tokens are only the bytes below 128", "--weights", path, "-p",
                              "h\u00e4")
 
     def test_numbers_as_many_as_bytes(self):
@@ -494,7 +494,7 @@ class Refused(LmTest):
 
     def test_shapes(self):
         self.refuse(2, "--heads 3 does not divide --d-model 256", "--heads", "3")
-        self.refuse(2, "--d-model 60 / --heads 20 is 3", "--d-model", "60", "--heads", "20")
+        self.refuse(2, "--heads 20 is a head size of 3", "--d-model", "60", "--heads", "20")
         self.refuse(2, "--size", "--size", "huge")
         path = self.path("a.safetensors")
         self.train("--steps", "0", "--validate-every", "0", "--save", path)

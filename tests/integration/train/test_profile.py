@@ -312,7 +312,7 @@ class Peaks(ProfileTest):
     def test_a_busy_machine_is_not_measured(self):
         """Then the table is there without the column of the roofline."""
         self.train("t", "--steps", "3", ranks=1)
-        why = "cannot measure peak rates of this machine (no rates are kept in '"
+        why = "must measure the peak rates of this machine, because '"
         with busy_machine():
             text = self.succeeds("profile", self.traces("t"), env=self.env)
             self.assertIn("\nNo roofline: " + why, text)
@@ -323,8 +323,8 @@ class Peaks(ProfileTest):
             for row in found["rows"]:
                 self.assertIsNone(row["of_roofline"])
             self.assertEqual(os.listdir(self.folder), ["t"])
-            self.fails(1, "peak rates of this machine (--measure): other processes "
-                       "use", "profile", self.traces("t"), "--measure",
+            self.fails(1, "peak rates of this machine, because --measure is "
+                       "given, but other processes use", "profile", self.traces("t"), "--measure",
                        env=self.env)
             self.assertGreater(self.peaks()["others_cpus"], 0)
         self.assertIn("lockstep", os.listdir(self.folder))

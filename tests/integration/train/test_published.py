@@ -268,8 +268,8 @@ class Errors(PublishedTest):
             f.write("the end")
         self.refuse("give the model's tokenizer", "eval", "lm", "--weights",
                     name, "--data", self.path("a.txt"))
-        self.refuse_eval("more than the model's context, 24", name, "--context", "25")
-        self.refuse_eval("more than the context, 8", name, "--context", "8",
+        self.refuse_eval("longer than the model's context of 24 tokens", name, "--context", "25")
+        self.refuse_eval("more than the context of 8 tokens", name, "--context", "8",
                          "--stride", "9")
         one = self.write_tokens("one.u16", [1])
         self.refuse("at least 2 are needed", "eval", "lm", "--weights", name,

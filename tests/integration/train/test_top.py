@@ -80,7 +80,7 @@ class Top(ProgramTest):
             self.assertGreaterEqual(row["peak_mb"], row["memory_mb"])
         text = self.call("top", str(job.pid), "--count", "3", "--interval",
                          str(0.0025 * ms)).stdout
-        self.assertIn("because of backward", text)
+        self.assertIn("Its phase backward took", text)
         of_a_rank, = self.looks(looks[-1]["ranks"][1]["pid"], "--count", "1")
         self.assertEqual([row["rank"] for row in of_a_rank["ranks"]], [0, 1, 2])
 

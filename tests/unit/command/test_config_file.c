@@ -106,7 +106,7 @@ static void what_is_refused(void **state)
          "'chosen' must be a list of flag names"},
         {"{\"flags\": 1}", "'flags' must be an object"},
         {"{\"command\": \"train lm\", \"flags\": {}}",
-         "the file has flags of 'lockstep train lm'"},
+         "the file contains flags of 'lockstep train lm'"},
     };
     values v;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {

@@ -37,9 +37,10 @@ static void by_age(void **state)
     assert_false(expired(here, noon, ""));
     assert_false(expired(here, noon + 29 * DAY, ""));
     assert_false(expired(here, noon + 30 * DAY, ""));
-    assert_true(expired(here, noon + 30 * DAY + 1, "are over 30 days old"));
     assert_true(
-        expired(here, noon + 4000 * (int64_t)DAY, "are over 30 days old"));
+        expired(here, noon + 30 * DAY + 1, "are more than 30 days old"));
+    assert_true(
+        expired(here, noon + 4000 * (int64_t)DAY, "are more than 30 days old"));
     assert_true(expired(here, noon - 1, "have a date in the future"));
 }
 
@@ -50,13 +51,13 @@ static void by_place(void **state)
         const char *why;
     } all[] = {
         {{"Xeon", "avx512", "6.1.0-31", "0-3"},
-         "are for the processor 'EPYC', which is now 'Xeon'"},
+         "were measured with the processor 'EPYC' (now: 'Xeon')"},
         {{"EPYC", "avx512", "6.12.1", "0-3"},
-         "are for the kernel '6.1.0-31', which is now '6.12.1'"},
+         "were measured with the kernel '6.1.0-31' (now: '6.12.1')"},
         {{"EPYC", "avx512", "6.1.0-31", "0-2"},
-         "are for the CPU set '0-3', which is now '0-2'"},
+         "were measured with the CPU set '0-3' (now: '0-2')"},
         {{"EPYC", "avx2", "6.1.0-31", "0-3"},
-         "are for the instruction set 'avx512', which is now 'avx2'"},
+         "were measured with the instruction set 'avx512' (now: 'avx2')"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -65,13 +65,16 @@ static void first_tries(void **state)
 {
     (void)state;
     static const try tries[] = {
-        {"train lm --epochs 3",
-         "train lm: unknown flag --epochs; train lm runs for --steps N"},
-        {"train lm --num-train-epochs 3", "train lm runs for --steps N"},
+        {"train lm --epochs 3", "train lm: unknown flag --epochs; train lm "
+                                "counts steps; give --steps N"},
+        {"train lm --num-train-epochs 3",
+         "train lm counts steps; give --steps N"},
         {"train lm --num_train_epochs=3",
-         "unknown flag --num_train_epochs; train lm runs for --steps N"},
+         "unknown flag --num_train_epochs; train lm counts steps; give --steps "
+         "N"},
         {"train images --num_train_epochs 3", "did you mean --epochs?"},
-        {"train images --steps 3", "train images runs for --epochs N"},
+        {"train images --steps 3",
+         "train images counts epochs; give --epochs N"},
         {"train lm --learning-rate 3e-4", "did you mean --lr?"},
         {"train lm --bf16", "did you mean --dtype bf16?"},
         {"train lm --fp16", "did you mean --dtype f16?"},
@@ -110,7 +113,8 @@ static void retired_words(void **state)
          "new one"},
         {"train images --model resnet18", "--model is now --arch"},
         {"plan --model xl", "--model is now --size"},
-        {"bench ddp --model lm:tiny", "--model is now --arch mlp, --size NAME"},
+        {"bench ddp --model lm:tiny",
+         "--model is now --arch mlp for mlp, --size"},
         {"generate -m model", "generate: -m is now --weights"},
         {"eval images --model model", "--model is now --weights"},
         {"bench tune", "'lockstep bench tune' is now 'lockstep tune'"},
