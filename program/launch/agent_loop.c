@@ -240,8 +240,8 @@ static void start(lsi_agent *a, const lsi_agent_message *message)
         snprintf(ranks, sizeof(ranks), "ranks %d to %d", message->offset,
                  message->offset + n - 1);
     lsi_output_print(a->output,
-                     "host %s is node %d of %d nodes: %s of %d, interface %s, "
-                     "address %s (%s)",
+                     "host %s is node %d of %d nodes and runs %s of %d; it "
+                     "uses interface %s, address %s (%s)",
                      a->host, message->group, message->groups, ranks,
                      message->world, a->interface.name, a->interface.address,
                      a->interface.why);

@@ -208,7 +208,7 @@ void lsi_ask_ranks(const lsi_processes *ranks)
     if (answers != NULL && processes == NULL)
         lsi_output_print(ranks->output,
                          "SIGUSR1 is not forwarded: without /proc the launcher "
-                         "cannot find the ranks that handle it");
+                         "cannot find out which ranks handle this signal");
     for (pid_t pid; processes != NULL && (pid = lsi_next_process(processes));) {
         const int rank = rank_of(ranks, pid);
         if (rank >= 0)

@@ -41,8 +41,9 @@ ls_status lsi_topology_restrict(lsi_topology *machine, const lsi_cpuset *to)
         left += machine->cpus[i].allowed &&
                 lsi_cpuset_has(to, machine->cpus[i].cpu);
     if (left == 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "this process may use none of the selected CPUs");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "this process is not allowed to run on any of the selected CPUs");
     for (size_t i = 0; i < machine->n; i++)
         machine->cpus[i].allowed = machine->cpus[i].allowed &&
                                    lsi_cpuset_has(to, machine->cpus[i].cpu);
@@ -269,8 +270,9 @@ ls_status lsi_binding_divide(const lsi_topology *machine, lsi_binding_mode mode,
     }
     ls_status status = LS_OK;
     if (cpus == NULL || groups == NULL)
-        status =
-            lsi_fail(LS_ERR_MEMORY, "no memory to divide %zu CPUs", machine->n);
+        status = lsi_fail(LS_ERR_MEMORY,
+                          "no memory to divide %zu CPUs among the ranks",
+                          machine->n);
     if (status == LS_OK && n > 0) {
         const size_t n_groups = find_groups(cpus, n, groups);
         const bool enough = (size_t)ranks >= n_groups;

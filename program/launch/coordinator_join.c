@@ -39,9 +39,9 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
         snprintf(why, bytes, "the job at the endpoint has ended");
     else if (!c->has_started && join->restart > c->terms.limits->max_restarts)
         snprintf(why, bytes,
-                 "this host needs restart %d, but the launcher at the endpoint "
-                 "was started with --max-restarts %d; use the same "
-                 "--max-restarts on all hosts",
+                 "this host continues with restart number %d, but the launcher "
+                 "at the endpoint was started with --max-restarts %d; use the "
+                 "same --max-restarts on all hosts",
                  join->restart, c->terms.limits->max_restarts);
     for (int i = 0; i < c->n && why[0] == '\0'; i++) {
         const lsi_job_member *const m = &c->members[i];

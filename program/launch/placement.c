@@ -132,10 +132,11 @@ static void reason(const lsi_placement *p, int online, char *out, size_t bytes)
         snprintf(out, bytes, " (limited by the cgroup quota cpu.max to %g)",
                  p->quota);
     else if (allowed < online)
-        snprintf(out, bytes,
-                 " (of %d; taskset, a cpuset or the batch system, such as "
-                 "Slurm's --cpus-per-task, excludes the others)",
-                 online);
+        snprintf(
+            out, bytes,
+            " (this machine has %d; taskset, a cpuset or the batch system, for "
+            "example Slurm's --cpus-per-task, excludes the other CPUs)",
+            online);
 }
 
 bool lsi_placement_is_crowded(const lsi_placement *p, int online, char *out,

@@ -555,8 +555,8 @@ static void record_end(lsi_processes *ranks, int rank, int status,
         lsi_ended_publish(ranks->job, lsi_processes_rank(ranks, rank));
     if (ranks->ended[rank] < 0)
         warn_limit(ranks, &ranks->warned_unannounced,
-                   "a rank that waits for a rank that has ended notices this "
-                   "only after LOCKSTEP_TIMEOUT",
+                   "a rank that waits for an ended rank notices this only "
+                   "after LOCKSTEP_TIMEOUT",
                    errno);
 }
 

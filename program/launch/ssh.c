@@ -89,7 +89,8 @@ static ls_status start_agent(const job *j, lsi_ssh_node *node)
     snprintf(command, sizeof(command), "exec '%s' run --on-host", own);
     if (agent_words(j, node->name, words, agent, command, ROOM) < 3)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--ssh needs a program of less than %d characters",
+                        "the --ssh command is empty or too long; it must have "
+                        "fewer than %d characters",
                         ROOM);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 ||
         pipe2(err, O_CLOEXEC) != 0)

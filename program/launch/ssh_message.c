@@ -22,16 +22,20 @@ ls_status lsi_ssh_message_read(const char *data, size_t bytes,
         return LS_OK;
     if (digits == 0 || digits == bytes || data[digits] != ':' || length == 0 ||
         length > LSI_SSH_MESSAGE_MOST)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "the standard input is not from `lockstep run "
-                        "--hosts`, which alone uses this command");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "standard input does not come from `lockstep run --hosts`. Do not "
+            "start this command yourself; run `lockstep run --hosts`");
     if (bytes < digits + length + 2)
         return LS_OK;
     const char *const body = data + digits + 1;
     if (body[length] != ',')
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "malformed message from `lockstep run --hosts`: it "
-                        "does not match its length");
+                        "malformed message from `lockstep run --hosts`: its "
+                        "length is given as %zu bytes, but the byte after them "
+                        "is not a comma. Use the same version of Lockstep on "
+                        "all hosts",
+                        length);
     *out = (lsi_ssh_message){
         .kind = body[0],
         .text = body + 1,

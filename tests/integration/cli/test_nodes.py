@@ -136,8 +136,8 @@ class Meeting(Nodes):
             self.assertEqual(out[k], [
                 f"{at + r} {r} 6 {n} {k} 3 {at + r} 6" for r in range(n)])
             at += n
-        self.assertIn("is node 2 of 3 nodes: ranks 3 to 5 of 6, interface"
-                      " lo, ", errors[2])
+        self.assertIn("is node 2 of 3 nodes and runs ranks 3 to 5 of 6; it "
+                      "uses interface lo, ", errors[2])
 
     def test_by_arrival(self):
         script = ("echo $GROUP_RANK $WORLD_SIZE $LOCKSTEP_JOB $LOCKSTEP_RUN"

@@ -209,7 +209,7 @@ class Here(ProgramTest):
         self.fails(2, "one JOB", "topo", "a", "b")
         self.fails(2, "give one", "topo", "-n", "2", "job")
         self.fails(1, "--cpus 'x' is not a list", "topo", "--cpus", "x")
-        self.fails(1, "this process may use none of the selected CPUs",
+        self.fails(1, "is not allowed to run on any of the selected CPUs",
                    "topo", "--cpus",
                    "8191")
         self.fails(2, "out of range", "topo", "-n", "1025")

@@ -341,7 +341,7 @@ static void what_is_not_there_is_refused(void **state)
     lsi_cpuset four = {{0}};
     lsi_cpuset_add(&four, 4);
     assert_error(lsi_topology_restrict(&machine, &four), LS_ERR_ARGUMENT,
-                 "this process may use none of the selected CPUs");
+                 "is not allowed to run on any of the selected CPUs");
     assert_true(cpus[0].allowed);
 }
 

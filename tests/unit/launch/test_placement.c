@@ -51,13 +51,15 @@ static const placement_case cases[] = {
      "use --threads 4"},
     {2, 0, LSI_BINDING_CPU, 3, 0,
      "3 ranks x 1 thread on 2 CPUs (0-1), not bound",
-     "warning: 3 ranks x 1 thread share 2 CPUs (of 8; taskset, a cpuset or the "
-     "batch system, such as Slurm's --cpus-per-task, excludes the others) and "
+     "warning: 3 ranks x 1 thread share 2 CPUs (this machine has 8; taskset, a "
+     "cpuset or the batch system, for example Slurm's --cpus-per-task, "
+     "excludes the other CPUs) and "
      "will slow each other down; use -n 2"},
     {1, 0, LSI_BINDING_CORE, 1, 2,
      "1 rank x 2 threads on 1 CPU (0), bound by core",
-     "warning: 1 rank x 2 threads share 1 CPU (of 8; taskset, a cpuset or the "
-     "batch system, such as Slurm's --cpus-per-task, excludes the others) and "
+     "warning: 1 rank x 2 threads share 1 CPU (this machine has 8; taskset, a "
+     "cpuset or the batch system, for example Slurm's --cpus-per-task, "
+     "excludes the other CPUs) and "
      "will slow each other down; use --threads 1"},
 };
 
