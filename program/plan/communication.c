@@ -49,8 +49,8 @@ static ls_status check(const lsi_communication_plan *p)
         if (!(all[i].value > 0))
             return lsi_fail(
                 LS_ERR_ARGUMENT,
-                "cannot plan with a value of %g for %s: it must be above 0",
-                all[i].value, all[i].name);
+                "cannot plan: the value of %s is %g; it must be above 0",
+                all[i].name, all[i].value);
     return LS_OK;
 }
 
@@ -82,12 +82,13 @@ static void one_copy(const lsi_communication_plan *p, lsi_facts *out)
     const double devices = (state + saved * p->tokens) / p->device_bytes;
     lsi_facts_whole(out, "a", "parameters", parameters, "", "P = 2 L d F");
     lsi_facts_whole(out, "a", "state_bytes", state, "B",
-                    "16 P (weight, gradient, moments)");
+                    "16 P: weight, gradient, two moments");
     lsi_facts_real(out, "a", "state_gb", state / 1e9, "GB", "16 P / 10^9");
     lsi_facts_real(out, "a", "state_gib", state / 0x1p30, "GiB", "16 P / 2^30");
     lsi_facts_whole(out, "a", "saved_bytes_per_token", saved, "B",
                     "2 L (d + F)");
-    lsi_facts_whole(out, "a", "tokens", p->tokens, "", "given: T");
+    lsi_facts_whole(out, "a", "tokens", p->tokens, "",
+                    "given: T; A = 2 L T (d + F)");
     lsi_facts_real(out, "a", "device_memory_gb", p->device_bytes / 1e9, "GB",
                    "given");
     lsi_facts_real(out, "a", "devices_exact", devices, "",
@@ -107,10 +108,10 @@ static void divided(const lsi_communication_plan *p, lsi_facts *out)
     if (room <= 0)
         return; /* half of the activations do not fit, even on many devices */
     lsi_facts_real(out, "b", "sharded_devices_exact", devices, "",
-                   "16 P/N + A/2 + A/(2N) = memory");
+                   "N in 16 P/N + A/2 + A/(2N) = memory");
     /* More than that many: a whole number of devices would leave no room. */
     lsi_facts_whole(out, "b", "sharded_devices", floor(devices) + 1, "",
-                    "the next whole number");
+                    "next whole number above N");
 }
 
 /*
@@ -140,7 +141,7 @@ static void bound(const lsi_communication_plan *p, lsi_facts *out)
     if (tensor_part < 1) {
         const double serial = tokens / (1 - tensor_part);
         lsi_facts_real(out, "c", "tokens_per_device_serial", serial / ranks, "",
-                       "the next / (XY)");
+                       "tokens_overall_serial / (X Y)");
         lsi_facts_real(out, "c", "tokens_overall_serial", serial, "",
                        "X alpha/M_X / (1 - alpha Y/(M_Y F))");
     }

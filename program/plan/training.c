@@ -5,9 +5,10 @@
 static const char *parameters_formula(const lsi_plan_run *run)
 {
     if (run->strategy->share >= LSI_SHARE_WEIGHTS)
-        return run->half ? "(4 P + 2 P_products) / ranks of a node"
+        return run->half ? "(4 P + 2 x parameters of matrix products) / ranks "
+                           "of a node"
                          : "4 P / ranks of a node";
-    return run->half ? "4 P + 2 P_products" : "4 P";
+    return run->half ? "4 P + 2 x parameters of matrix products" : "4 P";
 }
 
 static void given(const lsi_plan_run *run, lsi_facts *out)
@@ -22,7 +23,7 @@ static void given(const lsi_plan_run *run, lsi_facts *out)
     lsi_facts_whole(out, "", "context", (double)run->context, "",
                     "given: tokens per sequence");
     lsi_facts_whole(out, "", "tokens_per_step", tokens * (double)run->ranks, "",
-                    "N batch context");
+                    "N x batch x context");
 }
 
 static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
@@ -35,17 +36,19 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
     lsi_facts_whole(out, "memory", "parameter_bytes", m->parameters, "B",
                     parameters_formula(&plan->run));
     lsi_facts_whole(out, "memory", "gradient_bytes", m->gradients, "B",
-                    share == LSI_SHARE_ALL ? "4 P / N + one to two buckets"
-                                           : "4 P");
+                    share == LSI_SHARE_ALL
+                        ? "4 P / N + the bytes of one to two buckets"
+                        : "4 P");
     lsi_facts_whole(out, "memory", "state_bytes", m->state, "B",
                     share == LSI_SHARE_NOTHING ? "8 P" : "8 P / N");
     lsi_facts_whole(out, "memory", "activation_bytes", m->activations, "B",
-                    "4 batch context (numbers kept per token + at the peak)");
+                    "4 x batch x context x (floats kept per token + more "
+                    "floats at the peak)");
     lsi_facts_whole(out, "memory", "other_bytes", m->other, "B", "as measured");
     lsi_facts_whole(out, "memory", "total_bytes", m->total, "B",
-                    "sum of the bytes above: peak of a rank");
+                    "peak bytes of a rank: sum of the bytes above");
     lsi_facts_whole(out, "memory", "node_bytes", most * here, "B",
-                    "peak of all ranks of a node");
+                    "peak bytes of all ranks of a node");
     if (plan->device_bytes < 0)
         return;
     lsi_facts_whole(out, "memory", "available_bytes", plan->device_bytes, "B",
@@ -57,11 +60,12 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
 static void traffic(const lsi_plan_step *s, lsi_facts *out)
 {
     lsi_facts_whole(out, "traffic", "buckets", (double)s->buckets, "",
-                    "buckets of gradients in a step");
+                    "gradient buckets in a step");
     lsi_facts_whole(out, "traffic", "collectives", (double)s->collectives, "",
                     "collectives in a step");
-    lsi_facts_whole(out, "traffic", "rank_sent_bytes", s->rank_bytes, "B",
-                    "2 (N-1)/N of all-reduced bytes, (N-1)/N of other bytes");
+    lsi_facts_whole(
+        out, "traffic", "rank_sent_bytes", s->rank_bytes, "B",
+        "2 (N-1)/N x all-reduced bytes + (N-1)/N x bytes of other collectives");
     lsi_facts_whole(out, "traffic", "node_sent_bytes", s->link_bytes, "B",
                     "bytes that leave the busiest node");
 }
@@ -70,7 +74,7 @@ static void paging(const lsi_plan_place *place, const lsi_plan_step *s,
                    lsi_facts *out)
 {
     lsi_facts_whole(out, "time", "pages", s->pages, "",
-                    "4 P (N-1)/N / 4096: pages of gradients that are freed");
+                    "freed pages of gradients: 4 P (N-1)/N / 4096");
     lsi_facts_real(out, "time", "page_us", 1e6 * place->page, "us",
                    "time to free a page and write to it again");
     lsi_facts_real(out, "time", "page_seconds", s->paging, "s",
@@ -82,20 +86,22 @@ static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
 {
     const double tokens = (double)plan->run.batch * (double)plan->run.context *
                           (double)plan->run.ranks;
-    lsi_facts_real(out, "time", "forward_seconds", s->forward, "s",
-                   "measured, or products / rate + bytes / bandwidth");
-    lsi_facts_real(out, "time", "backward_seconds", s->backward, "s",
-                   "measured, or products / rate + bytes / bandwidth");
+    lsi_facts_real(
+        out, "time", "forward_seconds", s->forward, "s",
+        "measured, or FLOPs / (FLOP/s) + activation bytes moved / (bytes/s)");
+    lsi_facts_real(
+        out, "time", "backward_seconds", s->backward, "s",
+        "measured, or FLOPs / (FLOP/s) + activation bytes moved / (bytes/s)");
     lsi_facts_real(out, "time", "optimizer_seconds", s->optimizer, "s",
-                   "update of the parameters that a rank owns");
+                   "time to update the parameters that a rank owns");
     lsi_facts_real(out, "time", "communication_seconds", s->communication, "s",
                    "sum of the times of all collectives");
     lsi_facts_real(out, "time", "exposed_seconds", s->exposed, "s",
-                   "part of it that does not overlap with backward");
+                   "communication that does not overlap with backward");
     if (s->pages > 0)
         paging(&plan->place, s, out);
     lsi_facts_real(out, "time", "step_seconds", s->step, "s",
-                   "simulated schedule of the strategy");
+                   "time of the strategy's simulated schedule");
     lsi_facts_real(out, "time", "tokens_per_second", tokens / s->step, "",
                    "tokens_per_step / step_seconds");
     lsi_facts_real(out, "time", "efficiency", 1 - s->exposed / s->step, "",
@@ -104,9 +110,11 @@ static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
                     s->communication > s->backward, "",
                     "1 if communication takes longer than backward");
     lsi_facts_real(out, "time", "tokens_to_hide", s->tokens_to_hide, "",
-                   "tokens per rank and step from which it is shorter");
+                   "tokens per rank and step above which communication is "
+                   "shorter than backward");
     lsi_facts_real(out, "time", "best_bucket_mb", s->best_bucket / 1e6, "MB",
-                   "sqrt(s w o): s bytes, w bandwidth, o overhead");
+                   "sqrt(s w o): s bytes of all gradients, w bandwidth of "
+                   "their collective in bytes/s, o fixed time of a collective");
 }
 
 ls_status lsi_trained_plan_account(const lsi_trained_plan *plan, lsi_facts *out)

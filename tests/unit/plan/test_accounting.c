@@ -144,7 +144,7 @@ static void mistakes(void **state)
     lsi_communication_plan p = lsi_communication_defaults();
     p.link_bytes = 0;
     assert_error(lsi_communication_account(&p, &facts), LS_ERR_ARGUMENT,
-                 "a value of 0 for link bandwidth");
+                 "the value of link bandwidth is 0");
     assert_error(lsi_state_plan_fill(0, 2, &sharding), LS_ERR_ARGUMENT,
                  "0 parameters");
     assert_error(lsi_state_plan_fill(5, 0, &sharding), LS_ERR_ARGUMENT,
