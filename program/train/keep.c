@@ -42,8 +42,8 @@ static ls_status refuse(ls_status status, uint64_t needed, bool file)
     return lsi_fail(status, "%s. The result needs %s; %s", ls_last_error(),
                     size,
                     file ? "give another file with --save"
-                         : "give another folder with --output-dir, or "
-                           "--no-save to keep nothing");
+                         : "give another folder with --output-dir, or use "
+                           "--no-save to save nothing");
 }
 
 static ls_status cannot_make(const char *folder, uint64_t needed)

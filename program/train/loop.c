@@ -83,7 +83,9 @@ static void settings_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
     const lsi_loop *const l = list;
     const lsi_run_setting *const setting =
         i < l->run.n ? &l->run.all[i] : &l->resume.config.all[i - l->run.n];
-    snprintf(text, LSI_LINE_BYTES, "%s %s", setting->name, setting->value);
+    snprintf(text, LSI_LINE_BYTES, "%s %s",
+             setting->label != NULL ? setting->label : setting->name,
+             setting->value);
 }
 
 ls_status lsi_loop_agree(lsi_loop *loop, ls_status own)
@@ -219,7 +221,7 @@ static void describe_left(const lsi_loop *l, char *out, size_t bytes)
             snprintf(out, bytes, ". '%s' was not written", l->keep->model.text);
     if (l->saved > 0 && (size_t)used < bytes)
         snprintf(out + used, bytes - (size_t)used,
-                 ". '%s' has the checkpoint of step %" PRId64
+                 ". '%s' contains the checkpoint of step %" PRId64
                  "; to continue from it with another --lr, use --resume "
                  "--new-schedule",
                  l->resume.options->folder, l->saved);
@@ -249,8 +251,8 @@ static high_text describe_high(const lsi_divergence *d)
 {
     high_text out;
     snprintf(out.text, sizeof(out.text),
-             "above %g (%g times the larger of the first loss, %g, and the "
-             "loss of random guessing, %g)",
+             "above %g. This limit is %g times the first loss (%g) or the loss "
+             "of random guessing (%g), whichever is larger",
              lsi_divergence_limit(d), LSI_DIVERGENCE_FACTOR, d->first,
              d->guess);
     return out;

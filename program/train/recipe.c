@@ -146,8 +146,8 @@ static ls_status read_number(const lsi_run_config *config, const char *name,
     if (end != text && *end == '\0' && *out >= 0 && isfinite(*out))
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "the checkpoint is damaged: it was made with %s '%s', "
-                    "which is not a number of at least 0",
+                    "the checkpoint is damaged: its %s is '%s', but must be a "
+                    "number of at least 0",
                     name, text);
 }
 

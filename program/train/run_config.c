@@ -48,12 +48,19 @@ void lsi_run_config_digest(lsi_run_config *config, const char *name,
     lsi_run_setting *const setting = next(config, name);
     snprintf(setting->value, sizeof setting->value, "%016" PRIx64,
              lsi_hash(LSI_HASH_START, values, n * sizeof *values));
+    setting->is_checksum = true;
 }
 
 void lsi_run_config_before(lsi_run_config *config, const char *value)
 {
     assert(config->n > 0);
     config->all[config->n - 1].before = value;
+}
+
+void lsi_run_config_label(lsi_run_config *config, const char *label)
+{
+    assert(config->n > 0);
+    config->all[config->n - 1].label = label;
 }
 
 void lsi_run_config_end(lsi_run_config *config)
@@ -87,6 +94,18 @@ const char *lsi_run_config_value(const lsi_run_config *config, const char *name)
     return config->all[index_of(config, name)].value;
 }
 
+static ls_status fail_other_data(const lsi_run_setting *setting,
+                                 const char *saved, int64_t step)
+{
+    assert(setting->label != NULL);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "cannot resume from the checkpoint of step %" PRId64
+                    ": it was made with other data (the %s is %s; for this "
+                    "run's data it is %s). Give the same data, or start a new "
+                    "run in another folder",
+                    step, setting->label, saved, setting->value);
+}
+
 static ls_status fail_different(const lsi_run_setting *setting,
                                 const char *saved, int64_t step)
 {
@@ -101,6 +120,15 @@ static ls_status fail_different(const lsi_run_setting *setting,
                         "this run has %s steps. Add --new-schedule to follow "
                         "this run's schedule from here on",
                         step, saved, setting->value);
+    if (setting->is_checksum && saved != NULL)
+        return fail_other_data(setting, saved, step);
+    if (setting->label != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "cannot resume from the checkpoint of step %" PRId64
+                        ": the %s is %s in the checkpoint, but %s in this "
+                        "run%s",
+                        step, setting->label, saved != NULL ? saved : "unknown",
+                        setting->value, more);
     return lsi_fail(LS_ERR_ARGUMENT,
                     "cannot resume from the checkpoint of step %" PRId64
                     ": it was made with %s %s, but this run has %s%s",

@@ -20,6 +20,8 @@ typedef struct lsi_run_setting {
     bool of_schedule;   /* of the learning rate over the steps */
     bool usual;         /* nobody has asked for it */
     bool end;           /* the step with which the schedule ends */
+    const char *label;  /* its name in messages, after "the"; NULL: `name` */
+    bool is_checksum;   /* of the data */
 } lsi_run_setting;
 
 typedef struct lsi_run_config {
@@ -41,6 +43,9 @@ void lsi_run_config_real(lsi_run_config *config, const char *name,
  */
 void lsi_run_config_before(lsi_run_config *config, const char *value);
 
+/* For the last setting: the name in messages; it must outlive the settings. */
+void lsi_run_config_label(lsi_run_config *config, const char *label);
+
 /* For all settings from the one of index `first` on: they are the schedule's.
  */
 void lsi_run_config_schedule(lsi_run_config *config, size_t first);
@@ -58,7 +63,7 @@ void lsi_run_config_usual(lsi_run_config *config, const char *name);
 const char *lsi_run_config_value(const lsi_run_config *config,
                                  const char *name);
 
-/* A checksum of values, to recognise different ones. */
+/* A checksum of values, to recognise other data. */
 void lsi_run_config_digest(lsi_run_config *config, const char *name,
                            const int64_t *values, size_t n);
 

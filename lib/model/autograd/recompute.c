@@ -112,7 +112,7 @@ static ls_status walk_again(ls_tape *tape, ls_node *node,
     if (slot == NULL || slot->node < 0)
         return lsi_fail(
             LS_ERR_STATE,
-            "ls_recompute: the second run of the function gave a result "
+            "ls_recompute: when the function ran again, it returned a result "
             "without a gradient; both runs must record the same operations");
     slot->grad = ls_tensor_retain(lsi_node_grad_output_raw(tape, node, 0));
     slot->watched = lsi_tape_slot(tape, ls_node_output(node, 0))->watched;

@@ -121,11 +121,11 @@ static ls_status check_inputs(const ls_tape *tape, const record *r)
 {
     for (size_t i = 0; i < r->n_inputs && tape->outer != NULL; i++) {
         if (r->inputs[i] != NULL && r->inputs[i]->tape == tape->outer)
-            return lsi_fail(
-                LS_ERR_ARGUMENT,
-                "%s: the function given to ls_recompute uses a tensor of the "
-                "tape that is not in its inputs; add it to them",
-                r->function->name);
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: the function given to ls_recompute uses a "
+                            "tensor of the tape that is not one of its inputs; "
+                            "pass this tensor as an input",
+                            r->function->name);
     }
     return LS_OK;
 }

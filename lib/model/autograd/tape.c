@@ -349,8 +349,8 @@ ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor)
             tensor->param->name);
     if (!lsi_dtype_is_real(tensor->dtype))
         return lsi_fail(LS_ERR_DTYPE,
-                        "ls_tape_watch: a tensor of dtype %s has no gradient; "
-                        "it must be f32, bf16 or f16",
+                        "ls_tape_watch: a tensor of dtype %s cannot have a "
+                        "gradient; the dtype must be f32, bf16 or f16",
                         ls_dtype_name(tensor->dtype));
     if (tape->phase != LSI_TAPE_RECORDING)
         return lsi_fail(LS_ERR_STATE, "ls_tape_watch: backward already ran on "

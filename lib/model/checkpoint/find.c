@@ -59,8 +59,8 @@ static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
         return lsi_fail(LS_ERR_NOT_FOUND, "no checkpoint found in '%s'%s",
                         folder, n > 0 ? ": no save has finished" : "");
     return lsi_fail(LS_ERR_FORMAT,
-                    "no intact checkpoint found in '%s', although some were "
-                    "saved; the newest one: %s",
+                    "no intact checkpoint found in '%s'. The newest saved "
+                    "checkpoint cannot be used: %s",
                     folder, reason);
 }
 
@@ -93,10 +93,11 @@ ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
     }
     const ls_status status = lsi_checkpoint_newest(path, &step);
     if (status == LS_ERR_NOT_FOUND)
-        return lsi_fail(status,
-                        "%s; the folder has no %s either (a run writes it at "
-                        "its end, unless it fails or diverges)",
-                        ls_last_error(), LSI_MODEL_FILE);
+        return lsi_fail(
+            status,
+            "%s. The folder contains no %s either; a run writes this file when "
+            "it ends, but not if it fails or diverges",
+            ls_last_error(), LSI_MODEL_FILE);
     LS_TRY(status);
     *out = lsi_path_in(lsi_step_folder(path, step).text, LSI_MODEL_FILE);
     return LS_OK;

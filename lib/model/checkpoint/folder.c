@@ -170,7 +170,7 @@ ls_status lsi_step_check(const char *step_folder, int rank)
                         step_folder);
     (void)gethostname(host, sizeof(host) - 1);
     return lsi_fail(LS_ERR_IO,
-                    "host %s has no '%s', which rank 0 created; use a "
+                    "host %s cannot find '%s' after rank 0 created it; use a "
                     "checkpoint folder on a file system that all hosts share",
                     host, step_folder);
 }

@@ -161,8 +161,8 @@ static ls_status check_step(const json_t *manifest, const char *folder)
     if (named < 0 || named == step)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' holds step %lld according to its manifest, which "
-                    "does not match the name of the folder",
+                    "the manifest in '%s' gives step %lld, but the name of the "
+                    "folder gives another step",
                     folder, (long long)step);
 }
 
@@ -226,8 +226,9 @@ static ls_status verify_file(const json_t *entry, const char *folder)
     LS_TRY(lsi_file_sum_of(path.text, &sum));
     if ((json_int_t)sum.bytes != bytes)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has %lld bytes, but %lld were written", path.text,
-                        (long long)sum.bytes, (long long)bytes);
+                        "the file '%s' has %lld bytes, but it had %lld bytes "
+                        "when the checkpoint was saved",
+                        path.text, (long long)sum.bytes, (long long)bytes);
     if ((json_int_t)sum.crc32 != crc32)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' is damaged: its checksum does not match",
@@ -242,7 +243,9 @@ ls_status lsi_manifest_verify(const json_t *manifest, const char *folder)
     const json_t *const files = json_object_get(manifest, "files");
     if (json_array_size(files) != (size_t)lsi_manifest_ranks(manifest) + 1)
         return lsi_fail(
-            LS_ERR_FORMAT, "the manifest of '%s' lists %zu files for %d ranks",
+            LS_ERR_FORMAT,
+            "the manifest of '%s' lists %zu files for %d ranks, but must list "
+            "one file for each rank and one for the model",
             folder, json_array_size(files), lsi_manifest_ranks(manifest));
     json_array_foreach(files, i, entry)
     {

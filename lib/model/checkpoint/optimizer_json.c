@@ -133,11 +133,11 @@ static ls_status check_group(const json_t *json, const ls_optimizer *optimizer,
                             name, (long long)steps_of(saved));
         first = first != NULL ? first : saved;
         if (steps_of(saved) != steps_of(first))
-            return lsi_fail(LS_ERR_FORMAT,
-                            "the step count of '%s' in the checkpoint is %lld, "
-                            "but that of other parameters in its group is %lld",
-                            name, (long long)steps_of(saved),
-                            (long long)steps_of(first));
+            return lsi_fail(
+                LS_ERR_FORMAT,
+                "the step count of '%s' in the checkpoint is %lld, but other "
+                "parameters of its group have step count %lld",
+                name, (long long)steps_of(saved), (long long)steps_of(first));
     }
     return LS_OK;
 }

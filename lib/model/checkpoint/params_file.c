@@ -68,10 +68,10 @@ static ls_status check_no_more(const lsi_safetensors_file *file,
 {
     for (size_t i = 0; i < file->n_entries; i++) {
         if (!is_wanted(params, file->entries[i].name))
-            return lsi_fail(
-                LS_ERR_FORMAT,
-                "'%s' has a tensor '%s' that the model does not have",
-                file->path, file->entries[i].name);
+            return lsi_fail(LS_ERR_FORMAT,
+                            "'%s' contains a tensor '%s', but the model has no "
+                            "tensor of this name",
+                            file->path, file->entries[i].name);
     }
     return LS_OK;
 }

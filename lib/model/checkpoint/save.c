@@ -50,8 +50,8 @@ static ls_status set_aside(const saving *s)
     LS_TRY(lsi_step_set_aside(s->folder, s->step, &to));
     lsi_checkpoint_cache_set_passed(s->folder, s->step, false);
     lsi_log(LS_LOG_WARN,
-            "'%s' could not be read when this run started; it was renamed to "
-            "'%s', and step %" PRId64 " is saved again",
+            "the checkpoint '%s' could not be read when this run started. It "
+            "was renamed to '%s', and step %" PRId64 " is saved again",
             s->step_folder.text, to.text, s->step);
     return LS_OK;
 }
@@ -213,8 +213,8 @@ static ls_status find_share(const saving *s, lsi_range *share)
     else if (sum != all)
         return lsi_fail(LS_ERR_STATE,
                         "checkpoint: the ranks own %" PRId64
-                        " elements in total, expected %" PRId64
-                        ", or that number on every rank",
+                        " elements in total. Together they must own %" PRId64
+                        " elements, or each rank must own all of them",
                         sum, all);
     return LS_OK;
 }
@@ -318,17 +318,21 @@ static void warn_about_newer(const pruning *p, size_t newest, size_t count)
         return;
     if (lsi_checkpoint_verify_once(path.text) != LS_OK)
         lsi_log(LS_LOG_WARN,
-                "'%s' is newer than step %" PRId64
-                ", which was just saved, but it is not intact: %s. It is "
-                "neither counted nor removed",
-                path.text, p->saved, ls_last_error());
+                "the checkpoint '%s' is not intact: %s. It is newer than step "
+                "%" PRId64
+                ", which was just saved. Lockstep does not remove it, and does "
+                "not count it among the checkpoints to keep. Remove it "
+                "yourself, or use a separate folder for each run",
+                path.text, ls_last_error(), p->saved);
     else
-        lsi_log(LS_LOG_WARN,
-                "'%s' holds %zu checkpoint(s) newer than step %" PRId64
-                ", which was just saved; the newest is step %" PRId64
-                ". Newer checkpoints are opened first, and are neither counted "
-                "nor removed. Use a separate folder for each run",
-                p->folder, count, p->saved, p->steps[newest]);
+        lsi_log(
+            LS_LOG_WARN,
+            "'%s' already holds %zu checkpoint(s) newer than step %" PRId64
+            ", which was just saved (the newest: step %" PRId64
+            "). A resumed run would start from the newest one. Lockstep does "
+            "not remove the newer checkpoints, and does not count them among "
+            "the checkpoints to keep. Use a separate folder for each run",
+            p->folder, count, p->saved, p->steps[newest]);
 }
 
 /* Returns the index of the first older checkpoint. */
@@ -358,7 +362,9 @@ static bool is_whole(const pruning *p, size_t i)
     if (lsi_checkpoint_verify_once(path_of(p, i).text) == LS_OK)
         return true;
     if (lsi_checkpoint_cache_is_first(ls_last_error()))
-        lsi_log(LS_LOG_WARN, "a checkpoint is not counted: %s",
+        lsi_log(LS_LOG_WARN,
+                "an unreadable checkpoint does not count among the checkpoints "
+                "to keep: %s",
                 ls_last_error());
     return false;
 }
@@ -434,10 +440,9 @@ static ls_status check_same_step(const saving *s)
     if (bounds[0] == -bounds[1])
         return LS_OK;
     return lsi_fail(LS_ERR_MISMATCH,
-                    "checkpoint: all ranks must save the same step; rank %d "
-                    "saves step %" PRId64
-                    ", and the steps of all ranks are from %" PRId64
-                    " to %" PRId64,
+                    "checkpoint: rank %d saves step %" PRId64
+                    ", but the ranks' steps range from %" PRId64 " to %" PRId64
+                    ". All ranks must save the same step",
                     ls_group_rank(s->group), s->step, -bounds[1], bounds[0]);
 }
 

@@ -243,10 +243,10 @@ static ls_status open_kept(const lsi_safetensors_file *file, const char *json,
         return LS_OK;
     ls_tokenizer_close(out);
     return lsi_fail(LS_ERR_FORMAT,
-                    "the tokenizer stored in '%s' is damaged: its checksum is "
-                    "not '%s'; pass the tokenizer that the model was trained "
-                    "with as --tokenizer FILE",
-                    file->path, stored != NULL ? stored : "");
+                    "the tokenizer stored in '%s' is damaged: its checksum "
+                    "does not match. Use --tokenizer FILE to give the "
+                    "tokenizer that the model was trained with",
+                    file->path);
 }
 
 ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out)

@@ -160,8 +160,8 @@ static ls_status read_shapes(const lsi_safetensors_file *file,
     if (tokens == NULL || places == NULL || inner == NULL)
         return lsi_fail(
             LS_ERR_FORMAT,
-            "'%s' has attention tensors of GPT-2, but lacks one of the "
-            "matrices wte.weight, wpe.weight and h.0.mlp.c_fc.weight",
+            "'%s' contains attention tensors of GPT-2, but one of the matrices "
+            "wte.weight, wpe.weight and h.0.mlp.c_fc.weight is missing",
             file->path);
     *out = (ls_transformer_config){.kind = LS_TRANSFORMER_GPT2,
                                    .vocabulary = tokens->shape[0],
@@ -179,7 +179,7 @@ static ls_status check_value(const lsi_safetensors_file *file, const char *key,
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
                     "config.json next to '%s' sets \"%s\": %" PRId64
-                    ", but the tensors have %" PRId64,
+                    ", but the shapes of the tensors give %" PRId64,
                     file->path, key, configured, has);
 }
 
@@ -208,8 +208,8 @@ static ls_status guess_heads(const lsi_safetensors_file *file,
         return LS_OK;
     return lsi_fail(
         LS_ERR_FORMAT,
-        "the number of heads of '%s' is unknown: the file does not contain it, "
-        "and no published GPT-2 model has d_model %" PRId64
+        "the number of heads of '%s' is unknown: the file does not contain "
+        "this number, and no published GPT-2 model has d_model %" PRId64
         ". Put the model's config.json next to the file, or set --heads",
         file->path, c->d_model);
 }

@@ -221,13 +221,13 @@ static ls_status check_tensors(const lsi_safetensors_file *file,
         return lsi_fail(
             LS_ERR_FORMAT,
             "config.json next to '%s' sets \"num_hidden_layers\": %" PRId64
-            ", but the file has tensors of %" PRId64 " layers",
+            ", but the file contains tensors of %" PRId64 " layers",
             file->path, c->layers, layers);
     if (!c->untied_head || lsi_safetensors_find(file, head) != NULL)
         return LS_OK;
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' has no '%s', but config.json next to it does not set "
-                    "\"tie_word_embeddings\": true",
+                    "'%s' does not contain '%s', but config.json next to it "
+                    "does not set \"tie_word_embeddings\": true",
                     file->path, head);
 }
 
@@ -237,10 +237,10 @@ ls_status lsi_llama_infer(const lsi_safetensors_file *file,
     bool found;
     LS_TRY(lsi_llama_read_json(file->path, out, &found));
     if (!found)
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "'%s' has tensors of Llama, which do not show its heads and its "
-            "context. Put the model's config.json next to the file",
-            file->path);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' contains tensors of Llama, but their shapes do "
+                        "not give the number of heads and the context length. "
+                        "Put the model's config.json next to the file",
+                        file->path);
     return check_tensors(file, out);
 }

@@ -472,8 +472,8 @@ static bool check_tokens(ls_tape *tape, const ls_transformer_cache *c,
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
                         "ls_transformer_extend: %" PRId64
-                        " sequences from number %" PRId64
-                        " do not fit the cache, which has %" PRId64
+                        " sequences, starting with sequence %" PRId64
+                        ", do not fit the cache: it has room for %" PRId64
                         " sequences",
                         tokens->shape[0], first, c->sequences) != NULL;
 }

@@ -278,17 +278,18 @@ static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
     else if (!has_metadata && lsi_llama_is_published(file))
         LS_TRY(lsi_llama_infer(file, out));
     else if (!read_metadata(file, out))
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is not a known language model: its metadata has "
-                        "no valid \"%s\", which `lockstep train lm` writes, "
-                        "and its tensors are not those of GPT-2 or Llama",
-                        file->path, LSI_TRANSFORMER_KEY);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is not a known language model: its metadata does not contain "
+            "a valid \"%s\" (written by `lockstep train lm`), and its tensors "
+            "are not those of GPT-2 or Llama",
+            file->path, LSI_TRANSFORMER_KEY);
     LS_TRY(lsi_transformer_check(out));
     if (heads == 0 || heads == out->heads)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "'%s' has %" PRId64 " heads, but %" PRId64
-                    " were requested",
+                    "'%s' has %" PRId64 " attention heads, but %" PRId64
+                    " heads were requested",
                     file->path, out->heads, heads);
 }
 

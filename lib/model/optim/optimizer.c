@@ -338,8 +338,8 @@ ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
     if (params->sharing.one_copy && params->sharing.owner == NULL)
         return lsi_fail(
             LS_ERR_STATE,
-            "%s: the ranks of a node share one copy of these parameters; "
-            "create an ls_ddp over them before the step",
+            "%s: the ranks of a node share one copy of these parameters; call "
+            "ls_ddp_new with these parameters before the step",
             function);
     if (optimizer->division == params->sharing.divisions)
         return LS_OK;

@@ -40,14 +40,15 @@
          "number that adamw adds to the denominator of its step", .min = 1e-30,       \
          .max = 1)                                                                    \
     FLAG(CHOICE, adamw, decay_order, "decay-order", "ORDER", "first",                 \
-         "order of adamw's weight decay: before the step, as in PyTorch, or after it", \
+         "apply adamw's weight decay before the step (first, as in PyTorch) or "      \
+         "after it (last)",                                                           \
          .choices = "first|last")                                                     \
     OPTIMIZER(lion, 0.0001, 0.1)                                                      \
     FLAG(REAL, lion, lion_beta1, "lion-beta1", "X", 0.9,                              \
-         "decay rate of lion's mean whose sign is the step", .min = 0,                \
-         .max = 0.999999)                                                             \
+         "share of the momentum in the direction of lion's step; the gradient's "     \
+         "share is 1 - X", .min = 0, .max = 0.999999)                                 \
     FLAG(REAL, lion, lion_beta2, "lion-beta2", "X", 0.99,                             \
-         "decay rate of lion's mean that is stored for the next step", .min = 0,      \
+         "decay rate of lion's momentum from step to step", .min = 0,                 \
          .max = 0.999999)
 /* clang-format on */
 

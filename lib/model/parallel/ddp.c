@@ -239,13 +239,14 @@ ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
         return lsi_fail(
             LS_ERR_ARGUMENT,
             "ls_ddp_set_loss_scale: the scale is %g; it must be positive and "
-            "finite, and the ls_ddp must come from ls_ddp_new",
+            "finite. The ls_ddp must be created with ls_ddp_new",
             scale);
     if (ddp->unsynced > 0)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_set_loss_scale: the loss scale cannot change "
-                        "between micro-steps, and %zu are not all-reduced yet",
-                        ddp->unsynced);
+        return lsi_fail(
+            LS_ERR_STATE,
+            "ls_ddp_set_loss_scale: %zu micro-step(s) are not all-reduced yet; "
+            "change the loss scale only between steps",
+            ddp->unsynced);
     ddp->loss_scale = scale;
     return LS_OK;
 }

@@ -21,8 +21,8 @@ static ls_status check_ranges(const ls_ddp_range *ranges, size_t n,
     if (strategy->share != LSI_SHARE_NOTHING)
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "ls_ddp_new_ranges: strategy '%s' shards more than gradients, "
-            "which needs an ls_params; call ls_ddp_new instead",
+            "ls_ddp_new_ranges: strategy '%s' shards optimizer state or "
+            "weights, so it needs an ls_params; call ls_ddp_new instead",
             ls_ddp_strategy_name(strategy->id));
     for (size_t i = 0; i < n; i++) {
         if (ranges[i].data == NULL && ranges[i].count > 0)
@@ -121,7 +121,7 @@ static ls_status check_index(const ls_ddp *ddp, size_t index)
     if (index >= ls_params_count(params))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_ddp_ready: parameter %zu does not exist; the "
-                        "parameter set has %zu",
+                        "parameter set has %zu parameters",
                         index, ls_params_count(params));
     if (ddp->span_of[index] == SIZE_MAX)
         return lsi_fail(LS_ERR_ARGUMENT,

@@ -125,8 +125,7 @@ static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
 static void range_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
 {
     const lsi_grad_range *const spans = list;
-    snprintf(text, LSI_LINE_BYTES, "range %zu of %zu floats", i,
-             spans[i].count);
+    snprintf(text, LSI_LINE_BYTES, "range %zu (%zu floats)", i, spans[i].count);
 }
 
 static ls_status same_model(const ls_ddp *ddp)
@@ -174,10 +173,10 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
 ls_status lsi_ddp_check_weight(double weight)
 {
     if (!(weight >= 0) || isinf(weight))
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "weight is %g; the number of samples must be finite and at least 0",
-            weight);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "weight is %g; it is the number of samples, and must "
+                        "be finite and at least 0",
+                        weight);
     return LS_OK;
 }
 

@@ -107,9 +107,9 @@ ls_status lsi_strategy_of(const ls_ddp_options *options,
     LS_TRY(lsi_strategy_find(options->strategy, &found));
     if (found->buckets != LSI_BUCKETS_LIMIT && limit != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "strategy '%s' has no buckets, but the bucket size is "
-                        "%zu bytes: leave the bucket size out, or choose a "
-                        "strategy with buckets: %s",
+                        "strategy '%s' does not use buckets, but the bucket "
+                        "size is %zu bytes: leave the bucket size out, or "
+                        "choose a strategy with buckets: %s",
                         ls_ddp_strategy_name(found->id), limit,
                         lsi_strategies_with_buckets(&others));
     *out = found;

@@ -62,9 +62,9 @@ static ls_status dtype_of(const ls_dlpack_tensor *from, ls_dtype *out)
         }
     }
     return lsi_fail(LS_ERR_DTYPE,
-                    "ls_tensor_from_dlpack: the type has code %u, %u bits and "
-                    "%u lanes; a tensor may be f32, bf16, f16, i32, i64 or u8, "
-                    "of 1 lane",
+                    "ls_tensor_from_dlpack: an element type with code %u, %u "
+                    "bits and %u lanes is not supported; it must be f32, bf16, "
+                    "f16, i32, i64 or u8, with 1 lane",
                     from->type_code, from->type_bits, from->type_lanes);
 }
 

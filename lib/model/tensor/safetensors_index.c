@@ -33,8 +33,8 @@ static ls_status parse(const file *f, const char *text, size_t bytes,
         return LS_OK;
     json_decref(*out);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is not a safetensors index: it has no \"weight_map\" "
-                    "of tensors to files",
+                    "'%s' is not a safetensors index: it does not contain a "
+                    "\"weight_map\" from tensors to files",
                     f->path);
 }
 
@@ -120,10 +120,10 @@ static ls_status add(file *f, const char *tensor, const json_t *value)
     LS_TRY(find_shard(f, json_string_value(value), &shard));
     const entry *found = lsi_safetensors_find(&f->shards[shard], tensor);
     if (found == NULL)
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "'%s' has no tensor '%s', although the index '%s' places it there",
-            f->shards[shard].path, tensor, f->path);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' does not contain tensor '%s', although the index "
+                        "'%s' lists the tensor for this file",
+                        f->shards[shard].path, tensor, f->path);
     f->entries[f->n_entries] = *found;
     f->entries[f->n_entries++].shard = shard;
     return LS_OK;

@@ -126,12 +126,11 @@ static ls_status not_safetensors(const file *f, uint64_t header,
             LS_ERR_FORMAT,
             "'%s' is not a safetensors file: it has only %llu bytes", f->path,
             (unsigned long long)file_size);
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is truncated, or not a safetensors file: its first 8 "
-                    "bytes announce a header of %llu bytes, and the file has "
-                    "%llu bytes",
-                    f->path, (unsigned long long)header,
-                    (unsigned long long)file_size);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s' is truncated, or not a safetensors file: according to its first "
+        "8 bytes the header has %llu bytes, but the whole file has %llu bytes",
+        f->path, (unsigned long long)header, (unsigned long long)file_size);
 }
 
 /* ---- the header ---------------------------------------------------------- */
@@ -193,7 +192,7 @@ static ls_status parse_shape(const file *f, const json_t *shape, entry *e,
         const json_t *extent = json_array_get(shape, (size_t)d);
         const json_int_t value = json_integer_value(extent);
         if (!json_is_integer(extent) || value < 0)
-            return malformed(f, e->name, "has an invalid extent");
+            return malformed(f, e->name, "has an invalid extent in its shape");
         if (__builtin_mul_overflow(*count, (uint64_t)value, count))
             return malformed(f, e->name, "has a shape with too many elements");
         if (d < LS_MAX_DIMS)
@@ -213,11 +212,12 @@ static ls_status parse_offsets(const file *f, const json_t *offsets, entry *e)
     e->begin = (uint64_t)json_integer_value(begin);
     e->end = (uint64_t)json_integer_value(end);
     if (e->end > f->data_size)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s': tensor '%s' ends at byte %llu of the data, "
-                        "which has %llu: the file is truncated or damaged",
-                        f->path, e->name, (unsigned long long)e->end,
-                        (unsigned long long)f->data_size);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s': tensor '%s' ends at byte %llu of the data, but the data "
+            "have only %llu bytes: the file is truncated or damaged",
+            f->path, e->name, (unsigned long long)e->end,
+            (unsigned long long)f->data_size);
     return LS_OK;
 }
 
@@ -245,8 +245,8 @@ static ls_status check_metadata(const file *f, json_t *metadata)
     const char *key = NULL;
     json_t *value = NULL;
     if (!json_is_object(metadata))
-        return lsi_fail(LS_ERR_FORMAT, "'%s': its metadata is not an object",
-                        f->path);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s': its metadata is not a JSON object", f->path);
     json_object_foreach(metadata, key, value)
     {
         if (!json_is_string(value))

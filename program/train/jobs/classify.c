@@ -62,8 +62,8 @@ static ls_status check_slices(const job *j)
         return LS_OK;
     return lsi_fail(
         LS_ERR_ARGUMENT,
-        "cannot divide %lld slices among %d ranks: the number must be a "
-        "multiple of the ranks, with at most %d slices per rank",
+        "cannot divide %lld slices among %d ranks: the number of slices must "
+        "be a multiple of the number of ranks, with at most %d slices per rank",
         (long long)all, size, LSI_MAX_SLICES);
 }
 
@@ -142,9 +142,12 @@ static void collect_data_config(const job *j, lsi_run_config *config)
     for (int64_t i = 0; i < LABELS; i++)
         some[i] = ls_dataset_label(j->data.train, n * i / LABELS);
     lsi_run_config_int(config, "images to train:", train_images(j));
+    lsi_run_config_label(config, "number of training images");
     lsi_run_config_int(config,
                        "images to validate:", ls_dataset_count(j->data.val));
+    lsi_run_config_label(config, "number of validation images");
     lsi_run_config_digest(config, "data with labels of sum", some, LABELS);
+    lsi_run_config_label(config, "checksum of the labels");
 }
 
 /* Settings without a flag of `train cifar100`. */
@@ -154,7 +157,9 @@ static void collect_images_config(const job *j, lsi_run_config *config)
     const lsi_image_config net = lsi_image_data_config(&j->data, o->model);
     lsi_run_config_text(config, "--arch", o->model);
     lsi_run_config_int(config, "classes:", net.classes);
+    lsi_run_config_label(config, "number of classes");
     lsi_run_config_int(config, "channels of an image:", net.channels);
+    lsi_run_config_label(config, "number of channels of an image");
     lsi_run_config_int(config, "--image-size", net.height);
     lsi_run_config_text(config, "--augment", o->augment ? "on" : "off");
     lsi_run_config_real(config, "--label-smoothing", o->label_smoothing);
@@ -175,6 +180,7 @@ static void collect_config(const job *j, lsi_run_config *config)
     collect_data_config(j, config);
     lsi_run_config_int(config,
                        "--batch-size over all ranks:", o->batch_size * size);
+    lsi_run_config_label(config, "batch size over all ranks");
     lsi_run_config_int(config, "--accumulate", o->accumulate);
     lsi_run_config_int(config, "--slices", slices_of(j) * size);
     lsi_run_config_text(config, "--sync-bn", norms[o->norm]);

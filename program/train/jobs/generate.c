@@ -122,9 +122,9 @@ static ls_status check_finite(const float *logits, int64_t n)
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(logits[i]))
             return lsi_fail(LS_ERR_FORMAT,
-                            "the model's logit of token %" PRId64 " is %g: its "
-                            "weights are not finite, or too large; did its "
-                            "training diverge?",
+                            "the model's logit of token %" PRId64
+                            " is %g: the model's weights are infinite, NaN or "
+                            "too large. Its training may have diverged",
                             i, (double)logits[i]);
     return LS_OK;
 }

@@ -73,10 +73,11 @@ static ls_status refuse(const lsi_image_file *file, const char *format, ...)
     va_start(args, format);
     vsnprintf(why, sizeof(why), format, args);
     va_end(args);
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s': metadata \"" LSI_IMAGE_NET_KEY "\": %s. `lockstep "
-                    "train images` writes such a file",
-                    file->path, why);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "'%s': metadata \"" LSI_IMAGE_NET_KEY
+        "\": %s. Give a file that `lockstep train images` has written",
+        file->path, why);
 }
 
 static ls_status parse_text(const lsi_image_file *file, const char *key,
@@ -213,8 +214,7 @@ static ls_status check_names(const lsi_image_file *file, const ls_dataset *data,
         if (ours != NULL && theirs != NULL && strcmp(ours, theirs) != 0)
             return lsi_fail(LS_ERR_FORMAT,
                             "class %" PRId64
-                            " is '%s' in '%s', but '%s' in the "
-                            "network of '%s'",
+                            " is '%s' in '%s', but '%s' in the network '%s'",
                             i, theirs, data_path, ours, file->path);
     }
     return LS_OK;
@@ -226,19 +226,19 @@ ls_status lsi_image_file_check(const lsi_image_file *file,
     const lsi_image_config *const c = &file->config;
     const int64_t *const shape = ls_dataset_field(data, LS_FIELD_IMAGES)->shape;
     if (ls_dataset_classes(data) != c->classes)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has %" PRId64 " classes, but the network of '%s' "
-                        "distinguishes %" PRId64,
-                        data_path, ls_dataset_classes(data), file->path,
-                        c->classes);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' has %" PRId64 " classes, but the network '%s' has %" PRId64
+            " classes",
+            data_path, ls_dataset_classes(data), file->path, c->classes);
     if (shape[0] != c->channels || shape[1] != c->height ||
         shape[2] != c->width)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the images of '%s' are %" PRId64 " x %" PRId64
-                        " with %" PRId64
-                        " channels, but the network of '%s' needs %" PRId64
-                        " x %" PRId64 " with %" PRId64 " channels",
-                        data_path, shape[1], shape[2], shape[0], file->path,
-                        c->height, c->width, c->channels);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "the images in '%s' are %" PRId64 " x %" PRId64 " with %" PRId64
+            " channels, but the network '%s' needs images of %" PRId64
+            " x %" PRId64 " with %" PRId64 " channels",
+            data_path, shape[1], shape[2], shape[0], file->path, c->height,
+            c->width, c->channels);
     return check_names(file, data, data_path);
 }

@@ -65,10 +65,14 @@ static void collect_model_config(const ls_transformer_config *c,
     if (c->kind != LS_TRANSFORMER_LLAMA)
         return;
     lsi_run_config_int(config, "key-value heads:", lsi_transformer_kv_heads(c));
+    lsi_run_config_label(config, "number of key-value heads");
     lsi_run_config_int(config, "head size:", lsi_transformer_d_head(c));
+    lsi_run_config_label(config, "head size");
     lsi_run_config_real(config, "theta:", lsi_transformer_theta(c));
+    lsi_run_config_label(config, "RoPE base (theta)");
     lsi_run_config_text(config, "scaling of positions:",
                         lsi_transformer_scaling_name(c->rope_scaling.kind));
+    lsi_run_config_label(config, "kind of RoPE scaling");
 }
 
 /* Samples the whole of the data: other data very likely differ in a sample. */
@@ -82,8 +86,10 @@ static ls_status collect_data_config(const job *j, lsi_run_config *config)
         LS_TRY(ls_tokens_read(j->tokens, (n - length) * i / (PIECES - 1),
                               some + i * length, (size_t)length));
     lsi_run_config_int(config, "tokens of data:", n);
+    lsi_run_config_label(config, "number of tokens in the data");
     lsi_run_config_digest(config, "data of sum", some,
                           (size_t)(PIECES * length));
+    lsi_run_config_label(config, "checksum of the tokens");
     return LS_OK;
 }
 
@@ -110,6 +116,7 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_int(config, "--context", j->length);
     lsi_run_config_int(config, "--batch-size over all ranks:",
                        o->batch_size * ls_group_size(j->loop.group));
+    lsi_run_config_label(config, "batch size over all ranks");
     lsi_run_config_int(config, "--accumulate", j->loop.training.accumulate);
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_int(config, "--validate-every", o->validate_every);
@@ -141,9 +148,9 @@ static ls_status open_tokens(job *j)
         LS_TRY(encode_text(j));
     if (o->not_bytes && ls_tokens_are_bytes(j->tokens))
         return lsi_fail(LS_ERR_FORMAT,
-                        "the data ('%s') are text, but the tokens of the model "
-                        "are not bytes; give a file of tokens (.u16, .u32, "
-                        ".bin), or the model's tokenizer with --tokenizer FILE",
+                        "the data ('%s') are text, but the model's tokens are "
+                        "not bytes; give a file of tokens (.u16, .u32, .bin), "
+                        "or the model's tokenizer with --tokenizer FILE",
                         o->data != NULL ? o->data : "built-in");
     const int64_t n = ls_tokens_count(j->tokens);
     const int64_t length = j->length;
@@ -151,14 +158,14 @@ static ls_status open_tokens(job *j)
     if (j->train_end > length &&
         (o->validate_every == 0 || n - j->train_end > length))
         return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the data ('%s') have %" PRId64 " tokens, %" PRId64
-                    " to train and %" PRId64
-                    " to validate; a context of %" PRId64
-                    " needs at least %" PRId64
-                    " of each. Use more data or a shorter context",
-                    o->data != NULL ? o->data : "built-in", n, j->train_end,
-                    n - j->train_end, length, length + 1);
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "the data ('%s') have too few tokens: %" PRId64
+        " in total, of which %" PRId64 " to train and %" PRId64
+        " to validate. A context of %" PRId64 " tokens needs at least %" PRId64
+        " tokens for each of the two. Use more data or a shorter context",
+        o->data != NULL ? o->data : "built-in", n, j->train_end,
+        n - j->train_end, length, length + 1);
 }
 
 static ls_status choose_model(job *j)
@@ -188,13 +195,13 @@ static ls_status count_micro_steps(job *j)
     j->loop.training.accumulate = o->tokens_per_step > 0 ? n : o->accumulate;
     if (n * each == o->tokens_per_step)
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "--tokens-per-step %" PRId64
-                    " is not a multiple of a micro-step of %" PRId64
-                    " tokens (batch size %" PRId64 " x context %" PRId64
-                    " x %d rank%s); the next multiple is %" PRId64,
-                    o->tokens_per_step, each, o->batch_size, j->length, ranks,
-                    ranks == 1 ? "" : "s", each * (n + 1));
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "--tokens-per-step %" PRId64 " is not a multiple of the %" PRId64
+        " tokens of a micro-step (batch size %" PRId64 " x context %" PRId64
+        " x %d rank%s). The next multiple is %" PRId64,
+        o->tokens_per_step, each, o->batch_size, j->length, ranks,
+        ranks == 1 ? "" : "s", each * (n + 1));
 }
 
 /* Tokens of a step, on all ranks. */

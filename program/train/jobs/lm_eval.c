@@ -53,7 +53,7 @@ static ls_status check_ids(const lsi_lm_text *text, const char *path,
         if (text->ids[i] >= vocabulary)
             return lsi_fail(
                 LS_ERR_FORMAT,
-                "the tokenizer encodes '%s' with token %" PRId64
+                "encoding '%s' with the tokenizer gives token %" PRId64
                 ", but the vocabulary size of the model is %" PRId64
                 "; use the tokenizer that the model was trained with",
                 path, text->ids[i], vocabulary);
@@ -86,11 +86,9 @@ static ls_status open_text(lsi_lm_text *text, const char *path,
     }
     if (text->count >= 2)
         return LS_OK;
-    return lsi_fail(
-        LS_ERR_FORMAT,
-        "'%s' has %" PRId64
-        " tokens; at least 2 are needed to predict one from another",
-        path, text->count);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' has %" PRId64 " tokens; at least 2 tokens are needed",
+                    path, text->count);
 }
 
 ls_status lsi_lm_text_open(lsi_lm_text *text, const char *path,
@@ -239,7 +237,7 @@ ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
     return isfinite(out->loss)
                ? LS_OK
                : lsi_fail(LS_ERR_FORMAT,
-                          "the loss is %g: the model's weights are not finite, "
-                          "or too large; did its training diverge?",
+                          "the loss is %g: the model's weights are infinite, "
+                          "NaN or too large. Its training may have diverged",
                           out->loss);
 }

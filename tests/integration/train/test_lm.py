@@ -170,8 +170,8 @@ class Learning(LmTest):
                                                micro))
         done = self.run_lm(*SHAPE, *steps, "--tokens-per-step", "100")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("--tokens-per-step 100 is not a multiple of a micro-step "
-                      "of 64 tokens (batch size 4 x context 16 x 1 rank); the "
+        self.assertIn("--tokens-per-step 100 is not a multiple of the 64 tokens "
+                      "of a micro-step (batch size 4 x context 16 x 1 rank). The "
                       "next multiple is 128\n", done.stderr)
         self.fails(2, "give one", "train", "lm", "--tokens-per-step", "512",
                    "--accumulate", "2")
@@ -343,7 +343,7 @@ class Files(LmTest):
             files.write_safetensors(other, rows)
             self.assertEqual(self.generate("--weights", other, "--heads", "1",
                                            *draw), want)
-            self.refuse_generate("is unknown: the file does not contain it",
+            self.refuse_generate("is unknown: the file does not contain this number",
                                  "--weights", other, *draw)
 
     def test_published_configuration(self):
@@ -470,7 +470,7 @@ class Checkpoints(LmTest):
             name: (header[name]["dtype"], header[name]["shape"], data)
             for name, data in tensors.items()})
         self.refuse_generate(f"'{path}' is not a known language model", "--weights", path)
-        self.refuse_generate("which `lockstep train lm` writes, and its tensors "
+        self.refuse_generate("(written by `lockstep train lm`), and its tensors "
                              "are not those of GPT-2", "--weights", path)
 
 
@@ -485,8 +485,8 @@ class Refused(LmTest):
     def test_data(self):
         short = self.write("a.txt", b"x" * 170)
         tokens = self.write("a.u16", struct.pack("<400H", *[9] * 399, 77))
-        self.refuse(1, "170 tokens, 153 to train and 17 to validate; a context "
-                    "of 17 needs at least 18 of each", *SHAPE, "-n", "2",
+        self.refuse(1, "too few tokens: 170 in total, of which 153 to train and 17 "
+                    "to validate. A context of 17 tokens needs at least 18 tokens", *SHAPE, "-n", "2",
                     "--data", short, "--context", "17")
         self.refuse(1, "token 399 is 77, but the vocabulary has 77", *SHAPE,
                     "-n", "2", "--data", tokens, "--vocab-size", "77")
@@ -528,9 +528,9 @@ class Refused(LmTest):
                                "--no-divergence-check", *words)
         self.assertRegex(
             said, r"step \d+: loss is [\d.]+: for 50 steps it was above "
-            r"8\.\d+ \(1\.5 times the larger of the first loss, 5\.\d+, and "
-            r"the loss of random guessing, 5\.54518\)\. Try a lower --lr than "
-            r"3")
+            r"8\.\d+\. This limit is 1\.5 times the first loss \(5\.\d+\) or "
+            r"the loss of random guessing \(5\.54518\), whichever is larger\. Try "
+            r"a lower --lr than 3")
         step = re.search(r"step (\d+): loss is", said)[0]
         saving = (*words, "--checkpoint-dir", self.path("steps"),
                   "--save-every", "10", "--resume")
@@ -546,7 +546,7 @@ class Refused(LmTest):
 
     def test_divergence_after_a_checkpoint(self):
         folder = self.path("steps")
-        said = self.refuse(65, f". '{folder}' has the checkpoint of step 1; "
+        said = self.refuse(65, f". '{folder}' contains the checkpoint of step 1; "
                            "to continue from it with another --lr, use "
                            "--resume --new-schedule",
                            *SHAPE, "-n", "2", "--lr", "1e6", "--clip-norm",

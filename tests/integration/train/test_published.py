@@ -224,7 +224,7 @@ class Errors(PublishedTest):
         self.refuse_eval("model.safetensors.index.json' names", folder)
         shutil.copy(os.path.join(folder, "model-00001-of-00004.safetensors"),
                     os.path.join(folder, shard))
-        self.refuse_eval("has no tensor", folder)
+        self.refuse_eval("does not contain tensor", folder)
         os.rename(self.path("away"), os.path.join(folder, shard))
         index = os.path.join(folder, "model.safetensors.index.json")
         self.change(index, lambda v: v["weight_map"].pop("model.norm.weight"))
@@ -232,7 +232,7 @@ class Errors(PublishedTest):
         self.change(index, lambda v: v["weight_map"].update({"a": "../b"}))
         self.refuse_eval("does not give a valid file for tensor 'a'", folder)
         self.change(index, lambda v: v.pop("weight_map"))
-        self.refuse_eval("it has no \"weight_map\"", folder)
+        self.refuse_eval("it does not contain a \"weight_map\"", folder)
 
     def test_configurations(self):
         for change, part in (
@@ -244,7 +244,7 @@ class Errors(PublishedTest):
                 ({"model_type": "mistral"}, "\"mistral\"; only \"llama\""),
                 ({"attention_bias": True}, "\"attention_bias\": true"),
                 ({"num_key_value_heads": 3}, "it must divide heads, 4"),
-                ({"num_hidden_layers": 1}, "the file has tensors of 2 layers"),
+                ({"num_hidden_layers": 1}, "the file contains tensors of 2 layers"),
                 ({"num_hidden_layers": 3}, "has no tensor 'model.layers.2."),
                 ({"hidden_size": 18}, "does not have this shape"),
                 ({"intermediate_size": 25}, "has shape (24, 16), expected"),
@@ -260,7 +260,7 @@ class Errors(PublishedTest):
         os.remove(os.path.join(folder, "config.json"))
         self.refuse_eval("Put the model's config.json next to the file", folder)
         os.remove(os.path.join(folder, "model.safetensors"))
-        self.refuse_eval("the folder has no model.safetensors either", folder)
+        self.refuse_eval("The folder contains no model.safetensors either", folder)
 
     def test_texts_and_windows(self):
         name = model("llama_groups")
@@ -272,7 +272,7 @@ class Errors(PublishedTest):
         self.refuse_eval("more than the context of 8 tokens", name, "--context", "8",
                          "--stride", "9")
         one = self.write_tokens("one.u16", [1])
-        self.refuse("at least 2 are needed", "eval", "lm", "--weights", name,
+        self.refuse("at least 2 tokens are needed", "eval", "lm", "--weights", name,
                     "--data", one)
         much = self.write_tokens("much.u16", [1, 29])
         self.refuse("29", "eval", "lm", "--weights", name, "--data", much)
@@ -280,7 +280,7 @@ class Errors(PublishedTest):
                     "--layers", "3")
         self.refuse("is more than the 24 positions of", "train", "lm", "--weights", name,
                     "--context", "25")
-        self.refuse("model are not bytes", "train", "lm", "--weights", name)
+        self.refuse("tokens are not bytes", "train", "lm", "--weights", name)
         self.refuse("for a new model of that size give --size tiny", "train", "lm",
                     "--weights", "tiny")
 
@@ -387,7 +387,7 @@ class Tokenizers(PublishedTest):
         self.assertNotEqual(damaged, header)
         with open(path, "wb") as f:
             f.write(struct.pack("<Q", len(damaged)) + damaged + rest)
-        self.refuse("is damaged: its checksum is not", "generate",
+        self.refuse("is damaged: its checksum does not match", "generate",
                     "--weights", path, *draw)
         self.good("generate", "--weights", path, "--tokenizer",
                   self.path("elsewhere/words.json"), *draw)

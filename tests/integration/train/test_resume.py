@@ -392,7 +392,7 @@ class LanguageModel(ResumeTest):
                         "model.safetensors"), 1000)
                 said = self.train("model", *words, "--save-every", "1",
                                   "--steps", "10", "--keep", keep, "--resume")
-                self.assertEqual(said.count("but it is not intact: "), 1)
+                self.assertEqual(said.count("' is not intact: "), 1)
                 self.assertEqual(sorted(steps(self.checkpoints, True)),
                                  [9, 10, 12][-1 - int(keep):])
                 # The last one is where the next run goes on.
@@ -405,7 +405,7 @@ class LanguageModel(ResumeTest):
         for message, words in (
                 ("--layers 2, but this run has 1", ("--layers", "1")),
                 ("--rope pairs, but this run has halves", ("--rope", "halves")),
-                ("--batch-size over all ranks: 4, but this run has 6",
+                ("batch size over all ranks is 4 in the checkpoint, but 6",
                  ("--batch-size", "3")),
                 ("--dtype f32, but this run has bf16", ("--dtype", "bf16")),
                 ("--validate-every 3, but this run has 2",
@@ -425,7 +425,7 @@ class LanguageModel(ResumeTest):
         self.train("whole", *words)
         with open(path, "wb") as file:
             file.write(b"two text. " * 100)
-        self.fails(1, "made with data of sum", *self.words("other", *words))
+        self.fails(1, "made with other data (the checksum of the tokens is", *self.words("other", *words))
 
     def test_other_ends(self):
         """Without a cosine a run may go on further than was planned."""
@@ -489,8 +489,9 @@ class Refusals(ResumeTest):
         before = read(self.path("model.jsonl"))
         for message, words in (
                 ("--seed 0, but this run has 1", ("--seed", "1")),
-                ("images to train: 32, but this run has 31", ("--limit", "31")),
-                ("--batch-size over all ranks: 8, but this run has",
+                ("number of training images is 32 in the checkpoint, but 31",
+                 ("--limit", "31")),
+                ("batch size over all ranks is 8 in the checkpoint, but",
                  ("--batch-size", "2")),
                 ("--accumulate 1, but this run has 2", ("--accumulate", "2")),
                 ("--slices 4, but this run has 8", ("--slices", "8")),
@@ -520,7 +521,7 @@ class Refusals(ResumeTest):
         done = self.call(*self.words("model", *self.saving()))
         self.assertEqual(done.returncode, 1)
         self.assertIn("no intact checkpoint found in", done.stderr)
-        self.assertIn("although some were saved; the newest one: ", done.stderr)
+        self.assertIn("The newest saved checkpoint cannot be used: ", done.stderr)
         self.assertEqual(sorted(os.listdir(self.checkpoints)), files_before)
 
     def test_two_runs(self):

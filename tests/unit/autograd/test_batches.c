@@ -50,7 +50,8 @@ static void concat_keeps_types(void **state)
     assert_type(ls_concat(tape, (ls_tensor *const[]){half, half}, 2, 0),
                 LS_BF16);
     assert_fails(ls_concat(tape, (ls_tensor *const[]){f32, half}, 2, 0),
-                 LS_ERR_DTYPE, "part 0 is f32 and part 1 is bf16");
+                 LS_ERR_DTYPE,
+                 "part 0 has dtype f32, but part 1 has dtype bf16");
     f32 = vector(3);
     half = ls_cast(tape, f32, LS_BF16);
     assert_ok(ls_tape_set_autocast(tape, LS_BF16));

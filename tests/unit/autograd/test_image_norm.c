@@ -228,7 +228,7 @@ static void bad_shapes(void **state)
     assert_refused(
         ls_batch_norm(tape, image(2, 3, 4, 4), &args), LS_ERR_SHAPE,
         "running_mean has shape (4); it must be contiguous and have shape "
-        "(C), where x (2, 3");
+        "(C), because x has shape (2, 3");
     args = args_of(new_statistics(3));
     args.residual = image(2, 3, 4, 5);
     assert_refused(ls_batch_norm(tape, image(2, 3, 4, 4), &args), LS_ERR_SHAPE,
@@ -249,7 +249,7 @@ static void bad_shapes(void **state)
                    LS_ERR_SHAPE, "2 x 2 does not fit");
     assert_refused(ls_conv2d(tape, image(1, 4, 5, 5), image(6, 2, 3, 3), NULL,
                              &(ls_conv2d_options){.groups = 4}),
-                   LS_ERR_SHAPE, "groups, 4, divides");
+                   LS_ERR_SHAPE, "groups is 4 and must divide");
     assert_refused(ls_conv2d(tape, image(1, 4, 5, 5), image(6, 4, 3, 3), NULL,
                              &(ls_conv2d_options){.dilation = 3}),
                    LS_ERR_SHAPE, "dilation 3 does not fit");

@@ -273,7 +273,7 @@ static void refusals(void **state)
         if (i == 2)
             expect(tape, fails, NULL, x, "axis");
         if (i == 3)
-            expect(tape, smuggles, y, x, "not in its inputs");
+            expect(tape, smuggles, y, x, "not one of its inputs");
     }
     /* Evaluation is a plain call. */
     ls_tape_set_training(tape, false);

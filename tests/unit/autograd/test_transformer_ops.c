@@ -38,12 +38,13 @@ static void shapes_are_checked(void **state)
 {
     (void)state;
     assert_fails(ls_rms_norm(tape, matrix(2, 3), vector(2), 1e-5), LS_ERR_SHAPE,
-                 "rms_norm: x (2, 3) and weight (2)");
+                 "rms_norm: x has shape (2, 3) and weight has shape (2)");
     assert_fails(ls_layer_norm(tape, matrix(2, 3), vector(3), vector(4), 1e-5),
-                 LS_ERR_SHAPE, "layer_norm: x (2, 3) and bias (4)");
+                 LS_ERR_SHAPE,
+                 "layer_norm: x has shape (2, 3) and bias has shape (4)");
     assert_fails(ls_rope(tape, image(1, 4, 2, 6), matrix(3, 3), matrix(3, 3),
                          LS_ROPE_PAIRS),
-                 LS_ERR_SHAPE, "the tables (3, 3)");
+                 LS_ERR_SHAPE, "The tables have shape (3, 3)");
     assert_fails(ls_rope(tape, image(1, 2, 2, 5), matrix(2, 2), matrix(2, 2),
                          LS_ROPE_PAIRS),
                  LS_ERR_SHAPE, "an even d");

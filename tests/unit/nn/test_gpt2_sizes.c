@@ -191,7 +191,7 @@ static void others_are_refused(void **state)
     sparse s = begin("");
     add_layer(&s, 0, 64, 256);
     finish(&s);
-    expect_refused(s, "but lacks one of the matrices wte.weight");
+    expect_refused(s, "but one of the matrices wte.weight");
     s = begin("");
     add(&s, "h.0.attn.c_attn.weight", 192, 64); /* of a checkpoint */
     add(&s, "wte.weight", 100, 64);
@@ -307,12 +307,12 @@ static void wrong_configurations_are_refused(void **state)
         {"{'n_layer': -2}", "'n_layer' is -2; it should be"},
         {"{" COUNTS "}", "'n_positions' is missing"},
         {"{" COUNTS ", 'n_ctx': 512}",
-         "sets 'n_positions': 512, but the tensors have 1024"},
+         "sets 'n_positions': 512, but the shapes of the tensors give 1024"},
         {"{" PLACES ", 'n_inner': 400}",
-         "sets 'n_inner': 400, but the tensors have 384"},
+         "sets 'n_inner': 400, but the shapes of the tensors give 384"},
         {"{'n_layer': 3, 'n_head': 3, 'n_embd': 96, 'n_ctx': 1024,"
          " 'vocab_size': 50257}",
-         "sets 'n_layer': 3, but the tensors have 2"},
+         "sets 'n_layer': 3, but the shapes of the tensors give 2"},
         {"{" PLACES ", 'layer_norm_epsilon': 0}",
          "'layer_norm_epsilon' is 0; it should be a number between 0 and 1"},
         {"{" PLACES ", 'layer_norm_epsilon': '1e-5'}",
@@ -394,7 +394,8 @@ static void heads_of_their_own_are_read(void **state)
     assert_ok(lsi_transformer_read_config(s.path, 3, &config));
     assert_true(config.untied_head);
     assert_error(lsi_transformer_read_config(s.path, 2, &config),
-                 LS_ERR_ARGUMENT, "has 3 heads, but 2 were requested");
+                 LS_ERR_ARGUMENT,
+                 "has 3 attention heads, but 2 heads were requested");
     discard(&s);
 }
 

@@ -262,8 +262,10 @@ static void wrong_uses_are_named(void **state)
     assert_null(none);
     assert_null(ls_transformer_extend(s.model, s.tape, s.cache, 1,
                                       tokens_of(&s, 0, 2, 0, 1)));
-    assert_error(ls_tape_status(s.tape), LS_ERR_SHAPE,
-                 "2 sequences from number 1 do not fit the cache, which has 2");
+    assert_error(
+        ls_tape_status(s.tape), LS_ERR_SHAPE,
+        "2 sequences, starting with sequence 1, do not fit the cache: it "
+        "has room for 2");
     ls_tape_reset(s.tape);
     ls_tape_set_training(s.tape, true);
     assert_null(ls_transformer_extend(s.model, s.tape, s.cache, 0,

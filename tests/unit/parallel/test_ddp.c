@@ -355,10 +355,11 @@ static void test_bad_arguments(void **state)
                  "9 is not an ls_ddp_strategy");
     options.strategy = LS_DDP_FLAT;
     options.bucket_bytes = 1000000;
-    assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
-                 "'flat' has no buckets, but the bucket size is 1000000 bytes: "
-                 "leave the bucket size out, or choose a strategy with "
-                 "buckets: bucketed, zero1, shared, fsdp");
+    assert_error(
+        ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
+        "'flat' does not use buckets, but the bucket size is 1000000 bytes: "
+        "leave the bucket size out, or choose a strategy with "
+        "buckets: bucketed, zero1, shared, fsdp");
     assert_null(ddp);
     assert_ok(ls_ddp_new(&ddp, group, m.params, NULL));
     ls_ddp *second = NULL;

@@ -357,7 +357,7 @@ static void test_memory_that_cannot_be_adopted(void **state)
            (ls_param_memory){.data = x, .grad = y, .grad_dtype = LS_I32},
            LS_ERR_DTYPE, "the gradients of 'w' have dtype i32");
     refuse(params, (ls_param_memory){.data = (char *)x + 2}, LS_ERR_ARGUMENT,
-           "not a multiple of the 4 bytes of f32");
+           "must be a multiple of 4, the size of f32 in bytes");
     refuse(params, (ls_param_memory){.data = x, .grad = (char *)y + 1},
            LS_ERR_ARGUMENT, "the gradients of 'w' are at address");
     refuse(params, (ls_param_memory){.struct_size = 7, .data = x},

@@ -155,7 +155,7 @@ static void test_bad_arguments(void **state)
     dividing.strategy = LS_DDP_ZERO1;
     assert_error(ls_ddp_new_ranges(&ddp, group, &range, 1, &dividing),
                  LS_ERR_ARGUMENT,
-                 "strategy 'zero1' shards more than gradients");
+                 "strategy 'zero1' shards optimizer state or weights");
     assert_null(ddp);
     assert_ok(ls_ddp_new_ranges(&ddp, group, &range, 1, &options));
     assert_error(ls_ddp_ready(ddp, 0), LS_ERR_STATE, "no reduction has begun");

@@ -362,7 +362,8 @@ static void malformed_headers(void **state)
         {"{\"a\":" U8("[3]", "[0,3]") ",\"b\":" U8("[2]", "[2,4]") "}",
          "'a' and 'b' overlap"},
         {"{\"a\":" U8("[4]", "[0,4]") ",\"a\":" U8("[4]", "[0,4]") "}", "JSON"},
-        {"{\"__metadata__\":[],\"a\":" U8("[4]", "[0,4]") "}", "not an object"},
+        {"{\"__metadata__\":[],\"a\":" U8("[4]", "[0,4]") "}",
+         "not a JSON object"},
         {"{\"__metadata__\":{\"k\":1},\"a\":" U8("[4]", "[0,4]") "}",
          "'k' is not a string"},
         {"{\"a\":" U8("[4]", "[0,99999999999999999999]") "}", "JSON"},
@@ -391,7 +392,7 @@ static void bad_lengths(void **state)
         bytes[9] = '}';
         write_bytes(bytes, sizeof bytes);
         assert_error(ls_safetensors_load(path, NULL, 0), LS_ERR_FORMAT,
-                     "its first 8 bytes announce a header of ");
+                     "according to its first 8 bytes the header has ");
     }
     write_bytes(bytes, 7);
     assert_error(ls_safetensors_load(path, NULL, 0), LS_ERR_FORMAT, "7 bytes");

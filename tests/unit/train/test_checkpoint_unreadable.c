@@ -122,7 +122,7 @@ static void what_cannot_be_read_is_set_aside(void **state)
         expect_opened(&p, 4);
         collect_warnings();
         save_of_steps(&p, 5);
-        assert_int_equal(count_warnings("it was renamed to"), 1);
+        assert_int_equal(count_warnings("It was renamed to"), 1);
         expect_opened(&p, 5);
         expect_error(&p, 2, save, "already contains a checkpoint");
         make_unreadable(&p, "rank-00001-of-00002.safetensors", i % KINDS);

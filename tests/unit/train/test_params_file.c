@@ -69,8 +69,9 @@ static void another_model_is_refused_whole(void **state)
     assert_ok(ls_params_save(saved, path, NULL));
     assert_error(ls_params_load(wide, path), LS_ERR_SHAPE,
                  "'fc.weight' has shape (3, 4), expected (3, 5)");
-    assert_error(ls_params_load(small, path), LS_ERR_FORMAT,
-                 "a tensor 'bn.weight' that the model does not have");
+    assert_error(
+        ls_params_load(small, path), LS_ERR_FORMAT,
+        "a tensor 'bn.weight', but the model has no tensor of this name");
     assert_ok(ls_params_save(small, path, NULL));
     assert_error(ls_params_load(other, path), LS_ERR_FORMAT,
                  "has no tensor 'bn.weight'");
@@ -89,7 +90,8 @@ static void a_surplus_changes_nothing(void **state)
     ls_params *before = make(4, false, 2);
     (void)state;
     assert_ok(ls_params_save(saved, path, NULL));
-    assert_error(ls_params_load(small, path), LS_ERR_FORMAT, "does not have");
+    assert_error(ls_params_load(small, path), LS_ERR_FORMAT,
+                 "the model has no tensor");
     assert_equal(ls_params_get(small, 0), ls_params_get(before, 0), true);
     ls_params_free(&saved);
     ls_params_free(&small);

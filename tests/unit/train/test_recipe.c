@@ -157,7 +157,7 @@ static void decays_of_checkpoints(void **state)
         lsi_run_config_text(&config, "--weight-decay", bad[i]);
         recipe.flags.weight_decay = -1;
         assert_error(lsi_recipe_settle(&recipe, &config), LS_ERR_FORMAT,
-                     "which is not a number of at least 0");
+                     "but must be a number of at least 0");
     }
 }
 

@@ -74,11 +74,11 @@ static bool check(ls_tape *tape, ls_tensor *const *in, bool rows_outside)
         !lsi_op_check_equal(tape, &lsi_op_attention, k, v))
         return false;
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
-        return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "attention: q %s and k %s must have the same batch "
-                            "and the same d; both are %s",
-                            lsi_shape_of(q).text, lsi_shape_of(k).text,
-                            wanted) != NULL;
+        return ls_tape_fail(
+                   tape, LS_ERR_SHAPE,
+                   "attention: q has shape %s and k has shape %s; both must be "
+                   "%s, with the same batch and the same d",
+                   lsi_shape_of(q).text, lsi_shape_of(k).text, wanted) != NULL;
     return true;
 }
 

@@ -86,7 +86,7 @@ static bool check_channels(ls_tape *tape, const ls_tensor *x,
         return true;
     ls_tape_fail(tape, LS_ERR_SHAPE,
                  "batch_norm: %s has shape %s; it must be contiguous and have "
-                 "shape (C), where x %s is (N, C, ...)",
+                 "shape (C), because x has shape %s (N, C, ...)",
                  name, lsi_shape_of(tensor).text, lsi_shape_of(x).text);
     return false;
 }

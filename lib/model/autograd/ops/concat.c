@@ -83,8 +83,8 @@ static bool find_type(ls_tape *tape, ls_tensor *const *parts, size_t n,
         if (!lsi_tape_is_mixed(tape) || !lsi_dtype_is_real(*out) ||
             !lsi_dtype_is_real(parts[i]->dtype)) {
             ls_tape_fail(tape, LS_ERR_DTYPE,
-                         "concat: part 0 is %s and part %zu is %s; all parts "
-                         "must have the same dtype",
+                         "concat: part 0 has dtype %s, but part %zu has dtype "
+                         "%s; all parts must have the same dtype",
                          ls_dtype_name(*out), i,
                          ls_dtype_name(parts[i]->dtype));
             return false;

@@ -332,16 +332,17 @@ static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d_shape *shape)
         return false;
     if (shape->groups < 1 || x->shape[1] != weight->shape[1] * shape->groups ||
         weight->shape[0] % shape->groups != 0 || weight->count == 0)
-        return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "conv2d: x %s and weight %s do not fit; expected "
-                            "(N, C, H, W) and (O, C / groups, KH, KW), where "
-                            "groups, %lld, divides C and O",
-                            lsi_shape_of(x).text, lsi_shape_of(weight).text,
-                            (long long)shape->groups) != NULL;
+        return ls_tape_fail(
+                   tape, LS_ERR_SHAPE,
+                   "conv2d: x of shape %s and weight of shape %s do not fit "
+                   "together; they must be (N, C, H, W) and (O, C / groups, "
+                   "KH, KW). groups is %lld and must divide C and O",
+                   lsi_shape_of(x).text, lsi_shape_of(weight).text,
+                   (long long)shape->groups) != NULL;
     if (bias != NULL && (bias->ndim != 1 || bias->shape[0] != weight->shape[0]))
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "conv2d: bias has shape %s; weight %s (O, C / "
-                            "groups, KH, KW) needs a bias of shape (O)",
+                            "conv2d: bias has shape %s; weight of shape %s (O, "
+                            "C / groups, KH, KW) needs a bias of shape (O)",
                             lsi_shape_of(bias).text,
                             lsi_shape_of(weight).text) != NULL;
     shape->n = x->shape[0];

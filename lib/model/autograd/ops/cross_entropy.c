@@ -56,10 +56,10 @@ static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
     if (logits->ndim == 2 && labels->ndim == 1 &&
         logits->shape[0] == labels->shape[0])
         return true;
-    ls_tape_fail(
-        tape, LS_ERR_SHAPE,
-        "cross_entropy: logits %s and labels %s must be (N, C) and (N)",
-        lsi_shape_of(logits).text, lsi_shape_of(labels).text);
+    ls_tape_fail(tape, LS_ERR_SHAPE,
+                 "cross_entropy: logits have shape %s and labels have shape "
+                 "%s; they must be (N, C) and (N)",
+                 lsi_shape_of(logits).text, lsi_shape_of(labels).text);
     return false;
 }
 

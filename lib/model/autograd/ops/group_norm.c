@@ -58,11 +58,11 @@ static bool check_vector(ls_tape *tape, const ls_tensor *x, ls_tensor *vector,
     if (vector->ndim == 1 && vector->shape[0] == x->shape[1] &&
         ls_tensor_is_contiguous(vector))
         return true;
-    return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "group_norm: %s has shape %s; it must be contiguous "
-                        "and have shape (C), where x %s is (N, C, ...)",
-                        name, lsi_shape_of(vector).text,
-                        lsi_shape_of(x).text) != NULL;
+    return ls_tape_fail(
+               tape, LS_ERR_SHAPE,
+               "group_norm: %s has shape %s; it must be contiguous and have "
+               "shape (C), because x has shape %s (N, C, ...)",
+               name, lsi_shape_of(vector).text, lsi_shape_of(x).text) != NULL;
 }
 
 static bool check(ls_tape *tape, ls_tensor *const *in, int groups)
@@ -71,10 +71,11 @@ static bool check(ls_tape *tape, ls_tensor *const *in, int groups)
     if (!lsi_image_norm_check(tape, &lsi_op_group_norm, in[LSI_NORM_X], NULL))
         return false;
     if (groups < 1 || x->shape[1] < 1 || x->shape[1] % groups != 0)
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "group_norm: groups is %d; it must divide the "
-                            "channels C of x %s (N, C, ...)",
-                            groups, lsi_shape_of(x).text) != NULL;
+        return ls_tape_fail(
+                   tape, LS_ERR_ARGUMENT,
+                   "group_norm: groups is %d; it must divide the number of "
+                   "channels C of x, which has shape %s (N, C, ...)",
+                   groups, lsi_shape_of(x).text) != NULL;
     return check_vector(tape, x, in[LSI_NORM_WEIGHT], "weight") &&
            check_vector(tape, x, in[LSI_NORM_BIAS], "bias");
 }

@@ -186,14 +186,15 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
         return false;
     if (x->ndim < 1 || weight->ndim != 2 ||
         x->shape[x->ndim - 1] != weight->shape[1])
-        return ls_tape_fail(
-                   tape, LS_ERR_SHAPE,
-                   "linear: x %s and weight %s must be (..., in) and (out, in)",
-                   lsi_shape_of(x).text, lsi_shape_of(weight).text) != NULL;
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "linear: x has shape %s and weight has shape %s; "
+                            "they must be (..., in) and (out, in)",
+                            lsi_shape_of(x).text,
+                            lsi_shape_of(weight).text) != NULL;
     if (bias != NULL && (bias->ndim != 1 || bias->shape[0] != weight->shape[0]))
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "linear: bias has shape %s; weight %s (out, in) "
-                            "needs a bias of shape (out)",
+                            "linear: bias has shape %s; weight of shape %s "
+                            "(out, in) needs a bias of shape (out)",
                             lsi_shape_of(bias).text,
                             lsi_shape_of(weight).text) != NULL;
     return true;

@@ -39,7 +39,7 @@ static bool check(ls_tape *tape, const ls_tensor *x, int size)
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
                         "max_pool2d: a window of %d x %d does not fit images "
-                        "%s (N, C, H, W)",
+                        "of shape %s (N, C, H, W)",
                         size, size, lsi_shape_of(x).text) != NULL;
 }
 

@@ -82,10 +82,11 @@ static bool check_features(ls_tape *tape, const ls_function *function,
     if (x->ndim >= 1 && x->shape[x->ndim - 1] > 0 && tensor->ndim == 1 &&
         tensor->shape[0] == x->shape[x->ndim - 1])
         return true;
-    ls_tape_fail(
-        tape, LS_ERR_SHAPE,
-        "%s: x %s and %s %s must be (..., D) and (D), with D at least 1",
-        function->name, lsi_shape_of(x).text, name, lsi_shape_of(tensor).text);
+    ls_tape_fail(tape, LS_ERR_SHAPE,
+                 "%s: x has shape %s and %s has shape %s; they must be (..., "
+                 "D) and (D), with D at least 1",
+                 function->name, lsi_shape_of(x).text, name,
+                 lsi_shape_of(tensor).text);
     return false;
 }
 

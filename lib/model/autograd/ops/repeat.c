@@ -32,13 +32,13 @@ bool lsi_op_broadcast(ls_tape *tape, const ls_function *function,
         const int64_t x = shape->extent[d];
         const int64_t y = extent_at(tensor, shape->ndim, d);
         if (x != y && x != 1 && y != 1) {
-            ls_tape_fail(
-                tape, LS_ERR_SHAPE,
-                "%s: shapes %s and %s do not broadcast; aligned at the last "
-                "dimension, extents must be equal, or one of them 1",
-                function->name,
-                lsi_shape_format(before.ndim, before.extent).text,
-                lsi_shape_of(tensor).text);
+            ls_tape_fail(tape, LS_ERR_SHAPE,
+                         "%s: shapes %s and %s do not broadcast. Compared from "
+                         "the last dimension on, two extents must be equal, or "
+                         "one of them must be 1",
+                         function->name,
+                         lsi_shape_format(before.ndim, before.extent).text,
+                         lsi_shape_of(tensor).text);
             return false;
         }
         shape->extent[d] = x == 1 ? y : x;

@@ -48,8 +48,9 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
         cosine->shape[0] >= x->shape[1] && cosine->shape[1] * 2 == x->shape[3])
         return true;
     ls_tape_fail(tape, LS_ERR_SHAPE,
-                 "rope: x %s must be (batch, rows, heads, d) with an even d, "
-                 "and the tables %s must be (at least rows, d/2)",
+                 "rope: x has shape %s; it must be (batch, rows, heads, d) "
+                 "with an even d. The tables have shape %s; they must be (n, "
+                 "d/2), with n at least rows",
                  lsi_shape_of(x).text, lsi_shape_of(cosine).text);
     return false;
 }

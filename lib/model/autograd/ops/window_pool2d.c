@@ -61,8 +61,8 @@ static bool check(ls_tape *tape, const ls_function *function,
         x->shape[3] + 2 * o->padding >= o->size)
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "%s: a window of %d x %d does not fit images %s "
-                        "(N, C, H, W) with padding %d",
+                        "%s: a window of %d x %d does not fit images of shape "
+                        "%s (N, C, H, W) with padding %d",
                         function->name, o->size, o->size, lsi_shape_of(x).text,
                         o->padding) != NULL;
 }

@@ -21,11 +21,11 @@ static ls_status check_block(const char *name, const char *what,
                         "f32, bf16 or f16",
                         what, name, ls_dtype_name(dtype));
     if ((uintptr_t)data % ls_dtype_size(dtype) != 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_params_adopt: %s of '%s' are at address %p, which "
-                        "is not a multiple of the %zu bytes of %s",
-                        what, name, data, ls_dtype_size(dtype),
-                        ls_dtype_name(dtype));
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_params_adopt: %s of '%s' are at address %p; the address must "
+            "be a multiple of %zu, the size of %s in bytes",
+            what, name, data, ls_dtype_size(dtype), ls_dtype_name(dtype));
     return LS_OK;
 }
 

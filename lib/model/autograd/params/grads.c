@@ -28,7 +28,8 @@ ls_status lsi_params_set_slices(ls_params *params, int slices)
 }
 
 _Static_assert((int)LSI_MAX_SLICES <= (int)LSI_ARRAY_MAX_FOLD,
-               "all slices are folded at once");
+               "LSI_MAX_SLICES must not exceed LSI_ARRAY_MAX_FOLD: all slices "
+               "are folded at once");
 
 static float *slice_at(const lsi_param *param, int slice)
 {
