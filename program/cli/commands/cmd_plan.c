@@ -408,10 +408,13 @@ static int run_plan(const lsi_invocation *call)
             "communication-accounting or --preset sharding-accounting");
     const unsigned what = what_of(&a);
     const char *const stray = stray_flag(&a, what);
+    if (stray != NULL && a.preset != NULL)
+        return lsi_cli_usage("%s cannot be used with --preset %s; leave %s out",
+                             stray, a.preset, stray);
     if (stray != NULL)
-        return lsi_cli_usage("%s cannot be used with --%s %s; leave %s out",
-                             stray, what == TRAINING ? "size" : "preset",
-                             what == TRAINING ? a.run.model : a.preset, stray);
+        return lsi_cli_usage("%s can only be used with --preset "
+                             "communication-accounting; leave %s out",
+                             stray, stray);
     const char *const wrong = what == TRAINING ? contradiction(&a.run) : NULL;
     if (wrong != NULL)
         return lsi_cli_usage("%s", wrong);

@@ -282,8 +282,9 @@ class Plan(ProgramTest):
             self.fails(2, message, "plan", "--size", *flags)
         self.fails(2, "cannot be used with --preset", "plan", "--preset",
                    "sharding-accounting", "--force")
-        self.fails(2, "cannot be used with --size tiny", "plan", "--size",
-                   "tiny", "--tokens", "4")
+        for words in (("--size", "tiny"), ("--verify",)):
+            self.fails(2, "--tokens can only be used with --preset", "plan", *words,
+                       "--tokens", "4")
         for message, *flags in (
                 ("must be given together", "tiny", "--tflops", "1"),
                 ("out of range", "tiny", "--link-gbps", "0"),
