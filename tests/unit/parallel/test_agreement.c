@@ -357,7 +357,7 @@ static void expect_other_sizes(ls_group *group)
     ls_ddp *ddp = NULL;
     CHECK(ls_ddp_new_ranges(&ddp, group, ranges, 2, NULL) == LS_ERR_MISMATCH);
     CHECK(strstr(ls_last_error(),
-                 "rank 0 has range 0 (2 floats) where rank 1 has range 0 (3 "
+                 "rank 0 has range 0 (2 floats) and rank 1 has range 0 (3 "
                  "floats)") != NULL);
     CHECK(ddp == NULL);
 }
