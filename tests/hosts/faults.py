@@ -122,7 +122,7 @@ class Job:
         done = subprocess.run([LOCKSTEP, "doctor", self.records()],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False)
-        heads = re.findall(r"Job (?!0+:)\w+: (\d+) of (\d+) ranks have",
+        heads = re.findall(r"Job (?!0+:)\w+: records of (\d+) of (\d+) ranks",
                            done.stdout)
         check(heads == [(str(writers), str(sum(RANKS)))] and
               re.search(pattern, done.stdout),

@@ -38,7 +38,7 @@ class Torch(unittest.TestCase):
             done = self.run_with(library, LOCKSTEP_MODULES="")
         self.assertEqual(done.returncode, 1, done.stdout)
         # Ranks write at once: lines may have parts of others in them.
-        for part in ("several machines", "liblockstep-ucx.so is not in",
+        for part in ("several machines", "liblockstep-ucx.so was not found in",
                      "install libucx-dev and build the library again"):
             self.assertEqual(done.stdout.count(part), sum(RANKS), done.stdout)
 

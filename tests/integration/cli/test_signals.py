@@ -113,10 +113,10 @@ class Signals(SignalTest):
                                "while :; do sleep 0.02; done")
         said = self.asked(process, "LOCKSTEP_RECORD=FOLDER")
         self.assertEqual(process.stdout.readline(), "got\n")
-        self.assertRegex(said, r"(?m)^lockstep: rank 0 \(pid \d+\): before its "
-                         r"first step$")
-        self.assertRegex(said, r"(?m)^lockstep: rank 1 \(pid \d+\): before its "
-                         r"first step; it does not handle SIGUSR1$")
+        self.assertRegex(said, r"(?m)^lockstep: rank 0 \(pid \d+\): no step "
+                         r"reported yet$")
+        self.assertRegex(said, r"(?m)^lockstep: rank 1 \(pid \d+\): no step "
+                         r"reported yet; it does not handle SIGUSR1$")
         self.asked(process, "(rank 1.*[^$]*){2}")
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.ended(process)[0], 143)

@@ -194,7 +194,7 @@ class Plain(FolderTest):
         done = self.run_well(*CIFAR)
         for text in ("trained: cifar100: cifar-net, 825988 parameters\n",
                      "data: built-in, 300 images to train, 1000 to validate",
-                     "result: 2 epochs, 150 steps, loss "):
+                     "result: 2 epochs, 150 steps, training loss "):
             self.assertIn(text, done.stderr)
 
     def test_the_recipe_can_be_given_again(self):
@@ -408,7 +408,7 @@ class Prometheus(FolderTest):
     def test_refused(self):
         self.refuses("no-folder", *LM, "--prometheus",
                      "/proc/no-folder/x.prom")
-        self.refuses("--prometheus -", *LM, "--prometheus", "-")
+        self.refuses("--prometheus cannot write to standard output (-)", *LM, "--prometheus", "-")
         self.refuses("/dev/null", *LM, "--prometheus", "/dev/null")
 
     def test_a_failed_run_does_not_go_on(self):
