@@ -264,9 +264,9 @@ static void print_rates(const findings *f)
     lsi_machine_rates_text(&f->rates, source);
     lsi_paragraph(stdout,
                   "Peak rates of this machine: %.0f GFLOP/s in f32, %.0f "
-                  "GFLOP/s in bf16, %.1f GB/s. Measured %s\n",
+                  "GFLOP/s in bf16, %.1f GB/s over %d MiB. Measured %s\n",
                   peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9,
-                  source);
+                  LSI_PEAKS_MIB, source);
 }
 
 static ls_status print(const args *a, const findings *f)

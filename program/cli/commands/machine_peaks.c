@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-enum { EXTENT = 1024, FLOATS = 16 << 20, RUNS = 5 };
+enum { EXTENT = 1024, FLOATS = LSI_PEAKS_MIB << 18, RUNS = 5 };
 
 /* Least seconds to measure a rate: a short load does not matter then. */
 static const double least_seconds = 0.2;

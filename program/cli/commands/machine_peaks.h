@@ -42,6 +42,13 @@ ls_status lsi_machine_peaks(const lsi_rates_wanted *wanted,
 ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates, bool force);
 
 /*
+ * MiB over which the rate of memory is measured, as the tensors of a small
+ * model take them. Large caches hold these; main memory may be several times
+ * slower.
+ */
+enum { LSI_PEAKS_MIB = 64 };
+
+/*
  * LS_ERR_STATE if other processes keep this machine busy (base/busy.h): `what`
  * cannot be measured, which is wanted because of `why`. Watches for half a
  * second.

@@ -227,10 +227,10 @@ static void print_rates(const lsi_machine_rates *rates)
     char source[LSI_RATES_TEXT];
     lsi_machine_rates_text(rates, source);
     lsi_paragraph(stdout,
-                  "Peak rates measured %s: %.1f GFLOP/s in f32, %.1f GFLOP/s "
-                  "in bf16, %.1f GB/s",
-                  source, peaks->f32 * 1e-9, peaks->bf16 * 1e-9,
-                  peaks->bytes * 1e-9);
+                  "Peak rates: %.1f GFLOP/s in f32, %.1f GFLOP/s in bf16, %.1f "
+                  "GB/s over %d MiB. Measured %s",
+                  peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9,
+                  LSI_PEAKS_MIB, source);
 }
 
 static json_t *rates_json(const lsi_plan_flags *f, const lsi_plan_known *known)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/commands/machine_peaks.h"
 #include "cli/commands/report/report.h"
 
 /* ---- kernels ------------------------------------------------------------- */
@@ -72,11 +73,11 @@ static void write_profile(lsi_study *r)
             r->document,
             "The profile covers %.0f steps of %.2f ms on average. With %.0f "
             "threads, the measured limits of this machine are %.1f GFLOP/s in "
-            "f32 and %.1f GB/s of memory bandwidth.",
+            "f32 and %.1f GB/s over %d MiB.",
             lsi_number_at(file, "steps"), lsi_number_at(file, "step_ms"),
             lsi_number_at(file, "peaks.threads"),
             lsi_number_at(file, "peaks.f32_gflops"),
-            lsi_number_at(file, "peaks.gb_per_s"));
+            lsi_number_at(file, "peaks.gb_per_s"), LSI_PEAKS_MIB);
     LSI_STUDY_TABLE(r, json_object_get(file, "rows"), columns);
     put_answers(r, file, NULL);
     put_answers(r, attention, "attention");
