@@ -92,9 +92,9 @@ LS_API LS_MUST_CHECK ls_status ls_group_from_env(ls_group **group);
 
 /*
  * A key-value store that all processes reach, through which they connect before
- * they have a group. Keys are text without blanks of less than 128 bytes; values
- * have up to 64 KiB. Each key has been set once when ls_group_open returns, and
- * is not needed any more.
+ * they have a group. Keys are text without blanks of less than 128 bytes;
+ * values have up to 64 KiB. Each key has been set once when ls_group_open
+ * returns, and is not needed any more.
  */
 typedef struct ls_store {
     size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */

@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * y = x weight^T + bias, where x is (..., in) and y (..., out). Weight and bias begin
- * uniform in +-1/sqrt(in). The parameters are NAME.weight and NAME.bias.
+ * y = x weight^T + bias, where x is (..., in) and y (..., out). Weight and bias
+ * begin uniform in +-1/sqrt(in). The parameters are NAME.weight and NAME.bias.
  */
 typedef struct ls_linear_layer {
     ls_tensor *weight; /* (out, in) */

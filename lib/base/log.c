@@ -138,7 +138,7 @@ static int level_from_env(void)
     }
     write_now(LS_LOG_WARN,
               "LOCKSTEP_LOG is '%s'; it should be error, warn, info or debug. "
-              "Messages are logged at the level warn",
+              "Using warn",
               name);
     return LS_LOG_WARN;
 }

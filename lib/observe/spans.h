@@ -4,9 +4,9 @@
  * load and a branch.
  *
  * Each thread has a separate buffer, to which no other thread writes. When it
- * is full, and once a second at the end of a step or of a collective, its thread
- * writes it to the file of the process (span_file.h); so nothing is lost in long
- * runs, and a process that is killed loses a second at most.
+ * is full, and once a second at the end of a step or of a collective, its
+ * thread writes it to the file of the process (span_file.h); so nothing is lost
+ * in long runs, and a process that is killed loses a second at most.
  */
 #ifndef LS_OBSERVE_SPANS_H
 #define LS_OBSERVE_SPANS_H

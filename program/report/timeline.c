@@ -120,8 +120,8 @@ static ls_status check_run(const char *folder, const lsi_timeline *t)
         if (first != NULL && strcmp(p->job, first->job) != 0)
             return lsi_fail(
                 LS_ERR_ARGUMENT,
-                "'%s' contains traces of two runs: rank %d (job %s) and rank "
-                "%d (job %s); remove the traces of the older run",
+                "'%s' contains traces of two jobs: rank %d (job %s) and rank "
+                "%d (job %s); keep the files of only one job",
                 folder, first->rank, first->job, p->rank, p->job);
         first = first == NULL ? p : first;
     }

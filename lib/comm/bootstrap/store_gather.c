@@ -451,8 +451,8 @@ ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
               .bytes = sizeof(record) + bytes};
     if (c.bytes > LSI_STORE_VALUE_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "a rank's record has %zu bytes, but a store value can "
-                        "have at most %d",
+                        "the connection data of a rank take %zu bytes, but a "
+                        "value of the rendezvous store can hold at most %d",
                         c.bytes, (int)LSI_STORE_VALUE_BYTES);
     LS_TRY(show_life(gather));
     c.deadline = lsi_deadline_in(patient ? seconds + GRACE_SECONDS : seconds);

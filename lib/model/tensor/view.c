@@ -98,10 +98,12 @@ ls_status lsi_view_narrow(ls_tensor *alias, int dim, int64_t begin, int64_t end)
 {
     LS_TRY(check_dim(alias, dim));
     if (begin < 0 || begin > end || end > alias->shape[dim])
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "elements %lld to %lld of dimension %d are not in shape %s",
-            (long long)begin, (long long)end, dim, lsi_shape_of(alias).text);
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the range %lld to %lld (end excluded) of dimension %d "
+                        "does not fit "
+                        "shape %s",
+                        (long long)begin, (long long)end, dim,
+                        lsi_shape_of(alias).text);
     if (begin < end) /* an empty view stays where the storage begins */
         alias->offset +=
             (size_t)(begin * alias->strides[dim]) * ls_dtype_size(alias->dtype);

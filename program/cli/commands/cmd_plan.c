@@ -223,11 +223,12 @@ static ls_status print_sharding(const lsi_state_plan *plan, const char *model)
     lsi_paragraph(stdout,
                   "\nValues that each rank sends per step, as a multiple of "
                   "the number of parameters (for a large number of ranks):");
-    printf("- none: %d, for an all-reduce of the gradients\n- state: %d, for "
-           "an all-reduce of the gradients and a broadcast of each weight from "
-           "its owner\n",
-           plan->traffic[LSI_STATE_PLAN_NONE],
-           plan->traffic[LSI_STATE_PLAN_STATE]);
+    lsi_paragraph(stdout, "- none: %d, for an all-reduce of the gradients",
+                  plan->traffic[LSI_STATE_PLAN_NONE]);
+    lsi_paragraph(stdout,
+                  "- state: %d, for an all-reduce of the gradients and a "
+                  "broadcast of each weight from its owner",
+                  plan->traffic[LSI_STATE_PLAN_STATE]);
     lsi_paragraph(
         stdout,
         "- zero1: %d, for a reduce-scatter and an all-gather; the ranks own "

@@ -11,12 +11,13 @@ static const char model_choices[] =
     ;
 
 static const char data_help[] =
-    "images (docs/how-to/images.md): "
+    "images to train on, in one of these forms (docs/how-to/images.md): "
 #define SOURCE(name, text, ...) text "; "
 #include "input/data/image_sources.def"
 #undef SOURCE
-    "if the data have no validation set, --seed selects a tenth of the images "
-    "for validation (default: built-in images of 3 x 32 x 32)";
+    "without it, built-in images of 3 x 32 x 32. If the data have no "
+    "validation set, a random tenth of the images becomes one, which follows "
+    "from --seed";
 
 #define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {

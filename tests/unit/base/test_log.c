@@ -74,7 +74,7 @@ static void levels(void **state)
                   "lockstep debug: d\n"},
         {"loud",
          "lockstep warn: LOCKSTEP_LOG is 'loud'; it should be error, warn, "
-         "info or debug. Messages are logged at the level warn\nlockstep "
+         "info or debug. Using warn\nlockstep "
          "error: e 1\n"
          "lockstep warn: w\n"},
     };

@@ -73,7 +73,7 @@ static const row rows[] = {
     {{{"LOCKSTEP_CRASH_FILE", "not/from/the/root"}}, LS_OK, NULL},
     /* Only ranks that MPI has brought together ask. */
     {{{"LOCKSTEP_SIGTERM", "x"}}, LS_OK, NULL},
-    {{{"LOCKSTEP_LOG", "loud"}}, LS_OK, "at the level warn"},
+    {{{"LOCKSTEP_LOG", "loud"}}, LS_OK, "Using warn"},
     /* Only the launcher asks. */
     {{{"LOCKSTEP_SSH", "nonesuch"}}, LS_OK, NULL},
     /* Only the program reads its rates of this machine. */

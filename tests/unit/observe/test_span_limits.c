@@ -157,7 +157,8 @@ static void without_steps_spans_are_counted(void **state)
     assert_int_equal(p->n + p->missing, STEPS * RANGES);
     assert_true(p->missing > 0);
     assert_int_equal(p->first_missing, 0);
-    assert_non_null(strstr(warnings(t), "spans: the oldest parts were deleted"));
+    assert_non_null(
+        strstr(warnings(t), "spans: the oldest parts were deleted"));
     lsi_timeline_free(&t);
 }
 

@@ -195,7 +195,8 @@ static void dump_and_load(void **state)
     free(a);
     free(b);
     lsi_table_load(to, rows, strlen(rows) - 1);
-    assert_error(lsi_table_status(to), LS_ERR_FORMAT, "cannot read the results");
+    assert_error(lsi_table_status(to), LS_ERR_FORMAT,
+                 "cannot read the results");
     free(rows);
     lsi_table_free(&from);
     lsi_table_free(&to);

@@ -319,7 +319,7 @@ static void write_batch_norm(lsi_study *r)
         {"Mean (ms)", "time_us.mean", 4, 1e-3},
         {"99th percentile (ms)", "time_us.p99", 4, 1e-3},
         {"Saved for backward (bytes)", "saved_bytes", 0, 0},
-        {"Peak per pass (bytes)", "peak_bytes", 0, 0},
+        {"Peak memory, forward and backward (bytes)", "peak_bytes", 0, 0},
     };
     static const lsi_study_column others[] = {
         {"Program", "peer", 0, 0},        {"Features", "features", 0, 0},

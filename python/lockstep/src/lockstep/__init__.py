@@ -48,7 +48,7 @@ __all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError",
 
 
 def __getattr__(name: str) -> Any:
-    """Import names that need NumPy on first use; lockstep_torch works without NumPy."""
+    """Import a module that needs NumPy when it is first used, not before."""
     if name in ("Group", "Request"):
         from . import _group
         return getattr(_group, name)
