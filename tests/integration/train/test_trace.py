@@ -399,7 +399,7 @@ class Refused(TraceTest):
         for steps, n in (("1", "2"), ("1", "1")):
             self.succeeds(*LM, "--steps", steps, "-n", n, "--trace",
                           self.folder)
-        self.fails(1, "traces of two runs", "trace", "merge", self.folder)
+        self.fails(1, "traces of two jobs", "trace", "merge", self.folder)
 
     def test_a_folder_that_cannot_be_written(self):
         done = self.call(*LM, "--steps", "1", "--trace", "/dev/null/x")

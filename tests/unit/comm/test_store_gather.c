@@ -399,7 +399,8 @@ static void too_much_is_refused(void **state)
         .rank = 0, .size = 1, .calls = 1, .bytes = LSI_STORE_VALUE_BYTES};
     (void)state;
     play_all(&big, 1);
-    assert_says(&big, LS_ERR_ARGUMENT, "but a store value can have at most");
+    assert_says(&big, LS_ERR_ARGUMENT,
+                "but a value of the rendezvous store can hold at most");
 }
 
 int main(void)

@@ -428,22 +428,22 @@ static void test_models_differ(void **state)
     (void)state;
     variant variants[] = {
         {1, 0, NAMED,
-         "rank 0 has parameter 'p0' (3, 4) where rank 2 has parameter 'q0' (3, "
+         "rank 0 has parameter 'p0' (3, 4) and rank 2 has parameter 'q0' (3, "
          "4)"},
         {33, 32, SHAPED,
-         "rank 0 has parameter 'p32' (3, 4) where rank 2 has parameter 'p32' "
+         "rank 0 has parameter 'p32' (3, 4) and rank 2 has parameter 'p32' "
          "(4, 3)"},
         {33, 16, FROZEN,
-         "rank 0 has parameter 'p16' (3, 4) where rank 2 has frozen parameter "
+         "rank 0 has parameter 'p16' (3, 4) and rank 2 has frozen parameter "
          "'p16' (3, 4)"},
         {2, 1, BUFFER,
-         "rank 0 has parameter 'p1' (3, 4) where rank 2 has buffer 'p1' (3, "
+         "rank 0 has parameter 'p1' (3, 4) and rank 2 has buffer 'p1' (3, "
          "4)"},
         {7, 3, MISSING,
-         "rank 0 has parameter 'p3' (3, 4) where rank 2 has parameter 'p4' (3, "
+         "rank 0 has parameter 'p3' (3, 4) and rank 2 has parameter 'p4' (3, "
          "4)"},
         {7, 6, MISSING,
-         "rank 0 has parameter 'p6' (3, 4) where rank 2 has nothing more"},
+         "rank 0 has parameter 'p6' (3, 4) and rank 2 has nothing more"},
     };
     for (size_t i = 0; i < TEST_COUNT(variants); i++)
         run_threads(RANKS, play_variant, &variants[i]);
