@@ -287,10 +287,16 @@ void lsi_coordinator_check_meeting(lsi_coordinator *c, double now)
         lsi_coordinator_finish(c, 1, text);
     } else if (now >= c->reported_at + report_after) {
         c->reported_at = now + 5 * report_after;
-        lsi_coordinator_print(
-            c, "waiting for %d more of %d nodes; joined so far: %s",
-            nodes->least - c->n > 0 ? nodes->least - c->n : missing,
-            nodes->most, hosts);
+        if (c->n < nodes->least && nodes->least < nodes->most)
+            lsi_coordinator_print(c,
+                                  "%d of %d to %d nodes have joined (%s); "
+                                  "waiting for at least %d more",
+                                  c->n, nodes->least, nodes->most, hosts,
+                                  nodes->least - c->n);
+        else
+            lsi_coordinator_print(
+                c, "%d of %d nodes have joined (%s); waiting for %d more", c->n,
+                nodes->most, hosts, missing);
     }
 }
 

@@ -265,8 +265,8 @@ static void warn_limit(const lsi_processes *ranks, bool *warned,
         return;
     *warned = true;
     lsi_output_print(ranks->output,
-                     "%s: %s; raise the limit of open files (ulimit -n)", what,
-                     strerror(error_number));
+                     "%s: %s. Raise the limit of open files (ulimit -n)",
+                     strerror(error_number), what);
 }
 
 static ls_status spawn_rank(lsi_processes *ranks, start *s, int rank,

@@ -129,7 +129,7 @@ class Surroundings(ProgramTest):
         for limit in (8, 14, 20):
             done = self.shell(f'ulimit -n {limit}; exec "$1" run -n 24 true')
             for what in told:
-                said = what + ": Too many open files; raise the limit"
+                said = what + ". Raise the limit"
                 self.assertLessEqual(done.stderr.count(said), 1)
                 told[what] += said in done.stderr
         self.assertTrue(all(told.values()), told)
