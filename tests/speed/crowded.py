@@ -4,7 +4,7 @@
     LOCKSTEP_COMM_LIBRARY=build/dev/lib/liblockstep-comm.so \\
     python3 tests/speed/crowded.py --load 20
 
-Starts N loops that never wait. Then one set of processes times
+Starts --load loops that never wait. Then one set of processes times
 PyTorch's gloo and Lockstep in turn: a block of calls of the one, a block of the
 other, again and again. Private buffers, in place where the operation has that.
 Times are those of the slowest rank, in microseconds: of all calls the median,

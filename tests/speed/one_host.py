@@ -4,7 +4,7 @@
     LOCKSTEP=build/dev/bin/lockstep \\
     MPI_COLLECTIVES=build/dev/tests/speed/mpi_collectives tests/speed/one_host.py
 
-Both run in turn, for N rounds. Of each the table has the least of the rounds'
+Both run in turn, for --rounds rounds. Of each the table has the least of the rounds'
 medians and of their 99th percentiles, of the slowest rank's time, in
 microseconds; and ours over theirs, which should be 1 at most: the median of
 the rounds, because what follows each other meets the same machine. Buffers are
@@ -21,19 +21,20 @@ import statistics
 import subprocess
 import sys
 
-LOCKSTEP = os.environ.get("LOCKSTEP", "build/dev/bin/lockstep")
-PEER = os.environ.get("MPI_COLLECTIVES",
-                      "build/dev/tests/speed/mpi_collectives")
+BUILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/dev")
+LOCKSTEP = os.environ.get("LOCKSTEP", f"{BUILD}/bin/lockstep")
+PEER = os.environ.get("MPI_COLLECTIVES", f"{BUILD}/tests/speed/mpi_collectives")
 SKIPPED = 77
 OPERATIONS = ("all-reduce", "reduce", "reduce-scatter", "broadcast",
               "all-gather", "all-to-all", "barrier")
 MPIRUN = ("mpirun.openmpi", "--oversubscribe", "--allow-run-as-root")
 
 
-def output(words):
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, timeout=300,
+def output(words, **environment):
+    """Standard output of a program, with these variables in its environment."""
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, timeout=600,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, check=False)
+                          text=True, check=False, env={**os.environ, **environment})
     if done.returncode != 0:
         sys.exit(f"{' '.join(words)}: {done.returncode}\n{done.stderr}")
     return done.stdout
@@ -58,7 +59,8 @@ def time_peer(operation, ranks, size, runs):
 
 
 def runs_for(size):
-    return 5000 if size <= 10000 else 500 if size <= 1000000 else 40
+    return 2000 if size <= 10000 else 300 if size <= 1000000 else \
+        20 if size <= 10000000 else 5
 
 
 class Table:

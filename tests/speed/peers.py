@@ -273,7 +273,9 @@ def print_one(args):
     """One measurement in this process, as results.py asks for it."""
     torch.set_num_threads(args.threads)
     dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
-    if args.print == "memory":
+    if args.print == "version":
+        found = torch.__version__.split("+")[0]
+    elif args.print == "memory":
         found = memory_bandwidth(args.runs)
     elif args.print == "attention":
         found = attention_passes(args.length, dtype, args.runs)
@@ -287,7 +289,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", help="the file to write")
-    what.add_argument("--print", choices=["lm", "attention", "memory"],
+    what.add_argument("--print", choices=["lm", "attention", "memory", "version"],
                       help="measure one thing, and print milliseconds (of memory: GB/s) as JSON")
     parser.add_argument("--threads", type=int, default=os.cpu_count(),
                         help="of the models that one process trains")

@@ -41,36 +41,26 @@ BLOCK = re.compile(r"(<!-- rows: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 # Rounds of the two sides in turn. The main table has 30, the others fewer.
 MAIN_ROUNDS, ROUNDS, LONG_ROUNDS = 30, 7, 5
 MAIN_SIZES = (1000, 10000, 100000, 1000000, 10000000, 100000000)
-SIZES = (1000, 100000, 10000000)
 SIZE_OF_MODEL = "small"
 
 
-def output(words, **environment):
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT,
-                          env={**os.environ, **environment})
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(words)}: status {done.returncode}\n{done.stderr}")
-    return done.stdout
-
-
 def lockstep(*words):
-    return json.loads(output([one_host.LOCKSTEP, *map(str, words), "--json"]))["rows"]
+    return json.loads(one_host.output([one_host.LOCKSTEP, *map(str, words), "--json"]))["rows"]
 
 
 def peer(what, *words):
-    """Measures one thing of PyTorch in a new process of peers.py, in milliseconds."""
-    return json.loads(output([sys.executable, os.path.join(HERE, "peers.py"), "--print", what,
+    """Measures one thing of PyTorch in a new process of peers.py: usually milliseconds."""
+    return json.loads(one_host.output([sys.executable, os.path.join(HERE, "peers.py"), "--print", what,
                               *map(str, words)]))
 
 
 def collect(rounds, sides):
-    """The samples of each side, measured in turn."""
+    """The samples of each side, one for each round, measured in turn."""
     samples = {name: [] for name in sides}
     for number in range(rounds):
         names = list(sides)
         for name in names if number % 2 == 0 else names[::-1]:
-            samples[name] += sides[name]()
+            samples[name].append(sides[name]())
     return samples
 
 
@@ -82,59 +72,52 @@ def machine():
     caches = subprocess.run(["lscpu", "--json"], stdout=subprocess.PIPE, text=True, check=False)
     fields = {row["field"].rstrip(":"): row["data"]
               for row in json.loads(caches.stdout or '{"lscpu": []}')["lscpu"]}
-    mpi = output([one_host.MPIRUN[0], "--version"]).splitlines()[0]
-    commit = output(["git", "rev-parse", "HEAD"]).strip()
+    mpi = one_host.output([one_host.MPIRUN[0], "--version"]).splitlines()[0]
+    commit = one_host.output(["git", "-C", ROOT, "rev-parse", "HEAD"]).strip()
     return [{"cpu": info["cpu"], "model": fields.get("Model", ""), "isa": info["isa"],
              "cpus": info["cpus"], "memory_bytes": info["memory_bytes"],
              "caches": {name: fields.get(f"{name} cache", "") for name in ("L1d", "L2", "L3")},
              "kernel": info["kernel"], "compiler": info["compiler"],
              "onednn": info.get("onednn", ""), "open_mpi": mpi.split()[-1],
+             "pytorch": peer("version"), "virtual": "Hypervisor vendor" in fields,
              "commit": commit, "date": datetime.date.today().isoformat(),
-             "memory_gb_per_s": peer("memory")}]
+             "memory_gb_per_s": peer("memory", "--threads", info["cpus"])}]
 
 
 def backend():
     """Collectives and DDP steps from PyTorch, over gloo and over Lockstep, in the same
     processes in turn."""
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
-        output([sys.executable, os.path.join(ROOT, "python/tests/speed.py"), "--json", file.name],
-               USE_LIBUV="0", OMP_NUM_THREADS="1")
+        one_host.output(
+            [sys.executable, os.path.join(ROOT, "python/tests/speed.py"), "--json", file.name],
+            USE_LIBUV="0", OMP_NUM_THREADS="1",
+            LOCKSTEP_COMM_LIBRARY=os.environ.get(
+                "LOCKSTEP_COMM_LIBRARY", f"{one_host.BUILD}/lib/liblockstep-comm.so"))
         return json.load(file)
 
 
-def mpi_row(rounds, operation, ranks, size):
-    runs = 2000 if size <= 10000 else 300 if size <= 1000000 else 20 if size <= 10000000 else 5
-    sides = {}
-    rows = []
-
-    def ours():
-        sides.setdefault("ours", []).append(
-            one_host.time_lockstep(operation, ranks, size, runs, "private"))
-        return []
-
-    def theirs():
-        sides.setdefault("theirs", []).append(one_host.time_peer(operation, ranks, size, runs))
-        return []
-
-    collect(rounds, {"ours": ours, "theirs": theirs})
-    for place in sides["ours"][0]:
-        rows.append({"operation": operation, "ranks": ranks, "bytes": size, "place": place,
-                     "runs": runs,
-                     "lockstep_us": [times[place][0] for times in sides["ours"]],
-                     "open_mpi_us": [times[place][0] for times in sides["theirs"]]})
-    return rows
+def mpi_rows(rounds, operation, ranks, size):
+    """A row for each place of the result."""
+    runs = one_host.runs_for(size)
+    found = collect(rounds, {
+        "lockstep": lambda: one_host.time_lockstep(operation, ranks, size, runs, "private"),
+        "open_mpi": lambda: one_host.time_peer(operation, ranks, size, runs)})
+    return [{"operation": operation, "ranks": ranks, "bytes": size, "place": place,
+             "runs": runs, **{f"{side}_us": [times[place][0] for times in samples]
+                              for side, samples in found.items()}}
+            for place in found["lockstep"][0]]
 
 
 def mpi():
     """Every collective in C and Open MPI's: a sample is the median of a process's runs."""
     rows = []
     for size in MAIN_SIZES:
-        rows += mpi_row(MAIN_ROUNDS, "all-reduce", 2, size)
+        rows += mpi_rows(MAIN_ROUNDS, "all-reduce", 2, size)
     for operation in one_host.OPERATIONS:
         if operation == "all-reduce":
             continue
-        for size in SIZES if operation != "barrier" else (0,):
-            rows += mpi_row(ROUNDS, operation, 2, size)
+        for size in results_tables.SIZES if operation != "barrier" else (0,):
+            rows += mpi_rows(ROUNDS, operation, 2, size)
     return rows
 
 
@@ -142,21 +125,21 @@ def mpi_crowded():
     """As mpi, of four ranks."""
     rows = []
     for operation in one_host.OPERATIONS:
-        for size in SIZES if operation != "barrier" else (0,):
-            rows += mpi_row(LONG_ROUNDS, operation, 4, size)
+        for size in results_tables.SIZES if operation != "barrier" else (0,):
+            rows += mpi_rows(LONG_ROUNDS, operation, 4, size)
     return rows
 
 
 def language_model():
     """A step of forward, backward and AdamW: context 128, 4 sequences, 2 threads."""
     def ours(dtype):
-        return lambda: [row["step_ms"]["median"] for row in lockstep(
+        return lambda: lockstep(
             "bench", "lm", "--size", SIZE_OF_MODEL, "--context", 128, "-b", 4, "--threads", 2,
-            "--dtype", dtype, "-w", 2, "--iterations", 6)]
+            "--dtype", dtype, "-w", 2, "--iterations", 6)[0]["step_ms"]["median"]
 
     def theirs(dtype, *more):
-        return lambda: [statistics.median(peer("lm", "--size", SIZE_OF_MODEL, "--dtype", dtype,
-                                               "--threads", 2, "--runs", 6, *more))]
+        return lambda: statistics.median(peer("lm", "--size", SIZE_OF_MODEL, "--dtype", dtype,
+                                              "--threads", 2, "--runs", 6, *more))
 
     return [{"size": SIZE_OF_MODEL, "dtype": dtype, "runs": 6, **{
         f"{name}_ms": times for name, times in collect(LONG_ROUNDS, {
@@ -174,11 +157,11 @@ def attention():
                 row = lockstep("bench", "attention", "-l", length, "--head-size", 64,
                                "--threads", 1, "--dtype", dtype, "--impl", impl,
                                "--iterations", 10)[0]
-                return [[row["forward_ms"]["median"], row["backward_ms"]["median"]]]
+                return row["forward_ms"]["median"], row["backward_ms"]["median"]
 
             def theirs(dtype=dtype, length=length):
-                return [peer("attention", "--length", length, "--dtype", dtype, "--threads", 1,
-                             "--runs", 10)]
+                return peer("attention", "--length", length, "--dtype", dtype, "--threads", 1,
+                            "--runs", 10)
 
             found = collect(LONG_ROUNDS, {"one_pass": lambda: ours("flash"),
                                           "stored": lambda: ours("naive"), "pytorch": theirs})

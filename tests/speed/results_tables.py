@@ -1,10 +1,11 @@
 """Findings, tables and plots of docs/results.md, from the rows that results.py measured."""
 import re
-import statistics
 import subprocess
 import textwrap
+from statistics import median, quantiles
 
 SIZES = (1000, 100000, 10000000)
+DDP = "DDP, 4.2 M parameters"
 KINDS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -17,17 +18,28 @@ def three(value):
 
 def spread(samples):
     """The median with the quartiles, as '1.23 (1.20 to 1.31)'."""
-    low, middle, high = quartiles(samples)
+    return with_quartiles(*quartiles(samples))
+
+
+def with_quartiles(low, middle, high):
     return f"{three(middle)} ({three(low)} to {three(high)})"
 
 
 def quartiles(samples):
-    return tuple(statistics.quantiles(samples, n=4, method="inclusive"))
+    return tuple(quantiles(samples, n=4, method="inclusive"))
 
 
 def ratios(ours, theirs):
     """Of each round: the two sides of a round met the same machine."""
     return [a / b for a, b in zip(ours, theirs)]
+
+
+def mpi_ratio(row):
+    return median(ratios(row["lockstep_us"], row["open_mpi_us"]))
+
+
+def attention_ratio(row, peer):
+    return median(ratios(row["one_pass_ms"], row[f"{peer}_ms"]))
 
 
 def table(head, rows, text=1):
@@ -66,21 +78,21 @@ def machine_table(rows):
     facts = {
         "Processor": f"{m['cpu']}, model {m['model']}, {m['cpus']} CPUs, {m['isa']}",
         "Caches": caches,
-        "Memory": f"{m['memory_bytes'] / 2**30:.0f} GiB; a sum over 1.5 GiB with 2 threads moves "
-                  f"{three(statistics.median(m['memory_gb_per_s']))} GB/s",
+        "Memory": f"{m['memory_bytes'] / 2**30:.0f} GiB; a sum over 1.5 GiB with {m['cpus']} threads moves "
+                  f"{three(median(m['memory_gb_per_s']))} GB/s",
         "Date": m["date"],
         "Lockstep": f"commit {m['commit'][:12]}, {m['compiler']}, {m['onednn']}",
-        "Peers": f"PyTorch 2.15 from the Python registry; Open MPI {m['open_mpi']} of Debian, "
+        "Peers": f"PyTorch {m['pytorch']} from the Python registry; Open MPI {m['open_mpi']} of Debian, "
                  "`mpirun --oversubscribe -n N`",
-        "System": f"Linux {m['kernel']}, a virtual machine"}
+        "System": f"Linux {m['kernel']}" + (", a virtual machine" if m["virtual"] else "")}
     return table(("what", "which"), facts.items(), text=2)
 
 
 def backend_table(rows):
     return table(
         ("from PyTorch, 2 ranks", "gloo (ms)", "Lockstep (ms)", "gloo / Lockstep", "runs"),
-        [(row["what"], *(f"{three(row[s]['median'])} ({three(row[s]['p25'])} to "
-                         f"{three(row[s]['p75'])})" for s in ("gloo_ms", "lockstep_ms")),
+        [(row["what"], *(with_quartiles(*(row[side][name] for name in ("p25", "median", "p75")))
+                         for side in ("gloo_ms", "lockstep_ms")),
           three(row["gloo_ms"]["median"] / row["lockstep_ms"]["median"]), row["runs"])
          for row in rows["backend"]])
 
@@ -93,8 +105,7 @@ def all_reduce_table(rows):
         [(f"{row['bytes']:,}", {"in": "in place", "out": "out of place"}[row["place"]],
           held_by(m, (2 if row["place"] == "out" else 1) * row["bytes"] * row["ranks"]),
           spread(row["lockstep_us"]), spread(row["open_mpi_us"]),
-          three(statistics.median(ratios(row["lockstep_us"], row["open_mpi_us"]))),
-          len(row["lockstep_us"]))
+          three(mpi_ratio(row)), len(row["lockstep_us"]))
          for row in rows["mpi"] if row["operation"] == "all-reduce"], text=3)
 
 
@@ -116,10 +127,8 @@ def collectives_table(rows, part):
         for size in SIZES:
             row = found.get(size) or (found.get(0) if size == SIZES[0] else None)
             cells.append("" if row is None else
-                         f"{three(statistics.median(row['lockstep_us']))} / "
-                         f"{three(statistics.median(row['open_mpi_us']))} = "
-                         + marked(statistics.median(ratios(row["lockstep_us"],
-                                                           row["open_mpi_us"]))))
+                         f"{three(median(row['lockstep_us']))} / "
+                         f"{three(median(row['open_mpi_us']))} = {marked(mpi_ratio(row))}")
         lines.append(cells)
     return table(("operation", *map(size_name, SIZES)), lines)
 
@@ -134,8 +143,8 @@ def language_model_table(rows):
          "Lockstep / the faster"),
         [(row["dtype"], *(spread(row[f"{side}_ms"]) for side in ("lockstep", "eager",
                                                                 "compiled")),
-          three(statistics.median(row["lockstep_ms"]) /
-                min(statistics.median(row["eager_ms"]), statistics.median(row["compiled_ms"]))))
+          three(median(row["lockstep_ms"]) /
+                min(median(row["eager_ms"]), median(row["compiled_ms"]))))
          for row in rows["language-model"]])
 
 
@@ -145,8 +154,8 @@ def attention_table(rows):
          "one pass / stored", "one pass / PyTorch"),
         [(row["dtype"], row["length"], row["pass"],
           *(spread(row[f"{side}_ms"]) for side in ("one_pass", "stored", "pytorch")),
-          *(marked(statistics.median(ratios(row["one_pass_ms"], row[f"{side}_ms"])))
-            for side in ("stored", "pytorch"))) for row in rows["attention"]], text=3)
+          *(marked(attention_ratio(row, side)) for side in ("stored", "pytorch")))
+         for row in rows["attention"]], text=3)
 
 
 def strategies_table(rows):
@@ -159,7 +168,7 @@ def strategies_table(rows):
 
 
 def by_step(rows):
-    return sorted(rows["strategies"], key=lambda row: statistics.median(row["step_ms"]))
+    return sorted(rows["strategies"], key=lambda row: median(row["step_ms"]))
 
 
 def blocks(rows):
@@ -172,83 +181,72 @@ def blocks(rows):
             "attention": attention_table(rows), "strategies": strategies_table(rows)}
 
 
-# ---- figures for sentences -------------------------------------------------------
+# ---- sentences -------------------------------------------------------------------
 
-def figures(rows):
-    m = rows["machine"][0]
-    found = {"machine.date": m["date"], "machine.cpu": f"{m['cpu']} (model {m['model']})",
-             "machine.memory": f"{three(statistics.median(m['memory_gb_per_s']))} GB/s"}
-    for row in rows["backend"]:
-        name = "backend." + re.sub(r"[^\w]+", "-", row["what"]).strip("-")
-        gloo, ours = row["gloo_ms"]["median"], row["lockstep_ms"]["median"]
-        found |= {f"{name}.gloo": f"{three(gloo)} ms", f"{name}.lockstep": f"{three(ours)} ms",
-                  f"{name}.times": f"{gloo / ours:.1f}"}
+def find(rows, **wanted):
+    """The one row with these values."""
+    row, = (row for row in rows if all(row[name] == value for name, value in wanted.items()))
+    return row
+
+
+def backend_times(rows, what):
+    """Medians over Lockstep and over gloo."""
+    row = find(rows["backend"], what=what)
+    return tuple(f"{three(row[side]['median'])} ms" for side in ("lockstep_ms", "gloo_ms"))
+
+
+def backend_range(rows):
+    """How many times as fast collectives are over Lockstep: the least and the most."""
     times = [row["gloo_ms"]["median"] / row["lockstep_ms"]["median"] for row in rows["backend"]
              if re.match("all_|broadcast|reduce_", row["what"])]
-    found["backend.range"] = f"{min(times):.1f} to {max(times):.1f}"
-    for part in ("mpi", "mpi-crowded"):
-        over = out = 0
-        for row in rows[part]:
-            name = f"{part}.{row['operation']}.{row['bytes']}.{row['place']}"
-            ratio = statistics.median(ratios(row["lockstep_us"], row["open_mpi_us"]))
-            found |= {f"{name}.lockstep": f"{three(statistics.median(row['lockstep_us']))} us",
-                      f"{name}.peer": f"{three(statistics.median(row['open_mpi_us']))} us",
-                      f"{name}.ratio": f"{ratio:.2f}"}
-            if row in out_of_place(rows[part]):
-                out += 1
-                over += ratio > 1
-        found |= {f"{part}.over": str(over), f"{part}.rows": str(out)}
-    for row in rows["language-model"]:
-        ours = statistics.median(row["lockstep_ms"])
-        for side in ("lockstep", "eager", "compiled"):
-            ms = statistics.median(row[f"{side}_ms"])
-            found |= {f"lm.{row['dtype']}.{side}": f"{three(ms / 1e3)} s",
-                      f"lm.{row['dtype']}.{side}.times": f"{ms / ours:.2f}"}
-    for row in rows["attention"]:
-        name = f"attention.{row['dtype']}.{row['length']}.{row['pass']}"
-        for side in ("one_pass", "stored", "pytorch"):
-            found[f"{name}.{side}"] = f"{three(statistics.median(row[f'{side}_ms']))} ms"
-            found[f"{name}.{side}.ratio"] = "{:.2f}".format(
-                statistics.median(ratios(row["one_pass_ms"], row[f"{side}_ms"])))
-    for row in by_step(rows):
-        found |= {f"strategy.{row['strategy']}": f"{three(statistics.median(row['step_ms']))} ms",
-                  f"strategy.{row['strategy']}.exposed":
-                      f"{three(statistics.median(row['exposed_ms']))} ms"}
-    for name, row in (("fastest", by_step(rows)[0]), ("slowest", by_step(rows)[-1])):
-        found |= {f"strategy.{name}": row["strategy"],
-                  f"strategy.{name}.step": found[f"strategy.{row['strategy']}"]}
-    ratio, row = max(((statistics.median(ratios(row["lockstep_us"], row["open_mpi_us"])), row)
-                      for row in out_of_place(rows["mpi"])), key=lambda pair: pair[0])
-    found["mpi.worst"] = f"{row['operation']} of {size_name(row['bytes'])}, {ratio:.2f} times"
-    return found
+    return f"{min(times):.1f} to {max(times):.1f}"
+
+
+def all_reduce_ratio(rows, size):
+    return f"{mpi_ratio(find(rows['mpi'], operation='all-reduce', bytes=size, place='out')):.2f}"
+
+
+def longer(rows, part):
+    """How many collectives take longer than Open MPI's, and of how many."""
+    every = [mpi_ratio(row) for row in out_of_place(rows[part])]
+    return sum(ratio > 1 for ratio in every), len(every)
 
 
 def findings(rows):
     """The five of the page. Their words are of the rows of 2026-11-27."""
-    f = figures(rows)
-    ddp = "backend.DDP-4-2-M-parameters"
+    small, large = (backend_times(rows, f"all_reduce {size}") for size in ("1 KB", "10 MB"))
+    step = backend_times(rows, DDP)
+    shared = backend_times(rows, DDP + ", shared buckets")[0]
+    over, every = longer(rows, "mpi")
+    over_crowded, every_crowded = longer(rows, "mpi-crowded")
+    worst = max(out_of_place(rows["mpi"]), key=mpi_ratio)
+    compiled = {row["dtype"]: f"{median(row['compiled_ms']) / median(row['lockstep_ms']):.2f}"
+                for row in rows["language-model"]}
+    first, last = by_step(rows)[0], by_step(rows)[-1]
+
+    def attention(dtype, length, part, peer):
+        row = find(rows["attention"], dtype=dtype, length=length, **{"pass": part})
+        return f"{attention_ratio(row, peer):.2f}"
+
     text = f"""\
 1. **From PyTorch, every collective measured takes less time over Lockstep than over gloo.** An
-   all-reduce of 1 KB takes {f["backend.all_reduce-1-KB.lockstep"]} against
-   {f["backend.all_reduce-1-KB.gloo"]}, one of 10 MB {f["backend.all_reduce-10-MB.lockstep"]} against
-   {f["backend.all_reduce-10-MB.gloo"]}. A DDP step of 4.2 M parameters takes {f[ddp + ".lockstep"]}
-   against {f[ddp + ".gloo"]}, and {f[ddp + "-shared-buckets.lockstep"]} with shared buckets.
-2. **In C, an all-reduce of 10 MB takes {f["mpi.all-reduce.10000000.out.ratio"]} of Open MPI's time,
-   one of 1 KB {f["mpi.all-reduce.1000.out.ratio"]}.** Of {f["mpi.rows"]} collectives on 2 ranks,
-   {f["mpi.over"]} take longer than Open MPI's; the worst is {f["mpi.worst"]}. Of {f["mpi-crowded.rows"]}
-   on 4 ranks, {f["mpi-crowded.over"]} do.
+   all-reduce of 1 KB takes {small[0]} against {small[1]}, one of 10 MB {large[0]} against {large[1]}.
+   A DDP step of 4.2 M parameters takes {step[0]} against {step[1]}, and {shared} with shared buckets.
+2. **In C, an all-reduce of 10 MB takes {all_reduce_ratio(rows, 10**7)} of Open MPI's time, one of
+   1 KB {all_reduce_ratio(rows, 1000)}.** Of {every} collectives on 2 ranks, {over} take longer than
+   Open MPI's; the worst is {worst["operation"]} of {size_name(worst["bytes"])},
+   {mpi_ratio(worst):.2f} times. Of {every_crowded} on 4 ranks, {over_crowded} do.
 3. **A language model of 128.6 M parameters trains faster than in PyTorch.** A step of compiled
-   PyTorch takes {f["lm.f32.compiled.times"]} times as long in f32 and {f["lm.bf16.compiled.times"]}
-   times in bf16.
+   PyTorch takes {compiled["f32"]} times as long in f32 and {compiled["bf16"]} times in bf16.
 4. **On 2 CPUs the strategy of data parallelism hardly changes the time of a step.** The fastest,
-   `{f["strategy.fastest"]}`, takes {f["strategy.fastest.step"]}, and the slowest,
-   `{f["strategy.slowest"]}`, {f["strategy.slowest.step"]}; their quartiles overlap. Choose by memory.
-   In earlier runs on a Zen 5 the simplest strategy, `naive`, was the fastest.
+   `{first["strategy"]}`, takes {three(median(first["step_ms"]))} ms, and the slowest,
+   `{last["strategy"]}`, {three(median(last["step_ms"]))} ms; their quartiles overlap. Choose by
+   memory. In earlier runs on a Zen 5 the simplest strategy, `naive`, was the fastest.
 5. **FlashAttention does not always win.** Forward in f32 takes
-   {f["attention.f32.2048.forward.stored.ratio"]} of the time of stored scores at length 2,048, but
-   backward at 512 takes {f["attention.f32.512.backward.stored.ratio"]} of it. In bf16 at 2,048
+   {attention("f32", 2048, "forward", "stored")} of the time of stored scores at length 2,048, but
+   backward at 512 takes {attention("f32", 512, "backward", "stored")} of it. In bf16 at 2,048
    PyTorch's forward pass is faster: Lockstep's takes
-   {f["attention.bf16.2048.forward.pytorch.ratio"]} times as long. In earlier runs on a Zen 5, forward
+   {attention("bf16", 2048, "forward", "pytorch")} times as long. In earlier runs on a Zen 5, forward
    in f32 at 2,048 lost to stored scores."""
     return "\n".join(
         textwrap.fill(" ".join(item.split()), 96, subsequent_indent="   ",
@@ -258,25 +256,22 @@ def findings(rows):
 
 def readme_sentences(rows):
     """Sentences that README.md must contain, with single blanks."""
-    found = figures(rows)
-
-    def pair(name):
-        return (found[f"backend.{name}.{side}"] for side in ("lockstep", "gloo"))
-
-    small, small_gloo = pair("all_reduce-1-KB")
-    large, large_gloo = pair("all_reduce-10-MB")
-    step, step_gloo = pair("DDP-4-2-M-parameters")
-    shared, _ = pair("DDP-4-2-M-parameters-shared-buckets")
+    m = rows["machine"][0]
+    small, large = (backend_times(rows, f"all_reduce {size}") for size in ("1 KB", "10 MB"))
+    step = backend_times(rows, DDP)
+    shared = backend_times(rows, DDP + ", shared buckets")[0]
+    over, every = longer(rows, "mpi")
     return [
-        f"**An all-reduce of 1 KB takes {small} from PyTorch; gloo takes {small_gloo}.**",
-        f"For 10 MB it is {large} against {large_gloo}",
-        f"**A DDP step of 4.2 M parameters takes {step}; with gloo it takes {step_gloo}.**",
+        f"**An all-reduce of 1 KB takes {small[0]} from PyTorch; gloo takes {small[1]}.**",
+        f"For 10 MB it is {large[0]} against {large[1]}",
+        f"**A DDP step of 4.2 M parameters takes {step[0]}; with gloo it takes {step[1]}.**",
         f"Buckets in shared memory make it {shared}",
-        f"takes {found['mpi.all-reduce.10000000.out.ratio']} of Open MPI's time.**",
-        f"For 1 KB the ratio is {found['mpi.all-reduce.1000.out.ratio']}",
-        f"collectives are {found['backend.range']} times as fast over Lockstep as over gloo",
-        f"{found['machine.cpu']}, {found['machine.date']}",
-        f"{found['mpi.over']} of {found['mpi.rows']} two-rank collectives take longer"]
+        f"takes {all_reduce_ratio(rows, 10**7)} of Open MPI's time.**",
+        f"For 1 KB the ratio is {all_reduce_ratio(rows, 1000)}",
+        f"collectives are {backend_range(rows)} times as fast over Lockstep as over gloo",
+        f"{m['cpu']} (model {m['model']}), {m['date']}",
+        f"PyTorch {m['pytorch']} and Open MPI {m['open_mpi']}",
+        f"{over} of {every} two-rank collectives take longer"]
 
 
 # ---- plots -------------------------------------------------------------------------
@@ -355,7 +350,6 @@ def ratio_plot(path, title, rows):
 
 
 def plots(rows, folder):
-    found = figures(rows)
     drawn = []
     for row in rows["backend"]:
         if not re.match(r"all_reduce \d+ \w+$|all_gather|reduce_scatter|DDP, 4", row["what"]):
@@ -364,12 +358,12 @@ def plots(rows, folder):
         drawn.append((row["what"], gloo["p25"] / ours["median"],
                       gloo["median"] / ours["median"], gloo["p75"] / ours["median"], OURS))
     bars(f"{folder}/backend.svg",
-         f"PyTorch, 2 ranks: collectives are {found['backend.range']} times as fast over "
+         f"PyTorch, 2 ranks: collectives are {backend_range(rows)} times as fast over "
          "Lockstep as over gloo",
          "times as fast as gloo (bar: median; line: quartiles)", drawn, unity=True)
     ratio_plot(f"{folder}/open-mpi.svg",
-               f"C, 2 ranks: {found['mpi.over']} of {found['mpi.rows']} collectives take longer "
-               "than Open MPI's", rows["mpi"])
+               "C, 2 ranks: {} of {} collectives take longer than Open MPI's".format(
+                   *longer(rows, "mpi")), rows["mpi"])
     lines = []
     for row in rows["language-model"]:
         for side, label in (("lockstep", "Lockstep"), ("eager", "PyTorch, eager"),
@@ -378,9 +372,10 @@ def plots(rows, folder):
             lines.append((f"{label}, {row['dtype']}", low, middle, high,
                           OURS if side == "lockstep" else PEER))
     bars(f"{folder}/language-model.svg",
-         f"Language model, 128.6 M parameters: a step takes {found['lm.f32.lockstep']} in f32 and "
-         f"{found['lm.bf16.lockstep']} in bf16", "ms a step", lines)
+         "Language model, 128.6 M parameters: a step takes {} s in f32 and {} s in bf16".format(
+             *(three(median(row["lockstep_ms"]) / 1e3) for row in rows["language-model"])),
+         "ms a step", lines)
     bars(f"{folder}/strategies.svg",
-         f"2 ranks on 2 CPUs: {found['strategy.fastest']} is the fastest strategy, but the "
+         f"2 ranks on 2 CPUs: {by_step(rows)[0]['strategy']} is the fastest strategy, but the "
          "quartiles overlap", "ms a step",
          [(row["strategy"], *quartiles(row["step_ms"]), OURS) for row in by_step(rows)])
