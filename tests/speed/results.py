@@ -193,11 +193,19 @@ PARTS = {"machine": machine, "backend": backend, "mpi": mpi, "mpi-crowded": mpi_
 
 # ---- what the rows become ----------------------------------------------------
 
+def read(root, name):
+    with open(os.path.join(root, name), encoding="utf-8") as file:
+        return file.read()
+
+
 def read_rows(root):
     rows = {}
     for part in PARTS:
-        with open(os.path.join(root, ROWS, f"{part}.json"), encoding="utf-8") as file:
-            rows[part] = json.load(file)
+        try:
+            rows[part] = json.loads(read(root, f"{ROWS}/{part}.json"))
+        except (OSError, ValueError) as error:
+            sys.exit(f"cannot read the rows of {part}: {error}. Measure them: "
+                     f"results.py measure {part}")
     return rows
 
 
@@ -210,11 +218,6 @@ def filled(text, blocks):
         return f"{match[1]}\n{blocks[match[2]]}\n\n{match[3]}"
 
     return BLOCK.sub(block, text)
-
-
-def read(root, page):
-    with open(os.path.join(root, page), encoding="utf-8") as file:
-        return file.read()
 
 
 def write_page(root):
@@ -258,6 +261,9 @@ def main():
                         help=f"of measure: {', '.join(PARTS)} (default: all)")
     parser.add_argument("--root", default=ROOT, help="where the pages and rows are")
     flags = parser.parse_args()
+    for part in flags.parts:
+        if part not in PARTS:
+            parser.error(f"unknown part '{part}'; choose one of: {', '.join(PARTS)}")
     if flags.what == "measure":
         if shutil.which(one_host.MPIRUN[0]) is None:
             sys.exit(f"cannot measure: the program {one_host.MPIRUN[0]} is not installed")
