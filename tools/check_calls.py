@@ -14,9 +14,10 @@ import os
 import re
 import sys
 
+from source_texts import COMMENT
+
 TOPS = ("lib", "program")
 MOST_FILES = 5
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 # A definition begins at the left margin; its body's brace does, too, or ends
@@ -128,8 +129,8 @@ def check(root, most):
                       " ".join(circle))
         errors += explain(circle, rooms)
     largest = len(found[0]) if found else 1
-    lines.append(f"calls: {len(calls.units)} files, the largest circle has "
-                 f"{largest} files, {len(errors)} errors")
+    lines.append(f"calls: {len(calls.units)} files, the largest circle: "
+                 f"{largest}, {len(errors)} errors")
     return errors, lines
 
 

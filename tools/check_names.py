@@ -21,8 +21,9 @@ import os
 import re
 import sys
 
+from source_texts import COMMENT
+
 INTERNAL = ("lib", "program")
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 NEW_TYPE = re.compile(r"^}\s*(lsi?_\w+)\s*;|^typedef\b[^{;]*?\b(lsi?_\w+)\s*;|"
                       r"^typedef\b[^{;(]*\(\s*\*?\s*(lsi?_\w+)\s*\)\s*\(|"

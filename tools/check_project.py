@@ -14,8 +14,9 @@
 import argparse
 import os
 import re
-import subprocess
 import sys
+
+import source_texts
 
 ADDRESSES = ("contact", "url")
 WITH_URL = ("README.md", "CITATION.cff")
@@ -37,11 +38,7 @@ class Checker:
     def __init__(self, root):
         self.root = root
         self.errors = []
-        self.paths = subprocess.run(
-            ["git", "-C", root, "ls-files", "-z", "--cached", "--others",
-             "--exclude-standard"], check=True, capture_output=True,
-            text=True).stdout.rstrip("\0").split("\0")
-        self.paths = [path for path in self.paths if not path.startswith("shared/")]
+        self.paths = source_texts.files(root)
 
     def error(self, path, text):
         self.errors.append(f"{path}: {text}")

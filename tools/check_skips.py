@@ -11,12 +11,16 @@ FILE (tests/expected_skips.txt) has a row for each skip that is expected:
 
     TEST | MACHINE | REASON
 
-TEST is a name, with * and ? as in a shell. MACHINE says where the skip is expected:
-Kinds: `any`, `no root`, `no namespaces` (no separate network can be made), `no user namespaces`
-(as in a chroot), `no control groups` (none that limits CPUs and memory can be made).
-Also `cpu FLAG` (a processor whose /proc/cpuinfo lacks that flag) or `no module NAME` (no
-installed Python module of that name; not accepted under --all). REASON is a part of what
-the test prints; it may be empty.
+TEST is a name, with * and ? as in a shell. REASON is a part of what the test prints; it may be
+empty. MACHINE says on which machines the skip is expected:
+
+    any
+    no root
+    no namespaces       separate networks cannot be made
+    no user namespaces  as in a chroot
+    no control groups   groups that limit CPUs and memory cannot be made
+    cpu FLAG            /proc/cpuinfo lacks that flag of the processor
+    no module NAME      that Python module is not installed; not accepted under --all
 
 Exits with 1 if a skip is not expected.
 """
@@ -152,7 +156,7 @@ def row_of(skip, rows, machine):
 
 
 def last_line(text):
-    """The output of the test, without the prefixes of cmocka."""
+    """The last line that the test printed, except the lines of cmocka."""
     lines = [line for line in text.splitlines()
              if line.strip() and not line.startswith("[")]
     return lines[-1].strip() if lines else "without a reason"

@@ -30,9 +30,10 @@ CODE = re.compile(r";\s*$|^\s*(?:[<{}]|#\w)|=>|</|\w=\"|&&|\|\||\\[sdwb(.]|{[\w-
 
 def files(root):
     """The names of all files of the tree that git does not ignore, sorted."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root,
+    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=root,
                             check=True, capture_output=True, text=True).stdout
-    return sorted(set(listed.split("\n")) - {""})
+    return sorted(name for name in set(listed.split("\0"))
+                  if name and not name.startswith("shared/"))
 
 
 def unescape(match):

@@ -208,7 +208,7 @@ const char *Backend::title_of(const char *name) const
 int Backend::check_root(const char *name, int64_t root) const
 {
     TORCH_CHECK_VALUE(root >= 0 && root < size_, "lockstep: ", name, ": rank ",
-                      root, " is not in the group; the group has ranks 0 to ",
+                      root, " is not in the group, which has ranks 0 to ",
                       size_ - 1);
     return static_cast<int>(root);
 }

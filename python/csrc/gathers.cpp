@@ -111,10 +111,7 @@ WorkPtr
 Backend::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                          const c10d::AllgatherOptions &options)
 {
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
-                      "lockstep: allgather: got ", inputs.size(),
-                      " input tensors and ", outputs.size(),
-                      " output tensors; pass the same number of both");
+    check_pairs("allgather", inputs, outputs);
     Operation operation =
         begin(c10d::OpType::_ALLGATHER_BASE, "all_gather", options);
     std::vector<Step> steps;

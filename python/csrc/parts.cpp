@@ -127,6 +127,15 @@ void check_one(const char *name, const std::vector<at::Tensor> &tensors)
                       " tensors; pass one tensor");
 }
 
+void check_pairs(const char *name, const std::vector<at::Tensor> &inputs,
+                 const std::vector<at::Tensor> &outputs)
+{
+    TORCH_CHECK_VALUE(inputs.size() == outputs.size(), "lockstep: ", name,
+                      ": got ", inputs.size(), " input tensors and ",
+                      outputs.size(),
+                      " output tensors; pass the same number of both");
+}
+
 void check_types(const char *name, const at::Tensor &first,
                  const std::vector<at::Tensor> &tensors)
 {

@@ -37,6 +37,10 @@ at::Tensor written_to(Operation &operation, const char *name,
 /* Throws unless there is one. */
 void check_one(const char *name, const std::vector<at::Tensor> &tensors);
 
+/* Throws unless each input has an output. */
+void check_pairs(const char *name, const std::vector<at::Tensor> &inputs,
+                 const std::vector<at::Tensor> &outputs);
+
 /* Throws unless all have the type of the first. */
 void check_types(const char *name, const at::Tensor &first,
                  const std::vector<at::Tensor> &tensors);

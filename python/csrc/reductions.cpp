@@ -175,10 +175,7 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(
     Tensors &outputs, Tensors &inputs,
     const c10d::ReduceScatterOptions &options)
 {
-    TORCH_CHECK_VALUE(outputs.size() == inputs.size(),
-                      "lockstep: reduce_scatter_tensor_coalesced: got ",
-                      inputs.size(), " input tensors and ", outputs.size(),
-                      " output tensors; pass the same number of both");
+    check_pairs("reduce_scatter_tensor_coalesced", inputs, outputs);
     Operation operation =
         begin(c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter", options);
     std::vector<Step> steps;

@@ -115,15 +115,15 @@ def start(rank, arguments, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--backend", default="lockstep",
-                        help="backend of torch.distributed (default: lockstep)")
+                        help="backend of torch.distributed (default: %(default)s)")
     parser.add_argument("--ranks", type=int, default=2,
-                        help="ranks to start (default: 2; ignored under a launcher)")
+                        help="ranks to start (default: %(default)s; ignored under a launcher)")
     parser.add_argument("--steps", type=int, default=600,
-                        help="training steps (default: 600)")
+                        help="training steps (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=512,
-                        help="samples per step on each rank (default: 512)")
+                        help="samples per step on each rank (default: %(default)s)")
     parser.add_argument("--report", type=int, default=100,
-                        help="steps between two reports (default: 100)")
+                        help="steps between two reports (default: %(default)s)")
     arguments = parser.parse_args()
     if "RANK" in os.environ:
         if arguments.backend == "lockstep":

@@ -26,7 +26,7 @@ class Calls(GateTest):
     def test_small_circle_in_a_room(self):
         self.file("low/a.c", "b")
         self.file("low/b.c", "a")
-        self.assertIn("the largest circle has 2 files", self.passes())
+        self.assertIn("2 files, the largest circle: 2, 0 errors", self.passes())
 
     def test_large_circle(self):
         names = "abcdef"

@@ -227,7 +227,8 @@ class Averager(unittest.TestCase):
                              (not_at_all, "not ready: a"),
                              (unknown, "'c' is not a parameter of this averager"),
                              (bad_weight, "weight is nan"),
-                             (wrong_shape, "the gradient for 'a' has shape")):
+                             (wrong_shape, "the gradient for 'a' has shape (4,); it must "
+                              "have shape (3,)")):
             with self.subTest(told=told):
                 run(3, Offence(offend, told))
 

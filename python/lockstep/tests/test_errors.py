@@ -237,9 +237,10 @@ class GoesOn(unittest.TestCase):
             fixed.flags.writeable = False
             if group.rank == 1:
                 for text, data in (("data is read-only", fixed),
-                                   ("data has shape (2,) and strides (16,)",
-                                    np.ones(4)[::2]),
-                                   ("data is of type list", [0.0, 0.0])):
+                                   ("data has shape (2,) and strides (16,); it must "
+                                    "be C-contiguous", np.ones(4)[::2]),
+                                   ("data is of type list; it must be a NumPy array",
+                                    [0.0, 0.0])):
                     error = caught(lockstep.ArgumentError,
                                    lambda: group.ibcast(data))
                     self.assertIn(text, str(error))

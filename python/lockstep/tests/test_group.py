@@ -409,7 +409,7 @@ def wrong(group):
         else:
             raise AssertionError(f"no {kind.__name__}")
 
-    refuses(lockstep.ArgumentError, "arrays of complex128; use one of float32",
+    refuses(lockstep.ArgumentError, "cannot send arrays of complex128; use one of float32",
             lambda: group.allreduce(np.ones(2, complex)))
     refuses(lockstep.ArgumentError, "unknown reduction 'mean'; use one of sum",
             lambda: group.allreduce(np.ones(2), "mean"))
@@ -419,9 +419,10 @@ def wrong(group):
             lambda: group.alltoall(np.ones(group.size + 1)))
     refuses(ValueError, "is not in the group",
             lambda: group.bcast(np.ones(2), root=group.size))
-    refuses(lockstep.ArgumentError, "counts is [2]; it must be 2 integers",
+    refuses(lockstep.ArgumentError, "counts are [2]; pass one integer per rank (2), each 0 or more",
             lambda: group.allgatherv(np.ones(2), [2]))
-    refuses(lockstep.ArgumentError, "displacements is [0, -2]; it must be 2 integers",
+    refuses(lockstep.ArgumentError, "displacements are [0, -2]; pass one integer per rank (2), "
+            "each 0 or more",
             lambda: group.allgatherv(np.ones(2), [2, 2], displs=[0, -2]))
     refuses(lockstep.ArgumentError, "displacements need 3",
             lambda: group.alltoallv(np.ones(2), [1, 2], [1, 2]))

@@ -40,6 +40,7 @@ _DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 _REINSTALL = ("In a checkout of lockstep, run: "
               "pip install --force-reinstall --no-deps ./python")
+_REBUILD = f"Build the module for this PyTorch. {_REINSTALL}"
 
 
 def _load() -> Any:
@@ -65,11 +66,11 @@ def _load() -> Any:
     except ImportError as error:
         raise ImportError(
             f"lockstep_torch: cannot load the C++ module with PyTorch {here}: "
-            f"{error}. Build the module for this PyTorch. {_REINSTALL}") from error
+            f"{error}. {_REBUILD}") from error
     if module.built_for != ".".join(here.split(".")[:2]):
         raise ImportError(
             f"lockstep_torch: the C++ module was built for PyTorch {module.built_for}, "
-            f"but PyTorch {here} is installed. Build the module for this PyTorch. {_REINSTALL}")
+            f"but PyTorch {here} is installed. {_REBUILD}")
     return module
 
 

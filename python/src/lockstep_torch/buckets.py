@@ -63,9 +63,10 @@ class _Buckets:
             self._unproven.remove(index)
             if not _all_inside(bucket, buffer):
                 raise RuntimeError(
-                    "shared_buckets: the program has replaced .grad of a parameter, so "
-                    "the gradients are no longer views of DDP's buckets. Change "
-                    "gradients in place")
+                    "shared_buckets: a gradient is not in DDP's bucket: the program "
+                    "replaced .grad of a parameter, or a parameter got no gradient in "
+                    "this step. Change gradients in place, and use all parameters in "
+                    "each step")
         work = self._backend.allreduce([buffer], _reducing_by(dist.ReduceOp.AVG))
         return work.get_future().then(lambda done: done.value()[0])
 
@@ -90,7 +91,7 @@ class _Buckets:
 
 
 def _all_inside(bucket: dist.GradBucket, buffer: Tensor) -> bool:
-    """Return True if all gradients in `bucket` are views of `buffer`."""
+    """Return True if each parameter of the non-empty bucket has a gradient in `buffer`."""
     storage = buffer.untyped_storage().data_ptr()
     return all(
         p.grad is not None and p.grad.untyped_storage().data_ptr() == storage

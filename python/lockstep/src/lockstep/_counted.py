@@ -42,8 +42,8 @@ class _Blocks:
         found = np.asarray(given)
         if found.shape != (size,) or found.dtype.kind not in "iu" or \
                 np.any(found < 0):
-            raise ArgumentError(f"{what}: {which} is {given}; it must be {size} "
-                                "integers, one per rank, each 0 or more")
+            raise ArgumentError(f"{what}: {which} are {given}; pass one integer per rank "
+                                f"({size}), each 0 or more")
         return found.astype(np.int64)
 
     def check(self, what: str, array: Array) -> None:

@@ -17,7 +17,7 @@ ANY_TAG = -1
 
 
 class Message(NamedTuple):
-    """A message that has arrived but has not been received.
+    """A message that has arrived, and that no receive was started for.
 
     Attributes:
         source: the rank that sent it.
@@ -142,11 +142,11 @@ class Messages(Member):
         to, tag = _library.index(to), _library.index(tag)
         if not 0 <= to < self.size:
             raise _library.ArgumentError(
-                f"sendrecv: rank {to} is not in the group; the group has ranks 0 to "
+                f"sendrecv: rank {to} is not in the group, which has ranks 0 to "
                 f"{self.size - 1}")
         if tag < 0:
             raise _library.ArgumentError(
-                f"sendrecv: the tag is {tag}; it must be 0 or more")
+                f"sendrecv: the tag is {tag}; it should be 0 or more")
         if np.may_share_memory(array, writable(out)):
             raise _library.ArgumentError("sendrecv: data and out overlap; use separate "
                                          "arrays")
@@ -156,7 +156,7 @@ class Messages(Member):
 
     def iprobe(self, source: int = ANY_RANK,
                tag: int = ANY_TAG) -> Optional[Message]:
-        """Check whether a message has arrived, without receiving it. Does not wait.
+        """Check whether a message that no receive was started for has arrived. Does not wait.
 
         The next receive with the message's source and tag gets the message.
 
@@ -165,10 +165,11 @@ class Messages(Member):
             tag: the tag of the message, or ANY_TAG.
 
         Returns:
-            A Message (source, tag, bytes), or None if no message has arrived.
+            A Message (source, tag, bytes), or None if no such message has arrived.
 
         Raises:
-            ArgumentError: the rank or the tag does not exist.
+            ArgumentError: the rank is not in the group, or the tag is below 0 and not
+                ANY_TAG.
             Error: the group has failed; close it.
         """
         sender, found_tag, size = c_int(), c_int(), c_size_t()
@@ -178,7 +179,7 @@ class Messages(Member):
         return Message(sender.value, found_tag.value, size.value)
 
     def probe(self, source: int = ANY_RANK, tag: int = ANY_TAG) -> Message:
-        """Wait until a message has arrived, without receiving it.
+        """Wait for a message that no receive was started for, without receiving it.
 
         The next receive with the message's source and tag gets the message.
         Ctrl-C ends the wait.
@@ -191,7 +192,8 @@ class Messages(Member):
             A Message (source, tag, bytes).
 
         Raises:
-            ArgumentError: the rank or the tag does not exist.
+            ArgumentError: the rank is not in the group, or the tag is below 0 and not
+                ANY_TAG.
             Error: the group has failed; close it.
         """
         polls = 0
