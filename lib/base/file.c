@@ -13,6 +13,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+ls_status lsi_fail_path_too_long(ls_status status, const char *path)
+{
+    return lsi_fail(
+        status, "the path '%.64s...' is too long; at most %d bytes are allowed",
+        path, PATH_MAX - 1);
+}
+
 /* ---- reading ------------------------------------------------------------- */
 
 static const char *kind_of(mode_t mode)
@@ -200,6 +207,19 @@ bool lsi_make_folders(const char *path)
     return make_folder(name);
 }
 
+ls_status lsi_need_folders(const char *path)
+{
+    if (path[0] == '\0')
+        return lsi_fail(LS_ERR_IO, "cannot create a folder: its name is empty");
+    if (lsi_make_folders(path))
+        return LS_OK;
+    const int error = errno;
+    const ls_status status =
+        lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'", path);
+    errno = error;
+    return status;
+}
+
 ls_status lsi_make_parents(const char *path)
 {
     char around[PATH_MAX];
@@ -214,7 +234,7 @@ ls_status lsi_make_parents(const char *path)
         return LS_OK;
     const int error = errno;
     const ls_status status = lsi_fail_errno(
-        LS_ERR_IO, "cannot write '%s': cannot make the folder '%s'", path,
+        LS_ERR_IO, "cannot write '%s': cannot create the folder '%s'", path,
         folder);
     errno = error;
     return status;

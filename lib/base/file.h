@@ -13,6 +13,9 @@
 
 #include "lockstep/status.h"
 
+/* Fails with `status`: the path has PATH_MAX bytes or more. */
+ls_status lsi_fail_path_too_long(ls_status status, const char *path);
+
 /*
  * Opens a regular file of at most `limit` bytes (0: of any size) to read it.
  * LS_ERR_IO if it cannot be opened or is something else, LS_ERR_FORMAT if it
@@ -44,6 +47,9 @@ ls_status lsi_resolve_links(const char *path, char out[PATH_MAX]);
  * the folder does not exist then.
  */
 bool lsi_make_folders(const char *path);
+
+/* As lsi_make_folders; LS_ERR_IO (and errno) names the folder. */
+ls_status lsi_need_folders(const char *path);
 
 /*
  * Creates the missing folders above `path`, a file or folder that is about to

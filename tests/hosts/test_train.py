@@ -40,7 +40,8 @@ class Train(unittest.TestCase):
                 check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stdout, "rank 1: host h1 cannot find "
-                                      "'/tmp/run/step-[0-9]+' after rank 0")
+                                      "'/tmp/run/step-[0-9]+', which rank 0 "
+                                      "can see")
 
     def test_rank_0s_host_keeps_the_result(self):
         with hosts.Hosts(2) as two:

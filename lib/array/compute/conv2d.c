@@ -39,8 +39,7 @@ static ls_status check(const lsi_conv2d_shape *s)
         "invalid convolution: input shape (%lld, %lld, %lld, %lld), %lld "
         "filters of %lld x %lld, stride %lld, padding %lld, dilation %lld, "
         "%lld groups. The filter must fit in the padded image, and the number "
-        "of "
-        "groups must divide the channels and the filters",
+        "of groups must divide the channels and the filters",
         (long long)s->n, (long long)s->c, (long long)s->h, (long long)s->w,
         (long long)s->o, (long long)s->kh, (long long)s->kw,
         (long long)s->stride, (long long)s->padding, (long long)s->dilation,

@@ -9,6 +9,7 @@
 #include "array/compute/plan_cache.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,7 +48,7 @@ enum { FIRST_CAPACITY = 64 };
 
 static pthread_once_t make_slot_once = PTHREAD_ONCE_INIT;
 static pthread_key_t slot;
-static bool have_slot;
+static int slot_error = -1; /* 0: the slot exists */
 
 /* ---- limited plans ------------------------------------------------------- */
 
@@ -248,7 +249,7 @@ static void free_cache(void *argument)
 
 static void make_slot(void)
 {
-    have_slot = pthread_key_create(&slot, free_cache) == 0;
+    slot_error = pthread_key_create(&slot, free_cache);
 }
 
 static ls_status new_cache(cache **out)
@@ -270,11 +271,11 @@ static ls_status new_cache(cache **out)
 static ls_status thread_cache(cache **out)
 {
     pthread_once(&make_slot_once, make_slot);
-    if (!have_slot)
-        return lsi_fail(
-            LS_ERR_SYSTEM,
-            "cannot create thread-specific storage for compute plans: the "
-            "process uses too many pthread keys (PTHREAD_KEYS_MAX)");
+    if (slot_error != 0) {
+        errno = slot_error;
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot create a pthread key for compute plans");
+    }
     *out = pthread_getspecific(slot);
     if (*out != NULL)
         return LS_OK;
@@ -379,7 +380,7 @@ ls_status lsi_plan_cache_get(const lsi_plan_kind *kind, const void *key,
 
 void lsi_plan_cache_done(void)
 {
-    cache *const c = have_slot ? pthread_getspecific(slot) : NULL;
+    cache *const c = slot_error == 0 ? pthread_getspecific(slot) : NULL;
     if (c != NULL)
         release(c);
 }
@@ -387,7 +388,7 @@ void lsi_plan_cache_done(void)
 void lsi_plan_cache_drop(void)
 {
     pthread_once(&make_slot_once, make_slot);
-    cache *const c = have_slot ? pthread_getspecific(slot) : NULL;
+    cache *const c = slot_error == 0 ? pthread_getspecific(slot) : NULL;
     if (c == NULL || pthread_setspecific(slot, NULL) != 0)
         return;
     free_cache(c);

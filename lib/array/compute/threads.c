@@ -165,8 +165,8 @@ ls_status lsi_threads_ask(void)
         return LS_OK;
     return lsi_fail(LS_ERR_MEMORY,
                     "cannot start %d threads: memory is exhausted, or the "
-                    "limit on processes (ulimit -u) is reached. Set "
-                    "OMP_NUM_THREADS to a smaller number",
+                    "limit on processes (ulimit -u) is reached. Use fewer "
+                    "threads (OMP_NUM_THREADS, or ls_set_threads in C)",
                     threads);
 }
 

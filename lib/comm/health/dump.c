@@ -178,8 +178,9 @@ void lsi_dump_join(ls_group *group)
         return;
     group->recording.folder = folder;
     if (!lsi_make_folders(folder))
-        lsi_log(LS_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder '%s': %s",
-                folder, strerror(errno));
+        lsi_log(LS_LOG_WARN,
+                "LOCKSTEP_RECORD: cannot create the folder '%s': %s", folder,
+                strerror(errno));
     else if (access(folder, W_OK | X_OK) != 0)
         lsi_log(LS_LOG_WARN,
                 "LOCKSTEP_RECORD: cannot write to the folder '%s': %s", folder,

@@ -67,15 +67,20 @@ static void name_after(char out[LSI_ARRAY_NAME], const char *file, bool is_idx)
 
 /* ---- files --------------------------------------------------------------- */
 
+static ls_status too_many_arrays(const char *path)
+{
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "'%s' holds too many arrays; at most %d are supported",
+                    path, LSI_MOST_ARRAYS);
+}
+
 static ls_status add_array(lsi_file_arrays *all, const lsi_file_array *array,
                            const char *name, bool is_idx, const char *path)
 {
     lsi_file_array *const made = &all->array[all->n];
     char own[LSI_ARRAY_NAME];
     if (all->n == LSI_MOST_ARRAYS)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' holds too many arrays; at most %d are supported",
-                        path, LSI_MOST_ARRAYS);
+        return too_many_arrays(path);
     name_after(own, name, is_idx);
     if (lsi_file_arrays_find(all, own) != NULL)
         return lsi_fail(
@@ -102,10 +107,7 @@ static ls_status add_member(void *context, const char *name,
     snprintf(where, sizeof where, "%s in %s", name, c->path);
     ls_status status = LS_OK;
     if (c->all->n_records > LSI_MOST_ARRAYS)
-        status =
-            lsi_fail(LS_ERR_UNSUPPORTED,
-                     "'%s' holds too many arrays; at most %d are supported",
-                     c->path, LSI_MOST_ARRAYS);
+        status = too_many_arrays(c->path);
     if (status == LS_OK)
         status = lsi_npy_parse(&array, file->data, file->bytes, where);
     if (status == LS_OK)
@@ -138,6 +140,8 @@ static ls_status parse(lsi_file_arrays *all, const lsi_records *file,
         LS_TRY(sources[i].parse(&array, file->data, file->bytes, path));
         return add_array(all, &array, path, magic == LSI_MAGIC_IDX, path);
     }
+    if (file->bytes == 0)
+        return lsi_fail(LS_ERR_FORMAT, "'%s' is empty", path);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is %s; arrays are read from .npy, .npz and IDX files",
                     path, lsi_magic_name(magic));
@@ -236,8 +240,8 @@ ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path,
                            : add_file(all, path, skip_checksums);
     if (status == LS_OK && all->n == 0)
         status = lsi_fail(
-            LS_ERR_FORMAT,
-            "'%s' holds no arrays; expected .npy, .npz or IDX files", path);
+            LS_ERR_FORMAT, "'%s' holds no arrays%s", path,
+            S_ISDIR(info.st_mode) ? "; expected .npy, .npz or IDX files" : "");
     if (status != LS_OK) {
         lsi_file_arrays_free(&all);
         return status;

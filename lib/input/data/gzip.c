@@ -75,8 +75,7 @@ ls_status lsi_gzip_open(lsi_unpacker *out)
     LS_TRY(lsi_alloc_zeroed(&g, sizeof(gzip), LS_MEMORY_DATA, "a gzip stream"));
     if (inflateInit2(&g->z, GZIP_ALONE) != Z_OK) {
         lsi_free(g);
-        return lsi_fail(LS_ERR_MEMORY, "not enough memory to unpack '%s'",
-                        out->path);
+        return lsi_unpack_no_memory(out->path);
     }
     out->state = g;
     out->read = inflate_some;

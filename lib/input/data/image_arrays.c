@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "input/data/arrays.h"
 #include "input/data/image_source.h"
@@ -80,10 +81,7 @@ static ls_status open_labels(set *s, const char *path, bool skip_checksums)
     const int length = snprintf(labels, sizeof labels, "%.*slabels%s",
                                 (int)(word - path), path, word + 6);
     if (length < 0 || length >= PATH_MAX)
-        return lsi_fail(
-            LS_ERR_IO,
-            "the path '%.64s...' is too long; at most %d bytes are allowed",
-            path, PATH_MAX - 1);
+        return lsi_fail_path_too_long(LS_ERR_IO, path);
     LS_TRY(lsi_file_arrays_open(&s->files[1], labels, skip_checksums));
     s->images = &s->files[0]->array[0];
     s->labels = &s->files[1]->array[0];

@@ -380,6 +380,8 @@ static ls_status open_source(lsi_image_source *out, const char *path,
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
     const bool is_folder = S_ISDIR(info.st_mode);
+    if (S_ISREG(info.st_mode) && info.st_size == 0)
+        return lsi_fail(LS_ERR_FORMAT, "'%s' is empty", path);
     if (!is_folder)
         LS_TRY(lsi_unpack_magic(path, &magic));
     for (int i = 0; i < SOURCES; i++) {

@@ -144,8 +144,8 @@ static ls_status check_members(const tar *t)
     for (int i = 0; i < t->n; i++) {
         if (t->records[i].data == NULL)
             return lsi_fail(LS_ERR_FORMAT,
-                            "the archive '%s' does not hold the file %s (it "
-                            "has %d members)",
+                            "the archive '%s' does not hold the file %s "
+                            "(members: %d)",
                             t->path, t->members[i],
                             archive_file_count(t->archive));
     }
@@ -243,8 +243,7 @@ ls_status lsi_archive_open(lsi_unpacker *out)
 {
     out->state = archive_read_new();
     if (out->state == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "not enough memory to unpack '%s'",
-                        out->path);
+        return lsi_unpack_no_memory(out->path);
     out->read = unpack_some;
     out->free = free_stream;
     const ls_status status = begin_stream(out);

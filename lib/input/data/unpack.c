@@ -7,6 +7,11 @@
 
 /* ---- streams ------------------------------------------------------------- */
 
+ls_status lsi_unpack_no_memory(const char *path)
+{
+    return lsi_fail(LS_ERR_MEMORY, "not enough memory to unpack '%s'", path);
+}
+
 ls_status lsi_unpacker_open(lsi_unpacker *out, const lsi_records *packed,
                             const char *path)
 {

@@ -48,6 +48,9 @@ ls_status lsi_archive_open(lsi_unpacker *out);
  */
 ls_status lsi_unpacker_check_rest(const lsi_unpacker *u, size_t at);
 
+/* LS_ERR_MEMORY */
+ls_status lsi_unpack_no_memory(const char *path);
+
 /*
  * Maps a file, or unpacks one that is packed by gzip, or, with libarchive, by
  * zstd, xz or bzip2, into memory. A file that holds nothing is LS_ERR_FORMAT.

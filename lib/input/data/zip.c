@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "input/data/arrays.h"
+#include "input/data/unpack.h"
 
 enum {
     END_BYTES = 22,
@@ -231,12 +232,11 @@ static ls_status inflate_file(const archive *a, const entry *e,
 {
     z_stream z = {0};
     if (e->size / 1032 > e->packed + 1)
-        return damaged(a, "a file is smaller than its header claims");
+        return damaged(a, "a file is smaller than the directory gives");
     LS_TRY(lsi_records_alloc(out, (size_t)e->size));
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK) {
         lsi_records_release(out);
-        return lsi_fail(LS_ERR_MEMORY, "not enough memory to unpack '%s'",
-                        a->path);
+        return lsi_unpack_no_memory(a->path);
     }
     uint64_t given = 0, done = 0;
     int result = Z_OK;

@@ -12,8 +12,7 @@ static ls_status list_bytes(json_t *vocab)
         text[n] = '\0';
         if (json_object_set_new(vocab, (const char *)text, json_integer(b)) !=
             0)
-            return lsi_fail(LS_ERR_MEMORY,
-                            "not enough memory to build a tokenizer.json");
+            return lsi_read_no_memory();
     }
     return LS_OK;
 }

@@ -26,6 +26,12 @@ static json_t *splitting(lsi_split_kind pattern)
                      "invert", 0, byte_level(false));
 }
 
+ls_status lsi_read_no_memory(void)
+{
+    return lsi_fail(LS_ERR_MEMORY,
+                    "not enough memory to build a tokenizer.json");
+}
+
 ls_status lsi_read_compose(json_t *vocab, json_t *merges, json_t *added,
                            lsi_split_kind pattern, json_t **out)
 {
@@ -39,8 +45,5 @@ ls_status lsi_read_compose(json_t *vocab, json_t *merges, json_t *added,
                      "normalizer", "pre_tokenizer", splitting(pattern),
                      "post_processor", byte_level(true), "decoder",
                      byte_level(true), "model", model);
-    return *out != NULL
-               ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY,
-                          "not enough memory to build a tokenizer.json");
+    return *out != NULL ? LS_OK : lsi_read_no_memory();
 }

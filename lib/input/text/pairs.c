@@ -50,8 +50,7 @@ static ls_status grow(lsi_pairs *p)
 {
     void *slots = NULL;
     if (p->n >= UINT32_MAX / 2)
-        return lsi_fail(LS_ERR_MEMORY, "the training texts have too many pairs "
-                                       "of tokens; train on less text");
+        return lsi_too_much_text("pairs of tokens");
     LS_TRY(enlarge(&p->all, p->n, &p->room, sizeof *p->all));
     LS_TRY(lsi_alloc_zeroed(&slots, 2 * p->room * sizeof *p->slots,
                             LS_MEMORY_DATA, "counts of token pairs"));
@@ -156,9 +155,7 @@ static ls_status change(lsi_pairs *p, uint32_t left, uint32_t right,
         return LS_OK;
     if (pair->places == 0 || p->places.at[pair->places] != word) {
         if (p->places.n >= UINT32_MAX - 1)
-            return lsi_fail(LS_ERR_MEMORY,
-                            "the training texts have too many pairs of tokens; "
-                            "train on less text");
+            return lsi_too_much_text("pairs of tokens");
         LS_TRY(lsi_ids_push(&p->places, word));
         LS_TRY(lsi_ids_push(&p->places, pair->places));
         pair->places = (uint32_t)p->places.n - 2;
@@ -248,8 +245,7 @@ ls_status lsi_pairs_new(lsi_pairs *out, const lsi_word_counts *words,
 {
     *out = (lsi_pairs){.round = 1};
     if (words->n >= UINT32_MAX)
-        return lsi_fail(LS_ERR_MEMORY, "the training texts have too many "
-                                       "different words; train on less text");
+        return lsi_too_much_text("different words");
     LS_TRY(spell(out, words, bytes));
     LS_TRY(lsi_ids_push(&out->places, 0)); /* 0 is not a link */
     LS_TRY(lsi_ids_push(&out->places, 0));

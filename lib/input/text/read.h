@@ -42,6 +42,9 @@ ls_status lsi_read_gpt2(const char *vocabulary, const char *merges,
 ls_status lsi_read_compose(json_t *vocab, json_t *merges, json_t *added,
                            lsi_split_kind pattern, json_t **out);
 
+/* LS_ERR_MEMORY */
+ls_status lsi_read_no_memory(void);
+
 /* An entry of added_tokens for a special token; NULL without memory. */
 json_t *lsi_read_special(const char *content, json_int_t id);
 

@@ -179,8 +179,7 @@ static ls_status dump(const json_t *root, lsi_bytes *out)
 {
     char *const text = lsi_json_dumps(root, JSON_INDENT(2));
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY,
-                        "not enough memory to build a tokenizer.json");
+        return lsi_read_no_memory();
     ls_status status = lsi_bytes_add(out, text, strlen(text));
     if (status == LS_OK)
         status = lsi_bytes_add(out, "\n", 2);
@@ -237,10 +236,7 @@ static ls_status find_in_folder(files *f, const char *folder)
     f->pair = false;
     if (snprintf(f->folder, PATH_MAX, "%s", folder) >= PATH_MAX ||
         !join(f->first, folder, "tokenizer.json"))
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "the path '%.64s...' is too long; at most %d bytes are allowed",
-            folder, PATH_MAX - 1);
+        return lsi_fail_path_too_long(LS_ERR_ARGUMENT, folder);
     if (is_file(f->first))
         return LS_OK;
     f->pair = true;
@@ -278,10 +274,7 @@ static ls_status find_files(files *f, const char *path)
     if (S_ISDIR(info.st_mode))
         return find_in_folder(f, path);
     if (snprintf(f->folder, PATH_MAX, "%s", path) >= PATH_MAX)
-        return lsi_fail(
-            LS_ERR_ARGUMENT,
-            "the path '%.64s...' is too long; at most %d bytes are allowed",
-            path, PATH_MAX - 1);
+        return lsi_fail_path_too_long(LS_ERR_ARGUMENT, path);
     char *const slash = strrchr(f->folder, '/');
     if (slash != NULL)
         *slash = '\0';

@@ -9,6 +9,13 @@
 #include "base/memory.h"
 #include "comm/api/outcome.h"
 
+ls_status lsi_too_much_text(const char *what)
+{
+    return lsi_fail(LS_ERR_MEMORY,
+                    "the training texts have too many %s; train on less text",
+                    what);
+}
+
 /* ---- a table ------------------------------------------------------------- */
 
 void lsi_word_counts_free(lsi_word_counts *counts)
@@ -24,8 +31,7 @@ static ls_status grow(lsi_word_counts *c)
     const size_t room = c->room == 0 ? 1024 : 2 * c->room;
     void *slots = NULL;
     if (room >= UINT32_MAX)
-        return lsi_fail(LS_ERR_MEMORY, "the training texts have too many "
-                                       "different words; train on less text");
+        return lsi_too_much_text("different words");
     LS_TRY(lsi_alloc_larger(&c->words, c->n * sizeof *c->words,
                             room * sizeof *c->words, LS_MEMORY_DATA,
                             "word counts"));

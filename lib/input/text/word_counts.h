@@ -20,6 +20,9 @@ typedef struct lsi_word_counts {
     size_t mask;
 } lsi_word_counts;
 
+/* LS_ERR_MEMORY: the texts have too many of `what`. */
+ls_status lsi_too_much_text(const char *what);
+
 /* All zeros has no words. */
 void lsi_word_counts_free(lsi_word_counts *counts);
 

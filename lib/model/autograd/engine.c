@@ -170,9 +170,7 @@ void lsi_tape_abandon(ls_tape *tape, ls_status status)
 static ls_status check_loss(const ls_tape *tape, const ls_tensor *loss)
 {
     LS_TRY(ls_tape_status(tape));
-    if (tape->phase != LSI_TAPE_RECORDING)
-        return lsi_fail(LS_ERR_STATE, "ls_backward: backward already ran on "
-                                      "this tape; call ls_tape_reset first");
+    LS_TRY(lsi_tape_check_recording(tape, "ls_backward"));
     if (loss == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "ls_backward: loss is NULL");
     if (loss->count != 1)

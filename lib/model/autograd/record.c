@@ -174,12 +174,9 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
     if (missing != NULL)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT, "ls_tape_record: %s is NULL",
                             missing);
-    if (tape->phase != LSI_TAPE_RECORDING)
-        return ls_tape_fail(tape, LS_ERR_STATE,
-                            "%s: backward already ran on this tape; call "
-                            "ls_tape_reset before another operation",
-                            function->name);
-    ls_status status = check_counts(&r);
+    ls_status status = lsi_tape_check_recording(tape, function->name);
+    if (status == LS_OK)
+        status = check_counts(&r);
     if (status == LS_OK)
         status = check_outputs(function, outputs, n_outputs);
     if (status == LS_OK)

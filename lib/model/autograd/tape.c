@@ -125,6 +125,16 @@ bool lsi_tape_given(const ls_tape *tape, const char *function)
     return tape != NULL;
 }
 
+ls_status lsi_tape_check_recording(const ls_tape *tape, const char *function)
+{
+    if (tape->phase == LSI_TAPE_RECORDING)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "%s: backward already ran on this tape; call ls_tape_reset "
+                    "first",
+                    function);
+}
+
 ls_status ls_tape_status(const ls_tape *tape)
 {
     LS_NEED(tape);
@@ -285,15 +295,13 @@ ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
         return NULL;
     if (ndim > 0 && !lsi_tape_has(tape, shape, __func__, "shape"))
         return NULL;
-    if (tape->phase != LSI_TAPE_RECORDING)
-        return ls_tape_fail(tape, LS_ERR_STATE,
-                            "backward already ran on this tape; call "
-                            "ls_tape_reset before another operation");
+    ls_status status = lsi_tape_check_recording(tape, __func__);
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status);
     if (tape->op_began == 0)
         tape->op_began = lsi_span_begin();
     ls_tensor *tensor = NULL;
-    ls_status status =
-        lsi_tape_make(tape, dtype, ndim, shape, LSI_LAYOUT_PLAIN, &tensor);
+    status = lsi_tape_make(tape, dtype, ndim, shape, LSI_LAYOUT_PLAIN, &tensor);
     if (status == LS_OK)
         status = lsi_tape_own(tape, tensor);
     return status == LS_OK ? tensor : lsi_tape_stop(tape, status);
@@ -352,9 +360,7 @@ ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor)
                         "ls_tape_watch: a tensor of dtype %s cannot have a "
                         "gradient; the dtype must be f32, bf16 or f16",
                         ls_dtype_name(tensor->dtype));
-    if (tape->phase != LSI_TAPE_RECORDING)
-        return lsi_fail(LS_ERR_STATE, "ls_tape_watch: backward already ran on "
-                                      "this tape; call ls_tape_reset first");
+    LS_TRY(lsi_tape_check_recording(tape, __func__));
     if (tensor->tape != NULL && tensor->tape != tape)
         return lsi_fail(LS_ERR_STATE,
                         "ls_tape_watch: another tape uses the tensor of shape "

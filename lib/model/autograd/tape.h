@@ -107,6 +107,9 @@ bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor);
 /* Whether a function that returns a tensor has a tape; else records why not. */
 bool lsi_tape_given(const ls_tape *tape, const char *function);
 
+/* LS_ERR_STATE if backward has run since the last reset. */
+ls_status lsi_tape_check_recording(const ls_tape *tape, const char *function);
+
 /*
  * Whether a function that returns a tensor has a tape and this argument; else
  * records the error.

@@ -145,7 +145,7 @@ static ls_status make_folder(const char *path)
 {
     lsi_path around = lsi_path_in(NULL, path);
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'", path);
     return lsi_sync_folder(dirname(around.text));
 }
 
@@ -170,8 +170,9 @@ ls_status lsi_step_check(const char *step_folder, int rank)
                         step_folder);
     (void)gethostname(host, sizeof(host) - 1);
     return lsi_fail(LS_ERR_IO,
-                    "host %s cannot find '%s' after rank 0 created it; use a "
-                    "checkpoint folder on a file system that all hosts share",
+                    "host %s cannot find '%s', which rank 0 can see; the "
+                    "checkpoint folder must be on a file system that all hosts "
+                    "share",
                     host, step_folder);
 }
 

@@ -11,7 +11,7 @@
 
 #include "lockstep/status.h"
 
-#define LSI_LOCK_FILE ".lock" /* held while checkpoints are saved */
+#define LSI_LOCK_FILE ".lock" /* held by the process that saves here */
 
 /* All zero: not held. It must stay where it is while it is held. */
 typedef struct lsi_folder_lock {

@@ -26,7 +26,7 @@ enum { MOST_BYTES = 1 << 30 };
 
 static ls_status no_memory(void)
 {
-    return lsi_fail(LS_ERR_MEMORY, "no memory for the manifest of a "
+    return lsi_fail(LS_ERR_MEMORY, "not enough memory for the manifest of a "
                                    "checkpoint");
 }
 

@@ -138,8 +138,9 @@ add_tensor(tensors *t, ls_tensor *tensor, const char *format, ...)
         name = NULL;
     va_end(args);
     const ls_status status =
-        name != NULL ? reserve(t)
-                     : lsi_fail(LS_ERR_MEMORY, "no memory for a checkpoint");
+        name != NULL
+            ? reserve(t)
+            : lsi_fail(LS_ERR_MEMORY, "not enough memory for a checkpoint");
     if (status != LS_OK) {
         free(name);
         ls_tensor_free(&tensor);
@@ -327,12 +328,12 @@ static void warn_about_newer(const pruning *p, size_t newest, size_t count)
     else
         lsi_log(
             LS_LOG_WARN,
-            "'%s' already holds %zu checkpoint(s) newer than step %" PRId64
-            ", which was just saved (the newest: step %" PRId64
+            "'%s' already holds checkpoints newer than step %" PRId64
+            ", which was just saved (number: %zu, newest: step %" PRId64
             "). A resumed run would start from the newest one. Lockstep does "
             "not remove the newer checkpoints, and does not count them among "
             "the checkpoints to keep. Use a separate folder for each run",
-            p->folder, count, p->saved, p->steps[newest]);
+            p->folder, p->saved, count, p->steps[newest]);
 }
 
 /* Returns the index of the first older checkpoint. */

@@ -239,14 +239,17 @@ static ls_status open_kept(const lsi_safetensors_file *file, const char *json,
     snprintf(name, sizeof name, "the tokenizer in %s", file->path);
     LS_TRY(lsi_tokenizer_of_text(out, name, json,
                                  end != NULL ? strtoll(end, NULL, 10) : -1));
-    if (stored != NULL && strcmp(stored, lsi_lm_digest_of(*out).text) == 0)
+    const lsi_lm_digest digest = lsi_lm_digest_of(*out);
+    if (stored != NULL && strcmp(stored, digest.text) == 0)
         return LS_OK;
     ls_tokenizer_close(out);
     return lsi_fail(LS_ERR_FORMAT,
-                    "the tokenizer stored in '%s' is damaged: its checksum "
-                    "does not match. Use --tokenizer FILE to give the "
-                    "tokenizer that the model was trained with",
-                    file->path);
+                    "the tokenizer stored in '%s' is damaged: its checksum is "
+                    "%s, but the file's metadata '" LSI_LM_TOKENIZER_KEY
+                    "' has %s. Use --tokenizer PATH to give the tokenizer that "
+                    "the model was trained with",
+                    file->path, digest.text,
+                    stored != NULL ? stored : "no value");
 }
 
 ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out)

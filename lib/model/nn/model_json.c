@@ -250,7 +250,7 @@ static ls_status write_text(const char *weights, const char *name,
 {
     char path[PATH_BYTES];
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a %s", name);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a %s", name);
     LS_TRY(place_of(weights, name, path));
     return lsi_atomic_file_put(path, text, strlen(text));
 }

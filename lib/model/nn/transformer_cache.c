@@ -50,14 +50,16 @@ static ls_status make(ls_transformer_cache *c)
     return make_tensors(c);
 }
 
+enum { MOST_SEQUENCES = 1 << 20 };
+
 static ls_status check_new(const ls_transformer *model, int64_t sequences,
                            int64_t capacity)
 {
-    if (sequences < 1 || sequences > 1 << 20)
+    if (sequences < 1 || sequences > MOST_SEQUENCES)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_transformer_cache_new: sequences is %" PRId64
-                        "; it must be from 1 to 1048576",
-                        sequences);
+                        "; it must be from 1 to %d",
+                        sequences, MOST_SEQUENCES);
     if (capacity >= 0 && capacity <= model->config.context)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
@@ -471,10 +473,9 @@ static bool check_tokens(ls_tape *tape, const ls_transformer_cache *c,
     if (first >= 0 && first <= c->sequences - tokens->shape[0])
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "ls_transformer_extend: %" PRId64
-                        " sequences, starting with sequence %" PRId64
-                        ", do not fit the cache: it has room for %" PRId64
-                        " sequences",
+                        "ls_transformer_extend: a batch of %" PRId64
+                        ", starting with sequence %" PRId64
+                        ", does not fit the cache (sequences: %" PRId64 ")",
                         tokens->shape[0], first, c->sequences) != NULL;
 }
 

@@ -210,8 +210,7 @@ ls_status lsi_transformer_check(const ls_transformer_config *config)
     if (!(config->norm_eps >= 0.0 && config->norm_eps < 1.0))
         return lsi_fail(
             LS_ERR_ARGUMENT,
-            "transformer: norm_eps is %g; it must be at least 0 and "
-            "below 1",
+            "transformer: norm_eps is %g; it must be at least 0 and below 1",
             config->norm_eps);
     if (!(config->rope_theta >= 0.0 && config->rope_theta < 1e30))
         return lsi_fail(LS_ERR_ARGUMENT,

@@ -338,8 +338,9 @@ ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
     if (params->sharing.one_copy && params->sharing.owner == NULL)
         return lsi_fail(
             LS_ERR_STATE,
-            "%s: the ranks of a node share one copy of these parameters; call "
-            "ls_ddp_new with these parameters before the step",
+            "%s: the ranks of a node share one copy of these parameters, so "
+            "this works only under an ls_ddp; call ls_ddp_new, then create the "
+            "optimizer",
             function);
     if (optimizer->division == params->sharing.divisions)
         return LS_OK;
@@ -443,7 +444,7 @@ ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group,
     if (group >= optimizer->n_groups)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_optimizer_set_group_lr: group %zu does not exist; "
-                        "the optimizer has %zu groups",
+                        "groups in the optimizer: %zu",
                         group, optimizer->n_groups);
     optimizer->groups[group]->lr = lr;
     return LS_OK;

@@ -89,12 +89,11 @@ static ls_status before_step(void *context)
     if (status == LS_OK && ddp->begun)
         status = lsi_fail(LS_ERR_STATE, "the gradients are still in flight: "
                                         "call ls_ddp_finish before the step");
-    if (status == LS_OK && ddp->unsynced > 0)
-        status = lsi_fail(LS_ERR_STATE,
-                          "the gradients of %zu micro-step%s are not "
-                          "all-reduced yet: use ls_ddp_backward instead of "
-                          "ls_ddp_accumulate for the last micro-step",
-                          ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+    if (status == LS_OK)
+        status = lsi_ddp_check_synced(
+            ddp, "",
+            "use ls_ddp_backward instead of ls_ddp_accumulate for the last "
+            "micro-step");
     return status == LS_OK ? lsi_ddp_before_step(ddp)
                            : lsi_ddp_refuse_step(ddp, status);
 }
@@ -241,12 +240,8 @@ ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
             "ls_ddp_set_loss_scale: the scale is %g; it must be positive and "
             "finite. The ls_ddp must be created with ls_ddp_new",
             scale);
-    if (ddp->unsynced > 0)
-        return lsi_fail(
-            LS_ERR_STATE,
-            "ls_ddp_set_loss_scale: %zu micro-step(s) are not all-reduced yet; "
-            "change the loss scale only between steps",
-            ddp->unsynced);
+    LS_TRY(lsi_ddp_check_synced(ddp, "ls_ddp_set_loss_scale: ",
+                                "change the loss scale only between steps"));
     ddp->loss_scale = scale;
     return LS_OK;
 }

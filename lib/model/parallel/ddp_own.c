@@ -80,14 +80,9 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
 static ls_status check_begin(const ls_ddp *ddp, double weight)
 {
     LS_TRY(lsi_ddp_check_weight(weight));
-    if (ddp->unsynced > 0)
-        return lsi_fail(
-            LS_ERR_STATE,
-            "ls_ddp_begin: %zu micro-step%s of ls_ddp_accumulate are not "
-            "all-reduced yet; finish them with ls_ddp_backward, or discard "
-            "them with ls_params_zero_grad",
-            ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
-    return LS_OK;
+    return lsi_ddp_check_synced(ddp, "ls_ddp_begin: ",
+                                "finish with ls_ddp_backward, or discard the "
+                                "gradients with ls_params_zero_grad");
 }
 
 ls_status ls_ddp_begin(ls_ddp *ddp, double weight)
@@ -116,12 +111,12 @@ static ls_status check_index(const ls_ddp *ddp, size_t index)
         return index < ddp->n ? LS_OK
                               : lsi_fail(LS_ERR_ARGUMENT,
                                          "ls_ddp_ready: range %zu does not "
-                                         "exist; the ls_ddp has %zu ranges",
+                                         "exist; ranges in the ls_ddp: %zu",
                                          index, ddp->n);
     if (index >= ls_params_count(params))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_ready: parameter %zu does not exist; the "
-                        "parameter set has %zu parameters",
+                        "ls_ddp_ready: parameter %zu does not exist; "
+                        "parameters in the set: %zu",
                         index, ls_params_count(params));
     if (ddp->span_of[index] == SIZE_MAX)
         return lsi_fail(LS_ERR_ARGUMENT,

@@ -342,6 +342,17 @@ ls_status lsi_ddp_finish(ls_ddp *ddp)
     return status;
 }
 
+ls_status lsi_ddp_check_synced(const ls_ddp *ddp, const char *start,
+                               const char *advice)
+{
+    if (ddp->unsynced == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "%sgradients are not synchronised yet (micro-steps: %zu); "
+                    "%s",
+                    start, ddp->unsynced, advice);
+}
+
 void lsi_ddp_forget(ls_ddp *ddp)
 {
     ddp->weight = 0;

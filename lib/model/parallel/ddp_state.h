@@ -98,6 +98,13 @@ void lsi_ddp_describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes);
  */
 ls_status lsi_ddp_finish(ls_ddp *ddp);
 
+/*
+ * LS_ERR_STATE if gradients of micro-steps are not synchronised. The message
+ * begins with `start`, "ls_function: " or "", and ends with `advice`.
+ */
+ls_status lsi_ddp_check_synced(const ls_ddp *ddp, const char *start,
+                               const char *advice);
+
 /* Forgets all micro-steps since the last sync. */
 void lsi_ddp_forget(ls_ddp *ddp);
 

@@ -71,7 +71,7 @@ struct ls_sync_bn {
     float *own;         /* this rank's slots, in shared memory */
     float *slots;       /* slots of all ranks, gathered */
     float *sums;        /* sum dy [stride], sum dy * xhat [stride]; shared */
-    float *slice_sums;  /* sums of slices 1, 2, ... */
+    float *slice_sums;  /* laid out as sums, one for each of slices 1, 2, ... */
     float *variance;    /* [stride] */
     ls_request *reduce; /* reduces the sums, in place */
 };

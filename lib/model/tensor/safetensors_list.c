@@ -95,7 +95,7 @@ static ls_status entry_at(const ls_safetensors *f, size_t index,
 {
     if (index >= f->file.n_entries)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s' has no tensor number %zu; it has %zu tensors",
+                        "'%s' has no tensor number %zu (tensors: %zu)",
                         f->file.path, index, f->file.n_entries);
     *out = &f->file.entries[index];
     return LS_OK;

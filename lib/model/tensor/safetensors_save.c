@@ -102,12 +102,18 @@ static json_t *describe(const place *at, uint64_t begin)
                      (json_int_t)(begin + bytes_of(tensor)));
 }
 
+static ls_status no_memory(const char *path)
+{
+    return lsi_fail(LS_ERR_MEMORY, "'%s': not enough memory for the header",
+                    path);
+}
+
 static ls_status add_metadata(json_t *header, const char *path,
                               const char *const *metadata)
 {
     json_t *object = json_object();
     if (json_object_set_new(header, LSI_SAFETENSORS_METADATA, object) != 0)
-        return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header", path);
+        return no_memory(path);
     for (; metadata[0] != NULL; metadata += 2) {
         if (metadata[1] == NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
@@ -134,8 +140,7 @@ static ls_status add_tensors(json_t *header, const char *path,
                             "'%s': two tensors have the name '%s'", path, name);
         json_t *entry = describe(&places[i], begin);
         if (entry == NULL)
-            return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header",
-                            path);
+            return no_memory(path);
         if (json_object_set_new(header, name, entry) != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "'%s': the name of a tensor is not UTF-8", path);
@@ -185,8 +190,7 @@ static ls_status write_all(lsi_atomic_file *file, const json_t *header,
 {
     char *text = lsi_json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header",
-                        file->path);
+        return no_memory(file->path);
     const ls_status status = write_header(file, text);
     free(text);
     LS_TRY(status);
@@ -214,7 +218,7 @@ static ls_status save_places(const char *path, const place *places, size_t n,
     ls_status status = LS_OK;
     json_t *header = json_object();
     if (header == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header", path);
+        return no_memory(path);
     if (metadata != NULL)
         status = add_metadata(header, path, metadata);
     if (status == LS_OK)

@@ -100,8 +100,7 @@ ls_status lsi_view_narrow(ls_tensor *alias, int dim, int64_t begin, int64_t end)
     if (begin < 0 || begin > end || end > alias->shape[dim])
         return lsi_fail(LS_ERR_ARGUMENT,
                         "the range %lld to %lld (end excluded) of dimension %d "
-                        "does not fit "
-                        "shape %s",
+                        "does not fit shape %s",
                         (long long)begin, (long long)end, dim,
                         lsi_shape_of(alias).text);
     if (begin < end) /* an empty view stays where the storage begins */

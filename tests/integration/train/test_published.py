@@ -387,8 +387,9 @@ class Tokenizers(PublishedTest):
         self.assertNotEqual(damaged, header)
         with open(path, "wb") as f:
             f.write(struct.pack("<Q", len(damaged)) + damaged + rest)
-        self.refuse("is damaged: its checksum does not match", "generate",
-                    "--weights", path, *draw)
+        stored = json.loads(header)["__metadata__"]["tokenizer"]
+        self.refuse(", but the file's metadata 'tokenizer' has " + stored,
+                    "generate", "--weights", path, *draw)
         self.good("generate", "--weights", path, "--tokenizer",
                   self.path("elsewhere/words.json"), *draw)
 

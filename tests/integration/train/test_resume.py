@@ -554,7 +554,7 @@ class Refusals(ResumeTest):
             pass
         self.refuses("cannot", "--checkpoint-dir", self.path("file"),
                      "--save-every", "3")
-        self.refuses("cannot make the folder", "--checkpoint-dir",
+        self.refuses("cannot create the folder", "--checkpoint-dir",
                      self.path("file/b"), "--save-every", "3")
 
     def test_usage(self):

@@ -234,7 +234,7 @@ static void bad_shapes(void **state)
     assert_refused(ls_batch_norm(tape, image(2, 3, 4, 4), &args), LS_ERR_SHAPE,
                    "(2, 3, 4, 4) and (2, 3, 4, 5)");
     assert_refused(ls_global_avg_pool2d(tape, matrix(2, 3)), LS_ERR_SHAPE,
-                   "(N, C, H, W)");
+                   "expected shape (N, C, H, W) for x");
     assert_refused(ls_global_avg_pool2d(tape, image(2, 3, 0, 4)), LS_ERR_SHAPE,
                    "no pixels");
     assert_refused(ls_group_norm(tape, image(2, 6, 3, 3), 4, NULL, NULL, 1e-5),

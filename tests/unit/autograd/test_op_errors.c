@@ -76,7 +76,8 @@ static void shapes_of_images(void **state)
         LS_ERR_SHAPE,
         "x of shape (1, 3, 4, 4) and weight of shape (2, 4, 3, 3)");
     assert_fails(ls_conv2d(tape, matrix(1, 3), image(2, 4, 3, 3), NULL, &plain),
-                 LS_ERR_SHAPE, "got shape (1, 3), expected x (N, C, H, W)");
+                 LS_ERR_SHAPE,
+                 "got shape (1, 3), expected shape (N, C, H, W) for x");
     assert_fails(ls_conv2d(tape, image(1, 4, 4, 4), image(2, 4, 3, 3),
                            vector(3), &plain),
                  LS_ERR_SHAPE, "bias has shape (3)");

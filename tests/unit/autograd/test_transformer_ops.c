@@ -31,7 +31,7 @@ static void indices_are_checked(void **state)
     assert_fails(ls_embedding(tape, matrix(5, 2), vector(3)), LS_ERR_DTYPE,
                  "i64");
     assert_fails(ls_embedding(tape, vector(5), labels_of(above, 1)),
-                 LS_ERR_SHAPE, "(V, D)");
+                 LS_ERR_SHAPE, "expected shape (V, D) for weight");
 }
 
 static void shapes_are_checked(void **state)

@@ -232,7 +232,7 @@ static void what_has_no_place_is_named(void **state)
     const path file = write_file("file", "");
     const path below = in_folder("file/a/b");
     snprintf(text, sizeof text,
-             "cannot write '%s': cannot make the folder '%s/file/a': Not a "
+             "cannot write '%s': cannot create the folder '%s/file/a': Not a "
              "directory",
              below.text, folder);
     assert_error(lsi_make_parents(below.text), LS_ERR_IO, text);

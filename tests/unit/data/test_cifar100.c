@@ -250,7 +250,7 @@ static void test_archive_without_the_file(void **state)
     add_member(archive, "readme.txt", "y", 1);
     end_archive(archive);
     check_fails(in_folder("no.tar.gz"), LS_ERR_FORMAT, "the file train.bin",
-                "(it has 2 members)");
+                "(members: 2)");
     write_file(in_folder("zero.tar"), "", 0);
     check_fails(in_folder("zero.tar"), LS_ERR_FORMAT, "zero.tar'", "is empty");
 }

@@ -256,7 +256,7 @@ static void wrong_uses_are_named(void **state)
     showing s = begin(&little, LS_F32, 2, 0);
     ls_transformer_cache *none = NULL;
     assert_error(ls_transformer_cache_new(&none, s.model, 0, 0),
-                 LS_ERR_ARGUMENT, "it must be from 1");
+                 LS_ERR_ARGUMENT, "it must be from 1 to 1048576");
     assert_error(ls_transformer_cache_new(&none, s.model, 1, CONTEXT + 1),
                  LS_ERR_ARGUMENT, "the model's context, 24");
     assert_null(none);
@@ -264,8 +264,8 @@ static void wrong_uses_are_named(void **state)
                                       tokens_of(&s, 0, 2, 0, 1)));
     assert_error(
         ls_tape_status(s.tape), LS_ERR_SHAPE,
-        "2 sequences, starting with sequence 1, do not fit the cache: it "
-        "has room for 2");
+        "a batch of 2, starting with sequence 1, does not fit the cache "
+        "(sequences: 2)");
     ls_tape_reset(s.tape);
     ls_tape_set_training(s.tape, true);
     assert_null(ls_transformer_extend(s.model, s.tape, s.cache, 0,

@@ -167,9 +167,9 @@ static void test_bad_arguments(void **state)
     }
     assert_ok(ls_ddp_begin(ddp, 1));
     assert_error(ls_ddp_ready(ddp, 1), LS_ERR_ARGUMENT,
-                 "range 1 does not exist; the ls_ddp has 1 ranges");
+                 "range 1 does not exist; ranges in the ls_ddp: 1");
     assert_error(ls_ddp_finish(ddp), LS_ERR_ARGUMENT,
-                 "range 1 does not exist; the ls_ddp has 1 ranges");
+                 "range 1 does not exist; ranges in the ls_ddp: 1");
     assert_ok(ls_ddp_begin(ddp, 1));
     assert_ok(ls_ddp_ready(ddp, 0));
     assert_error(ls_ddp_begin(ddp, 1), LS_ERR_STATE,

@@ -104,7 +104,7 @@ static void check_finds_what_cannot_be_written(void **state)
     (void)state;
     assert_error(
         lsi_result_check("/proc/nonexistent/x.json"), LS_ERR_IO,
-        "cannot write '/proc/nonexistent/x.json': cannot make the folder ");
+        "cannot write '/proc/nonexistent/x.json': cannot create the folder ");
     assert_error(lsi_result_check(folder), LS_ERR_IO, "it is a folder");
     assert_error(lsi_result_check(""), LS_ERR_IO, "empty name");
     assert_error(lsi_result_check("/proc/version"), LS_ERR_IO,

@@ -79,7 +79,10 @@ static void higher_steps_of_another_run_cost_nothing(void **state)
     collect_warnings();
     for (int64_t step = 1; step <= 3; step++)
         save_step(&p, step);
-    assert_int_equal(count_warnings("holds 2 checkpoint(s) newer"), 1);
+    assert_int_equal(
+        count_warnings("holds checkpoints newer than step 1, which was just "
+                       "saved (number: 2, newest: step 101)"),
+        1);
     assert_string_equal(steps_of(&p), "101 100 3 2");
     discard(&p);
 }

@@ -207,9 +207,11 @@ static void remove_and_check(ls_group *group, void *opaque)
     const plan *const p = opaque;
     const int rank = ls_group_rank(group);
     const lsi_path gone = lsi_step_folder(p->folder, 5);
-    const char *const text = rank == 0
-                                 ? "was removed while this run was using"
-                                 : "use a checkpoint folder on a file system";
+    const char *const text =
+        rank == 0
+            ? "was removed while this run was using"
+            : "which rank 0 can see; the checkpoint folder must be on a file "
+              "system that all hosts share";
     CHECK(lsi_step_check(gone.text, rank) == LS_ERR_IO);
     CHECK(strstr(ls_last_error(), text) != NULL);
 }

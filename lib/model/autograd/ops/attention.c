@@ -65,8 +65,8 @@ static bool check(ls_tape *tape, ls_tensor *const *in, bool rows_outside)
         return ls_tape_fail(tape, LS_ERR_DTYPE,
                             "attention: q is %s; it must be f32 or bf16",
                             ls_dtype_name(q->dtype)) != NULL;
-    const char *wanted =
-        rows_outside ? "(batch, rows, heads, d)" : "(batch, heads, rows, d)";
+    const char *wanted = rows_outside ? "(batch, rows, heads, d) for q and k"
+                                      : "(batch, heads, rows, d) for q and k";
     if (!lsi_op_check_dtype(tape, &lsi_op_attention, k, q->dtype) ||
         !lsi_op_check_dtype(tape, &lsi_op_attention, v, q->dtype) ||
         !lsi_op_check_ndim(tape, &lsi_op_attention, q, 4, wanted) ||
@@ -74,11 +74,12 @@ static bool check(ls_tape *tape, ls_tensor *const *in, bool rows_outside)
         !lsi_op_check_equal(tape, &lsi_op_attention, k, v))
         return false;
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
-        return ls_tape_fail(
-                   tape, LS_ERR_SHAPE,
-                   "attention: q has shape %s and k has shape %s; both must be "
-                   "%s, with the same batch and the same d",
-                   lsi_shape_of(q).text, lsi_shape_of(k).text, wanted) != NULL;
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "attention: q has shape %s and k has shape %s; "
+                            "expected shape "
+                            "%s, with the same batch and the same d",
+                            lsi_shape_of(q).text, lsi_shape_of(k).text,
+                            wanted) != NULL;
     return true;
 }
 

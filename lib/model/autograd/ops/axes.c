@@ -210,11 +210,9 @@ ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, const int *axes, size_t n,
     if (!begin(tape, &lsi_op_max_axes, &a, axes, n, &state))
         return NULL;
     for (int d = 0; d < a->ndim; d++) {
-        if (state.axes.reduced[d] && a->shape[d] == 0)
-            return ls_tape_fail(tape, LS_ERR_SHAPE,
-                                "max_axes: axis %d of shape %s has 0 elements; "
-                                "it needs at least 1",
-                                d, lsi_shape_of(a).text);
+        if (state.axes.reduced[d] &&
+            !lsi_op_check_filled(tape, &lsi_op_max_axes, a, d))
+            return NULL;
     }
     ls_tensor *x = lsi_op_plain(tape, a);
     ls_tensor *y = new_output(tape, &state.axes, kept);

@@ -81,14 +81,8 @@ const ls_function lsi_op_batch_norm = {"batch_norm", batch_norm_backward, 0};
 static bool check_channels(ls_tape *tape, const ls_tensor *x,
                            const ls_tensor *tensor, const char *name)
 {
-    if (tensor->ndim == 1 && tensor->shape[0] == x->shape[1] &&
-        ls_tensor_is_contiguous(tensor))
-        return true;
-    ls_tape_fail(tape, LS_ERR_SHAPE,
-                 "batch_norm: %s has shape %s; it must be contiguous and have "
-                 "shape (C), because x has shape %s (N, C, ...)",
-                 name, lsi_shape_of(tensor).text, lsi_shape_of(x).text);
-    return false;
+    return tensor == NULL ||
+           lsi_op_check_channels(tape, &lsi_op_batch_norm, x, tensor, name);
 }
 
 static bool check(ls_tape *tape, ls_tensor *x, const ls_batch_norm_args *args)
@@ -100,10 +94,8 @@ static bool check(ls_tape *tape, ls_tensor *x, const ls_batch_norm_args *args)
          !lsi_op_begin_f32(tape, &lsi_op_batch_norm, &weight, 1)) ||
         (bias != NULL && !lsi_op_begin_f32(tape, &lsi_op_batch_norm, &bias, 1)))
         return false;
-    return (args->weight == NULL ||
-            check_channels(tape, x, args->weight, "weight")) &&
-           (args->bias == NULL ||
-            check_channels(tape, x, args->bias, "bias")) &&
+    return check_channels(tape, x, args->weight, "weight") &&
+           check_channels(tape, x, args->bias, "bias") &&
            check_channels(tape, x, args->running_mean, "running_mean") &&
            check_channels(tape, x, args->running_var, "running_var");
 }

@@ -95,13 +95,9 @@ static ls_tensor *places(ls_tape *tape, const ls_tensor *x, int axis,
 ls_tensor *ls_argmax(ls_tape *tape, ls_tensor *x, int axis, ls_axes_kept kept)
 {
     if (!lsi_op_begin_f32(tape, &argmax, &x, 1) ||
-        !lsi_op_check_axis(tape, &argmax, x, axis))
+        !lsi_op_check_axis(tape, &argmax, x, axis) ||
+        !lsi_op_check_filled(tape, &argmax, x, axis))
         return NULL;
-    if (x->shape[axis] == 0)
-        return ls_tape_fail(
-            tape, LS_ERR_SHAPE,
-            "argmax: axis %d of shape %s has 0 elements; it needs at least 1",
-            axis, lsi_shape_of(x).text);
     const ls_tensor *plain = lsi_op_plain(tape, x);
     ls_tensor *y = places(tape, x, axis, kept);
     if (y == NULL)

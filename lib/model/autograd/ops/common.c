@@ -20,17 +20,14 @@ bool lsi_op_begin(ls_tape *tape, const ls_function *function,
         return false;
     if (tape->status != LS_OK)
         return false;
-    if (tape->phase != LSI_TAPE_RECORDING)
-        return ls_tape_fail(tape, LS_ERR_STATE,
-                            "%s: backward already ran on this tape; call "
-                            "ls_tape_reset before another operation",
-                            function->name) != NULL;
+    ls_status status = lsi_tape_check_recording(tape, function->name);
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status) != NULL;
     for (int i = 0; i < n; i++) {
         if (inputs[i] == NULL)
             return ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: input %d is NULL",
                                 function->name, i) != NULL;
-        const ls_status status =
-            lsi_tensor_check_memory(inputs[i], function->name);
+        status = lsi_tensor_check_memory(inputs[i], function->name);
         if (status != LS_OK)
             return lsi_tape_stop(tape, status) != NULL;
     }
@@ -92,7 +89,7 @@ bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
 {
     if (tensor->ndim == ndim)
         return true;
-    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: got shape %s, expected %s",
+    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: got shape %s, expected shape %s",
                  function->name, lsi_shape_of(tensor).text, wanted);
     return false;
 }
@@ -104,6 +101,32 @@ bool lsi_op_check_axis(ls_tape *tape, const ls_function *function,
         return true;
     ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: the shape %s has no axis %d",
                  function->name, lsi_shape_of(tensor).text, axis);
+    return false;
+}
+
+bool lsi_op_check_filled(ls_tape *tape, const ls_function *function,
+                         const ls_tensor *tensor, int axis)
+{
+    if (tensor->shape[axis] != 0)
+        return true;
+    ls_tape_fail(tape, LS_ERR_SHAPE,
+                 "%s: axis %d of shape %s has 0 elements; it needs at least 1",
+                 function->name, axis, lsi_shape_of(tensor).text);
+    return false;
+}
+
+bool lsi_op_check_channels(ls_tape *tape, const ls_function *function,
+                           const ls_tensor *x, const ls_tensor *tensor,
+                           const char *name)
+{
+    if (tensor->ndim == 1 && tensor->shape[0] == x->shape[1] &&
+        ls_tensor_is_contiguous(tensor))
+        return true;
+    ls_tape_fail(tape, LS_ERR_SHAPE,
+                 "%s: %s has shape %s; it must be contiguous and have shape "
+                 "(C), because x has shape %s (N, C, ...)",
+                 function->name, name, lsi_shape_of(tensor).text,
+                 lsi_shape_of(x).text);
     return false;
 }
 

@@ -326,9 +326,9 @@ static bool apply_options(ls_tape *tape, const ls_conv2d_options *given,
 static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d_shape *shape)
 {
     const ls_tensor *x = in[X], *weight = in[WEIGHT], *bias = in[BIAS];
-    if (!lsi_op_check_ndim(tape, &lsi_op_conv2d, x, 4, "x (N, C, H, W)") ||
+    if (!lsi_op_check_ndim(tape, &lsi_op_conv2d, x, 4, "(N, C, H, W) for x") ||
         !lsi_op_check_ndim(tape, &lsi_op_conv2d, weight, 4,
-                           "weight (O, C / groups, KH, KW)"))
+                           "(O, C / groups, KH, KW) for weight"))
         return false;
     if (shape->groups < 1 || x->shape[1] != weight->shape[1] * shape->groups ||
         weight->shape[0] % shape->groups != 0 || weight->count == 0)

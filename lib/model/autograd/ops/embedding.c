@@ -43,7 +43,8 @@ static bool check(ls_tape *tape, const ls_tensor *weight,
     if ((!widens &&
          !lsi_op_check_dtype(tape, &lsi_op_embedding, weight, LS_F32)) ||
         !lsi_op_check_dtype(tape, &lsi_op_embedding, indices, LS_I64) ||
-        !lsi_op_check_ndim(tape, &lsi_op_embedding, weight, 2, "(V, D)"))
+        !lsi_op_check_ndim(tape, &lsi_op_embedding, weight, 2,
+                           "(V, D) for weight"))
         return false;
     if (indices->ndim < LS_MAX_DIMS)
         return true;

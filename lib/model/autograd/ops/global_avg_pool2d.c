@@ -34,7 +34,7 @@ ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x)
 {
     if (!lsi_op_begin_mixed(tape, &lsi_op_global_avg_pool2d, &x, 1) ||
         !lsi_op_check_ndim(tape, &lsi_op_global_avg_pool2d, x, 4,
-                           "(N, C, H, W)"))
+                           "(N, C, H, W) for x"))
         return NULL;
     if (x->shape[2] * x->shape[3] == 0)
         return ls_tape_fail(tape, LS_ERR_SHAPE,

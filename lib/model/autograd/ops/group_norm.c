@@ -51,18 +51,9 @@ const ls_function lsi_op_group_norm = {"group_norm", group_norm_backward,
 static bool check_vector(ls_tape *tape, const ls_tensor *x, ls_tensor *vector,
                          const char *name)
 {
-    if (vector == NULL)
-        return true;
-    if (!lsi_op_begin_f32(tape, &lsi_op_group_norm, &vector, 1))
-        return false;
-    if (vector->ndim == 1 && vector->shape[0] == x->shape[1] &&
-        ls_tensor_is_contiguous(vector))
-        return true;
-    return ls_tape_fail(
-               tape, LS_ERR_SHAPE,
-               "group_norm: %s has shape %s; it must be contiguous and have "
-               "shape (C), because x has shape %s (N, C, ...)",
-               name, lsi_shape_of(vector).text, lsi_shape_of(x).text) != NULL;
+    return vector == NULL ||
+           (lsi_op_begin_f32(tape, &lsi_op_group_norm, &vector, 1) &&
+            lsi_op_check_channels(tape, &lsi_op_group_norm, x, vector, name));
 }
 
 static bool check(ls_tape *tape, ls_tensor *const *in, int groups)

@@ -34,9 +34,10 @@ bool lsi_image_norm_check(ls_tape *tape, const ls_function *function,
     if (!lsi_op_begin_mixed(tape, function, in, residual != NULL ? 2 : 1))
         return false;
     if (x->ndim < 2)
-        return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "%s: got shape %s, expected (N, C, ...)",
-                            function->name, lsi_shape_of(x).text) != NULL;
+        return ls_tape_fail(
+                   tape, LS_ERR_SHAPE,
+                   "%s: got shape %s, expected shape (N, C, ...) for x",
+                   function->name, lsi_shape_of(x).text) != NULL;
     return residual == NULL || lsi_op_check_equal(tape, function, x, residual);
 }
 

@@ -29,7 +29,8 @@ const ls_function lsi_op_max_pool2d = {"max_pool2d", max_pool2d_backward,
 
 static bool check(ls_tape *tape, const ls_tensor *x, int size)
 {
-    if (!lsi_op_check_ndim(tape, &lsi_op_max_pool2d, x, 4, "(N, C, H, W)"))
+    if (!lsi_op_check_ndim(tape, &lsi_op_max_pool2d, x, 4,
+                           "(N, C, H, W) for x"))
         return false;
     if (size < 1 || size > 15)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,

@@ -60,8 +60,8 @@ bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
                         const ls_tensor *a, const ls_tensor *b);
 
 /*
- * The tensor has this many dimensions, or LS_ERR_SHAPE has the expected shape:
- * "expected (N, C)".
+ * The tensor has this many dimensions, or LS_ERR_SHAPE has the expected shape
+ * and the tensor's name: "(N, C) for x".
  */
 bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
                        const ls_tensor *tensor, int ndim, const char *wanted);
@@ -69,6 +69,16 @@ bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
 /* The tensor has this axis, or LS_ERR_ARGUMENT. */
 bool lsi_op_check_axis(ls_tape *tape, const ls_function *function,
                        const ls_tensor *tensor, int axis);
+
+/* This axis of the tensor has elements, or LS_ERR_SHAPE. */
+bool lsi_op_check_filled(ls_tape *tape, const ls_function *function,
+                         const ls_tensor *tensor, int axis);
+
+/* The tensor called `name` is a value for each channel of x, or LS_ERR_SHAPE.
+ */
+bool lsi_op_check_channels(ls_tape *tape, const ls_function *function,
+                           const ls_tensor *x, const ls_tensor *tensor,
+                           const char *name);
 
 /* A dense tensor along one of its axes. */
 lsi_along lsi_op_along(const ls_tensor *tensor, int axis);

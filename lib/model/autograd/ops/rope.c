@@ -41,7 +41,7 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
 {
     const ls_tensor *x = in[X], *cosine = in[COSINE];
     if (!lsi_op_check_ndim(tape, &lsi_op_rope, x, 4,
-                           "(batch, rows, heads, d)") ||
+                           "(batch, rows, heads, d) for x") ||
         !lsi_op_check_equal(tape, &lsi_op_rope, cosine, in[SINE]))
         return false;
     if (x->shape[3] % 2 == 0 && cosine->ndim == 2 &&

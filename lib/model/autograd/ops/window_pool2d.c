@@ -46,7 +46,7 @@ typedef struct windows {
 static bool check(ls_tape *tape, const ls_function *function,
                   const ls_tensor *x, const windows *o)
 {
-    if (!lsi_op_check_ndim(tape, function, x, 4, "(N, C, H, W)"))
+    if (!lsi_op_check_ndim(tape, function, x, 4, "(N, C, H, W) for x"))
         return false;
     if (o->size < 1 || o->size > 15 || o->stride < 0 || o->padding < 0 ||
         o->padding > o->size / 2)
