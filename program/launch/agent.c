@@ -227,7 +227,8 @@ ls_status lsi_agent_open(const lsi_job_terms *terms,
 {
     lsi_agent *const a = calloc(1, sizeof(*a));
     if (a == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to connect to other nodes");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory to connect to other nodes");
     a->terms = *terms;
     a->ranks = ranks;
     a->output = output;

@@ -121,7 +121,7 @@ ls_status lsi_agent_message_write(const lsi_agent_message *message, char **out,
     json_decref(json);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY,
-                        "no memory for a message to another node");
+                        "not enough memory for a message to another node");
     *out = text;
     *bytes = strlen(text);
     return LS_OK;
@@ -142,18 +142,17 @@ static ls_status read_text(const json_t *json, const text_row *row,
     const char *text = json_string_value(json_object_get(json, row->name));
     char *const to = (char *)out + row->offset;
     if (text == NULL || strlen(text) >= row->bytes)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "malformed message from another node: '%s' is missing "
-                        "or not a string of less than %zu bytes",
-                        row->name, row->bytes);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is missing or not a string of less than %zu bytes", row->name,
+            row->bytes);
     if ((row->offset == offsetof(lsi_agent_message, run) ||
          row->offset == offsetof(lsi_agent_message, past)) &&
         !is_run(text, out->word))
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "malformed message from another node: '%s' is not a valid run "
-            "name; it must not contain / or begin with a dot",
-            text);
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' is not a valid run name; it must not contain / "
+                        "or begin with a dot",
+                        text);
     memcpy(to, text, strlen(text) + 1);
     for (char *at = to; *at != '\0'; at++) {
         if ((unsigned char)*at < ' ' || *at == 127)
@@ -169,8 +168,7 @@ static ls_status read_number(const json_t *json, const number_row *row,
     const json_int_t value = json_integer_value(number);
     if (!json_is_integer(number) || value < row->min || value > row->max)
         return lsi_fail(LS_ERR_FORMAT,
-                        "malformed message from another node: '%s' is missing "
-                        "or not an integer from %d to %d",
+                        "'%s' is missing or not an integer from %d to %d",
                         row->name, row->min, row->max);
     const int kept = (int)value;
     memcpy(base + row->offset, &kept, sizeof(kept));
@@ -185,8 +183,7 @@ static ls_status read_fields(const json_t *json, lsi_agent_message *out)
            (name == NULL || strcmp(name, words[word]) != 0))
         word++;
     if (word == LSI_AGENT_WORDS)
-        return lsi_fail(LS_ERR_FORMAT, "malformed message from another node: "
-                                       "'word' is missing or unknown");
+        return lsi_fail(LS_ERR_FORMAT, "'word' is missing or unknown");
     *out = (lsi_agent_message){.word = (lsi_agent_word)word};
     for (size_t i = 0; i < N_TEXTS; i++) {
         if (has(texts[i].in, out->word))
@@ -206,10 +203,7 @@ ls_status lsi_agent_message_read(const void *data, size_t bytes,
     json_error_t error;
     ls_status status = lsi_json_loadb(data, bytes, 0, &json, &error);
     if (status == LS_ERR_FORMAT)
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "malformed message from another node: it is not valid JSON: %s",
-            error.text);
+        return lsi_fail(LS_ERR_FORMAT, "it is not valid JSON: %s", error.text);
     LS_TRY(status);
     lsi_agent_message read;
     status = read_fields(json, &read);

@@ -183,8 +183,8 @@ static void print_hints(const lsi_processes *ranks, int omitted)
     const char *const folder = getenv("LOCKSTEP_RECORD");
     if (omitted > 0)
         lsi_output_print(ranks->output,
-                         "%d more ranks are not listed here; `lockstep top %d` "
-                         "shows all ranks",
+                         "ranks not listed here: %d; `lockstep top %d` shows "
+                         "all ranks",
                          omitted, (int)getppid());
     if (folder != NULL && *folder != '\0')
         lsi_output_print(ranks->output,

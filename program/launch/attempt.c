@@ -289,10 +289,9 @@ void lsi_attempt_sweep(lsi_attempt *a)
     if (left > 0)
         lsi_output_print(
             a->output,
-            "cannot kill %zu process%s that the ranks left running: "
-            "%s to another user",
-            left, left == 1 ? "" : "es",
-            left == 1 ? "it belongs" : "they belong");
+            "cannot kill processes of another user that the ranks left "
+            "running: %zu",
+            left);
     a->phase = a->ranks.started == a->ranks.setup->n ? LSI_PHASE_ENDED
                                                      : LSI_PHASE_NOT_STARTED;
     a->next_at = 0;

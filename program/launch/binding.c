@@ -270,9 +270,9 @@ ls_status lsi_binding_divide(const lsi_topology *machine, lsi_binding_mode mode,
     }
     ls_status status = LS_OK;
     if (cpus == NULL || groups == NULL)
-        status = lsi_fail(LS_ERR_MEMORY,
-                          "no memory to divide %zu CPUs among the ranks",
-                          machine->n);
+        status = lsi_fail(
+            LS_ERR_MEMORY,
+            "not enough memory to divide %zu CPUs among the ranks", machine->n);
     if (status == LS_OK && n > 0) {
         const size_t n_groups = find_groups(cpus, n, groups);
         const bool enough = (size_t)ranks >= n_groups;

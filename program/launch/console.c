@@ -50,7 +50,7 @@ ls_status lsi_console_new(const char *host, lsi_console_put put, void *context,
     lsi_console *const c = calloc(1, sizeof(*c));
     if (c == NULL)
         return lsi_fail(LS_ERR_MEMORY,
-                        "no memory to collect lines for the console");
+                        "not enough memory to collect lines for the console");
     c->put = put;
     c->context = context;
     snprintf(c->host, sizeof(c->host), "%s", host);

@@ -259,7 +259,7 @@ void lsi_coordinator_check_meeting(lsi_coordinator *c, double now)
 {
     static const double report_after = 5;
     const lsi_launch_nodes *const nodes = c->terms.nodes;
-    const int missing = nodes->most - c->n;
+    const int wanted = c->n < nodes->least ? nodes->least : nodes->most;
     char hosts[300], text[LSI_AGENT_TEXT_BYTES];
     bool own_is_there = false;
     for (int i = 0; i < c->n; i++)
@@ -268,7 +268,8 @@ void lsi_coordinator_check_meeting(lsi_coordinator *c, double now)
         c->enough = 0;
     else if (c->enough == 0)
         c->enough = now;
-    if (own_is_there && (missing == 0 || (c->restart > 0 && !c->has_lost))) {
+    if (own_is_there &&
+        (c->n == nodes->most || (c->restart > 0 && !c->has_lost))) {
         start(c);
         return;
     }
@@ -287,16 +288,9 @@ void lsi_coordinator_check_meeting(lsi_coordinator *c, double now)
         lsi_coordinator_finish(c, 1, text);
     } else if (now >= c->reported_at + report_after) {
         c->reported_at = now + 5 * report_after;
-        if (c->n < nodes->least && nodes->least < nodes->most)
-            lsi_coordinator_print(c,
-                                  "%d of %d to %d nodes have joined (%s); "
-                                  "waiting for at least %d more",
-                                  c->n, nodes->least, nodes->most, hosts,
-                                  nodes->least - c->n);
-        else
-            lsi_coordinator_print(
-                c, "%d of %d nodes have joined (%s); waiting for %d more", c->n,
-                nodes->most, hosts, missing);
+        lsi_coordinator_print(
+            c, "%d of %d nodes have joined (%s); waiting for %d more", c->n,
+            wanted, hosts, wanted - c->n);
     }
 }
 
@@ -319,8 +313,8 @@ static void begin_restart(lsi_coordinator *c)
     if (c->has_lost && c->n >= nodes->least)
         snprintf(what, sizeof(what),
                  "waiting %g s for the lost node or a replacement, then "
-                 "continuing with %d nodes",
-                 nodes->last_call_seconds, c->n);
+                 "continuing with %d node%s",
+                 nodes->last_call_seconds, c->n, c->n == 1 ? "" : "s");
     else if (c->has_lost)
         snprintf(what, sizeof(what),
                  "waiting %g s for the lost node or a replacement; %d of %d "
@@ -329,20 +323,6 @@ static void begin_restart(lsi_coordinator *c)
     lsi_coordinator_print(c, "restart %d of %d: %s", c->restart,
                           c->terms.limits->max_restarts, what);
     lsi_coordinator_check_meeting(c, c->since);
-}
-
-/* The reason why the job is not started again. */
-static void describe_end(const lsi_coordinator *c, int verdict, char *out,
-                         size_t bytes)
-{
-    const char *const repeats = lsi_exit_repeats(verdict);
-    if (repeats != NULL && c->first.strength == LSI_AGENT_FINAL)
-        snprintf(out, bytes, "no restart: exit status %d means that %s",
-                 verdict, repeats);
-    else
-        snprintf(out, bytes,
-                 "given up after %d restart%s (the limit of --max-restarts)",
-                 c->restart, c->restart == 1 ? "" : "s");
 }
 
 /* Called once all ranks of all nodes have ended. */
@@ -364,7 +344,8 @@ static void conclude(lsi_coordinator *c)
         return;
     }
     if (c->first.is_there && c->terms.limits->max_restarts > 0 && !c->was_asked)
-        describe_end(c, verdict, text, sizeof(text));
+        lsi_exit_describe(verdict, c->restart, c->terms.limits->max_restarts,
+                          text, sizeof(text));
     lsi_coordinator_finish(c, verdict, text);
 }
 
@@ -388,19 +369,37 @@ static void forward_request(lsi_coordinator *c, const lsi_job_member *from,
     }
 }
 
+/* Only the first message of a host is a JOIN. */
+static ls_status read_message(const void *data, size_t bytes, bool joins,
+                              lsi_agent_message *out)
+{
+    LS_TRY(lsi_agent_message_read(data, bytes, out));
+    return (out->word == LSI_AGENT_JOIN) == joins
+               ? LS_OK
+               : lsi_fail(LS_ERR_FORMAT, "'word' is unexpected");
+}
+
+static void refuse_malformed(lsi_coordinator *c, int peer, lsi_job_member *m)
+{
+    char text[320], why[200];
+    snprintf(why, sizeof(why), "it sent a malformed message: %s",
+             ls_last_error());
+    snprintf(text, sizeof(text),
+             "this host sent a malformed message: %.150s; " LSI_ONE_VERSION,
+             ls_last_error());
+    lsi_store_server_refuse(c->server, peer, text);
+    if (m != NULL)
+        lsi_coordinator_lose(c, m, why);
+}
+
 static void handle_message(void *context, int peer, const void *data,
                            size_t bytes)
 {
     lsi_coordinator *const c = context;
     lsi_agent_message message;
     lsi_job_member *const m = find_peer(c, peer);
-    if (lsi_agent_message_read(data, bytes, &message) != LS_OK ||
-        (m == NULL) != (message.word == LSI_AGENT_JOIN)) {
-        lsi_store_server_refuse(c->server, peer,
-                                "the message of this host is malformed; use "
-                                "the same version of lockstep on all hosts");
-        if (m != NULL)
-            lsi_coordinator_lose(c, m, "it sent a malformed message");
+    if (read_message(data, bytes, m == NULL, &message) != LS_OK) {
+        refuse_malformed(c, peer, m);
         return;
     }
     if (m == NULL) {
@@ -434,8 +433,9 @@ static void lose_silent_members(lsi_coordinator *c, double now)
         lsi_job_member *const m = &c->members[i];
         if (now < m->last_message + limit)
             continue;
-        snprintf(why, sizeof(why), "it sent no message for %g s", limit);
+        snprintf(why, sizeof(why), "this host sent no message for %g s", limit);
         lsi_store_server_refuse(c->server, m->peer, why);
+        snprintf(why, sizeof(why), "it sent no message for %g s", limit);
         lsi_coordinator_lose(c, m, why);
         return; /* the others at the next call */
     }
@@ -474,7 +474,7 @@ ls_status lsi_coordinator_open(const lsi_job_terms *terms, const char *secret,
     *why = LSI_STORE_FAILED;
     lsi_coordinator *const c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to coordinate nodes");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to coordinate nodes");
     c->terms = *terms;
     snprintf(c->own, sizeof(c->own), "%s", own);
     const lsi_store_owner owner = {c, handle_message, gone};

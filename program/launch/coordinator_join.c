@@ -71,7 +71,7 @@ static ls_status make_member(lsi_coordinator *c, int peer,
 {
     if (!lsi_grow_array(&c->members, (size_t)c->n, &c->room,
                         sizeof(*c->members)))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for one more node");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for one more node");
     lsi_job_member *const m = &c->members[c->n++];
     *m = (lsi_job_member){.peer = peer,
                           .node = join->node,
@@ -114,7 +114,8 @@ void lsi_coordinator_join(lsi_coordinator *c, int peer,
         lsi_job_member *const m = &c->members[i];
         if (strcmp(m->agent, message->agent) != 0)
             continue;
-        lsi_store_server_refuse(c->server, m->peer, "it has connected again");
+        lsi_store_server_refuse(c->server, m->peer,
+                                "this host has connected again");
         lsi_coordinator_lose(c, m, "it has connected again");
         break;
     }

@@ -241,7 +241,7 @@ ls_status lsi_environment_new(const lsi_job_identity *job, int rank,
     if (!v.good) {
         lsi_environment_free(v.list);
         return lsi_fail(LS_ERR_MEMORY,
-                        "no memory for the environment of a rank");
+                        "not enough memory for the environment of a rank");
     }
     *out = v.list;
     return LS_OK;

@@ -6,6 +6,7 @@
 #define LS_LAUNCH_EXIT_STATUS_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 enum {
     LSI_EXIT_ERROR = 1,
@@ -25,6 +26,20 @@ static inline const char *lsi_exit_repeats(int status)
     if (status == LSI_EXIT_USAGE)
         return "the command line is wrong";
     return status == LSI_EXIT_DIVERGED ? "training has diverged" : NULL;
+}
+
+/* Why a job that failed is not started again, after this many restarts. */
+static inline void lsi_exit_describe(int status, int restarts, int limit,
+                                     char *out, size_t bytes)
+{
+    const char *const repeats = lsi_exit_repeats(status);
+    if (repeats != NULL)
+        snprintf(out, bytes, "no restart: exit status %d means that %s", status,
+                 repeats);
+    else
+        snprintf(out, bytes, "given up after %d restart%s%s", restarts,
+                 restarts == 1 ? "" : "s",
+                 restarts == limit ? " (the limit of --max-restarts)" : "");
 }
 
 #endif

@@ -31,6 +31,9 @@ enum {
 /* Streams of a rank, as bits: torchrun's numbers. */
 enum { LSI_STREAM_OUT = 1, LSI_STREAM_ERR = 2, LSI_STREAMS = 3 };
 
+/* Advice after a message that a launcher on another host cannot have sent. */
+#define LSI_ONE_VERSION "use the same version of lockstep on all hosts"
+
 /* Settings for the start of this node's ranks. */
 typedef struct lsi_launch_ranks {
     char *const *argv;  /* program, found by PATH, and its arguments */

@@ -39,6 +39,20 @@ static ls_status refuse(pid_t pid)
         (int)pid);
 }
 
+static ls_status refuse_version(pid_t pid)
+{
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "process %d uses another version of lockstep than this program",
+        (int)pid);
+}
+
+static ls_status cannot_read(pid_t pid)
+{
+    return lsi_fail_errno(LS_ERR_SYSTEM, "cannot read the state of process %d",
+                          (int)pid);
+}
+
 /*
  * A page without a size, seals or a version is not complete yet. A page without
  * seals could shrink while it is read, which matters when root reads pages of
@@ -51,26 +65,17 @@ static ls_status map_page(int fd, pid_t pid, lsi_live_page **out)
     if (seals < 0 || (seals & LSI_LIVE_SEALS) != LSI_LIVE_SEALS)
         return refuse(pid);
     if (fstat(fd, &info) != 0 || info.st_size != sizeof(lsi_live_page))
-        return lsi_fail(
-            LS_ERR_FORMAT,
-            "process %d uses another version of lockstep than this program",
-            (int)pid);
+        return refuse_version(pid);
     void *const at = mmap(NULL, sizeof(lsi_live_page), PROT_READ | PROT_WRITE,
                           MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
-        return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot read the state of process %d", (int)pid);
+        return cannot_read(pid);
     *out = at;
     if ((*out)->version == LSI_LIVE_VERSION)
         return LS_OK;
     const bool made = (*out)->version != 0;
     lsi_live_close(out);
-    if (!made)
-        return refuse(pid);
-    return lsi_fail(
-        LS_ERR_FORMAT,
-        "process %d uses another version of lockstep than this program",
-        (int)pid);
+    return made ? refuse_version(pid) : refuse(pid);
 }
 
 ls_status lsi_live_open(lsi_live_page **out, pid_t pid)
@@ -82,8 +87,7 @@ ls_status lsi_live_open(lsi_live_page **out, pid_t pid)
         return lsi_fail(LS_ERR_NOT_FOUND, "process %d does not exist",
                         (int)pid);
     if (folder == NULL)
-        return lsi_fail_errno(LS_ERR_SYSTEM,
-                              "cannot read the state of process %d", (int)pid);
+        return cannot_read(pid);
     const int fd = open_page(folder, path);
     closedir(folder);
     if (fd < 0)

@@ -13,13 +13,6 @@
 #include "base/error.h"
 #include "base/file.h"
 
-static ls_status make_folders(const char *path)
-{
-    if (lsi_make_folders(path))
-        return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot create the log folder '%s'", path);
-}
-
 static ls_status name_folder(char out[4096], const lsi_logs_of *of)
 {
     const int length = snprintf(out, 4096, "%s/%s/%d/%d", of->folder,
@@ -51,14 +44,15 @@ static ls_status open_log(const char *folder, const char *name,
     if (log->path != NULL)
         return LS_OK;
     lsi_log_file_close(log);
-    return lsi_fail(LS_ERR_MEMORY, "no memory for the log files of a rank");
+    return lsi_fail(LS_ERR_MEMORY,
+                    "not enough memory for the log files of a rank");
 }
 
 ls_status lsi_rank_logs_open(lsi_rank_logs *logs, const lsi_logs_of *of,
                              lsi_rotation rotation)
 {
     LS_TRY(name_folder(logs->folder, of));
-    LS_TRY(make_folders(logs->folder));
+    LS_TRY(lsi_need_folders(logs->folder));
     /* A rank may change its working directory. */
     char *const whole = realpath(logs->folder, NULL);
     if (whole != NULL && strlen(whole) < sizeof(logs->folder))

@@ -134,7 +134,8 @@ ls_status lsi_sink_new(int fd, int wake, lsi_sink **out)
 {
     lsi_sink *sink = calloc(1, sizeof(*sink));
     if (sink == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for an output buffer");
+        return lsi_fail(LS_ERR_MEMORY,
+                        "not enough memory for an output buffer");
     sink->fd = fd;
     sink->wake = wake;
     pthread_mutex_init(&sink->lock, NULL);

@@ -41,7 +41,8 @@ ls_status lsi_placement_new(const lsi_topology *topology, double quota,
         p.places = calloc((size_t)ranks, sizeof(*p.places));
         ls_status status = LS_OK;
         if (p.places == NULL)
-            status = lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", ranks);
+            status = lsi_fail(LS_ERR_MEMORY, "not enough memory for %d ranks",
+                              ranks);
         else
             status = lsi_binding_divide(topology, mode, ranks, p.places);
         if (status != LS_OK) {

@@ -359,7 +359,7 @@ static void print_placement(const lsi_processes *ranks, const start *s)
         lsi_output_print(ranks->output, "%s", text);
     }
     /*
-     * More ranks than CPUs may be intended, as in a test; more threads are not.
+     * A test may start more ranks than CPUs on purpose, each with one thread.
      */
     if (lsi_placement_is_crowded(p, online, text, sizeof(text)) &&
         (p->threads > 1 || ranks->setup->tells_places || isatty(STDERR_FILENO)))
@@ -390,7 +390,8 @@ static ls_status make_room(lsi_processes *ranks)
         ranks->ended[i] = -1;
     if (ranks->pids == NULL || ranks->ended == NULL ||
         (is_passed_on(ranks->wanted) && ranks->tags == NULL))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", ranks->n);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %d ranks",
+                        ranks->n);
     return LS_OK;
 }
 

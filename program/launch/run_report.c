@@ -215,7 +215,7 @@ ls_status lsi_run_report_write(lsi_run_report *report, const lsi_attempt *last,
         json == NULL ? NULL : lsi_json_dumps(json, JSON_INDENT(2));
     json_decref(json);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for the report");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for the report");
     const ls_status status = put(report->path, text);
     free(text);
     return status;

@@ -212,7 +212,8 @@ static ls_status collect_job(void *context, pid_t pid,
     job_list *const of = context;
     (void)pid;
     if (!lsi_grow_array(&of->all, of->n, &of->room, sizeof(*of->all)))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu jobs", of->n + 1);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %zu jobs",
+                        of->n + 1);
     of->n = add_rank(of->all, of->n, rank);
     return LS_OK;
 }
@@ -268,7 +269,8 @@ static ls_status collect_rank(void *context, pid_t pid,
     if (strcmp(rank->id, of->id) != 0 || !read_place(pid, &found))
         return LS_OK;
     if (!lsi_grow_array(&of->all, of->n, &of->room, sizeof(*of->all)))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu ranks", of->n + 1);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %zu ranks",
+                        of->n + 1);
     of->all[of->n++] = found;
     return LS_OK;
 }

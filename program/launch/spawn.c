@@ -94,7 +94,7 @@ ls_status lsi_spawn_process(const lsi_spawn *what, pid_t *pid,
     const size_t stack_bytes = stack_for(what->argv);
     char *const stack = malloc(stack_bytes);
     if (stack == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to start a process");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory to start a process");
     /*
      * Stacks grow down. This thread continues once the child runs its program.
      */

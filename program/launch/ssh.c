@@ -450,7 +450,7 @@ static ls_status open_job(job *j)
     j->nodes = calloc((size_t)j->n, sizeof(*j->nodes));
     j->polled = calloc((size_t)(POLL_HOSTS + 2 * j->n), sizeof(*j->polled));
     if (j->nodes == NULL || j->polled == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d hosts", j->n);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %d hosts", j->n);
     j->polled[POLL_SIGNALS].fd = -1;
     for (int i = 0; i < j->n; i++) {
         j->nodes[i] = (lsi_ssh_node){.name = hosts->hosts[i].name,

@@ -52,11 +52,11 @@ static ls_status add_word(agent *a, const char *text)
 {
     char **const more = realloc(a->words, (a->n_words + 2) * sizeof(*more));
     if (more == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a command line");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a command line");
     a->words = more;
     more[a->n_words] = strdup(text);
     if (more[a->n_words] == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a command line");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a command line");
     more[++a->n_words] = NULL;
     return LS_OK;
 }
@@ -71,7 +71,7 @@ static ls_status start(agent *a)
     free(a->words[0]);
     a->words[0] = strdup(own);
     if (a->words[0] == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a command line");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a command line");
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const lsi_spawn what = {
         .argv = a->words,
@@ -141,8 +141,9 @@ static ls_status handle_input(agent *a)
             return LS_OK;
         char *const text = strndup(m.text, m.bytes);
         if (text == NULL)
-            return lsi_fail(LS_ERR_MEMORY,
-                            "no memory for a message from the launcher");
+            return lsi_fail(
+                LS_ERR_MEMORY,
+                "not enough memory for a message from the launcher");
         const ls_status status = handle_message(a, m.kind, text);
         free(text);
         LS_TRY(status);
@@ -157,8 +158,9 @@ static ls_status read_input(agent *a)
     if (a->room - a->used < PIECE) {
         char *const more = realloc(a->input, a->used + 2 * PIECE);
         if (more == NULL)
-            return lsi_fail(LS_ERR_MEMORY,
-                            "no memory for a message from the launcher");
+            return lsi_fail(
+                LS_ERR_MEMORY,
+                "not enough memory for a message from the launcher");
         a->input = more;
         a->room = a->used + 2 * PIECE;
     }

@@ -25,7 +25,7 @@ static ls_status add(lsi_ssh_hosts *all, const lsi_ssh_host *host)
     lsi_ssh_host *const more =
         realloc(all->hosts, ((size_t)all->n + 1) * sizeof(*more));
     if (more == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a list of hosts");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a list of hosts");
     more[all->n++] = *host;
     all->hosts = more;
     return LS_OK;

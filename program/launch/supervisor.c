@@ -281,20 +281,16 @@ static bool is_worth_another(const supervisor *s)
     if (a->verdict <= 0 || a->phase == LSI_PHASE_NOT_STARTED ||
         a->asked_by != 0 || a->timed_out || s->standing >= OVER || limit == 0)
         return false;
-    const char *const repeats = lsi_exit_repeats(a->verdict);
-    if (a->first_failed >= 0 && repeats != NULL) {
-        lsi_output_print(a->output, "no restart: exit status %d means that %s",
-                         a->verdict, repeats);
-        return false;
-    }
-    if (a->ranks.attempt < limit) {
+    char text[128];
+    const bool repeats =
+        a->first_failed >= 0 && lsi_exit_repeats(a->verdict) != NULL;
+    if (!repeats && a->ranks.attempt < limit) {
         lsi_output_print(a->output, "restart %d of %d: all ranks start again",
                          a->ranks.attempt + 1, limit);
         return true;
     }
-    lsi_output_print(
-        a->output, "given up after %d restart%s (the limit of --max-restarts)",
-        limit, limit == 1 ? "" : "s");
+    lsi_exit_describe(a->verdict, a->ranks.attempt, limit, text, sizeof(text));
+    lsi_output_print(a->output, "%s", text);
     return false;
 }
 
@@ -429,7 +425,7 @@ static ls_status init(supervisor *s, int parent_pipe)
                               "cannot create a signalfd to receive signals");
     s->polled = calloc(polled, sizeof(*s->polled));
     if (s->polled == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks",
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %d ranks",
                         s->config->ranks.n);
     for (int i = 0; i < POLL_TAGS; i++)
         s->polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};

@@ -83,7 +83,7 @@ static ls_status read_all(hwloc_topology_t topology, const lsi_cpuset *own,
     out->cpus = calloc((size_t)n, sizeof(*out->cpus));
     out->nodes = calloc((size_t)n_nodes + 1, sizeof(*out->nodes));
     if (out->cpus == NULL || out->nodes == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d CPUs", n);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %d CPUs", n);
     for (int i = 0; i < n; i++) {
         const hwloc_obj_t pu =
             hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, (unsigned)i);

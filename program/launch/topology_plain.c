@@ -49,7 +49,7 @@ ls_status lsi_topology_read(lsi_topology *out)
     const size_t n = (size_t)lsi_cpuset_count(&left);
     machine.cpus = calloc(n + 1, sizeof(*machine.cpus));
     if (machine.cpus == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu CPUs", n);
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for %zu CPUs", n);
     add_nodes(&machine, &left);
     const lsi_cpuset others = left;
     add_cpus(&machine, &left, &others, -1);

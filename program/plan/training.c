@@ -81,17 +81,18 @@ static void paging(const lsi_plan_place *place, const lsi_plan_step *s,
                    "pages x page_us / 10^6");
 }
 
+static const char compute_formula[] =
+    "measured, or FLOPs / (FLOP/s) + activation bytes moved / (bytes/s)";
+
 static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
                   lsi_facts *out)
 {
     const double tokens = (double)plan->run.batch * (double)plan->run.context *
                           (double)plan->run.ranks;
-    lsi_facts_real(
-        out, "time", "forward_seconds", s->forward, "s",
-        "measured, or FLOPs / (FLOP/s) + activation bytes moved / (bytes/s)");
-    lsi_facts_real(
-        out, "time", "backward_seconds", s->backward, "s",
-        "measured, or FLOPs / (FLOP/s) + activation bytes moved / (bytes/s)");
+    lsi_facts_real(out, "time", "forward_seconds", s->forward, "s",
+                   compute_formula);
+    lsi_facts_real(out, "time", "backward_seconds", s->backward, "s",
+                   compute_formula);
     lsi_facts_real(out, "time", "optimizer_seconds", s->optimizer, "s",
                    "time to update the parameters that a rank owns");
     lsi_facts_real(out, "time", "communication_seconds", s->communication, "s",

@@ -273,8 +273,11 @@ static void append_progress(const lsi_diagnosis *d, lsi_finding *finding,
         append(finding, "it never joined the group");
         return;
     }
-    append(finding, "its last completed call is #%lld",
-           (long long)view->completed);
+    if (view->completed == 0)
+        append(finding, "it has completed no call");
+    else
+        append(finding, "its last completed call is #%lld",
+               (long long)view->completed);
     if (view->arrived > view->completed)
         append(finding, ", and it was in call #%lld", (long long)view->arrived);
 }

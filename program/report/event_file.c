@@ -32,16 +32,6 @@ struct lsi_event_file {
 
 /* ---- the folder ---------------------------------------------------------- */
 
-/* Makes the folder and its missing parents. */
-static ls_status make_folder(const char *path)
-{
-    if (path[0] == '\0')
-        return lsi_fail(LS_ERR_IO, "cannot make a folder with an empty name");
-    if (lsi_make_folders(path))
-        return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
-}
-
 static int is_ours(const struct dirent *entry)
 {
     const size_t length = strlen(entry->d_name);
@@ -141,7 +131,7 @@ static ls_status begin(lsi_event_file *file, const char *folder, int64_t first,
 {
     lsi_event_place place = {.step = first};
     int64_t newest;
-    LS_TRY(make_folder(folder));
+    LS_TRY(lsi_need_folders(folder));
     LS_TRY(visit_all(folder, goes_on ? &place : NULL, &newest));
     LS_TRY(create(file, folder, newest));
     file->used = lsi_event_put_version(file->buffer, now());

@@ -37,4 +37,15 @@ ls_status lsi_find_attempt(const char *folder, const char *ending,
 /* Prints the chosen attempt on stderr, if there are several. */
 void lsi_tell_attempt(const lsi_attempts *attempts);
 
+/* The row of --attempt, to be used where ROW is defined. */
+#define LSI_ATTEMPT_ROW(field)                                                 \
+    ROW(field, INT, "attempt", 0, "N", "-1",                                   \
+        "if the run was restarted, read the records of attempt N, counted "    \
+        "from 0; -1: the newest",                                              \
+        .min = -1, .max = 1e6)
+
+/* In help and errors: the folder of traces. */
+#define LSI_TRACE_FOLDER                                                       \
+    "the folder that --trace or LOCKSTEP_TRACE named during the run"
+
 #endif

@@ -113,11 +113,12 @@ static bool passes(const walk *w, const open_span *in)
 static ls_status count_kernel(walk *w, const open_span *in,
                               const lsi_timeline_span *s)
 {
+    w->profile->has_kernels = true;
     if (!passes(w, in))
         return LS_OK;
     lsi_profile_kernel *const kernel = kernel_of(w, s);
     if (kernel == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
+        return lsi_profile_no_memory();
     add(&kernel->in[in->phase], s);
     if (in->attention != 0)
         add_attention(in->attention == 1 ? &w->profile->forward
@@ -298,7 +299,7 @@ static ls_status walk_process(walk *w, const lsi_profile_steps *steps)
 {
     w->kernel_of = calloc(w->process->n_names + 1, sizeof(int32_t));
     if (w->kernel_of == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
+        return lsi_profile_no_memory();
     const ls_status status = count_steps(w, steps);
     free(w->kernel_of);
     return status;
@@ -345,7 +346,7 @@ ls_status lsi_profile_of(const lsi_timeline *timeline,
     walk *const w = calloc(1, sizeof(*w));
     ls_status status = LS_OK;
     if (p == NULL || steps == NULL || w == NULL) {
-        status = lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
+        status = lsi_profile_no_memory();
     } else {
         *w = (walk){.profile = p, .filter = filter};
         p->phase[p->n_phases++] = "outside of phases";

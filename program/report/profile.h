@@ -60,6 +60,7 @@ typedef struct lsi_profile {
     const char *only_range, *only_phase; /* of the filter; NULL: whole steps */
     lsi_profile_kernel *kernel; /* kernels, the one with the most time first */
     size_t n;
+    bool has_kernels;  /* of any part of the steps that were counted */
     int ranks;         /* number of ranks that the filter accepts */
     int size;          /* number of ranks of the run, 1 or more */
     uint64_t steps;    /* steps of all ranks together */

@@ -84,12 +84,12 @@ static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
 static void part_longest(const lsi_profile *p, lsi_profile_answer *a)
 {
     char part[PART_BYTES];
+    lsi_profile_part(p, part, sizeof(part));
     if (p->n == 0) {
-        append(a, "The trace contains no kernels.");
+        append(a, "No kernels run in %s.", part);
         return;
     }
     const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
-    lsi_profile_part(p, part, sizeof(part));
     append(a,
            "In %s, the kernel %s takes the most time: %.3f ms in %.4g calls %s "
            "(%.1f%% of the time).",
@@ -221,20 +221,29 @@ static void append_softmax(lsi_profile_answer *a, const lsi_profile *p,
            m.work > 0 ? (double)s.work / (double)m.work : 0);
 }
 
+static void append_fused(lsi_profile_answer *a, const char *times)
+{
+    append(a,
+           "In attention, one kernel computes softmax and the products. It "
+           "takes %s. To time softmax and products separately, use naive "
+           "attention.",
+           times);
+}
+
 static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
 {
+    char times[PART_BYTES];
     const lsi_profile_attention *const f = &p->forward;
     if (f->softmax.ns > 0 && f->products.ns > 0)
         append_softmax(a, p, "forward", "two products", f->softmax,
                        f->products);
-    else if (f->fused.ns + p->backward.fused.ns > 0)
-        append(a,
-               "In attention, one kernel computes softmax and both products. "
-               "It takes %.3f ms %s in forward and %.3f ms in backward. To "
-               "time softmax and products separately, use naive attention.",
-               ms(f->fused.ns, p->steps), per_step(p),
-               ms(p->backward.fused.ns, p->steps));
-    else
+    else if (f->fused.ns + p->backward.fused.ns > 0) {
+        snprintf(times, sizeof(times),
+                 "%.3f ms %s in forward and %.3f ms in backward",
+                 ms(f->fused.ns, p->steps), per_step(p),
+                 ms(p->backward.fused.ns, p->steps));
+        append_fused(a, times);
+    } else
         append(a, "These steps contain no attention.");
 }
 
@@ -245,7 +254,7 @@ static lsi_profile_sum sum_of(lsi_profile_sum a, lsi_profile_sum b)
 
 static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
 {
-    char part[PART_BYTES];
+    char part[PART_BYTES], times[PART_BYTES + 64];
     const lsi_profile_attention *const f = &p->forward, *const b = &p->backward;
     const lsi_profile_sum softmax = sum_of(f->softmax, b->softmax);
     const lsi_profile_sum products = sum_of(f->products, b->products);
@@ -257,13 +266,11 @@ static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
     }
     if (softmax.ns > 0 && products.ns > 0)
         append_softmax(a, p, part, "products", softmax, products);
-    else if (fused > 0)
-        append(a,
-               "In attention, one kernel computes softmax and both products. "
-               "It takes %.3f ms %s in %s. To time softmax and products "
-               "separately, use naive attention.",
-               ms(fused, p->steps), per_step(p), part);
-    else
+    else if (fused > 0) {
+        snprintf(times, sizeof(times), "%.3f ms %s in %s", ms(fused, p->steps),
+                 per_step(p), part);
+        append_fused(a, times);
+    } else
         append(a, "Attention does not occur in %s.", part);
 }
 
@@ -295,7 +302,8 @@ bool lsi_profile_split_of(const lsi_profile *profile, lsi_profile_split *out)
 
 double lsi_profile_overlap(const lsi_profile *profile)
 {
-    return profile->under_way <= 0 || profile->size <= 1 || profile->n == 0
+    return profile->under_way <= 0 || profile->size <= 1 ||
+                   !profile->has_kernels
                ? -1
                : 1 - (double)profile->exposed / (double)profile->under_way;
 }
@@ -308,9 +316,10 @@ static void answer_overlap(const lsi_profile *p, lsi_profile_answer *a)
         return;
     }
     if (overlap < 0) {
-        append(a, p->n == 0 ? "The trace contains no kernels, so the overlap "
-                              "with computation is unknown."
-                            : "The trace contains no collectives.");
+        append(a, p->under_way <= 0
+                      ? "The trace contains no collectives."
+                      : "The trace contains no kernels, so the overlap with "
+                        "computation is unknown.");
         return;
     }
     append(a,
@@ -359,7 +368,7 @@ static void answer_slowest(const lsi_profile *p, lsi_profile_answer *a)
         return;
     }
     append(a,
-           "Rank %d was the slowest in %zu of %zu steps, because %s took %.3f "
+           "Rank %d was the slowest in %zu of %zu steps, mostly in '%s': %.3f "
            "ms longer than on the other ranks.",
            v.rank, v.steps, p->n_slowest, p->phase[v.phase], v.ns * 1e-6);
 }

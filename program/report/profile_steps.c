@@ -23,7 +23,7 @@ typedef struct search {
     bool has_warm_up;
 } search;
 
-static ls_status no_memory(void)
+ls_status lsi_profile_no_memory(void)
 {
     return lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
 }
@@ -32,7 +32,7 @@ static ls_status append_span(lsi_timeline_span **list, size_t *n, size_t *room,
                              const lsi_timeline_span *span)
 {
     if (!lsi_grow_array(&*list, *n, room, sizeof(*span)))
-        return no_memory();
+        return lsi_profile_no_memory();
     (*list)[(*n)++] = *span;
     return LS_OK;
 }
@@ -108,7 +108,7 @@ static ls_status find_steps(search *s, int64_t warmup, lsi_profile_steps *out)
         (lsi_profile_steps){.step = calloc(most, sizeof(lsi_profile_step)),
                             .times = calloc(most, sizeof(lsi_profile_times))};
     if (out->step == NULL || out->times == NULL)
-        return no_memory();
+        return lsi_profile_no_memory();
     if (s->n_steps > 0)
         qsort(s->steps, s->n_steps, sizeof(s->steps[0]), lsi_timeline_order);
     if (s->n_calls > 0)
@@ -129,8 +129,8 @@ ls_status lsi_profile_find_steps(const lsi_timeline_process *process,
 {
     search s = {.process = process,
                 .threads = calloc(process->n_threads + 1, sizeof(thread_sum))};
-    const ls_status status =
-        s.threads == NULL ? no_memory() : find_steps(&s, warmup, out);
+    const ls_status status = s.threads == NULL ? lsi_profile_no_memory()
+                                               : find_steps(&s, warmup, out);
     free(s.threads);
     free(s.steps);
     free(s.calls);
@@ -263,6 +263,5 @@ ls_status lsi_profile_compare(const lsi_timeline *timeline,
     free(c.times);
     free(c.spare);
     free(ranks);
-    return there ? LS_OK
-                 : lsi_fail(LS_ERR_MEMORY, "not enough memory for a profile");
+    return there ? LS_OK : lsi_profile_no_memory();
 }

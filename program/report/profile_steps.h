@@ -25,6 +25,9 @@ typedef struct lsi_profile_steps {
     bool none;    /* no steps found: the whole trace counts as one */
 } lsi_profile_steps;
 
+/* The error of a profile without enough memory. */
+ls_status lsi_profile_no_memory(void);
+
 /*
  * Finds the steps that the trace names. If it names none, a step lasts from the
  * end of one optimizer call to the end of the next. Without an optimizer, the

@@ -44,7 +44,7 @@ static void add_loss_scale(char *text, size_t bytes, double scale,
 {
     if (scale > 0)
         lsi_append(text, bytes,
-                   ", loss scale %g, %" PRId64 " steps skipped so far", scale,
+                   ", loss scale %g, skipped steps so far: %" PRId64, scale,
                    skipped);
 }
 

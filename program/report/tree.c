@@ -20,12 +20,15 @@ struct lsi_tree {
     bool is_short; /* out of memory: a line is missing */
 };
 
+static ls_status no_memory(void)
+{
+    return lsi_fail(LS_ERR_MEMORY, "not enough memory to print the tree");
+}
+
 ls_status lsi_tree_new(lsi_tree **out)
 {
     *out = calloc(1, sizeof(**out));
-    return *out != NULL
-               ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY, "not enough memory to print the tree");
+    return *out != NULL ? LS_OK : no_memory();
 }
 
 void lsi_tree_free(lsi_tree **tree)
@@ -109,9 +112,7 @@ ls_status lsi_tree_print(const lsi_tree *tree, FILE *stream, int columns,
 {
     for (size_t i = 0; i < tree->n; i++)
         print_line(tree, i, stream, columns, ascii);
-    return tree->is_short
-               ? lsi_fail(LS_ERR_MEMORY, "not enough memory to print the tree")
-               : LS_OK;
+    return tree->is_short ? no_memory() : LS_OK;
 }
 
 bool lsi_locale_is_ascii(void)

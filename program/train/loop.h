@@ -41,7 +41,8 @@ typedef struct lsi_training {
     int64_t accumulate;  /* micro-steps of most steps */
     ls_dtype dtype;      /* type of matrix products */
     double step_weight;  /* weight of a step's samples on all ranks */
-    bool measures_norm;  /* the gradient norm is measured anyway */
+    bool measures_norm;  /* measure the gradient norm even if nothing is clipped
+                          */
     double guess;        /* loss of equal probabilities: ln of the classes */
 } lsi_training;
 

@@ -87,6 +87,11 @@ ls_status lsi_stepper_fail(lsi_stepper *stepper, int64_t step, const char *what,
 #define LSI_NOT_FINITE                                                         \
     "the run has diverged, or its data or weights are not finite"
 
+/* Cause of infinities and NaN from a model that is only used. */
+#define LSI_BAD_WEIGHTS                                                        \
+    "the model's weights are infinite, NaN or too large. Its training may "    \
+    "have diverged"
+
 /*
  * One step with the gradients, each multiplied by grad_scale first. Gradients
  * whose norm is infinite or NaN are skipped if losses are scaled, and else an

@@ -197,10 +197,7 @@ static ls_status measure_made(lsi_attention_case *c,
     timing t = {.n = 0};
     t.forward = malloc(2 * n * sizeof(double));
     if (t.forward == NULL)
-        return lsi_fail(LS_ERR_MEMORY,
-                        "not enough memory to store %zu measured times; use "
-                        "fewer --iterations",
-                        2 * n);
+        return lsi_bench_no_times(2 * n);
     t.backward = t.forward + n;
     ls_status status = time_runs(c, a, &t);
     if (status == LS_OK)

@@ -45,9 +45,7 @@ typedef struct lsi_bench_attention_rows {
             "stop measuring a case after S seconds and at least three runs; "  \
             "0: no limit",                                                     \
             .min = 0, .max = 1e9),                                             \
-        ROW(budget, BYTES, "budget", 0, "BYTES", "0",                          \
-            "memory limit; 0: 90% of the available memory", .min = 0,          \
-            .max = 1e18),                                                      \
+        LSI_BUDGET_ROW(budget, ""),                                            \
         ROW(quick, BOOL, "quick", 0, NULL, NULL,                               \
             "measure only lengths up to 2048, for at most 0.5 s per case")
 

@@ -226,8 +226,8 @@ static ls_status report_so_far(const lsi_invocation *call,
     if (status != LS_OK && lsi_table_row_count(table) == 0)
         return status;
     (void)lsi_error_keep(&error, status);
-    const ls_status notes = report(call, flags, table);
-    return status == LS_OK ? notes : lsi_error_again(&error);
+    const ls_status reported = report(call, flags, table);
+    return status == LS_OK ? reported : lsi_error_again(&error);
 }
 
 static int run_rank(const lsi_invocation *call, const lsi_bench *bench,
@@ -326,11 +326,12 @@ static void note_many(const lsi_invocation *call, const lsi_list *ranks)
     for (size_t i = 0; i < ranks->n; i++) {
         if (ranks->values[i] <= cpus)
             continue;
-        fprintf(
-            stderr,
-            "lockstep: %s: -n starts %d ranks, but only %d CPUs are available; "
-            "if you meant the number of runs, use --iterations\n",
-            call->argv[0], (int)ranks->values[i], cpus);
+        fprintf(stderr,
+                "lockstep: %s: -n starts %d ranks, but only %d CPU%s "
+                "available; if you meant the number of runs, use "
+                "--iterations\n",
+                call->argv[0], (int)ranks->values[i], cpus,
+                cpus == 1 ? " is" : "s are");
         return;
     }
 }
@@ -436,4 +437,12 @@ void lsi_bench_set_budget(int64_t bytes)
     if (bytes <= 0) /* not known: no limit */
         bytes = available < 0 ? 0 : available / 10 * 9;
     ls_memory_set_budget((size_t)bytes);
+}
+
+ls_status lsi_bench_no_times(size_t n)
+{
+    return lsi_fail(LS_ERR_MEMORY,
+                    "not enough memory to store %zu measured times; use fewer "
+                    "--iterations",
+                    n);
 }

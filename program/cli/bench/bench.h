@@ -50,19 +50,18 @@ typedef struct lsi_bench_common {
     char notes[1024]; /* notes on the current case; see lsi_bench_note */
 } lsi_bench_common;
 
+#define LSI_BENCH_FOLDERS_HELP                                                 \
+    "; with several values of --ranks, runs on N ranks write to DIR/N-ranks"
+
 #define LSI_BENCH_OUTPUT_ROWS                                                  \
     ROW(common.trace, STRING, "trace", 0, "DIR", NULL,                         \
-        "record a timeline of each rank in DIR, for `lockstep trace` and "     \
-        "`lockstep profile`; with several values of --ranks, runs on N ranks " \
-        "write to DIR/N-ranks"),                                               \
+        LSI_TRACE_HELP LSI_BENCH_FOLDERS_HELP),                                \
         ROW(common.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL, \
             "trace COUNT steps, beginning with step FIRST: 2:3 traces steps "  \
             "2 to 4. A benchmark without steps traces everything if FIRST is " \
             "1, and nothing otherwise"),                                       \
         ROW(common.memory, STRING, "record-memory", 0, "DIR", NULL,            \
-            "record the memory of each rank in DIR, for `lockstep memory`; "   \
-            "with several values of --ranks, runs on N ranks write to "        \
-            "DIR/N-ranks"),                                                    \
+            LSI_RECORD_MEMORY_HELP LSI_BENCH_FOLDERS_HELP),                    \
         LSI_JSON_ROW(common.json), LSI_MARKDOWN_ROW(common.markdown),          \
         ROW(common.csv, OUTPUT, "csv", 0, "FILE", NULL,                        \
             "write the rows as CSV; without FILE, print them instead of the "  \
@@ -129,9 +128,18 @@ void lsi_bench_note(lsi_bench_common *common, const char *format, ...)
 int lsi_bench_run(const lsi_invocation *call);
 
 /*
- * Limits memory to `bytes` or, for 0, to the memory that the machine could
- * give. A case that does not fit is then a row that says so.
+ * Limits memory to `bytes`, or for 0 to 90% of the available memory. A case
+ * that does not fit is then a row that says so.
  */
 void lsi_bench_set_budget(int64_t bytes);
+
+/* The row of --budget; `of` says what it limits: "", " of each model". */
+#define LSI_BUDGET_ROW(field, of)                                              \
+    ROW(field, BYTES, "budget", 0, "BYTES", "0",                               \
+        "memory limit" of "; 0: 90% of the available memory", .min = 0,        \
+        .max = 1e18)
+
+/* The error of memory for `n` measured times. */
+ls_status lsi_bench_no_times(size_t n);
 
 #endif

@@ -53,7 +53,7 @@ static const lsi_option options[] = {
     ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences per rank", .min = 1,
         .max = 1 << 20),
     LSI_DTYPES_ROW(dtypes),
-    LSI_DDP_BUDGET_ROW(budget),
+    LSI_BUDGET_ROW(budget, " for all ranks of a machine together"),
 };
 
 #define TIME(...)     LSI_COLUMN(REAL, __VA_ARGS__, .decimals = 4, .width = 6)
@@ -325,13 +325,10 @@ const lsi_bench lsi_bench_ddp = {
              "during backward count as backward. Comm, forward, backward and "
              "optimizer times are means over ranks. Bytes sent and collectives "
              "are counted on rank 0, for one step. The JSON rows also contain "
-             "the peak memory of rank 0 by kind at three moments: after "
-             "set-up, until the optimizer's first step, and during this step. "
-             "All strategies must compute the same bits; otherwise the exit "
-             "status is 1. If a strategy does not fit in memory, its status is "
-             "'out of memory'. With --wide, column Needed is the smallest "
-             "amount of memory that all ranks of one machine need together. If "
-             "interrupted, prints and writes the rows measured so far.",
+             "the peak memory of rank 0 by kind at " LSI_DDP_MOMENTS_HELP
+             " All strategies must compute the same bits; otherwise the exit "
+             "status is 1. " LSI_DDP_DEMAND_HELP
+             " If interrupted, prints and writes the rows measured so far.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     .foot = foot,

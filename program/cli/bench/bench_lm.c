@@ -18,16 +18,13 @@
 #include "observe/span_file.h"
 #include "observe/spans.h"
 
-enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
-
 typedef struct state {
     lsi_bench_common common;
     const char *sizes, *contexts, *batches, *dtypes, *passes, *warmups;
     lsi_lm_shape_flags shape; /* of each size */
     int64_t budget;
     bool quick;
-    char size_names[MAX_SIZES][SIZE_BYTES];
-    size_t n_sizes;
+    lsi_lm_sizes size_list;
     lsi_list context_list, batch_list, warmup_list;
     lsi_dtype_list types;
     double *seconds[LSI_LM_PHASES]; /* [iterations] */
@@ -36,9 +33,7 @@ typedef struct state {
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(sizes, LIST, "size", 0, "NAME,...", NULL,
-        "model sizes: tiny, small, medium, large, xl, 2.7B, 10B or gpt2 "
-        "(default small). 2.7B has 3.4 billion parameters and may be written "
-        "3.4b; 10B has 12.8 billion and may be written 12.8b"),
+        LSI_LM_SIZES_HELP " (default: small)"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens per sequence"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences per batch"),
     LSI_LM_CHANGE_ROWS(shape),
@@ -54,8 +49,7 @@ static const lsi_option options[] = {
     ROW(common.iterations, INT, "iterations", 0, "N", NULL,
         "number of measured steps (default 10)", .min = 1, .max = 1e9),
     LSI_THREADS_ROW(common.threads),
-    ROW(budget, BYTES, "budget", 0, "BYTES", "0",
-        "memory limit; 0: 90% of the available memory", .min = 0, .max = 1e18),
+    LSI_BUDGET_ROW(budget, ""),
     ROW(quick, BOOL, "quick", 0, NULL, NULL,
         "short run: the defaults become --size tiny --warmup 1,0 --iterations "
         "3"),
@@ -91,18 +85,6 @@ static const lsi_column columns[] = {
 
 /* ---- the sizes ----------------------------------------------------------- */
 
-static ls_status read_size(void *opaque, const char *word)
-{
-    state *const b = opaque;
-    ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
-    LS_TRY(ls_transformer_size(word, &unused));
-    if (b->n_sizes == MAX_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--size lists more than %d names",
-                        MAX_SIZES);
-    snprintf(b->size_names[b->n_sizes++], SIZE_BYTES, "%s", word);
-    return LS_OK;
-}
-
 static const char *or_else(const char *flag, const char *otherwise)
 {
     return flag != NULL ? flag : otherwise;
@@ -115,7 +97,7 @@ static ls_status parse(void *opaque)
     const char *const warmups = b->quick ? "1,0" : "5,0,1,2";
     if (b->common.iterations == 0)
         b->common.iterations = b->quick ? 3 : 10;
-    LS_TRY(lsi_each_word("--size", or_else(b->sizes, size), read_size, b));
+    LS_TRY(lsi_cli_lm_sizes(or_else(b->sizes, size), &b->size_list));
     LS_TRY(lsi_cli_dtypes(b->dtypes, &b->types));
     LS_TRY(lsi_list_of_numbers("--context", b->contexts, 1, 1 << 20,
                                &b->context_list));
@@ -240,7 +222,7 @@ static ls_status measure(void *opaque, size_t i)
     i /= (size_t)b->types.n;
     c.lm.batch = b->batch_list.values[i % b->batch_list.n];
     i /= b->batch_list.n;
-    LS_TRY(choose_shape(&c, b->size_names[i / b->context_list.n],
+    LS_TRY(choose_shape(&c, b->size_list.names[i / b->context_list.n],
                         b->context_list.values[i % b->context_list.n]));
     return measure_case(&c);
 }
@@ -250,7 +232,7 @@ static void describe(const void *opaque, size_t i, char *note, size_t bytes)
     const state *const b = opaque;
     const size_t one_size = b->context_list.n * b->batch_list.n *
                             (size_t)b->types.n * b->warmup_list.n;
-    snprintf(note, bytes, "%s", b->size_names[i / one_size]);
+    snprintf(note, bytes, "%s", b->size_list.names[i / one_size]);
 }
 
 /* The times do not count as memory; the measured data does. */
@@ -258,14 +240,11 @@ static ls_status open_cases(void *opaque)
 {
     state *const b = opaque;
     const size_t n = (size_t)b->common.iterations;
-    b->common.cases = b->n_sizes * b->context_list.n * b->batch_list.n *
+    b->common.cases = b->size_list.n * b->context_list.n * b->batch_list.n *
                       (size_t)b->types.n * b->warmup_list.n;
     b->seconds[0] = malloc(n * LSI_LM_PHASES * sizeof(double));
     if (b->seconds[0] == NULL)
-        return lsi_fail(LS_ERR_MEMORY,
-                        "not enough memory to store %zu measured times; use "
-                        "fewer --iterations",
-                        n * LSI_LM_PHASES);
+        return lsi_bench_no_times(n * LSI_LM_PHASES);
     for (int phase = 1; phase < LSI_LM_PHASES; phase++)
         b->seconds[phase] = b->seconds[0] + (size_t)phase * n;
     lsi_bench_set_budget(b->budget);

@@ -40,9 +40,7 @@ static const lsi_option options[] = {
         .max = 4096),
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
         "mirror images at random, and shift them by up to 4 pixels"),
-    ROW(verify, BOOL, "verify-data", 0, NULL, "true",
-        "check the CRC-32 of the arrays in an .npz file, on one rank of each "
-        "node (docs/how-to/data.md)"),
+    LSI_VERIFY_DATA_ROW(verify),
     ROW(threads, LIST, "loader-threads", 0, "N,...", "1,2",
         "number of threads per rank that read ahead"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "items per batch",

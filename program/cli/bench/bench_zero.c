@@ -34,7 +34,7 @@ static const lsi_option options[] = {
         .min = 1, .max = 1 << 20),
     ROW(batch, INT, "batch-size", 'b', "N", "4", "sequences per rank", .min = 1,
         .max = 1 << 20),
-    LSI_DDP_BUDGET_ROW(budget),
+    LSI_BUDGET_ROW(budget, " for all ranks of a machine together"),
 };
 
 static const lsi_column columns[] = {
@@ -272,17 +272,14 @@ const lsi_bench lsi_bench_zero = {
              "Compares AdamW with replicated optimizer state (flat) and with "
              "sharded state (owners, zero1, shared and fsdp). Strategy fsdp "
              "uses one bucket per parameter. Strategies shared and fsdp keep "
-             "one copy of the weights per node. Memory is the peak by kind at "
-             "three moments: after set-up, until the optimizer's first step, "
-             "and during this step. Bytes sent are counted for one step. "
-             "Memory and bytes sent are means over ranks. With --wide, the "
+             "one copy of the weights per node. Memory is the peak by kind "
+             "at " LSI_DDP_MOMENTS_HELP
+             " Bytes sent are counted for one step. Memory and bytes sent are "
+             "means over ranks. With --wide, the "
              "column after each number contains the value of the formula in "
              "docs/concepts/parallel.md; for the gradients of fsdp, it is an "
              "upper bound. If a number differs from its formula by more than "
-             "5%, the exit status is 1. If a strategy does not fit in memory, "
-             "its status is 'out of memory'. With --wide, column Needed is the "
-             "smallest amount of memory that all ranks of one machine need "
-             "together.",
+             "5%, the exit status is 1. " LSI_DDP_DEMAND_HELP,
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

@@ -60,17 +60,19 @@ typedef struct lsi_ddp_case {
  */
 ls_status lsi_ddp_case_run(lsi_ddp_case *c);
 
-/* Memory demand in a bench: the flag, the columns, and their values. */
-#define LSI_DDP_BUDGET_ROW(field)                                              \
-    ROW(field, BYTES, "budget", 0, "BYTES", "0",                               \
-        "memory limit for all ranks of a machine together; 0: the available "  \
-        "memory",                                                              \
-        .min = 0, .max = 1e18)
+/* Memory demand in a bench: the columns, their values, and the help. */
 #define LSI_DDP_DEMAND_COLUMNS                                                 \
     LSI_COLUMN(INT, "needed_bytes", "Needed", .wide = true, .width = 11),      \
         LSI_COLUMN(INT, "available_bytes", "Available", .wide = true,          \
                    .width = 11),                                               \
         LSI_COLUMN(TEXT, "status", "Status", .width = 13)
+#define LSI_DDP_DEMAND_HELP                                                    \
+    "If a strategy does not fit in memory, its status is 'out of memory'. "    \
+    "With --wide, column Needed is the smallest amount of memory that all "    \
+    "ranks of one machine need together."
+#define LSI_DDP_MOMENTS_HELP                                                   \
+    "three moments: after set-up, until the optimizer's first step, and "      \
+    "during this step."
 
 void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table);
 

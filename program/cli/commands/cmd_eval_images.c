@@ -38,9 +38,7 @@ static const lsi_option options[] = {
         .choices = "val|train|all"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images per batch",
         .min = 1, .max = 1e6),
-    ROW(verify, BOOL, "verify-data", 0, NULL, "true",
-        "verify the CRC-32 checksums in an .npz file; one rank of each node "
-        "does this (docs/how-to/data.md)"),
+    LSI_VERIFY_DATA_ROW(verify),
     LSI_DTYPE_ROW(dtype),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),

@@ -123,7 +123,8 @@ static int run_info(const lsi_invocation *call)
         return lsi_cli_error();
     json_t *const info = collect();
     if (info == NULL)
-        return lsi_cli_usage("no memory");
+        return lsi_cli_usage(
+            "not enough memory for the properties of this machine");
     if (!lsi_result_is_stdout(a.json))
         print_text(info);
     const ls_status written =

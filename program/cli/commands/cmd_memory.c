@@ -11,17 +11,19 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "cli/bench/bench.h"
 #include "cli/commands/memory_case.h"
 #include "cli/commands/memory_tables.h"
 #include "cli/frame/command.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/list.h"
+#include "cli/frame/lm_flags.h"
 #include "cli/frame/ranks.h"
 #include "report/folder.h"
 #include "report/result.h"
 #include "report/table.h"
 
-enum { MAX_SIZES = 16, SIZE_BYTES = 16, MAX_MODES = 2 };
+enum { MAX_MODES = 2 };
 
 typedef struct args {
     const char *sizes, *contexts, *batches, *dtypes, *modes, *json, *out;
@@ -31,10 +33,7 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(sizes, LIST, "size", 0, "NAME,...", "small",
-        "model sizes: tiny, small, medium, large, xl, 2.7B (3.4 billion "
-        "parameters; another name: 3.4b), 10B (12.8 billion parameters; "
-        "another name: 12.8b), gpt2"),
+    ROW(sizes, LIST, "size", 0, "NAME,...", "small", LSI_LM_SIZES_HELP),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens per sequence"),
     ROW(batches, LIST, "batch-size", 'b', "N,...", "4", "sequences per batch"),
     LSI_DTYPES_ROW(dtypes),
@@ -44,14 +43,8 @@ static const lsi_option options[] = {
     ROW(steps, INT, "iterations", 0, "N", "2",
         "number of forward passes or steps to run", .min = 1, .max = 1e6),
     LSI_THREADS_ROW(threads),
-    ROW(budget, BYTES, "budget", 0, "BYTES", "0",
-        "most memory that a model may use; 0: the available memory of this "
-        "machine",
-        .min = 0, .max = 1e18),
-    ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "if the run was restarted, read the recordings of attempt N in DIR, "
-        "counted from 0; -1: the newest",
-        .min = -1, .max = 1e6),
+    LSI_BUDGET_ROW(budget, " of each model"),
+    LSI_ATTEMPT_ROW(attempt),
     ROW(top, INT, "rows", 0, "N", "20",
         "largest number of rows to print in a table; --json writes all rows",
         .min = 1, .max = 1e6),
@@ -99,8 +92,8 @@ static const lsi_column recording_columns[] = {
 typedef struct work {
     const lsi_invocation *call;
     args a;
-    char size_names[MAX_SIZES][SIZE_BYTES];
-    size_t n_sizes, n_modes;
+    lsi_lm_sizes sizes;
+    size_t n_modes;
     bool steps[MAX_MODES]; /* else forward */
     lsi_list contexts, batches;
     lsi_dtype_list types;
@@ -133,25 +126,14 @@ static void record_bytes(lsi_table *table, const lsi_memory_file *f)
 
 /* ---- a model ------------------------------------------------------------- */
 
-static ls_status read_size(void *opaque, const char *word)
-{
-    work *const w = opaque;
-    ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
-    LS_TRY(ls_transformer_size(word, &unused));
-    if (w->n_sizes == MAX_SIZES)
-        return lsi_fail(LS_ERR_ARGUMENT, "--size lists more than %d sizes",
-                        MAX_SIZES);
-    snprintf(w->size_names[w->n_sizes++], SIZE_BYTES, "%s", word);
-    return LS_OK;
-}
-
 static ls_status read_mode(void *opaque, const char *word)
 {
     work *const w = opaque;
     const bool steps = strcmp(word, "step") == 0;
     if (!steps && strcmp(word, "forward") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "--mode '%s' is unknown; use forward or step", word);
+                        "unknown --mode '%s'; choose one of: forward, step",
+                        word);
     if (w->n_modes == MAX_MODES)
         return lsi_fail(LS_ERR_ARGUMENT, "--mode lists more than %d modes",
                         MAX_MODES);
@@ -162,14 +144,14 @@ static ls_status read_mode(void *opaque, const char *word)
 static ls_status parse(work *w)
 {
     const args *const a = &w->a;
-    LS_TRY(lsi_each_word("--size", a->sizes, read_size, w));
+    LS_TRY(lsi_cli_lm_sizes(a->sizes, &w->sizes));
     LS_TRY(lsi_each_word("--mode", a->modes, read_mode, w));
     LS_TRY(lsi_cli_dtypes(a->dtypes, &w->types));
     LS_TRY(lsi_list_of_numbers("--context", a->contexts, 1, 1 << 20,
                                &w->contexts));
     LS_TRY(lsi_list_of_numbers("--batch-size", a->batches, 1, 1 << 20,
                                &w->batches));
-    w->only = w->n_sizes * w->n_modes * (size_t)w->types.n * w->contexts.n *
+    w->only = w->sizes.n * w->n_modes * (size_t)w->types.n * w->contexts.n *
                   w->batches.n ==
               1;
     if (a->out != NULL && !w->only)
@@ -269,7 +251,7 @@ static ls_status run_number(work *w, size_t i)
     i /= (size_t)w->types.n;
     c.lm.batch = w->batches.values[i % w->batches.n];
     i /= w->batches.n;
-    c.size = w->size_names[i / w->contexts.n];
+    c.size = w->sizes.names[i / w->contexts.n];
     LS_TRY(ls_transformer_size(c.size, &c.lm.config));
     c.lm.config.context = w->contexts.values[i % w->contexts.n];
     return run_case(w, &c);
@@ -277,7 +259,7 @@ static ls_status run_number(work *w, size_t i)
 
 static ls_status run_models(work *w)
 {
-    const size_t n = w->n_sizes * w->n_modes * (size_t)w->types.n *
+    const size_t n = w->sizes.n * w->n_modes * (size_t)w->types.n *
                      w->contexts.n * w->batches.n;
     for (int i = 0; i < w->types.n; i++)
         lsi_cli_dtype_note(w->types.values[i]);

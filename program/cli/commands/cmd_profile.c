@@ -25,10 +25,7 @@ static const lsi_option options[] = {
         "count only time inside ranges, phases or operations with this name"),
     ROW(phase, STRING, "phase", 0, "NAME", NULL,
         "count only time inside this phase: forward, backward, optimizer, ..."),
-    ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "if the run was restarted, read the traces of attempt N, counted from "
-        "0; -1: the newest",
-        .min = -1, .max = 1e6),
+    LSI_ATTEMPT_ROW(attempt),
     ROW(rank, INT, "rank", 0, "N", "-1", "count only this rank; -1: all ranks",
         .min = -1, .max = 1e6),
     ROW(warmup, INT, "warmup", 'w', "N", "-1",
@@ -255,18 +252,11 @@ static void print_split(const lsi_profile *p)
 
 static void print_rates(const findings *f)
 {
-    const lsi_profile_peaks *const peaks = &f->rates.found.peaks;
-    char source[LSI_RATES_TEXT];
-    if (f->refused.status != LS_OK) {
-        lsi_paragraph(stdout, "No roofline: %s\n", f->refused.text);
-        return;
-    }
-    lsi_machine_rates_text(&f->rates, source);
-    lsi_paragraph(stdout,
-                  "Peak rates of this machine: %.0f GFLOP/s in f32, %.0f "
-                  "GFLOP/s in bf16, %.1f GB/s over %d MiB. Measured %s\n",
-                  peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9,
-                  LSI_PEAKS_MIB, source);
+    if (f->refused.status != LS_OK)
+        lsi_paragraph(stdout, "No roofline: %s", f->refused.text);
+    else
+        lsi_machine_rates_print(&f->rates);
+    putchar('\n');
 }
 
 static ls_status print(const args *a, const findings *f)
@@ -370,8 +360,7 @@ static int run_profile(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("give one folder of traces: the folder that "
-                             "--trace or LOCKSTEP_TRACE named during the run");
+        return lsi_cli_usage("give one folder of traces: " LSI_TRACE_FOLDER);
     if (a.range != NULL && a.phase != NULL)
         return lsi_cli_usage("give --range or --phase, not both");
     const lsi_profile_filter filter = {a.range, a.phase, (int)a.rank, a.warmup};
@@ -397,8 +386,8 @@ const lsi_command lsi_command_profile = {
     .summary = "Show where a traced run spends its time",
     .arguments = "DIR",
     .text =
-        "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
-        "run. The first line divides the time of a step into forward, "
+        "DIR is " LSI_TRACE_FOLDER
+        ". The first line divides the time of a step into forward, "
         "backward, optimizer, exposed communication (waiting for ranks, and "
         "gradient sync) and the rest. Each row of the table is a kernel, "
         "summed over all ranks and all steps after the warm-up. The last "

@@ -106,13 +106,6 @@ static ls_status read_run(lsi_study *r, const char *path)
 
 /* ---- the folder ---------------------------------------------------------- */
 
-static ls_status make_folder(const char *path)
-{
-    if (lsi_make_folders(path))
-        return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
-}
-
 static const char title[] = "The cost of data-parallel training";
 
 /*
@@ -143,14 +136,14 @@ static ls_status check_ours(const char *name)
 /* First reports every obstacle that would stop the report at its end. */
 static ls_status enter_folder(const char *path)
 {
-    LS_TRY(make_folder(path));
+    LS_TRY(lsi_need_folders(path));
     if (chdir(path) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot write into '%s'", path);
     LS_TRY(check_ours("index.html"));
     LS_TRY(check_ours("report.md"));
-    LS_TRY(make_folder("rows"));
-    LS_TRY(make_folder("plots"));
-    LS_TRY(make_folder("traces"));
+    LS_TRY(lsi_need_folders("rows"));
+    LS_TRY(lsi_need_folders("plots"));
+    LS_TRY(lsi_need_folders("traces"));
     LS_TRY(lsi_result_check("index.html"));
     LS_TRY(lsi_result_check("report.md"));
     return lsi_result_check("rows/measured.json");

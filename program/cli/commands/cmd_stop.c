@@ -25,9 +25,9 @@ static ls_status stop(const lsi_job_found *job, bool at_once)
         return lsi_fail_errno(LS_ERR_SYSTEM,
                               "cannot signal the launcher (pid %d)",
                               (int)job->launcher);
-    printf("%s %s (%d ranks, launcher %d)\n",
+    printf("%s %s (%d rank%s, launcher %d)\n",
            at_once ? "killed" : "asked to end:", job->run, job->size,
-           (int)job->launcher);
+           job->size == 1 ? "" : "s", (int)job->launcher);
     return LS_OK;
 }
 

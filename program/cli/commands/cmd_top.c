@@ -237,7 +237,9 @@ static ls_status judge(view *v)
     free(of);
     free(ranks);
     free(spare);
-    return there ? LS_OK : lsi_fail(LS_ERR_MEMORY, "no memory");
+    return there ? LS_OK
+                 : lsi_fail(LS_ERR_MEMORY,
+                            "not enough memory to compare the ranks");
 }
 
 /* ---- showing ------------------------------------------------------------- */
@@ -323,7 +325,7 @@ static ls_status print_json(const view *v, const lsi_table *table)
     text = line != NULL ? lsi_json_dumps(line, JSON_COMPACT) : NULL;
     json_decref(line);
     if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory");
+        return lsi_fail(LS_ERR_MEMORY, "not enough memory for a line of JSON");
     const bool put = fprintf(v->lines, "%s\n", text) >= 0;
     free(text);
     if (!put || fflush(v->lines) != 0)
@@ -400,7 +402,9 @@ static int run_top(const lsi_invocation *call)
                              "the PID of a rank");
     view v = {.args = &a, .all = calloc(MOST_RANKS, sizeof(watched))};
     ls_status status =
-        v.all != NULL ? find(&v, name) : lsi_fail(LS_ERR_MEMORY, "no memory");
+        v.all != NULL
+            ? find(&v, name)
+            : lsi_fail(LS_ERR_MEMORY, "not enough memory to watch the ranks");
     if (status == LS_OK)
         status = open_lines(&v);
     if (status == LS_OK)

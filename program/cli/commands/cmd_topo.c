@@ -218,8 +218,10 @@ static void print_heading(const view *v)
     char line[512];
     if (v->found != NULL)
         snprintf(line, sizeof(line),
-                 "job %s: %d of %d ranks are running, launcher process %d",
-                 v->job.run, v->at.ranks, v->job.size, (int)v->job.launcher);
+                 "job %s: %d of %d %s running, launcher process %d", v->job.run,
+                 v->at.ranks, v->job.size,
+                 v->job.size == 1 ? "rank is" : "ranks are",
+                 (int)v->job.launcher);
     else
         lsi_placement_line(&v->at, line, sizeof(line));
     printf("\n%s\n\n", line);

@@ -17,10 +17,7 @@ static const lsi_option options[] = {
     ROW(out, STRING, "out", 'o', "FILE", NULL,
         "output file for the timeline as JSON (\"-\": stdout; default: "
         "timeline.json in the folder of the traces)"),
-    ROW(attempt, INT, "attempt", 0, "N", "-1",
-        "if the run was restarted, read the traces of attempt N, counted from "
-        "0; -1: the newest",
-        .min = -1, .max = 1e6),
+    LSI_ATTEMPT_ROW(attempt),
 };
 
 static ls_status write(const lsi_timeline *timeline, const char *path)
@@ -72,8 +69,7 @@ static int run_trace_merge(const lsi_invocation *call)
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
-        return lsi_cli_usage("give one folder of traces: the folder that "
-                             "--trace or LOCKSTEP_TRACE named during the run");
+        return lsi_cli_usage("give one folder of traces: " LSI_TRACE_FOLDER);
     return merge_folder(&a, folder) == LS_OK ? 0 : lsi_cli_error();
 }
 
@@ -81,8 +77,8 @@ static const lsi_command merge_command = {
     .name = "merge",
     .summary = "Merge the traces of all ranks into one timeline",
     .arguments = "DIR",
-    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named during the "
-            "run; traces from other machines may be copied into DIR. The "
+    .text = "DIR is " LSI_TRACE_FOLDER
+            "; traces from other machines may be copied into DIR. The "
             "timeline uses Chrome's trace event format. If the ranks ran on "
             "several machines, their common collectives are used to align the "
             "clocks. The command prints the error of this alignment and also "

@@ -15,7 +15,7 @@ static const char data_help[] =
 #define SOURCE(name, text, ...) text "; "
 #include "input/data/image_sources.def"
 #undef SOURCE
-    "without it, built-in images of 3 x 32 x 32. If the data have no "
+    "without --data: built-in images of 3 x 32 x 32. If the data have no "
     "validation set, a random tenth of the images becomes one, which follows "
     "from --seed";
 
@@ -30,9 +30,7 @@ static const lsi_option options[] = {
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
         "mirror training images at random, and crop them at random after "
         "padding each side by an eighth"),
-    ROW(verify, BOOL, "verify-data", 0, NULL, "true",
-        "verify the CRC-32 checksums in an .npz file; one rank of each node "
-        "does this (docs/how-to/data.md)"),
+    LSI_VERIFY_DATA_ROW(verify),
     ROW(label_smoothing, REAL, "label-smoothing", 0, "X", "0",
         "share of each label that is spread evenly over all classes", .min = 0,
         .max = 1),

@@ -70,7 +70,8 @@ typedef struct lsi_image_flags {
         "seed of the initial weights, the order of samples and dropout", .min = 0,      \
         .max = 9e15),                                                                   \
     ROW(limit, INT, "limit", 0, "N", "0",                                               \
-        "train only on the first N images; 0: all images (5,000 in the built-in set)",  \
+        "train only on the first N images; 0: all images. The built-in set has N "      \
+        "images, or 5,000 with 0",                                                      \
         .min = 0, .max = 1e9),                                                          \
     ROW(prefetch, INT, "prefetch", 0, "N", usual_prefetch,                              \
         "number of batches to read ahead in separate threads; 0: none, or 2 with "      \

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "report/paragraph.h"
 
 enum { EXTENT = 1024, FLOATS = LSI_PEAKS_MIB << 18, RUNS = 5 };
 
@@ -198,6 +199,18 @@ void lsi_machine_rates_text(const lsi_machine_rates *rates,
              date, rates->threads, rates->threads == 1 ? "" : "s", busy,
              kept ? "kept in " : "not kept (", kept ? rates->path : rates->why,
              kept ? "" : ")");
+}
+
+void lsi_machine_rates_print(const lsi_machine_rates *rates)
+{
+    const lsi_profile_peaks *const peaks = &rates->found.peaks;
+    char source[LSI_RATES_TEXT];
+    lsi_machine_rates_text(rates, source);
+    lsi_paragraph(stdout,
+                  "Peak rates of this machine: %.1f GFLOP/s in f32, %.1f "
+                  "GFLOP/s in bf16, %.1f GB/s over %d MiB. Measured %s",
+                  peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9,
+                  LSI_PEAKS_MIB, source);
 }
 
 json_t *lsi_machine_rates_json(const lsi_machine_rates *rates)

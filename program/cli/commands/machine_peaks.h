@@ -49,9 +49,9 @@ ls_status lsi_machine_peaks_raise(lsi_machine_rates *rates, bool force);
 enum { LSI_PEAKS_MIB = 64 };
 
 /*
- * LS_ERR_STATE if other processes keep this machine busy (base/busy.h): `what`
- * cannot be measured, which is wanted because of `why`. Watches for half a
- * second.
+ * LS_ERR_STATE if other processes keep this machine busy (base/busy.h). `what`
+ * names the measurement, and `why` is the clause that requires it, such as
+ * "--verify is given". Watches for half a second.
  */
 ls_status lsi_refuse_busy(const char *what, const char *why);
 
@@ -62,6 +62,9 @@ ls_status lsi_refuse_busy(const char *what, const char *why);
 enum { LSI_RATES_TEXT = LSI_PEAKS_PATH + 448 };
 void lsi_machine_rates_text(const lsi_machine_rates *rates,
                             char out[LSI_RATES_TEXT]);
+
+/* A paragraph: the rates, and that text. */
+void lsi_machine_rates_print(const lsi_machine_rates *rates);
 
 /* With the rates; a new reference, or NULL without memory. */
 json_t *lsi_machine_rates_json(const lsi_machine_rates *rates);

@@ -9,6 +9,7 @@
 #ifndef LS_CLI_COMMANDS_OUTPUT_FLAGS_H
 #define LS_CLI_COMMANDS_OUTPUT_FLAGS_H
 
+#include "cli/frame/command.h"
 #include "report/run_log.h"
 
 /* clang-format off */
@@ -21,13 +22,11 @@
     ROW(outputs.tensorboard, STRING, "tensorboard", 0, "DIR", NULL,                     \
         "write the numbers of each step and validation to this folder, for "            \
         "TensorBoard"),                                                                 \
-    ROW(outputs.trace, STRING, "trace", 0, "DIR", NULL,                                 \
-        "record a trace of each rank in this folder, for `lockstep trace` and "         \
-        "`lockstep profile`"),                                                          \
+    ROW(outputs.trace, STRING, "trace", 0, "DIR", NULL, LSI_TRACE_HELP),                \
     ROW(outputs.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL,             \
         "trace only these steps, such as 100:5 for steps 100 to 104"),                  \
     ROW(outputs.memory, STRING, "record-memory", 0, "DIR", NULL,                        \
-        "record the memory of each rank in this folder, for `lockstep memory`"),        \
+        LSI_RECORD_MEMORY_HELP),                                                        \
     ROW(outputs.prometheus, STRING, "prometheus", 0, "FILE", NULL,                      \
         "update this file with the newest numbers, in Prometheus' text format")
 /* clang-format on */

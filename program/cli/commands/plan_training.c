@@ -221,18 +221,6 @@ static void print_head(const lsi_plan_flags *f, const lsi_plan_run *run)
                         "measure the model instead)");
 }
 
-static void print_rates(const lsi_machine_rates *rates)
-{
-    const lsi_profile_peaks *const peaks = &rates->found.peaks;
-    char source[LSI_RATES_TEXT];
-    lsi_machine_rates_text(rates, source);
-    lsi_paragraph(stdout,
-                  "Peak rates: %.1f GFLOP/s in f32, %.1f GFLOP/s in bf16, %.1f "
-                  "GB/s over %d MiB. Measured %s",
-                  peaks->f32 * 1e-9, peaks->bf16 * 1e-9, peaks->bytes * 1e-9,
-                  LSI_PEAKS_MIB, source);
-}
-
 static json_t *rates_json(const lsi_plan_flags *f, const lsi_plan_known *known)
 {
     return uses_rates(f) ? lsi_machine_rates_json(&known->rates) : json_null();
@@ -268,7 +256,7 @@ static ls_status plan_one(const lsi_invocation *call, const lsi_plan_flags *f,
     if (!lsi_result_is_stdout(f->json)) {
         print_head(f, &plan.run);
         if (uses_rates(f))
-            print_rates(&measured.rates);
+            lsi_machine_rates_print(&measured.rates);
         putchar('\n');
         LS_TRY(lsi_plan_print_facts(&facts));
     }
@@ -375,7 +363,7 @@ static ls_status add_all_ranks(sweep *s)
 static ls_status print_sweep(const lsi_plan_flags *f, const sweep *s)
 {
     if (uses_rates(f)) {
-        print_rates(&s->measured.rates);
+        lsi_machine_rates_print(&s->measured.rates);
         putchar('\n');
     }
     return lsi_table_print(s->table, stdout);

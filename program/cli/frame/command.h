@@ -102,6 +102,19 @@ void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
         "print tables as Markdown even on a terminal (default: aligned text "  \
         "on a terminal, Markdown elsewhere)")
 
+/* The row of --verify-data, of every command that reads images. */
+#define LSI_VERIFY_DATA_ROW(field)                                             \
+    ROW(field, BOOL, "verify-data", 0, NULL, "true",                           \
+        "verify the CRC-32 checksums in an .npz file; one rank of each node "  \
+        "does this (docs/how-to/data.md)")
+
+/* The help of --trace and --record-memory. */
+#define LSI_TRACE_HELP                                                         \
+    "record a trace of each rank in DIR, for `lockstep trace` and `lockstep "  \
+    "profile`"
+#define LSI_RECORD_MEMORY_HELP                                                 \
+    "record the memory of each rank in DIR, for `lockstep memory`"
+
 /* Writes a table as JSON with the whole command line; nothing without a path.
  */
 ls_status lsi_cli_write_table(const lsi_invocation *call,

@@ -225,7 +225,8 @@ static bool parse_both(const lsi_invocation *call, void *out, int *exit_status)
     both.argc = kept.n + call->argc - 1;
     both.argv = calloc((size_t)both.argc + 1, sizeof(char *));
     if (both.argv == NULL) {
-        *exit_status = lsi_cli_usage("no memory");
+        *exit_status =
+            lsi_cli_usage("not enough memory for the flags of --config");
         return false;
     }
     memcpy(both.argv, kept.all, (size_t)kept.n * sizeof(char *));

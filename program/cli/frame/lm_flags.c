@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/frame/list.h"
 #include "model/nets/lm.h"
 #include "model/nn/transformer_lists.h"
 
@@ -13,6 +14,24 @@ const char lsi_lm_size_choices[] =
     LSI_TRANSFORMER_SIZE_LIST(X)
 #undef X
     ;
+
+static ls_status read_size(void *opaque, const char *word)
+{
+    lsi_lm_sizes *const sizes = opaque;
+    ls_transformer_config unused = LS_TRANSFORMER_CONFIG_INIT;
+    LS_TRY(ls_transformer_size(word, &unused));
+    if (sizes->n == LSI_LM_SIZES_MOST)
+        return lsi_fail(LS_ERR_ARGUMENT, "--size lists more than %d sizes",
+                        LSI_LM_SIZES_MOST);
+    snprintf(sizes->names[sizes->n++], LSI_LM_SIZE_BYTES, "%s", word);
+    return LS_OK;
+}
+
+ls_status lsi_cli_lm_sizes(const char *text, lsi_lm_sizes *out)
+{
+    out->n = 0;
+    return lsi_each_word("--size", text, read_size, out);
+}
 
 static void replace(int64_t *value, int64_t flag)
 {

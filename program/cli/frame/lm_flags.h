@@ -22,6 +22,18 @@ typedef struct lsi_lm_shape_flags {
 /* "|tiny|small|...": the bar before the first name is to be skipped. */
 extern const char lsi_lm_size_choices[];
 
+/* The words of a --size that lists sizes, each checked. */
+enum { LSI_LM_SIZES_MOST = 16, LSI_LM_SIZE_BYTES = 16 };
+typedef struct lsi_lm_sizes {
+    char names[LSI_LM_SIZES_MOST][LSI_LM_SIZE_BYTES];
+    size_t n;
+} lsi_lm_sizes;
+#define LSI_LM_SIZES_HELP                                                      \
+    "model sizes: tiny, small, medium, large, xl, 2.7B (3.4 billion "          \
+    "parameters; another name: 3.4b), 10B (12.8 billion parameters; another "  \
+    "name: 12.8b), gpt2"
+ls_status lsi_cli_lm_sizes(const char *text, lsi_lm_sizes *out);
+
 /* Flags that change the shape of a size. */
 #define LSI_LM_CHANGE_ROWS(field)                                              \
     ROW(field.layers, INT, "layers", 0, "N", NULL,                             \

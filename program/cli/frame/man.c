@@ -133,8 +133,6 @@ static ls_status write_pages(const lsi_command *command, const char *folder,
 
 ls_status lsi_man_write(const lsi_command *root, const char *folder)
 {
-    if (!lsi_make_folders(folder))
-        return lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'",
-                              folder);
+    LS_TRY(lsi_need_folders(folder));
     return write_pages(root, folder, "", "");
 }

@@ -90,7 +90,7 @@ static const lsi_option_word flag_words[] = {
     OTHER(NULL, "--num-tokens", "--max-new-tokens"),
     OTHER(NULL, "--dataset", "--data"),
     OTHER("generate", "", "give the text to continue as --prompt TEXT"),
-    OTHER(NULL, "", "give the data with --data PATH"),
+    OTHER(NULL, "", "--data PATH gives the data"),
     OTHER(NULL, "-np", "-n"),
     OTHER(NULL, "--np", "-n"),
     OTHER(NULL, "--num-processes", "--ranks"),

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "model/nn/transformer.h"
 #include "model/tensor/tensor.h"
+#include "train/recipe.h"
 
 /* "generate" */
 static const uint64_t generate_stream = 0x67656e6572617465;
@@ -123,8 +124,7 @@ static ls_status check_finite(const float *logits, int64_t n)
         if (!isfinite(logits[i]))
             return lsi_fail(LS_ERR_FORMAT,
                             "the model's logit of token %" PRId64
-                            " is %g: the model's weights are infinite, NaN or "
-                            "too large. Its training may have diverged",
+                            " is %g: " LSI_BAD_WEIGHTS,
                             i, (double)logits[i]);
     return LS_OK;
 }

@@ -48,9 +48,9 @@ ls_status lsi_image_file_describe(const lsi_image_config *config,
         class_names(data));
     *out = json != NULL ? lsi_json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    return *out != NULL
-               ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY, "no memory to describe a network");
+    return *out != NULL ? LS_OK
+                        : lsi_fail(LS_ERR_MEMORY,
+                                   "not enough memory to describe a network");
 }
 
 /* ---- reading ------------------------------------------------------------- */

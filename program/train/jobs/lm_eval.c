@@ -10,6 +10,7 @@
 #include "comm/api/outcome.h"
 #include "model/autograd/tape.h"
 #include "model/tensor/tensor.h"
+#include "train/recipe.h"
 
 /* ---- the text ------------------------------------------------------------ */
 
@@ -236,8 +237,6 @@ ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
     out->loss = e.sums[0] / e.sums[1];
     return isfinite(out->loss)
                ? LS_OK
-               : lsi_fail(LS_ERR_FORMAT,
-                          "the loss is %g: the model's weights are infinite, "
-                          "NaN or too large. Its training may have diverged",
+               : lsi_fail(LS_ERR_FORMAT, "the loss is %g: " LSI_BAD_WEIGHTS,
                           out->loss);
 }

@@ -598,6 +598,8 @@ class Loader(Benches):
             self.assertEqual(done.returncode, 1)
             self.assertIn("is a file of an unknown kind; supported sources of images",
                           done.stderr)
+            file.truncate(0)
+            self.fails(1, f"'{file.name}' is empty", "bench", "loader", "--data", file.name)
 
 
 if __name__ == "__main__":

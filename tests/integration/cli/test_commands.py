@@ -82,6 +82,9 @@ class Mistakes(ProgramTest):
         self.fails(2, "unknown flag --bogus; 'lockstep --help' lists",
                    "--bogus")
         self.fails(2, "version: unexpected argument", "version", "x")
+        # A command without --data does not point to it.
+        self.assertEqual(self.call("info", "extra").stderr,
+                         "lockstep: info: unexpected argument 'extra'\n")
 
     def test_flags_of_a_group(self):
         first = ("name a sub-command (cifar100, images or lm) before the "

@@ -218,7 +218,7 @@ class MemoryTest(ProgramTest):
 
     def test_what_is_refused(self):
         self.fails(2, "huge", "--size", "huge")
-        self.fails(2, "use forward or step", "--mode", "sideways")
+        self.fails(2, "choose one of: forward, step", "--mode", "sideways")
         self.fails(2, "--out draws a single case", "--context", "8,16", "--out", "x")
         self.fails(1, "contains no recordings of memory", self.folder)
         self.fails(1, "/nonexistent", "/nonexistent")

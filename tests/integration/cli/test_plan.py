@@ -152,7 +152,7 @@ class Plan(ProgramTest):
             path = self.measured(cache)
             measured, date = self.change(path, days=10)
             threads = int(path.split("-")[-2])
-            line = ("Peak rates: 2000000.0 GFLOP/s in f32, 4000000.0 GFLOP/s in bf16, "
+            line = ("Peak rates of this machine: 2000000.0 GFLOP/s in f32, 4000000.0 GFLOP/s in bf16, "
                     f"5000.0 GB/s over 64 MiB. Measured {date} on this machine ({threads} "
                     f"thread{'' if threads == 1 else 's'}), kept in {path}")
             for flags in words, (*words[:2], "--sweep", "ranks=1..2"):
@@ -189,7 +189,7 @@ class Plan(ProgramTest):
 
             path = self.measured(cache)
             text = self.succeeds(*words, "--force", env=env)
-            self.assertRegex(text, r"\nPeak rates: .* GB/s over 64 MiB\. Measured [-\d]+ on this machine "
+            self.assertRegex(text, r"\nPeak rates of this machine: .* GB/s over 64 MiB\. Measured [-\d]+ on this machine "
                              r"\(\d+ threads?\) while other processes used "
                              r"\d+\.\d of the \d+ CPUs, kept in " + path)
             done = self.fails(1, "because the rates of ", *words, env=env)

@@ -325,7 +325,7 @@ class Report(ProgramTest):
         file = os.path.join(self.folder, "empty.jsonl", "x")
         done = self.call("report", "--quick", "--out", file)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("cannot make the folder", done.stderr)
+        self.assertIn("cannot create the folder", done.stderr)
         for name in ("index.html", "report.md"):
             path = os.path.join(self.out, name)
             with open(path, "w", encoding="utf-8") as page:

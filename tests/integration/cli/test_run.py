@@ -338,8 +338,8 @@ class NothingLeftBehind(ProgramTest):
         self.addCleanup(lambda: is_running(stray) and
                         os.kill(stray, signal.SIGKILL))
         self.assertEqual(done.returncode, 0)
-        self.assertIn("cannot kill 1 process that the ranks left running: "
-                      "it belongs to another user", done.stderr)
+        self.assertIn("cannot kill processes of another user that the ranks "
+                      "left running: 1\n", done.stderr)
 
 
 if __name__ == "__main__":

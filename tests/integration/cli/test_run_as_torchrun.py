@@ -156,7 +156,7 @@ class Logs(ProgramTest):
             pass
         done = self.run_ranks()
         self.assertEqual(done.returncode, 1)
-        self.assertIn("cannot create the log folder 'logs/id/", done.stderr)
+        self.assertIn("cannot create the folder 'logs/id/", done.stderr)
 
     def test_wrong_streams(self):
         for flags, message in (

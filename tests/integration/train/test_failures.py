@@ -51,7 +51,7 @@ class Usage(FailureTest):
                 ("--bucket-mb 1 cannot be used with --strategy flat", ("--bucket-mb", "1")),
                 ("--epochs", ("--epoch", "3")),
                 ("--accumulate", ("--accumulate", "0")),
-                ("'extra'; give the data with --data PATH", ("extra",))):
+                ("'extra'; --data PATH gives the data", ("extra",))):
             with self.subTest(words=words):
                 self.fails(2, message, "train", "cifar100", *words)
 

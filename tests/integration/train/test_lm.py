@@ -219,7 +219,7 @@ class Learning(LmTest):
         for line in files.read_lines(path):
             self.assertEqual(list(line), STEP_KEYS + ["loss_scale", "skipped"])
             self.assertEqual((line["loss_scale"], line["skipped"]), (65536, 0))
-        self.assertIn("loss scale 65536, 0 steps skipped so far", done.stderr)
+        self.assertIn("loss scale 65536, skipped steps so far: 0", done.stderr)
         self.assertEqual(done.stderr.count("f16: matrix products round"), 1)
 
 

@@ -197,7 +197,7 @@ class Ranks(ProfileTest):
         self.assertGreaterEqual(took[0], ms - 1)
         self.assertLess(took[len(took) // 2], 2 * ms)
         self.assertIn("Rank 1 was the slowest in", found["answers"]["slowest"])
-        self.assertIn("because backward took", found["answers"]["slowest"])
+        self.assertIn("steps, mostly in 'backward': ", found["answers"]["slowest"])
         # Its own range, and where it lies.
         own = self.profile("t", "--range", "stumble", "--rank", "1")
         total = own["rows"][-1]["total_ms"]

@@ -8,6 +8,10 @@
 
 /* ---- images -------------------------------------------------------------- */
 
+/* The two runs, by what they do to batch normalisation and to gradients. */
+#define OURS  "fused, flat"
+#define USUAL "gathered, bucketed"
+
 static const lsi_measurement pipeline[] = {
     {"pipeline-custom", LSI_ROWS_METRICS,
      "train cifar100 -n 2 -b 32 --accumulate 2 --epochs 3 --limit 3000 "
@@ -110,14 +114,13 @@ static const lsi_study_column rank_columns[] = {
     PIPELINE_COLUMNS("Mean peak (MB)")};
 
 /* One table: of each run its ranks, and all of them. */
-static void rank_table(lsi_study *r, const json_t *custom,
-                       const json_t *standard)
+static void rank_table(lsi_study *r, const json_t *ours, const json_t *usual)
 {
     json_t *const rows = json_array();
-    add_ranks(rows, "fused, flat", custom);
-    add_pipeline(rows, "fused, flat", custom);
-    add_ranks(rows, "gathered, bucketed", standard);
-    add_pipeline(rows, "gathered, bucketed", standard);
+    add_ranks(rows, OURS, ours);
+    add_pipeline(rows, OURS, ours);
+    add_ranks(rows, USUAL, usual);
+    add_pipeline(rows, USUAL, usual);
     LSI_STUDY_TABLE(r, rows, rank_columns);
     if (json_array_size(rows) > 0)
         lsi_document_paragraph(
@@ -150,9 +153,9 @@ static void answer_pipeline(lsi_study *r, const json_t *all)
     lsi_document_paragraph(
         r->document,
         "With fused batch normalisation and one all-reduce for all gradients "
-        "(fused, flat), an epoch takes %.3f s. The validation accuracy is "
+        "(" OURS "), an epoch takes %.3f s. The validation accuracy is "
         "%.4f, and the mean peak of memory is %.1f MB. With the usual batch "
-        "normalisation and buckets (gathered, bucketed), an epoch takes %.3f "
+        "normalisation and buckets (" USUAL "), an epoch takes %.3f "
         "s. The validation accuracy is %.4f, and the mean peak of memory is "
         "%.1f MB.",
         lsi_number_at(ours, "seconds"), lsi_number_at(ours, "accuracy"),
@@ -163,48 +166,46 @@ static void answer_pipeline(lsi_study *r, const json_t *all)
 
 static void write_pipeline(lsi_study *r)
 {
-    json_t *const custom = lsi_rows_of("pipeline-custom");
-    json_t *const standard = lsi_rows_of("pipeline-standard");
+    json_t *const ours = lsi_rows_of("pipeline-custom");
+    json_t *const usual = lsi_rows_of("pipeline-standard");
     json_t *const all = json_array();
     static const lsi_study_column others[] = {
         {"Program", "peer", 0, 0},  {"Ranks", "ranks", 0, 0},
         {"Images", "images", 0, 0}, {"Epoch (s)", "seconds", 3, 0},
         {"Images/s", "rate", 0, 0},
     };
-    add_pipeline(all, "fused, flat", custom);
-    add_pipeline(all, "gathered, bucketed", standard);
+    add_pipeline(all, OURS, ours);
+    add_pipeline(all, USUAL, usual);
     lsi_document_paragraph(
         r->document, r->data != NULL
                          ? "The dataset is CIFAR-100."
                          : "The dataset is a built-in set with the shape of "
                            "CIFAR-100; `--data PATH` selects CIFAR-100.");
-    rank_table(r, custom, standard);
+    rank_table(r, ours, usual);
     answer_pipeline(r, all);
     LSI_STUDY_PEERS(r, "cifar100", others);
     lsi_study_plot p = lsi_study_plot_new(
         "pipeline-loss", "Training loss and validation loss by epoch");
     p.plot.x = (lsi_plot_axis){.label = "epoch", .whole = true};
     p.plot.y = (lsi_plot_axis){.label = "loss"};
-    add_epochs(&p, "fused, flat", "training", custom, "train_loss");
-    add_epochs(&p, "fused, flat", "validation", custom, "val_loss");
-    add_epochs(&p, "gathered, bucketed", "training", standard, "train_loss");
-    add_epochs(&p, "gathered, bucketed", "validation", standard, "val_loss");
+    add_epochs(&p, OURS, "training", ours, "train_loss");
+    add_epochs(&p, OURS, "validation", ours, "val_loss");
+    add_epochs(&p, USUAL, "training", usual, "train_loss");
+    add_epochs(&p, USUAL, "validation", usual, "val_loss");
     lsi_study_draw(r, &p);
     lsi_study_plot q = lsi_study_plot_new(
         "pipeline-accuracy",
         "Training accuracy and validation accuracy by epoch");
     q.plot.x = p.plot.x;
     q.plot.y = (lsi_plot_axis){.label = "accuracy", .from_zero = true};
-    add_epochs(&q, "fused, flat", "training", custom, "train_accuracy");
-    add_epochs(&q, "fused, flat", "validation", custom, "val_accuracy");
-    add_epochs(&q, "gathered, bucketed", "training", standard,
-               "train_accuracy");
-    add_epochs(&q, "gathered, bucketed", "validation", standard,
-               "val_accuracy");
+    add_epochs(&q, OURS, "training", ours, "train_accuracy");
+    add_epochs(&q, OURS, "validation", ours, "val_accuracy");
+    add_epochs(&q, USUAL, "training", usual, "train_accuracy");
+    add_epochs(&q, USUAL, "validation", usual, "val_accuracy");
     lsi_study_draw(r, &q);
     json_decref(all);
-    json_decref(custom);
-    json_decref(standard);
+    json_decref(ours);
+    json_decref(usual);
 }
 
 const lsi_section lsi_section_pipeline = {
