@@ -28,7 +28,6 @@ static const char isa_list[] =
 static pthread_once_t detect_once = PTHREAD_ONCE_INIT;
 static unsigned machine_features = 0; /* of lsi_cpu_feature */
 static char machine_model[64] = "unknown processor";
-static bool machine_is_amd = false;
 static bool machine_stores_wait = false;
 
 #if defined(__x86_64__)
@@ -170,11 +169,6 @@ static unsigned detect_features(void)
 #    endif
 }
 
-static bool detect_amd(void)
-{
-    return false;
-}
-
 static bool detect_stores_wait(void)
 {
     return false;
@@ -189,7 +183,6 @@ static void detect_model(void)
 static void detect(void)
 {
     machine_features = detect_features();
-    machine_is_amd = detect_amd();
     machine_stores_wait = detect_stores_wait();
     detect_model();
 }
@@ -218,12 +211,6 @@ bool lsi_cpu_has_amx_bf16(void)
 {
     pthread_once(&detect_once, detect);
     return (machine_features & LSI_CPU_AMX_BF16) != 0;
-}
-
-bool lsi_cpu_is_amd(void)
-{
-    pthread_once(&detect_once, detect);
-    return machine_is_amd;
 }
 
 bool lsi_cpu_stores_wait(void)

@@ -39,9 +39,6 @@ const char *lsi_isa_name(lsi_isa isa);
 /* "AMD EPYC 9654" or what the processor calls itself. Static. */
 const char *lsi_cpu_model(void);
 
-/* For choices between ways that were found to differ by the maker. */
-bool lsi_cpu_is_amd(void);
-
 /*
  * Whether a store to a line that another core's cache holds waits for that core
  * and keeps later stores waiting: AMD before Zen 5.

@@ -16,6 +16,7 @@
 #include "comm/api/internode_open.h"
 #include "comm/api/select.h"
 #include "comm/api/select_file.h"
+#include "comm/coll/copy_probe.h"
 #include "comm/core/agree.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/matching.h"
@@ -248,7 +249,23 @@ void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
     group->memory.few_cpus = !lsi_rank_cpus_suffice(group);
-    lsi_select_look_around(group);
+}
+
+/* The first group of a job on a node measures, for all later ones. */
+static ls_status learn_to_copy(ls_group *group)
+{
+    const lsi_transport *const transport = group->memory.node->transport;
+    lsi_copying *const known = &group->memory.node->copying;
+    bool pays;
+    /* Threads share their node, and see all memory of each other. */
+    if (lsi_spans_nodes(group) || transport->one_address_space)
+        return LS_OK;
+    if (*known == LSI_COPYING_UNKNOWN) {
+        LS_TRY(lsi_copy_probe(group, &pays));
+        *known = pays ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
+    }
+    group->select->copying_pays = *known == LSI_COPYING_PAYS;
+    return LS_OK;
 }
 
 ls_status lsi_group_settle(ls_group *group)
@@ -260,6 +277,7 @@ ls_status lsi_group_settle(ls_group *group)
         LS_TRY(lsi_group_settle(group->channels.local));
     LS_TRY(ls_barrier(group)); /* all members are there */
     lsi_group_look_around(group);
+    LS_TRY(learn_to_copy(group));
     LS_TRY(lsi_internode_introduce(group));
     const char *line = getenv("LOCKSTEP_SELECT");
     const ls_status status = ls_group_select(group, line == NULL ? "" : line);

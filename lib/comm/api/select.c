@@ -5,19 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "comm/coll/algorithm.h"
-#include "comm/node/rank_cpus.h"
-
-void lsi_select_look_around(ls_group *group)
-{
-    group->select->copying_pays =
-        !lsi_cpu_is_amd() && lsi_rank_cpus_suffice(group);
-}
 
 /* ---- defaults ------------------------------------------------------------ */
 

@@ -17,11 +17,6 @@
 void lsi_select_default(lsi_select_table *table);
 
 /*
- * Finds the facts that the defaults depend on, once all members have entered.
- */
-void lsi_select_look_around(ls_group *group);
-
-/*
  * Reads whether the environment asks for results that do not depend on the
  * algorithm, LOCKSTEP_DETERMINISTIC, into the table.
  */

@@ -15,6 +15,13 @@
 
 typedef struct lsi_node_memory lsi_node_memory;
 
+/* Whether the kernel's copy is faster than the windows. */
+typedef enum lsi_copying {
+    LSI_COPYING_UNKNOWN,
+    LSI_COPYING_LOSES,
+    LSI_COPYING_PAYS
+} lsi_copying;
+
 /* Every slot is mandatory. None may block on another rank. */
 typedef struct lsi_transport {
     const char *name;
@@ -57,6 +64,7 @@ struct lsi_node_memory {
     const lsi_transport *transport;
     atomic_int references;
     uint64_t job; /* no other job has this number; the same on all ranks */
+    lsi_copying copying; /* written by the first group, before any other */
 };
 
 static inline lsi_node_memory *lsi_node_memory_share(lsi_node_memory *node)

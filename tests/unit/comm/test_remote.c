@@ -34,12 +34,15 @@ int prctl_of_test(int option, ...)
     return 0;
 }
 
-/* On AMD the defaults never copy. */
-bool machine_is_amd(void) __asm__("__wrap_lsi_cpu_is_amd");
+/* The windows win, so that the defaults never copy. */
+ls_status probe_of_test(ls_group *group,
+                        bool *pays) __asm__("__wrap_lsi_copy_probe");
 
-bool machine_is_amd(void)
+ls_status probe_of_test(ls_group *group, bool *pays)
 {
-    return true;
+    (void)group;
+    *pays = false;
+    return LS_OK;
 }
 
 static void sum(ls_group *group)

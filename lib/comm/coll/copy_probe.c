@@ -1,0 +1,175 @@
+#include "comm/coll/copy_probe.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/coll/window.h"
+#include "comm/core/agree.h"
+#include "comm/node/copy.h"
+#include "comm/node/remote.h"
+#include "comm/state/channels.h"
+
+/* Some chunks as `staged` has them, and few enough for the time. */
+enum { BYTES = 8 * LSI_WINDOW_CHUNK, ROUNDS = 3, LOOKS = 64 };
+
+static const uint64_t limit_ns = 5000000;
+
+/* The beginning of a rank's window, which is zero at first. */
+typedef struct mark {
+    _Atomic uint64_t step;
+    uint64_t data; /* address of what the next rank copies */
+} mark;
+
+/* A rank reads from its source, and is read by its reader. */
+typedef struct probe {
+    ls_group *group;
+    int source, reader;
+    uint64_t step, deadline;
+    unsigned char *data, *copy; /* [BYTES] */
+} probe;
+
+/* ---- meeting ------------------------------------------------------------- */
+
+static mark *mark_of(const probe *p, int rank)
+{
+    return (mark *)(void *)lsi_window(p->group, rank);
+}
+
+/* Steps are the chunks of staged data, in two slots behind the mark. */
+static unsigned char *slot_of(const probe *p, int rank, size_t chunk)
+{
+    return lsi_window(p->group, rank) + LSI_PAGE +
+           chunk % 2 * (size_t)LSI_WINDOW_CHUNK;
+}
+
+static bool is_there(const probe *p, int rank)
+{
+    return atomic_load_explicit(&mark_of(p, rank)->step,
+                                memory_order_acquire) >= p->step;
+}
+
+/*
+ * Waits for the two neighbours. The operations of a group would wait without
+ * end for a rank that has no CPU; a probe gives up.
+ */
+static bool meet(probe *p)
+{
+    p->step++;
+    atomic_store_explicit(&mark_of(p, p->group->rank)->step, p->step,
+                          memory_order_release);
+    for (int looks = 0; !is_there(p, p->source) || !is_there(p, p->reader);) {
+        lsi_cpu_relax();
+        if (++looks % LOOKS == 0 && lsi_clock_ns() > p->deadline)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the two ways -------------------------------------------------------- */
+
+static bool copy_by_kernel(probe *p)
+{
+    const lsi_channel_kind *const channel = lsi_channel_to(p->group, p->source);
+    return channel->read != NULL &&
+           channel->read(p->group, p->source, p->copy,
+                         mark_of(p, p->source)->data, BYTES) == 0 &&
+           meet(p);
+}
+
+static bool copy_by_windows(probe *p)
+{
+    const size_t chunk = LSI_WINDOW_CHUNK;
+    for (size_t k = 0; k < BYTES / chunk; k++) {
+        lsi_copy_out(slot_of(p, p->group->rank, k), p->data + k * chunk, chunk);
+        if (!meet(p))
+            return false;
+        memcpy(p->copy + k * chunk, slot_of(p, p->source, k), chunk);
+    }
+    return meet(p);
+}
+
+static bool time_copy(probe *p, bool (*copy)(probe *p), double *ns)
+{
+    if (!meet(p))
+        return false;
+    const uint64_t begin = lsi_clock_ns();
+    if (!copy(p))
+        return false;
+    *ns = (double)(lsi_clock_ns() - begin);
+    return true;
+}
+
+/*
+ * Once with data that this rank has just written, which its cache alone holds,
+ * and once more. A program may have either, and they differ by a factor of two.
+ */
+static bool time_round(probe *p, int round, bool (*copy)(probe *p),
+                       double *least)
+{
+    double written, read;
+    memset(p->data, round, BYTES);
+    if (!time_copy(p, copy, &written) || !time_copy(p, copy, &read))
+        return false;
+    if (round > 0)                             /* the first touches the pages */
+        *least = fmin(*least, written + read); /* NAN at first */
+    return true;
+}
+
+static lsi_copy_times measure(probe *p)
+{
+    lsi_copy_times found = {NAN, NAN};
+    for (int round = 0; round <= ROUNDS; round++)
+        if (!time_round(p, round, copy_by_windows, &found.windows) ||
+            !time_round(p, round, copy_by_kernel, &found.kernel))
+            return (lsi_copy_times){NAN, NAN};
+    return found;
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+bool lsi_copy_times_pay(const lsi_copy_times *times, int n)
+{
+    double kernel = 0, windows = 0;
+    for (int r = 0; r < n; r++) {
+        kernel += times[r].kernel;
+        windows += times[r].windows;
+    }
+    return kernel < windows; /* never with a NAN */
+}
+
+/* The memory must stay until all ranks have their answers. */
+static lsi_copy_times measure_in(ls_group *group, unsigned char *memory)
+{
+    const int n = group->size;
+    probe p = {.group = group,
+               .source = (group->rank + 1) % n,
+               .reader = (group->rank + n - 1) % n,
+               .deadline = lsi_clock_ns() + limit_ns,
+               .data = memory,
+               .copy = memory + BYTES};
+    mark_of(&p, group->rank)->data = (uint64_t)(uintptr_t)p.data;
+    lsi_remote_admit(group);
+    return measure(&p);
+}
+
+ls_status lsi_copy_probe(ls_group *group, bool *pays)
+{
+    const lsi_call call = {.operation = LSI_OP_SELECT};
+    lsi_copy_times own = {NAN, NAN}, all[LSI_MAX_RANKS];
+    void *memory = NULL;
+    if (group->size > 1 && !group->memory.few_cpus &&
+        lsi_alloc_zeroed(&memory, 2 * (size_t)BYTES, LS_MEMORY_COMM,
+                         "measuring copies") == LS_OK)
+        own = measure_in(group, memory);
+    const ls_status status = lsi_exchange(group, &call, &own, sizeof(own), all);
+    lsi_free(memory);
+    LS_TRY(status);
+    *pays = lsi_copy_times_pay(all, group->size);
+    if (!*pays)
+        lsi_remote_dismiss(group);
+    return LS_OK;
+}
