@@ -24,7 +24,8 @@ static const size_t counts[] = {5, 8500, 300007};
 
 enum {
     COUNTS = sizeof(counts) / sizeof(counts[0]),
-    MOST_RANKS = 8,
+    ALL_RANKS = 8, /* each number up to here */
+    MOST_RANKS = 16,
     SPARSE = 61 /* of many elements, those that are not zero */
 };
 
@@ -208,8 +209,10 @@ static void run_rows(ls_group *group, void *argument)
 static void reductions_fold_on_threads(void **state)
 {
     (void)state;
-    for (int size = 1; size <= MOST_RANKS; size++)
+    for (int size = 1; size <= ALL_RANKS; size++)
         run_threads(size, run_rows, NULL);
+    run_threads(12, run_rows, NULL);
+    run_threads(MOST_RANKS, run_rows, NULL);
 }
 
 static void reductions_fold_on_processes(void **state)
