@@ -6,7 +6,7 @@
     bits.py --hosts 2,2                 on hosts that hosts.py makes, as root
 
 It trains small models, `train cifar100` and `train lm`, under each strategy, on
-1, 2 and 4 ranks, and a few more runs with other types, optimizers and kinds of
+1, 2, 4 and 8 ranks. A few more runs have other types, optimizers and kinds of
 batch normalisation. A hash is of the tensors that --save writes, of the newest
 checkpoint and of the lines of --metrics without times and memory.
 """
@@ -28,7 +28,7 @@ sys.path.insert(0, os.path.join(HERE, "hosts"))
 import hosts  # noqa: E402
 
 JOBS = {
-    "cifar100": "--threads 1 --limit 96 --epochs 2 --batch-size 8 "
+    "cifar100": "--threads 1 --limit 200 --epochs 2 --batch-size 8 "
                 "--save-every 3",
     "lm": "--threads 1 --layers 2 --d-model 40 --heads 4 --d-ff 60 "
           "--context 24 --batch-size 3 --steps 4 --validate-every 2 "
@@ -176,7 +176,7 @@ def compare(programs, folder, flags):
     """Prints hashes or differences; whether there were any of these."""
     done = different = 0
     for job, own in runs():
-        for ranks in [flags.hosts] if flags.hosts else [[1], [2], [4]]:
+        for ranks in [flags.hosts] if flags.hosts else [[1], [2], [4], [8]]:
             name = f"{','.join(map(str, ranks))} {job} {own}"
             if not re.search(flags.only, name):
                 continue

@@ -135,6 +135,7 @@ static ls_status measure_algorithm(state *b, const lsi_bench_collective *c,
 
 /* ---- an operation ----------------------------------------------------- */
 
+/* Only algorithms that add in the common order: a table changes no bits. */
 static void begin_operation(state *b, const lsi_bench_collective *c)
 {
     const lsi_algorithm *row;
@@ -142,7 +143,8 @@ static void begin_operation(state *b, const lsi_bench_collective *c)
     *tune = (lsi_tune){.operation = c->select, .n_sizes = (int)b->size_list.n};
     memset(b->algorithms, 0, sizeof(b->algorithms));
     for (int i = 0; (row = lsi_algorithm_at(i)) != NULL; i++) {
-        if (strcmp(lsi_operation_name(row->operation), c->select) != 0 ||
+        if (row->own_order ||
+            strcmp(lsi_operation_name(row->operation), c->select) != 0 ||
             tune->n_algorithms == LSI_TUNE_ALGORITHMS)
             continue;
         const bool direct = (row->needs & LSI_PATH_SEND_SEEN) != 0;
@@ -318,7 +320,9 @@ const lsi_bench lsi_bench_tune = {
          .text =
              "Times every algorithm for all-reduce, reduce, reduce-scatter, "
              "broadcast, all-gather and all-to-all (f32, sum), with private "
-             "and with shared buffers. Prints a selection line with the "
+             "and with shared buffers. Algorithms that add in another order "
+             "than the others (ring, nodes) are left out, so results do not "
+             "depend on the line. Prints a selection line with the "
              "fastest algorithms. To use the line, set LOCKSTEP_SELECT to the "
              "line. Or save the line with --out FILE, and set "
              "LOCKSTEP_SELECT=@FILE; without this setting, commands do not "

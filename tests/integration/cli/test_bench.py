@@ -219,6 +219,9 @@ class Tune(Benches):
         self.assertEqual({row["buffers"] for row in rows},
                          {"private", "shared"})
         self.assertTrue(all(row["time_us"] > 0 for row in rows))
+        names = {row["algorithm"] for row in rows}
+        self.assertLess({"flat", "staged", "halving"}, names)
+        self.assertFalse({"ring", "nodes"} & names) # they add in another order
 
     def test_mistakes(self):
         for flags, message in ((("--ranks", "2,4"), "one number"),
