@@ -419,6 +419,13 @@ class Restarts(Nodes):
             self.assertIn("given up after 2 restarts "
                           "(the limit of --max-restarts)", text)
 
+    def test_a_timeout_is_not_the_limit_of_restarts(self):
+        flags = ("--timeout", "1", "--max-restarts", "3", "--grace", "0.2")
+        launchers = [self.node("exec sleep 60", flags=flags) for _ in range(2)]
+        _, errors = self.all_end(launchers, 124)
+        for text in errors:
+            self.assertNotIn("the limit of --max-restarts", text)
+
     def test_usage_is_not_worth_it(self):
         launchers = [self.node("[ $RANK = 0 ] && exec sleep 60; exit 2",
                                flags=("--max-restarts", "2", "--grace", "0.2"))
