@@ -313,19 +313,29 @@ static bool is_typed(const lsi_option_word *word, const char *argument,
     return typed[length] == '\0';
 }
 
-/* Whether a word fits the command and leads to a flag that it has. */
+/* Whether the command has the flag that a text begins with: --name or -n. */
+static bool has_flag(const scan *s, const char *text)
+{
+    if (text[1] != '-')
+        return find_letter(s->set, text[1]) != NULL;
+    const char *const name = text + (strncmp(text, "--no-", 5) == 0 ? 5 : 2);
+    return find_name(s->set, name, strcspn(name, " =,;")) != NULL;
+}
+
+/* Whether a word fits the command, which has all flags that it leads to. */
 static bool applies(const lsi_option_word *word, const scan *s)
 {
-    const char *const leads_to = word->instead;
+    const char *text = word->instead;
     if (word->command != NULL && strcmp(word->command, s->argv[0]) != 0)
         return false;
-    if (leads_to[0] != '-')
-        return true;
-    if (leads_to[1] != '-')
-        return find_letter(s->set, leads_to[1]) != NULL;
-    const bool negated = strncmp(leads_to, "--no-", 5) == 0;
-    const char *const name = leads_to + (negated ? 5 : 2);
-    return find_name(s->set, name, strcspn(name, " =,")) != NULL;
+    if (text[0] == '-' && !has_flag(s, text))
+        return false;
+    while ((text = strstr(text, "--")) != NULL) {
+        if (!has_flag(s, text))
+            return false;
+        text += 2;
+    }
+    return true;
 }
 
 /* The suggestion for the first `length` letters of an argument, or NULL. */

@@ -76,8 +76,8 @@ typedef struct lsi_option {
 typedef struct lsi_option_word {
     const char *command; /* whose flag; NULL: of every command */
     const char *typed;   /* "--epochs", "-t"; "": an argument, not a flag */
-    /* "--lr", "--dtype bf16": rows without that flag skip the word; or a
-       clause, such as "train lm counts --steps" */
+    /* "--lr", "--dtype bf16", or a clause, such as "train lm counts --steps".
+       Rows without one of its flags skip the word. */
     const char *instead;
     bool retired; /* an older name of the same */
 } lsi_option_word;

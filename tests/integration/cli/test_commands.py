@@ -85,6 +85,8 @@ class Mistakes(ProgramTest):
         # A command without --data does not point to it.
         self.assertEqual(self.call("info", "extra").stderr,
                          "lockstep: info: unexpected argument 'extra'\n")
+        self.fails(2, "info: unknown flag --verbose; --help lists the valid flags",
+                   "info", "--verbose")
 
     def test_flags_of_a_group(self):
         first = ("name a sub-command (cifar100, images or lm) before the "
