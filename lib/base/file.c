@@ -15,9 +15,9 @@
 
 ls_status lsi_fail_path_too_long(ls_status status, const char *path)
 {
-    return lsi_fail(
-        status, "the path '%.64s...' is too long; at most %d bytes are allowed",
-        path, PATH_MAX - 1);
+    return lsi_fail(status,
+                    "the path '%.64s...' is too long; the limit is %d bytes",
+                    path, PATH_MAX - 1);
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -132,9 +132,7 @@ ls_status lsi_resolve_links(const char *path, char out[PATH_MAX])
     if (errno != ENOENT)
         return lsi_fail_errno(LS_ERR_IO, "cannot resolve the path '%s'", path);
     if (snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX)
-        return lsi_fail(
-            LS_ERR_IO, "the path '%.64s...' is too long; the limit is %d bytes",
-            path, PATH_MAX - 1);
+        return lsi_fail_path_too_long(LS_ERR_IO, path);
     for (int links = 0; links < MOST_LINKS && follow(out); links++)
         continue;
     return LS_OK;
@@ -213,11 +211,7 @@ ls_status lsi_need_folders(const char *path)
         return lsi_fail(LS_ERR_IO, "cannot create a folder: its name is empty");
     if (lsi_make_folders(path))
         return LS_OK;
-    const int error = errno;
-    const ls_status status =
-        lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'", path);
-    errno = error;
-    return status;
+    return lsi_fail_errno(LS_ERR_IO, "cannot create the folder '%s'", path);
 }
 
 ls_status lsi_make_parents(const char *path)
@@ -225,9 +219,7 @@ ls_status lsi_make_parents(const char *path)
     char around[PATH_MAX];
     if (snprintf(around, sizeof(around), "%s", path) >= (int)sizeof(around)) {
         errno = ENAMETOOLONG;
-        return lsi_fail(
-            LS_ERR_IO, "the path '%.64s...' is too long; the limit is %d bytes",
-            path, PATH_MAX - 1);
+        return lsi_fail_path_too_long(LS_ERR_IO, path);
     }
     const char *const folder = dirname(around);
     if (access(folder, F_OK) == 0 || lsi_make_folders(folder))

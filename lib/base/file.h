@@ -48,7 +48,7 @@ ls_status lsi_resolve_links(const char *path, char out[PATH_MAX]);
  */
 bool lsi_make_folders(const char *path);
 
-/* As lsi_make_folders; LS_ERR_IO (and errno) names the folder. */
+/* As lsi_make_folders; LS_ERR_IO names the folder. */
 ls_status lsi_need_folders(const char *path);
 
 /*

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launch/launch.h"
 
 ls_status lsi_ssh_message_read(const char *data, size_t bytes,
                                lsi_ssh_message *out)
@@ -33,8 +34,7 @@ ls_status lsi_ssh_message_read(const char *data, size_t bytes,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "malformed message from `lockstep run --hosts`: its "
                         "length is given as %zu bytes, but the byte after them "
-                        "is not a comma. Use the same version of Lockstep on "
-                        "all hosts",
+                        "is not a comma; " LSI_ONE_VERSION,
                         length);
     *out = (lsi_ssh_message){
         .kind = body[0],

@@ -41,8 +41,7 @@ typedef struct lsi_training {
     int64_t accumulate;  /* micro-steps of most steps */
     ls_dtype dtype;      /* type of matrix products */
     double step_weight;  /* weight of a step's samples on all ranks */
-    bool measures_norm;  /* measure the gradient norm even if nothing is clipped
-                          */
+    bool measures_norm;  /* measure the gradient norm without clipping, too */
     double guess;        /* loss of equal probabilities: ln of the classes */
 } lsi_training;
 

@@ -87,7 +87,7 @@ static void make_line(uint64_t seed, char *text)
 /* ---- an operation -------------------------------------------------------- */
 
 typedef struct buffers {
-    float *send, *recv, *input; /* what both begin with */
+    float *send, *recv, *input; /* input: initial contents of both */
     float *expected[OPERATIONS][COUNTS];
     size_t elements; /* of each */
 } buffers;

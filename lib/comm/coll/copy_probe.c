@@ -114,8 +114,9 @@ static bool time_round(probe *p, int round, bool (*copy)(probe *p),
     memset(p->data, round, BYTES);
     if (!time_copy(p, copy, &written) || !time_copy(p, copy, &read))
         return false;
-    if (round > 0)                             /* the first touches the pages */
-        *least = fmin(*least, written + read); /* NAN at first */
+    if (round == 0)
+        return true;                       /* which has touched the pages */
+    *least = fmin(*least, written + read); /* NAN at first */
     return true;
 }
 

@@ -69,7 +69,8 @@ ls_status lsi_transformer_describe(const ls_transformer_config *c, char **out)
     json_decref(json);
     return *out != NULL
                ? LS_OK
-               : lsi_fail(LS_ERR_MEMORY, "no memory to describe a transformer");
+               : lsi_fail(LS_ERR_MEMORY,
+                          "not enough memory to describe a transformer");
 }
 
 /* The caller's pairs and ours; *out is freed by lsi_free. */

@@ -295,7 +295,8 @@ static ls_status name_unused(const ls_ddp *ddp)
     char *const all = malloc(size * sizeof(own));
     ls_status status = LS_OK;
     if (all == NULL)
-        status = lsi_fail(LS_ERR_MEMORY, "no memory to name unused parameters");
+        status = lsi_fail(LS_ERR_MEMORY,
+                          "not enough memory to name unused parameters");
     status = lsi_agree_to_plan(ddp->channel, status);
     if (status == LS_OK) {
         assert(all != NULL); /* or this rank would not have agreed */

@@ -76,8 +76,8 @@ static bool check(ls_tape *tape, ls_tensor *const *in, bool rows_outside)
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
         return ls_tape_fail(tape, LS_ERR_SHAPE,
                             "attention: q has shape %s and k has shape %s; "
-                            "expected shape "
-                            "%s, with the same batch and the same d",
+                            "expected shape %s, with the same batch and the "
+                            "same d",
                             lsi_shape_of(q).text, lsi_shape_of(k).text,
                             wanted) != NULL;
     return true;
