@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Another algorithm must win by more than measuring varies. */
 #define WORTH_A_CHANGE 0.05
@@ -65,10 +66,12 @@ static bool same(lsi_tune_choice a, lsi_tune_choice b)
 static void name_choice(const lsi_tune *tune, lsi_tune_choice c, char *text)
 {
     const lsi_tune_algorithm *other = &tune->algorithms[c.other];
+    const bool falls_back =
+        other->limited && strcmp(other->name, "staged") != 0;
     snprintf(text, LSI_TUNE_NAMES, "%s%s%s%s",
              c.shared == c.other ? "" : tune->algorithms[c.shared].name,
              c.shared == c.other ? "" : "|", other->name,
-             other->limited ? "|staged" : "");
+             falls_back ? "|staged" : "");
 }
 
 /* The geometric mean of this size and the next measured size. */

@@ -57,6 +57,16 @@ static void the_fastest_wins(void **state)
     assert_int_equal(t.choices[0].other, FLAT);
 }
 
+/* It does not work between nodes, so it is limited, too. */
+static void staged_is_named_once(void **state)
+{
+    (void)state;
+    lsi_tune t = example();
+    t.algorithms[STAGED].limited = true;
+    add(&t, 4096, TIMES(9, 0, 8, 7), TIMES(9, 2, 8, 7));
+    expect(&t, "all_reduce:0-inf:direct|staged");
+}
+
 static void like_sizes_make_one_range(void **state)
 {
     (void)state;
@@ -95,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_wins),
+        cmocka_unit_test(staged_is_named_once),
         cmocka_unit_test(like_sizes_make_one_range),
         cmocka_unit_test(cells_end_where_they_are_full),
         cmocka_unit_test(both_kinds_of_memory_count),
