@@ -481,8 +481,9 @@ static void foot(const lsi_table *table, FILE *stream)
     "Column time: median over the runs; each run begins at a barrier, and "    \
     "its time is that of its slowest rank. Column algbw: size / time. Column " \
     "busbw: algbw x 2(n-1)/n for all-reduce on n ranks; algbw x (n-1)/n for "  \
-    "reduce-scatter, all-gather and all-to-all; algbw for other operations. "  \
-    "Column #wrong: number of wrong elements.\n\nThe last lines print the "    \
+    "reduce-scatter, all-gather, gather, scatter and all-to-all; algbw for "   \
+    "other operations. Column #wrong: number of wrong elements.\n\nThe last "  \
+    "lines print the "                                                         \
     "sum of #wrong and the mean busbw of all rows. All runs use the same "     \
     "buffers, so small sizes are measured in the caches. To measure memory, "  \
     "use sizes larger than all caches together. Flags accept sizes with "      \
@@ -515,6 +516,10 @@ BENCH(broadcast, "broadcast", columns_with_root,
       "broadcast: every rank gets the data of one rank")
 BENCH(all_gather, "all-gather", columns,
       "all-gather: every rank gets the blocks of all ranks")
+BENCH(gather, "gather", columns_with_root,
+      "gather: one rank gets the blocks of all ranks")
+BENCH(scatter, "scatter", columns_with_root,
+      "scatter: each rank gets its block from one rank")
 BENCH(all_to_all, "all-to-all", columns,
       "all-to-all: every rank sends a block to each rank")
 BENCH(send_recv, "send-recv", columns,

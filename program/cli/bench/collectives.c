@@ -59,6 +59,16 @@ static ls_status run_all_gather(const lsi_exercise *x)
                          x->recv, x->count, x->dtype);
 }
 
+static ls_status run_gather(const lsi_exercise *x)
+{
+    return ls_gather(x->group, x->send, x->recv, x->count, x->dtype, x->root);
+}
+
+static ls_status run_scatter(const lsi_exercise *x)
+{
+    return ls_scatter(x->group, x->send, x->recv, x->count, x->dtype, x->root);
+}
+
 static ls_status run_all_to_all(const lsi_exercise *x)
 {
     return ls_all_to_all(x->group, x->send, x->recv, x->count, x->dtype);
@@ -127,6 +137,17 @@ static size_t wrong_all_gather(const lsi_exercise *x)
     return wrong;
 }
 
+static size_t wrong_gather(const lsi_exercise *x)
+{
+    return rank_of(x) == x->root ? wrong_all_gather(x) : 0;
+}
+
+static size_t wrong_scatter(const lsi_exercise *x)
+{
+    return lsi_pattern_wrong(x->pattern, x->root, (size_t)rank_of(x) * x->count,
+                             x->recv, x->count);
+}
+
 static size_t wrong_all_to_all(const lsi_exercise *x)
 {
     size_t wrong = 0;
@@ -189,6 +210,12 @@ static const lsi_bench_collective collectives[] = {
     COLLECTIVE(all_gather, "all-gather", .select = "all_gather",
                .bus_factor = all_but_own, .has_data = true,
                .out_of_place = true, .in_place = true, .receives_blocks = true),
+    COLLECTIVE(gather, "gather", .select = "gather", .bus_factor = all_but_own,
+               .has_root = true, .has_data = true, .out_of_place = true,
+               .receives_blocks = true),
+    COLLECTIVE(scatter, "scatter", .select = "scatter",
+               .bus_factor = all_but_own, .has_root = true, .has_data = true,
+               .out_of_place = true, .sends_blocks = true),
     COLLECTIVE(all_to_all, "all-to-all", .select = "all_to_all",
                .bus_factor = all_but_own, .has_data = true,
                .out_of_place = true, .in_place = true, .sends_blocks = true,
@@ -220,6 +247,7 @@ void lsi_bench_collective_fill(const lsi_bench_collective *c,
     else if (c->receives_blocks && in_place)
         lsi_pattern_fill(x->pattern, rank_of(x), 0,
                          block_of(x, x->recv, rank_of(x)), x->count);
-    else if (!c->has_root || c->reduces || rank_of(x) == x->root)
+    else if (!c->has_root || c->reduces || c->receives_blocks ||
+             rank_of(x) == x->root)
         lsi_pattern_fill(x->pattern, rank_of(x), 0, x->send, x->count);
 }

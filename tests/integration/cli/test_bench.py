@@ -12,7 +12,8 @@ from program import (LOCKSTEP, ProgramTest, children, environment,
                      wait_until)
 
 OPERATIONS = ("all-reduce", "reduce", "reduce-scatter", "broadcast",
-              "all-gather", "all-to-all", "send-recv", "barrier")
+              "all-gather", "gather", "scatter", "all-to-all", "send-recv",
+              "barrier")
 FIELDS = ("op", "ranks", "bytes", "count", "dtype", "redop", "algorithm",
           "buffers", "in_place", "time_us", "algbw_gbps", "busbw_gbps",
           "wrong", "peak_bytes")
@@ -22,7 +23,8 @@ QUICK = ("--warmup", "1", "--iterations", "3")
 def bus_factor(operation, ranks):
     if operation == "all-reduce":
         return 2 * (ranks - 1) / ranks
-    if operation in ("reduce-scatter", "all-gather", "all-to-all"):
+    if operation in ("reduce-scatter", "all-gather", "gather", "scatter",
+                     "all-to-all"):
         return (ranks - 1) / ranks
     return 1
 
@@ -47,7 +49,7 @@ class Collectives(Benches):
         self.assertEqual(row["ranks"], ranks)
         self.assertEqual(row["wrong"], 0)
         fields = set(FIELDS)
-        if operation in ("reduce", "broadcast"):
+        if operation in ("reduce", "broadcast", "gather", "scatter"):
             fields.add("root")
         self.assertEqual(set(row), fields)
         time = row["time_us"]
@@ -66,7 +68,8 @@ class Collectives(Benches):
             rows = self.rows(operation, "--ranks", "1,3", "--sizes",
                              "0,4,1k,100001", "-d", "f64")
             barrier = operation == "barrier"
-            both = operation not in ("barrier", "broadcast", "send-recv")
+            both = operation not in ("barrier", "broadcast", "gather", "scatter",
+                                     "send-recv")
             self.assertEqual(len(rows), 2 * (1 if barrier else 4) * (1 + both))
             for i, row in enumerate(rows):
                 self.check_row(row, operation, 1 if i < len(rows) // 2 else 3)
@@ -115,7 +118,8 @@ class Collectives(Benches):
                          [0, 8, 16, 32])
 
     def test_size_is_that_of_the_larger_buffer(self):
-        for operation in ("all-gather", "reduce-scatter", "all-to-all"):
+        for operation in ("all-gather", "reduce-scatter", "gather", "scatter",
+                          "all-to-all"):
             for row in self.rows(operation, "-n", "4", "--sizes", "4k"):
                 self.assertEqual((row["bytes"], row["count"]), (4096, 256))
 
