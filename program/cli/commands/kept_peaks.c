@@ -1,12 +1,12 @@
 #include "cli/commands/kept_peaks.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 
 #include "base/busy.h"
+#include "base/cache_path.h"
 #include "base/cpu.h"
 #include "base/cpuset.h"
 #include "base/error.h"
@@ -124,14 +124,9 @@ bool lsi_kept_peaks_of_json(json_t *json, lsi_kept_peaks *out)
 
 bool lsi_kept_peaks_path(int threads, char out[LSI_PEAKS_PATH])
 {
-    const char *const cache = getenv("XDG_CACHE_HOME");
-    const char *const home = getenv("HOME");
-    const bool own = cache != NULL && cache[0] == '/';
-    if (!own && (home == NULL || home[0] != '/'))
-        return false;
-    return snprintf(out, LSI_PEAKS_PATH, "%s%s/lockstep/peaks-%d-threads.json",
-                    own ? cache : home, own ? "" : "/.cache",
-                    threads) < LSI_PEAKS_PATH;
+    char name[64];
+    snprintf(name, sizeof(name), "peaks-%d-threads.json", threads);
+    return lsi_cache_path(name, out, LSI_PEAKS_PATH);
 }
 
 bool lsi_kept_peaks_read(const char *path, lsi_kept_peaks *out)

@@ -1,0 +1,16 @@
+/*
+ * The user's cache folder for Lockstep: $XDG_CACHE_HOME/lockstep, by default
+ * ~/.cache/lockstep (XDG Base Directory Specification). A relative
+ * XDG_CACHE_HOME counts as not set.
+ */
+#ifndef LS_BASE_CACHE_PATH_H
+#define LS_BASE_CACHE_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The path of a file there. False without such a folder, or if it is too long.
+ */
+bool lsi_cache_path(const char *name, char *out, size_t bytes);
+
+#endif
