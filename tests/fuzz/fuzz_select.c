@@ -1,13 +1,19 @@
 /*
- * The selection table: a line, as LOCKSTEP_SELECT has it, and the same as a
- * file. The first byte says what the table knows of its machine.
+ * The selection table: a line, as LOCKSTEP_SELECT has it, the same as a file,
+ * and as the table of a machine. The first byte says what the table knows of
+ * its machine.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/memory.h"
+#include "comm/api/machine_table.h"
 #include "comm/api/select.h"
 #include "comm/api/select_file.h"
 #include "fuzz.h"
+#include "lockstep/version.h"
 
 static const size_t sizes[] = {0,       1, 4095, 4096, 65536, (size_t)1 << 40,
                                SIZE_MAX};
@@ -35,6 +41,44 @@ static void read_as_file(const char *path, lsi_select_table *table)
         check(table);
 }
 
+/* Whatever is accepted serves each number of ranks, by folds alone. */
+static void use_lines(const char *lines, lsi_select_table *table)
+{
+    static char line[LSI_SELECT_FILE_BYTES];
+    table->spans = false;
+    for (int ranks = 1; ranks < 10; ranks++) {
+        lsi_machine_table_line(lines, ranks, ranks == 1, line, sizeof(line));
+        fuzz_demand(fuzz_ok(lsi_select_parse(line, table)));
+        fuzz_demand(!lsi_select_reorders(table));
+        check(table);
+    }
+}
+
+/* `lines` of the ranks behind a valid head, or the whole text of a file. */
+static void read_as_table(const char *lines, bool whole,
+                          lsi_select_table *table)
+{
+    static char text[LSI_MACHINE_TABLE_BYTES];
+    static lsi_machine_key key = {.machine = "abacus, CPUs 0-9, 0"};
+    const int head =
+        snprintf(text, sizeof(text),
+                 "lockstep: %s\nmachine: %s\nothers: 0.5 of 2 CPUs\n%s",
+                 ls_version_string(), key.machine, lines);
+    lsi_machine_table found;
+    if (head >= (int)sizeof(text))
+        return;
+    snprintf(key.path, sizeof(key.path), "%s",
+             whole ? fuzz_file(lines, strlen(lines))
+                   : fuzz_file(text, strlen(text)));
+    (void)chmod(key.path, 0600);
+    if (!fuzz_ok(lsi_machine_table_read(&key, &found)))
+        return;
+    use_lines(found.lines, table);
+    fuzz_demand(
+        fuzz_ok(lsi_machine_table_text(&key, &found, text, sizeof(text))));
+    lsi_free(found.lines);
+}
+
 static void write_and_read(const char *line, lsi_select_table *table)
 {
     static char text[LSI_SELECT_FILE_BYTES + 512];
@@ -55,7 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     char *line = fuzz_rest(&in);
-    if (fuzz_ok(lsi_select_parse(line, &table))) {
+    if (flags & 16)
+        read_as_table(line, flags & 32, &table);
+    else if (fuzz_ok(lsi_select_parse(line, &table))) {
         check(&table);
         write_and_read(line, &table);
     }

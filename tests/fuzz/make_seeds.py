@@ -190,6 +190,10 @@ def select():
         yield bytes([flags]) + b"broadcast:0-inf:staged,reduce:1m-2g:butterfly"
         yield bytes([flags])
     yield b"\x08# a comment\nmachine: x, 2 cpus\nall_reduce:0-inf:staged\n"
+    for flags in (16, 18, 48):
+        yield bytes([flags]) + (b"2 ranks: all_reduce:0-8k:flat\n"
+                                b"3 ranks: broadcast:0-inf:tree\n"
+                                b"crowded: reduce:1m-inf:copy|staged\n")
 
 
 def config():

@@ -14,9 +14,10 @@
 #include "base/memory.h"
 #include "comm/api/check.h"
 #include "comm/api/internode_open.h"
+#include "comm/api/machine_table.h"
 #include "comm/api/select.h"
 #include "comm/api/select_file.h"
-#include "comm/coll/copy_probe.h"
+#include "comm/api/tuned.h"
 #include "comm/core/agree.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/matching.h"
@@ -194,11 +195,13 @@ ls_status lsi_timeout_of(const char *what, double *seconds)
 static ls_status fill(ls_group *group, const lsi_membership *membership)
 {
     double timeout;
+    bool tuned; /* only checked here */
     LS_TRY(map(group, membership->offset));
     LS_TRY(lsi_default_timeout(&timeout));
     LS_TRY(ls_group_set_timeout(group, timeout));
     LS_TRY(allocate(group, membership->spans));
     LS_TRY(lsi_select_environment(group->select));
+    LS_TRY(lsi_machine_table_wanted(&tuned));
     LS_TRY(lsi_recorder_open(&group->recording.recorder));
     bind_parts(group);
     lsi_home_ask(group);
@@ -251,23 +254,6 @@ void lsi_group_look_around(ls_group *group)
     group->memory.few_cpus = !lsi_rank_cpus_suffice(group);
 }
 
-/* The first group of a job on a node measures, for all later ones. */
-static ls_status learn_to_copy(ls_group *group)
-{
-    const lsi_transport *const transport = group->memory.node->transport;
-    lsi_copying *const known = &group->memory.node->copying;
-    bool pays;
-    /* Threads share their node, and see all memory of each other. */
-    if (lsi_spans_nodes(group) || transport->one_address_space)
-        return LS_OK;
-    if (*known == LSI_COPYING_UNKNOWN) {
-        LS_TRY(lsi_copy_probe(group, &pays));
-        *known = pays ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
-    }
-    group->select->copying_pays = *known == LSI_COPYING_PAYS;
-    return LS_OK;
-}
-
 ls_status lsi_group_settle(ls_group *group)
 {
     lsi_span_set_rank(group->rank, group->size, group->identity.job);
@@ -277,15 +263,17 @@ ls_status lsi_group_settle(ls_group *group)
         LS_TRY(lsi_group_settle(group->channels.local));
     LS_TRY(ls_barrier(group)); /* all members are there */
     lsi_group_look_around(group);
-    LS_TRY(learn_to_copy(group));
+    LS_TRY(lsi_tuned_learn(group));
     LS_TRY(lsi_internode_introduce(group));
     const char *line = getenv("LOCKSTEP_SELECT");
-    const ls_status status = ls_group_select(group, line == NULL ? "" : line);
+    if (line == NULL || *line == '\0')
+        return lsi_tuned_select(group);
+    const ls_status status = ls_group_select(group, line);
     if (status == LS_ERR_MISMATCH)
         return lsi_fail(status,
                         "LOCKSTEP_SELECT should be the same on all ranks: %s",
                         ls_last_error());
-    if (status == LS_OK || line == NULL || lsi_has_failed(group))
+    if (status == LS_OK || lsi_has_failed(group))
         return status;
     return lsi_fail(status, "LOCKSTEP_SELECT: %s", ls_last_error());
 }

@@ -290,6 +290,17 @@ bool lsi_select_copies(const lsi_select_table *table)
     return false;
 }
 
+bool lsi_select_reorders(const lsi_select_table *table)
+{
+    for (int i = 0; i < table->rows; i++)
+        for (int c = 0; c < LSI_CANDIDATES; c++) {
+            const lsi_algorithm *const a = table->row[i].candidates[c];
+            if (a != NULL && a->own_order)
+                return true;
+        }
+    return false;
+}
+
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line)
 {
     return lsi_hash(LSI_HASH_START + table->deterministic, line, strlen(line));

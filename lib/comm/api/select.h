@@ -33,6 +33,9 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table);
  * memory. */
 bool lsi_select_copies(const lsi_select_table *table);
 
+/* Whether the table can choose an algorithm that adds in another order. */
+bool lsi_select_reorders(const lsi_select_table *table);
+
 /* A number that differs if the tables made of `line` differ. */
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line);
 

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory.h"
 #include "lockstep/status.h"
 
 typedef struct lsi_node_memory lsi_node_memory;
@@ -64,7 +65,9 @@ struct lsi_node_memory {
     const lsi_transport *transport;
     atomic_int references;
     uint64_t job; /* no other job has this number; the same on all ranks */
-    lsi_copying copying; /* written by the first group, before any other */
+    /* Written by the first group, before any other. */
+    lsi_copying copying;
+    char *lines; /* of the machine's selection table, or NULL */
 };
 
 static inline lsi_node_memory *lsi_node_memory_share(lsi_node_memory *node)
@@ -75,8 +78,10 @@ static inline lsi_node_memory *lsi_node_memory_share(lsi_node_memory *node)
 
 static inline void lsi_node_memory_release(lsi_node_memory *node)
 {
-    if (atomic_fetch_sub(&node->references, 1) == 1)
-        node->transport->destroy(node);
+    if (atomic_fetch_sub(&node->references, 1) != 1)
+        return;
+    lsi_free(node->lines);
+    node->transport->destroy(node);
 }
 
 /* A number for a new job. */

@@ -13,7 +13,7 @@ from program import LOCKSTEP, ProgramTest, environment, wait_until
 SLOW_RANK = os.environ["TEST_SLOW_RANK"]
 HANG = os.environ["TEST_HANG"]
 LOOKS = 20
-IN_CALL = "in #504 all_reduce of 256 f32 (sum), waiting for rank 1"
+IN_CALL = "in #505 all_reduce of 256 f32 (sum), waiting for rank 1"
 
 
 class Top(ProgramTest):

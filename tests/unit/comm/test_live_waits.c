@@ -99,7 +99,7 @@ static void look_at(pid_t pid, lsi_live_look *look)
 static void a_wait_is_shown(void **state)
 {
     static const scene scenes[] = {
-        {.wait = in_all_reduce, .call = "#4 all_reduce of 4 f32 (sum)"},
+        {.wait = in_all_reduce, .call = "#5 all_reduce of 4 f32 (sum)"},
         {.wait = in_a_message, .call = "recv of 4 f64"},
         {.wait = in_tests, .call = "recv of 4 f64"}};
     (void)state;

@@ -80,7 +80,7 @@ static const json_t *last_of(const json_t *json, const char *list)
 
 /* ---- after a failure ----------------------------------------------------- */
 
-enum { CALLS = 1500, SETTLING = 3 };
+enum { CALLS = 1500, SETTLING = 4 };
 
 /* More calls than a ring holds, a flood of messages, then a disagreement. */
 static void disagree(ls_group *group, void *argument)

@@ -46,6 +46,7 @@ static const row rows[] = {
      LS_ERR_IO,
      "LOCKSTEP_SELECT: "},
     {{{"LOCKSTEP_DETERMINISTIC", "yes"}}, LS_ERR_ARGUMENT, "should be 0 or 1"},
+    {{{"LOCKSTEP_TUNE", "yes"}}, LS_ERR_ARGUMENT, "should be on or off"},
     {{{"LOCKSTEP_RECORD", "/dev/null/records"}}, LS_OK, "LOCKSTEP_RECORD: "},
     {{{"LOCKSTEP_RECORD", "/dev/null"}}, LS_OK, "'/dev/null': Not a directory"},
     {{{"LOCKSTEP_ISA", "sse9"}},

@@ -1,0 +1,97 @@
+#include "comm/api/tuned.h"
+
+#include <string.h>
+
+#include "base/cpuset.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "comm/api/machine_table.h"
+#include "comm/api/select_file.h"
+#include "comm/coll/copy_probe.h"
+#include "comm/core/agree.h"
+#include "comm/node/transport.h"
+#include "comm/state/channels.h"
+#include "lockstep/group.h"
+
+/* ---- the table ----------------------------------------------------------- */
+
+/* Leaves *lines as it is without a table; `lockstep info` prints the reason. */
+static void read_table(const ls_group *group, char **lines)
+{
+    lsi_cpuset cpus = {{0}};
+    lsi_machine_key key;
+    lsi_machine_table table = {.lines = NULL};
+    bool wanted;
+    for (int r = 0; r < group->size; r++)
+        for (int w = 0; w < LSI_CPU_WORDS; w++)
+            cpus.words[w] |= lsi_member_of(group, r)->cpus[w];
+    if (lsi_machine_table_wanted(&wanted) == LS_OK && wanted &&
+        lsi_machine_key_of(&cpus, &key) &&
+        lsi_machine_table_read(&key, &table) != LS_OK)
+        lsi_log(LS_LOG_DEBUG, "no selection table: %s", ls_last_error());
+    else
+        *lines = table.lines;
+}
+
+/*
+ * The first rank's window carries the text. Its next use comes after a
+ * collective, before which all ranks have read it.
+ */
+static ls_status share_table(ls_group *group)
+{
+    const lsi_call call = {.operation = LSI_OP_SELECT};
+    char **const lines = &group->memory.node->lines;
+    uint64_t bytes = 0, all[LSI_MAX_RANKS];
+    if (group->rank == 0) {
+        read_table(group, lines);
+        bytes = *lines == NULL ? 0 : strlen(*lines) + 1;
+        if (bytes > 0)
+            memcpy(lsi_window(group, 0), *lines, bytes);
+    }
+    LS_TRY(lsi_exchange(group, &call, &bytes, sizeof(bytes), all));
+    if (all[0] == 0 || group->rank == 0)
+        return LS_OK;
+    LS_TRY(lsi_alloc(lines, all[0], LS_MEMORY_COMM,
+                     "the selection table of this machine"));
+    memcpy(*lines, lsi_window(group, 0), all[0]);
+    return LS_OK;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+static ls_status learn(ls_group *group)
+{
+    lsi_node_memory *const node = group->memory.node;
+    bool pays;
+    if (group->size > 1)
+        LS_TRY(share_table(group));
+    if (node->lines != NULL)
+        pays = strstr(node->lines, "copy") != NULL;
+    else
+        LS_TRY(lsi_copy_probe(group, &pays));
+    node->copying = pays ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
+    return LS_OK;
+}
+
+ls_status lsi_tuned_learn(ls_group *group)
+{
+    const lsi_node_memory *const node = group->memory.node;
+    /* Threads share their node, and see all memory of each other. */
+    if (lsi_spans_nodes(group) || node->transport->one_address_space)
+        return LS_OK;
+    if (node->copying == LSI_COPYING_UNKNOWN)
+        LS_TRY(learn(group));
+    group->select->copying_pays = node->copying == LSI_COPYING_PAYS;
+    return LS_OK;
+}
+
+ls_status lsi_tuned_select(ls_group *group)
+{
+    const char *const lines = group->memory.node->lines;
+    char line[LSI_SELECT_FILE_BYTES] = "";
+    if (lines != NULL && !lsi_spans_nodes(group) && group->size > 1)
+        lsi_machine_table_line(lines, group->size, group->memory.few_cpus, line,
+                               sizeof(line));
+    return ls_group_select(group, line);
+}
