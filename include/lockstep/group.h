@@ -143,8 +143,8 @@ LS_API LS_MUST_CHECK ls_status ls_group_open_threads(ls_group **groups,
  * Divides a group: ranks that pass the same color >= 0 form a new group,
  * ordered by (key, old rank); ranks that pass a color < 0 get NULL. Collective
  * over `group`, which stays usable; either may be closed before the other. The
- * new group selects algorithms according to LOCKSTEP_SELECT or by default; an
- * ls_group_select on the old one has no effect on it.
+ * new group selects algorithms as every new group does (ls_group_select); a
+ * call of ls_group_select on the old one has no effect on it.
  */
 LS_API LS_MUST_CHECK ls_status ls_group_split(ls_group *group, int color,
                                               int key, ls_group **part);
@@ -241,8 +241,10 @@ LS_API void ls_group_get_counters(const ls_group *group,
  * algorithm is LS_ERR_ARGUMENT, with a list of those available. Collective: all
  * ranks must pass the same line. "@FILE" stands for the lines in a file that
  * `lockstep tune --out FILE` wrote on this machine; if it is from
- * another machine, or malformed, the error names the file and the line. The
- * environment variable LOCKSTEP_SELECT sets the same when a group is made.
+ * another machine, or malformed, the error names the file and the line. "" asks
+ * for the built-in table. When a group is made, the environment variable
+ * LOCKSTEP_SELECT sets the line; otherwise the group uses what `lockstep tune`
+ * has saved for this machine, if it has.
  */
 LS_API LS_MUST_CHECK ls_status ls_group_select(ls_group *group,
                                                const char *line);

@@ -75,7 +75,7 @@ static ls_status report(const lsi_invocation *call,
 {
     const lsi_bench *const bench = bench_of(call);
     LS_TRY(lsi_table_status(table));
-    if (shows_table(flags) && bench->at_end)
+    if (shows_table(flags) && bench->at_end && !flags->hides_rows)
         LS_TRY(lsi_table_print(table, stdout));
     if (shows_table(flags) && bench->foot != NULL) {
         bench->foot(table, stdout);
@@ -336,7 +336,7 @@ static void note_many(const lsi_invocation *call, const lsi_list *ranks)
     }
 }
 
-static int coordinate(const lsi_invocation *call, const lsi_bench_common *flags,
+static int coordinate(const lsi_invocation *call, lsi_bench_common *flags,
                       const lsi_bench *bench, const lsi_list *ranks)
 {
     lsi_table *table = NULL;
@@ -345,13 +345,19 @@ static int coordinate(const lsi_invocation *call, const lsi_bench_common *flags,
     ls_status status = new_table(bench, flags, &table);
     for (size_t i = 0; i < ranks->n && status == LS_OK && complete; i++) {
         int ended;
-        status = run_ranks(call, flags, lsi_cli_rank_count(ranks->values[i], 1),
-                           table, &ended, &complete);
+        const int n = lsi_cli_rank_count(ranks->values[i], 1);
+        if (bench->before != NULL)
+            status = bench->before(flags, i, n);
+        if (status == LS_OK)
+            status = run_ranks(call, flags, n, table, &ended, &complete);
         if (status == LS_OK && exit_status == 0)
             exit_status = ended;
     }
     if (status == LS_OK)
         status = report_rest(call, flags, table, complete);
+    if (status == LS_OK && complete && exit_status == 0 &&
+        bench->conclude != NULL)
+        status = bench->conclude(flags);
     lsi_table_free(&table);
     return status == LS_OK ? exit_status : lsi_cli_error();
 }
@@ -410,6 +416,8 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
     if (launched.size > 0)
         return run_rank(call, bench, common, launched.rank == 0);
     if (check_outputs(common) != LS_OK)
+        return lsi_cli_error();
+    if (bench->plan != NULL && bench->plan(common, &ranks) != LS_OK)
         return lsi_cli_error();
     if (common->ranks != NULL && shows_table(common))
         note_many(call, &ranks);

@@ -28,6 +28,7 @@
 #include <stdio.h>
 
 #include "cli/frame/command.h"
+#include "cli/frame/list.h"
 #include "cli/frame/ranks.h"
 #include "lockstep/group.h"
 #include "report/table.h"
@@ -47,6 +48,7 @@ typedef struct lsi_bench_common {
     size_t shown;     /* rows of the table that are printed */
     size_t cases;     /* number of cases to measure */
     bool wrong;       /* a result was wrong: rows as always, but exit 1 */
+    bool hides_rows;  /* conclude prints something else */
     char notes[1024]; /* notes on the current case; see lsi_bench_note */
 } lsi_bench_common;
 
@@ -100,6 +102,14 @@ struct lsi_bench {
      * common.cases unless open does.
      */
     ls_status (*parse)(void *state);
+    /*
+     * On the process that starts ranks: replaces the numbers of ranks; and is
+     * called before the ranks of each number start, and when all rows are
+     * there. Or NULL.
+     */
+    ls_status (*plan)(void *state, lsi_list *ranks);
+    ls_status (*before)(void *state, size_t job, int ranks);
+    ls_status (*conclude)(void *state);
     /*
      * Makes the data that a rank measures with. Close frees the data, also
      * after an error. Both are called on all ranks; or NULL.

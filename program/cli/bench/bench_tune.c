@@ -4,6 +4,7 @@
  * sizes that the selection table knows.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/collectives.h"
 #include "cli/bench/tune.h"
+#include "cli/bench/tune_table.h"
 #include "cli/frame/list.h"
 #include "comm/api/select_file.h"
 #include "comm/coll/algorithm.h"
@@ -23,6 +25,9 @@ enum { ROUNDS = 3, FEW_RUNS = 3, MOST_RUNS = 1000, LEAST_BYTES = 16 };
 /* Seconds that are enough for long runs, which vary less. */
 #define ENOUGH_SECONDS 0.05
 
+/* Runs of a job that has to be quick; its time ends them earlier. */
+enum { QUICK_RUNS = 300 };
+
 typedef struct state {
     lsi_bench_common common;
     const char *sizes, *out;
@@ -33,13 +38,21 @@ typedef struct state {
     lsi_tune tune;
     const lsi_algorithm *algorithms[LSI_TUNE_ALGORITHMS + 1];
     char line[LSI_SELECT_FILE_BYTES / 2]; /* of the operations before */
+    /* For the table of the machine: */
+    lsi_tune_table table;
+    double seconds; /* of this job; 0: as long as it takes */
+    double begin;   /* of the operation that is being measured */
+    bool late;      /* it has no time left for this round */
 } state;
+
+#define SIZES "256,1k,4k,16k,64k,256k,1m,4m"
 
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "2", "9"),
-    ROW(sizes, LIST, "sizes", 0, "SIZE,...", "256,1k,4k,16k,64k,256k,1m,4m",
-        "sizes to measure, in ascending order: bytes that a rank sends"),
+    ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
+        "sizes to measure, in ascending order: bytes that a rank sends "
+        "(default: " SIZES ")"),
     ROW(out, STRING, "out", 'o', "FILE", NULL,
         "write the selection line to FILE; to use this file on this machine, "
         "set LOCKSTEP_SELECT=@FILE"),
@@ -55,9 +68,9 @@ static const lsi_column columns[] = {
     LSI_COLUMN(BOOL, "chosen"),
 };
 
-static const char *const operations[] = {"all-reduce",     "reduce",
-                                         "reduce-scatter", "broadcast",
-                                         "all-gather",     "all-to-all"};
+static const char *const operations[] = {
+    "all-reduce", "reduce", "reduce-scatter", "broadcast",
+    "all-gather", "gather", "scatter",        "all-to-all"};
 
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
@@ -87,6 +100,11 @@ static ls_status check(state *b, const lsi_bench_collective *c)
     return LS_OK;
 }
 
+static double time_of_operation(const state *b)
+{
+    return b->seconds / OPERATIONS;
+}
+
 /*
  * The median, which a single event cannot move. The least median of all rounds
  * counts: they are far apart, so another process does not disturb each.
@@ -100,8 +118,14 @@ static ls_status time_algorithm(state *b, const lsi_bench_collective *c,
         LS_TRY(time_run(b, c, &seconds));
     size_t n = 0;
     double total = 0;
-    while (n < (size_t)b->common.iterations && n < MOST_RUNS &&
-           (n < FEW_RUNS || total < ENOUGH_SECONDS)) {
+    const lsi_tune *const tune = &b->tune;
+    const bool quick = b->seconds > 0;
+    const double enough =
+        quick ? time_of_operation(b) / (ROUNDS * LSI_TUNE_KINDS *
+                                        tune->n_sizes * tune->n_algorithms)
+              : ENOUGH_SECONDS;
+    const size_t most = quick ? QUICK_RUNS : (size_t)b->common.iterations;
+    while (n < most && n < MOST_RUNS && (n < FEW_RUNS || total < enough)) {
         LS_TRY(time_run(b, c, &runs[n]));
         total += runs[n++];
     }
@@ -140,6 +164,7 @@ static void begin_operation(state *b, const lsi_bench_collective *c)
 {
     const lsi_algorithm *row;
     lsi_tune *const tune = &b->tune;
+    b->begin = lsi_clock_seconds();
     *tune = (lsi_tune){.operation = c->select, .n_sizes = (int)b->size_list.n};
     memset(b->algorithms, 0, sizeof(b->algorithms));
     for (int i = 0; (row = lsi_algorithm_at(i)) != NULL; i++) {
@@ -212,6 +237,14 @@ static void end_operation(state *b, const lsi_bench_collective *c)
     add_rows(b, c);
     (void)lsi_tune_line(&b->tune, LSI_FLAT_BYTES, b->line + used,
                         sizeof(b->line) - used);
+    /* The reduction of a range in uneven parts has the same algorithms. */
+    if (strcmp(b->tune.operation, "reduce_scatter") == 0) {
+        used = strlen(b->line);
+        b->line[used++] = ',';
+        b->tune.operation = "reduce_shards";
+        (void)lsi_tune_line(&b->tune, LSI_FLAT_BYTES, b->line + used,
+                            sizeof(b->line) - used);
+    }
 }
 
 /* ---- the line --------------------------------------------------------- */
@@ -227,6 +260,8 @@ static ls_status report(const state *b)
     char text[LSI_SELECT_FILE_BYTES];
     if (ls_group_rank(b->x.group) != 0)
         return LS_OK;
+    if (b->seconds > 0)
+        return lsi_tune_table_hand_over(b->line);
     if (!prints_rows(&b->common)) {
         printf("LOCKSTEP_SELECT='%s'\n\n", b->line);
         fflush(stdout);
@@ -238,6 +273,16 @@ static ls_status report(const state *b)
     return lsi_result_write(b->out, text, strlen(text));
 }
 
+/* Rank 0 decides whether there is time for another round. */
+static ls_status look_at_clock(state *b)
+{
+    int32_t late =
+        b->seconds > 0 && lsi_clock_seconds() - b->begin > time_of_operation(b);
+    LS_TRY(ls_broadcast(b->x.group, &late, 1, LS_I32, 0));
+    b->late = late != 0;
+    return LS_OK;
+}
+
 /* All sizes of an operation in turn, and that in rounds; then the next. */
 static ls_status measure(void *opaque, size_t i)
 {
@@ -247,7 +292,10 @@ static ls_status measure(void *opaque, size_t i)
         lsi_bench_collective_find(operations[i / each]);
     if (i % each == 0)
         begin_operation(b, c);
-    LS_TRY(measure_size(b, c, i % n));
+    if (i % n == 0)
+        LS_TRY(look_at_clock(b));
+    if (!b->late)
+        LS_TRY(measure_size(b, c, i % n));
     if (i % each < each - 1)
         return LS_OK;
     end_operation(b, c);
@@ -262,6 +310,7 @@ static ls_status measure(void *opaque, size_t i)
 static ls_status open_buffers(void *opaque)
 {
     state *const b = opaque;
+    (void)lsi_tune_table_job(&b->seconds);
     b->common.cases = OPERATIONS * ROUNDS * b->size_list.n;
     b->x.group = b->common.group;
     b->x.dtype = LS_F32;
@@ -301,8 +350,8 @@ static ls_status parse(void *opaque)
                         "number of ranks; give one number",
                         b->common.ranks);
     LS_TRY(lsi_result_check(b->out));
-    LS_TRY(lsi_list_of_sizes("--sizes", b->sizes, LEAST_BYTES, INT64_C(1) << 30,
-                             list));
+    LS_TRY(lsi_list_of_sizes("--sizes", b->sizes != NULL ? b->sizes : SIZES,
+                             LEAST_BYTES, INT64_C(1) << 30, list));
     if (list->n > LSI_TUNE_SIZES)
         return lsi_fail(LS_ERR_ARGUMENT, "--sizes lists more than %d sizes",
                         (int)LSI_TUNE_SIZES);
@@ -313,20 +362,59 @@ static ls_status parse(void *opaque)
     return LS_OK;
 }
 
+/* ---- the table of the machine ------------------------------------------ */
+
+/* Flags that ask for one line ask for no table. */
+static ls_status plan(void *opaque, lsi_list *ranks)
+{
+    state *const b = opaque;
+    if (b->common.ranks != NULL || b->sizes != NULL || b->out != NULL)
+        return LS_OK;
+    b->common.hides_rows = !b->common.wide;
+    return lsi_tune_table_plan(&b->table, ranks);
+}
+
+static ls_status before(void *opaque, size_t job, int ranks)
+{
+    state *const b = opaque;
+    if (setenv("LOCKSTEP_TUNE", "off", 1) != 0)
+        return lsi_fail_errno(LS_ERR_MEMORY,
+                              "cannot set the environment of the ranks");
+    return b->table.jobs == 0 ? LS_OK
+                              : lsi_tune_table_before(&b->table, job, ranks);
+}
+
+static ls_status conclude(void *opaque)
+{
+    state *const b = opaque;
+    return b->table.jobs == 0
+               ? LS_OK
+               : lsi_tune_table_keep(&b->table,
+                                     prints_rows(&b->common) ? NULL : stdout);
+}
+
 const lsi_bench lsi_bench_tune = {
     .command =
         {.name = "tune",
-         .summary = "Find the fastest algorithm for each size on this machine",
+         .summary = "Measure the fastest collectives of this machine",
          .text =
              "Times every algorithm for all-reduce, reduce, reduce-scatter, "
-             "broadcast, all-gather and all-to-all (f32, sum), with private "
-             "and with shared buffers. Algorithms that add in another order "
-             "than the others (ring, nodes) are left out, so results do not "
-             "depend on the line. Prints a selection line with the "
-             "fastest algorithms. To use the line, set LOCKSTEP_SELECT to the "
-             "line. Or save the line with --out FILE, and set "
-             "LOCKSTEP_SELECT=@FILE; without this setting, commands do not "
-             "read the file. If one entry of the line applies to both kinds of "
+             "broadcast, all-gather, gather, scatter and all-to-all (f32, "
+             "sum), with private and with shared buffers. Algorithms that add "
+             "in another order than the others (ring, nodes) are left out, so "
+             "results do not depend on the choice.\n\n"
+             "Without --ranks, --sizes and --out, measures 2 ranks up to the "
+             "number of CPUs (at most 8), and more ranks than CPUs, in less "
+             "than 20 seconds. Saves the selection table of this machine "
+             "as " LSI_KEPT_TABLE_HELP
+             ". From then on all groups on these CPUs use "
+             "the table, unless LOCKSTEP_TUNE=off or LOCKSTEP_SELECT is set; "
+             "`lockstep info` shows it.\n\n"
+             "With one of these flags, prints the selection line for one "
+             "number of ranks and saves no table. To use the line, set "
+             "LOCKSTEP_SELECT to the line. Or save the line with --out FILE, "
+             "and set LOCKSTEP_SELECT=@FILE.\n\n"
+             "If one entry of a line applies to both kinds of "
              "buffers, the entry names the algorithm with the smallest product "
              "of the two times. From one size to the next, the algorithm "
              "changes only for a gain of more than 5%.",
@@ -337,6 +425,9 @@ const lsi_bench lsi_bench_tune = {
     .progress = "tune",
     .at_end = true,
     .parse = parse,
+    .plan = plan,
+    .before = before,
+    .conclude = conclude,
     .open = open_buffers,
     .measure = measure,
     .close = close_buffers,

@@ -10,9 +10,11 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "cli/commands/machine_selection.h"
 #include "cli/frame/command.h"
 #include "report/diagnosis.h"
 #include "report/folder.h"
+#include "report/paragraph.h"
 #include "report/result.h"
 #include "report/table.h"
 
@@ -34,7 +36,8 @@ static const lsi_option options[] = {
 static const char text[] =
     "DIR is the folder that LOCKSTEP_RECORD named during the run. Each rank "
     "writes its record there when its group fails, and when it receives "
-    "SIGUSR1. The exit status is 0 if no problem was found, 1 if one was "
+    "SIGUSR1. If it finds no problem, it also says whether this machine has a "
+    "selection table of `lockstep tune`. The exit status is 0 if no problem was found, 1 if one was "
     "found, and 2 if the files cannot be read.";
 
 /* ---- the files ----------------------------------------------------------- */
@@ -265,6 +268,17 @@ static ls_status examine(const traces *some, const args *a, lsi_table *rows)
     return LS_OK;
 }
 
+/* Nothing is wrong, so whoever asks may wonder about speed. */
+static void tell_of_speed(void)
+{
+    char selection[LSI_SELECTION_TEXT];
+    if (!lsi_machine_selection(selection))
+        lsi_paragraph(stdout,
+                      "\nThe collectives of this machine are not tuned. "
+                      "Selection table: %s.",
+                      selection);
+}
+
 static ls_status work(const lsi_invocation *call, const args *a,
                       const char *folder, bool *wrong)
 {
@@ -281,6 +295,8 @@ static ls_status work(const lsi_invocation *call, const args *a,
         status = lsi_cli_write_table(call, rows, a->json);
     if (status == LS_OK)
         *wrong = lsi_table_row_count(rows) != 0;
+    if (status == LS_OK && !*wrong && !lsi_result_is_stdout(a->json))
+        tell_of_speed();
     lsi_table_free(&rows);
     free_traces(&some);
     return status;

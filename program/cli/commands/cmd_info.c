@@ -10,9 +10,11 @@
 #include "base/cpus.h"
 #include "base/cpuset.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/meminfo.h"
 #include "base/module.h"
 #include "base/proc.h"
+#include "cli/commands/machine_selection.h"
 #include "cli/frame/command.h"
 #include "comm/net/mpi/modules.h"
 #include "lockstep/version.h"
@@ -57,7 +59,7 @@ static int add_optional_parts(json_t *info)
 
 static json_t *collect(void)
 {
-    char affinity[256] = "unknown";
+    char affinity[256] = "unknown", selection[LSI_SELECTION_TEXT];
     lsi_cpuset cpus;
     if (lsi_cpuset_own(&cpus))
         lsi_cpuset_text(&cpus, affinity, sizeof(affinity));
@@ -71,6 +73,9 @@ static json_t *collect(void)
                   "page_bytes", (int)sysconf(_SC_PAGESIZE), "huge_pages",
                   huge_pages(), "onednn", lsi_dense_version());
     json_object_update_new(info, more);
+    (void)lsi_machine_selection(selection);
+    json_object_set_new(info, "selection_table",
+                        lsi_json_text(selection, strlen(selection)));
     if (add_optional_parts(info) != 0) {
         json_decref(info);
         return NULL;

@@ -206,20 +206,20 @@ class Tune(Benches):
             with open(path) as file:
                 saved = [entry for entry in file.read().split("\n")
                          if ":0-" in entry]
-            self.assertEqual(len(saved), 6)
+            self.assertEqual(len(saved), 9)
             self.assertEqual(line, "LOCKSTEP_SELECT='%s'" % ",".join(saved))
             self.succeeds("bench", "reduce", "--sizes", "1k", *QUICK,
                           env=environment(LOCKSTEP_SELECT="@" + path))
             with open(path, "a") as file:
                 file.write("all_reduce:0-1k\n")
-            self.fails(1, path + ":9: ", "bench", "reduce", "--sizes", "1k",
+            self.fails(1, path + ":12: ", "bench", "reduce", "--sizes", "1k",
                        *QUICK, env=environment(LOCKSTEP_SELECT="@" + path))
 
     def test_rows(self):
         rows = json.loads(self.succeeds("tune", "-n", "1", "--sizes", "1k,64k",
                                         *QUICK, "--json"))["rows"]
         chosen = [row for row in rows if row["chosen"]]
-        self.assertEqual(len(chosen), 6 * 2 * 2)
+        self.assertEqual(len(chosen), 8 * 2 * 2)
         self.assertEqual({row["buffers"] for row in rows},
                          {"private", "shared"})
         self.assertTrue(all(row["time_us"] > 0 for row in rows))

@@ -1,0 +1,152 @@
+#include "cli/bench/tune_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/busy.h"
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "comm/api/select_file.h"
+#include "report/paragraph.h"
+#include "report/result.h"
+
+/* "FD SECONDS": the file in memory, and the time of a job. */
+#define JOB_VARIABLE "LOCKSTEP_TUNE_JOB"
+
+/* The whole command may take 20 s; jobs also start and end. */
+enum { MOST_RANKS = 8, TOTAL_SECONDS = 14 };
+
+/* ---- planning ------------------------------------------------------------ */
+
+static ls_status no_folder(void)
+{
+    return lsi_fail(LS_ERR_IO,
+                    "cannot save the selection table of this machine: neither "
+                    "XDG_CACHE_HOME nor HOME is an absolute path; set one of "
+                    "them, or use --out FILE");
+}
+
+ls_status lsi_tune_table_plan(lsi_tune_table *table, lsi_list *ranks)
+{
+    const int cpus = lsi_cpus_available();
+    lsi_machine_table *const found = &table->found;
+    if (!lsi_cpuset_own(&table->cpus))
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot read the CPUs of this process");
+    if (!lsi_machine_key_of(&table->cpus, &table->key))
+        return no_folder();
+    LS_TRY(lsi_make_parents(table->key.path));
+    LS_TRY(lsi_result_check(table->key.path));
+    found->available = cpus;
+    (void)lsi_busy_now(&found->others, &found->available);
+    ranks->n = 0;
+    for (int n = 2; n <= cpus && n <= MOST_RANKS; n++)
+        ranks->values[ranks->n++] = n;
+    ranks->values[ranks->n++] = cpus < 2 ? 2 : 4;
+    table->jobs = ranks->n;
+    table->fd = memfd_create("lockstep-lines", 0);
+    if (table->fd < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot create a file in memory for the "
+                              "selection lines");
+    return LS_OK;
+}
+
+/* The ranks of the last job get two CPUs, so that there are more ranks. */
+static void share_cpus(const lsi_tune_table *table)
+{
+    lsi_cpuset two = {{0}};
+    int found = 0;
+    for (int cpu = 0; cpu < LSI_CPUSET_MAX && found < 2; cpu++)
+        if (lsi_cpuset_has(&table->cpus, cpu)) {
+            lsi_cpuset_add(&two, cpu);
+            found++;
+        }
+    (void)lsi_cpuset_bind(&two);
+}
+
+ls_status lsi_tune_table_before(lsi_tune_table *table, size_t job, int ranks)
+{
+    char text[64];
+    const bool crowded = job + 1 == table->jobs;
+    if (crowded)
+        share_cpus(table);
+    snprintf(text, sizeof(text), "%d %g", table->fd,
+             (double)TOTAL_SECONDS / (double)table->jobs);
+    if (setenv(JOB_VARIABLE, text, 1) != 0)
+        return lsi_fail_errno(LS_ERR_MEMORY,
+                              "cannot set the environment of the ranks");
+    lsi_machine_table_title(ranks, crowded, text, sizeof(text));
+    return lsi_write_all(table->fd, text, strlen(text), "the selection lines");
+}
+
+/* ---- a rank -------------------------------------------------------------- */
+
+bool lsi_tune_table_job(double *seconds)
+{
+    int fd;
+    const char *const text = getenv(JOB_VARIABLE);
+    return text != NULL && sscanf(text, "%d %lf", &fd, seconds) == 2;
+}
+
+ls_status lsi_tune_table_hand_over(const char *line)
+{
+    const int fd = (int)strtol(getenv(JOB_VARIABLE), NULL, 10);
+    LS_TRY(lsi_write_all(fd, line, strlen(line), "the selection lines"));
+    return lsi_write_all(fd, "\n", 1, "the selection lines");
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static ls_status write_file(lsi_tune_table *table, char *lines, char *text)
+{
+    size_t bytes;
+    if (lseek(table->fd, 0, SEEK_SET) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot read the selection lines");
+    LS_TRY(lsi_read_up_to(table->fd, "the selection lines", lines,
+                          LSI_MACHINE_TABLE_BYTES - 1, &bytes));
+    lines[bytes] = '\0';
+    table->found.lines = lines;
+    LS_TRY(lsi_machine_table_text(&table->key, &table->found, text,
+                                  LSI_MACHINE_TABLE_BYTES));
+    LS_TRY(lsi_result_write(table->key.path, text, strlen(text)));
+    /* Whatever the umask leaves: a file that others can write is ignored. */
+    if (chmod(table->key.path, S_IRUSR | S_IWUSR) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot change the mode of '%s'",
+                              table->key.path);
+    return LS_OK;
+}
+
+static void print_path(const lsi_tune_table *table, FILE *stream)
+{
+    const lsi_machine_table *const found = &table->found;
+    lsi_paragraph(stream,
+                  "Saved the selection table of this machine in %s. Groups on "
+                  "these CPUs use it from now on, unless LOCKSTEP_TUNE=off or "
+                  "LOCKSTEP_SELECT is set.",
+                  table->key.path);
+    if (lsi_busy_rule(found->others, found->available))
+        lsi_paragraph(stream,
+                      "\nOther processes used %.1f of the %d CPUs, so the "
+                      "table may be wrong. Repeat on an idle machine.",
+                      found->others, found->available);
+}
+
+ls_status lsi_tune_table_keep(lsi_tune_table *table, FILE *stream)
+{
+    char *memory;
+    LS_TRY(lsi_alloc(&memory, 2 * (size_t)LSI_MACHINE_TABLE_BYTES,
+                     LS_MEMORY_OTHER, "the selection table"));
+    const ls_status status =
+        write_file(table, memory, memory + LSI_MACHINE_TABLE_BYTES);
+    table->found.lines = NULL;
+    lsi_free(memory);
+    if (status == LS_OK && stream != NULL)
+        print_path(table, stream);
+    return status;
+}
