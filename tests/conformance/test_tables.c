@@ -63,14 +63,21 @@ static size_t add_names(uint64_t *state, lsi_operation operation, size_t end,
     return used + (size_t)sprintf(text + used, "staged");
 }
 
-/* A line with ranges for each operation; those that are missing are default. */
+/*
+ * A line with settings, and with ranges for each operation. Ranges that are
+ * missing are default.
+ */
 static void make_line(uint64_t seed, char *text)
 {
     uint64_t state = seed;
-    size_t used = 0;
+    const unsigned lines = (unsigned)(next(&state) % 4033); /* of 64 bytes */
+    const unsigned spins = (unsigned)(next(&state) % 4991);
+    size_t used =
+        (size_t)sprintf(text, "window:%u,spins:%u",
+                        LSI_LEAST_WINDOW + 64 * lines, LSI_LEAST_SPINS + spins);
     for (int o = 0; o < OPERATIONS; o++) {
         size_t begin = 0;
-        used += (size_t)sprintf(text + used, "%s%s", o == 0 ? "" : ",",
+        used += (size_t)sprintf(text + used, ",%s",
                                 lsi_operation_name(operations[o]));
         for (size_t e = 0; e < sizeof(ends) / sizeof(ends[0]); e++) {
             if (next(&state) % 2 == 0 && (begin > 0 || e < 4))

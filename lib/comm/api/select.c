@@ -217,18 +217,54 @@ static ls_status parse_row(lsi_operation operation, piece text,
     return append_row(table, &row);
 }
 
+/* "window:128k" or "spins:700"; *found: it is one of them. */
+static ls_status parse_setting(piece name, piece value, lsi_select_table *table,
+                               bool *found)
+{
+    const struct {
+        const char *name;
+        size_t min, max, unit;
+        int *place;
+    } settings[] = {
+        {"window", LSI_LEAST_WINDOW, LSI_MOST_WINDOW, LSI_LINE, &table->window},
+        {"spins", LSI_LEAST_SPINS, LSI_MOST_SPINS, 1, &table->spins},
+    };
+    *found = false;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        size_t number;
+        if (strlen(settings[i].name) != name.length ||
+            memcmp(settings[i].name, name.text, name.length) != 0)
+            continue;
+        *found = true;
+        LS_TRY(parse_size(value, &number));
+        if (number < settings[i].min || number > settings[i].max ||
+            number % settings[i].unit != 0)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s is '%.*s'; it should be a multiple of %zu from "
+                            "%zu to %zu",
+                            settings[i].name, (int)value.length, value.text,
+                            settings[i].unit, settings[i].min, settings[i].max);
+        *settings[i].place = (int)number;
+    }
+    return LS_OK;
+}
+
 /* Appends the rows of a line to the table. */
 static ls_status parse_line(const char *line, lsi_select_table *table)
 {
     piece entry, all = {line, strlen(line)};
     while (cut(&all, ',', &entry)) {
         piece name, row;
+        bool setting;
         lsi_operation operation = LSI_OP_COUNT;
         if (!cut(&entry, ':', &name) || entry.text == NULL)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "'%.*s' should be OPERATION:RANGE:ALGORITHM, such "
                             "as all_reduce:0-8k:flat",
                             (int)name.length, name.text);
+        LS_TRY(parse_setting(name, entry, table, &setting));
+        if (setting)
+            continue;
         LS_TRY(parse_operation(name, &operation));
         while (cut(&entry, ';', &row))
             LS_TRY(parse_row(operation, row, table));

@@ -6,7 +6,11 @@
  * An operation, then ranges in bytes (end exclusive; k, m and g are powers of
  * 1024) and for each the algorithms to try, the first that all ranks can use
  * wins. The size is that of the largest send buffer. Sizes that no range
- * covers are served as by default.
+ * covers are served as by default. Two entries have a number instead:
+ *
+ *     window:128k   bytes of a chunk of staged data, 4k to 256k
+ *     spins:700     looks for a peer in the time of a sleep and a wake-up, 10
+ *                   to 5000; a rank spins for that or a multiple of it
  */
 #ifndef LS_COMM_API_SELECT_H
 #define LS_COMM_API_SELECT_H

@@ -7,25 +7,24 @@
 
 #include "comm/coll/algorithm.h"
 
-/*
- * Bytes of all slots of a half, and of one slot, so that the staged data of a
- * few ranks stays in their second-level caches.
- */
-enum { LSI_WINDOW_FINE = 512 * 1024, LSI_WINDOW_CHUNK = 64 * 1024 };
+/* Bytes of one slot, and how many of them a half has. */
+enum { LSI_WINDOW_CHUNK = 64 * 1024, LSI_WINDOW_CHUNKS = 8 };
 
 /*
  * Bytes of a chunk, a multiple of a line: a chunk of each slot fits a half of
- * the window. With more ranks than CPUs, each chunk costs a turn of every rank
- * on a CPU, which is more than a cache saves. Then chunks are as large as the
- * window allows.
+ * the window. By default the staged data of a few ranks stays in their
+ * second-level caches; `lockstep tune` measures what is best. With more ranks
+ * than CPUs, each chunk costs a turn of every rank on a CPU, which is more than
+ * a cache saves. Then chunks are as large as the window allows.
  */
 static inline size_t lsi_window_chunk(const ls_group *group, int slots)
 {
+    const size_t tuned = (size_t)group->select->window;
+    const size_t chunk = tuned > 0 ? tuned : (size_t)LSI_WINDOW_CHUNK;
     const size_t half = group->memory.few_cpus ? (size_t)LSI_STAGING_BYTES / 2
-                                               : (size_t)LSI_WINDOW_FINE;
+                                               : LSI_WINDOW_CHUNKS * chunk;
     const size_t most = half / (size_t)slots / LSI_LINE * LSI_LINE;
-    return group->memory.few_cpus || most < LSI_WINDOW_CHUNK ? most
-                                                             : LSI_WINDOW_CHUNK;
+    return group->memory.few_cpus || most < chunk ? most : chunk;
 }
 
 static inline unsigned char *lsi_window_slot(const ls_group *group, int rank,

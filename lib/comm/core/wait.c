@@ -45,9 +45,9 @@
 #include "observe/spans.h"
 
 enum {
-    SPINS_ALONE = 1000, /* about 60 us */
-    SPINS_UNSURE = 500, /* about 30 us */
-    SPINS_LATE = 80,    /* about 5 us, as long as a sleep and a wake-up */
+    /* In sleeps and wake-ups, lsi_select_table.spins: */
+    ALONE = 12,
+    UNSURE = 6,
     FEW_SPINS = 2,
     LONG_SPINS = 100000, /* milliseconds; see choose_spins */
     TRUST = 8,           /* most trust in spinning: + 1 if it paid */
@@ -75,6 +75,35 @@ enum { POLL_TICKS = 1 << 18 };
 /* Time after SIGTERM for which a rank looks for the reason. */
 #define SIGTERM_NS ((uint64_t)500 * 1000 * 1000)
 
+/*
+ * The time of a sleep and a wake-up that is assumed without a measurement. On
+ * two machines it was 5 and 19 us.
+ */
+#define WAKE_NS 5000
+
+int lsi_looks_in(uint64_t ns)
+{
+    enum { PAUSES = 64, ROUNDS = 3 };
+    uint64_t least = UINT64_MAX;
+    for (int round = 0; round < ROUNDS; round++) {
+        const uint64_t begin = lsi_clock_ns();
+        for (int i = 0; i < PAUSES; i++)
+            lsi_cpu_relax();
+        const uint64_t taken = lsi_clock_ns() - begin;
+        least = taken < least ? taken : least;
+    }
+    const uint64_t looks = PAUSES * ns / (least + 1);
+    return looks < LSI_LEAST_SPINS  ? LSI_LEAST_SPINS
+           : looks > LSI_MOST_SPINS ? LSI_MOST_SPINS
+                                    : (int)looks;
+}
+
+static int spins_of(const ls_group *group)
+{
+    const int tuned = group->select->spins;
+    return tuned > 0 ? tuned : group->waiting.spins;
+}
+
 void lsi_begin_to_wait(ls_group *group)
 {
     group->waiting.crowded = true;
@@ -91,6 +120,7 @@ void lsi_learn_to_wait(ls_group *group)
         (available < found.own ? available : found.together) <
             group->channels.local->size;
     group->waiting.bound = found.disjoint && !group->waiting.crowded;
+    group->waiting.spins = lsi_looks_in(WAKE_NS);
     group->waiting.trust = TRUST;
     group->waiting.retry = FIRST_RETRY;
     group->waiting.late = 0;
@@ -130,13 +160,14 @@ static void publish_cpu(ls_group *group)
  */
 static int choose_spins(ls_group *group)
 {
+    const int spins = spins_of(group);
     if (group->waiting.bound)
-        return SPINS_ALONE;
+        return ALONE * spins;
     publish_cpu(group);
     if (group->waiting.trust == TRUST)
-        return SPINS_ALONE;
+        return ALONE * spins;
     if (group->waiting.trust > 0)
-        return shares_a_cpu(group) ? SPINS_UNSURE : SPINS_ALONE;
+        return (shares_a_cpu(group) ? UNSURE : ALONE) * spins;
     if (++group->waiting.waits < group->waiting.retry)
         return FEW_SPINS;
     group->waiting.waits = 0;
@@ -153,7 +184,9 @@ static void choose(ls_group *group, lsi_patience *patience)
     if (late)
         group->waiting.late--;
     patience->yields = crowded && !late ? YIELDS : 0;
-    patience->spins = crowded ? 0 : late ? SPINS_LATE : choose_spins(group);
+    patience->spins = crowded ? 0
+                      : late  ? spins_of(group)
+                              : choose_spins(group);
 }
 
 /* Learns from the time for which this rank was kept waiting for a CPU. */
@@ -293,7 +326,7 @@ static bool move_others(ls_group *group, lsi_patience *patience)
 static void distrust(ls_group *group, const lsi_patience *patience)
 {
     int *const trust = &group->waiting.trust;
-    if (patience->spins > SPINS_LATE)
+    if (patience->spins > spins_of(group))
         *trust = *trust > DISTRUST ? *trust - DISTRUST : 0;
 }
 

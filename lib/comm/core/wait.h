@@ -41,4 +41,11 @@ void lsi_begin_to_wait(ls_group *group);
 /* Decides how to wait, from the CPUs that the members may use. */
 void lsi_learn_to_wait(ls_group *group);
 
+/*
+ * Looks at a word in a time, within LSI_LEAST_SPINS and LSI_MOST_SPINS:
+ * measured, in some microseconds. A look takes as long as an instruction that
+ * pauses, which differs by a factor of ten between processors.
+ */
+int lsi_looks_in(uint64_t ns);
+
 #endif

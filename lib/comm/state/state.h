@@ -154,10 +154,20 @@ typedef struct lsi_range_row {
 
 enum { LSI_SELECT_ROWS = 128 };
 
+enum {
+    LSI_LEAST_WINDOW = 4 * 1024,
+    LSI_MOST_WINDOW = 256 * 1024,
+    LSI_LEAST_SPINS = 10,
+    LSI_MOST_SPINS = 5000
+};
+
 typedef struct lsi_select_table {
     bool deterministic; /* only algorithms that reduce by folding */
     bool copying_pays;  /* the kernel's copy is faster than the windows */
     bool spans;         /* for a group on several nodes */
+    /* Measured on this machine, or 0: */
+    int window; /* bytes of a chunk in the windows */
+    int spins;  /* looks at a word that take as long as to sleep and wake up */
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
     /* For operations without a row. */
@@ -291,6 +301,7 @@ typedef struct lsi_waiting {
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
     bool bound;          /* to CPUs that no other rank may use */
+    int spins;           /* without a number in the selection table */
     int trust;           /* in spinning: 0 if it does not pay */
     int waits, retry;    /* since then; until it is tried again */
     int late;            /* waits still to come in which it hardly looks */

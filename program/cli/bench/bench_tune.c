@@ -13,6 +13,7 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/collectives.h"
 #include "cli/bench/tune.h"
+#include "cli/bench/tune_settings.h"
 #include "cli/bench/tune_table.h"
 #include "cli/frame/list.h"
 #include "comm/api/select_file.h"
@@ -37,6 +38,7 @@ typedef struct state {
     /* Of the operation that is being measured; algorithms end with NULL. */
     lsi_tune tune;
     const lsi_algorithm *algorithms[LSI_TUNE_ALGORITHMS + 1];
+    char settings[64];                    /* at the beginning of each line */
     char line[LSI_SELECT_FILE_BYTES / 2]; /* of the operations before */
     /* For the table of the machine: */
     lsi_tune_table table;
@@ -140,11 +142,11 @@ static ls_status measure_algorithm(state *b, const lsi_bench_collective *c,
                                    const lsi_algorithm *algorithm, size_t bytes,
                                    double *seconds)
 {
-    char line[128];
+    char line[192];
     if (algorithm->in_cells && bytes > LSI_FLAT_BYTES)
         return LS_OK;
-    snprintf(line, sizeof(line), "%s:%zu-%zu:%s", c->select, bytes, bytes + 1,
-             algorithm->name);
+    snprintf(line, sizeof(line), "%s%s:%zu-%zu:%s", b->settings, c->select,
+             bytes, bytes + 1, algorithm->name);
     /* Ruled out for this job, or for these buffers: alike on all ranks. */
     ls_status status = ls_group_select(b->x.group, line);
     if (status == LS_ERR_ARGUMENT)
@@ -231,7 +233,9 @@ static void add_rows(state *b, const lsi_bench_collective *c)
 static void end_operation(state *b, const lsi_bench_collective *c)
 {
     size_t used = strlen(b->line);
-    if (used > 0)
+    if (used == 0)
+        used = strlen(strcpy(b->line, b->settings));
+    else
         b->line[used++] = ',';
     lsi_tune_choose(&b->tune);
     add_rows(b, c);
@@ -273,6 +277,16 @@ static ls_status report(const state *b)
     return lsi_result_write(b->out, text, strlen(text));
 }
 
+static ls_status measure_settings(state *b)
+{
+    unsigned char *const *const own = b->buffers[LSI_TUNE_PRIVATE];
+    const int64_t bytes = b->size_list.values[b->size_list.n - 1];
+    if (bytes < LSI_TUNE_SETTINGS_BYTES)
+        return LS_OK; /* the buffers are too small */
+    return lsi_tune_settings(b->x.group, (void *)own[0], (void *)own[1],
+                             b->settings, sizeof(b->settings));
+}
+
 /* Rank 0 decides whether there is time for another round. */
 static ls_status look_at_clock(state *b)
 {
@@ -290,6 +304,8 @@ static ls_status measure(void *opaque, size_t i)
     const size_t n = b->size_list.n, each = ROUNDS * n;
     const lsi_bench_collective *const c =
         lsi_bench_collective_find(operations[i / each]);
+    if (i == 0)
+        LS_TRY(measure_settings(b));
     if (i % each == 0)
         begin_operation(b, c);
     if (i % n == 0)

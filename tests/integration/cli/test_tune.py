@@ -59,6 +59,8 @@ class Table(ProgramTest):
         self.assertEqual(ranks[:-1],
                          ["%d ranks" % n for n in range(2, min(cpus, 8) + 1)])
         self.assertEqual(ranks[-1], "crowded")
+        for line in lines[4:-1]: # the last has more ranks than CPUs
+            self.assertRegex(line, r": window:\d+k,spins:\d+,all_reduce:0-")
         for line in lines[4:]:
             for operation in ("all_reduce", "reduce", "reduce_scatter",
                               "reduce_shards", "broadcast", "all_gather",

@@ -114,6 +114,26 @@ static void ranges_are_not_dropped(void **state)
     }
 }
 
+static void settings_are_numbers(void **state)
+{
+    static lsi_select_table table;
+    static const char *const wrong[] = {
+        "window:2k",      "window:257k", "window:100000", "window:-64k",
+        "window:64k;64k", "spins:9",     "spins:5001",    "spins:many"};
+    (void)state;
+    assert_ok(
+        lsi_select_parse("window:128k,all_reduce:0-1k:flat,spins:700", &table));
+    assert_int_equal(table.window, 128 * 1024);
+    assert_int_equal(table.spins, 700);
+    for (size_t i = 0; i < TEST_COUNT(wrong); i++)
+        assert_error(lsi_select_parse(wrong[i], &table), LS_ERR_ARGUMENT, "'");
+    assert_error(lsi_select_parse("spins:9", &table), LS_ERR_ARGUMENT,
+                 "spins is '9'; it should be a multiple of 1 from 10 to 5000");
+    assert_int_equal(table.spins, 700);
+    assert_ok(lsi_select_parse("", &table));
+    assert_true(table.window == 0 && table.spins == 0);
+}
+
 /* Algorithms of an operation that serve a size by default, in some group. */
 static int serving(const lsi_select_table *table, lsi_operation operation,
                    size_t bytes)
@@ -234,6 +254,7 @@ int main(void)
         cmocka_unit_test(is_written_and_read),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(ranges_are_not_dropped),
+        cmocka_unit_test(settings_are_numbers),
         cmocka_unit_test(ranks_agree_on_what_it_says),
         cmocka_unit_test(the_environment_can_name_it),
     };
