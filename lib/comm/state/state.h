@@ -152,7 +152,7 @@ typedef struct lsi_range_row {
     const lsi_algorithm *candidates[LSI_CANDIDATES];
 } lsi_range_row;
 
-enum { LSI_SELECT_ROWS = 128 };
+enum { LSI_SELECT_ROWS = 192 };
 
 enum {
     LSI_LEAST_WINDOW = 4 * 1024,

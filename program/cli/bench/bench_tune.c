@@ -26,8 +26,11 @@ enum { ROUNDS = 3, FEW_RUNS = 3, MOST_RUNS = 1000, LEAST_BYTES = 16 };
 /* Seconds that are enough for long runs, which vary less. */
 #define ENOUGH_SECONDS 0.05
 
-/* Runs of a job that has to be quick; its time ends them earlier. */
-enum { QUICK_RUNS = 300 };
+/*
+ * Of a job that has to be quick: runs, which its time ends earlier, and bytes
+ * that all ranks send. The last size serves all larger ones.
+ */
+enum { QUICK_RUNS = 300, QUICK_BYTES = 8 << 20 };
 
 typedef struct state {
     lsi_bench_common common;
@@ -47,7 +50,7 @@ typedef struct state {
     bool late;      /* it has no time left for this round */
 } state;
 
-#define SIZES "256,1k,4k,16k,64k,256k,1m,4m"
+#define SIZES "256,1k,4k,16k,32k,64k,128k,256k,512k,1m,4m"
 
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
@@ -280,7 +283,8 @@ static ls_status report(const state *b)
 static ls_status measure_settings(state *b)
 {
     unsigned char *const *const own = b->buffers[LSI_TUNE_PRIVATE];
-    const int64_t bytes = b->size_list.values[b->size_list.n - 1];
+    const int64_t bytes =
+        b->size_list.values[b->size_list.n - 1] * ls_group_size(b->x.group);
     if (bytes < LSI_TUNE_SETTINGS_BYTES)
         return LS_OK; /* the buffers are too small */
     return lsi_tune_settings(b->x.group, (void *)own[0], (void *)own[1],
@@ -326,7 +330,12 @@ static ls_status measure(void *opaque, size_t i)
 static ls_status open_buffers(void *opaque)
 {
     state *const b = opaque;
-    (void)lsi_tune_table_job(&b->seconds);
+    lsi_list *const list = &b->size_list;
+    if (lsi_tune_table_job(&b->seconds))
+        while (list->n > 1 &&
+               list->values[list->n - 1] * ls_group_size(b->common.group) >
+                   QUICK_BYTES)
+            list->n--;
     b->common.cases = OPERATIONS * ROUNDS * b->size_list.n;
     b->x.group = b->common.group;
     b->x.dtype = LS_F32;

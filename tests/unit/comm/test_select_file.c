@@ -109,7 +109,7 @@ static void ranges_are_not_dropped(void **state)
             assert_ok(lsi_select_parse(line, &table));
         else
             assert_error(lsi_select_parse(line, &table), LS_ERR_ARGUMENT,
-                         "more than 128 size ranges");
+                         "more than 192 size ranges");
         assert_int_equal(table.rows, LSI_SELECT_ROWS);
     }
 }
