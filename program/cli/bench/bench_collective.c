@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -78,8 +79,9 @@ static const lsi_option options[] = {
         .min = 1, .max = 1024),
     ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
         "memory of the buffers: private to each rank, or shared between the "
-        "ranks (ls_shared_alloc)",
-        .choices = "private|shared"),
+        "ranks (ls_shared_alloc), or fresh: private, newly mapped and "
+        "written before each run",
+        .choices = "private|shared|fresh"),
     ROW(place, CHOICE, "place", 0, "PLACE", "both",
         "measure with separate send and receive buffers (out), with one buffer "
         "for both (in), or both ways",
@@ -182,10 +184,39 @@ static ls_status repeat(state *b, int64_t times)
     return LS_OK;
 }
 
+/* New pages for the buffers; the group knows none of their addresses. */
+static ls_status map_fresh(state *b)
+{
+    const bool in_place = b->x.send == b->x.recv;
+    const size_t bytes = (size_t)largest_size(b) + 1; /* never none */
+    for (int i = 0; i < 2; i++) {
+        void *block = b->data[i];
+        if (block != NULL)
+            munmap(block, bytes);
+        block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        b->data[i] = block == MAP_FAILED ? NULL : block;
+        if (block == MAP_FAILED)
+            return lsi_fail_errno(LS_ERR_MEMORY,
+                                  "cannot map buffers of %zu bytes", bytes);
+    }
+    b->x.send = b->data[0];
+    b->x.recv = b->data[in_place ? 0 : 1];
+    lsi_bench_collective_fill(b->collective, &b->x);
+    return LS_OK;
+}
+
+static bool is_fresh(const state *b)
+{
+    return strcmp(b->buffers, "fresh") == 0;
+}
+
 static ls_status time_runs(state *b, lsi_stats *out)
 {
     LS_TRY(repeat(b, b->common.warmup));
     for (int64_t i = 0; i < b->common.iterations; i++) {
+        if (is_fresh(b))
+            LS_TRY(map_fresh(b));
         LS_TRY(ls_barrier(b->x.group));
         const uint64_t start = lsi_clock_ns();
         LS_TRY(b->collective->run(&b->x));
@@ -367,6 +398,8 @@ static ls_status allocate(state *b)
     void *block;
     LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER, "times"));
     b->times = block;
+    if (is_fresh(b))
+        return map_fresh(b);
     for (int i = 0; i < (b->places.out ? 2 : 1); i++) {
         LS_TRY(shared ? ls_shared_alloc(b->x.group, bytes, &block)
                       : lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
@@ -385,6 +418,8 @@ static void close_buffers(void *opaque)
         if (block != NULL && shared)
             ls_ignore(
                 ls_shared_free(b->x.group, &block)); /* a group that failed */
+        else if (block != NULL && is_fresh(b))
+            munmap(block, (size_t)largest_size(b) + 1);
         else
             lsi_free(block);
     }

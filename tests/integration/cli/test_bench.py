@@ -133,6 +133,12 @@ class Collectives(Benches):
                 self.assertIn(row["algorithm"], algorithms)
                 self.assertGreaterEqual(row["peak_bytes"], 2 << 20)
 
+    def test_fresh_buffers(self):
+        for operation in ("all-reduce", "all-gather", "broadcast", "scatter"):
+            for row in self.rows(operation, "-n", "3", "--sizes", "0,4,1k,100001",
+                                 "--buffers", "fresh"):
+                self.assertEqual((row["buffers"], row["wrong"]), ("fresh", 0))
+
     def test_algorithms(self):
         for algorithm in ("ring", "butterfly", "staged"):
             for row in self.rows("all-reduce", "-n", "3", "--sizes", "4k,100k",
