@@ -1,17 +1,19 @@
 /*
- * mpi_collectives OPERATION BYTES RUNS: what `lockstep bench OPERATION`
- * measures, of MPI. Prints a line for each place of the result: "out" or "in",
- * and of the slowest rank's times the median and the 99th percentile, in
- * microseconds.
+ * mpi_collectives OPERATION kept|fresh BYTES:RUNS...: what `lockstep bench
+ * OPERATION` measures, of MPI. Prints a line for each size and place of the
+ * result: the bytes, "out" or "in", and of the slowest rank's times the median
+ * and the 99th percentile, in microseconds.
  *
  * BYTES are what the larger of a rank's two buffers holds, of floats; every run
- * begins at a barrier.
+ * begins at a barrier. With `fresh` the buffers are newly mapped and written
+ * before each run.
  */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { MOST_RUNS = 100000, WORDS = 4 };
@@ -20,7 +22,8 @@ typedef struct buffers {
     float *send, *recv;
     int count; /* of a block */
     int rank, size;
-    bool in_place;
+    size_t room; /* bytes of each */
+    bool in_place, fresh;
 } buffers;
 
 #define WORLD MPI_COMM_WORLD
@@ -110,12 +113,40 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void measure(const operation *op, const buffers *b, int runs)
+static float *map(size_t bytes)
+{
+    void *const block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED)
+        MPI_Abort(WORLD, 2);
+    return block;
+}
+
+/* Pages that nobody has written are all the same one. */
+static void map_buffers(buffers *b)
+{
+    b->send = map(b->room);
+    b->recv = map(b->room);
+    memset(b->send, b->rank, b->room);
+    memset(b->recv, b->rank, b->room);
+}
+
+static void unmap_buffers(buffers *b)
+{
+    munmap(b->send, b->room);
+    munmap(b->recv, b->room);
+}
+
+static void measure(const operation *op, buffers *b, int runs)
 {
     static double times[MOST_RUNS];
     for (int i = 0; i < runs / 10 + 5; i++)
         op->run(b);
     for (int i = 0; i < runs; i++) {
+        if (b->fresh) {
+            unmap_buffers(b);
+            map_buffers(b);
+        }
         MPI_Barrier(WORLD);
         const double begin = now();
         op->run(b);
@@ -124,8 +155,28 @@ static void measure(const operation *op, const buffers *b, int runs)
     MPI_Allreduce(MPI_IN_PLACE, times, runs, MPI_DOUBLE, MPI_MAX, WORLD);
     qsort(times, (size_t)runs, sizeof(times[0]), by_size);
     if (b->rank == 0)
-        printf("%s %.3f %.3f\n", b->in_place ? "in" : "out", times[runs / 2],
+        printf("%zu %s %.3f %.3f\n", b->room - sizeof(float),
+               b->in_place ? "in" : "out", times[runs / 2],
                times[(runs * 99 + 99) / 100 - 1]);
+}
+
+static void measure_size(const operation *op, buffers *b, const char *size)
+{
+    char *end;
+    const long bytes = strtol(size, &end, 10);
+    const long runs = *end == ':' ? strtol(end + 1, NULL, 10) : 0;
+    if (bytes < 0 || bytes > 1L << 30 || runs < 1 || runs > MOST_RUNS)
+        MPI_Abort(WORLD, 2);
+    b->room = (size_t)bytes + sizeof(float);
+    b->count =
+        (int)(bytes / (long)sizeof(float)) / (op->has_blocks ? b->size : 1);
+    map_buffers(b);
+    b->in_place = false;
+    if (op->out_of_place)
+        measure(op, b, (int)runs);
+    b->in_place = true;
+    measure(op, b, (int)runs);
+    unmap_buffers(b);
 }
 
 int main(int argc, char **argv)
@@ -134,24 +185,11 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(WORLD, &b.rank);
     MPI_Comm_size(WORLD, &b.size);
-    const operation *op = argc == WORDS ? find(argv[1]) : NULL;
-    const int bytes = argc == WORDS ? atoi(argv[2]) : 0;
-    const int runs = argc == WORDS ? atoi(argv[3]) : 0;
-    const size_t room = (size_t)bytes + sizeof(float);
-    b.send = malloc(room);
-    b.recv = malloc(room);
-    if (op == NULL || runs < 1 || runs > MOST_RUNS || b.send == NULL ||
-        b.recv == NULL)
+    const operation *op = argc >= WORDS ? find(argv[1]) : NULL;
+    if (op == NULL)
         MPI_Abort(WORLD, 2);
-    /* Pages that nobody has written are all the same one. */
-    memset(b.send, b.rank, room);
-    memset(b.recv, b.rank, room);
-    b.count = bytes / (int)sizeof(float) / (op->has_blocks ? b.size : 1);
-    if (op->out_of_place)
-        measure(op, &b, runs);
-    b.in_place = true;
-    measure(op, &b, runs);
-    free(b.send);
-    free(b.recv);
+    b.fresh = strcmp(argv[2], "fresh") == 0;
+    for (int i = WORDS - 1; i < argc; i++)
+        measure_size(op, &b, argv[i]);
     return MPI_Finalize();
 }

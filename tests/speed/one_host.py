@@ -1,19 +1,31 @@
 #!/usr/bin/env python3
 """Every collective on this host, compared with Open MPI's.
 
+    lockstep tune            # for --tuned
     LOCKSTEP=build/dev/bin/lockstep \\
-    MPI_COLLECTIVES=build/dev/tests/speed/mpi_collectives tests/speed/one_host.py
+    MPI_COLLECTIVES=build/dev/tests/speed/mpi_collectives \\
+    tests/speed/one_host.py --tuned --json=FILE
 
-Both run in turn, for --rounds rounds. Of each the table has the least of the rounds'
-medians and of their 99th percentiles, of the slowest rank's time, in
-microseconds; and ours over theirs, which should be 1 at most: the median of
-the rounds, because what follows each other meets the same machine. Buffers are
-private, results out of place or in place; and from ls_shared_alloc, which MPI's
-collectives know nothing of: there its time is that for private memory. A barrier
-has no buffers.
+It runs all sides in turn, for --rounds rounds: Lockstep with its built-in selection
+table, with --tuned also with the table of `lockstep tune`, and each Open MPI. A peer is
+MPIRUN=PROGRAM, where PROGRAM is mpi_collectives.c, compiled by the mpicc of that Open
+MPI; --peer can be given several times.
+
+The time of a run is that of its slowest rank. A sample is the median, or the 99th
+percentile, of the runs of a process. The table has the median of the rounds, in
+microseconds, and the median of the rounds' ratios, because what follows each other
+meets the same machine. The last lines list the ratios over the goals: 1.3 for the
+built-in table, 1.05 for the tuned one.
+
+Buffers are private; shared (ls_shared_alloc), which MPI's collectives know nothing of:
+there its time is that for private memory; or fresh, newly mapped and written before each
+run. Results are out of place or in place. A barrier has no buffers.
+
+--json writes what docs/results/many-cores.md describes.
 """
 
 import argparse
+import datetime
 import json
 import os
 import shutil
@@ -27,7 +39,14 @@ PEER = os.environ.get("MPI_COLLECTIVES", f"{BUILD}/tests/speed/mpi_collectives")
 SKIPPED = 77
 OPERATIONS = ("all-reduce", "reduce", "reduce-scatter", "broadcast",
               "all-gather", "all-to-all", "barrier")
-MPIRUN = ("mpirun.openmpi", "--oversubscribe", "--allow-run-as-root")
+BLOCKS = ("reduce-scatter", "all-gather", "all-to-all") # one for each rank
+SIZES = (8, 64, 1000, 65536, 100000, 1000000, 10000000, 100000000)
+# Other buffers are measured for these.
+FEW_OPERATIONS, FEW_SIZES = ("all-reduce", "all-gather", "broadcast"), (1000, 100000, 10000000)
+MPIRUN = "mpirun.openmpi"
+BUILT_IN, TUNED = "Lockstep", "Lockstep, tuned"
+GOALS = {BUILT_IN: 1.3, TUNED: 1.05}
+TABLES = {BUILT_IN: "off", TUNED: "on"} # LOCKSTEP_TUNE
 
 
 def output(words, **environment):
@@ -40,72 +59,128 @@ def output(words, **environment):
     return done.stdout
 
 
-def time_lockstep(operation, ranks, size, runs, buffers):
-    """(median, 99th percentile) by place."""
-    words = [LOCKSTEP, "bench", operation, "-n", str(ranks), "--iterations",
-             str(runs), "--warmup", str(runs // 10 + 5), "--json"]
-    if operation != "barrier":
-        words += ["--sizes", str(size), "--buffers", buffers]
-    rows = json.loads(output(words))["rows"]
-    return {"in" if row["in_place"] else "out":
-            (row["time_us"]["median"], row["time_us"]["p99"]) for row in rows}
-
-
-def time_peer(operation, ranks, size, runs):
-    text = output([*MPIRUN, "-n", str(ranks), PEER, operation, str(size),
-                   str(runs)])
-    rows = (line.split() for line in text.splitlines())
-    return {place: (float(median), float(p99)) for place, median, p99 in rows}
-
-
 def runs_for(size):
     return 2000 if size <= 10000 else 300 if size <= 1000000 else \
         20 if size <= 10000000 else 5
 
 
-class Table:
-    def __init__(self):
-        self.rows, self.over = 0, []
-        print("| operation | ranks | bytes | buffers | place | p50 | Open MPI"
-              " | ratio | p99 | Open MPI | ratio |")
-        print("| --------- | ----: | ----: | ------- | ----- | --: | -------:"
-              " | ----: | --: | -------: | ----: |")
-
-    def add(self, what, place, rounds):
-        """Rounds of (ours, theirs), each of which is (p50, p99)."""
-        operation, ranks, size, buffers = what
-        ours, theirs = ([min(times) for times in zip(*pairs)]
-                        for pairs in zip(*rounds))
-        ratios = [statistics.median(a[i] / b[i] for a, b in rounds)
-                  for i in (0, 1)]
-        self.rows += 1
-        if ratios[0] > 1:
-            self.over.append(f"{operation} -n {ranks} {size} {buffers} {place}"
-                             f" {ratios[0]:.2f}")
-        print(f"| {operation} | {ranks} | {size} | {buffers} | {place} |"
-              f" {ours[0]:.2f} | {theirs[0]:.2f} | {ratios[0]:.2f} |"
-              f" {ours[1]:.2f} | {theirs[1]:.2f} | {ratios[1]:.2f} |",
-              flush=True)
-
-    def end(self):
-        print(f"\n{len(self.over)} of {self.rows} medians are over Open MPI's")
-        for row in self.over:
-            print(f"  {row}")
+def time_lockstep(operation, ranks, sizes, runs, buffers="private", side=BUILT_IN):
+    """(median, 99th percentile, algorithm) by size and place; `runs` of each size."""
+    words = [LOCKSTEP, "bench", operation, "-n", str(ranks), "--iterations",
+             str(runs), "--warmup", str(runs // 10 + 5), "--json"]
+    if operation != "barrier":
+        words += ["--sizes", ",".join(map(str, sizes)), "--buffers", buffers]
+    rows = json.loads(output(words, LOCKSTEP_TUNE=TABLES[side]))["rows"]
+    times = {}
+    for i, row in enumerate(rows): # bytes are those of whole elements
+        size = sizes[i * len(sizes) // len(rows)]
+        times[size, "in" if row["in_place"] else "out"] = (
+            row["time_us"]["median"], row["time_us"]["p99"], row["algorithm"])
+    return times
 
 
-def compare(table, operation, ranks, size, flags):
-    runs = flags.runs or runs_for(size)
-    kinds = flags.buffers if operation != "barrier" else ["private"]
-    rounds = {}
-    for _ in range(flags.rounds):
-        theirs = time_peer(operation, ranks, size, runs)
-        for kind in kinds:
-            ours = time_lockstep(operation, ranks, size, runs, kind)
-            for place, pair in ours.items():
-                rounds.setdefault((kind, place), []).append(
-                    (pair, theirs[place]))
-    for (kind, place), times in rounds.items():
-        table.add((operation, ranks, size, kind), place, times)
+def time_peer(operation, ranks, sizes, runs, fresh=False, peer=(MPIRUN, PEER)):
+    """(median, 99th percentile, None) by size and place; runs[i] of sizes[i]."""
+    mpirun, program = peer
+    # Open MPI 5 yields to other processes wherever the flag is given.
+    crowded = ["--oversubscribe"] if ranks > len(os.sched_getaffinity(0)) else []
+    text = output([mpirun, *crowded, "--allow-run-as-root", "-n", str(ranks), program,
+                   operation, "fresh" if fresh else "kept",
+                   *(f"{size}:{n}" for size, n in zip(sizes, runs))])
+    rows = (line.split() for line in text.splitlines())
+    return {(int(size), place): (float(median), float(p99), None)
+            for size, place, median, p99 in rows}
+
+
+def peer_name(mpirun):
+    """ "Open MPI 4.1.4" """
+    words = output([mpirun, "--version"]).split()
+    return "Open MPI " + next(word for word in words if word[0].isdigit())
+
+
+def side_times(side, case, peers, runs):
+    operation, ranks, buffers, sizes = case
+    if side in peers:
+        return time_peer(operation, ranks, sizes, [runs or runs_for(size) for size in sizes],
+                         buffers == "fresh", peers[side])
+    times = {}
+    counts = {runs or runs_for(size) for size in sizes}
+    for count in counts:
+        some = [size for size in sizes if (runs or runs_for(size)) == count]
+        times.update(time_lockstep(operation, ranks, some, count, buffers, side))
+    return times
+
+
+def measure(case, sides, peers, flags):
+    """Rows of one operation: each has the samples of all sides."""
+    operation, ranks, buffers, _ = case
+    found = {side: [] for side in sides}
+    for number in range(flags.rounds):
+        for side in sides if number % 2 == 0 else sides[::-1]:
+            found[side].append(side_times(side, case, peers, flags.runs))
+    for size, place in found[BUILT_IN][0]:
+        yield {"operation": operation, "ranks": ranks, "bytes": size,
+               "buffers": buffers, "place": place,
+               "runs": flags.runs or runs_for(size),
+               "algorithm": {side: found[side][-1][size, place][2]
+                             for side in sides if side not in peers},
+               "samples": {side: {
+                   "median_us": [times[size, place][0] for times in found[side]],
+                   "p99_us": [times[size, place][1] for times in found[side]]}
+                   for side in sides}}
+
+
+def ratio(row, side, peer, which="median_us"):
+    ours, theirs = (row["samples"][name][which] for name in (side, peer))
+    return statistics.median(a / b for a, b in zip(ours, theirs))
+
+
+def print_titles(sides, peers):
+    ours = [side for side in sides if side not in peers]
+    titles = ["operation", "ranks", "bytes", "buffers", "place", "path", *sides,
+              *(f"{side} / {peer}" for side in ours for peer in peers)]
+    print("| " + " | ".join(titles) + " |")
+    print("| --- | ---: | ---: | --- | --- | --- |" + " ---: |" * (len(titles) - 6))
+
+
+def print_row(row, sides, peers):
+    ours = [side for side in sides if side not in peers]
+    medians = [f"{statistics.median(row['samples'][side]['median_us']):.4g}" for side in sides]
+    ratios = [f"{ratio(row, side, peer):.2f}" for side in ours for peer in peers]
+    path = ", ".join(dict.fromkeys(row["algorithm"].values()))
+    print(f"| {row['operation']} | {row['ranks']} | {row['bytes']} | {row['buffers']} |"
+          f" {row['place']} | {path} | {' | '.join(medians + ratios)} |", flush=True)
+
+
+def print_misses(rows, sides, peers):
+    for side in (side for side in sides if side not in peers):
+        for peer in peers:
+            over = [row for row in rows if ratio(row, side, peer) > GOALS[side]]
+            print(f"\n{side} / {peer}: {len(over)} of {len(rows)} ratios are over {GOALS[side]}")
+            for row in over:
+                print(f"  {row['operation']} -n {row['ranks']} {row['bytes']} {row['buffers']}"
+                      f" {row['place']} {row['algorithm'][side]}: {ratio(row, side, peer):.2f}"
+                      f" (99th percentile {ratio(row, side, peer, 'p99_us'):.2f})")
+
+
+def cases(flags):
+    for ranks in flags.ranks:
+        for buffers in flags.buffers:
+            few = buffers != "private"
+            sizes = flags.sizes or (FEW_SIZES if few else SIZES)
+            for operation in flags.operations or (FEW_OPERATIONS if few else OPERATIONS):
+                if operation == "barrier":
+                    if not few:
+                        yield operation, ranks, buffers, [0]
+                    continue
+                least = 4 * ranks if operation in BLOCKS else 4 # bytes of an element
+                yield operation, ranks, buffers, [size for size in sizes if size >= least]
+
+
+def document(rows):
+    info = json.loads(output([LOCKSTEP, "info", "--json"]))
+    return {"lockstep": info["lockstep"], "date": datetime.date.today().isoformat(),
+            "command": sys.argv, "machine": info["rows"][0], "rows": rows}
 
 
 def words(text):
@@ -116,27 +191,40 @@ def numbers(text):
     return [int(word) for word in text.split(",")]
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
-    parser.add_argument("--operations", type=words, default=OPERATIONS)
+    parser.add_argument("--operations", type=words)
     parser.add_argument("--ranks", type=numbers, default=[2, 4])
-    parser.add_argument("--sizes", type=numbers,
-                        default=[1000, 100000, 10000000])
-    parser.add_argument("--buffers", type=words, default=["private", "shared"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--runs", type=int,
-                        help="of each round; default: by the size")
-    flags = parser.parse_args()
-    if shutil.which(MPIRUN[0]) is None:
-        print(f"{MPIRUN[0]} is not installed")
-        sys.exit(SKIPPED)
-    table = Table()
-    for ranks in flags.ranks:
-        for operation in flags.operations:
-            sizes = flags.sizes if operation != "barrier" else [0]
-            for size in sizes:
-                compare(table, operation, ranks, size, flags)
-    table.end()
+    parser.add_argument("--sizes", type=numbers)
+    parser.add_argument("--buffers", type=words, default=["private", "shared", "fresh"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--runs", type=int, help="of each round; default: by the size")
+    parser.add_argument("--tuned", action="store_true", help="measure the table of this machine")
+    parser.add_argument("--peer", action="append", metavar="MPIRUN=PROGRAM",
+                        help=f"default: {MPIRUN}=mpi_collectives of the build")
+    parser.add_argument("--json", metavar="FILE", help="write all samples")
+    return parser.parse_args()
+
+
+def main():
+    flags = parse()
+    pairs = [tuple(peer.split("=", 1)) for peer in flags.peer or [f"{MPIRUN}={PEER}"]]
+    for mpirun, _ in pairs:
+        if shutil.which(mpirun) is None:
+            print(f"{mpirun} is not installed")
+            sys.exit(SKIPPED)
+    peers = {peer_name(pair[0]): pair for pair in pairs}
+    sides = [BUILT_IN, *([TUNED] if flags.tuned else []), *peers]
+    rows = []
+    print_titles(sides, peers)
+    for case in cases(flags):
+        for row in measure(case, sides, peers, flags):
+            rows.append(row)
+            print_row(row, sides, peers)
+    print_misses(rows, sides, peers)
+    if flags.json:
+        with open(flags.json, "w", encoding="utf-8") as file:
+            json.dump(document(rows), file, indent=1)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def machine():
     caches = subprocess.run(["lscpu", "--json"], stdout=subprocess.PIPE, text=True, check=False)
     fields = {row["field"].rstrip(":"): row["data"]
               for row in json.loads(caches.stdout or '{"lscpu": []}')["lscpu"]}
-    mpi = one_host.output([one_host.MPIRUN[0], "--version"]).splitlines()[0]
+    mpi = one_host.output([one_host.MPIRUN, "--version"]).splitlines()[0]
     commit = one_host.output(["git", "-C", ROOT, "rev-parse", "HEAD"]).strip()
     return [{"cpu": info["cpu"], "model": fields.get("Model", ""), "isa": info["isa"],
              "cpus": info["cpus"], "memory_bytes": info["memory_bytes"],
@@ -100,12 +100,12 @@ def mpi_rows(rounds, operation, ranks, size):
     """A row for each place of the result."""
     runs = one_host.runs_for(size)
     found = collect(rounds, {
-        "lockstep": lambda: one_host.time_lockstep(operation, ranks, size, runs, "private"),
-        "open_mpi": lambda: one_host.time_peer(operation, ranks, size, runs)})
+        "lockstep": lambda: one_host.time_lockstep(operation, ranks, [size], runs),
+        "open_mpi": lambda: one_host.time_peer(operation, ranks, [size], [runs])})
     return [{"operation": operation, "ranks": ranks, "bytes": size, "place": place,
-             "runs": runs, **{f"{side}_us": [times[place][0] for times in samples]
+             "runs": runs, **{f"{side}_us": [times[size, place][0] for times in samples]
                               for side, samples in found.items()}}
-            for place in found["lockstep"][0]]
+            for size, place in found["lockstep"][0]]
 
 
 def mpi():
@@ -265,8 +265,8 @@ def main():
         if part not in PARTS:
             parser.error(f"unknown part '{part}'; choose one of: {', '.join(PARTS)}")
     if flags.what == "measure":
-        if shutil.which(one_host.MPIRUN[0]) is None:
-            sys.exit(f"cannot measure: the program {one_host.MPIRUN[0]} is not installed")
+        if shutil.which(one_host.MPIRUN) is None:
+            sys.exit(f"cannot measure: the program {one_host.MPIRUN} is not installed")
         measure(flags.parts)
         return 0
     if flags.what == "page":
