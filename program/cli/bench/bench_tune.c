@@ -50,7 +50,7 @@ typedef struct state {
     bool late;      /* it has no time left for this round */
 } state;
 
-#define SIZES "256,1k,4k,16k,32k,64k,128k,256k,512k,1m,4m"
+#define SIZES "16,256,1k,4k,16k,32k,64k,128k,256k,512k,1m,4m"
 
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {

@@ -44,12 +44,15 @@ static lsi_tune_choice best_of(const lsi_tune *tune, int size)
 
 void lsi_tune_choose(lsi_tune *tune)
 {
+    /* The first algorithm is the default for the smallest sizes. */
+    lsi_tune_choice before = {0, 0};
     for (int i = 0; i < tune->n_sizes; i++) {
         const lsi_tune_choice best = best_of(tune, i);
-        tune->choices[i] = best;
-        if (i > 0 && cost_of(tune, i, tune->choices[i - 1]) <=
-                         cost_of(tune, i, best) + WORTH_A_CHANGE)
-            tune->choices[i] = tune->choices[i - 1];
+        const bool keeps = is_possible(tune, before) &&
+                           cost_of(tune, i, before) <=
+                               cost_of(tune, i, best) + WORTH_A_CHANGE;
+        tune->choices[i] = keeps ? before : best;
+        before = tune->choices[i];
     }
 }
 

@@ -43,7 +43,10 @@ typedef struct lsi_tune {
     int n_sizes;
 } lsi_tune;
 
-/* Fills in the choices; one as good as that for the size before keeps it. */
+/*
+ * Fills in the choices; one as good as that for the size before keeps it. For
+ * the first size this is the first algorithm.
+ */
 void lsi_tune_choose(lsi_tune *tune);
 
 /*

@@ -67,6 +67,18 @@ static void staged_is_named_once(void **state)
     expect(&t, "all_reduce:0-inf:direct|staged");
 }
 
+/* The first algorithm stays unless another one wins by more than 5%. */
+static void the_default_needs_a_reason(void **state)
+{
+    (void)state;
+    lsi_tune t = example();
+    add(&t, 16, TIMES(103, 0, 900, 100), TIMES(101, 300, 900, 100));
+    expect(&t, "all_reduce:0-32k:flat");
+    t = example();
+    add(&t, 16, TIMES(103, 0, 900, 100), TIMES(103, 300, 900, 100));
+    expect(&t, "all_reduce:0-inf:staged");
+}
+
 static void like_sizes_make_one_range(void **state)
 {
     (void)state;
@@ -106,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_wins),
         cmocka_unit_test(staged_is_named_once),
+        cmocka_unit_test(the_default_needs_a_reason),
         cmocka_unit_test(like_sizes_make_one_range),
         cmocka_unit_test(cells_end_where_they_are_full),
         cmocka_unit_test(both_kinds_of_memory_count),
