@@ -367,6 +367,7 @@ static void close_while_moved(ls_group *group, void *argument)
     (void)argument;
     if (rank == 0) {
         CHECK_OK(ls_isend(p.h, p.out, LONG, LS_F32, 1, 0, &request));
+        CHECK_OK(ls_barrier(p.g)); /* no receiver: the request stays open */
         CHECK_OK(ls_wait(request));
         ls_request_free(&request);
         CHECK(lsi_coprogress_due(p.g));
@@ -377,6 +378,7 @@ static void close_while_moved(ls_group *group, void *argument)
         (void)lsi_coprogress_move(p.g); /* finds out who is gone */
         CHECK(!lsi_coprogress_due(p.g));
     } else {
+        CHECK_OK(ls_barrier(p.g));
         CHECK_OK(ls_recv(p.h, p.in, LONG, LS_F32, 0, 0));
         while (atomic_load(&lsi_member_of(p.h, 0)->presence) != LSI_LEFT)
             sched_yield();
