@@ -48,6 +48,20 @@ bool lsi_cpu_stores_wait(void);
 /* Whether matrices of bf16 can be multiplied by AMX's tiles. */
 bool lsi_cpu_has_amx_bf16(void);
 
+/*
+ * Fetches a line that will be written soon, away from the caches of other
+ * cores. A hint, which some processors ignore.
+ */
+static inline void lsi_cpu_fetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+    /* Compilers use this instruction only if told that it exists. */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
 /* One spin of a waiting loop. */
 static inline void lsi_cpu_relax(void)
 {

@@ -123,7 +123,6 @@ static uint64_t begin_ahead(lsi_collective *op, uint64_t able)
 static void publish_data(lsi_collective *op)
 {
     const int rank = op->group->rank;
-    lsi_offer *offer = lsi_offer_of(op, rank);
     lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
     if (!op->offers) {
         cell->bytes = lsi_sent(op);
@@ -131,10 +130,12 @@ static void publish_data(lsi_collective *op)
         lsi_pack(op);
         return;
     }
+    lsi_offer offer;
     cell->bytes = LSI_OFFER_BYTES + lsi_cell_table_bytes(op);
-    lsi_make_offer(op, offer);
+    lsi_make_offer(op, &offer);
     lsi_counts_publish(op);
-    offer->able |= begin_ahead(op, offer->able);
+    offer.able |= begin_ahead(op, offer.able);
+    *lsi_offer_of(op, rank) = offer; /* next to the stamp */
 }
 
 /* Writes why this rank cannot take part into its cell. */

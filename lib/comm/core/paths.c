@@ -152,7 +152,7 @@ void lsi_pack(const lsi_collective *op)
 {
     const size_t bytes = lsi_sent(op);
     if (bytes != 0)
-        lsi_copy_out(lsi_cell_data(op, op->group->rank), op->send, bytes);
+        lsi_copy_to_cell(lsi_cell_data(op, op->group->rank), op->send, bytes);
 }
 
 const unsigned char *lsi_seen_send(const lsi_collective *op, int rank)

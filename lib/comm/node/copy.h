@@ -19,6 +19,13 @@
 void lsi_copy_out(void *to, const void *from, size_t bytes);
 
 /*
+ * As lsi_copy_out, for a cell. The other ranks read its data at once, so short
+ * data stay in this CPU's cache on every processor. Where stores wait, all
+ * lines are fetched for writing first, so the waits overlap.
+ */
+void lsi_copy_to_cell(void *to, const void *from, size_t bytes);
+
+/*
  * As lsi_copy_out, with stores that bypass the caches on every processor. For
  * results larger than the caches, which would otherwise be read before they are
  * overwritten.
