@@ -40,6 +40,25 @@ static ls_status check_redop(const lsi_call *call, const char *what)
     return LS_OK;
 }
 
+/*
+ * Bytes of all ranks together must be a ptrdiff_t. Two divisions take as long
+ * as all other checks, and few counts are long enough to need them.
+ */
+static ls_status check_count(const ls_group *group, const lsi_call *call,
+                             size_t item)
+{
+    if (call->count <= UINT32_MAX)
+        return LS_OK;
+    const size_t most = (size_t)PTRDIFF_MAX / item / (size_t)group->size;
+    if (call->count > most)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s: %zu elements are too many; each of %d ranks can "
+                        "have at most %zu",
+                        lsi_operation_name(call->operation), call->count,
+                        group->size, most);
+    return LS_OK;
+}
+
 ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
 {
     const char *what = lsi_operation_name(call->operation);
@@ -55,13 +74,7 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
             LS_ERR_ARGUMENT,
             "%s: rank %d is not in the group, which has ranks 0 to %d", what,
             call->root, group->size - 1);
-    const size_t most = (size_t)PTRDIFF_MAX / item / (size_t)group->size;
-    if (call->count > most)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: %zu elements are too many; each of %d ranks can "
-                        "have at most %zu",
-                        what, call->count, group->size, most);
-    return LS_OK;
+    return check_count(group, call, item);
 }
 
 ls_status lsi_check_extent(const lsi_call *call, lsi_buffer_extent span)

@@ -40,78 +40,77 @@ static ls_status complete(ls_group *group, const lsi_call *call,
  * A call with wrong arguments or without memory is refused, so the other ranks
  * do not wait for it.
  */
-static ls_status run_collective(ls_group *group, lsi_call call,
+static ls_status run_collective(ls_group *group, const lsi_call *call,
                                 const void *send, void *recv)
 {
-    LS_TRY(lsi_check_group(group, lsi_operation_name(call.operation)));
-    const ls_status status = lsi_check_buffers(group, &call, send, recv);
-    return complete(group, &call, status, lsi_sent_from(group, &call, send),
-                    lsi_received_at(group, &call, recv));
+    LS_TRY(lsi_check_group(group, lsi_operation_name(call->operation)));
+    const ls_status status = lsi_check_buffers(group, call, send, recv);
+    return complete(group, call, status, lsi_sent_from(group, call, send),
+                    lsi_received_at(group, call, recv));
 }
 
 /* ---- blocking calls ----------------------------------------------------- */
 
 ls_status ls_barrier(ls_group *group)
 {
-    return run_collective(group, (lsi_call){.operation = LSI_OP_BARRIER}, NULL,
-                          NULL);
+    const lsi_call call = {.operation = LSI_OP_BARRIER};
+    return run_collective(group, &call, NULL, NULL);
 }
 
 ls_status ls_broadcast(ls_group *group, void *data, size_t count,
                        ls_dtype dtype, int root)
 {
-    return run_collective(group, moves(LSI_OP_BROADCAST, dtype, root, count),
-                          data, data);
+    const lsi_call call = moves(LSI_OP_BROADCAST, dtype, root, count);
+    return run_collective(group, &call, data, data);
 }
 
 ls_status ls_all_reduce(ls_group *group, const void *send, void *recv,
                         size_t count, ls_dtype dtype, ls_reduce_op op)
 {
-    return run_collective(group, reduces(LSI_OP_ALL_REDUCE, dtype, op, count),
-                          send, recv);
+    const lsi_call call = reduces(LSI_OP_ALL_REDUCE, dtype, op, count);
+    return run_collective(group, &call, send, recv);
 }
 
 ls_status ls_reduce(ls_group *group, const void *send, void *recv, size_t count,
                     ls_dtype dtype, ls_reduce_op op, int root)
 {
-    return run_collective(
-        group, (lsi_call){LSI_OP_REDUCE, dtype, op, root, count, LS_OK}, send,
-        recv);
+    const lsi_call call = {LSI_OP_REDUCE, dtype, op, root, count, LS_OK};
+    return run_collective(group, &call, send, recv);
 }
 
 ls_status ls_all_gather(ls_group *group, const void *send, void *recv,
                         size_t count, ls_dtype dtype)
 {
-    return run_collective(group, moves(LSI_OP_ALL_GATHER, dtype, 0, count),
-                          send, recv);
+    const lsi_call call = moves(LSI_OP_ALL_GATHER, dtype, 0, count);
+    return run_collective(group, &call, send, recv);
 }
 
 ls_status ls_reduce_scatter(ls_group *group, const void *send, void *recv,
                             size_t count, ls_dtype dtype, ls_reduce_op op)
 {
-    return run_collective(
-        group, reduces(LSI_OP_REDUCE_SCATTER, dtype, op, count), send, recv);
+    const lsi_call call = reduces(LSI_OP_REDUCE_SCATTER, dtype, op, count);
+    return run_collective(group, &call, send, recv);
 }
 
 ls_status ls_gather(ls_group *group, const void *send, void *recv, size_t count,
                     ls_dtype dtype, int root)
 {
-    return run_collective(group, moves(LSI_OP_GATHER, dtype, root, count), send,
-                          recv);
+    const lsi_call call = moves(LSI_OP_GATHER, dtype, root, count);
+    return run_collective(group, &call, send, recv);
 }
 
 ls_status ls_scatter(ls_group *group, const void *send, void *recv,
                      size_t count, ls_dtype dtype, int root)
 {
-    return run_collective(group, moves(LSI_OP_SCATTER, dtype, root, count),
-                          send, recv);
+    const lsi_call call = moves(LSI_OP_SCATTER, dtype, root, count);
+    return run_collective(group, &call, send, recv);
 }
 
 ls_status ls_all_to_all(ls_group *group, const void *send, void *recv,
                         size_t count, ls_dtype dtype)
 {
-    return run_collective(group, moves(LSI_OP_ALL_TO_ALL, dtype, 0, count),
-                          send, recv);
+    const lsi_call call = moves(LSI_OP_ALL_TO_ALL, dtype, 0, count);
+    return run_collective(group, &call, send, recv);
 }
 
 /* ---- calls that return a request ---------------------------------------- */

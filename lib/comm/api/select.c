@@ -51,6 +51,8 @@ static ls_status append_row(lsi_select_table *table, const lsi_range_row *row)
                         "default ranges; use fewer ranges",
                         LSI_SELECT_ROWS);
     table->row[table->rows++] = *row;
+    if (table->first[row->operation] == 0)
+        table->first[row->operation] = table->rows;
     return LS_OK;
 }
 
@@ -275,6 +277,7 @@ static ls_status parse_line(const char *line, lsi_select_table *table)
 void lsi_select_default(lsi_select_table *table)
 {
     table->rows = 0;
+    memset(table->first, 0, sizeof(table->first));
     (void)append_defaults(table); /* there is room for them alone */
 }
 

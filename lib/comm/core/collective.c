@@ -36,9 +36,9 @@ static ls_status reserve_scratch(lsi_collective *op)
     return LS_OK;
 }
 
-static void find_candidates(lsi_collective *op)
+static void find_candidates(lsi_collective *op, const lsi_place *place)
 {
-    const size_t bytes = lsi_most_sent(op);
+    const size_t bytes = lsi_contribution_most(place);
     const lsi_algorithm *const *found =
         lsi_select_find(op->group->select, op->call.operation, bytes);
     memcpy(op->candidates, found, sizeof(op->candidates));
@@ -56,7 +56,8 @@ ls_status lsi_collective_prepare(lsi_collective *op, ls_group *group,
     op->recv = recv;
     op->item = ls_dtype_size(call->dtype);
     op->block = call->count * op->item;
-    find_candidates(op);
+    const lsi_place place = lsi_place_of(op);
+    find_candidates(op, &place);
     op->offers = !op->candidates[0]->in_cells;
     return reserve_scratch(op);
 }

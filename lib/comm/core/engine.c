@@ -74,6 +74,21 @@ void lsi_collective_publish(lsi_collective *op)
         lsi_wake_all(group);
 }
 
+/* Compares a rank's call with this rank's, and notes what it has completed. */
+static ls_status compare_with(lsi_collective *op, int rank,
+                              const lsi_cell *cell)
+{
+    uint64_t *seen = &op->group->queue.seen[rank];
+    if (*seen < cell->completed)
+        *seen = cell->completed;
+    if (cell->what == op->print.what && cell->count == op->print.count &&
+        !lsi_operation_has_counts(op->call.operation))
+        return LS_OK;
+    LS_TRY(lsi_check_call(op, rank));
+    lsi_counts_read(op, rank);
+    return LS_OK;
+}
+
 ls_status lsi_collective_arrived(lsi_collective *op)
 {
     ls_group *group = op->group;
@@ -85,12 +100,8 @@ ls_status lsi_collective_arrived(lsi_collective *op)
         if (atomic_load(&cell->stamp) < stamp)
             return LS_IN_PROGRESS;
         group->activity++;
-        if (op->phase == 1) {
-            LS_TRY(lsi_check_call(op, op->cursor));
-            lsi_counts_read(op, op->cursor);
-            if (group->queue.seen[op->cursor] < cell->completed)
-                group->queue.seen[op->cursor] = cell->completed;
-        }
+        if (op->phase == 1)
+            LS_TRY(compare_with(op, op->cursor, cell));
     }
     return LS_OK;
 }
@@ -105,7 +116,7 @@ ls_status lsi_collective_arrived(lsi_collective *op)
 static uint64_t begin_ahead(lsi_collective *op, uint64_t able)
 {
     uint64_t begun = 0;
-    const bool idle = lsi_sent(op) == 0;
+    const bool idle = op->sent == 0;
     for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
         const lsi_algorithm *a = op->candidates[i];
         const bool sure = (a->needs & LSI_PATH_AHEAD) == 0;
@@ -122,10 +133,9 @@ static uint64_t begin_ahead(lsi_collective *op, uint64_t able)
 
 static void publish_data(lsi_collective *op)
 {
-    const int rank = op->group->rank;
-    lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
+    lsi_cell *cell = lsi_cell_of(op->group, op->sequence, op->group->rank);
     if (!op->offers) {
-        cell->bytes = lsi_sent(op);
+        cell->bytes = op->sent;
         assert(cell->bytes <= LSI_FLAT_BYTES);
         lsi_pack(op);
         return;
@@ -135,7 +145,7 @@ static void publish_data(lsi_collective *op)
     lsi_make_offer(op, &offer);
     lsi_counts_publish(op);
     offer.able |= begin_ahead(op, offer.able);
-    *lsi_offer_of(op, rank) = offer; /* next to the stamp */
+    *lsi_offer_of(op, op->group->rank) = offer; /* next to the stamp */
 }
 
 /* Writes why this rank cannot take part into its cell. */
@@ -155,7 +165,6 @@ static bool enter(lsi_collective *op)
         !lsi_all_completed(group, op->sequence - LSI_CELLS))
         return false;
     lsi_cell *cell = lsi_cell_of(group, op->sequence, group->rank);
-    const lsi_fingerprint print = lsi_fingerprint_of(&op->call);
     if (op->call.refusal != LS_OK)
         publish_refusal(op, cell);
     else
@@ -164,8 +173,8 @@ static bool enter(lsi_collective *op)
      * Written last, next to the stamp: a rank that polls the stamp takes this
      * cache line away.
      */
-    cell->what = print.what;
-    cell->count = print.count;
+    cell->what = op->print.what;
+    cell->count = op->print.count;
     cell->completed = group->queue.completed;
     op->state = LSI_COLLECTIVE_ENTERED;
     lsi_collective_publish(op);
@@ -184,6 +193,8 @@ ls_status lsi_collective_submit(lsi_collective *op)
     if (lsi_has_failed(group) || lsi_is_inherited(group))
         return lsi_report_failure(group);
     assert(op->state == LSI_COLLECTIVE_IDLE);
+    op->print = lsi_fingerprint_of(&op->call);
+    op->sent = op->call.refusal == LS_OK ? lsi_sent(op) : 0;
     op->sequence = ++group->queue.sequence;
     op->state = LSI_COLLECTIVE_QUEUED;
     op->algorithm = NULL;

@@ -150,9 +150,9 @@ bool lsi_goes_past_caches(const lsi_collective *op)
 
 void lsi_pack(const lsi_collective *op)
 {
-    const size_t bytes = lsi_sent(op);
-    if (bytes != 0)
-        lsi_copy_to_cell(lsi_cell_data(op, op->group->rank), op->send, bytes);
+    if (op->sent != 0)
+        lsi_copy_to_cell(lsi_cell_data(op, op->group->rank), op->send,
+                         op->sent);
 }
 
 const unsigned char *lsi_seen_send(const lsi_collective *op, int rank)

@@ -235,6 +235,8 @@ static uint64_t shorten(uint64_t sleep_ns, uint64_t until_ns)
  */
 static void reward(ls_group *group, lsi_patience *patience)
 {
+    if (patience->looks == 0 && patience->began_ns == 0)
+        return; /* it has not waited */
     if (patience->looks > FEW_SPINS && patience->looks < patience->spins) {
         group->waiting.trust += group->waiting.trust < TRUST;
         group->waiting.retry = FIRST_RETRY;

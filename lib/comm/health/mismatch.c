@@ -18,7 +18,7 @@ static bool is_refusal(lsi_collective *op, const lsi_cell *cell, int rank)
 static ls_status fail_counts(lsi_collective *op, lsi_failure_record failure,
                              int of)
 {
-    const uint64_t what = lsi_fingerprint_of(&op->call).what;
+    const uint64_t what = op->print.what;
     failure.status = LS_ERR_MISMATCH;
     failure.sequence = op->sequence;
     failure.what_a = failure.what_b = what;
@@ -82,7 +82,7 @@ ls_status lsi_check_call(lsi_collective *op, int rank)
 {
     ls_group *group = op->group;
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
-    const lsi_fingerprint own = lsi_fingerprint_of(&op->call);
+    const lsi_fingerprint own = op->print;
     const bool exchange = op->call.operation == LSI_OP_ALL_TO_ALLV;
     if (cell->what == own.what && exchange && op->call.refusal == LS_OK)
         return check_exchange(op, rank);

@@ -26,10 +26,9 @@ ls_status lsi_recorder_open(lsi_recorder **out)
 /* The writer reads what it has written itself. */
 #define OWN(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
-static void begin(lsi_record *record, uint64_t number, const lsi_call *call,
+static void begin(lsi_record *record, uint64_t number, lsi_fingerprint print,
                   uint64_t apart, size_t bytes)
 {
-    const lsi_fingerprint print = lsi_fingerprint_of(call);
     assert(number > OWN(record->number));
     const bool timed = bytes >= LONG_BYTES || number % TIMED_EVERY == 0;
     PUT(record->number, 0);
@@ -82,7 +81,7 @@ static void put_spans(const lsi_collective *op)
 void lsi_record_begin(const lsi_collective *op)
 {
     lsi_record *ring = op->group->recording.recorder->collective;
-    begin(&ring[op->sequence % LSI_RECORDS], op->sequence, &op->call,
+    begin(&ring[op->sequence % LSI_RECORDS], op->sequence, op->print,
           (uintptr_t)op->recv - (uintptr_t)op->send, op->block);
 }
 
@@ -117,7 +116,7 @@ void lsi_record_message(ls_group *group, lsi_message *message,
     message->peer = peer;
     message->operation = operation;
     begin(&recorder->message[message->record % LSI_RECORDS], message->record,
-          &call, (uint64_t)peer, message->envelope.bytes);
+          lsi_fingerprint_of(&call), (uint64_t)peer, message->envelope.bytes);
 }
 
 void lsi_record_message_peer(ls_group *group, const lsi_message *message)

@@ -89,9 +89,8 @@ size_t lsi_contribution_most(const lsi_place *place)
         return 0;
     if (place->operation == LSI_OP_ALL_GATHERV)
         return place->counted->most * place->item;
-    const size_t first = lsi_contribution(place, 0);
-    const size_t root = lsi_contribution(place, place->root);
-    return first > root ? first : root;
+    /* Where only one rank sends, this is the root; else all send as much. */
+    return lsi_contribution(place, place->root);
 }
 
 int lsi_pull_readers(const lsi_place *place)

@@ -65,10 +65,12 @@ struct lsi_collective {
     lsi_collective *next;
     ls_group *group;
     lsi_call call;
+    lsi_fingerprint print; /* of the call */
     const void *send;
     void *recv;
     size_t item;  /* bytes of an element */
     size_t block; /* bytes of count elements */
+    size_t sent;  /* bytes of the send buffer that any rank takes */
 
     /*
      * reduce_shards, gather_shards: the owner of each element. The sums of a
@@ -170,6 +172,7 @@ typedef struct lsi_select_table {
     int spins;  /* looks at a word that take as long as to sleep and wake up */
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
+    int first[LSI_OP_COUNT]; /* 1 + an operation's first row; or 0 */
     /* For operations without a row. */
     const lsi_algorithm *fixed[LSI_OP_COUNT][LSI_CANDIDATES];
 } lsi_select_table;
@@ -179,7 +182,8 @@ static inline const lsi_algorithm *const *
 lsi_select_find(const lsi_select_table *table, lsi_operation operation,
                 size_t bytes)
 {
-    for (int i = 0; i < table->rows; i++) {
+    const int first = table->first[operation];
+    for (int i = first - 1; first != 0 && i < table->rows; i++) {
         const lsi_range_row *row = &table->row[i];
         if (row->operation == operation && bytes >= row->begin &&
             (bytes < row->end || row->end == SIZE_MAX))

@@ -14,10 +14,18 @@
 
 bool lsi_move_packed_ahead(lsi_collective *op)
 {
-    if (lsi_sent(op) > LSI_FLAT_BYTES - lsi_cell_table_bytes(op))
+    if (op->sent > LSI_FLAT_BYTES - lsi_cell_table_bytes(op))
         return false;
     lsi_pack(op);
     return true;
+}
+
+/* In place, the own block is where it goes already. */
+static bool is_in_its_place(const lsi_collective *op, int peer,
+                            const lsi_pull *pull)
+{
+    const unsigned char *send = op->send, *recv = op->recv;
+    return peer == op->group->rank && send + pull->from == recv + pull->to;
 }
 
 ls_status lsi_move_flat(lsi_collective *op)
@@ -26,7 +34,7 @@ ls_status lsi_move_flat(lsi_collective *op)
     unsigned char *recv = op->recv;
     for (int r = 0; r < place.size; r++) {
         const lsi_pull pull = lsi_pull_of(&place, op->group->rank, r);
-        if (pull.bytes != 0)
+        if (pull.bytes != 0 && !is_in_its_place(op, r, &pull))
             memcpy(recv + pull.to, lsi_cell_data(op, r) + pull.from,
                    pull.bytes);
     }
