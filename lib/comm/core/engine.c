@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "comm/core/counts.h"
 #include "comm/core/message.h"
@@ -19,7 +20,11 @@
 #include "comm/state/forks.h"
 #include "observe/spans.h"
 
-enum { CALL_BYTES = 128 };
+enum {
+    CALL_BYTES = 128,
+    FETCHED_BYTES = 1024, /* of a payload, at most; see fetch_next_cell */
+    FEW_BYTES = 4 * LSI_LINE
+};
 
 bool lsi_all_completed(ls_group *group, uint64_t sequence)
 {
@@ -176,6 +181,7 @@ static bool enter(lsi_collective *op)
     cell->what = op->print.what;
     cell->count = op->print.count;
     cell->completed = group->queue.completed;
+    group->queue.held[op->sequence % LSI_CELLS] = cell->bytes;
     op->state = LSI_COLLECTIVE_ENTERED;
     lsi_collective_publish(op);
     return true;
@@ -281,6 +287,27 @@ static ls_status agree_on_algorithm(lsi_collective *op)
                     needs_of(op->algorithm, able));
 }
 
+/*
+ * Takes back the lines of the next cell, which other ranks have read in its
+ * last use, while the program computes. Programs repeat calls in short cycles,
+ * so the cell will probably hold the same number of bytes again. A core can
+ * have a few dozen lines in flight, so only the first ones are fetched.
+ *
+ * The line of the stamp is written last. While a rank writes many others, polls
+ * of the stamp would take that line away again.
+ */
+static void fetch_next_cell(const ls_group *group)
+{
+    const uint64_t next = group->queue.sequence + 1;
+    const lsi_cell *cell = lsi_cell_of(group, next, group->rank);
+    const size_t held = group->queue.held[next % LSI_CELLS];
+    const size_t most = held < FETCHED_BYTES ? held : FETCHED_BYTES;
+    const size_t bytes = offsetof(lsi_cell, payload) + most;
+    const size_t first = bytes <= FEW_BYTES ? 0 : LSI_LINE;
+    for (size_t at = first; at < bytes; at += LSI_LINE)
+        lsi_cpu_fetch_to_write((const unsigned char *)cell + at);
+}
+
 static void finish(lsi_collective *op, ls_status status)
 {
     ls_group *group = op->group;
@@ -300,6 +327,8 @@ static void finish(lsi_collective *op, ls_status status)
                  group->queue.completed);
     if (atomic_load(&group->memory.header->cell_waiters) != 0)
         lsi_wake_all(group);
+    if (group->queue.first == NULL)
+        fetch_next_cell(group);
 }
 
 /* Reports which rank refused and why, once all have arrived. */

@@ -283,7 +283,8 @@ typedef struct lsi_queue {
     uint64_t staged;    /* of the last that used the staging windows */
     uint64_t *seen;     /* completed, as last read from each rank */
     uint64_t seen_by_all;
-    bool waits_completed; /* whether anything waits for others to complete */
+    size_t held[LSI_CELLS]; /* bytes of the payloads of this rank's cells */
+    bool waits_completed;   /* whether anything waits for others to complete */
     lsi_collective *first, *last;
     lsi_collective *entering; /* the first without a cell */
 } lsi_queue;
