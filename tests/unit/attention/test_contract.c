@@ -10,13 +10,18 @@
 #include "problem.h"
 #include "testing.h"
 
-/* Runs p on `threads` threads and appends all results to one array. */
+/*
+ * Runs p on `threads` threads and appends all results to one array. They are
+ * NaN before, so that a row that no thread writes is found.
+ */
 static unsigned char *results(problem *p, int threads, size_t *bytes)
 {
     const size_t element = p->shape.dtype == LS_BF16 ? 2 : 4;
     size_t total = 0;
-    for (problem_array a = ARRAY_O; a < ARRAY_COUNT; a++)
+    for (problem_array a = ARRAY_O; a < ARRAY_COUNT; a++) {
         total += p->counts[a] * element;
+        memset(p->data[a], 0xFF, p->counts[a] * element);
+    }
     unsigned char *out = malloc(total);
     assert_non_null(out);
     lsi_threads_set(threads);

@@ -20,16 +20,37 @@ typedef struct forward_run {
     size_t workspace_floats; /* of one worker */
     size_t rows;             /* of a block */
     size_t blocks;           /* of a head */
+    size_t group;            /* heads whose blocks alternate */
 } forward_run;
+
+/* A block of queries: which head of the batch, which query of it is first. */
+typedef struct forward_place {
+    size_t head, first;
+} forward_place;
+
+/*
+ * Groups of heads go by one after another, so that a head's keys are still in
+ * the cache for its next block. In a group the last blocks come first: under a
+ * causal mask they have the most work.
+ */
+static forward_place place_of(const forward_run *r, size_t task)
+{
+    const size_t heads = r->a->batch * r->a->heads;
+    const size_t before = task / (r->group * r->blocks) * r->group;
+    const size_t left = heads - before;
+    const size_t together = left < r->group ? left : r->group;
+    const size_t in_group = task - before * r->blocks;
+    return (forward_place){before + in_group % together,
+                           (r->blocks - 1 - in_group / together) * r->rows};
+}
 
 static void forward_task(void *context, size_t task, int worker)
 {
     const forward_run *r = context;
     const lsi_attention *a = r->a;
-    const size_t heads = a->batch * a->heads;
-    const size_t batch = task % heads / a->heads, head = task % a->heads;
-    /* Under a causal mask the last blocks have the most to do: first. */
-    const size_t first = (r->blocks - 1 - task / heads) * r->rows;
+    const forward_place place = place_of(r, task);
+    const size_t batch = place.head / a->heads, head = place.head % a->heads;
+    const size_t first = place.first;
     const size_t left = a->queries - first;
     const size_t kv = head / a->group;
     const size_t row = (batch * a->heads + head) * a->queries + first;
@@ -80,7 +101,8 @@ ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o,
                      .o = o,
                      .l = saved,
                      .saved = lsi_attention_softmax_rows(a, saved),
-                     .rows = block_rows(a)};
+                     .rows = block_rows(a),
+                     .group = (size_t)lsi_threads()};
     r.blocks = (a->queries + r.rows - 1) / r.rows;
     r.workspace_floats = r.ops->forward_workspace(a->d);
     const size_t bytes =
