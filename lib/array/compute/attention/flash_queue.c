@@ -6,7 +6,7 @@
 
 #include "base/cpu.h"
 
-enum { ROWS_AT_ONCE = 2, SPINS = 2000 };
+enum { SPINS = 2000 };
 
 size_t lsi_flash_queue_bytes(size_t heads, size_t rows, size_t columns)
 {
@@ -58,16 +58,15 @@ static int owner_of(const lsi_flash_queue *b, size_t head, size_t j)
 }
 
 /*
- * Within a head, wrapped pairs come first, and a larger row or column means a
- * later step. So rows can be taken two at a time, as a strip. A strip stays in
- * the second-level cache while the keys pass by once for both rows.
+ * Within a head, wrapped pairs come first, and a larger row means a later step.
+ * So a worker does all pairs of a row whose turn it is, one after another. The
+ * row's block stays in the second-level cache while the keys pass by.
  */
-static size_t strip_of(const lsi_flash_queue *b, size_t head, size_t i,
-                       size_t j)
+static size_t priority_of(const lsi_flash_queue *b, size_t head, size_t i,
+                          size_t j)
 {
-    const size_t strips = b->rows / ROWS_AT_ONCE + 1;
     const bool wraps = lsi_flash_wraps(&b->orders[head], i, j);
-    return (2 * head + (wraps ? 0 : 1)) * strips + i / ROWS_AT_ONCE;
+    return (2 * head + (wraps ? 0 : 1)) * b->rows + i;
 }
 
 typedef struct search {
@@ -91,8 +90,8 @@ static void examine_column(const lsi_flash_queue *b, size_t n, search *s)
     if ((owner_of(b, t.head, t.column) == s->worker) != s->own)
         return;
     t.row = lsi_flash_row_at(o, t.column, t.place);
-    t.strip = strip_of(b, t.head, t.row, t.column);
-    if (next % 2 == 1 || (s->found && t.strip >= s->best.strip))
+    t.priority = priority_of(b, t.head, t.row, t.column);
+    if (next % 2 == 1 || (s->found && t.priority >= s->best.priority))
         return;
     if (atomic_load_explicit(&b->row_done[t.head * b->rows + t.row],
                              memory_order_acquire) !=
@@ -110,7 +109,7 @@ static void find_turn(const lsi_flash_queue *b, const lsi_flash_turn *last,
     size_t n = last->head * b->columns + last->column;
     for (size_t left = all; left > 0; left--) {
         examine_column(b, n, s);
-        if (s->found && s->best.strip == last->strip)
+        if (s->found && s->best.priority == last->priority)
             return;
         n = n + 1 < all ? n + 1 : 0;
     }

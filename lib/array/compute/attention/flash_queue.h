@@ -2,8 +2,7 @@
  * The pairs of blocks that several workers still have to do, of one head or of
  * some. A worker takes a pair whose turn it is in its row and in its column,
  * and marks it when it is done. Pairs have no owner, but each column belongs to
- * a worker, in whose cache its keys and their gradients stay. Other workers
- * take a pair of it only if they would wait otherwise.
+ * a worker. Other workers take a pair of it only if they would wait otherwise.
  */
 #ifndef LS_ARRAY_COMPUTE_ATTENTION_FLASH_QUEUE_H
 #define LS_ARRAY_COMPUTE_ATTENTION_FLASH_QUEUE_H
@@ -22,8 +21,8 @@ typedef struct lsi_flash_queue {
 
 typedef struct lsi_flash_turn {
     size_t head, row, column;
-    size_t place; /* in the column */
-    size_t strip; /* the key of the choice */
+    size_t place;    /* in the column */
+    size_t priority; /* the pair with the least is next */
 } lsi_flash_turn;
 
 /* Bytes of a queue of this number of blocks, aligned for any object. */
