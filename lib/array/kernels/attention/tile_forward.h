@@ -77,13 +77,25 @@ INLINE size_t hidden_lanes(size_t key, size_t query)
     return key <= query ? 0 : smaller(key - query, LANES);
 }
 
-/* Puts MASKED where the key comes after the query, and finds the maxima. */
-INLINE void mask_scores(const score_tile *t)
+/* Keys of the tile, in whole groups of rows, that all its queries see. */
+INLINE size_t keys_for_all(const score_tile *t, const bool half)
+{
+    if (t->panel->first < t->first)
+        return 0;
+    const size_t keys = smaller(t->keys, t->panel->first + 1 - t->first);
+    return keys / group_rows(half) * group_rows(half);
+}
+
+/*
+ * Puts MASKED where the key comes after the query, and finds the maxima, from
+ * key `begin` of the tile on.
+ */
+INLINE void mask_scores(const score_tile *t, size_t begin)
 {
     const forward_memory *w = t->memory;
     for (size_t lane = 0; lane < t->panel->rows; lane += LANES) {
         vf most = vf_load(w->maxima + lane, LANES);
-        for (size_t key = 0; key < t->keys; key++) {
+        for (size_t key = begin; key < t->keys; key++) {
             float *at = w->scores + key * PANEL + lane;
             const size_t hidden =
                 hidden_lanes(t->first + key, t->panel->first + lane);
@@ -98,6 +110,27 @@ INLINE void mask_scores(const score_tile *t)
     }
 }
 
+/*
+ * As score, of the keys after those that `all` has scored, LANES at a time:
+ * only the lanes from a group's first key on see some of them.
+ */
+INLINE void score_diagonal(const score_tile *t, product all, const bool half)
+{
+    for (size_t key = all.rows; key < t->keys; key += LANES) {
+        const size_t at = t->first + key;
+        const size_t lane =
+            at <= t->panel->first ? 0 : (at - t->panel->first) / LANES * LANES;
+        product q = all;
+        q.a += key * q.lda;
+        q.c += key * PANEL + lane;
+        q.b += lane;
+        q.lanes -= lane;
+        q.rows = smaller(LANES, t->keys - key);
+        multiply_all(&q, (product_kind){SET, false, half});
+    }
+    mask_scores(t, all.rows);
+}
+
 /* Scores of the tile, unscaled, and the new maxima. */
 INLINE void score(const score_tile *t, const bool half)
 {
@@ -110,26 +143,16 @@ INLINE void score(const score_tile *t, const bool half)
                  .lda = t->k.ld,
                  .ldb = PANEL,
                  .rows = t->keys,
-                 .lanes = PANEL,
+                 .lanes = round_up(t->panel->rows, LANES),
                  .depth = words,
                  .extra = w->maxima};
     memcpy(w->maxima, t->panel->m, PANEL * sizeof(float));
-    if (!t->diagonal) {
-        p.lanes = round_up(t->panel->rows, LANES);
+    if (t->diagonal)
+        p.rows = keys_for_all(t, half);
+    if (p.rows > 0)
         multiply_all(&p, (product_kind){SET_MAX, false, half});
-        return;
-    }
-    /* Only the lanes from the key's own query on are visible. */
-    for (size_t lane = 0; lane < t->panel->rows; lane += LANES) {
-        const size_t last = t->panel->first + lane + LANES - 1;
-        product q = p;
-        q.c += lane;
-        q.b += lane;
-        q.lanes = LANES;
-        q.rows = last < t->first ? 0 : smaller(t->keys, last - t->first + 1);
-        multiply_all(&q, (product_kind){SET, false, half});
-    }
-    mask_scores(t);
+    if (t->diagonal)
+        score_diagonal(t, p, half);
 }
 
 /* exp2(score * scale - m) for two keys; returns the sum of both. */
