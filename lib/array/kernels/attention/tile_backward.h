@@ -150,11 +150,15 @@ INLINE void start_keys(const lsi_flash_key_block *b,
  */
 
 /*
- * P and dS. f32: p and ds [key][SCORE_LD]. bf16: the same of bf16, read as
- * words of two queries, and ds_pairs [key / 2][SCORE_LD], words of two keys.
+ * P and dS. f32: p and ds [key][SCORE_LD]. The products write the scores and dP
+ * there, and P and dS replace them. Stores that miss the first-level cache
+ * delay products less than exponentials.
+ *
+ * bf16: the same of bf16, read as words of two queries, and ds_pairs [key / 2]
+ * [SCORE_LD], words of two keys. The scores and dP have separate memory.
  */
 typedef struct pair_memory {
-    float *s, *dp; /* [CHUNK][PANEL] */
+    float *s, *dp; /* bf16: [CHUNK][PANEL] */
     float *p, *ds, *ds_pairs;
     size_t total;
 } pair_memory;
@@ -164,8 +168,8 @@ INLINE pair_memory divide_pair(float *base, const bool half)
     pair_memory w;
     size_t used = 0;
     const size_t words = (size_t)LSI_FLASH_BLOCK * SCORE_LD / (half ? 2 : 1);
-    w.s = carve(base, &used, CHUNK * PANEL);
-    w.dp = carve(base, &used, CHUNK * PANEL);
+    w.s = carve(base, &used, half ? CHUNK * PANEL : 0);
+    w.dp = carve(base, &used, half ? CHUNK * PANEL : 0);
     w.p = carve(base, &used, words);
     w.ds = carve(base, &used, words);
     w.ds_pairs = carve(base, &used, half ? words : 0);
@@ -196,44 +200,84 @@ INLINE void write_scores(const pair *t, size_t key, size_t query, vf p, vf ds,
     }
 }
 
-/* P and dS of one key and LANES queries; returns dS. */
-INLINE vf differentiate(const pair *t, size_t key, size_t in_chunk,
-                        size_t query, const bool half)
+/* LANES queries: the numbers in registers that P and dS need. */
+typedef struct query_lanes {
+    size_t first; /* of the block */
+    vf m, inverse, delta, scale, scale2;
+} query_lanes;
+
+INLINE query_lanes load_queries(const pair *t, size_t first)
 {
-    const size_t from = in_chunk * PANEL + query % PANEL;
-    const vf m = vf_load(t->qm.m + query, LANES);
-    const vf inverse = vf_load(t->qm.inverse + query, LANES);
-    const vf delta = vf_load(t->qm.delta + query, LANES);
-    const vf scale = vf_set(t->s->scale);
-    const vf scale2 = vf_set(t->s->scale * LOG2E);
-    vf p = vf_exp2(vf_fms(vf_load(t->m.s + from, LANES), scale2, m));
-    p = vf_mul(p, inverse);
-    vf ds = vf_mul(p, vf_fms(vf_load(t->m.dp + from, LANES), scale, delta));
-    if (t->diagonal) {
+    return (query_lanes){.first = first,
+                         .m = vf_load(t->qm.m + first, LANES),
+                         .inverse = vf_load(t->qm.inverse + first, LANES),
+                         .delta = vf_load(t->qm.delta + first, LANES),
+                         .scale = vf_set(t->s->scale),
+                         .scale2 = vf_set(t->s->scale * LOG2E)};
+}
+
+/* Scores and dP of a chunk, from one of its queries on. */
+typedef struct chunk_scores {
+    float *s, *dp;
+    size_t ld;
+} chunk_scores;
+
+INLINE chunk_scores scores_at(const pair *t, size_t key0, size_t query,
+                              const bool half)
+{
+    const size_t at = key0 * SCORE_LD + query, lane = query % PANEL;
+    return half ? (chunk_scores){t->m.s + lane, t->m.dp + lane, PANEL}
+                : (chunk_scores){t->m.p + at, t->m.ds + at, SCORE_LD};
+}
+
+/* P and dS of one key, c's first, and LANES queries; returns dS. */
+INLINE vf differentiate(const pair *t, size_t key, chunk_scores c,
+                        const query_lanes *q, const bool masked,
+                        const bool half)
+{
+    vf p = vf_exp2(vf_fms(vf_load(c.s, LANES), q->scale2, q->m));
+    p = vf_mul(p, q->inverse);
+    vf ds = vf_mul(p, vf_fms(vf_load(c.dp, LANES), q->scale, q->delta));
+    if (masked) {
         const size_t hidden =
-            hidden_lanes(t->k->first + key, t->q->first + query);
+            hidden_lanes(t->k->first + key, t->q->first + q->first);
         p = vf_fill_low(p, hidden, 0.0F);
         ds = vf_fill_low(ds, hidden, 0.0F);
     }
-    write_scores(t, key, query, p, ds, half);
+    write_scores(t, key, q->first, p, ds, half);
     return ds;
+}
+
+INLINE void differentiate_keys(const pair *t, size_t key0, size_t keys,
+                               const query_lanes *q, const bool masked,
+                               const bool half)
+{
+    chunk_scores c = scores_at(t, key0, q->first, half);
+    for (size_t i = 0; i < keys; i += 2) {
+        const size_t key = key0 + i;
+        const vf even = differentiate(t, key, c, q, masked, half);
+        vf odd = vf_set(0.0F);
+        c.s += c.ld;
+        c.dp += c.ld;
+        if (i + 1 < keys)
+            odd = differentiate(t, key + 1, c, q, masked, half);
+        c.s += c.ld;
+        c.dp += c.ld;
+        if (half)
+            vf_store(t->m.ds_pairs + key / 2 * SCORE_LD + q->first,
+                     vf_pair(even, odd), LANES);
+    }
 }
 
 INLINE void differentiate_chunk(const pair *t, size_t key0, size_t keys,
                                 size_t panel, const bool half)
 {
     for (size_t lane = 0; lane < PANEL; lane += LANES) {
-        const size_t query = panel + lane;
-        for (size_t i = 0; i < keys; i += 2) {
-            const size_t key = key0 + i;
-            const vf even = differentiate(t, key, i, query, half);
-            vf odd = vf_set(0.0F);
-            if (i + 1 < keys)
-                odd = differentiate(t, key + 1, i + 1, query, half);
-            if (half)
-                vf_store(t->m.ds_pairs + key / 2 * SCORE_LD + query,
-                         vf_pair(even, odd), LANES);
-        }
+        const query_lanes q = load_queries(t, panel + lane);
+        if (t->diagonal)
+            differentiate_keys(t, key0, keys, &q, true, half);
+        else
+            differentiate_keys(t, key0, keys, &q, false, half);
     }
 }
 
@@ -261,18 +305,19 @@ INLINE void score_chunk(const pair *t, size_t key0, size_t keys, size_t panel,
         clear_chunk(t, key0, keys, panel, half);
         return;
     }
+    const chunk_scores c = scores_at(t, key0, panel, half);
     const product_kind kind = {SET, false, half};
-    product p = {.c = t->m.s,
+    product p = {.c = c.s,
                  .a = t->k_rows.data + key0 * t->k_rows.ld,
                  .b = t->qm.q_columns + panel * words,
-                 .ldc = PANEL,
+                 .ldc = c.ld,
                  .lda = t->k_rows.ld,
                  .ldb = PANEL,
                  .rows = keys,
                  .lanes = PANEL,
                  .depth = words};
     multiply_all(&p, kind);
-    p.c = t->m.dp;
+    p.c = c.dp;
     p.a = t->v_rows.data + key0 * t->v_rows.ld;
     p.b = t->qm.dout_columns + panel * words;
     multiply_all(&p, kind);
