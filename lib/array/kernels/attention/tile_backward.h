@@ -281,9 +281,7 @@ INLINE void differentiate_chunk(const pair *t, size_t key0, size_t keys,
     }
 }
 
-/*
- * Terms of the gradients from a chunk that no query of the panel sees: zeros.
- */
+/* Terms of the gradients from keys that no query of the panel sees: zeros. */
 INLINE void clear_chunk(const pair *t, size_t key0, size_t keys, size_t panel,
                         const bool half)
 {
@@ -297,14 +295,28 @@ INLINE void clear_chunk(const pair *t, size_t key0, size_t keys, size_t panel,
     }
 }
 
+/*
+ * Keys of a chunk that some query of the panel sees. The number is even if
+ * other keys follow, as keys that share a word are cleared together.
+ */
+INLINE size_t seen_keys(const pair *t, size_t key0, size_t keys, size_t panel)
+{
+    const size_t first = t->k->first + key0;
+    const size_t end = t->q->first + panel + PANEL;
+    return end <= first ? 0 : smaller(keys, round_up(end - first, 2));
+}
+
 INLINE void score_chunk(const pair *t, size_t key0, size_t keys, size_t panel,
                         const bool half)
 {
     const size_t words = words_of(t->s->d, half);
-    if (t->diagonal && t->k->first + key0 >= t->q->first + panel + PANEL) {
-        clear_chunk(t, key0, keys, panel, half);
-        return;
+    if (t->diagonal) {
+        const size_t seen = seen_keys(t, key0, keys, panel);
+        clear_chunk(t, key0 + seen, keys - seen, panel, half);
+        keys = seen;
     }
+    if (keys == 0)
+        return;
     const chunk_scores c = scores_at(t, key0, panel, half);
     const product_kind kind = {SET, false, half};
     product p = {.c = c.s,
