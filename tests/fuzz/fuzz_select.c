@@ -62,7 +62,7 @@ static void read_as_table(const char *lines, bool whole,
     static lsi_machine_key key = {.machine = "abacus, CPUs 0-9, 0"};
     const int head =
         snprintf(text, sizeof(text),
-                 "lockstep: %s\nmachine: %s\nothers: 0.5 of 2 CPUs\n%s",
+                 "lockstep: %s\nmachine: %s\nothers: 25%% of 2 CPUs\n%s",
                  ls_version_string(), key.machine, lines);
     lsi_machine_table found;
     if (head >= (int)sizeof(text))

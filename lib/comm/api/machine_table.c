@@ -15,6 +15,9 @@
 
 #define AGAIN "; run `lockstep tune` to measure again"
 
+/* The most ranks that a line serves, over those that it was measured with. */
+enum { MOST_TIMES = 2 };
+
 static const char remark[] =
     "# Measured by lockstep tune. LOCKSTEP_TUNE=off ignores this file.\n";
 
@@ -78,6 +81,24 @@ static ls_status check_line(const char *text)
     return LS_OK;
 }
 
+/* No fractions: their form depends on the program's locale. */
+static ls_status parse_others(const char *line, lsi_machine_table *out)
+{
+    const char *const number = after(line, "others: ");
+    char *end = NULL;
+    const long percent = number == NULL ? -1 : strtol(number, &end, 10);
+    const char *const total = percent < 0 ? NULL : after(end, "% of ");
+    const long available = total == NULL ? 0 : strtol(total, &end, 10);
+    if (end == number || percent > INT_MAX || available < 1 ||
+        available > INT_MAX || strcmp(end, " CPUs") != 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "found '%.64s', but expected 'others: N%% of N CPUs'",
+                        line);
+    out->available = (int)available;
+    out->others = (double)percent * 0.01 * (double)available;
+    return LS_OK;
+}
+
 /* The lines of the head, which name the machine; then those of the ranks. */
 static ls_status parse_line(const lsi_machine_key *key, const char *line,
                             int number, lsi_machine_table *out)
@@ -94,13 +115,7 @@ static ls_status parse_line(const lsi_machine_key *key, const char *line,
     }
     if (number > 2)
         return check_line(line);
-    if (sscanf(line, "others: %lf of %d CPUs", &out->others, &out->available) !=
-            2 ||
-        !(out->others >= 0) || out->available < 1)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "found '%.64s', but expected 'others: N of N CPUs'",
-                        line);
-    return LS_OK;
+    return parse_others(line, out);
 }
 
 /* `text` keeps the lines of the ranks only. */
@@ -191,11 +206,11 @@ ls_status lsi_machine_table_text(const lsi_machine_key *key,
     lsi_machine_table again = *table;
     char *copy = NULL;
     if ((size_t)snprintf(text, bytes,
-                         "%slockstep: %s\nmachine: %s\nothers: %.2f of %d "
+                         "%slockstep: %s\nmachine: %s\nothers: %.0f%% of %d "
                          "CPUs\n%s",
                          remark, ls_version_string(), key->machine,
-                         table->others, table->available,
-                         table->lines) >= bytes)
+                         100 * table->others / table->available,
+                         table->available, table->lines) >= bytes)
         return lsi_fail(LS_ERR_FORMAT,
                         "the selection table is longer than %zu bytes",
                         bytes - 1);
@@ -225,8 +240,9 @@ void lsi_machine_table_line(const char *lines, int ranks, bool crowded,
     for (const char *at = lines; *at != '\0';) {
         const size_t length = strcspn(at, "\n");
         const char *const found = line_of(at, &of);
-        const bool fits =
-            crowded ? of == 0 : of > best && of != 0 && of <= ranks;
+        const bool fits = crowded ? of == 0
+                                  : of > best && of != 0 && of <= ranks &&
+                                        ranks <= MOST_TIMES * of;
         if (found != NULL && fits) {
             best = of;
             snprintf(line, bytes, "%.*s", (int)(length - (size_t)(found - at)),

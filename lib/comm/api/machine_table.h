@@ -5,13 +5,13 @@
  *     # Measured by lockstep tune. LOCKSTEP_TUNE=off ignores this file.
  *     lockstep: 0.1.0
  *     machine: AMD EPYC 9654, CPUs 0-3, 0123456789abcdef
- *     others: 0.02 of 4 CPUs
+ *     others: 2% of 4 CPUs
  *     2 ranks: all_reduce:0-8k:flat;8k-inf:direct|staged,broadcast:0-inf:staged
  *     3 ranks: ...
  *     crowded: ...
  *
- * A number of ranks without a line uses that of the next smaller number, and
- * `crowded` is for more ranks than CPUs.
+ * A number of ranks without a line uses that of the next smaller number, unless
+ * it is more than twice as large. `crowded` is for more ranks than CPUs.
  */
 #ifndef LS_COMM_API_MACHINE_TABLE_H
 #define LS_COMM_API_MACHINE_TABLE_H

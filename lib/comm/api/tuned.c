@@ -63,35 +63,43 @@ static ls_status share_table(ls_group *group)
 static ls_status learn(ls_group *group)
 {
     lsi_node_memory *const node = group->memory.node;
-    bool pays;
+    bool pays = false;
     if (group->size > 1)
         LS_TRY(share_table(group));
-    if (node->lines != NULL)
-        pays = strstr(node->lines, "copy") != NULL;
-    else
+    if (node->lines == NULL)
         LS_TRY(lsi_copy_probe(group, &pays));
     node->copying = pays ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
     return LS_OK;
 }
 
+/* The line of the table for this group; "" without one. */
+static void find_line(const ls_group *group, char *line, size_t bytes)
+{
+    const char *const lines = group->memory.node->lines;
+    *line = '\0';
+    if (lines != NULL && !lsi_spans_nodes(group) && group->size > 1)
+        lsi_machine_table_line(lines, group->size, group->memory.few_cpus, line,
+                               bytes);
+}
+
 ls_status lsi_tuned_learn(ls_group *group)
 {
     const lsi_node_memory *const node = group->memory.node;
+    char line[LSI_SELECT_FILE_BYTES];
     /* Threads share their node, and see all memory of each other. */
     if (lsi_spans_nodes(group) || node->transport->one_address_space)
         return LS_OK;
     if (node->copying == LSI_COPYING_UNKNOWN)
         LS_TRY(learn(group));
-    group->select->copying_pays = node->copying == LSI_COPYING_PAYS;
+    find_line(group, line, sizeof(line));
+    group->select->copying_pays =
+        node->copying == LSI_COPYING_PAYS || strstr(line, "copy") != NULL;
     return LS_OK;
 }
 
 ls_status lsi_tuned_select(ls_group *group)
 {
-    const char *const lines = group->memory.node->lines;
-    char line[LSI_SELECT_FILE_BYTES] = "";
-    if (lines != NULL && !lsi_spans_nodes(group) && group->size > 1)
-        lsi_machine_table_line(lines, group->size, group->memory.few_cpus, line,
-                               sizeof(line));
+    char line[LSI_SELECT_FILE_BYTES];
+    find_line(group, line, sizeof(line));
     return ls_group_select(group, line);
 }

@@ -23,7 +23,8 @@ static inline size_t lsi_window_chunk(const ls_group *group, int slots)
     const size_t chunk = tuned > 0 ? tuned : (size_t)LSI_WINDOW_CHUNK;
     const size_t half = group->memory.few_cpus ? (size_t)LSI_STAGING_BYTES / 2
                                                : LSI_WINDOW_CHUNKS * chunk;
-    const size_t most = half / (size_t)slots / LSI_LINE * LSI_LINE;
+    const size_t part = half / (size_t)slots / LSI_LINE * LSI_LINE;
+    const size_t most = part > 0 ? part : LSI_LINE;
     return group->memory.few_cpus || most < chunk ? most : chunk;
 }
 

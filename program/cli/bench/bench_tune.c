@@ -237,7 +237,7 @@ static void end_operation(state *b, const lsi_bench_collective *c)
 {
     size_t used = strlen(b->line);
     if (used == 0)
-        used = strlen(strcpy(b->line, b->settings));
+        used = (size_t)snprintf(b->line, sizeof(b->line), "%s", b->settings);
     else
         b->line[used++] = ',';
     lsi_tune_choose(&b->tune);
@@ -434,7 +434,9 @@ const lsi_bench lsi_bench_tune = {
              "as " LSI_KEPT_TABLE_HELP
              ". From then on all groups on these CPUs use "
              "the table, unless LOCKSTEP_TUNE=off or LOCKSTEP_SELECT is set; "
-             "`lockstep info` shows it.\n\n"
+             "`lockstep info` shows it. Under a launcher (lockstep run, "
+             "torchrun, mpirun) it saves no table and prints the line for its "
+             "number of ranks.\n\n"
              "With one of these flags, prints the selection line for one "
              "number of ranks and saves no table. To use the line, set "
              "LOCKSTEP_SELECT to the line. Or save the line with --out FILE, "

@@ -48,9 +48,9 @@ void lsi_tune_choose(lsi_tune *tune)
     lsi_tune_choice before = {0, 0};
     for (int i = 0; i < tune->n_sizes; i++) {
         const lsi_tune_choice best = best_of(tune, i);
-        const bool keeps = is_possible(tune, before) &&
-                           cost_of(tune, i, before) <=
-                               cost_of(tune, i, best) + WORTH_A_CHANGE;
+        const bool keeps =
+            is_possible(tune, before) &&
+            cost_of(tune, i, before) <= cost_of(tune, i, best) + WORTH_A_CHANGE;
         tune->choices[i] = keeps ? before : best;
         before = tune->choices[i];
     }

@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "comm/core/wait.h"
+#include "comm/state/channels.h"
 #include "comm/state/state.h"
 #include "report/stats.h"
 
@@ -118,7 +119,8 @@ ls_status lsi_tune_settings(ls_group *group, float *send, float *recv,
     int window;
     int32_t spins;
     *text = '\0';
-    if (group->memory.few_cpus || ls_group_size(group) == 1)
+    if (group->memory.few_cpus || lsi_spans_nodes(group) ||
+        ls_group_size(group) == 1)
         return LS_OK;
     LS_TRY(choose_window(group, buffers, &window));
     LS_TRY(choose_spins(group, &spins));

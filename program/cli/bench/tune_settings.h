@@ -13,8 +13,8 @@ enum { LSI_TUNE_SETTINGS_BYTES = 1 << 20 }; /* of each buffer */
 
 /*
  * Measures both and writes "window:64k,spins:80," to text. With more ranks than
- * CPUs neither matters, and the text is "". Collective; the same text on all
- * ranks. `send` and `recv` are private memory.
+ * CPUs, or on several nodes, neither matters, and the text is "". Collective;
+ * the same text on all ranks. `send` and `recv` are private memory.
  */
 ls_status lsi_tune_settings(ls_group *group, float *send, float *recv,
                             char *text, size_t bytes);

@@ -15,7 +15,7 @@
 #include "report/paragraph.h"
 #include "report/result.h"
 
-/* "FD SECONDS": the file in memory, and the time of a job. */
+/* "FD MS": the file in memory, and the milliseconds of a job. */
 #define JOB_VARIABLE "LOCKSTEP_TUNE_JOB"
 
 /* The whole command may take 20 s; jobs also start and end. */
@@ -57,17 +57,24 @@ ls_status lsi_tune_table_plan(lsi_tune_table *table, lsi_list *ranks)
     return LS_OK;
 }
 
-/* The ranks of the last job get two CPUs, so that there are more ranks. */
-static void share_cpus(const lsi_tune_table *table)
+/*
+ * The ranks of the last job get two CPUs, or one if a quota leaves no more, so
+ * that there are more ranks.
+ */
+static ls_status share_cpus(const lsi_tune_table *table)
 {
-    lsi_cpuset two = {{0}};
+    const int most = table->found.available < 2 ? 1 : 2;
+    lsi_cpuset few = {{0}};
     int found = 0;
-    for (int cpu = 0; cpu < LSI_CPUSET_MAX && found < 2; cpu++)
+    for (int cpu = 0; cpu < LSI_CPUSET_MAX && found < most; cpu++)
         if (lsi_cpuset_has(&table->cpus, cpu)) {
-            lsi_cpuset_add(&two, cpu);
+            lsi_cpuset_add(&few, cpu);
             found++;
         }
-    (void)lsi_cpuset_bind(&two);
+    return lsi_cpuset_bind(&few)
+               ? LS_OK
+               : lsi_fail_errno(LS_ERR_SYSTEM,
+                                "cannot bind the ranks to %d CPUs", found);
 }
 
 ls_status lsi_tune_table_before(lsi_tune_table *table, size_t job, int ranks)
@@ -75,9 +82,9 @@ ls_status lsi_tune_table_before(lsi_tune_table *table, size_t job, int ranks)
     char text[64];
     const bool crowded = job + 1 == table->jobs;
     if (crowded)
-        share_cpus(table);
-    snprintf(text, sizeof(text), "%d %g", table->fd,
-             (double)TOTAL_SECONDS / (double)table->jobs);
+        LS_TRY(share_cpus(table));
+    snprintf(text, sizeof(text), "%d %d", table->fd,
+             1000 * TOTAL_SECONDS / (int)table->jobs);
     if (setenv(JOB_VARIABLE, text, 1) != 0)
         return lsi_fail_errno(LS_ERR_MEMORY,
                               "cannot set the environment of the ranks");
@@ -87,16 +94,30 @@ ls_status lsi_tune_table_before(lsi_tune_table *table, size_t job, int ranks)
 
 /* ---- a rank -------------------------------------------------------------- */
 
+/* The numbers of the variable; false without it. */
+static bool read_job(int *fd, double *seconds)
+{
+    const char *const text = getenv(JOB_VARIABLE);
+    char *end;
+    if (text == NULL)
+        return false;
+    *fd = (int)strtol(text, &end, 10);
+    *seconds = (double)strtol(end, NULL, 10) * 1e-3;
+    return true;
+}
+
 bool lsi_tune_table_job(double *seconds)
 {
     int fd;
-    const char *const text = getenv(JOB_VARIABLE);
-    return text != NULL && sscanf(text, "%d %lf", &fd, seconds) == 2;
+    return read_job(&fd, seconds);
 }
 
 ls_status lsi_tune_table_hand_over(const char *line)
 {
-    const int fd = (int)strtol(getenv(JOB_VARIABLE), NULL, 10);
+    int fd;
+    double seconds;
+    if (!read_job(&fd, &seconds))
+        return LS_OK; /* nobody asks for it */
     LS_TRY(lsi_write_all(fd, line, strlen(line), "the selection lines"));
     return lsi_write_all(fd, "\n", 1, "the selection lines");
 }

@@ -37,7 +37,8 @@ static const char text[] =
     "DIR is the folder that LOCKSTEP_RECORD named during the run. Each rank "
     "writes its record there when its group fails, and when it receives "
     "SIGUSR1. If it finds no problem, it also says whether this machine has a "
-    "selection table of `lockstep tune`. The exit status is 0 if no problem was found, 1 if one was "
+    "selection table of `lockstep tune`. The exit status is 0 if no problem "
+    "was found, 1 if one was "
     "found, and 2 if the files cannot be read.";
 
 /* ---- the files ----------------------------------------------------------- */

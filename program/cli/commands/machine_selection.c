@@ -1,6 +1,7 @@
 #include "cli/commands/machine_selection.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/busy.h"
@@ -42,6 +43,8 @@ bool lsi_machine_selection(char out[LSI_SELECTION_TEXT])
         snprintf(out, LSI_SELECTION_TEXT, "ignored (%s)", ls_last_error());
     else if (!wanted)
         snprintf(out, LSI_SELECTION_TEXT, "ignored (LOCKSTEP_TUNE=off)");
+    else if (getenv("LOCKSTEP_SELECT") != NULL)
+        snprintf(out, LSI_SELECTION_TEXT, "ignored (LOCKSTEP_SELECT is set)");
     else if (!lsi_cpuset_own(&cpus) || !lsi_machine_key_of(&cpus, &key))
         snprintf(out, LSI_SELECTION_TEXT,
                  "none; neither XDG_CACHE_HOME nor HOME is an absolute path");

@@ -53,7 +53,7 @@ class Table(ProgramTest):
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
         self.assertTrue(lines[3].startswith("others: "))
-        lines[3] = "others: 0.00 of 2 CPUs" # however busy this machine is
+        lines[3] = "others: 0% of 2 CPUs" # however busy this machine is
         ranks = [line.split(": ")[0] for line in lines[4:]]
         cpus = len(os.sched_getaffinity(0))
         self.assertEqual(ranks[:-1],
@@ -96,12 +96,14 @@ class Table(ProgramTest):
         self.assertEqual(self.shown(), path)
         self.assertEqual(self.shown(LOCKSTEP_TUNE="off"),
                          "ignored (LOCKSTEP_TUNE=off)")
+        self.assertEqual(self.shown(LOCKSTEP_SELECT="spins:100"),
+                         "ignored (LOCKSTEP_SELECT is set)")
         os.chmod(path, 0o620)
         self.assertIn("other users may write it (mode 620)", self.shown())
         self.assertEqual(self.algorithms("-n", "2"), {"flat"})
         os.chmod(path, 0o600)
         with open(path, "w", encoding="utf-8") as file:
-            file.write("\n".join([*lines[:3], "others: 5.00 of 6 CPUs",
+            file.write("\n".join([*lines[:3], "others: 83% of 6 CPUs",
                                   *lines[4:]]) + "\n")
         self.assertIn("measured while other processes used 5.0 of the 6 CPUs",
                       self.shown())

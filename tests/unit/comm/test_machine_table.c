@@ -57,7 +57,7 @@ static void write_lines(const char *lines)
 {
     char text[LSI_MACHINE_TABLE_BYTES], copy[1024];
     snprintf(copy, sizeof(copy), "%s", lines);
-    const lsi_machine_table table = {copy, 0.25, 2};
+    const lsi_machine_table table = {copy, 0.5, 2};
     assert_ok(lsi_machine_table_text(&key, &table, text, sizeof(text)));
     write_text(text, 0600);
 }
@@ -70,7 +70,7 @@ static void is_read_as_written(void **state)
     write_lines(lines);
     assert_ok(lsi_machine_table_read(&key, &table));
     assert_string_equal(table.lines, lines);
-    assert_true(table.others == 0.25 && table.available == 2);
+    assert_true(table.others == 0.5 && table.available == 2);
     lsi_free(table.lines);
 }
 
@@ -97,9 +97,10 @@ static void one_line_serves_each_number(void **state)
         bool crowded;
         const char *line;
     } cases[] = {
-        {1, false, ""},        {2, false, "two"},    {3, false, "three"},
-        {4, false, "three"},   {11, false, "three"}, {12, false, "twelve"},
-        {99, false, "twelve"}, {2, true, "many"},    {12, true, "many"}};
+        {1, false, ""},      {2, false, "two"},     {3, false, "three"},
+        {4, false, "three"}, {6, false, "three"},   {7, false, ""},
+        {11, false, ""},     {12, false, "twelve"}, {24, false, "twelve"},
+        {25, false, ""},     {2, true, "many"},     {12, true, "many"}};
     char line[64];
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
@@ -116,7 +117,7 @@ static void check_bad(const char *lines, const char *why)
     char text[4096];
     lsi_machine_table table;
     snprintf(text, sizeof(text),
-             "lockstep: %s\nmachine: %s\nothers: 0.00 of 2 CPUs\n%s",
+             "lockstep: %s\nmachine: %s\nothers: 0%% of 2 CPUs\n%s",
              ls_version_string(), key.machine, lines);
     write_text(text, 0600);
     assert_error(lsi_machine_table_read(&key, &table), LS_ERR_FORMAT, why);
@@ -149,7 +150,7 @@ static void what_is_wrong_is_named(void **state)
              ls_version_string(), key.machine);
     write_text(text, 0600);
     assert_error(lsi_machine_table_read(&key, &table), LS_ERR_FORMAT,
-                 "expected 'others: N of N CPUs'");
+                 "expected 'others: N% of N CPUs'");
     unlink(key.path);
     assert_error(lsi_machine_table_read(&key, &table), LS_ERR_IO, key.path);
 }
