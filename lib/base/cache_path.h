@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The reason if neither variable leads to a folder. */
+#define LSI_NO_CACHE_PATH "neither XDG_CACHE_HOME nor HOME is an absolute path"
+
 /* The path of a file there. False without such a folder, or if it is too long.
  */
 bool lsi_cache_path(const char *name, char *out, size_t bytes);

@@ -277,6 +277,14 @@ static ls_status collect(int fd, lsi_table *table, bool *all)
     return lsi_table_status(table);
 }
 
+ls_status lsi_bench_set_variable(const char *name, const char *value)
+{
+    if (setenv(name, value, 1) != 0)
+        return lsi_fail_errno(LS_ERR_MEMORY,
+                              "cannot set the environment of the ranks");
+    return LS_OK;
+}
+
 /* Runs the bench as n ranks and adds their rows; *all: no row is missing. */
 static ls_status run_ranks(const lsi_invocation *call,
                            const lsi_bench_common *flags, int n,
@@ -290,10 +298,7 @@ static ls_status run_ranks(const lsi_invocation *call,
             "cannot create a file in memory for the results of the ranks");
     snprintf(text, sizeof(text), "%d%s", fd,
              lsi_table_row_count(table) == 0 ? " titles" : "");
-    ls_status status = LS_OK;
-    if (setenv(ROWS_VARIABLE, text, 1) != 0)
-        status = lsi_fail_errno(LS_ERR_MEMORY,
-                                "cannot set the environment of the ranks");
+    ls_status status = lsi_bench_set_variable(ROWS_VARIABLE, text);
     if (status == LS_OK)
         status = lsi_cli_launch_self(
             call, &(lsi_rank_flags){n, flags->threads, flags->bind},

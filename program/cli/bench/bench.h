@@ -134,6 +134,9 @@ struct lsi_bench {
 void lsi_bench_note(lsi_bench_common *common, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Sets a variable for the ranks that this process starts from here on. */
+ls_status lsi_bench_set_variable(const char *name, const char *value);
+
 /* Runs the benchmark whose command was called: returns the exit status. */
 int lsi_bench_run(const lsi_invocation *call);
 

@@ -4,7 +4,6 @@
  * sizes that the selection table knows.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -45,6 +44,7 @@ typedef struct state {
     char line[LSI_SELECT_FILE_BYTES / 2]; /* of the operations before */
     /* For the table of the machine: */
     lsi_tune_table table;
+    int lines_fd;   /* of this job, for its line */
     double seconds; /* of this job; 0: as long as it takes */
     double begin;   /* of the operation that is being measured */
     bool late;      /* it has no time left for this round */
@@ -268,7 +268,7 @@ static ls_status report(const state *b)
     if (ls_group_rank(b->x.group) != 0)
         return LS_OK;
     if (b->seconds > 0)
-        return lsi_tune_table_hand_over(b->line);
+        return lsi_tune_table_hand_over(b->lines_fd, b->line);
     if (!prints_rows(&b->common)) {
         printf("LOCKSTEP_SELECT='%s'\n\n", b->line);
         fflush(stdout);
@@ -331,7 +331,7 @@ static ls_status open_buffers(void *opaque)
 {
     state *const b = opaque;
     lsi_list *const list = &b->size_list;
-    if (lsi_tune_table_job(&b->seconds))
+    if (lsi_tune_table_job(&b->lines_fd, &b->seconds))
         while (list->n > 1 &&
                list->values[list->n - 1] * ls_group_size(b->common.group) >
                    QUICK_BYTES)
@@ -402,9 +402,7 @@ static ls_status plan(void *opaque, lsi_list *ranks)
 static ls_status before(void *opaque, size_t job, int ranks)
 {
     state *const b = opaque;
-    if (setenv("LOCKSTEP_TUNE", "off", 1) != 0)
-        return lsi_fail_errno(LS_ERR_MEMORY,
-                              "cannot set the environment of the ranks");
+    LS_TRY(lsi_bench_set_variable("LOCKSTEP_TUNE", "off"));
     return b->table.jobs == 0 ? LS_OK
                               : lsi_tune_table_before(&b->table, job, ranks);
 }

@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include "base/busy.h"
+#include "base/cache_path.h"
 #include "base/cpus.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "comm/api/select_file.h"
+#include "cli/bench/bench.h"
 #include "report/paragraph.h"
 #include "report/result.h"
 
@@ -25,10 +26,10 @@ enum { MOST_RANKS = 8, TOTAL_SECONDS = 14 };
 
 static ls_status no_folder(void)
 {
-    return lsi_fail(LS_ERR_IO,
-                    "cannot save the selection table of this machine: neither "
-                    "XDG_CACHE_HOME nor HOME is an absolute path; set one of "
-                    "them, or use --out FILE");
+    return lsi_fail(
+        LS_ERR_IO,
+        "cannot save the selection table of this machine: " LSI_NO_CACHE_PATH
+        "; set one of them, or use --out FILE");
 }
 
 ls_status lsi_tune_table_plan(lsi_tune_table *table, lsi_list *ranks)
@@ -85,17 +86,14 @@ ls_status lsi_tune_table_before(lsi_tune_table *table, size_t job, int ranks)
         LS_TRY(share_cpus(table));
     snprintf(text, sizeof(text), "%d %d", table->fd,
              1000 * TOTAL_SECONDS / (int)table->jobs);
-    if (setenv(JOB_VARIABLE, text, 1) != 0)
-        return lsi_fail_errno(LS_ERR_MEMORY,
-                              "cannot set the environment of the ranks");
+    LS_TRY(lsi_bench_set_variable(JOB_VARIABLE, text));
     lsi_machine_table_title(ranks, crowded, text, sizeof(text));
     return lsi_write_all(table->fd, text, strlen(text), "the selection lines");
 }
 
 /* ---- a rank -------------------------------------------------------------- */
 
-/* The numbers of the variable; false without it. */
-static bool read_job(int *fd, double *seconds)
+bool lsi_tune_table_job(int *fd, double *seconds)
 {
     const char *const text = getenv(JOB_VARIABLE);
     char *end;
@@ -106,18 +104,8 @@ static bool read_job(int *fd, double *seconds)
     return true;
 }
 
-bool lsi_tune_table_job(double *seconds)
+ls_status lsi_tune_table_hand_over(int fd, const char *line)
 {
-    int fd;
-    return read_job(&fd, seconds);
-}
-
-ls_status lsi_tune_table_hand_over(const char *line)
-{
-    int fd;
-    double seconds;
-    if (!read_job(&fd, &seconds))
-        return LS_OK; /* nobody asks for it */
     LS_TRY(lsi_write_all(fd, line, strlen(line), "the selection lines"));
     return lsi_write_all(fd, "\n", 1, "the selection lines");
 }

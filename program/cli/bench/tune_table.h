@@ -40,10 +40,13 @@ ls_status lsi_tune_table_before(lsi_tune_table *table, size_t job, int ranks);
 /* Writes the file and says so on `stream`, unless that is NULL. */
 ls_status lsi_tune_table_keep(lsi_tune_table *table, FILE *stream);
 
-/* Whether this rank is one of such a job, and the seconds that the job has. */
-bool lsi_tune_table_job(double *seconds);
+/*
+ * Whether this rank is one of such a job; the file for the line, and the
+ * seconds that the job has.
+ */
+bool lsi_tune_table_job(int *fd, double *seconds);
 
 /* From rank 0 of such a job to the process that has started it. */
-ls_status lsi_tune_table_hand_over(const char *line);
+ls_status lsi_tune_table_hand_over(int fd, const char *line);
 
 #endif

@@ -8,6 +8,7 @@
 #include "array/compute/dense.h"
 #include "array/compute/threads.h"
 #include "base/busy.h"
+#include "base/cache_path.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/error.h"
@@ -87,8 +88,7 @@ static void prepare(int threads, lsi_machine_rates *out)
     lsi_peaks_place_here(&out->found.place);
     if (!lsi_kept_peaks_path(threads, out->path)) {
         out->path[0] = '\0';
-        snprintf(out->why, sizeof(out->why),
-                 "neither XDG_CACHE_HOME nor HOME is an absolute path");
+        snprintf(out->why, sizeof(out->why), "%s", LSI_NO_CACHE_PATH);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/busy.h"
+#include "base/cache_path.h"
 #include "base/cpuset.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -46,8 +47,7 @@ bool lsi_machine_selection(char out[LSI_SELECTION_TEXT])
     else if (getenv("LOCKSTEP_SELECT") != NULL)
         snprintf(out, LSI_SELECTION_TEXT, "ignored (LOCKSTEP_SELECT is set)");
     else if (!lsi_cpuset_own(&cpus) || !lsi_machine_key_of(&cpus, &key))
-        snprintf(out, LSI_SELECTION_TEXT,
-                 "none; neither XDG_CACHE_HOME nor HOME is an absolute path");
+        snprintf(out, LSI_SELECTION_TEXT, "none; " LSI_NO_CACHE_PATH);
     else
         return describe(&key, out);
     return false;
