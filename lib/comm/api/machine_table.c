@@ -157,13 +157,12 @@ static ls_status check_owner(int fd, const char *path)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
     if (info.st_uid != geteuid() && info.st_uid != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is ignored: it belongs to user %u, not to user "
-                        "%u",
-                        path, (unsigned)info.st_uid, (unsigned)geteuid());
+                        "'%s': it belongs to user %u, not to user %u", path,
+                        (unsigned)info.st_uid, (unsigned)geteuid());
     if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is ignored: other users may write it (mode "
-                        "%03o); use chmod 600",
+                        "'%s': other users may write it (mode %03o); use chmod "
+                        "600",
                         path, (unsigned)info.st_mode & 0777);
     return LS_OK;
 }

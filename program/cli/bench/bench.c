@@ -319,8 +319,9 @@ static ls_status report_rest(const lsi_invocation *call,
     if (!complete && rows == 0)
         return LS_OK;
     if (!complete)
-        fprintf(stderr, "lockstep: %s: stopped early, after %zu row%s\n",
-                call->argv[0], rows, rows == 1 ? "" : "s");
+        fprintf(stderr, "lockstep: %s: stopped early, after %zu row%s%s\n",
+                call->argv[0], rows, rows == 1 ? "" : "s",
+                flags->hides_rows ? "; nothing is saved" : "");
     return report(call, flags, table);
 }
 

@@ -325,6 +325,13 @@ static ls_status measure(void *opaque, size_t i)
     return report(b);
 }
 
+static void describe(const void *opaque, size_t i, char *note, size_t bytes)
+{
+    const state *const b = opaque;
+    snprintf(note, bytes, "%d ranks, %s", ls_group_size(b->x.group),
+             operations[i / (ROUNDS * b->size_list.n)]);
+}
+
 /* ---- the bench -------------------------------------------------------- */
 
 static ls_status open_buffers(void *opaque)
@@ -455,5 +462,6 @@ const lsi_bench lsi_bench_tune = {
     .conclude = conclude,
     .open = open_buffers,
     .measure = measure,
+    .describe = describe,
     .close = close_buffers,
 };

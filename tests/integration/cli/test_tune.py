@@ -3,7 +3,9 @@ import glob
 import json
 import os
 import shutil
+import signal
 import stat
+import subprocess
 import tempfile
 import unittest
 
@@ -111,6 +113,23 @@ class Table(ProgramTest):
             file.write("2 ranks: all_reduce:0-inf:ring\n")
         self.assertIn(":%d: '2 ranks: all_reduce:0-inf:ring' names an algorithm"
                       % (len(lines) + 1), self.shown())
+
+    def test_interrupted(self):
+        """A bar says what is measured; nothing is saved if the job is stopped."""
+        cache = tempfile.mkdtemp(dir=self.cache)
+        process = subprocess.Popen([os.environ["LOCKSTEP"], "tune"],
+                                   env={**self.environment, "XDG_CACHE_HOME": cache},
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
+        line = process.stderr.readline() # the first progress
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=50)
+        if not line: # many CPUs, whose jobs end before they show progress
+            return
+        self.assertRegex(line, r"tune: \d+% .*\d+ ranks, [a-z-]+")
+        self.assertIn("; nothing is saved", err)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual((out, os.listdir(os.path.join(cache, "lockstep"))), ("", []))
 
     def test_mistakes(self):
         self.assertIn("LOCKSTEP_TUNE is 'yes'; it should be on or off",
