@@ -23,7 +23,8 @@ HTML comments directly above the opening fence say more:
   <!-- status: N -->              the exit status of the last command
   <!-- unordered -->              lines come in any order
   <!-- varies: REASON -->         what the last command shows is not compared
-  <!-- interrupt: TEXT -->        presses Ctrl-C when the last command shows TEXT
+  <!-- interrupt: TEXT -->        presses Ctrl-C when the last command has shown
+                                  a line with TEXT
   <!-- needs: MODULE -->          skipped if PYTHON does not have this module
   <!-- not run: REASON -->        needs a registry, root, a second host, ...
 

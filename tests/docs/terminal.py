@@ -99,6 +99,8 @@ class Shell:
             modes = termios.tcgetattr(0)
             modes[3] |= termios.NOFLSH
             termios.tcsetattr(0, termios.TCSANOW, modes)
+            # A job in the background ignores it, and a shell keeps that for its commands.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.chdir(folder)
             os.dup2(commands, 8)
             os.set_inheritable(8, True)
@@ -108,18 +110,19 @@ class Shell:
 
     def run(self, command, timeout, interrupt=None):
         """The exit status of a command and what it shows. Presses Ctrl-C once when it
-        shows the text `interrupt`."""
+        has shown a line with the text `interrupt`."""
         self.count += 1
         path = os.path.join(self.scratch, f"command-{self.count}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(command + "\n")
         os.write(self.commands, (path + "\n").encode())
         data, until, end = self.late, time.monotonic() + timeout, None
+        line = interrupt and re.compile(re.escape(interrupt.encode()) + rb"[^\n]*\n")
         while end is None:
             data += self.read(until, data)
-            if interrupt and interrupt in data.decode("utf-8", "replace"):
+            if line and line.search(data):
                 os.write(self.terminal, b"\x03")
-                interrupt = None
+                line = None
             end = END.search(data)
         self.late = data[end.end():]
         return int(end.group(1)), shown(data[:end.start()])
