@@ -28,9 +28,11 @@
 #include "comm/node/home.h"
 #include "comm/node/rank_cpus.h"
 #include "comm/node/remote.h"
+#include "comm/node/seat.h"
 #include "comm/node/shared.h"
 #include "comm/node/space.h"
 #include "comm/node/transport.h"
+#include "comm/schedule/domains.h"
 #include "comm/state/bell.h"
 #include "comm/state/channels.h"
 #include "comm/state/forks.h"
@@ -94,6 +96,8 @@ static ls_status allocate(ls_group *group, bool spans)
                             LS_MEMORY_COMM, "a process group"));
     LS_TRY(lsi_alloc_zeroed(&group->select, sizeof(lsi_select_table),
                             LS_MEMORY_COMM, "a selection table"));
+    if (group->size >= LSI_DOMAINS_FROM && !spans)
+        LS_TRY(lsi_domains_alloc(group->size, &group->domains));
     group->select->spans = spans;
     lsi_select_default(group->select);
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++) {
@@ -154,6 +158,7 @@ static void release(ls_group *group)
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++)
         lsi_free(group->streams.of[i / 2][i % 2]);
     lsi_free(group->recording.recorder);
+    lsi_free(group->domains);
     lsi_free(group->select);
     lsi_free(group->queue.seen);
     lsi_free(group->channels.peer);
@@ -203,6 +208,9 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     LS_TRY(lsi_select_environment(group->select));
     LS_TRY(lsi_machine_table_wanted(&tuned));
     LS_TRY(lsi_recorder_open(&group->recording.recorder));
+    if (group->domains != NULL)
+        LS_TRY(lsi_seat_of(membership->node_rank,
+                           &lsi_member_of(group, group->rank)->seat));
     bind_parts(group);
     lsi_home_ask(group);
     enter_member(group, membership->node_rank);
@@ -252,6 +260,14 @@ void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
     group->memory.few_cpus = !lsi_rank_cpus_suffice(group);
+    if (group->domains == NULL)
+        return;
+    lsi_seat seats[LSI_MAX_RANKS];
+    for (int r = 0; r < group->size; r++)
+        seats[r] = lsi_member_of(group, r)->seat;
+    lsi_domains_arrange(group->domains, seats,
+                        group->memory.few_cpus ? group->size
+                                               : LSI_JUNCTION_MOST);
 }
 
 ls_status lsi_group_settle(ls_group *group)

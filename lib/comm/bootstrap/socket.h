@@ -26,7 +26,7 @@ typedef struct lsi_answer {
 } lsi_answer;
 
 /* Changes with the layout of any shared structure. */
-#define LSI_RENDEZVOUS_MAGIC 0x6c6f636b73740004u
+#define LSI_RENDEZVOUS_MAGIC 0x6c6f636b73740005u
 
 /*
  * A deadline, created from seconds; 0: no limit. Its time is that of the

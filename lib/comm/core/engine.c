@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "comm/core/combine.h"
 #include "comm/core/counts.h"
 #include "comm/core/message.h"
 #include "comm/core/paths.h"
@@ -74,6 +75,8 @@ void lsi_collective_publish(lsi_collective *op)
     /* Releases all stores of this rank in cells, windows and buffers. */
     atomic_store(&own->stamp, stamp);
     /* Only the last rank to arrive wakes the sleeping ones. */
+    if (lsi_combines(group) && !lsi_combine(op, stamp))
+        return;
     if (atomic_load(&group->memory.header->sleepers) != 0 &&
         all_stamped(group, op->sequence, stamp))
         lsi_wake_all(group);
@@ -94,11 +97,44 @@ static ls_status compare_with(lsi_collective *op, int rank,
     return LS_OK;
 }
 
+/* Sets `alike` if the summary tells all that the cells of all ranks do. */
+static void take_summary(lsi_collective *op, const lsi_summary *all)
+{
+    ls_group *group = op->group;
+    op->alike = all->differ == 0 && all->what == op->print.what &&
+                all->count == op->print.count &&
+                !lsi_operation_has_counts(op->call.operation);
+    op->able = all->able;
+    if (op->alike && group->queue.seen_by_all < all->completed)
+        group->queue.seen_by_all = all->completed;
+}
+
+static ls_status arrived_in_tree(lsi_collective *op)
+{
+    ls_group *group = op->group;
+    const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
+    if (op->cursor == group->size)
+        return LS_OK;
+    const lsi_summary *all = lsi_combined(op, stamp);
+    if (all == NULL)
+        return LS_IN_PROGRESS;
+    group->activity++;
+    op->cursor = group->size;
+    if (op->phase > 1)
+        return LS_OK;
+    take_summary(op, all);
+    for (int r = 0; !op->alike && r < group->size; r++)
+        LS_TRY(compare_with(op, r, lsi_cell_of(group, op->sequence, r)));
+    return LS_OK;
+}
+
 ls_status lsi_collective_arrived(lsi_collective *op)
 {
     ls_group *group = op->group;
     const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
     assert(op->phase >= 1 && op->cursor >= 0 && op->cursor <= group->size);
+    if (lsi_combines(group))
+        return arrived_in_tree(op);
     for (; op->cursor < group->size; op->cursor++) {
         const lsi_cell *cell = lsi_cell_of(group, op->sequence, op->cursor);
         /* Acquires the rank's stores before its stamp. */
@@ -207,6 +243,7 @@ ls_status lsi_collective_submit(lsi_collective *op)
     op->done = false;
     op->phase = 0;
     op->cursor = 0;
+    op->alike = false;
     op->step = 0;
     op->refuser = -1;
     op->next = NULL;
@@ -271,8 +308,8 @@ static ls_status agree_on_algorithm(lsi_collective *op)
     assert(op->algorithm != NULL);
     if (!op->offers)
         return LS_OK;
-    uint64_t able = ~(uint64_t)0;
-    for (int r = 0; r < op->group->size; r++)
+    uint64_t able = op->alike ? op->able : UINT64_MAX;
+    for (int r = 0; !op->alike && r < op->group->size; r++)
         able &= lsi_offer_of(op, r)->able;
     const uint64_t paths = able & (LSI_PATH_AHEAD - 1);
     for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {

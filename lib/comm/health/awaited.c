@@ -11,8 +11,13 @@ bool lsi_is_behind(const ls_group *group, int rank)
     const lsi_collective *op = group->queue.first;
     if (op == NULL)
         return false;
-    if (op->state < LSI_COLLECTIVE_ENTERED)
-        return group->queue.seen[rank] < op->sequence - LSI_CELLS;
+    if (op->state < LSI_COLLECTIVE_ENTERED) {
+        const uint64_t free = op->sequence - LSI_CELLS;
+        return group->queue.seen_by_all < free &&
+               group->queue.seen[rank] < free &&
+               (!lsi_shares_memory(group, rank) ||
+                atomic_load(&lsi_member_of(group, rank)->completed) < free);
+    }
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
     return atomic_load(&cell->stamp) < lsi_stamp(op->sequence, op->phase);
 }

@@ -7,10 +7,12 @@
  *              how many have left for good
  *   members    one a rank: who it is, how far it has come
  *   cells      LSI_CELLS x ranks: what a rank publishes about one collective
+ *   junctions  LSI_CELLS x ranks: counts of arrivals in a tree (domains.h)
  *   staging    one a rank: a window through which private memory is copied
  *   channels   2 x ranks x ranks: byte streams for point-to-point messages
  *
- * One rank writes each part except the header, and the others read it.
+ * One rank writes each part except the header and the junctions, and the others
+ * read it. The last rank to arrive at a junction writes there.
  * Untouched pages take no memory.
  *
  * Memory ordering. The code does not rely on the order in which a CPU happens
@@ -21,6 +23,8 @@
  *
  *   what is handed over           the word                who waits for it
  *   cell, window, shared buffer   stamp of its writer     all readers
+ *   the same, in a tree           arrivals at junctions,  all ranks
+ *                                 then stamp of a domain
  *   the same memory for reuse     stamp of a later phase, its writer, for all
  *                                 or `completed`          readers
  *   bytes of a channel            head                    the receiver
@@ -84,6 +88,22 @@ typedef struct lsi_offer {
     uint64_t scratch;          /* like send */
 } lsi_offer;
 
+/* The common part of a number of cells; the last rank to arrive writes it. */
+typedef struct lsi_summary {
+    _Atomic uint64_t stamp; /* all have reached it; set for a domain only */
+    uint64_t what, count;
+    uint64_t completed; /* the least of all */
+    uint64_t able;      /* the lsi_path bits of all offers */
+    uint64_t differ;    /* whether what or count differ */
+} lsi_summary;
+
+/* A domain's summary has nothing to do with the junction of that number. */
+typedef struct lsi_junction {
+    alignas(LSI_LINE) _Atomic uint64_t arrivals; /* of all children, ever */
+    alignas(LSI_LINE) lsi_summary children;
+    alignas(LSI_LINE) lsi_summary domain;
+} lsi_junction;
+
 typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
 
 typedef struct lsi_failure_record {
@@ -94,6 +114,16 @@ typedef struct lsi_failure_record {
     uint64_t what_a, count_a, what_b, count_b;
     int64_t counted; /* 1 + the rank whose counts differ; or 0 */
 } lsi_failure_record;
+
+/*
+ * Where a rank runs. For each level the lowest CPU of the set that holds all
+ * CPUs of the rank; -1: not known, or the rank may use CPUs of several sets.
+ */
+enum { LSI_SEAT_LEVELS = 3 }; /* package, memory node, last cache */
+
+typedef struct lsi_seat {
+    int32_t in[LSI_SEAT_LEVELS];
+} lsi_seat;
 
 typedef struct lsi_member {
     alignas(LSI_LINE) _Atomic uint64_t completed;
@@ -108,6 +138,7 @@ typedef struct lsi_member {
     char host[LSI_HOST_BYTES];
     uint64_t cpus[LSI_CPU_WORDS];
     uint64_t quota_of;           /* base/cpu_claim.h */
+    lsi_seat seat;               /* in groups of LSI_DOMAINS_FROM or more */
     lsi_failure_record failure;  /* if `failed` names this rank */
     lsi_failure_record abortion; /* the same, with LSI_ABORTED */
 } lsi_member;
@@ -167,7 +198,7 @@ enum { LSI_CHANNEL_USER, LSI_CHANNEL_COLLECTIVE, LSI_CHANNEL_CLASSES };
 /* Offsets of the parts, in bytes from the start of the region. */
 typedef struct lsi_region_layout {
     size_t ranks;
-    size_t members, cells, staging, channels;
+    size_t members, cells, junctions, staging, channels;
     size_t cell_stride, channel_bytes, channel_stride;
     size_t bytes; /* of all, a multiple of the page size */
 } lsi_region_layout;

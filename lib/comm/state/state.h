@@ -24,6 +24,7 @@ typedef struct lsi_collective lsi_collective;
 typedef struct lsi_algorithm lsi_algorithm;
 typedef struct lsi_recorder lsi_recorder;
 typedef struct lsi_internode lsi_internode;
+typedef struct lsi_domains lsi_domains;
 
 /* ---- paths: what ranks can offer each other ------------------------------ */
 
@@ -96,7 +97,9 @@ struct lsi_collective {
     uint64_t sequence;
     uint32_t phase; /* last published */
     int cursor;     /* ranks known to have reached the phase */
-    size_t step;    /* the algorithm's own */
+    bool alike;     /* all calls are, as a tree tells; `able`: of all offers */
+    uint64_t able;
+    size_t step; /* the algorithm's own */
     /*
      * Ticks, for the timeline: of its submission, 0 if it is not in the
      * timeline; and of the arrival of the last rank, 0 before.
@@ -355,6 +358,7 @@ struct ls_group {
     lsi_on_done *completions;
     lsi_recording recording;
     lsi_channels channels;
+    lsi_domains *domains;   /* a tree for arrivals; NULL: none */
     lsi_internode *net;     /* the data of the channels' hooks, or NULL */
     const ls_group *dup_of; /* group whose shared buffers it sees, or NULL */
     lsi_select_table *select;
@@ -378,6 +382,16 @@ static inline lsi_cell *lsi_cell_of(const ls_group *group, uint64_t sequence,
     return (lsi_cell *)(void *)(group->memory.region +
                                 group->memory.layout.cells +
                                 index * group->memory.layout.cell_stride);
+}
+
+static inline lsi_junction *lsi_junction_of(const ls_group *group,
+                                            uint64_t sequence, int index)
+{
+    const size_t at =
+        (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)index;
+    return (lsi_junction *)(void *)(group->memory.region +
+                                    group->memory.layout.junctions) +
+           at;
 }
 
 static inline lsi_offer *lsi_offer_of(const lsi_collective *op, int rank)

@@ -47,6 +47,8 @@ static const row rows[] = {
      "LOCKSTEP_SELECT: "},
     {{{"LOCKSTEP_DETERMINISTIC", "yes"}}, LS_ERR_ARGUMENT, "should be 0 or 1"},
     {{{"LOCKSTEP_TUNE", "yes"}}, LS_ERR_ARGUMENT, "should be on or off"},
+    /* Only groups of 8 ranks and more ask. */
+    {{{"LOCKSTEP_PLACEMENT", "0/0"}}, LS_OK, NULL},
     {{{"LOCKSTEP_RECORD", "/dev/null/records"}}, LS_OK, "LOCKSTEP_RECORD: "},
     {{{"LOCKSTEP_RECORD", "/dev/null"}}, LS_OK, "'/dev/null': Not a directory"},
     {{{"LOCKSTEP_ISA", "sse9"}},

@@ -1,0 +1,51 @@
+/*
+ * Ranks of one node, arranged by what their CPUs share: a package (socket), a
+ * memory node, a last-level cache. Pure, but for one block of memory.
+ *
+ * Arrivals are combined in a tree. A junction counts its children, which are
+ * ranks or junctions; the last child to arrive goes on to the parent, and the
+ * one that finds the root complete tells all domains. No rank acts for another,
+ * so a rank that computes delays nobody. (P.-C. Yew, N.-F. Tzeng, D. H. Lawrie,
+ * "Distributing Hot-Spot Addressing in Large-Scale Multiprocessors", IEEE
+ * Transactions on Computers C-36(4), 1987, section III: the software combining
+ * tree.)
+ *
+ * Domains are the packages; or the memory nodes if there is one package, or the
+ * caches if there is one memory node.
+ */
+#ifndef LS_COMM_SCHEDULE_DOMAINS_H
+#define LS_COMM_SCHEDULE_DOMAINS_H
+
+#include "comm/state/segment.h"
+#include "lockstep/status.h"
+
+enum {
+    LSI_DOMAINS_FROM = 8, /* ranks; fewer read each other's cells */
+    LSI_JUNCTION_MOST = 8 /* children, with a CPU for each rank */
+};
+
+typedef struct lsi_junction_shape {
+    int parent;          /* or -1: the root */
+    int first, children; /* in lsi_domains.child */
+} lsi_junction_shape;
+
+typedef struct lsi_domains {
+    int ranks;
+    int junctions; /* 0: no tree, because all share one cache, or not known */
+    int domains;
+    lsi_junction_shape *junction; /* the root is the last one */
+    int *child;                   /* a rank, or ~ the number of a junction */
+    int *leaf;   /* of each rank: the junction that counts it */
+    int *domain; /* of each rank */
+} lsi_domains;
+
+/* Room for a group of `ranks`, without a tree; freed by lsi_free. */
+ls_status lsi_domains_alloc(int ranks, lsi_domains **out);
+
+/*
+ * Arranges the ranks by their seats. `most`: children of a junction, 2 or more.
+ * Makes no tree if a seat is not known, or one junction would do.
+ */
+void lsi_domains_arrange(lsi_domains *domains, const lsi_seat *seats, int most);
+
+#endif
