@@ -1,7 +1,6 @@
 #include "comm/schedule/domains.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -13,7 +12,7 @@ ls_status lsi_domains_alloc(int ranks, lsi_domains **out)
     const size_t n = (size_t)ranks;
     lsi_domains *made = NULL;
     /* Each junction but the root is a child, and has two children or more. */
-    const size_t words = 2 * n + 2 * n;
+    const size_t words = 2 * n + 3 * n + (n + 1);
     LS_TRY(lsi_alloc_zeroed(&made,
                             sizeof(*made) + n * sizeof(lsi_junction_shape) +
                                 words * sizeof(int),
@@ -23,6 +22,8 @@ ls_status lsi_domains_alloc(int ranks, lsi_domains **out)
     made->child = (int *)(void *)(made->junction + n);
     made->leaf = made->child + 2 * n;
     made->domain = made->leaf + n;
+    made->member = made->domain + n;
+    made->first = made->member + n;
     *out = made;
     return LS_OK;
 }
@@ -108,22 +109,35 @@ static bool all_equal(const lsi_seat *seats, int n, int level)
     return true;
 }
 
+/* Adds the ranks that sit where `rank` does. */
+static void add_domain(lsi_domains *d, const lsi_seat *seats, int rank,
+                       int level)
+{
+    int used = d->first[d->domains];
+    for (int r = rank; r < d->ranks; r++) {
+        if (seats[r].in[level] != seats[rank].in[level])
+            continue;
+        d->domain[r] = d->domains;
+        d->member[used++] = r;
+    }
+    const int size = used - d->first[d->domains];
+    if (size > 1 && (d->least == 1 || size < d->least))
+        d->least = size;
+    d->first[++d->domains] = used;
+}
+
 static void find_domains(lsi_domains *d, const lsi_seat *seats)
 {
     int level = 0;
     while (level + 1 < LSI_SEAT_LEVELS && all_equal(seats, d->ranks, level))
         level++;
-    d->domains = 0;
+    d->domains = d->first[0] = 0;
+    d->least = 1;
     for (int r = 0; r < d->ranks; r++)
         d->domain[r] = -1;
-    for (int r = 0; r < d->ranks; r++) {
-        if (d->domain[r] >= 0)
-            continue;
-        for (int q = r; q < d->ranks; q++)
-            if (seats[q].in[level] == seats[r].in[level])
-                d->domain[q] = d->domains;
-        d->domains++;
-    }
+    for (int r = 0; r < d->ranks; r++)
+        if (d->domain[r] < 0)
+            add_domain(d, seats, r, level);
 }
 
 static bool all_known(const lsi_seat *seats, int n)
@@ -149,4 +163,30 @@ void lsi_domains_arrange(lsi_domains *domains, const lsi_seat *seats, int most)
     find_domains(domains, seats);
     if (domains->junctions < 2)
         domains->junctions = domains->domains = 0;
+}
+
+/* ---- relays -------------------------------------------------------------- */
+
+static int members_of(const lsi_domains *d, int domain)
+{
+    return d->first[domain + 1] - d->first[domain];
+}
+
+int lsi_domains_relay(const lsi_domains *domains, int reader, int owner)
+{
+    const int own = domains->domain[reader];
+    const int members = members_of(domains, own);
+    if (domains->domain[owner] == own || members < 2)
+        return owner;
+    return domains->member[domains->first[own] + owner % members];
+}
+
+int lsi_domains_relay_slot(const lsi_domains *domains, int relay, int owner)
+{
+    return owner / members_of(domains, domains->domain[relay]);
+}
+
+int lsi_domains_relay_slots(const lsi_domains *domains)
+{
+    return (domains->ranks - 1) / domains->least + 1;
 }

@@ -11,10 +11,13 @@
  * tree.)
  *
  * Domains are the packages; or the memory nodes if there is one package, or the
- * caches if there is one memory node.
+ * caches if there is one memory node. Data that all ranks need cross into a
+ * domain once: one of its ranks relays them.
  */
 #ifndef LS_COMM_SCHEDULE_DOMAINS_H
 #define LS_COMM_SCHEDULE_DOMAINS_H
+
+#include <stdbool.h>
 
 #include "comm/state/segment.h"
 #include "lockstep/status.h"
@@ -33,10 +36,13 @@ typedef struct lsi_domains {
     int ranks;
     int junctions; /* 0: no tree, because all share one cache, or not known */
     int domains;
+    int least; /* members of the smallest with two or more; 1: of none */
     lsi_junction_shape *junction; /* the root is the last one */
     int *child;                   /* a rank, or ~ the number of a junction */
     int *leaf;   /* of each rank: the junction that counts it */
     int *domain; /* of each rank */
+    int *first;  /* of each domain: its first place in `member` */
+    int *member; /* the ranks of each domain in turn, ascending */
 } lsi_domains;
 
 /* Room for a group of `ranks`, without a tree; freed by lsi_free. */
@@ -47,5 +53,24 @@ ls_status lsi_domains_alloc(int ranks, lsi_domains **out);
  * Makes no tree if a seat is not known, or one junction would do.
  */
 void lsi_domains_arrange(lsi_domains *domains, const lsi_seat *seats, int most);
+
+/*
+ * The rank from which `reader` takes the data of `owner` that all ranks need:
+ * `owner`, or a rank of the reader's domain.
+ */
+int lsi_domains_relay(const lsi_domains *domains, int reader, int owner);
+
+/*
+ * Where a relay keeps the data of `owner`, as a number from 0, if it passes on
+ * the data of all owners; and how many such places a rank needs at most.
+ */
+int lsi_domains_relay_slot(const lsi_domains *domains, int relay, int owner);
+int lsi_domains_relay_slots(const lsi_domains *domains);
+
+/* Whether any rank relays anything. */
+static inline bool lsi_domains_relays(const lsi_domains *domains)
+{
+    return domains != NULL && domains->domains > 1 && domains->least > 1;
+}
 
 #endif

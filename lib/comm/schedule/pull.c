@@ -99,3 +99,10 @@ int lsi_pull_readers(const lsi_place *place)
                ? place->size
                : 1;
 }
+
+bool lsi_pull_serves_all(const lsi_place *place)
+{
+    const lsi_root root = lsi_operation_of(place->operation)->root;
+    return lsi_pull_readers(place) == 1 && root != LSI_ROOT_RECEIVER &&
+           (root != LSI_ROOT_ANYBODY || place->root == LSI_ROOT_ALL);
+}

@@ -47,4 +47,7 @@ size_t lsi_contribution_most(const lsi_place *place);
 /* 1 if all readers take the same bytes from a rank, else their number. */
 int lsi_pull_readers(const lsi_place *place);
 
+/* Whether every rank takes all that each rank sends. */
+bool lsi_pull_serves_all(const lsi_place *place);
+
 #endif

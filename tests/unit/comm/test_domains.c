@@ -152,6 +152,7 @@ static void unknown_seats_have_no_tree(void **state)
     seats[5].in[2] = -1;
     lsi_domains_arrange(d, seats, LSI_JUNCTION_MOST);
     assert_int_equal(d->junctions, 0);
+    assert_false(lsi_domains_relays(d));
     lsi_free(d);
 }
 
@@ -320,6 +321,60 @@ static void few_lines_cross(void **state)
             printf("%-54s %3d ranks: lines that cross: %d, first phase %d; "
                    "minimum %d; without a tree %d\n",
                    machines[i].name, d->ranks, most, most_first, least, flat);
+        }
+        lsi_free(d);
+    }
+}
+
+/* ---- relays -------------------------------------------------------------- */
+
+/* Each owner's data crosses once into every domain with two ranks or more. */
+static void check_relays(const lsi_domains *d)
+{
+    for (int owner = 0; owner < d->ranks; owner++) {
+        int crossings[MOST] = {0};
+        for (int r = 0; r < d->ranks; r++) {
+            const int relay = lsi_domains_relay(d, r, owner);
+            crossings[d->domain[r]] += r != owner &&
+                                       (relay == owner || relay == r) &&
+                                       d->domain[r] != d->domain[owner];
+            assert_true(relay == owner || d->domain[relay] == d->domain[r]);
+            if (relay == owner)
+                continue;
+            assert_int_equal(lsi_domains_relay(d, relay, owner), relay);
+            assert_in_range(lsi_domains_relay_slot(d, relay, owner), 0,
+                            lsi_domains_relay_slots(d) - 1);
+        }
+        for (int k = 0; k < d->domains; k++)
+            assert_int_equal(crossings[k], k != d->domain[owner]);
+    }
+}
+
+static void check_slots(const lsi_domains *d)
+{
+    for (int relay = 0; relay < d->ranks; relay++) {
+        bool taken[MOST] = {false};
+        for (int owner = 0; owner < d->ranks; owner++) {
+            if (lsi_domains_relay(d, relay, owner) != relay || owner == relay)
+                continue;
+            const int slot = lsi_domains_relay_slot(d, relay, owner);
+            assert_false(taken[slot]);
+            taken[slot] = true;
+        }
+    }
+}
+
+static void data_cross_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MACHINES; i++) {
+        lsi_seat seats[MOST];
+        lsi_domains *d = arranged(&machines[i], seats);
+        assert_int_equal(lsi_domains_relays(d),
+                         machines[i].domains > 1 && machines[i].ranks > 1);
+        if (lsi_domains_relays(d)) {
+            check_relays(d);
+            check_slots(d);
         }
         lsi_free(d);
     }
@@ -514,6 +569,7 @@ int main(void)
         cmocka_unit_test(unknown_seats_have_no_tree),
         cmocka_unit_test(crowded_caches_are_not_cut),
         cmocka_unit_test(few_lines_cross),
+        cmocka_unit_test(data_cross_once),
         cmocka_unit_test(placements_are_read),
         cmocka_unit_test(groups_get_the_right_data),
         cmocka_unit_test(differences_are_seen),
