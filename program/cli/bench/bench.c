@@ -277,6 +277,17 @@ static ls_status collect(int fd, lsi_table *table, bool *all)
     return lsi_table_status(table);
 }
 
+ls_status lsi_bench_map(size_t bytes, void **out)
+{
+    void *const block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED)
+        return lsi_fail_errno(LS_ERR_MEMORY, "cannot map buffers of %zu bytes",
+                              bytes);
+    *out = block;
+    return LS_OK;
+}
+
 ls_status lsi_bench_set_variable(const char *name, const char *value)
 {
     if (setenv(name, value, 1) != 0)

@@ -137,6 +137,9 @@ void lsi_bench_note(lsi_bench_common *common, const char *format, ...)
 /* Sets a variable for the ranks that this process starts from here on. */
 ls_status lsi_bench_set_variable(const char *name, const char *value);
 
+/* New pages, zeroed, for buffers; the caller's, freed by munmap. */
+ls_status lsi_bench_map(size_t bytes, void **out);
+
 /* Runs the benchmark whose command was called: returns the exit status. */
 int lsi_bench_run(const lsi_invocation *call);
 

@@ -193,12 +193,9 @@ static ls_status map_fresh(state *b)
         void *block = b->data[i];
         if (block != NULL)
             munmap(block, bytes);
-        block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        b->data[i] = block == MAP_FAILED ? NULL : block;
-        if (block == MAP_FAILED)
-            return lsi_fail_errno(LS_ERR_MEMORY,
-                                  "cannot map buffers of %zu bytes", bytes);
+        b->data[i] = NULL;
+        LS_TRY(lsi_bench_map(bytes, &block));
+        b->data[i] = block;
     }
     b->x.send = b->data[0];
     b->x.recv = b->data[in_place ? 0 : 1];
