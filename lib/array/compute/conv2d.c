@@ -141,10 +141,18 @@ lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
                         : LSI_LAYOUT_PLAIN;
 }
 
+/* The name of a kernel's span, by the type of its products. */
+static const char *span_name(const lsi_conv2d_plan *plan, const char *f32,
+                             const char *bf16)
+{
+    return plan->shape.dtype == LS_BF16 ? bf16 : f32;
+}
+
 ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
                              const void *weight, const float *bias_or_null)
 {
-    LSI_SPAN(KERNEL, "conv2d", lsi_work_conv2d_bytes(&plan->shape),
+    LSI_SPAN(KERNEL, span_name(plan, "conv2d", "conv2d_bf16"),
+             lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
         return lsi_winograd_forward(&plan->shape, dst, src, weight);
@@ -158,9 +166,10 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
 ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
                                    const void *ddst, const void *weight)
 {
-    LSI_SPAN(KERNEL, "conv2d_backward_data",
-             lsi_work_conv2d_bytes(&plan->shape),
-             lsi_work_conv2d(&plan->shape));
+    LSI_SPAN(
+        KERNEL,
+        span_name(plan, "conv2d_backward_data", "conv2d_backward_data_bf16"),
+        lsi_work_conv2d_bytes(&plan->shape), lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
         return lsi_winograd_backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->onednn)
@@ -174,7 +183,9 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                                      float *dbias_or_null, const void *src,
                                      const void *ddst, bool accumulate)
 {
-    LSI_SPAN(KERNEL, "conv2d_backward_weight",
+    LSI_SPAN(KERNEL,
+             span_name(plan, "conv2d_backward_weight",
+                       "conv2d_backward_weight_bf16"),
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
