@@ -46,7 +46,8 @@ struct lsi_span_buffer {
     char name[16];
     /* Spans put in by the thread, and taken out under `lock`, in all. */
     _Atomic uint64_t put, taken;
-    uint64_t mark; /* when a range or a phase was entered or left last */
+    uint64_t mark;  /* when a range or a phase was entered or left last */
+    uint64_t layer; /* id of kernels: the layer of this thread; 0: none */
     uint64_t written_ns;
     struct {
         const char *name;
@@ -253,6 +254,8 @@ lsi_span_scope lsi_span_enter(lsi_span_kind kind, const char *name,
         scope.outer = lsi_memory_enter_phase(name);
     if (buffer != NULL && kind <= LSI_SPAN_PHASE)
         buffer->mark = scope.begin;
+    if (buffer != NULL && kind == LSI_SPAN_KERNEL)
+        scope.id = buffer->layer;
     return scope;
 }
 
@@ -272,8 +275,23 @@ void lsi_span_leave_now(const lsi_span_scope *scope)
                             .end = now,
                             .bytes = scope->bytes,
                             .work = scope->work,
+                            .id = scope->id,
                             .name = number_of_constant(buffer, scope->name),
                             .kind = scope->kind});
+}
+
+void lsi_span_enter_layer(const char *name, lsi_layer_pass pass)
+{
+    lsi_span_buffer *const buffer = own_buffer();
+    if (buffer != NULL)
+        buffer->layer = lsi_layer_id(lsi_name_number(name), pass);
+}
+
+/* Also after the end of tracing. */
+void lsi_span_leave_layer(void)
+{
+    if (own != NULL)
+        own->layer = 0;
 }
 
 /* Records the kinds of memory whose amount has changed since the last time. */

@@ -27,7 +27,8 @@
     X(STEP, "step", "", "", "number of the step")                              \
     X(PHASE, "phase", "", "", "")                                              \
     X(OPERATION, "operation", "", "", "")                                      \
-    X(KERNEL, "kernel", "bytes moved", "floating-point operations", "")        \
+    X(KERNEL, "kernel", "bytes moved", "floating-point operations",            \
+      "4 x (1 + name of the layer) + pass; 0: not the product of a layer")     \
     X(WAIT, "wait", "", "", "")                                                \
     X(GATHERING, "gathering", "bytes of a rank", "group", "sequence number")   \
     X(TRANSFER, "transfer", "bytes of a rank", "group", "sequence number")     \
@@ -93,6 +94,7 @@ typedef struct lsi_span_scope {
     const char *name;
     lsi_span_kind kind;
     uint32_t outer; /* of a phase: the one around it (memory_record.h) */
+    uint64_t id;    /* of a kernel: its layer and pass */
 } lsi_span_scope;
 
 lsi_span_scope lsi_span_enter(lsi_span_kind kind, const char *name,
@@ -125,6 +127,31 @@ static inline void lsi_span_leave(const lsi_span_scope *scope)
  * parts together. Also looks at the memory in use.
  */
 void lsi_span_operation(const char *name, const char *suffix, uint64_t begin);
+
+/*
+ * The products of a layer: its result, the gradient of its input, and the
+ * gradient of its weight. Written to each file.
+ */
+typedef enum lsi_layer_pass {
+    LSI_PASS_FORWARD,
+    LSI_PASS_DATA,
+    LSI_PASS_WEIGHT,
+    LSI_PASSES = 4 /* with room for another */
+} lsi_layer_pass;
+
+/* The id of a kernel: the number of its layer's name, and its pass. */
+static inline uint64_t lsi_layer_id(uint32_t name, lsi_layer_pass pass)
+{
+    return LSI_PASSES * ((uint64_t)name + 1) + pass;
+}
+
+/*
+ * Kernels of this thread belong to a layer until lsi_span_leave_layer. The name
+ * is the shape of the layer's weight, a space, and a text: "64x3x7x7 conv1".
+ * It is copied.
+ */
+void lsi_span_enter_layer(const char *name, lsi_layer_pass pass);
+void lsi_span_leave_layer(void);
 
 /* A step of a training or a benchmark is over: a good time to write. */
 void lsi_span_step(uint64_t begin, uint64_t number);

@@ -1,4 +1,7 @@
-/* Profiles of spans that this process records: the names of kernels. */
+/*
+ * Profiles of spans that this process records: the names of kernels, and the
+ * layers to which they belong.
+ */
 #include "testing.h"
 
 #include <stdio.h>
@@ -6,6 +9,7 @@
 #include <unistd.h>
 
 #include "array/compute/dense.h"
+#include "lockstep/nn.h"
 #include "observe/span_file.h"
 #include "report/profile.h"
 #include "report/timeline.h"
@@ -120,10 +124,217 @@ static void half_convolutions(void **state)
         0.25, 1e-9);
 }
 
+/* ---- layers -------------------------------------------------------------- */
+
+/*
+ * conv1 (padding 1), conv2 (one filter a channel), fc, and a product with a
+ * parameter "head". No gradient of the images is needed.
+ */
+enum { IN = 3, MIDDLE = 4, CLASSES = 5, LAST = 7 };
+enum { FLAT = MIDDLE * SIDE * SIDE };
+
+typedef struct net {
+    ls_params *params;
+    ls_tape *tape;
+    ls_conv2d_layer conv1, conv2;
+    ls_linear_layer fc;
+    ls_tensor *head, *x;
+} net;
+
+static void open_net(net *m, const char *fc)
+{
+    static const int64_t shape[] = {CLASSES, LAST};
+    static const int64_t images[] = {N, IN, SIDE, SIDE};
+    const ls_conv2d_options padded = {.padding = 1};
+    const ls_conv2d_options apart = {.padding = 1, .groups = MIDDLE};
+    assert_ok(ls_params_new(&m->params));
+    assert_ok(ls_tape_new(&m->tape));
+    assert_ok(ls_conv2d_layer_init(&m->conv1, m->params, "conv1", IN, MIDDLE,
+                                   KERNEL, &padded));
+    assert_ok(ls_conv2d_layer_init(&m->conv2, m->params, "a.conv2", MIDDLE,
+                                   MIDDLE, KERNEL, &apart));
+    assert_ok(ls_linear_layer_init(&m->fc, m->params, fc, FLAT, CLASSES,
+                                   LS_LAYER_DEFAULT));
+    assert_ok(ls_params_add(m->params, "head", 2, shape,
+                            (ls_init){LS_INIT_CONSTANT, 1, 0}, &m->head));
+    assert_ok(ls_params_allocate(m->params, NULL, 1));
+    assert_ok(ls_tensor_zeros(&m->x, LS_F32, 4, images));
+}
+
+static void run_net(net *m)
+{
+    ls_tensor *y = ls_conv2d_layer_forward(&m->conv1, m->tape, m->x);
+    y = ls_conv2d_layer_forward(&m->conv2, m->tape, y);
+    y = ls_linear_layer_forward(&m->fc, m->tape, ls_flatten(m->tape, y));
+    y = ls_matmul(m->tape, y, m->head);
+    assert_ok(ls_backward(m->tape, ls_sum(m->tape, y), 1));
+    ls_tape_reset(m->tape);
+}
+
+static void close_net(net *m)
+{
+    ls_tensor_free(&m->x);
+    ls_tape_free(&m->tape);
+    ls_params_free(&m->params);
+}
+
+/* Products of a layer in this pass, and their work. */
+typedef struct expected_pass {
+    const char *layer;
+    lsi_layer_pass pass;
+    uint64_t work;
+} expected_pass;
+
+enum {
+    CONV1 = 2 * N * MIDDLE * IN * KERNEL * KERNEL * SIDE * SIDE,
+    CONV2 = 2 * N * MIDDLE * KERNEL * KERNEL * SIDE * SIDE,
+    FC = 2 * N * FLAT * CLASSES,
+    HEAD = 2 * N * CLASSES * LAST
+};
+
+static const expected_pass passes[] = {
+    {"4x3x3x3 conv1", LSI_PASS_FORWARD, CONV1},
+    {"4x3x3x3 conv1", LSI_PASS_WEIGHT, CONV1},
+    {"4x1x3x3 a.conv2", LSI_PASS_FORWARD, CONV2},
+    {"4x1x3x3 a.conv2", LSI_PASS_DATA, CONV2},
+    {"4x1x3x3 a.conv2", LSI_PASS_WEIGHT, CONV2},
+    {"5x256 fc", LSI_PASS_FORWARD, FC},
+    {"5x256 fc", LSI_PASS_DATA, FC},
+    {"5x256 fc", LSI_PASS_WEIGHT, FC},
+    {"5x7 head", LSI_PASS_FORWARD, HEAD},
+    {"5x7 head", LSI_PASS_DATA, HEAD},
+    {"5x7 head", LSI_PASS_WEIGHT, HEAD}};
+
+/*
+ * The next product from *i on, NULL: none. A batch of products may consist of
+ * single ones, which are skipped.
+ */
+static const lsi_timeline_span *next_product(const lsi_timeline_process *p,
+                                             size_t *i)
+{
+    while (*i < p->n) {
+        const lsi_timeline_span *const s = &p->spans[(*i)++];
+        if (s->kind != LSI_SPAN_KERNEL) {
+            assert_true(s->kind == LSI_SPAN_STEP || s->id == 0);
+            continue;
+        }
+        while (*i < p->n && p->spans[*i].end <= s->end)
+            (*i)++;
+        if (lsi_profile_is_product(lsi_timeline_name(p, s)))
+            return s;
+    }
+    return NULL;
+}
+
+/* The layer's name, by the id of a kernel. */
+static const char *layer_of(const lsi_timeline_process *p,
+                            const lsi_timeline_span *s)
+{
+    assert_in_range(s->id / LSI_PASSES, 1, p->n_names);
+    return p->names[s->id / LSI_PASSES - 1];
+}
+
+static lsi_timeline_process *read_spans(lsi_timeline **timeline)
+{
+    lsi_span_stop();
+    assert_ok(lsi_timeline_read(folder, timeline));
+    assert_int_equal((*timeline)->n, 1);
+    assert_ok(lsi_timeline_load((*timeline)->process[0]));
+    return (*timeline)->process[0];
+}
+
+static void products_name_their_layer(void **state)
+{
+    net m;
+    lsi_timeline *timeline;
+    uint64_t found[TEST_COUNT(passes)] = {0};
+    (void)state;
+    open_net(&m, "fc");
+    run_net(&m);
+    close_net(&m);
+    const lsi_timeline_process *const p = read_spans(&timeline);
+    const lsi_timeline_span *s;
+    for (size_t i = 0; (s = next_product(p, &i)) != NULL;) {
+        for (size_t k = 0; k < TEST_COUNT(passes); k++)
+            if (strcmp(passes[k].layer, layer_of(p, s)) == 0 &&
+                passes[k].pass == (lsi_layer_pass)(s->id % LSI_PASSES))
+                found[k] += s->work;
+        if (strcmp(layer_of(p, s), "4x3x3x3 conv1") == 0)
+            assert_int_not_equal(s->id % LSI_PASSES, LSI_PASS_DATA);
+    }
+    for (size_t k = 0; k < TEST_COUNT(passes); k++)
+        assert_int_equal(found[k], passes[k].work);
+    lsi_timeline_free(&timeline);
+}
+
+/* A product that no layer computes has no name, also after one that has. */
+static void other_products_name_none(void **state)
+{
+    static const int64_t shape[] = {3, 3};
+    ls_tensor *x;
+    net m;
+    lsi_timeline *timeline;
+    size_t others = 0, own = 0;
+    (void)state;
+    open_net(&m, "fc");
+    run_net(&m);
+    assert_ok(ls_tensor_zeros(&x, LS_F32, 2, shape));
+    assert_non_null(ls_matmul(m.tape, x, x));
+    assert_non_null(ls_linear(m.tape, x, x, NULL));
+    ls_tape_reset(m.tape);
+    ls_tensor_free(&x);
+    close_net(&m);
+    const lsi_timeline_process *const p = read_spans(&timeline);
+    const lsi_timeline_span *s;
+    for (size_t i = 0; (s = next_product(p, &i)) != NULL;) {
+        if (s->work != 2 * 3 * 3 * 3)
+            continue;
+        if (s->id == 0)
+            others++;
+        else
+            own += strcmp(layer_of(p, s), "3x3 linear") == 0;
+    }
+    assert_int_equal(others, 1);
+    assert_int_equal(own, 1);
+    lsi_timeline_free(&timeline);
+}
+
+/* The end of a long name is kept. */
+static void long_names(void **state)
+{
+    char name[200], end[64];
+    net m;
+    lsi_timeline *timeline;
+    size_t found = 0;
+    (void)state;
+    memset(name, 'n', sizeof name);
+    strcpy(name + 150, ".mlp.fc");
+    open_net(&m, name);
+    run_net(&m);
+    close_net(&m);
+    memset(end, 'n', sizeof end);
+    strcpy(end + 40, ".mlp.fc");
+    const lsi_timeline_process *const p = read_spans(&timeline);
+    const lsi_timeline_span *s;
+    for (size_t i = 0; (s = next_product(p, &i)) != NULL;) {
+        if (s->work != FC)
+            continue;
+        const char *const layer = layer_of(p, s);
+        assert_int_equal(strncmp(layer, "5x256 nnn", 9), 0);
+        assert_string_equal(layer + strlen(layer) - strlen(end), end);
+        found++;
+    }
+    assert_int_equal(found, 3);
+    lsi_timeline_free(&timeline);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(convolutions, begin, end),
-        cmocka_unit_test_setup_teardown(half_convolutions, begin, end)};
+        cmocka_unit_test_setup_teardown(half_convolutions, begin, end),
+        cmocka_unit_test_setup_teardown(products_name_their_layer, begin, end),
+        cmocka_unit_test_setup_teardown(other_products_name_none, begin, end),
+        cmocka_unit_test_setup_teardown(long_names, begin, end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include "array/compute/array.h"
 #include "base/error.h"
 #include "base/structs.h"
+#include "model/autograd/layer_span.h"
 #include "model/autograd/ops/ops.h"
 
 enum { X, WEIGHT, BIAS };
@@ -212,6 +213,7 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
         return LS_OK;
     LS_TRY(read_as(tape, x, s->dtype, &src));
     LS_TRY(read_as(tape, dz, s->dtype, &ddst));
+    LSI_LAYER(ls_node_input(node, WEIGHT), "conv2d", LSI_PASS_WEIGHT);
     for (int j = 0; j < s->slices; j++) {
         const part p = part_of(s, x, dz, j);
         sink dw = {0}, db = {0};
@@ -238,6 +240,7 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
     LS_TRY(read_as(tape, ls_node_saved(node, WEIGHT), s->dtype, &weight));
     LS_TRY(write_as(tape, dx.out, s->dtype == LS_F32 ? LS_F32 : dx.out->dtype,
                     &dsrc));
+    LSI_LAYER(ls_node_input(node, WEIGHT), "conv2d", LSI_PASS_DATA);
     for (int j = 0; j < s->slices; j++) {
         const part p = part_of(s, dx.out, dz, j);
         if (p.plan != NULL)
@@ -402,12 +405,14 @@ static ls_status prepare(ls_tape *tape, const lsi_conv2d_shape *shape,
 }
 
 static ls_status forward(ls_tape *tape, const conv_state *s, const ls_tensor *y,
-                         ls_tensor *const *saved, const ls_tensor *bias)
+                         ls_tensor *const *inputs, ls_tensor *const *saved,
+                         const ls_tensor *bias)
 {
     typed src, weight, dst;
     LS_TRY(read_as(tape, saved[X], s->dtype, &src));
     LS_TRY(read_as(tape, saved[WEIGHT], s->dtype, &weight));
     LS_TRY(write_as(tape, y, s->dtype, &dst));
+    LSI_LAYER(inputs[WEIGHT], "conv2d", LSI_PASS_FORWARD);
     for (int j = 0; j < s->slices; j++) {
         const part p = part_of(s, saved[X], y, j);
         if (p.plan != NULL)
@@ -435,7 +440,7 @@ static ls_tensor *compute(ls_tape *tape, const lsi_conv2d_shape *shape,
                        ? new_output(tape, shape, operands[X]->dtype, layout)
                        : NULL;
     if (y != NULL && state.plan != NULL)
-        status = forward(tape, &state, y, saved, bias);
+        status = forward(tape, &state, y, inputs, saved, bias);
     if (y == NULL || status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_conv2d, &state, inputs, 3, &y, 1, saved,

@@ -15,6 +15,7 @@
 #include "array/compute/array.h"
 #include "array/compute/row_products.h"
 #include "base/error.h"
+#include "model/autograd/layer_span.h"
 #include "model/autograd/ops/ops.h"
 
 enum { X, WEIGHT, BIAS };
@@ -64,8 +65,8 @@ static ls_status multiply(const linear_state *s, lsi_gemm_shape shape,
     return LS_OK;
 }
 
-static ls_status forward(const linear_state *s, const ls_tensor *y,
-                         ls_tensor *const *in, const ls_tensor *bias)
+static ls_status multiply_forward(const linear_state *s, const ls_tensor *y,
+                                  ls_tensor *const *in, const ls_tensor *bias)
 {
     const lsi_gemm_shape shape = {
         .n = s->out, .k = s->in, .b_transposed = true};
@@ -93,6 +94,16 @@ static ls_status read_weights(const linear_state *s, const ls_tensor *y,
                                 bias != NULL ? lsi_op_floats(bias) : NULL);
 }
 
+static ls_status forward(const ls_tape *tape, const linear_state *s,
+                         const ls_tensor *y, ls_tensor *const *in,
+                         const ls_tensor *weight, const ls_tensor *bias)
+{
+    LSI_LAYER(weight, "linear", LSI_PASS_FORWARD);
+    return reads_weights(tape, in[X], in[WEIGHT], s->rows)
+               ? read_weights(s, y, in, bias)
+               : multiply_forward(s, y, in, bias);
+}
+
 static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
 {
     const linear_state *s = ls_node_state(node);
@@ -100,6 +111,7 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
     const ls_tensor *dx = ls_node_grad_input(tape, node, X, &shape.accumulate);
     if (dx == NULL)
         return ls_tape_status(tape);
+    LSI_LAYER(ls_node_input(node, WEIGHT), "linear", LSI_PASS_DATA);
     return multiply(s, shape, dx, dy, ls_node_saved(node, WEIGHT), NULL);
 }
 
@@ -123,6 +135,7 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
                                   .accumulate = dw.accumulate,
                                   .ab_dtype = dy->dtype,
                                   .c_dtype = dw.dtype};
+    LSI_LAYER(ls_node_input(node, WEIGHT), "linear", LSI_PASS_WEIGHT);
     return lsi_gemm_run(&shape, dw.data, row_at(dy, rows.begin, s->out),
                         row_at(x, rows.begin, s->in), NULL);
 }
@@ -238,10 +251,7 @@ ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
     ls_tensor *y = new_output(tape, operands[X], state.out);
     if (y == NULL)
         return NULL;
-    const ls_status status =
-        reads_weights(tape, operands[X], operands[WEIGHT], state.rows)
-            ? read_weights(&state, y, saved, b)
-            : forward(&state, y, saved, b);
+    const ls_status status = forward(tape, &state, y, saved, weight, b);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_linear, &state, inputs, 3, &y, 1, saved,

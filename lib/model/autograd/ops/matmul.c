@@ -9,6 +9,7 @@
  * in both directions are copied first.
  */
 #include "base/error.h"
+#include "model/autograd/layer_span.h"
 #include "model/autograd/ops/ops.h"
 
 /* ---- matrices in memory -------------------------------------------------- */
@@ -134,6 +135,27 @@ static ls_status multiply(const ls_tensor *c, bool accumulate, factor a,
 
 /* ---- the operation ------------------------------------------------------- */
 
+/* The factor that is a layer's weight; NULL: none is a parameter. */
+static const ls_tensor *weight_of(const ls_tensor *a, const ls_tensor *b)
+{
+    if (b->param != NULL)
+        return b;
+    return a->param != NULL ? a : NULL;
+}
+
+/* c = a b, the gradient of an input. */
+static ls_status multiply_backward(const ls_node *node, size_t input,
+                                   const ls_tensor *c, bool accumulate,
+                                   factor a, factor b)
+{
+    const ls_tensor *const weight =
+        weight_of(ls_node_input(node, 0), ls_node_input(node, 1));
+    LSI_LAYER(weight, "matmul",
+              weight == ls_node_input(node, input) ? LSI_PASS_WEIGHT
+                                                   : LSI_PASS_DATA);
+    return multiply(c, accumulate, a, b);
+}
+
 static ls_status matmul_backward(ls_tape *tape, ls_node *node)
 {
     const ls_tensor *a = ls_node_saved(node, 0), *b = ls_node_saved(node, 1);
@@ -141,16 +163,25 @@ static ls_status matmul_backward(ls_tape *tape, ls_node *node)
     bool accumulate = false;
     ls_tensor *da = ls_node_grad_input(tape, node, 0, &accumulate);
     if (dy != NULL && da != NULL)
-        LS_TRY(
-            multiply(da, accumulate, (factor){dy, false}, (factor){b, true}));
+        LS_TRY(multiply_backward(node, 0, da, accumulate, (factor){dy, false},
+                                 (factor){b, true}));
     ls_tensor *db = ls_node_grad_input(tape, node, 1, &accumulate);
     if (dy != NULL && db != NULL)
-        LS_TRY(
-            multiply(db, accumulate, (factor){a, true}, (factor){dy, false}));
+        LS_TRY(multiply_backward(node, 1, db, accumulate, (factor){a, true},
+                                 (factor){dy, false}));
     return ls_tape_status(tape);
 }
 
 const ls_function lsi_op_matmul = {"matmul", matmul_backward, 0};
+
+/* y = a b, both as in memory. */
+static ls_status multiply_forward(ls_tensor *const *inputs, const ls_tensor *y,
+                                  ls_tensor *const *saved)
+{
+    LSI_LAYER(weight_of(inputs[0], inputs[1]), "matmul", LSI_PASS_FORWARD);
+    return multiply(y, false, (factor){saved[0], false},
+                    (factor){saved[1], false});
+}
 
 /* The shape of y, or false. */
 static bool result_shape(const ls_tensor *a, const ls_tensor *b, int *ndim,
@@ -210,8 +241,7 @@ ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b)
     ls_tensor *y = ls_tape_output(tape, saved[0]->dtype, ndim, shape);
     if (y == NULL)
         return NULL;
-    const ls_status status = multiply(y, false, (factor){saved[0], false},
-                                      (factor){saved[1], false});
+    const ls_status status = multiply_forward(inputs, y, saved);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_matmul, NULL, inputs, 2, &y, 1, saved,
