@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -120,6 +121,29 @@ static bool close_file(void)
     return lsi_chunks_close(&file);
 }
 
+/* ---- what computes ------------------------------------------------------- */
+
+static _Atomic int threads; /* of products; 0: none so far */
+static int written_threads; /* in the last header */
+
+void lsi_span_set_threads(int number)
+{
+    atomic_store_explicit(&threads, number, memory_order_relaxed);
+}
+
+static int threads_now(void)
+{
+    return atomic_load_explicit(&threads, memory_order_relaxed);
+}
+
+static const char *isa(void)
+{
+    lsi_isa level;
+    if (lsi_isa_from_env(&level) != LS_OK)
+        level = lsi_cpu_isa();
+    return lsi_isa_name(level);
+}
+
 /* ---- what comes first ---------------------------------------------------- */
 
 static json_t *kinds(void)
@@ -136,11 +160,13 @@ static json_t *kinds(void)
 
 static bool write_header(void)
 {
+    written_threads = threads_now();
     return lsi_chunks_head(
-        &file, json_pack("{s:i, s:I, s:I, s:I, s:o}", "file", (int)current,
-                         "spans_before", (json_int_t)written, "first_step",
-                         (json_int_t)first_step, "last_step",
-                         (json_int_t)last_step, "kinds", kinds()));
+        &file,
+        json_pack("{s:i, s:I, s:I, s:I, s:s, s:i, s:o}", "file", (int)current,
+                  "spans_before", (json_int_t)written, "first_step",
+                  (json_int_t)first_step, "last_step", (json_int_t)last_step,
+                  "isa", isa(), "threads", written_threads, "kinds", kinds()));
 }
 
 static bool open_file(void)
@@ -223,7 +249,9 @@ static bool prepare_file(uint32_t thread, const char *thread_name)
         return false;
     int32_t rank, size;
     lsi_get_rank(&rank, &size);
-    if (!file.rank_written && rank >= 0 && !write_header())
+    const bool old =
+        (!file.rank_written && rank >= 0) || written_threads != threads_now();
+    if (old && !write_header())
         return false;
     return lsi_chunks_names(&file) && write_thread(thread, thread_name);
 }

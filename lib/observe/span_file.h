@@ -6,11 +6,14 @@
  *
  * In the form of chunks.h. The header also has the kinds of spans with the
  * meaning of their numbers, and the number of the file in its trace ("file").
- * For the earlier files it has the number of spans, and the first and last step
- * (0: none). An E chunk has spans of a thread: its number, how many follow;
- * each is a byte (the kind, + 16 with bytes, + 32 with work, + 64 with an id),
- * the name, the beginning less the end of the one before (zigzag; the first
- * less 0), the length, and the numbers that the byte says.
+ * It has the level of instructions ("isa"), and the number of threads that
+ * compute products ("threads"; 0: none did so far). The header is written again
+ * when this number changes. For the earlier files it has the number of spans,
+ * and the first and last step (0: none). An E chunk has spans of a thread: its
+ * number, how many follow; each is a byte (the kind, + 16 with bytes, + 32 with
+ * work, + 64 with an id), the name, the beginning less the end of the one
+ * before (zigzag; the first less 0), the length, and the numbers that the byte
+ * says.
  */
 #ifndef LS_OBSERVE_SPAN_FILE_H
 #define LS_OBSERVE_SPAN_FILE_H
@@ -58,6 +61,9 @@ void lsi_span_end_optimizer_step(void);
  * counts.
  */
 void lsi_span_set_rank(int rank_of_process, int ranks, uint64_t job_of_ranks);
+
+/* The number of threads that compute products from now on. */
+void lsi_span_set_threads(int number);
 
 /* In a process that has just been forked: it writes no file of its parent.
  * Under the lock. */

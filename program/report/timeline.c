@@ -317,6 +317,7 @@ void lsi_timeline_process_free(lsi_timeline_process **process)
     lsi_memory_forget(p->memory);
     free(p->spans);
     free(p->version);
+    free(p->isa);
     free(p->host);
     free(p->boot);
     free(p->job);

@@ -39,7 +39,9 @@ typedef struct lsi_timeline_process {
     int rank, size; /* -1, 0: it was not a rank */
     int pid;
     char *host, *boot, *job, *version;
-    char **names; /* NULL where a number has no name */
+    char *isa;     /* level of instructions; "": an older trace */
+    int computing; /* threads that computed products; 0: not known */
+    char **names;  /* NULL where a number has no name */
     size_t n_names;
     char **threads;
     size_t n_threads;

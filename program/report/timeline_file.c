@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
 #include "base/grow.h"
 #include "base/json.h"
@@ -248,7 +249,7 @@ static ls_status check_same(const reader *r, int pid, const char *boot)
 static ls_status read_head(reader *r, json_t *json)
 {
     lsi_timeline_process *const p = r->process;
-    const char *host, *boot, *job, *build = "";
+    const char *host, *boot, *job, *build = "", *isa = "";
     int version, pid;
     json_error_t error;
     if (json_unpack_ex(json, &error, 0, "{s:i}", "lockstep_trace", &version))
@@ -258,12 +259,16 @@ static ls_status read_head(reader *r, json_t *json)
             LS_ERR_FORMAT,
             "'%s' is a trace of version %d; this program reads version %d",
             r->path, version, LSI_CHUNKS_VERSION);
-    if (json_unpack_ex(json, &error, 0, "{s:i, s:i, s:i, s:s, s:s, s:s, s?s}",
-                       "rank", &p->rank, "size", &p->size, "pid", &pid, "host",
-                       &host, "boot", &boot, "job", &job, "version", &build))
+    if (json_unpack_ex(json, &error, 0,
+                       "{s:i, s:i, s:i, s:s, s:s, s:s, s?s, s?s, s?i}", "rank",
+                       &p->rank, "size", &p->size, "pid", &pid, "host", &host,
+                       "boot", &boot, "job", &job, "version", &build, "isa",
+                       &isa, "threads", &p->computing))
         return wrong(r, error.text);
     if (p->rank < -1 || (p->rank >= 0 && p->rank >= p->size))
         return wrong(r, "its rank is out of range");
+    if (p->computing < 0 || p->computing > LSI_MAX_THREADS)
+        return wrong(r, "its number of threads is out of range");
     LS_TRY(check_same(r, pid, boot));
     LS_TRY(read_missing(r, json));
     p->pid = pid;
@@ -272,7 +277,7 @@ static ls_status read_head(reader *r, json_t *json)
     if (p->memory == NULL && json_object_get(json, "memory") != NULL)
         LS_TRY(lsi_memory_begin(r));
     return replace_text(&p->host, host) && replace_text(&p->boot, boot) &&
-                   replace_text(&p->job, job) &&
+                   replace_text(&p->job, job) && replace_text(&p->isa, isa) &&
                    replace_text(&p->version, build)
                ? LS_OK
                : lsi_timeline_no_memory(r);

@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "array/compute/threads.h"
 #include "base/append.h"
 #include "model/autograd/params.h"
 #include "observe/names.h"
+#include "observe/span_file.h"
 
 static const char suffix[] = ".weight";
 
@@ -39,5 +41,6 @@ void lsi_layer_enter(const ls_tensor *weight_or_null, const char *operation,
                    weight->shape[d]);
     lsi_append(name, sizeof(name), " ");
     append_name(name, weight->param != NULL ? weight->param->name : operation);
+    lsi_span_set_threads(lsi_threads());
     lsi_span_enter_layer(name, pass);
 }

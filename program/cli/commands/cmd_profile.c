@@ -36,8 +36,8 @@ static const lsi_option options[] = {
         "largest number of kernels to print; --json writes all kernels",
         .min = 1, .max = 1e6),
     ROW(threads, INT, "threads", 0, "N", "0",
-        "number of threads for measuring the peak rates, such as the threads "
-        "of one rank; 0: CPUs / ranks",
+        "number of threads for measuring the peak rates; 0: the threads of "
+        "one rank, or CPUs / ranks if the trace does not contain them",
         .min = 0, .max = 1024),
     ROW(measure, BOOL, "measure", 0, NULL, NULL,
         "measure the peak rates of this machine again. Without this flag, "
@@ -171,6 +171,7 @@ typedef struct findings {
     lsi_profile_answer answers[LSI_PROFILE_ANSWERS];
     lsi_machine_rates rates;
     lsi_error refused; /* why there are no rates */
+    const char *isa;   /* of the run; NULL: not known, or that of the rates */
 } findings;
 
 static json_t *rates_json(const findings *f)
@@ -250,12 +251,24 @@ static void print_split(const lsi_profile *p)
                       percent(s.rest).text);
 }
 
+/* Rates of other instructions say little about the run. */
+static void print_isa(const findings *f)
+{
+    if (f->isa != NULL)
+        lsi_paragraph(stdout,
+                      "The run used the instruction set %s, and the peak rates "
+                      "are those of %s. To compare the run with its own "
+                      "instruction set, set LOCKSTEP_ISA=%s",
+                      f->isa, f->rates.found.place.isa, f->isa);
+}
+
 static void print_rates(const findings *f)
 {
     if (f->refused.status != LS_OK)
         lsi_paragraph(stdout, "No roofline: %s", f->refused.text);
     else
         lsi_machine_rates_print(&f->rates);
+    print_isa(f);
     putchar('\n');
 }
 
@@ -298,6 +311,27 @@ static int ranks_of_a_host(const lsi_timeline *t)
     return most;
 }
 
+/* The most threads of a rank that the trace contains; 0: none. */
+static int threads_of_a_rank(const lsi_timeline *t)
+{
+    int most = 0;
+    for (size_t i = 0; i < t->n; i++)
+        most =
+            t->process[i]->computing > most ? t->process[i]->computing : most;
+    return most;
+}
+
+/* The first instruction set of a rank that differs from this one; or NULL. */
+static const char *other_isa(const lsi_timeline *t, const char *isa)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const char *const of_rank = t->process[i]->isa;
+        if (of_rank[0] != '\0' && strcmp(of_rank, isa) != 0)
+            return of_rank;
+    }
+    return NULL;
+}
+
 /*
  * Whether matrix products were faster than they can be. Small data may be in
  * caches, and be faster than memory.
@@ -323,6 +357,8 @@ static ls_status find_rates(const args *a, const lsi_timeline *timeline,
     bool refused;
     int threads = (int)a->threads;
     if (threads == 0)
+        threads = threads_of_a_rank(timeline);
+    if (threads == 0)
         threads = lsi_cpus_available() / ranks_of_a_host(timeline);
     const lsi_rates_wanted wanted = {.threads = threads > 0 ? threads : 1,
                                      .again = a->measure,
@@ -333,6 +369,7 @@ static ls_status find_rates(const args *a, const lsi_timeline *timeline,
         return LS_OK;
     }
     LS_TRY(status);
+    f->isa = other_isa(timeline, f->rates.found.place.isa);
     return is_beyond(f->profile, &f->rates.found.peaks)
                ? lsi_machine_peaks_raise(&f->rates, a->force)
                : LS_OK;

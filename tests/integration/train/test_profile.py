@@ -309,6 +309,24 @@ class Peaks(ProfileTest):
             file.write("{")
         self.assertGreater(self.peaks()["f32_gflops"], 0)
 
+    def test_they_are_those_of_the_run(self):
+        """With its threads; other instructions are named."""
+        self.succeeds(*LM, "-n", "1", "--steps", "3", "--trace",
+                      self.traces("t"), env=environment(LOCKSTEP_ISA="ref"))
+        found = self.succeeds("profile", self.traces("t"), "--force",
+                              "--json=rates.json", env=self.env,
+                              cwd=self.folder)
+        with open(os.path.join(self.folder, "rates.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["peaks"]["threads"], 1)
+        isa = self.kept_isa()
+        self.assertEqual("The run used the instruction set ref, and the peak "
+                         f"rates are those of {isa}." in found.replace("\n", " "), isa != "ref")
+
+    def kept_isa(self):
+        with open(os.path.join(self.folder, "lockstep", "peaks-1-threads.json"),
+                  encoding="utf-8") as file:
+            return json.load(file)["machine"]["isa"]
+
     def test_a_busy_machine_is_not_measured(self):
         """Then the table is there without the column of the roofline."""
         self.train("t", "--steps", "3", ranks=1)

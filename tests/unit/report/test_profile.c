@@ -4,12 +4,17 @@
  */
 #include "testing.h"
 
+#include "chunks.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "array/compute/dense.h"
+#include "base/cpu.h"
 #include "lockstep/nn.h"
+#include "lockstep/threads.h"
+#include "observe/lock.h"
 #include "observe/span_file.h"
 #include "report/profile.h"
 #include "report/timeline.h"
@@ -328,6 +333,59 @@ static void long_names(void **state)
     lsi_timeline_free(&timeline);
 }
 
+/* ---- what computed ------------------------------------------------------- */
+
+/* The last number of threads counts, also after spans were written. */
+static void threads_and_instructions(void **state)
+{
+    lsi_isa isa;
+    lsi_timeline *timeline;
+    net m;
+    (void)state;
+    open_net(&m, "fc");
+    assert_ok(ls_set_threads(1));
+    run_net(&m);
+    lsi_span_step(lsi_span_begin(), 1);
+    lsi_observe_lock();
+    lsi_span_flush_all();
+    lsi_observe_unlock();
+    assert_ok(ls_set_threads(2));
+    run_net(&m);
+    close_net(&m);
+    assert_ok(ls_set_threads(0));
+    const lsi_timeline_process *const p = read_spans(&timeline);
+    if (lsi_isa_from_env(&isa) != LS_OK)
+        isa = lsi_cpu_isa();
+    assert_int_equal(p->computing, 2);
+    assert_string_equal(p->isa, lsi_isa_name(isa));
+    assert_true(p->whole);
+    lsi_timeline_free(&timeline);
+}
+
+static void read_head(const char *members, int threads, const char *isa)
+{
+    lsi_timeline_process *p = NULL;
+    chunks_bytes b = chunks_begin(members);
+    CHUNK(&b, 'C', 10, 20, 30);
+    CHUNK(&b, 'C', 20, 40, 60);
+    assert_ok(chunks_read(chunks_file(b.data, b.n), &p));
+    assert_int_equal(p->computing, threads);
+    assert_string_equal(p->isa, isa);
+    lsi_timeline_process_free(&p);
+}
+
+/* Traces of 0.1.0 have neither. */
+static void other_heads(void **state)
+{
+    lsi_timeline_process *p = NULL;
+    const chunks_bytes b = chunks_begin("\"threads\":-1");
+    (void)state;
+    read_head("\"file\":0", 0, "");
+    read_head("\"threads\":8,\"isa\":\"later\"", 8, "later");
+    assert_error(chunks_read(chunks_file(b.data, b.n), &p), LS_ERR_FORMAT,
+                 "its number of threads is out of range");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +393,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(half_convolutions, begin, end),
         cmocka_unit_test_setup_teardown(products_name_their_layer, begin, end),
         cmocka_unit_test_setup_teardown(other_products_name_none, begin, end),
-        cmocka_unit_test_setup_teardown(long_names, begin, end)};
+        cmocka_unit_test_setup_teardown(long_names, begin, end),
+        cmocka_unit_test_setup_teardown(threads_and_instructions, begin, end),
+        cmocka_unit_test(other_heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
