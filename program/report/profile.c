@@ -84,23 +84,23 @@ bool lsi_profile_is_product(const char *kernel)
 
 /* ---- one span ------------------------------------------------------------ */
 
-static void add(lsi_profile_sum *sum, const lsi_timeline_span *s)
+void lsi_profile_add(lsi_profile_sum *sum, const lsi_timeline_span *span)
 {
     sum->calls++;
-    sum->bytes += s->bytes;
-    sum->work += s->work;
-    sum->ns += s->end - s->begin;
+    sum->bytes += span->bytes;
+    sum->work += span->work;
+    sum->ns += span->end - span->begin;
 }
 
 static void add_attention(lsi_profile_attention *at, const char *name,
                           const lsi_timeline_span *s)
 {
     if (strstr(name, "flash") != NULL)
-        add(&at->fused, s);
+        lsi_profile_add(&at->fused, s);
     else if (strstr(name, "softmax") != NULL)
-        add(&at->softmax, s);
+        lsi_profile_add(&at->softmax, s);
     else if (lsi_profile_is_product(name))
-        add(&at->products, s);
+        lsi_profile_add(&at->products, s);
 }
 
 static bool passes(const walk *w, const open_span *in)
@@ -119,7 +119,7 @@ static ls_status count_kernel(walk *w, const open_span *in,
     lsi_profile_kernel *const kernel = kernel_of(w, s);
     if (kernel == NULL)
         return lsi_profile_no_memory();
-    add(&kernel->in[in->phase], s);
+    lsi_profile_add(&kernel->in[in->phase], s);
     if (in->attention != 0)
         add_attention(in->attention == 1 ? &w->profile->forward
                                          : &w->profile->backward,
@@ -387,12 +387,17 @@ lsi_profile_sum lsi_profile_total(const lsi_profile_kernel *kernel)
     return sum;
 }
 
+double lsi_profile_product_rate(const char *kernel,
+                                const lsi_profile_peaks *peaks)
+{
+    return strstr(kernel, "bf16") != NULL ? peaks->bf16 : peaks->f32;
+}
+
 double lsi_profile_of_roofline(const char *kernel, const lsi_profile_sum *sum,
                                const lsi_profile_peaks *peaks)
 {
     const double seconds = (double)sum->ns * 1e-9;
-    const double peak =
-        strstr(kernel, "bf16") != NULL ? peaks->bf16 : peaks->f32;
+    const double peak = lsi_profile_product_rate(kernel, peaks);
     if (sum->ns <= 0 || sum->bytes == 0 || peaks->bytes <= 0 || peak <= 0)
         return 0;
     const double work = (double)sum->work / seconds;

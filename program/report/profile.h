@@ -94,6 +94,9 @@ typedef struct lsi_profile_split {
 /* False for a part of the steps, and without any of these phases. */
 bool lsi_profile_split_of(const lsi_profile *profile, lsi_profile_split *out);
 
+/* Adds a span to a sum. */
+void lsi_profile_add(lsi_profile_sum *sum, const lsi_timeline_span *span);
+
 /* Sum over all phases. */
 lsi_profile_sum lsi_profile_total(const lsi_profile_kernel *kernel);
 
@@ -108,6 +111,14 @@ typedef struct lsi_profile_peaks {
     double f32, bf16; /* operations a second */
     double bytes;     /* bytes a second */
 } lsi_profile_peaks;
+
+/*
+ * The product rate: the highest rate of large matrix products, in operations a
+ * second, of a kernel's type. Products of f16 have the rate of f32, in which
+ * they are computed.
+ */
+double lsi_profile_product_rate(const char *kernel,
+                                const lsi_profile_peaks *peaks);
 
 /*
  * The share of the roofline that was reached: of min(peak, work / bytes times

@@ -341,8 +341,7 @@ static bool is_beyond(const lsi_profile *p, const lsi_profile_peaks *peaks)
     for (size_t i = 0; i < p->n; i++) {
         const char *const name = p->kernel[i].name;
         const lsi_profile_sum sum = lsi_profile_total(&p->kernel[i]);
-        const double peak =
-            strstr(name, "bf16") != NULL ? peaks->bf16 : peaks->f32;
+        const double peak = lsi_profile_product_rate(name, peaks);
         if (strncmp(name, "gemm_", 5) == 0 &&
             (double)sum.work > peak * (double)sum.ns * 1e-9)
             return true;
