@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/grow.h"
+#include "report/profile_layers.h"
 #include "report/profile_steps.h"
 
 enum { DEEPEST = 256 };
@@ -25,6 +26,7 @@ typedef struct walk {
     const lsi_timeline_process *process;
     int32_t *kernel_of; /* by name of the process: 1 + index, 0: none yet */
     size_t room;        /* for kernels */
+    lsi_profile_layers layers;
     open_span open[DEEPEST];
     size_t depth;
     lsi_profile_times *times; /* times of the current step */
@@ -124,7 +126,8 @@ static ls_status count_kernel(walk *w, const open_span *in,
         add_attention(in->attention == 1 ? &w->profile->forward
                                          : &w->profile->backward,
                       kernel->name, s);
-    return LS_OK;
+    return lsi_profile_count_layer(&w->layers, w->profile, w->process, s,
+                                   kernel->name);
 }
 
 static void count_wait(const walk *w, const open_span *in,
@@ -300,7 +303,10 @@ static ls_status walk_process(walk *w, const lsi_profile_steps *steps)
     w->kernel_of = calloc(w->process->n_names + 1, sizeof(int32_t));
     if (w->kernel_of == NULL)
         return lsi_profile_no_memory();
-    const ls_status status = count_steps(w, steps);
+    ls_status status = lsi_profile_layers_begin(&w->layers, w->process);
+    if (status == LS_OK)
+        status = count_steps(w, steps);
+    lsi_profile_layers_end(&w->layers);
     free(w->kernel_of);
     return status;
 }
@@ -370,6 +376,7 @@ void lsi_profile_free(lsi_profile **profile)
     if (profile == NULL || *profile == NULL)
         return;
     free((*profile)->kernel);
+    free((*profile)->layer);
     free((*profile)->slowest);
     free(*profile);
     *profile = NULL;

@@ -36,6 +36,17 @@ typedef struct lsi_profile_kernel {
     lsi_profile_sum in[LSI_PROFILE_PHASES];
 } lsi_profile_kernel;
 
+/* Calls of one of the products of a layer. */
+typedef struct lsi_profile_layer {
+    const char *name;   /* shape of the weight, a space, and the layer's name;
+                           owned by the timeline */
+    const char *kernel; /* name of the kernel, which has the type */
+    lsi_layer_pass pass;
+    lsi_profile_sum sum;
+    double gain; /* ns beyond those of the product rate; by
+                    lsi_profile_sort_layers */
+} lsi_profile_layer;
+
 /* The slowest rank of a step: the one that waited least for other ranks. */
 typedef struct lsi_profile_slowest {
     uint64_t step;
@@ -60,6 +71,8 @@ typedef struct lsi_profile {
     const char *only_range, *only_phase; /* of the filter; NULL: whole steps */
     lsi_profile_kernel *kernel; /* kernels, the one with the most time first */
     size_t n;
+    lsi_profile_layer *layer; /* products of layers */
+    size_t n_layers;
     bool has_kernels;  /* of any part of the steps that were counted */
     int ranks;         /* number of ranks that the filter accepts */
     int size;          /* number of ranks of the run, 1 or more */
@@ -126,6 +139,21 @@ double lsi_profile_product_rate(const char *kernel,
  */
 double lsi_profile_of_roofline(const char *kernel, const lsi_profile_sum *sum,
                                const lsi_profile_peaks *peaks);
+
+/*
+ * The share of the product rate that a layer's product reached; 0: not known.
+ * Below LSI_PROFILE_SLOW it is slow.
+ */
+#define LSI_PROFILE_SLOW 0.8
+double lsi_profile_of_product_rate(const lsi_profile_layer *layer,
+                                   const lsi_profile_peaks *peaks);
+
+/*
+ * Sets the gain of all layers, and sorts them: the largest gain first. With
+ * peaks of 0 nothing can be gained, and the longest time is first.
+ */
+void lsi_profile_sort_layers(lsi_profile *profile,
+                             const lsi_profile_peaks *peaks);
 
 /* ---- in words ------------------------------------------------------------ */
 

@@ -6,6 +6,7 @@
 #include "base/cpus.h"
 #include "base/error.h"
 #include "cli/commands/machine_peaks.h"
+#include "cli/commands/slow_layers.h"
 #include "cli/frame/command.h"
 #include "report/folder.h"
 #include "report/paragraph.h"
@@ -33,7 +34,8 @@ static const lsi_option options[] = {
         "recorded or, if it recorded none, the first step",
         .min = -1, .max = 1e12),
     ROW(top, INT, "rows", 0, "N", "20",
-        "largest number of kernels to print; --json writes all kernels",
+        "largest number of kernels, and of slow layers, to print; --json "
+        "writes all of them",
         .min = 1, .max = 1e6),
     ROW(threads, INT, "threads", 0, "N", "0",
         "number of threads for measuring the peak rates; 0: the threads of "
@@ -186,12 +188,16 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
     const lsi_profile *const p = f->profile;
     lsi_table *table = NULL;
     char *text = NULL;
-    json_t *json = NULL;
+    json_t *json = NULL, *layers = NULL;
     ls_status status = make_table(p, p->n, &f->rates.found.peaks, &table);
     if (status == LS_OK)
         status = lsi_table_json(table, call->line_argc,
                                 (const char *const *)call->line_argv, &text);
     lsi_table_free(&table);
+    if (status == LS_OK)
+        status = lsi_layers_json(p, &f->rates.found.peaks, &layers);
+    if (status != LS_OK)
+        free(text);
     LS_TRY(status);
     json = json_loads(text, 0, NULL);
     free(text);
@@ -200,14 +206,15 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
     lsi_profile_part(p, part, sizeof(part));
     json_object_update_new(
         json,
-        json_pack("{s:s, s:o, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o}",
-                  "part", part, "split", split_json(p), "part_ms",
-                  (double)p->time * 1e-6 / (double)p->steps, "ranks", p->ranks,
-                  "steps", (json_int_t)p->steps, "step_ms",
-                  (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
-                  overlap < 0 ? json_null() : json_real(overlap), "peaks",
-                  rates_json(f), "phases", phases_json(p), "slowest",
-                  slowest_json(p), "answers", answers_json(f->answers)));
+        json_pack(
+            "{s:s, s:o, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}",
+            "part", part, "split", split_json(p), "part_ms",
+            (double)p->time * 1e-6 / (double)p->steps, "ranks", p->ranks,
+            "steps", (json_int_t)p->steps, "step_ms",
+            (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
+            overlap < 0 ? json_null() : json_real(overlap), "peaks",
+            rates_json(f), "layers", layers, "phases", phases_json(p),
+            "slowest", slowest_json(p), "answers", answers_json(f->answers)));
     return lsi_result_write_json(a->json, json, LSI_JSON_NARROW, "the profile");
 }
 
@@ -292,6 +299,9 @@ static ls_status print(const args *a, const findings *f)
     if (status == LS_OK)
         status = lsi_table_print(table, stdout);
     lsi_table_free(&table);
+    if (status == LS_OK)
+        status =
+            lsi_slow_layers_print(p, &f->rates.found.peaks, (size_t)a->top);
     for (int i = 0; i < LSI_PROFILE_ANSWERS && status == LS_OK; i++)
         lsi_paragraph(stdout, "\n%s: %s", f->answers[i].title,
                       f->answers[i].text);
@@ -375,10 +385,11 @@ static ls_status find_rates(const args *a, const lsi_timeline *timeline,
 }
 
 static ls_status report(const lsi_invocation *call, const args *a,
-                        const lsi_timeline *timeline, const lsi_profile *p)
+                        const lsi_timeline *timeline, lsi_profile *p)
 {
     findings f = {.profile = p};
     LS_TRY(find_rates(a, timeline, &f));
+    lsi_profile_sort_layers(p, &f.rates.found.peaks);
     lsi_profile_answer_all(p, f.answers);
     if (!lsi_result_is_stdout(a->json))
         LS_TRY(print(a, &f));
@@ -428,7 +439,9 @@ const lsi_command lsi_command_profile = {
         "gradient sync) and the rest. Each row of the table is a kernel, "
         "summed over all ranks and all steps after the warm-up. The last "
         "column compares the rates of the kernel with the peak rates of this "
-        "machine (the roofline). Short answers follow: the time of forward, "
+        "machine (the roofline). The next table names the products of layers "
+        "that run below 80% of the product rate, the largest gain first. Short "
+        "answers follow: the time of forward, "
         "the kernels that take the most time, the share of matrix products, "
         "and softmax against matrix products in attention. The last answers "
         "name the share of communication that computation hides, and the "

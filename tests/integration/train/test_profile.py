@@ -176,6 +176,103 @@ class Kernels(ProfileTest):
                          2 * rows["attention_softmax"]["calls"])
 
 
+class Layers(ProfileTest):
+    """The products of layers, and the slow ones among them."""
+    passes = "forward", "backward of data", "backward of weights"
+
+    def work(self, row):
+        return row["gflops"] * 1e9 * row["total_ms"] * 1e-3
+
+    def test_rows(self):
+        """One for each layer and pass, with the work of the shapes."""
+        self.train("t", "--steps", "6")
+        found = self.profile("t")
+        rows = {(r["layer"], r["pass"]): r for r in found["layers"]}
+        expected = {"lm_head": (256, 128)}
+        for layer in range(3):
+            for name in "q_proj", "k_proj", "v_proj", "output_proj":
+                expected[f"layers.{layer}.attn.{name}"] = (128, 128)
+            for name in "w1", "w3":
+                expected[f"layers.{layer}.ffn.{name}"] = (256, 128)
+            expected[f"layers.{layer}.ffn.w2"] = (128, 256)
+        self.assertEqual(set(rows), {(name, way) for name in expected
+                                     for way in self.passes})
+        self.assertEqual(len(found["layers"]), len(rows))
+        peak = found["peaks"]["f32_gflops"]
+        for (name, _), row in rows.items():
+            out, into = expected[name]
+            # Five steps of two ranks; 2 m n k by hand.
+            work = 10 * 2 * (4 * 64) * out * into
+            self.assertEqual((row["weight"], row["type"], row["calls"]),
+                             (f"{out}x{into}", "f32", 10))
+            self.assertAlmostEqual(self.work(row), work, delta=1e-6 * work)
+            self.assertAlmostEqual(row["of_product_rate"],
+                                   100 * row["gflops"] / peak, places=6)
+            self.assertAlmostEqual(
+                row["gain_ms"],
+                max(0, row["total_ms"] - work / (peak * 1e6)), places=6)
+        gains = [r["gain_ms"] for r in found["layers"]]
+        self.assertEqual(gains, sorted(gains, reverse=True))
+        products = [r for r in found["rows"] if r["kernel"] == "gemm_f32"][0]
+        self.assertAlmostEqual(sum(r["total_ms"] for r in found["layers"]),
+                               products["total_ms"], places=6)
+        forward = self.profile("t", "--phase", "forward")["layers"]
+        self.assertEqual({r["pass"] for r in forward}, {"forward"})
+        self.assertEqual(len(forward), len(expected))
+
+    def test_slow_ones_are_named(self):
+        """No product reaches this rate, so all are slow."""
+        self.train("t", "--steps", "3", ranks=1)
+        self.profile("t")
+        file = os.path.join(self.folder, "lockstep", "peaks-1-threads.json")
+        with open(file, encoding="utf-8") as stream:
+            rates = json.load(stream)
+        with open(file, "w", encoding="utf-8") as stream:
+            json.dump({**rates, "f32": 1e15}, stream)
+        text = self.succeeds("profile", self.traces("t"), "--force", "--rows",
+                             "5", env=self.env)
+        self.assertIn("Slow layers: 66 of 66 products of layers run below 80% "
+                      "of the product rate", text.replace("\n", " "))
+        table = text.split("| Layer ")[1].split("\n\n")[0].splitlines()[2:]
+        layers = self.profile("t")["layers"]
+        self.assertEqual(
+            [[cell.strip() for cell in line.split("|")[1:4]] for line in table],
+            [[r["layer"], r["weight"], r["pass"]] for r in layers[:5]])
+
+    def test_convolutions(self):
+        """2 n o c k k for each place; no gradient of the images is needed."""
+        self.succeeds("train", "cifar100", "-q", "--no-save", "-e", "1",
+                      "--limit", "128", "--threads", "1", "--trace",
+                      self.traces("t"))
+        found = self.profile("t", "--warmup", "0", "--phase", "backward")
+        work = {}
+        for row in found["layers"]:
+            self.assertNotEqual(row["pass"], "forward")
+            work[row["layer"], row["weight"], row["pass"]] = self.work(row)
+        images = 64 * found["steps"]
+        data, weights = self.passes[1:]
+        conv1 = 2 * images * 32 * 3 * 9 * 30 * 30
+        conv2 = 2 * images * 32 * 32 * 9 * 28 * 28
+        expected = {("conv1", "32x3x3x3", weights): conv1}
+        for way in data, weights:
+            expected["conv2", "32x32x3x3", way] = conv2
+            expected["fc1", "128x6272", way] = 2 * images * 6272 * 128
+            expected["fc2", "100x128", way] = 2 * images * 128 * 100
+        self.assertEqual(set(work), set(expected))
+        for key, value in expected.items():
+            self.assertAlmostEqual(work[key], value, delta=1e-6 * value)
+
+    def test_a_trace_without_layers(self):
+        self.succeeds("bench", "attention", "--impl", "naive", "-l", "64",
+                      "--head-size", "16", "--iterations", "2", "--threads",
+                      "1", "--trace", self.traces("t"))
+        text = self.succeeds("profile", self.traces("t"), "--force",
+                             env=self.env)
+        self.assertIn("\nSlow layers: The trace names no layer of a product. ",
+                      text)
+        self.assertEqual(self.profile("t")["layers"], [])
+
+
 class Ranks(ProfileTest):
     def test_a_slow_rank_is_named(self):
         """200 ms in one rank's backward, in 19 of 20 steps at least; on a busy
@@ -335,11 +432,14 @@ class Peaks(ProfileTest):
             text = self.succeeds("profile", self.traces("t"), env=self.env)
             self.assertIn("\nNo roofline: " + why, text)
             self.assertIn("| gemm_f32 ", text)
+            self.assertIn("\nSlow layers: The peak rates are unknown, ", text)
             found = json.loads(self.succeeds("profile", self.traces("t"),
                                              "--json", env=self.env))
             self.assertIsNone(found["peaks"])
             for row in found["rows"]:
                 self.assertIsNone(row["of_roofline"])
+            for row in found["layers"]:
+                self.assertIsNone(row["of_product_rate"])
             self.assertEqual(os.listdir(self.folder), ["t"])
             self.fails(1, "peak rates of this machine, because --measure is "
                        "given, but other processes use", "profile", self.traces("t"), "--measure",

@@ -13,6 +13,7 @@
 #include "array/compute/dense.h"
 #include "base/cpu.h"
 #include "lockstep/nn.h"
+#include "lockstep/profile.h"
 #include "lockstep/threads.h"
 #include "observe/lock.h"
 #include "observe/span_file.h"
@@ -333,6 +334,109 @@ static void long_names(void **state)
     lsi_timeline_free(&timeline);
 }
 
+/* ---- layers of a profile ------------------------------------------------- */
+
+static lsi_profile_sum sum_of(const lsi_profile *p, const expected_pass *pass)
+{
+    lsi_profile_sum sum = {0};
+    for (size_t i = 0; i < p->n_layers; i++)
+        if (strcmp(p->layer[i].name, pass->layer) == 0 &&
+            p->layer[i].pass == pass->pass) {
+            assert_int_equal(sum.calls, 0); /* a row for each product */
+            sum = p->layer[i].sum;
+        }
+    return sum;
+}
+
+/* All passes were counted `calls` times, and nothing else. */
+static void check_layers(const lsi_timeline *timeline, const char *range,
+                         uint64_t calls)
+{
+    lsi_profile *p = NULL;
+    const lsi_profile_filter filter = {
+        .range = range, .rank = -1, .warmup = -1};
+    assert_ok(lsi_profile_of(timeline, &filter, &p));
+    assert_int_equal(p->n_layers, TEST_COUNT(passes));
+    for (size_t k = 0; k < TEST_COUNT(passes); k++) {
+        const lsi_profile_sum sum = sum_of(p, &passes[k]);
+        assert_int_equal(sum.calls, calls);
+        assert_int_equal(sum.work, calls * passes[k].work);
+        assert_true(sum.ns > 0);
+    }
+    lsi_profile_free(&p);
+}
+
+static void layers_are_counted(void **state)
+{
+    net m;
+    lsi_timeline *timeline;
+    (void)state;
+    open_net(&m, "fc");
+    run_net(&m);
+    ls_range_push("later");
+    run_net(&m);
+    run_net(&m);
+    ls_range_pop();
+    close_net(&m);
+    lsi_span_stop();
+    assert_ok(lsi_timeline_read(folder, &timeline));
+    check_layers(timeline, NULL, 3);
+    check_layers(timeline, "later", 2);
+    lsi_timeline_free(&timeline);
+}
+
+/* Ids that this version does not write: the kernels count, and no layers. */
+static void unknown_ids(void **state)
+{
+    static const uint64_t ids[] = {1, LSI_PASSES - 1, LSI_PASSES + 3,
+                                   UINT64_MAX, LSI_PASSES << 20};
+    lsi_timeline *timeline;
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(ids); i++)
+        lsi_span_end(LSI_SPAN_KERNEL, "gemm_f32", lsi_span_begin(), 1, 1,
+                     ids[i]);
+    lsi_profile *p = read_profile(&timeline);
+    assert_int_equal(p->n, 1);
+    assert_int_equal(lsi_profile_total(&p->kernel[0]).calls, TEST_COUNT(ids));
+    assert_int_equal(p->n_layers, 0);
+    lsi_profile_free(&p);
+    lsi_timeline_free(&timeline);
+}
+
+#define MS(n) ((n)*INT64_C(1000000))
+
+static void largest_gain_first(void **state)
+{
+    /* With 100 GFLOP/s in f32 and 400 in bf16: 50%, 125%, 50% and 95%. */
+    lsi_profile_layer layers[] = {
+        {.name = "a", .kernel = "gemm_f32", .sum = {1, 1, MS(1000), MS(20)}},
+        {.name = "b", .kernel = "conv2d", .sum = {1, 1, MS(5000), MS(40)}},
+        {.name = "c", .kernel = "conv2d_bf16", .sum = {1, 1, MS(8000), MS(40)}},
+        {.name = "d", .kernel = "gemm_f16", .sum = {1, 1, MS(9500), MS(100)}}};
+    static const double share[] = {0.5, 0.5, 0.95, 1.25};
+    static const double gain_ms[] = {20, 10, 5, 0};
+    const lsi_profile_peaks peaks = {.f32 = 100e9, .bf16 = 400e9, .bytes = 1};
+    const lsi_profile_peaks unknown = {.f32 = 0};
+    lsi_profile p = {.layer = layers, .n_layers = TEST_COUNT(layers)};
+    (void)state;
+    lsi_profile_sort_layers(&p, &peaks);
+    for (size_t i = 0; i < TEST_COUNT(layers); i++) {
+        assert_int_equal(layers[i].name[0], "cadb"[i]);
+        assert_float_equal(lsi_profile_of_product_rate(&layers[i], &peaks),
+                           share[i], 1e-9);
+        assert_float_equal(layers[i].gain, MS(gain_ms[i]), 1);
+    }
+    /* No rate, no gain: by time. */
+    lsi_profile_sort_layers(&p, &unknown);
+    for (size_t i = 0; i < TEST_COUNT(layers); i++) {
+        assert_float_equal(layers[i].gain, 0, 0);
+        assert_float_equal(lsi_profile_of_product_rate(&layers[i], &unknown), 0,
+                           0);
+    }
+    assert_int_equal(layers[0].name[0], 'd');
+    assert_int_equal(layers[3].name[0], 'a');
+}
+
 /* ---- what computed ------------------------------------------------------- */
 
 /* The last number of threads counts, also after spans were written. */
@@ -395,6 +499,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_products_name_none, begin, end),
         cmocka_unit_test_setup_teardown(long_names, begin, end),
         cmocka_unit_test_setup_teardown(threads_and_instructions, begin, end),
-        cmocka_unit_test(other_heads)};
+        cmocka_unit_test(other_heads),
+        cmocka_unit_test_setup_teardown(layers_are_counted, begin, end),
+        cmocka_unit_test_setup_teardown(unknown_ids, begin, end),
+        cmocka_unit_test(largest_gain_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
