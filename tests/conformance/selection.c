@@ -1,8 +1,10 @@
 #include "selection.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "../unit/comm/nodes.h"
+#include "comm/core/combine.h"
 #include "comm/schedule/pull.h"
 #include "comm/state/channels.h"
 #include "coverage.h"
@@ -17,6 +19,9 @@ void select_algorithm(ls_group *group, const lsi_algorithm *algorithm)
     const char *operation = lsi_operation_name(algorithm->operation);
     const char *other = fallback_of(group, algorithm->operation);
     char line[128];
+    if (getenv("LOCKSTEP_PLACEMENT") != NULL && !lsi_spans_nodes(group))
+        CHECK(lsi_combines(group) ==
+              (ls_group_size(group) >= LSI_DOMAINS_FROM));
     snprintf(line, sizeof(line),
              algorithm->in_cells ? "%s:0-32k:%s;32k-inf:%s" : "%s:0-inf:%s|%s",
              operation, algorithm->name, other);

@@ -15,29 +15,11 @@ static lsi_summary summary_of_rank(const lsi_collective *op, int rank)
 
 static lsi_summary summary_of_child(const lsi_collective *op, int child)
 {
-    if (child >= 0)
-        return summary_of_rank(op, child);
-    const lsi_summary *of =
-        &lsi_junction_of(op->group, op->sequence, ~child)->children;
-    return (lsi_summary){.what = of->what,
-                         .count = of->count,
-                         .completed = of->completed,
-                         .able = of->able,
-                         .differ = of->differ};
+    return child >= 0 ? summary_of_rank(op, child)
+                      : lsi_junction_of(op->group, op->sequence, ~child)->below;
 }
 
-/* The stamp of `to` stays as it is. */
-static void copy_summary(lsi_summary *to, const lsi_summary *from)
-{
-    to->what = from->what;
-    to->count = from->count;
-    to->completed = from->completed;
-    to->able = from->able;
-    to->differ = from->differ;
-}
-
-static void summarise(const lsi_collective *op, lsi_junction_shape shape,
-                      lsi_summary *out)
+static lsi_summary summarise(const lsi_collective *op, lsi_junction_shape shape)
 {
     const int *child = op->group->domains->child + shape.first;
     lsi_summary all = summary_of_child(op, child[0]);
@@ -49,7 +31,7 @@ static void summarise(const lsi_collective *op, lsi_junction_shape shape,
         if (one.completed < all.completed)
             all.completed = one.completed;
     }
-    copy_summary(out, &all);
+    return all;
 }
 
 /* Releases all that the ranks have stored before they arrived. */
@@ -58,18 +40,19 @@ static void tell_domains(const lsi_collective *op, uint64_t stamp,
 {
     const ls_group *group = op->group;
     for (int d = 0; d < group->domains->domains; d++) {
-        lsi_summary *to = &lsi_junction_of(group, op->sequence, d)->domain;
-        assert(atomic_load(&to->stamp) < stamp);
+        lsi_domain *domain = lsi_domain_of(group, op->sequence, d);
+        assert(atomic_load(&domain->stamp) < stamp);
         if (op->phase == 1)
-            copy_summary(to, all);
-        atomic_store(&to->stamp, stamp);
+            domain->all = *all;
+        atomic_store(&domain->stamp, stamp);
     }
 }
 
 /*
  * Every rank counts each phase once, and none counts the next one before all
  * have counted this one. So the count of a junction is a multiple of its
- * children after each phase.
+ * children after each phase. A rank that went on without the domain's stamp
+ * would break this: a later phase would seem complete too early.
  */
 bool lsi_combine(lsi_collective *op, uint64_t stamp)
 {
@@ -82,9 +65,9 @@ bool lsi_combine(lsi_collective *op, uint64_t stamp)
         if ((before + 1) % (uint64_t)shape.children != 0)
             return false;
         if (op->phase == 1)
-            summarise(op, shape, &junction->children);
+            junction->below = summarise(op, shape);
         if (shape.parent < 0)
-            tell_domains(op, stamp, &junction->children);
+            tell_domains(op, stamp, &junction->below);
         at = shape.parent;
     }
     return true;
@@ -93,8 +76,7 @@ bool lsi_combine(lsi_collective *op, uint64_t stamp)
 const lsi_summary *lsi_combined(const lsi_collective *op, uint64_t stamp)
 {
     const ls_group *group = op->group;
-    const int domain = group->domains->domain[group->rank];
-    const lsi_summary *of =
-        &lsi_junction_of(group, op->sequence, domain)->domain;
-    return atomic_load(&of->stamp) >= stamp ? of : NULL;
+    const lsi_domain *domain =
+        lsi_domain_of(group, op->sequence, group->domains->domain[group->rank]);
+    return atomic_load(&domain->stamp) >= stamp ? &domain->all : NULL;
 }

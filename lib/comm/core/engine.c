@@ -71,14 +71,16 @@ void lsi_collective_publish(lsi_collective *op)
     assert(op->phase < (uint32_t)1 << LSI_PHASE_BITS);
     assert(atomic_load(&own->stamp) < stamp);
     op->cursor = 0;
+    op->stamped = -1;
     group->activity++;
     /* Releases all stores of this rank in cells, windows and buffers. */
     atomic_store(&own->stamp, stamp);
     /* Only the last rank to arrive wakes the sleeping ones. */
-    if (lsi_combines(group) && !lsi_combine(op, stamp))
-        return;
-    if (atomic_load(&group->memory.header->sleepers) != 0 &&
-        all_stamped(group, op->sequence, stamp))
+    if (lsi_combines(group)
+            ? lsi_combine(op, stamp) &&
+                  atomic_load(&group->memory.header->sleepers) != 0
+            : atomic_load(&group->memory.header->sleepers) != 0 &&
+                  all_stamped(group, op->sequence, stamp))
         lsi_wake_all(group);
 }
 
@@ -103,7 +105,7 @@ static void take_summary(lsi_collective *op, const lsi_summary *all)
     ls_group *group = op->group;
     op->alike = all->differ == 0 && all->what == op->print.what &&
                 all->count == op->print.count &&
-                !lsi_operation_has_counts(op->call.operation);
+                op->call.operation != LSI_OP_ALL_TO_ALLV;
     op->able = all->able;
     if (op->alike && group->queue.seen_by_all < all->completed)
         group->queue.seen_by_all = all->completed;
@@ -126,6 +128,27 @@ static ls_status arrived_in_tree(lsi_collective *op)
     for (int r = 0; !op->alike && r < group->size; r++)
         LS_TRY(compare_with(op, r, lsi_cell_of(group, op->sequence, r)));
     return LS_OK;
+}
+
+/*
+ * Without a tree each arrival moves the group. In one only the last does, so
+ * long waits ask whether others have come: a timeout is time without progress.
+ */
+bool lsi_arrivals_move(ls_group *group)
+{
+    lsi_collective *op = group->queue.first;
+    int stamped = 0;
+    if (op == NULL || !lsi_combines(group) ||
+        op->state < LSI_COLLECTIVE_ENTERED || op->cursor == group->size)
+        return false;
+    const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
+    for (int r = 0; r < group->size; r++)
+        stamped +=
+            atomic_load(&lsi_cell_of(group, op->sequence, r)->stamp) >= stamp;
+    const bool moved = op->stamped >= 0 && stamped > op->stamped;
+    op->stamped = stamped;
+    group->activity += moved;
+    return moved;
 }
 
 ls_status lsi_collective_arrived(lsi_collective *op)

@@ -22,6 +22,12 @@ void lsi_collective_withdraw(lsi_collective *op);
 /* Makes all progress that needs no waiting. Fails if the group has failed. */
 ls_status lsi_progress(ls_group *group);
 
+/*
+ * Whether more ranks have arrived in the first collective since the last call
+ * for it, if that would not show otherwise. Then the group has moved.
+ */
+bool lsi_arrivals_move(ls_group *group);
+
 /* ---- for algorithms ------------------------------------------------------ */
 
 /* Tells the others that this rank has reached its next phase. */

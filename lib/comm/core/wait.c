@@ -265,6 +265,8 @@ static ls_status check_wait(ls_group *group, lsi_patience *patience,
     const uint64_t waited = now - patience->began_ns;
     const bool late = timeout != 0 && waited >= timeout;
     patience->checked_ns = now;
+    if (!got_sigterm && lsi_arrivals_move(group))
+        return LS_OK;
     const ls_status status = lsi_check_peers(group);
     if (status != LS_OK || late || got_sigterm)
         lsi_awaited_hide(patience);

@@ -13,10 +13,9 @@ bool lsi_is_behind(const ls_group *group, int rank)
         return false;
     if (op->state < LSI_COLLECTIVE_ENTERED) {
         const uint64_t free = op->sequence - LSI_CELLS;
-        return group->queue.seen_by_all < free &&
-               group->queue.seen[rank] < free &&
-               (!lsi_shares_memory(group, rank) ||
-                atomic_load(&lsi_member_of(group, rank)->completed) < free);
+        return lsi_shares_memory(group, rank)
+                   ? atomic_load(&lsi_member_of(group, rank)->completed) < free
+                   : group->queue.seen[rank] < free;
     }
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
     return atomic_load(&cell->stamp) < lsi_stamp(op->sequence, op->phase);

@@ -5,9 +5,10 @@
 
 #include "base/cpuset.h"
 #include "base/error.h"
+#include "base/numa.h"
 #include "base/proc.h"
 
-enum { TEXT_BYTES = 1024, MEMORY_NODES = 64, CACHES = 8 };
+enum { TEXT_BYTES = 1024, CACHES = 8 };
 
 #define CPU_FOLDER "/sys/devices/system/cpu/cpu%d/"
 
@@ -39,22 +40,6 @@ static int package_of(int cpu, const lsi_cpuset *own)
     for (int i = 0; i < 2 && found < 0; i++) {
         char path[128];
         snprintf(path, sizeof(path), CPU_FOLDER "topology/%s", cpu, names[i]);
-        found = holder(path, own);
-    }
-    return found;
-}
-
-/* A kernel without support for memory nodes has one. */
-static int memory_node_of(const lsi_cpuset *own)
-{
-    char path[128], text[TEXT_BYTES];
-    int found = -1;
-    if (lsi_proc_read("/sys/devices/system/node/online", text, sizeof(text)) <
-        0)
-        return 0;
-    for (int node = 0; node < MEMORY_NODES && found < 0; node++) {
-        snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist",
-                 node);
         found = holder(path, own);
     }
     return found;
@@ -96,15 +81,17 @@ ls_status lsi_seat_parse(const char *text, int rank, lsi_seat *out)
     for (int r = 0; r <= rank; r++) {
         if (*at == '\0' && r > 0)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "LOCKSTEP_PLACEMENT names the places of %d ranks, "
-                            "and none for rank %d",
+                            "LOCKSTEP_PLACEMENT has %d entries, but this is "
+                            "rank %d of its node, counted from 0; give an "
+                            "entry for each rank of the node",
                             r, rank);
         if (!parse_one(&at, out))
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "LOCKSTEP_PLACEMENT is '%.80s'; it should be "
-                            "PACKAGE/NODE/CACHE of each rank, separated by "
-                            "commas, as in 0/0/0,0/0/8",
-                            text);
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "LOCKSTEP_PLACEMENT is '%.80s'; it should be "
+                "PACKAGE/NODE/CACHE for each rank of a node, separated by "
+                "commas, as in 0/0/0,0/0/8",
+                text);
     }
     return LS_OK;
 }
@@ -119,7 +106,8 @@ ls_status lsi_seat_of(int rank, lsi_seat *out)
     if (!lsi_cpuset_own(&own))
         return LS_OK;
     const int cpu = lowest(&own);
-    *out = (lsi_seat){
-        {package_of(cpu, &own), memory_node_of(&own), cache_of(cpu, &own)}};
+    *out =
+        (lsi_seat){{package_of(cpu, &own), lsi_numa_home(LSI_NUMA_FOLDER, &own),
+                    cache_of(cpu, &own)}};
     return LS_OK;
 }

@@ -7,6 +7,9 @@
 #include "base/memory.h"
 #include "base/partition.h"
 
+/* Ranks relay only to domains of at least this part of all ranks. */
+enum { RELAY_SHARE = 8 };
+
 ls_status lsi_domains_alloc(int ranks, lsi_domains **out)
 {
     const size_t n = (size_t)ranks;
@@ -101,27 +104,33 @@ static int build(builder *b, int *ranks, int count, int level)
 
 /* ---- domains ------------------------------------------------------------- */
 
-static bool all_equal(const lsi_seat *seats, int n, int level)
+/* Whether the ranks are known to be in several places of a level. */
+static bool divides(const lsi_seat *seats, int n, int level)
 {
-    for (int r = 1; r < n; r++)
-        if (seats[r].in[level] != seats[0].in[level])
+    bool differ = false;
+    for (int r = 0; r < n; r++) {
+        if (seats[r].in[level] < 0)
             return false;
-    return true;
+        differ = differ || seats[r].in[level] != seats[0].in[level];
+    }
+    return differ;
 }
 
-/* Adds the ranks that sit where `rank` does. */
+/* Adds the ranks that sit where `rank` does, or all. */
 static void add_domain(lsi_domains *d, const lsi_seat *seats, int rank,
                        int level)
 {
     int used = d->first[d->domains];
     for (int r = rank; r < d->ranks; r++) {
-        if (seats[r].in[level] != seats[rank].in[level])
+        if (level < LSI_SEAT_LEVELS &&
+            seats[r].in[level] != seats[rank].in[level])
             continue;
         d->domain[r] = d->domains;
         d->member[used++] = r;
     }
     const int size = used - d->first[d->domains];
-    if (size > 1 && (d->least == 1 || size < d->least))
+    if (size >= 2 && size * RELAY_SHARE >= d->ranks &&
+        (d->least == 0 || size < d->least))
         d->least = size;
     d->first[++d->domains] = used;
 }
@@ -129,10 +138,9 @@ static void add_domain(lsi_domains *d, const lsi_seat *seats, int rank,
 static void find_domains(lsi_domains *d, const lsi_seat *seats)
 {
     int level = 0;
-    while (level + 1 < LSI_SEAT_LEVELS && all_equal(seats, d->ranks, level))
+    while (level < LSI_SEAT_LEVELS && !divides(seats, d->ranks, level))
         level++;
-    d->domains = d->first[0] = 0;
-    d->least = 1;
+    d->domains = d->first[0] = d->least = 0;
     for (int r = 0; r < d->ranks; r++)
         d->domain[r] = -1;
     for (int r = 0; r < d->ranks; r++)
@@ -143,9 +151,8 @@ static void find_domains(lsi_domains *d, const lsi_seat *seats)
 static bool all_known(const lsi_seat *seats, int n)
 {
     for (int r = 0; r < n; r++)
-        for (int level = 0; level < LSI_SEAT_LEVELS; level++)
-            if (seats[r].in[level] < 0)
-                return false;
+        if (seats[r].in[0] < 0)
+            return false;
     return true;
 }
 
@@ -154,7 +161,7 @@ void lsi_domains_arrange(lsi_domains *domains, const lsi_seat *seats, int most)
     int ranks[LSI_MAX_RANKS];
     builder b = {.to = domains, .seats = seats, .most = most};
     assert(most >= 2 && domains->ranks <= LSI_MAX_RANKS);
-    domains->junctions = domains->domains = 0;
+    domains->junctions = domains->domains = domains->least = 0;
     if (domains->ranks < LSI_DOMAINS_FROM || !all_known(seats, domains->ranks))
         return;
     for (int r = 0; r < domains->ranks; r++)
@@ -162,7 +169,7 @@ void lsi_domains_arrange(lsi_domains *domains, const lsi_seat *seats, int most)
     (void)build(&b, ranks, domains->ranks, 0);
     find_domains(domains, seats);
     if (domains->junctions < 2)
-        domains->junctions = domains->domains = 0;
+        domains->junctions = domains->domains = domains->least = 0;
 }
 
 /* ---- relays -------------------------------------------------------------- */
@@ -176,7 +183,7 @@ int lsi_domains_relay(const lsi_domains *domains, int reader, int owner)
 {
     const int own = domains->domain[reader];
     const int members = members_of(domains, own);
-    if (domains->domain[owner] == own || members < 2)
+    if (domains->domain[owner] == own || members < domains->least)
         return owner;
     return domains->member[domains->first[own] + owner % members];
 }

@@ -36,7 +36,7 @@ typedef struct lsi_domains {
     int ranks;
     int junctions; /* 0: no tree, because all share one cache, or not known */
     int domains;
-    int least; /* members of the smallest with two or more; 1: of none */
+    int least; /* ranks of the smallest domain with relays; 0: none has */
     lsi_junction_shape *junction; /* the root is the last one */
     int *child;                   /* a rank, or ~ the number of a junction */
     int *leaf;   /* of each rank: the junction that counts it */
@@ -50,13 +50,15 @@ ls_status lsi_domains_alloc(int ranks, lsi_domains **out);
 
 /*
  * Arranges the ranks by their seats. `most`: children of a junction, 2 or more.
- * Makes no tree if a seat is not known, or one junction would do.
+ * Makes no tree if a package is not known, or one junction would do. Ranks
+ * whose memory node or cache is not known are together.
  */
 void lsi_domains_arrange(lsi_domains *domains, const lsi_seat *seats, int most);
 
 /*
  * The rank from which `reader` takes the data of `owner` that all ranks need:
- * `owner`, or a rank of the reader's domain.
+ * `owner`, or a rank of the reader's domain. Domains with less than 1/8 of all
+ * ranks have no relays: each would keep the data of too many others.
  */
 int lsi_domains_relay(const lsi_domains *domains, int reader, int owner);
 
@@ -70,7 +72,7 @@ int lsi_domains_relay_slots(const lsi_domains *domains);
 /* Whether any rank relays anything. */
 static inline bool lsi_domains_relays(const lsi_domains *domains)
 {
-    return domains != NULL && domains->domains > 1 && domains->least > 1;
+    return domains != NULL && domains->domains > 1 && domains->least > 0;
 }
 
 #endif

@@ -30,8 +30,9 @@ lsi_region_layout lsi_region_layout_of(int ranks)
     at.cells = round_up(at.members + n * sizeof(lsi_member), LSI_PAGE);
     at.junctions =
         round_up(at.cells + LSI_CELLS * n * at.cell_stride, LSI_PAGE);
+    at.domains = at.junctions + LSI_CELLS * n * sizeof(lsi_junction);
     at.staging =
-        round_up(at.junctions + LSI_CELLS * n * sizeof(lsi_junction), LSI_PAGE);
+        round_up(at.domains + LSI_CELLS * n * sizeof(lsi_domain), LSI_PAGE);
     at.channels = at.staging + n * LSI_STAGING_BYTES;
     at.bytes =
         round_up(at.channels + LSI_CHANNEL_CLASSES * n * n * at.channel_stride,

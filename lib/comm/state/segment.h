@@ -8,11 +8,12 @@
  *   members    one a rank: who it is, how far it has come
  *   cells      LSI_CELLS x ranks: what a rank publishes about one collective
  *   junctions  LSI_CELLS x ranks: counts of arrivals in a tree (domains.h)
+ *   domains    LSI_CELLS x ranks: what that tree tells all ranks
  *   staging    one a rank: a window through which private memory is copied
  *   channels   2 x ranks x ranks: byte streams for point-to-point messages
  *
- * One rank writes each part except the header and the junctions, and the others
- * read it. The last rank to arrive at a junction writes there.
+ * One rank writes each part except the header, the junctions and the domains,
+ * and the others read it.
  * Untouched pages take no memory.
  *
  * Memory ordering. The code does not rely on the order in which a CPU happens
@@ -23,7 +24,7 @@
  *
  *   what is handed over           the word                who waits for it
  *   cell, window, shared buffer   stamp of its writer     all readers
- *   the same, in a tree           arrivals at junctions,  all ranks
+ *   all of these, in a tree       arrivals at junctions,  all ranks
  *                                 then stamp of a domain
  *   the same memory for reuse     stamp of a later phase, its writer, for all
  *                                 or `completed`          readers
@@ -88,21 +89,28 @@ typedef struct lsi_offer {
     uint64_t scratch;          /* like send */
 } lsi_offer;
 
-/* The common part of a number of cells; the last rank to arrive writes it. */
+/* The common part of a number of cells. */
 typedef struct lsi_summary {
-    _Atomic uint64_t stamp; /* all have reached it; set for a domain only */
     uint64_t what, count;
     uint64_t completed; /* the least of all */
     uint64_t able;      /* the lsi_path bits of all offers */
     uint64_t differ;    /* whether what or count differ */
 } lsi_summary;
 
-/* A domain's summary has nothing to do with the junction of that number. */
+/* Two lines, as some processors fetch them in pairs. */
+enum { LSI_LINE_PAIR = 2 * LSI_LINE };
+
+/* The last rank to arrive writes the summary of all below. */
 typedef struct lsi_junction {
-    alignas(LSI_LINE) _Atomic uint64_t arrivals; /* of all children, ever */
-    alignas(LSI_LINE) lsi_summary children;
-    alignas(LSI_LINE) lsi_summary domain;
+    alignas(LSI_LINE_PAIR) _Atomic uint64_t arrivals; /* of children, ever */
+    alignas(LSI_LINE) lsi_summary below;
 } lsi_junction;
+
+/* All ranks of a domain poll it; the last rank of all to arrive writes it. */
+typedef struct lsi_domain {
+    alignas(LSI_LINE_PAIR) _Atomic uint64_t stamp; /* that all have reached */
+    lsi_summary all;
+} lsi_domain;
 
 typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
 
@@ -116,8 +124,9 @@ typedef struct lsi_failure_record {
 } lsi_failure_record;
 
 /*
- * Where a rank runs. For each level the lowest CPU of the set that holds all
- * CPUs of the rank; -1: not known, or the rank may use CPUs of several sets.
+ * Where a rank runs. For each level the number of the set that holds all CPUs
+ * of the rank; -1: not known, the only one, or the rank may use CPUs of
+ * several.
  */
 enum { LSI_SEAT_LEVELS = 3 }; /* package, memory node, last cache */
 
@@ -198,7 +207,7 @@ enum { LSI_CHANNEL_USER, LSI_CHANNEL_COLLECTIVE, LSI_CHANNEL_CLASSES };
 /* Offsets of the parts, in bytes from the start of the region. */
 typedef struct lsi_region_layout {
     size_t ranks;
-    size_t members, cells, junctions, staging, channels;
+    size_t members, cells, junctions, domains, staging, channels;
     size_t cell_stride, channel_bytes, channel_stride;
     size_t bytes; /* of all, a multiple of the page size */
 } lsi_region_layout;

@@ -97,6 +97,7 @@ struct lsi_collective {
     uint64_t sequence;
     uint32_t phase; /* last published */
     int cursor;     /* ranks known to have reached the phase */
+    int stamped;    /* the same at the last look in a long wait, or -1 */
     bool alike;     /* all calls are, as a tree tells; `able`: of all offers */
     uint64_t able;
     size_t step; /* the algorithm's own */
@@ -391,6 +392,16 @@ static inline lsi_junction *lsi_junction_of(const ls_group *group,
         (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)index;
     return (lsi_junction *)(void *)(group->memory.region +
                                     group->memory.layout.junctions) +
+           at;
+}
+
+static inline lsi_domain *lsi_domain_of(const ls_group *group,
+                                        uint64_t sequence, int index)
+{
+    const size_t at =
+        (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)index;
+    return (lsi_domain *)(void *)(group->memory.region +
+                                  group->memory.layout.domains) +
            at;
 }
 

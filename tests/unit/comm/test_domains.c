@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/core/combine.h"
+#include "comm/node/rank_cpus.h"
 #include "comm/node/seat.h"
 #include "lockstep/comm.h"
 #include "ranks.h"
@@ -73,6 +74,18 @@ static lsi_domains *arranged(const machine *m, lsi_seat seats[MOST])
         seats[r] = seat_of(m, r);
     lsi_domains_arrange(domains, seats, LSI_JUNCTION_MOST);
     return domains;
+}
+
+/* Groups may behave as if each rank had a CPU. */
+bool rank_cpus_suffice_really(const ls_group *group) __asm__(
+    "__real_lsi_rank_cpus_suffice");
+bool rank_cpus_suffice_of_test(const ls_group *group) __asm__(
+    "__wrap_lsi_rank_cpus_suffice");
+static bool pretends_cpus;
+
+bool rank_cpus_suffice_of_test(const ls_group *group)
+{
+    return pretends_cpus || rank_cpus_suffice_really(group);
 }
 
 /* ---- shapes -------------------------------------------------------------- */
@@ -149,10 +162,29 @@ static void unknown_seats_have_no_tree(void **state)
     lsi_seat seats[MOST];
     lsi_domains *d = arranged(&machines[7], seats);
     assert_true(d->junctions > 0);
-    seats[5].in[2] = -1;
+    seats[5].in[0] = -1;
     lsi_domains_arrange(d, seats, LSI_JUNCTION_MOST);
     assert_int_equal(d->junctions, 0);
     assert_false(lsi_domains_relays(d));
+    lsi_free(d);
+}
+
+/* Ranks with CPUs of several caches are together in their package. */
+static void ranks_may_span_caches(void **state)
+{
+    (void)state;
+    lsi_seat seats[MOST];
+    lsi_domains *d = arranged(&machines[7], seats);
+    for (int r = 0; r < d->ranks; r++)
+        seats[r].in[1] = seats[r].in[2] = r < 20 ? -1 : seats[r].in[2];
+    lsi_domains_arrange(d, seats, LSI_JUNCTION_MOST);
+    assert_int_equal(d->domains, 2);
+    check_tree(d, seats);
+    for (int r = 0; r < d->ranks; r++)
+        seats[r] = (lsi_seat){{0, -1, r % 2 == 0 ? -1 : r}};
+    lsi_domains_arrange(d, seats, LSI_JUNCTION_MOST);
+    assert_int_equal(d->domains, 1);
+    check_tree(d, seats);
     lsi_free(d);
 }
 
@@ -208,7 +240,10 @@ static void forget_lines(void)
             all[i][k] = (line){.writer = -1};
 }
 
-/* One phase as lsi_combine does it; `arrivals` counts as it does. */
+/*
+ * One phase, written from the description of lsi_combine: which lines it
+ * touches, in which order. `arrivals` counts as it does.
+ */
 static int play_tree(const lsi_domains *d, const int *order, bool first,
                      uint64_t *arrivals)
 {
@@ -328,7 +363,15 @@ static void few_lines_cross(void **state)
 
 /* ---- relays -------------------------------------------------------------- */
 
-/* Each owner's data crosses once into every domain with two ranks or more. */
+static int size_of(const lsi_domains *d, int domain)
+{
+    return d->first[domain + 1] - d->first[domain];
+}
+
+/*
+ * Each owner's data cross once into every domain with relays, and once for each
+ * rank into those without.
+ */
 static void check_relays(const lsi_domains *d)
 {
     for (int owner = 0; owner < d->ranks; owner++) {
@@ -345,9 +388,15 @@ static void check_relays(const lsi_domains *d)
             assert_in_range(lsi_domains_relay_slot(d, relay, owner), 0,
                             lsi_domains_relay_slots(d) - 1);
         }
-        for (int k = 0; k < d->domains; k++)
-            assert_int_equal(crossings[k], k != d->domain[owner]);
+        for (int k = 0; k < d->domains; k++) {
+            const int size = size_of(d, k);
+            const bool relayed = size >= 2 && 8 * size >= d->ranks;
+            assert_int_equal(crossings[k], k == d->domain[owner] ? 0
+                                           : relayed             ? 1
+                                                                 : size);
+        }
     }
+    assert_in_range(lsi_domains_relay_slots(d), 1, 8);
 }
 
 static void check_slots(const lsi_domains *d)
@@ -368,14 +417,39 @@ static void data_cross_once(void **state)
 {
     (void)state;
     for (int i = 0; i < MACHINES; i++) {
+        const machine *const m = &machines[i];
         lsi_seat seats[MOST];
-        lsi_domains *d = arranged(&machines[i], seats);
+        lsi_domains *d = arranged(m, seats);
         assert_int_equal(lsi_domains_relays(d),
-                         machines[i].domains > 1 && machines[i].ranks > 1);
+                         m->domains > 1 && m->ranks > 1 && m->domains <= 8);
         if (lsi_domains_relays(d)) {
             check_relays(d);
             check_slots(d);
         }
+        lsi_free(d);
+    }
+}
+
+/* Packages with very different numbers of ranks. */
+static void uneven_packages_have_relays(void **state)
+{
+    static const int sizes[][3] = {{254, 2, 0}, {64, 2, 0}, {20, 4, 0},
+                                   {9, 2, 1},   {6, 5, 4},  {8, 1, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        lsi_seat seats[MOST];
+        lsi_domains *d = NULL;
+        const int *s = sizes[i], total = s[0] + s[1] + s[2];
+        CHECK_OK(lsi_domains_alloc(total, &d));
+        for (int r = 0; r < total; r++) {
+            const int package = r < s[0] ? 0 : r < s[0] + s[1] ? 1 : 2;
+            seats[r] = (lsi_seat){{package, package, package}};
+        }
+        lsi_domains_arrange(d, seats, LSI_JUNCTION_MOST);
+        assert_true(lsi_domains_relays(d));
+        check_tree(d, seats);
+        check_relays(d);
+        check_slots(d);
         lsi_free(d);
     }
 }
@@ -394,7 +468,8 @@ static void placements_are_read(void **state)
     assert_int_equal(seat.in[1], 4);
     assert_int_equal(seat.in[2], 5);
     assert_int_equal(lsi_seat_parse("0/1/2,3/4/5", 2, &seat), LS_ERR_ARGUMENT);
-    assert_non_null(strstr(ls_last_error(), "2 ranks, and none for rank 2"));
+    assert_non_null(
+        strstr(ls_last_error(), "has 2 entries, but this is rank 2 of"));
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(lsi_seat_parse(wrong[i], 0, &seat), LS_ERR_ARGUMENT);
 }
@@ -451,6 +526,32 @@ static void groups_get_the_right_data(void **state)
     setenv("LOCKSTEP_PLACEMENT", PLACEMENT, 1);
     run_threads(RANKS, adds_and_gathers, NULL);
     run_processes(RANKS, adds_and_gathers, NULL);
+    /* As if each rank had a CPU: with relays, and many chunks. */
+    pretends_cpus = true;
+    setenv("LOCKSTEP_SELECT",
+           "window:4k,broadcast:0-inf:staged,all_gather:0-inf:staged", 1);
+    run_threads(RANKS, adds_and_gathers, NULL);
+    run_processes(RANKS, adds_and_gathers, NULL);
+    unsetenv("LOCKSTEP_SELECT");
+    pretends_cpus = false;
+    unsetenv("LOCKSTEP_PLACEMENT");
+}
+
+/* A timeout is time without progress: each rank that comes ends it. */
+static void comes_late(ls_group *group, void *argument)
+{
+    (void)argument;
+    check_combines(group);
+    CHECK_OK(ls_group_set_timeout(group, 1.5));
+    usleep((useconds_t)ls_group_rank(group) * 300000);
+    CHECK_OK(ls_barrier(group));
+}
+
+static void late_ranks_are_progress(void **state)
+{
+    (void)state;
+    setenv("LOCKSTEP_PLACEMENT", PLACEMENT, 1);
+    run_processes(RANKS, comes_late, NULL);
     unsetenv("LOCKSTEP_PLACEMENT");
 }
 
@@ -567,11 +668,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_follow_the_machine),
         cmocka_unit_test(unknown_seats_have_no_tree),
+        cmocka_unit_test(ranks_may_span_caches),
         cmocka_unit_test(crowded_caches_are_not_cut),
         cmocka_unit_test(few_lines_cross),
         cmocka_unit_test(data_cross_once),
+        cmocka_unit_test(uneven_packages_have_relays),
         cmocka_unit_test(placements_are_read),
         cmocka_unit_test(groups_get_the_right_data),
+        cmocka_unit_test(late_ranks_are_progress),
         cmocka_unit_test(differences_are_seen),
         cmocka_unit_test(deaths_end_the_wait),
     };

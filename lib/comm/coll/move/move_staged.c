@@ -10,7 +10,7 @@
  * it from there, a step later.
  *
  * Steps: chunks + 1, and one more with relays. Bytes that leave a rank: those
- * that others take.
+ * that others take, directly or from a relay.
  */
 #include <string.h>
 
@@ -19,6 +19,8 @@
 #include "comm/core/paths.h"
 #include "comm/node/copy.h"
 #include "comm/schedule/domains.h"
+
+enum { RELAYED_CHUNKS = 4 }; /* at least */
 
 /* How a call uses the windows; equal on all ranks. */
 typedef struct windows {
@@ -29,6 +31,17 @@ typedef struct windows {
     size_t chunk;
 } windows;
 
+/*
+ * Relays cost a meeting more. With more ranks than CPUs that is a turn of every
+ * rank on a CPU.
+ */
+static bool relays_pay(const ls_group *group, const lsi_place *place)
+{
+    return lsi_domains_relays(group->domains) && !group->memory.few_cpus &&
+           lsi_pull_serves_all(place) &&
+           lsi_pull_most(place) >= RELAYED_CHUNKS * lsi_window_chunk(group, 1);
+}
+
 static windows windows_of(const lsi_collective *op)
 {
     const ls_group *group = op->group;
@@ -36,7 +49,7 @@ static windows windows_of(const lsi_collective *op)
     w.rooted = lsi_operation_of(op->call.operation)->root == LSI_ROOT_SENDER;
     w.readers = lsi_pull_readers(&w.place);
     int slots = w.readers;
-    if (lsi_pull_serves_all(&w.place) && lsi_domains_relays(group->domains)) {
+    if (relays_pay(group, &w.place)) {
         w.domains = group->domains;
         slots += w.rooted ? 1 : lsi_domains_relay_slots(w.domains);
     }
