@@ -7,6 +7,7 @@
 
 #include "array/compute/onednn/runtime.h"
 #include "array/compute/threads.h"
+#include "array/compute/winograd_conv.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
 
@@ -21,40 +22,22 @@ static const lsi_winograd_ops *ops(void)
     return lsi_kernels_get()->winograd;
 }
 
-static lsi_winograd_conv conv_of(const lsi_conv2d_shape *s)
-{
-    return (lsi_winograd_conv){.n = s->n,
-                               .c = s->c,
-                               .h = s->h,
-                               .w = s->w,
-                               .o = s->o,
-                               .oh = lsi_conv2d_extent(s, s->h, s->kh),
-                               .ow = lsi_conv2d_extent(s, s->w, s->kw),
-                               .padding = s->padding};
-}
-
 bool lsi_winograd_suits(const lsi_conv2d_shape *s, lsi_layout src,
                         lsi_layout dst)
 {
     if (ops() == NULL || s->dtype != LS_BF16 || s->bias ||
         src != LSI_LAYOUT_BLOCKED_16 || dst != LSI_LAYOUT_BLOCKED_16)
         return false;
-    if (s->kh != 3 || s->kw != 3 || s->stride != 1 || s->padding > 2 ||
-        s->dilation != 1 || s->groups != 1 || s->c % LSI_WINOGRAD_LANES != 0 ||
+    if (!lsi_winograd_is_3x3(s) || s->c % LSI_WINOGRAD_LANES != 0 ||
         s->o % LSI_WINOGRAD_LANES != 0)
         return false;
-    const lsi_winograd_conv conv = conv_of(s);
+    const lsi_winograd_conv conv = lsi_winograd_conv_of(s);
     return lsi_winograd_tiles(&conv) >= MIN_TILES;
-}
-
-static size_t parts_of(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
 }
 
 static size_t align(size_t bytes)
 {
-    return parts_of(bytes, 64) * 64;
+    return lsi_winograd_parts(bytes, 64) * 64;
 }
 
 /* ---- images -------------------------------------------------------------- */
@@ -101,20 +84,22 @@ static ls_status make_images(images_run *r)
     r->scratch = scratch + u;
     lsi_parallel_tasks((size_t)(r->o / BLOCK) * (size_t)(r->c / BLOCK),
                        transform_filters, r);
-    lsi_parallel_tasks(
-        parts_of(lsi_winograd_tiles(&r->images.conv), LSI_WINOGRAD_TILES),
-        make_tiles, r);
+    lsi_parallel_tasks(lsi_winograd_parts(lsi_winograd_tiles(&r->images.conv),
+                                          LSI_WINOGRAD_TILES),
+                       make_tiles, r);
     return LS_OK;
 }
 
 ls_status lsi_winograd_forward(const lsi_conv2d_shape *s, void *dst,
                                const void *src, const void *weight)
 {
-    images_run r = {
-        .images = {.conv = conv_of(s), .src = src, .dst = dst, .relu = s->relu},
-        .o = s->o,
-        .c = s->c,
-        .weight = weight};
+    images_run r = {.images = {.conv = lsi_winograd_conv_of(s),
+                               .src = src,
+                               .dst = dst,
+                               .relu = s->relu},
+                    .o = s->o,
+                    .c = s->c,
+                    .weight = weight};
     return make_images(&r);
 }
 
@@ -122,15 +107,7 @@ ls_status lsi_winograd_forward(const lsi_conv2d_shape *s, void *dst,
 ls_status lsi_winograd_backward_data(const lsi_conv2d_shape *s, void *dsrc,
                                      const void *ddst, const void *weight)
 {
-    const lsi_winograd_conv conv = conv_of(s);
-    images_run r = {.images = {.conv = {.n = s->n,
-                                        .c = s->o,
-                                        .h = conv.oh,
-                                        .w = conv.ow,
-                                        .o = s->c,
-                                        .oh = s->h,
-                                        .ow = s->w,
-                                        .padding = 2 - s->padding},
+    images_run r = {.images = {.conv = lsi_winograd_turned_conv(s),
                                .src = ddst,
                                .dst = dsrc,
                                .dst_is_f32 = s->dsrc_dtype == LS_F32},
@@ -179,7 +156,7 @@ ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *s,
                                        const void *ddst, bool accumulate)
 {
     gradient_run r = {
-        .gradient = {.conv = conv_of(s), .src = src, .ddst = ddst},
+        .gradient = {.conv = lsi_winograd_conv_of(s), .src = src, .ddst = ddst},
         .dweight = dweight,
         .accumulate = accumulate};
     lsi_winograd_gradient *g = &r.gradient;
@@ -198,7 +175,7 @@ ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *s,
         const size_t left = tiles - r.first;
         const size_t now =
             left < LSI_WINOGRAD_STRETCH ? left : LSI_WINOGRAD_STRETCH;
-        lsi_parallel_tasks(parts_of(now, GROUP), transform_tiles, &r);
+        lsi_parallel_tasks(lsi_winograd_parts(now, GROUP), transform_tiles, &r);
         lsi_parallel_tasks(LSI_WINOGRAD_POINTS * o / LSI_WINOGRAD_LANES, add_up,
                            &r);
     }
