@@ -4,6 +4,7 @@
 #include "array/compute/plan_cache.h"
 #include "array/compute/threads.h"
 #include "array/compute/winograd.h"
+#include "array/compute/winograd4.h"
 #include "array/compute/work.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/ref/dense.h"
@@ -14,6 +15,7 @@ struct lsi_conv2d_plan {
     lsi_conv2d_shape shape;
     lsi_onednn_conv2d *onednn; /* NULL: plain loops, or an empty batch */
     bool winograd;             /* of bf16 */
+    bool winograd4;            /* of f32 */
 };
 
 /* No padding: its bytes are compared. */
@@ -93,6 +95,8 @@ static ls_status make_plan(const void *key, void **out)
     }
     plan->winograd = lsi_winograd_suits(
         &plan->shape, lsi_conv2d_src_layout(plan), lsi_conv2d_dst_layout(plan));
+    plan->winograd4 = lsi_winograd4_suits(
+        &plan->shape, lsi_conv2d_src_layout(plan), lsi_conv2d_dst_layout(plan));
     *out = plan;
     return LS_OK;
 }
@@ -156,6 +160,9 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
              lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
         return lsi_winograd_forward(&plan->shape, dst, src, weight);
+    if (plan->winograd4)
+        return lsi_winograd4_forward(&plan->shape, dst, src, weight,
+                                     bias_or_null);
     if (plan->onednn)
         return lsi_onednn_conv2d_forward(plan->onednn, dst, src, weight,
                                          bias_or_null);
@@ -172,6 +179,8 @@ ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
         lsi_work_conv2d_bytes(&plan->shape), lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
         return lsi_winograd_backward_data(&plan->shape, dsrc, ddst, weight);
+    if (plan->winograd4)
+        return lsi_winograd4_backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_data(plan->onednn, dsrc, ddst,
                                                weight);
@@ -191,6 +200,9 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
     if (plan->winograd)
         return lsi_winograd_backward_weight(&plan->shape, dweight, src, ddst,
                                             accumulate);
+    if (plan->winograd4)
+        return lsi_winograd4_backward_weight(
+            &plan->shape, dweight, dbias_or_null, src, ddst, accumulate);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_weight(
             plan->onednn, dweight, dbias_or_null, src, ddst, accumulate);

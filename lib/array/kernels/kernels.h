@@ -25,6 +25,7 @@
 #include "array/kernels/arguments.h"
 #include "array/kernels/dense.h"
 #include "array/kernels/winograd.h"
+#include "array/kernels/winograd4.h"
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "fold/fold.h"
@@ -38,12 +39,13 @@ typedef struct lsi_kernels {
     lsi_isa isa;
 
     /* Parts of the level other than single kernels. */
-    const struct lsi_flash_ops *flash; /* attention: [0] f32, [1] bf16 */
-    lsi_layout blocked;                /* of images, for convolutions */
-    lsi_layout bf16_layout;            /* of bf16 images with many channels */
-    int64_t bf16_channels;             /* least for bf16_layout; 0: never */
-    const lsi_panel_ops *panels;       /* of f32 products; NULL if none */
-    const lsi_winograd_ops *winograd;  /* of bf16 convolutions; NULL if none */
+    const struct lsi_flash_ops *flash;  /* attention: [0] f32, [1] bf16 */
+    lsi_layout blocked;                 /* of images, for convolutions */
+    lsi_layout bf16_layout;             /* of bf16 images with many channels */
+    int64_t bf16_channels;              /* least for bf16_layout; 0: never */
+    const lsi_panel_ops *panels;        /* of f32 products; NULL if none */
+    const lsi_winograd_ops *winograd;   /* of bf16 convolutions; NULL if none */
+    const lsi_winograd4_ops *winograd4; /* of f32 ones; NULL if none */
 } lsi_kernels;
 
 /* The table for this process, filled on first use. Never NULL. */

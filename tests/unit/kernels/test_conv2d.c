@@ -305,7 +305,11 @@ static const lsi_conv2d_shape shapes[] = {
     {2, 64, 12, 21, 64, 3, 3, 1, 1, false, false, F32}, /* Winograd in bf16 */
     {5, 64, 8, 7, 128, 3, 3, 1, 0, false, true, F32},
     {1, 128, 13, 14, 64, 3, 3, 1, 2, false, false, F32},
-    {19, 64, 4, 4, 64, 3, 3, 1, 1, false, false, F32}};
+    {19, 64, 4, 4, 64, 3, 3, 1, 1, false, false, F32},
+    {1, 32, 22, 27, 32, 3, 3, 1, 1, true, true, F32}, /* Winograd in f32 */
+    {3, 64, 15, 14, 32, 3, 3, 1, 0, true, false, F32},
+    {9, 32, 5, 6, 96, 3, 3, 1, 2, false, true, F32},
+    {70, 32, 6, 7, 64, 3, 3, 1, 1, true, false, F32}};
 
 static void check_passes(const lsi_conv2d_shape *s)
 {
@@ -343,38 +347,55 @@ static void passes_in_bf16(void **state)
 }
 
 /* The same bits on any number of threads, of an image in any batch. */
+static void check_repeats(lsi_conv2d_shape s)
+{
+    const conv c = make_conv(&s);
+    const size_t bytes = ls_dtype_size(s.dtype), images = (size_t)s.n;
+    const float *b = s.bias ? c.b : NULL;
+    void *y[2], *dx[2], *one = room_for(c.outputs / images, s.dtype);
+    float *dw[2], *db[2];
+    lsi_conv2d_plan *plan;
+    for (int i = 0; i < 2; i++) {
+        lsi_threads_set(2 * i + 1);
+        y[i] = room_for(c.outputs, s.dtype);
+        dx[i] = room_for(c.inputs, s.dtype);
+        dw[i] = floats(c.weights);
+        db[i] = floats((size_t)s.o);
+        assert_ok(lsi_conv2d_plan_get(&s, &plan));
+        assert_ok(lsi_conv2d_forward(plan, y[i], c.x_in, c.w_in, b));
+        assert_ok(lsi_conv2d_backward_data(plan, dx[i], c.dy_in, c.w_in));
+        assert_ok(lsi_conv2d_backward_weight(plan, dw[i], b ? db[i] : NULL,
+                                             c.x_in, c.dy_in, false));
+    }
+    lsi_threads_set(1);
+    assert_memory_equal(y[1], y[0], c.outputs * bytes);
+    assert_memory_equal(dx[1], dx[0], c.inputs * bytes);
+    expect_same(dw[1], dw[0], c.weights, "gradient on 3 threads");
+    if (b)
+        expect_same(db[1], db[0], (size_t)s.o, "gradient of the bias");
+    s.n = 1;
+    assert_ok(lsi_conv2d_plan_get(&s, &plan));
+    assert_ok(lsi_conv2d_forward(plan, one, c.x_in, c.w_in, b));
+    assert_memory_equal(one, y[0], c.outputs / images * bytes);
+    release_all();
+}
+
 static void winograd_in_bf16_repeats(void **state)
 {
     (void)state;
-    lsi_conv2d_shape s = shapes[TEST_COUNT(shapes) - 4];
-    s.dtype = s.dsrc_dtype = LS_BF16;
+    const lsi_conv2d_shape s = {2, 64,    12,    21,      64,      3, 3, 1,
+                                1, false, false, LS_BF16, LS_BF16, 1, 1};
     lsi_conv2d_plan *plan;
     assert_ok(lsi_conv2d_plan_get(&s, &plan));
-    if (lsi_conv2d_dtype(plan) == LS_F32)
-        return;
-    const conv c = make_conv(&s);
-    uint16_t *y[2], *dx[2], *one = room_for(c.outputs / 2, LS_BF16);
-    float *dw[2];
-    for (int i = 0; i < 2; i++) {
-        lsi_threads_set(i + 1);
-        y[i] = room_for(c.outputs, LS_BF16);
-        dx[i] = room_for(c.inputs, LS_BF16);
-        dw[i] = floats(c.weights);
-        assert_ok(lsi_conv2d_plan_get(&s, &plan));
-        assert_ok(lsi_conv2d_forward(plan, y[i], c.x_in, c.w_in, NULL));
-        assert_ok(lsi_conv2d_backward_data(plan, dx[i], c.dy_in, c.w_in));
-        assert_ok(lsi_conv2d_backward_weight(plan, dw[i], NULL, c.x_in, c.dy_in,
-                                             false));
-    }
-    lsi_threads_set(1);
-    assert_memory_equal(y[1], y[0], c.outputs * sizeof *y[0]);
-    assert_memory_equal(dx[1], dx[0], c.inputs * sizeof *dx[0]);
-    expect_same(dw[1], dw[0], c.weights, "gradient on 2 threads");
-    s.n = 1;
-    assert_ok(lsi_conv2d_plan_get(&s, &plan));
-    assert_ok(lsi_conv2d_forward(plan, one, c.x_in, c.w_in, NULL));
-    assert_memory_equal(one, y[0], c.outputs / 2 * sizeof *one);
-    release_all();
+    if (lsi_conv2d_dtype(plan) == LS_BF16)
+        check_repeats(s);
+}
+
+static void winograd_in_f32_repeats(void **state)
+{
+    (void)state;
+    check_repeats(
+        (lsi_conv2d_shape){3, 32, 22, 27, 64, 3, 3, 1, 1, true, true, F32});
 }
 
 /* A plan is for a number of threads; changing it makes another. */
@@ -488,6 +509,7 @@ int main(void)
         cmocka_unit_test(passes),
         cmocka_unit_test(passes_in_bf16),
         cmocka_unit_test(winograd_in_bf16_repeats),
+        cmocka_unit_test(winograd_in_f32_repeats),
         cmocka_unit_test(passes_use_threads),
         cmocka_unit_test(layouts_do_not_depend_on_the_batch),
         cmocka_unit_test(plans_are_cached),

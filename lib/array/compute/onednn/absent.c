@@ -4,6 +4,7 @@
 #include "array/compute/onednn/gemm.h"
 #include "array/compute/panel_gemm.h"
 #include "array/compute/winograd.h"
+#include "array/compute/winograd4.h"
 #include "array/kernels/ref/dense.h"
 #include "base/error.h"
 
@@ -58,6 +59,13 @@ bool lsi_panel_gemm_suits(const lsi_gemm_shape *shape)
 /* So are images. */
 bool lsi_winograd_suits(const lsi_conv2d_shape *shape, lsi_layout src,
                         lsi_layout dst)
+{
+    (void)shape, (void)src, (void)dst;
+    return false;
+}
+
+bool lsi_winograd4_suits(const lsi_conv2d_shape *shape, lsi_layout src,
+                         lsi_layout dst)
 {
     (void)shape, (void)src, (void)dst;
     return false;
@@ -135,5 +143,31 @@ ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *shape,
                                        const void *ddst, bool accumulate)
 {
     (void)shape, (void)dweight, (void)src, (void)ddst, (void)accumulate;
+    return absent();
+}
+
+ls_status lsi_winograd4_forward(const lsi_conv2d_shape *shape, float *dst,
+                                const float *src, const float *weight,
+                                const float *bias_or_null)
+{
+    (void)shape, (void)dst, (void)src, (void)weight, (void)bias_or_null;
+    return absent();
+}
+
+ls_status lsi_winograd4_backward_data(const lsi_conv2d_shape *shape,
+                                      float *dsrc, const float *ddst,
+                                      const float *weight)
+{
+    (void)shape, (void)dsrc, (void)ddst, (void)weight;
+    return absent();
+}
+
+ls_status lsi_winograd4_backward_weight(const lsi_conv2d_shape *shape,
+                                        float *dweight, float *dbias_or_null,
+                                        const float *src, const float *ddst,
+                                        bool accumulate)
+{
+    (void)shape, (void)dweight, (void)dbias_or_null, (void)src, (void)ddst;
+    (void)accumulate;
     return absent();
 }

@@ -3,9 +3,11 @@
 
 #include "array/kernels/attention/flash.h"
 #include "array/kernels/simd/simd.h"
+#include "array/kernels/winograd4.h"
 
 void lsi_kernels_fill_avx2(lsi_kernels *table)
 {
     fill_simd(table);
     table->flash = lsi_flash_avx2;
+    table->winograd4 = &lsi_winograd4_avx2;
 }

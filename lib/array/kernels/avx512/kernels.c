@@ -3,10 +3,12 @@
 
 #include "array/kernels/attention/flash.h"
 #include "array/kernels/simd/simd.h"
+#include "array/kernels/winograd4.h"
 
 void lsi_kernels_fill_avx512(lsi_kernels *table)
 {
     fill_simd(table);
     table->flash = lsi_flash_avx512;
+    table->winograd4 = &lsi_winograd4_avx512;
     table->blocked = LSI_LAYOUT_BLOCKED_16;
 }
