@@ -88,8 +88,8 @@ static void begin(run *r)
     check(ls_optimizer_new(&r->sgd, r->params,
                            &(ls_optimizer_spec){.sgd = &options}));
     check(ls_tape_new(&r->tape));
-    check(ls_tensor_new(&r->x, LS_F32, 2, shape));
-    check(ls_tensor_new(&r->y, LS_I64, 1, shape));
+    check(ls_tensor_zeros(&r->x, LS_F32, 2, shape));
+    check(ls_tensor_zeros(&r->y, LS_I64, 1, shape));
 }
 
 static void step(run *r)
