@@ -4,7 +4,6 @@
 #include "array/compute/plan_cache.h"
 #include "array/compute/threads.h"
 #include "array/compute/winograd.h"
-#include "array/compute/winograd4.h"
 #include "array/compute/work.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/ref/dense.h"
@@ -14,8 +13,7 @@
 struct lsi_conv2d_plan {
     lsi_conv2d_shape shape;
     lsi_onednn_conv2d *onednn; /* NULL: plain loops, or an empty batch */
-    bool winograd;             /* of bf16 */
-    bool winograd4;            /* of f32 */
+    const lsi_winograd_passes *winograd; /* NULL: not by it */
 };
 
 /* No padding: its bytes are compared. */
@@ -77,6 +75,15 @@ static ls_status choose_dtype(lsi_conv2d_shape *s)
     return LS_OK;
 }
 
+static const lsi_winograd_passes *winograd_of(const lsi_conv2d_plan *plan)
+{
+    const lsi_layout src = lsi_conv2d_src_layout(plan);
+    const lsi_layout dst = lsi_conv2d_dst_layout(plan);
+    return plan->shape.dtype == LS_BF16
+               ? lsi_winograd_bf16(&plan->shape, src, dst)
+               : lsi_winograd_f32(&plan->shape, src, dst);
+}
+
 static ls_status make_plan(const void *key, void **out)
 {
     lsi_conv2d_plan *plan;
@@ -93,10 +100,7 @@ static ls_status make_plan(const void *key, void **out)
         lsi_free(plan);
         return status;
     }
-    plan->winograd = lsi_winograd_suits(
-        &plan->shape, lsi_conv2d_src_layout(plan), lsi_conv2d_dst_layout(plan));
-    plan->winograd4 = lsi_winograd4_suits(
-        &plan->shape, lsi_conv2d_src_layout(plan), lsi_conv2d_dst_layout(plan));
+    plan->winograd = winograd_of(plan);
     *out = plan;
     return LS_OK;
 }
@@ -159,10 +163,8 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
-        return lsi_winograd_forward(&plan->shape, dst, src, weight);
-    if (plan->winograd4)
-        return lsi_winograd4_forward(&plan->shape, dst, src, weight,
-                                     bias_or_null);
+        return plan->winograd->forward(&plan->shape, dst, src, weight,
+                                       bias_or_null);
     if (plan->onednn)
         return lsi_onednn_conv2d_forward(plan->onednn, dst, src, weight,
                                          bias_or_null);
@@ -178,9 +180,7 @@ ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
         span_name(plan, "conv2d_backward_data", "conv2d_backward_data_bf16"),
         lsi_work_conv2d_bytes(&plan->shape), lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
-        return lsi_winograd_backward_data(&plan->shape, dsrc, ddst, weight);
-    if (plan->winograd4)
-        return lsi_winograd4_backward_data(&plan->shape, dsrc, ddst, weight);
+        return plan->winograd->backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_data(plan->onednn, dsrc, ddst,
                                                weight);
@@ -198,10 +198,7 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
-        return lsi_winograd_backward_weight(&plan->shape, dweight, src, ddst,
-                                            accumulate);
-    if (plan->winograd4)
-        return lsi_winograd4_backward_weight(
+        return plan->winograd->backward_weight(
             &plan->shape, dweight, dbias_or_null, src, ddst, accumulate);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_weight(

@@ -22,8 +22,7 @@ static const lsi_winograd_ops *ops(void)
     return lsi_kernels_get()->winograd;
 }
 
-bool lsi_winograd_suits(const lsi_conv2d_shape *s, lsi_layout src,
-                        lsi_layout dst)
+static bool suits(const lsi_conv2d_shape *s, lsi_layout src, lsi_layout dst)
 {
     if (ops() == NULL || s->dtype != LS_BF16 || s->bias ||
         src != LSI_LAYOUT_BLOCKED_16 || dst != LSI_LAYOUT_BLOCKED_16)
@@ -90,9 +89,10 @@ static ls_status make_images(images_run *r)
     return LS_OK;
 }
 
-ls_status lsi_winograd_forward(const lsi_conv2d_shape *s, void *dst,
-                               const void *src, const void *weight)
+static ls_status forward(const lsi_conv2d_shape *s, void *dst, const void *src,
+                         const void *weight, const float *bias_or_null)
 {
+    (void)bias_or_null; /* such plans have none */
     images_run r = {.images = {.conv = lsi_winograd_conv_of(s),
                                .src = src,
                                .dst = dst,
@@ -104,8 +104,8 @@ ls_status lsi_winograd_forward(const lsi_conv2d_shape *s, void *dst,
 }
 
 /* The gradient is a convolution itself, by the filters turned round. */
-ls_status lsi_winograd_backward_data(const lsi_conv2d_shape *s, void *dsrc,
-                                     const void *ddst, const void *weight)
+static ls_status backward_data(const lsi_conv2d_shape *s, void *dsrc,
+                               const void *ddst, const void *weight)
 {
     images_run r = {.images = {.conv = lsi_winograd_turned_conv(s),
                                .src = ddst,
@@ -151,10 +151,11 @@ static void finish_filters(void *context, size_t task, int worker)
                     r->accumulate);
 }
 
-ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *s,
-                                       float *dweight, const void *src,
-                                       const void *ddst, bool accumulate)
+static ls_status backward_weight(const lsi_conv2d_shape *s, float *dweight,
+                                 float *dbias_or_null, const void *src,
+                                 const void *ddst, bool accumulate)
 {
+    (void)dbias_or_null;
     gradient_run r = {
         .gradient = {.conv = lsi_winograd_conv_of(s), .src = src, .ddst = ddst},
         .dweight = dweight,
@@ -181,4 +182,13 @@ ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *s,
     }
     lsi_parallel_tasks((o / BLOCK) * (c / BLOCK), finish_filters, &r);
     return LS_OK;
+}
+
+static const lsi_winograd_passes passes = {forward, backward_data,
+                                           backward_weight};
+
+const lsi_winograd_passes *lsi_winograd_bf16(const lsi_conv2d_shape *shape,
+                                             lsi_layout src, lsi_layout dst)
+{
+    return suits(shape, src, dst) ? &passes : NULL;
 }

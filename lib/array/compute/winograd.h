@@ -1,23 +1,29 @@
 /*
- * Convolutions of bf16 images by Winograd's algorithm
- * (array/kernels/winograd.h), at levels that have it. The functions are those
- * of compute/dense.h.
+ * Convolutions by Winograd's algorithm (array/kernels/winograd.h and
+ * winograd4.h), at levels that have it.
  */
 #ifndef LS_ARRAY_COMPUTE_WINOGRAD_H
 #define LS_ARRAY_COMPUTE_WINOGRAD_H
 
 #include "array/kernels/dense.h"
 
-/* Whether a plan with these layouts is computed so, in all passes. */
-bool lsi_winograd_suits(const lsi_conv2d_shape *shape, lsi_layout src,
-                        lsi_layout dst);
+/* The passes of a plan. Arguments are those of compute/dense.h. */
+typedef struct lsi_winograd_passes {
+    ls_status (*forward)(const lsi_conv2d_shape *shape, void *dst,
+                         const void *src, const void *weight,
+                         const float *bias_or_null);
+    ls_status (*backward_data)(const lsi_conv2d_shape *shape, void *dsrc,
+                               const void *ddst, const void *weight);
+    ls_status (*backward_weight)(const lsi_conv2d_shape *shape, float *dweight,
+                                 float *dbias_or_null, const void *src,
+                                 const void *ddst, bool accumulate);
+} lsi_winograd_passes;
 
-ls_status lsi_winograd_forward(const lsi_conv2d_shape *shape, void *dst,
-                               const void *src, const void *weight);
-ls_status lsi_winograd_backward_data(const lsi_conv2d_shape *shape, void *dsrc,
-                                     const void *ddst, const void *weight);
-ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *shape,
-                                       float *dweight, const void *src,
-                                       const void *ddst, bool accumulate);
+/* For bf16 and for f32; NULL if a plan with these layouts is not so computed.
+ */
+const lsi_winograd_passes *lsi_winograd_bf16(const lsi_conv2d_shape *shape,
+                                             lsi_layout src, lsi_layout dst);
+const lsi_winograd_passes *lsi_winograd_f32(const lsi_conv2d_shape *shape,
+                                            lsi_layout src, lsi_layout dst);
 
 #endif

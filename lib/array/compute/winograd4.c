@@ -3,9 +3,9 @@
  * computed by itself. A gradient of filters goes through the tiles in
  * stretches, so that the order of its sums depends on the shape alone.
  */
-#include "array/compute/winograd4.h"
 #include "array/compute/onednn/runtime.h"
 #include "array/compute/threads.h"
+#include "array/compute/winograd.h"
 #include "array/compute/winograd_conv.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
@@ -52,8 +52,7 @@ static size_t gradient_floats(const lsi_winograd_conv *conv)
     return room.v + room.z + room.sums;
 }
 
-bool lsi_winograd4_suits(const lsi_conv2d_shape *s, lsi_layout src,
-                         lsi_layout dst)
+static bool suits(const lsi_conv2d_shape *s, lsi_layout src, lsi_layout dst)
 {
     if (ops() == NULL || s->dtype != LS_F32 || s->dsrc_dtype != LS_F32 ||
         src != ops()->layout || dst != ops()->layout)
@@ -114,9 +113,8 @@ static ls_status make_images(images_run *r)
     return LS_OK;
 }
 
-ls_status lsi_winograd4_forward(const lsi_conv2d_shape *s, float *dst,
-                                const float *src, const float *weight,
-                                const float *bias_or_null)
+static ls_status forward(const lsi_conv2d_shape *s, void *dst, const void *src,
+                         const void *weight, const float *bias_or_null)
 {
     images_run r = {.images = {.conv = lsi_winograd_conv_of(s),
                                .src = src,
@@ -129,8 +127,8 @@ ls_status lsi_winograd4_forward(const lsi_conv2d_shape *s, float *dst,
     return make_images(&r);
 }
 
-ls_status lsi_winograd4_backward_data(const lsi_conv2d_shape *s, float *dsrc,
-                                      const float *ddst, const float *weight)
+static ls_status backward_data(const lsi_conv2d_shape *s, void *dsrc,
+                               const void *ddst, const void *weight)
 {
     images_run r = {.images = {.conv = lsi_winograd_turned_conv(s),
                                .src = ddst,
@@ -185,10 +183,9 @@ static void sum_bias(void *context, size_t task, int worker)
     ops()->bias(r->dbias, &r->gradient, task, r->accumulate);
 }
 
-ls_status lsi_winograd4_backward_weight(const lsi_conv2d_shape *s,
-                                        float *dweight, float *dbias_or_null,
-                                        const float *src, const float *ddst,
-                                        bool accumulate)
+static ls_status backward_weight(const lsi_conv2d_shape *s, float *dweight,
+                                 float *dbias_or_null, const void *src,
+                                 const void *ddst, bool accumulate)
 {
     gradient_run r = {
         .gradient = {.conv = lsi_winograd_conv_of(s), .src = src, .ddst = ddst},
@@ -217,4 +214,13 @@ ls_status lsi_winograd4_backward_weight(const lsi_conv2d_shape *s,
     if (dbias_or_null)
         lsi_parallel_tasks(2 * o_panels, sum_bias, &r);
     return LS_OK;
+}
+
+static const lsi_winograd_passes passes = {forward, backward_data,
+                                           backward_weight};
+
+const lsi_winograd_passes *lsi_winograd_f32(const lsi_conv2d_shape *shape,
+                                            lsi_layout src, lsi_layout dst)
+{
+    return suits(shape, src, dst) ? &passes : NULL;
 }

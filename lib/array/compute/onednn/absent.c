@@ -4,7 +4,6 @@
 #include "array/compute/onednn/gemm.h"
 #include "array/compute/panel_gemm.h"
 #include "array/compute/winograd.h"
-#include "array/compute/winograd4.h"
 #include "array/kernels/ref/dense.h"
 #include "base/error.h"
 
@@ -57,18 +56,18 @@ bool lsi_panel_gemm_suits(const lsi_gemm_shape *shape)
 }
 
 /* So are images. */
-bool lsi_winograd_suits(const lsi_conv2d_shape *shape, lsi_layout src,
-                        lsi_layout dst)
+const lsi_winograd_passes *lsi_winograd_bf16(const lsi_conv2d_shape *shape,
+                                             lsi_layout src, lsi_layout dst)
 {
     (void)shape, (void)src, (void)dst;
-    return false;
+    return NULL;
 }
 
-bool lsi_winograd4_suits(const lsi_conv2d_shape *shape, lsi_layout src,
-                         lsi_layout dst)
+const lsi_winograd_passes *lsi_winograd_f32(const lsi_conv2d_shape *shape,
+                                            lsi_layout src, lsi_layout dst)
 {
     (void)shape, (void)src, (void)dst;
-    return false;
+    return NULL;
 }
 
 /* ---- never called, for there is no convolution to call them with ----------
@@ -120,54 +119,6 @@ ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
                                             bool accumulate)
 {
     (void)conv, (void)dweight, (void)dbias_or_null, (void)src, (void)ddst;
-    (void)accumulate;
-    return absent();
-}
-
-ls_status lsi_winograd_forward(const lsi_conv2d_shape *shape, void *dst,
-                               const void *src, const void *weight)
-{
-    (void)shape, (void)dst, (void)src, (void)weight;
-    return absent();
-}
-
-ls_status lsi_winograd_backward_data(const lsi_conv2d_shape *shape, void *dsrc,
-                                     const void *ddst, const void *weight)
-{
-    (void)shape, (void)dsrc, (void)ddst, (void)weight;
-    return absent();
-}
-
-ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *shape,
-                                       float *dweight, const void *src,
-                                       const void *ddst, bool accumulate)
-{
-    (void)shape, (void)dweight, (void)src, (void)ddst, (void)accumulate;
-    return absent();
-}
-
-ls_status lsi_winograd4_forward(const lsi_conv2d_shape *shape, float *dst,
-                                const float *src, const float *weight,
-                                const float *bias_or_null)
-{
-    (void)shape, (void)dst, (void)src, (void)weight, (void)bias_or_null;
-    return absent();
-}
-
-ls_status lsi_winograd4_backward_data(const lsi_conv2d_shape *shape,
-                                      float *dsrc, const float *ddst,
-                                      const float *weight)
-{
-    (void)shape, (void)dsrc, (void)ddst, (void)weight;
-    return absent();
-}
-
-ls_status lsi_winograd4_backward_weight(const lsi_conv2d_shape *shape,
-                                        float *dweight, float *dbias_or_null,
-                                        const float *src, const float *ddst,
-                                        bool accumulate)
-{
-    (void)shape, (void)dweight, (void)dbias_or_null, (void)src, (void)ddst;
     (void)accumulate;
     return absent();
 }
