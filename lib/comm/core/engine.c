@@ -76,11 +76,11 @@ void lsi_collective_publish(lsi_collective *op)
     /* Releases all stores of this rank in cells, windows and buffers. */
     atomic_store(&own->stamp, stamp);
     /* Only the last rank to arrive wakes the sleeping ones. */
-    if (lsi_combines(group)
-            ? lsi_combine(op, stamp) &&
-                  atomic_load(&group->memory.header->sleepers) != 0
-            : atomic_load(&group->memory.header->sleepers) != 0 &&
-                  all_stamped(group, op->sequence, stamp))
+    const bool in_tree = lsi_combines(group);
+    if (in_tree && !lsi_combine(op, stamp))
+        return;
+    if (atomic_load(&group->memory.header->sleepers) != 0 &&
+        (in_tree || all_stamped(group, op->sequence, stamp)))
         lsi_wake_all(group);
 }
 

@@ -375,34 +375,35 @@ static inline lsi_member *lsi_member_of(const ls_group *group, int rank)
            rank;
 }
 
+/* Entry `index` of a collective in a part that has LSI_CELLS x ranks of them.
+ */
+static inline void *lsi_entry_in(const ls_group *group, size_t part,
+                                 size_t stride, uint64_t sequence, int index)
+{
+    const size_t at =
+        (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)index;
+    return group->memory.region + part + at * stride;
+}
+
 static inline lsi_cell *lsi_cell_of(const ls_group *group, uint64_t sequence,
                                     int rank)
 {
-    const size_t index =
-        (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)rank;
-    return (lsi_cell *)(void *)(group->memory.region +
-                                group->memory.layout.cells +
-                                index * group->memory.layout.cell_stride);
+    const lsi_region_layout *at = &group->memory.layout;
+    return lsi_entry_in(group, at->cells, at->cell_stride, sequence, rank);
 }
 
 static inline lsi_junction *lsi_junction_of(const ls_group *group,
                                             uint64_t sequence, int index)
 {
-    const size_t at =
-        (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)index;
-    return (lsi_junction *)(void *)(group->memory.region +
-                                    group->memory.layout.junctions) +
-           at;
+    return lsi_entry_in(group, group->memory.layout.junctions,
+                        sizeof(lsi_junction), sequence, index);
 }
 
 static inline lsi_domain *lsi_domain_of(const ls_group *group,
                                         uint64_t sequence, int index)
 {
-    const size_t at =
-        (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)index;
-    return (lsi_domain *)(void *)(group->memory.region +
-                                  group->memory.layout.domains) +
-           at;
+    return lsi_entry_in(group, group->memory.layout.domains, sizeof(lsi_domain),
+                        sequence, index);
 }
 
 static inline lsi_offer *lsi_offer_of(const lsi_collective *op, int rank)
