@@ -83,8 +83,8 @@ typedef struct ls_request ls_request;
  *
  * From then on liblockstep computes with at most this rank's share of the CPUs
  * of its machine. OMP_NUM_THREADS, omp_set_num_threads and ls_set_threads come
- * before this limit. ls_group_open and ls_group_open_threads set this limit,
- * too. A later group can lower it; it stays when groups close.
+ * before this limit. ls_group_open, ls_group_open_by and ls_group_open_threads
+ * set this limit, too. A later group can lower it; it stays when groups close.
  *
  * On success *group is owned by the caller; on failure it is not written.
  */
@@ -130,6 +130,30 @@ typedef struct ls_store {
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_group_open(ls_group **group, const char *name, int rank, int size,
               const ls_store *store, double seconds);
+
+/*
+ * An all-gather that works before there is a group: recv[r * bytes ...] = the
+ * `bytes` bytes that rank r sends, at most 64 KiB. All ranks call it in the
+ * same order. LS_ERR_TIMEOUT after the timeout `seconds`; send and recv must
+ * not be used any more then. On failure it may write the reason to `why`, a
+ * text that is "" before.
+ */
+enum { LS_WHY_BYTES = 256 };
+typedef ls_status (*ls_gather_fn)(void *context, const void *send, size_t bytes,
+                                  void *recv, double seconds,
+                                  char why[LS_WHY_BYTES]);
+
+/*
+ * As ls_group_open, of ranks that have an all-gather instead of a store.
+ * lockstep/mpi.h has it for MPI's communicators. The group needs no name, and
+ * `gather` is not called any more when the call returns. This thread calls it,
+ * a few times. Each rank takes part until all know the outcome. So a rank with
+ * a wrong argument makes the call fail on all ranks, unless `gather` is NULL.
+ * If ranks of different sizes call it, the result is undefined.
+ */
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_group_open_by(ls_group **group, int rank, int size, ls_gather_fn gather,
+                 void *context, double seconds);
 
 /*
  * Makes a group of `size` ranks inside this process: groups[r] is to be used

@@ -1,8 +1,8 @@
 #!/bin/bash
 # test_install.sh BUILD VERSION: installs BUILD to a new folder. Builds and
 # runs program.c against it through pkg-config and through find_package, each
-# with the shared and with the static library. Builds the C program of README.md by the
-# lines of docs/how-to/install.md.
+# with the shared and with the static library. Builds an MPI program, and the C program
+# of README.md by the lines of docs/how-to/install.md.
 set -euo pipefail
 build=$1 version=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -84,6 +84,18 @@ build_with_comm_alone() {
         "$prefix/bin/lockstep" run -n 3 -- "$work/ranks"
 }
 
+# An MPI program, with each MPI that is installed.
+# shellcheck disable=SC2046
+build_with_mpi() {
+    local mpi
+    for mpi in openmpi mpich; do
+        command -v "mpicc.$mpi" >/dev/null || continue
+        OMPI_CC=$CC MPICH_CC=$CC "mpicc.$mpi" "${flags[@]}" \
+            "$here/../../examples/from_mpi.c" -o "$work/from_mpi.$mpi" \
+            $(pkg-config --cflags --libs lockstep-comm)
+    done
+}
+
 # page_block PAGE LANGUAGE TEXT: the first block of that language with the text.
 page_block() {
     awk -v fence="\`\`\`$2" -v text="$3" '
@@ -122,6 +134,7 @@ find_pages() {
 build_with_pkg_config
 build_with_cmake
 build_with_comm_alone
+build_with_mpi
 if [ -x "$prefix/bin/lockstep" ]; then
     "$prefix/bin/lockstep" --version | grep -F "$version" ||
         { echo "the program does not know its version"; exit 1; }

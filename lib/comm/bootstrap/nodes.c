@@ -91,9 +91,8 @@ static void number_places(const lsi_world *world, const card *cards,
 }
 
 /*
- * No rank continues before all have connected. Ranks that failed to connect on
- * their node arrive here after their timeout, so this timeout is a second
- * longer.
+ * No rank continues unless all do. Ranks that failed to connect on their node
+ * arrive here after their timeout, so this timeout is a second longer.
  */
 static ls_status agree(const lsi_reach *reach, const lsi_world *world,
                        outcome own, double seconds, outcome *outcomes)
@@ -116,6 +115,13 @@ static ls_status agree(const lsi_reach *reach, const lsi_world *world,
                         (int)sizeof(outcomes[r].text), outcomes[r].text);
     }
     return LS_OK;
+}
+
+ls_status lsi_meet_agreed(const lsi_reach *reach, const lsi_world *world,
+                          ls_status able, double seconds)
+{
+    static _Thread_local outcome outcomes[LSI_MAX_RANKS];
+    return agree(reach, world, (outcome){.status = able}, seconds, outcomes);
 }
 
 static ls_status meet_locally(const lsi_world *world, double seconds,

@@ -57,6 +57,14 @@ typedef struct lsi_reach {
     bool minds_signals;
 } lsi_reach;
 
+/*
+ * LS_OK on all ranks if `able` is LS_OK on all. Otherwise an error on all: a
+ * rank that is not able gets its own, the others its reason. `gather` works
+ * without `begin`. Collective.
+ */
+ls_status lsi_meet_agreed(const lsi_reach *reach, const lsi_world *world,
+                          ls_status able, double seconds);
+
 ls_status lsi_meet_on_nodes(const lsi_reach *reach, const lsi_world *world,
                             double seconds, ls_group **out);
 

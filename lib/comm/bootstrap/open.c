@@ -9,11 +9,9 @@
 #include "base/hash.h"
 #include "base/structs.h"
 #include "comm/api/group.h"
-#include "comm/bootstrap/nodes.h"
-#include "comm/bootstrap/open_ucx.h"
+#include "comm/bootstrap/open.h"
 #include "comm/bootstrap/store_gather.h"
 #include "comm/bootstrap/transports.h"
-#include "comm/node/rank_cpus.h"
 #include "comm/state/segment.h"
 #include "fold/fold.h"
 #include "observe/crash.h"
@@ -78,19 +76,6 @@ static ls_status gather(void *context, const void *send, size_t bytes,
     return lsi_store_gather_all(&o->gatherer, send, bytes, recv, seconds);
 }
 
-/* The address of a host, as the host of an endpoint. */
-static ls_status prepare(void *context, const lsi_world *world,
-                         const char *address, double seconds,
-                         lsi_opened_wire *out)
-{
-    char endpoint[80];
-    const char *to = address[0] == '\0' ? "127.0.0.1" : address;
-    (void)context;
-    snprintf(endpoint, sizeof(endpoint),
-             strchr(to, ':') == NULL ? "%s" : "[%s]", to);
-    return lsi_open_ucx(world, endpoint, seconds, out);
-}
-
 static bool has_died(void *context, int rank)
 {
     const opening *o = context;
@@ -109,7 +94,7 @@ static ls_status meet_by_store(const char *name, const ls_store *store,
                               .size = world->size}};
     const lsi_reach reach = {.context = &o,
                              .gather = gather,
-                             .prepare = prepare,
+                             .prepare = lsi_open_prepare,
                              .has_died = has_died};
     snprintf(o.gatherer.job, sizeof(o.gatherer.job), "lockstep-%016llx",
              (unsigned long long)lsi_hash(LSI_HASH_START, name, strlen(name)));
@@ -185,17 +170,8 @@ ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
     /* Checked before other ranks wait for this one. */
     LS_TRY(lsi_timeout_of("ls_group_open", &seconds));
     ls_group *made = NULL;
-    ls_status status = meet(name, rank, size, store, seconds, &made);
+    const ls_status status = meet(name, rank, size, store, seconds, &made);
     if (status != LS_OK)
         return name_group(name, status);
-    status = ls_group_set_timeout(made, seconds);
-    if (status == LS_OK)
-        status = lsi_group_settle(made);
-    if (status != LS_OK) {
-        ls_group_close(&made);
-        return status;
-    }
-    lsi_rank_cpus_limit(made);
-    *group = made;
-    return LS_OK;
+    return lsi_open_finish(made, seconds, group);
 }

@@ -43,9 +43,9 @@ def command(ranks, argv, env=None, options=()):
     return line
 
 
-def run(ranks, argv, env=None, timeout=100):
-    return subprocess.run(command(ranks, argv, env), capture_output=True,
-                          text=True, timeout=timeout)
+def run(ranks, argv, env=None, timeout=100, options=()):
+    return subprocess.run(command(ranks, argv, env, options),
+                          capture_output=True, text=True, timeout=timeout)
 
 
 def scene(ranks, name):

@@ -26,6 +26,16 @@ static void nulls_of_shared_memory(ls_group *group)
     assert_ok(ls_shared_free(group, &data));
 }
 
+/* A group of one rank gathers nothing. */
+static ls_status gather_nothing(void *context, const void *send, size_t bytes,
+                                void *recv, double seconds,
+                                char why[LS_WHY_BYTES])
+{
+    (void)context, (void)send, (void)bytes, (void)recv, (void)seconds,
+        (void)why;
+    return LS_ERR_UNSUPPORTED;
+}
+
 void nulls_of_groups(void **state)
 {
     char path[] = "/tmp/lockstep-nulls-XXXXXX";
@@ -39,6 +49,11 @@ void nulls_of_groups(void **state)
     REFUSES(ls_group_open, "group name", P(group, &part), P(name, "nulls"), 0,
             1, NULL, 1);
     TAKES(ls_group_open, "store", &part, "nulls", 0, 1, P(store, NULL), 1);
+    ls_group_close(&part);
+    REFUSES(ls_group_open_by, "group", P(group, &part), 0, 1, gather_nothing,
+            NULL, 1);
+    TAKES(ls_group_open_by, "context", &part, 0, 1, gather_nothing,
+          P(context, NULL), 1);
     ls_group_close(&part);
     REFUSES(ls_group_split, "group part", P(group, group), 0, 0,
             P(part, &part));
