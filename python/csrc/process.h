@@ -11,10 +11,29 @@ namespace lockstep
 /* A number that differs between a child and its parent. */
 uint64_t this_process();
 
-/*
- * Throws the exception of a signal's handler in Python, if this thread runs
- * any.
- */
+/* The exception of a signal's handler in Python, which ends a wait. */
+class Interrupt
+{
+  public:
+    Interrupt() = default;
+    ~Interrupt();
+    Interrupt(const Interrupt &) = delete;
+    Interrupt &operator=(const Interrupt &) = delete;
+
+    /*
+     * Runs the handlers of signals that have arrived, if this thread runs any.
+     * True if one has raised an exception, in this call or an earlier one.
+     */
+    bool has_come();
+
+    /* Throws that exception, if any. PyTorch gives it back to Python. */
+    void raise() const;
+
+  private:
+    void *error_ = nullptr; /* a reference to Python's object, or NULL */
+};
+
+/* Runs the handlers of signals, and throws what one of them raises. */
 void check_signals();
 
 /* While it exists, this thread does not hold Python's lock. */

@@ -12,7 +12,6 @@
 #include <c10/util/Exception.h>
 
 #include "library.h"
-#include "process.h"
 
 namespace lockstep
 {
@@ -90,10 +89,10 @@ StoreForLibrary::StoreForLibrary(c10d::Store &store, const Meeting &meeting)
 
 /*
  * Looks again and again: a wait of a store throws when time is up, may keep
- * others from its connection, and cannot be short. False if time is up, or the
- * meeting over.
+ * others from its connection, and cannot be short. LS_ERR_TIMEOUT if time is
+ * up, or the meeting over.
  */
-bool StoreForLibrary::await_key(const char *key, double seconds)
+ls_status StoreForLibrary::await_key(const char *key, double seconds)
 {
     const auto began = steady_clock::now();
     auto asked = began;
@@ -102,20 +101,22 @@ bool StoreForLibrary::await_key(const char *key, double seconds)
         const auto now = steady_clock::now();
         const duration<double> waited = now - began;
         if (seconds > 0 && waited.count() >= seconds)
-            return false;
+            return LS_ERR_TIMEOUT;
         if (now - asked >= ASK_AGAIN) {
             asked = now;
             if (meeting_.is_over())
-                return false;
+                return LS_ERR_TIMEOUT;
         }
-        check_signals();
+        if (interrupt_.has_come())
+            return LS_ERR_IO;
         std::this_thread::sleep_for(pause);
     }
-    return true;
+    return LS_OK;
 }
 
 void StoreForLibrary::rethrow() const
 {
+    interrupt_.raise();
     if (thrown_)
         std::rethrow_exception(thrown_);
 }
@@ -139,8 +140,9 @@ ls_status StoreForLibrary::get_key(void *context, const char *key, void *data,
 {
     auto &self = *static_cast<StoreForLibrary *>(context);
     try {
-        if (!self.await_key(key, seconds))
-            return LS_ERR_TIMEOUT;
+        const ls_status status = self.await_key(key, seconds);
+        if (status != LS_OK)
+            return status;
         const std::vector<uint8_t> value = self.torchs_.get(key);
         if (value.size() > *bytes)
             return LS_ERR_ARGUMENT;

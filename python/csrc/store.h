@@ -9,6 +9,8 @@
 
 #include "lockstep/group.h"
 
+#include "process.h"
+
 namespace lockstep
 {
 
@@ -65,7 +67,7 @@ class StoreForLibrary
     void rethrow() const;
 
   private:
-    bool await_key(const char *key, double seconds);
+    ls_status await_key(const char *key, double seconds);
     static ls_status set_key(void *context, const char *key, const void *data,
                              size_t bytes);
     static ls_status get_key(void *context, const char *key, void *data,
@@ -75,6 +77,7 @@ class StoreForLibrary
     const Meeting &meeting_;
     ls_store store_;
     std::exception_ptr thrown_;
+    Interrupt interrupt_;
 };
 
 } // namespace lockstep

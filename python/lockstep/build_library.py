@@ -17,6 +17,11 @@ from setuptools import Distribution
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "lib", "project.txt")
 SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|gcc_s))[.-]")
@@ -176,3 +181,10 @@ class HasLibrary(Distribution):
 
     def has_ext_modules(self):
         return True
+
+
+class PlatformWheel(bdist_wheel):
+    """For this machine, and any Python: nothing is compiled against it."""
+
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]

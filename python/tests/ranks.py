@@ -89,7 +89,7 @@ def backends():
     names = ["gloo"] if dist.is_gloo_available() else []
     try:
         import lockstep_torch  # noqa: F401
-        lockstep_torch._backend()
+        lockstep_torch._bridge()
         names.append("lockstep")
     except (ImportError, OSError, AttributeError) as why:
         print(f"not tested on lockstep: {why}")

@@ -3,22 +3,25 @@
 
     test_distributions.py FOLDER-OF-WHEELS
 
-Installs and uninstalls both in a virtual environment, offline.
+Installs and uninstalls both in a virtual environment, offline. The bridge fits every
+version of Python, and one is built for each PyTorch that is asked for.
 """
 import csv
 import glob
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 import venv
 
+PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NUMPY, TORCH = "lockstep-dp", "lockstep-dp-torch"
 GROUP = ("import lockstep; group = lockstep.Group.open('alone %d', 0, 1); "
          "assert group.allreduce(2) == 2; group.close()" % os.getpid())
-BACKEND = "import lockstep_torch; lockstep_torch._backend()"
+BACKEND = "import lockstep_torch; lockstep_torch._bridge()"
 
 
 def wheel_of(name):
@@ -96,6 +99,50 @@ class Distributions(unittest.TestCase):
             "from importlib.metadata import requires, version; "
             f"print(version('{NUMPY}'), *requires('{TORCH}'), sep='\\n')").split("\n")
         self.assertIn(f"{NUMPY}=={needed[0]}", needed[1:])
+
+
+class Bridges(unittest.TestCase):
+    def setUp(self):
+        self.package = os.path.dirname(
+            importlib.util.find_spec("lockstep_torch").origin)
+
+    def listed(self, *command):
+        return subprocess.run(command, text=True, stdout=subprocess.PIPE,
+                              check=True).stdout
+
+    def test_fits_every_python(self):
+        self.assertIn("-py3-none-linux_", os.path.basename(wheel_of(TORCH)))
+        [bridge] = glob.glob(os.path.join(self.package, "_bridge_*.so"))
+        with open(os.path.join(PYTHON, "csrc", "process.cpp"), encoding="utf-8") as file:
+            declared = set(re.findall(r"\b(Py\w+)\(.*\);$",
+                                      file.read().split("\n}\n")[0], re.M))
+        wanted = set(re.findall(r" U (_?Py\w+)",
+                                self.listed("nm", "-D", "--undefined-only", bridge)))
+        self.assertEqual(wanted, declared)
+        needed = re.findall(r"NEEDED +(\S+)", self.listed("objdump", "-p", bridge))
+        self.assertIn("libtorch_cpu.so", needed)
+        self.assertFalse([name for name in needed if "python" in name], needed)
+
+    def test_of_unpacked_wheels(self):
+        from torch.utils import cpp_extension
+        library = glob.glob(os.path.join(
+            os.path.dirname(importlib.util.find_spec("lockstep").origin), "lib",
+            "liblockstep-comm.so.*"))
+        with tempfile.TemporaryDirectory() as folder:
+            torchs = [os.path.join(folder, release) for release in ("1.4", "1.13")]
+            for path in torchs:
+                os.mkdir(path)
+                os.symlink(cpp_extension.include_paths()[0], os.path.join(path, "include"))
+                os.symlink(cpp_extension.library_paths()[0], os.path.join(path, "lib"))
+                with open(os.path.join(path, "version.py"), "w", encoding="utf-8") as file:
+                    file.write(f"__version__ = '{os.path.basename(path)}.1+cpu'\n")
+            subprocess.run(
+                [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder],
+                cwd=PYTHON, check=True, stdout=subprocess.DEVNULL,
+                env={**os.environ, "LOCKSTEP_TORCH_FOLDERS": os.pathsep.join(torchs),
+                     "LOCKSTEP_COMM_LIBRARY": library[0]})
+            self.assertEqual(sorted(os.listdir(os.path.join(folder, "lockstep_torch"))),
+                             ["_bridge_1_13.so", "_bridge_1_4.so"])
 
 
 if __name__ == "__main__":

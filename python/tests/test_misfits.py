@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Errors where the C++ module does not fit, or cannot be built."""
+"""Errors where the C++ bridge does not fit, or cannot be built."""
 import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import unittest
 
@@ -30,7 +29,7 @@ def said(command, **changes):
     return done.stdout.splitlines()[-1]
 
 
-class Module(unittest.TestCase):
+class Bridge(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -45,16 +44,19 @@ class Module(unittest.TestCase):
             self.assertIn(word, line)
 
     def test_not_built(self):
-        self.fails(COMMAND, "contains no C++ module for Python "
-                   f"{sys.version_info[0]}.{sys.version_info[1]}")
+        self.fails(COMMAND, "contains no C++ bridge")
 
-    def test_of_another_pytorch(self):
-        written('built_for = "1.13"', self.package, "_C.py")
-        self.fails(COMMAND, f"built for PyTorch 1.13, but PyTorch {torch.__version__}")
+    def test_of_other_pytorchs(self):
+        for release in ("1_13", "1_4"):
+            written("nothing", self.package, f"_bridge_{release}.so")
+        self.fails(COMMAND, "this package is for PyTorch 1.4, 1.13, but PyTorch "
+                   f"{torch.__version__} is installed")
 
     def test_does_not_load(self):
-        written("nothing", self.package, "_C" + sysconfig.get_config_var("EXT_SUFFIX"))
-        self.fails(COMMAND, f"cannot load the C++ module with PyTorch {torch.__version__}")
+        release = "_".join(torch.__version__.split(".")[:2])
+        written("nothing", self.package, f"_bridge_{release}.so")
+        self.fails(COMMAND, f"cannot load the C++ bridge with PyTorch {torch.__version__}",
+                   f"_bridge_{release}.so")
 
     def test_without_the_package_of_the_library(self):
         self.path = os.path.dirname(self.package)
@@ -78,8 +80,15 @@ class Build(unittest.TestCase):
             self.assertIn(word, line)
 
     def test_no_compiler(self):
-        self.fails("a C++ compiler", "'no-compiler' is not installed",
-                   "apt install cmake make g++", "python3-dev", CXX="no-compiler")
+        self.fails("a C++ compiler, and 'no-compiler' is not installed",
+                   "apt install cmake make g++", CXX="no-compiler")
+
+    def test_no_tools(self):
+        """All that is missing is named in one line."""
+        environment = {"PATH": "/nowhere", "CXX": "no-compiler"}
+        os.environ.pop("LOCKSTEP_COMM_LIBRARY", None)
+        self.fails("'no-compiler'", "'cmake'", "'pkg-config'", "Random123's headers",
+                   "apt install cmake make g++", **environment)
 
     def test_no_pytorch(self):
         with tempfile.TemporaryDirectory() as folder:

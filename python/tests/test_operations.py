@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Every operation of the backend, and what hangs on its futures."""
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+import traceback
 import unittest
+import weakref
 from datetime import timedelta
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -13,6 +16,7 @@ import ranks
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 if "lockstep" not in ranks.backends():
     sys.exit(77)
@@ -501,6 +505,49 @@ def interrupted(rank, size):
         dist.distributed_c10d._get_default_store().wait(["over"])
 
 
+class Stop(Exception):
+    pass
+
+
+def stop(*_):
+    raise Stop("asked", 7)
+
+
+class Seeing(TorchDispatchMode):
+    """Notes the operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def interrupted_by_handler(rank, size):
+    """A wait ends with what a handler raised: whole, kept by nobody, and unseen by modes."""
+    if rank == 0:
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with Seeing() as seeing:
+            try:
+                dist.recv(torch.zeros(1), 1)
+                raise AssertionError("no exception")
+            except Stop as why:
+                assert why.args == ("asked", 7)
+                frames = [frame.name for frame in traceback.extract_tb(why.__traceback__)]
+                assert "stop" in frames, frames
+                raised = weakref.ref(why)
+        gc.collect()
+        assert raised() is None
+        assert seeing.names and not any("lockstep" in name for name in seeing.names), \
+            seeing.names
+        dist.distributed_c10d._get_default_store().set("over", "")
+    else:
+        dist.distributed_c10d._get_default_store().wait(["over"])
+
+
 class Tests(unittest.TestCase):
     def on(self, sizes, work, *args, **options):
         for size in sizes:
@@ -577,6 +624,9 @@ class Tests(unittest.TestCase):
 
     def test_interrupt(self):
         self.on((2,), interrupted)
+
+    def test_interrupted_by_handler(self):
+        self.on((2,), interrupted_by_handler)
 
 
 if __name__ == "__main__":

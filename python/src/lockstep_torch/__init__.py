@@ -13,9 +13,12 @@ without copies.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import glob
 import importlib
 import os
-import sys
+import re
 from datetime import timedelta
 from typing import Any, Optional
 
@@ -40,45 +43,66 @@ _DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 _REINSTALL = ("In a checkout of lockstep, run: "
               "pip install --force-reinstall --no-deps ./python")
-_REBUILD = f"Build the module for this PyTorch. {_REINSTALL}"
+_REBUILD = f"Build the bridge for this PyTorch. {_REINSTALL}"
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _bridge_for(version: str) -> str:
+    """Return the path of the C++ bridge for this PyTorch, or raise an ImportError.
+
+    There is one bridge for each minor release: _bridge_2_15.so.
+    """
+    found = {tuple(map(int, re.findall(r"\d+", os.path.basename(path)))): path
+             for path in glob.glob(os.path.join(_HERE, "_bridge_*.so"))}
+    major, minor = version.split(".")[:2]
+    path = found.get((int(major), int(minor)))
+    if path:
+        return path
+    if not found:
+        raise ImportError(
+            f"lockstep_torch: '{_HERE}' contains no C++ bridge. {_REINSTALL}")
+    releases = ", ".join(".".join(map(str, release)) for release in sorted(found))
+    raise ImportError(
+        f"lockstep_torch: this package is for PyTorch {releases}, but PyTorch {version} "
+        f"is installed. {_REBUILD}")
+
+
+def _raise_error(address: int) -> None:
+    """Raise the exception at this address. The bridge calls it to end a wait."""
+    raise ctypes.cast(address, ctypes.py_object).value
 
 
 def _load() -> Any:
-    """Import the C++ module.
+    """Load the C++ bridge and return its operators.
 
     Raises an ImportError with the cause, and with the command that fixes it.
     """
-    here = torch.__version__
     try:
-        # This import loads the library, which the module then finds.
+        # This import loads the library, which the bridge then finds.
         importlib.import_module("lockstep._library")
     except (ModuleNotFoundError, OSError) as error:
         raise ImportError(
             f"lockstep_torch: cannot import the package lockstep-dp, which "
             f"lockstep_torch needs: {error}. In a checkout of lockstep, run: "
             "pip install --force-reinstall --no-deps ./python/lockstep") from error
+    path = _bridge_for(torch.__version__)
     try:
-        module = importlib.import_module("._C", __name__)
-    except ModuleNotFoundError as error:
+        torch.ops.load_library(path)
+    except OSError as error:
         raise ImportError(
-            f"lockstep_torch: '{os.path.dirname(__file__)}' contains no C++ module for "
-            f"Python {sys.version_info[0]}.{sys.version_info[1]}. {_REINSTALL}") from error
-    except ImportError as error:
-        raise ImportError(
-            f"lockstep_torch: cannot load the C++ module with PyTorch {here}: "
-            f"{error}. {_REBUILD}") from error
-    if module.built_for != ".".join(here.split(".")[:2]):
-        raise ImportError(
-            f"lockstep_torch: the C++ module was built for PyTorch {module.built_for}, "
-            f"but PyTorch {here} is installed. {_REBUILD}")
-    return module
+            f"lockstep_torch: cannot load the C++ bridge with PyTorch "
+            f"{torch.__version__}: {error.__cause__ or error}. {_REBUILD}") from error
+    torch.library.impl("lockstep::raise_error", "default", _raise_error)
+    atexit.register(torch.ops.lockstep.shut_down_all)  # before threads and modules end
+    return torch.ops.lockstep
 
 
 _loaded: Any = None
 
 
-def _backend() -> Any:
-    """Return the C++ module. The first call loads it."""
+def _bridge() -> Any:
+    """Return the operators of the C++ bridge. The first call loads it."""
     global _loaded
     if _loaded is None:
         _loaded = _load()
@@ -127,7 +151,7 @@ def create(store: Any, rank: int, size: int,
         A torch.distributed.Backend.
 
     Raises:
-        ImportError: the C++ module does not fit this PyTorch.
+        ImportError: the package contains no C++ bridge for this PyTorch.
         RuntimeError: a rank is dead or late, or ranks disagree about the size.
     """
     return _create_as(_registered_name(), store, rank, size, timeout)
@@ -136,7 +160,18 @@ def create(store: Any, rank: int, size: int,
 def _create_as(name: str, store: Any, rank: int, size: int,
                timeout: timedelta) -> Any:
     """Create a backend called `name`; its profiler events begin with this name."""
-    return _backend().Backend(store, rank, size, timeout, name)
+    return _open(name, store, rank, size, timeout)._get_backend(torch.device("cpu"))
+
+
+def _open(name: str, store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    """Create a process group whose only backend is called `name`.
+
+    PyTorch passes groups to the operators of a library, but no backends.
+    """
+    operators = _bridge()
+    group = dist.ProcessGroup(store, rank, size)
+    operators.create(group.boxed(), timeout // timedelta(milliseconds=1), name)
+    return group
 
 
 def _registered_name() -> str:

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from . import _backend
+from . import _bridge, _open
 
 _FIRST = 2  # iterations after which DDP has put its buckets into their order
 
@@ -41,8 +41,8 @@ class _Buckets:
         # other groups.
         opened = store.add(f"shared buckets of rank {group.rank()}", 1)
         store = dist.PrefixStore(f"shared buckets {opened}", store)
-        self._backend = _backend().Backend(store, group.rank(), group.size(),
-                                           timeout, "lockstep")
+        self._opened = _open("lockstep", store, group.rank(), group.size(), timeout)
+        self._backend = self._opened._get_backend(torch.device("cpu"))
         self._iterations = 0
         self._moved: dict[int, tuple[int, int]] = {}  # of a bucket: (address, size)
         self._stay: set[tuple[int, int]] = set()
@@ -77,7 +77,7 @@ class _Buckets:
         if not int(fits):
             self._stay.add((index, buffer.nbytes))
             return
-        shared = _backend().shared_like(self._backend, buffer)
+        shared = _bridge().shared_like(self._opened.boxed(), buffer)
         with torch.no_grad():
             shared.copy_(buffer)
             storage, first = shared.untyped_storage(), buffer.storage_offset()
