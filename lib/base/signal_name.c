@@ -2,12 +2,17 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
+
+/*
+ * Weak, as C libraries before glibc 2.32 lack it. Where the library was built
+ * does not matter, then.
+ */
+const char *sigabbrev_np(int number) __attribute__((weak));
 
 lsi_signal_text lsi_signal_name(int number)
 {
     lsi_signal_text out;
-    const char *const name = sigabbrev_np(number);
+    const char *const name = sigabbrev_np == NULL ? NULL : sigabbrev_np(number);
     if (name != NULL)
         snprintf(out.text, sizeof(out.text), "SIG%s", name);
     else if (number == SIGRTMIN)

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 enum { STACK_BYTES = 64 << 10 };
 

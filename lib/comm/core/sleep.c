@@ -8,12 +8,11 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/newer_kernel.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/engine.h"
 #include "comm/state/bell.h"
@@ -51,8 +50,6 @@ static uint64_t wait_for_bell(ls_group *group, uint64_t ns)
     return woken == 0 ? late_since_rung(group) : 0;
 }
 
-#ifdef FUTEX_WAITV_MAX
-
 static struct futex_waitv bell_of(const ls_group *group)
 {
     return (struct futex_waitv){
@@ -81,17 +78,6 @@ static bool wait_for_bells(const ls_group *group, const ls_group *others,
     *late_ns = woken == 0 ? late_since_rung(group) : 0;
     return !atomic_load(&unknown);
 }
-
-#else
-
-static bool wait_for_bells(const ls_group *group, const ls_group *others,
-                           uint64_t ns, uint64_t *late_ns)
-{
-    (void)group, (void)others, (void)ns, (void)late_ns;
-    return false;
-}
-
-#endif
 
 /* Whether a group spans nodes: no bell rings for messages from other nodes. */
 static bool spans_nodes(const ls_group *others)

@@ -10,17 +10,10 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "base/newer_kernel.h"
 #include "base/proc.h"
 #include "comm/state/segment.h"
-
-#ifndef MADV_POPULATE_WRITE
-#    define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MADV_COLLAPSE
-#    define MADV_COLLAPSE 25
-#endif
 
 /*
  * Bytes from `from` up to the next address with the offset within a huge page

@@ -6,11 +6,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "base/error.h"
 #include "base/held.h"
 #include "base/memory.h"
+#include "base/newer_kernel.h"
 #include "comm/node/transport.h"
 #include "comm/state/state.h"
 

@@ -16,13 +16,13 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/newer_kernel.h"
 #include "comm/node/huge.h"
 #include "comm/node/life.h"
 #include "comm/node/transport.h"
