@@ -34,9 +34,10 @@ def _autoload() -> None:
 import torch
 import torch.distributed as dist
 
+from .accelerate import patch_accelerate
 from .sync_batch_norm import SyncBatchNorm
 
-__all__ = ["SyncBatchNorm", "create", "register", "shared_buckets"]
+__all__ = ["SyncBatchNorm", "create", "patch_accelerate", "register", "shared_buckets"]
 
 _DEFAULT_TIMEOUT = timedelta(minutes=30)
 
