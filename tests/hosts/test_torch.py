@@ -31,6 +31,19 @@ class Torch(unittest.TestCase):
         done = self.run_with(LIBRARY)
         self.assertEqual(done.returncode, 0, done.stdout)
 
+    def test_torchrun(self):
+        with hosts.Hosts(len(RANKS), keep=[SOURCE, os.path.dirname(LIBRARY)]) as two:
+            jobs = [subprocess.Popen(
+                two.words(f"h{node}", PYTHON, "-W", "ignore", "-m",
+                          "torch.distributed.run", "--nnodes", str(len(RANKS)),
+                          "--nproc-per-node", str(count), "--rdzv-backend", "c10d",
+                          "--rdzv-endpoint", "h0:29500", PROGRAM, "--rank"),
+                env=two.environment(USE_LIBUV="0", OMP_NUM_THREADS="1"),
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                for node, count in enumerate(RANKS)]
+            printed = [job.communicate(timeout=140)[0] for job in jobs]
+        self.assertEqual([job.returncode for job in jobs], [0, 0], printed)
+
     def test_without_ucx(self):
         """As a wheel that was built without it: what is missing, on all ranks."""
         with tempfile.TemporaryDirectory() as folder:
