@@ -14,6 +14,7 @@ import contextlib
 import copy
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -225,11 +226,12 @@ def fsdp1(rank, size):
         return weights(model)
 
 
-def sharded(rank, size, **told):
+def sharded(rank, size, mesh=None, **told):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    mesh = init_device_mesh("cpu", (size,))
+    if mesh is None:
+        mesh = init_device_mesh("cpu", (size,))
     model = network()
     for layer in model:
         if isinstance(layer, nn.Linear):
@@ -257,32 +259,99 @@ def fsdp2_bf16(rank, size):
     return Same(p.full_tensor().detach() for p in model.parameters())
 
 
+@contextlib.contextmanager
+def shared_folder(rank):
+    """A folder that all ranks name alike, and that rank 0 removes."""
+    folder = [tempfile.mkdtemp() if rank == 0 else None]
+    dist.broadcast_object_list(folder, 0)
+    yield folder[0]
+    dist.barrier()
+    if rank == 0:
+        shutil.rmtree(folder[0])
+
+
+def states(model, optimizer):
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+
+    return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+
+
+def load(model, optimizer, folder, group=None):
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import set_state_dict
+
+    loaded = states(model, optimizer)
+    dcp.load(loaded, checkpoint_id=folder, process_group=group)
+    set_state_dict(model, optimizer, model_state_dict=loaded["model"],
+                   optim_state_dict=loaded["optimizer"])
+
+
+def whole_weights(model):
+    return Same(p.full_tensor().detach().clone() for p in model.parameters())
+
+
 @sharded_feature
 def checkpoint(rank, size):
     """A sharded model, saved, and opened by others of its kind."""
     import torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint.state_dict import (
-        get_state_dict, set_state_dict)
 
-    folder = [tempfile.mkdtemp() if rank == 0 else None]
-    dist.broadcast_object_list(folder, 0)
-    model, optimizer = sharded(rank, size)
-    train(model, optimizer, batches(rank))
-    states = get_state_dict(model, optimizer)
-    dcp.save({"model": states[0], "optimizer": states[1]}, checkpoint_id=folder[0])
-    other, other_optimizer = sharded(rank, size)
-    states = get_state_dict(other, other_optimizer)
-    loaded = {"model": states[0], "optimizer": states[1]}
-    dcp.load(loaded, checkpoint_id=folder[0])
-    set_state_dict(other, other_optimizer, model_state_dict=loaded["model"],
-                   optim_state_dict=loaded["optimizer"])
-    train(other, other_optimizer, batches(rank))
-    dist.barrier()
-    if rank == 0:
-        for name in os.listdir(folder[0]):
-            os.unlink(os.path.join(folder[0], name))
-        os.rmdir(folder[0])
-    return Same(p.full_tensor().detach() for p in other.parameters())
+    with shared_folder(rank) as folder:
+        model, optimizer = sharded(rank, size)
+        train(model, optimizer, batches(rank))
+        dcp.save(states(model, optimizer), checkpoint_id=folder)
+        other, other_optimizer = sharded(rank, size)
+        load(other, other_optimizer, folder)
+        train(other, other_optimizer, batches(rank))
+    return whole_weights(other)
+
+
+@sharded_feature
+def checkpoint_async(rank, size):
+    """A sharded model, saved by a thread while it trains on."""
+    import torch.distributed.checkpoint as dcp
+
+    with shared_folder(rank) as folder:
+        model, optimizer = sharded(rank, size)
+        train(model, optimizer, batches(rank))
+        before = whole_weights(model)
+        # The calls of both threads are in flight at once.
+        group = dist.new_group(backend=dist.get_backend())
+        saved = dcp.async_save(states(model, optimizer), checkpoint_id=folder,
+                               process_group=group)
+        train(model, optimizer, batches(rank))
+        saved.result()
+        other, other_optimizer = sharded(rank, size)
+        load(other, other_optimizer, folder)
+        assert all(map(torch.equal, whole_weights(other), before)), "other weights"
+        dist.destroy_process_group(group)
+    return whole_weights(model)
+
+
+@sharded_feature
+def checkpoint_resharded(rank, size):
+    """A sharded model, saved by all ranks, and opened and trained by fewer, and back."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.device_mesh import DeviceMesh
+
+    if size == 1:
+        return []
+    fewer = list(range(size - 1))
+    mesh = DeviceMesh("cpu", fewer)
+    group = dist.new_group(fewer)
+    with shared_folder(rank) as first, shared_folder(rank) as second:
+        model, optimizer = sharded(rank, size)
+        train(model, optimizer, batches(rank))
+        dcp.save(states(model, optimizer), checkpoint_id=first)
+        if rank in fewer:
+            other, other_optimizer = sharded(rank, size, mesh)
+            load(other, other_optimizer, first, group)
+            train(other, other_optimizer, batches(rank))
+            dcp.save(states(other, other_optimizer), checkpoint_id=second,
+                     process_group=group)
+        dist.barrier()
+        load(model, optimizer, second)
+        train(model, optimizer, batches(rank))
+    return whole_weights(model)
 
 
 # ---- DTensor and pipelines ----
