@@ -23,7 +23,8 @@ except ImportError:  # before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "lib", "project.txt")
+SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "lib", "project.txt",
+           "python/lockstep/csrc")
 SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|gcc_s))[.-]")
 
 
@@ -103,13 +104,14 @@ def build(folder):
     options = {"COMM_ONLY": True, "OPENMPI": False, "MPICH": False, "WERROR": False,
                "NETTLE": is_installed("nettle"), "UCX": is_installed("ucx")}
     configure(folder, options)
-    targets, modules = ["lockstep_comm_shared"], []
+    targets, names = ["lockstep_comm_shared", "lockstep_lightgbm"], ["lightgbm"]
     if options["UCX"]:
         targets.append("lockstep_ucx")
-        modules.append(os.path.join(folder, "lib", MODULES, "liblockstep-ucx.so"))
+        names.append("ucx")
     subprocess.run(["cmake", "--build", folder, "--parallel",
                     str(os.cpu_count() or 1), "--target", *targets], check=True)
-    return os.path.join(folder, "lib", NAME), modules
+    return os.path.join(folder, "lib", NAME), [
+        os.path.join(folder, "lib", MODULES, f"liblockstep-{name}.so") for name in names]
 
 
 def comm_library():
