@@ -13,12 +13,22 @@ namespace
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
+/* Lends the store of a group: PyTorch 2.6 has no getStore(). */
+struct Lender : c10d::ProcessGroup {
+    static const c10::intrusive_ptr<c10d::Store> &
+    store_of(const c10d::ProcessGroup &group)
+    {
+        return group.*&Lender::store_;
+    }
+};
+
 /* Gives the group a backend, which connects the ranks. */
 void create(const Group &group, int64_t timeout_ms, const std::string &name)
 {
     group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::CUSTOM,
                       c10::make_intrusive<lockstep::Backend>(
-                          group->getStore(), group->getRank(), group->getSize(),
+                          Lender::store_of(*group), group->getRank(),
+                          group->getSize(),
                           std::chrono::milliseconds(timeout_ms), name));
 }
 
