@@ -48,7 +48,11 @@ class Torch:
 
 def unpacked(folder):
     """The PyTorch of a wheel that has been unpacked."""
-    with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
+    path = os.path.join(folder, "version.py")
+    if not os.path.exists(path):
+        sys.exit(f"lockstep_torch: LOCKSTEP_TORCH_FOLDERS names '{folder}', but '{path}' "
+                 "does not exist; name the folder 'torch' of an unpacked wheel of PyTorch")
+    with open(path, encoding="utf-8") as file:
         found = re.search(r"__version__ = '(.+)'", file.read()).group(1)
     headers = os.path.join(folder, "include")
     return Torch(found, [headers, os.path.join(headers, "torch", "csrc", "api", "include")],

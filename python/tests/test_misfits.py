@@ -90,6 +90,10 @@ class Build(unittest.TestCase):
         self.fails("'no-compiler'", "'cmake'", "'pkg-config'", "Random123's headers",
                    "apt install cmake make g++", **environment)
 
+    def test_no_such_folder(self):
+        self.fails("LOCKSTEP_TORCH_FOLDERS names '/nowhere'", "an unpacked wheel",
+                   LOCKSTEP_TORCH_FOLDERS="/nowhere")
+
     def test_no_pytorch(self):
         with tempfile.TemporaryDirectory() as folder:
             written("raise ImportError", folder, "torch", "__init__.py")
