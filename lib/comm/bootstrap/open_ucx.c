@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/module.h"
 #include "comm/net/internode.h"
 #include "comm/net/ucx/load.h"
 #include "comm/rendezvous/interface.h"
@@ -17,6 +18,12 @@ static ls_status load(const lsi_wire **out)
     const ls_status status = lsi_ucx_load(out);
     if (status == LS_OK)
         return LS_OK;
+    if (lsi_module_is_there("ucx"))
+        return lsi_fail(
+            status,
+            "ranks on several machines need UCX, but %s. Install UCX; "
+            "on Debian and Ubuntu it is the package libucx0",
+            ls_last_error());
     return lsi_fail(status,
                     "ranks on several machines need UCX, but %s. Install the "
                     "package liblockstep%d.%d-ucx, or install libucx-dev and "

@@ -327,30 +327,46 @@ static void a_dead_rank_is_named(void **state)
     munmap(seconds_to_die, bytes);
 }
 
-/* A module that is none; so the refusal says what is missing. */
-static void without_ucx(int rank, int size)
+/* The refusal of a group says what to install. */
+static void check_refused(int rank, int size, const char *advice)
+{
+    ls_group *group = NULL;
+    CHECK(ls_group_open(&group, "refused", rank, size, store, 20) ==
+          LS_ERR_UNSUPPORTED);
+    CHECK(group == NULL);
+    CHECK(strstr(ls_last_error(), advice) != NULL);
+    CHECK(strstr(ls_last_error(), "group 'refused'") != NULL);
+}
+
+static void without_module(int rank, int size)
+{
+    char folder[] = "/tmp/lockstep-test-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL);
+    setenv("LOCKSTEP_MODULES", folder, 1);
+    check_refused(rank, size, "Install the package liblockstep");
+    (void)rmdir(folder);
+}
+
+/* A module that does not load, as one without the system's UCX. */
+static void with_a_broken_module(int rank, int size)
 {
     char folder[] = "/tmp/lockstep-test-XXXXXX", path[64];
-    ls_group *group = NULL;
     CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof(path), "%s/liblockstep-ucx.so", folder);
     FILE *file = fopen(path, "we");
     CHECK(file != NULL && fputs("no module\n", file) >= 0);
     (void)fclose(file);
     setenv("LOCKSTEP_MODULES", folder, 1);
-    const ls_status status =
-        ls_group_open(&group, "refused", rank, size, store, 20);
+    check_refused(rank, size, "it is the package libucx0");
     (void)unlink(path);
     (void)rmdir(folder);
-    CHECK(status == LS_ERR_UNSUPPORTED && group == NULL);
-    CHECK(strstr(ls_last_error(), "Install the package") != NULL);
-    CHECK(strstr(ls_last_error(), "group 'refused'") != NULL);
 }
 
 static void a_missing_wire_is_refused(void **state)
 {
     (void)state;
-    run("aab", without_ucx);
+    run("aab", without_module);
+    run("aab", with_a_broken_module);
 }
 
 int main(int argc, char **argv)
