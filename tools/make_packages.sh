@@ -9,6 +9,8 @@ set -euo pipefail
 mkdir "$1"
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
+# shellcheck source=tools/tree.sh
+. tools/tree.sh
 
 die() {
     printf 'make_packages: %s\n' "$*" >&2
@@ -26,26 +28,6 @@ done < <(grep -hE -- '-dev$' tools/packages/{build,test}.txt |
 command -v dpkg-buildpackage >/dev/null ||
     die "there is no dpkg-buildpackage; packages are made on Debian and Ubuntu"
 
-# Lists the files of the tree, each name ended by a zero byte.
-list_files() {
-    if git rev-parse --git-dir >/dev/null 2>&1; then
-        git ls-files -z --cached --others --exclude-standard --deduplicate
-    else
-        find . \( -path './build*' -o -name __pycache__ \) -prune -o -type f -print0
-    fi
-}
-
-# The second of the last change, by the commit if nothing has changed since.
-last_change() {
-    if ! git rev-parse --git-dir >/dev/null 2>&1; then
-        stat -c %Y CHANGELOG.md
-    elif [ -z "$(git status --porcelain)" ]; then
-        git log -1 --format=%ct
-    else
-        date +%s
-    fi
-}
-
 # The first heading that has a version: "## 0.1.0, unreleased".
 heading=$(grep -m 1 -E '^## [0-9]' CHANGELOG.md)
 version=$(grep -oE '[0-9]+\.[0-9]+\.[0-9]+' <<<"$heading")
@@ -57,10 +39,7 @@ if [[ $heading == *unreleased* ]]; then
 fi
 
 tree=$out/lockstep-$version
-mkdir "$tree"
-list_files | while IFS= read -r -d '' file; do
-    if [ -f "$file" ]; then printf '%s\0' "$file"; fi
-done | xargs -0 cp --parents -t "$tree"
+copy_tree "$tree"
 tar -C "$out" --exclude="./lockstep-$version/debian" --sort=name --owner=0 \
     --group=0 --numeric-owner --mtime="@$changed" -cJf \
     "$out/lockstep_$version.orig.tar.xz" "./lockstep-$version"
