@@ -122,6 +122,11 @@ def comm_library():
 
 def needs(library):
     """The libraries that it is linked to, except the C library: (name, path)."""
+    linked = subprocess.run(["readelf", "--dynamic", "--wide", library], check=True,
+                            capture_output=True, text=True).stdout
+    names = re.findall(r"\(NEEDED\) .*\[(\S+)\]", linked)
+    if all(SYSTEM.match(name) for name in names):
+        return  # ldd reads libraries for this machine only
     lines = subprocess.run(["ldd", library], check=True, capture_output=True,
                            text=True).stdout.splitlines()
     for line in lines:
@@ -151,7 +156,8 @@ class BuildWithLibrary(BuildAfresh):
             target = os.path.join(self.build_lib, "lockstep", "lib", name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copyfile(os.path.realpath(path), target)
-            subprocess.run(["strip", "--strip-unneeded", target], check=True)
+            subprocess.run([os.environ.get("STRIP", "strip"), "--strip-unneeded",
+                            target], check=True)
 
 
 class WithSources(sdist):
