@@ -164,6 +164,11 @@ at::Tensor Backend::shared_like(const at::Tensor &like)
         like.options());
 }
 
+void *Backend::peer_of(const void *shared, int rank)
+{
+    return engine_->peer_of(shared, rank);
+}
+
 /* ---- starting ------------------------------------------------------------ */
 
 WorkPtr Backend::launch(Operation &&operation)

@@ -45,6 +45,8 @@ class Backend final : public c10d::Backend
      * The tensor keeps the backend. Collective.
      */
     at::Tensor shared_like(const at::Tensor &like);
+    /* The part of another rank; NULL if the rank is on another machine. */
+    void *peer_of(const void *shared, int rank);
     uint64_t getSequenceNumberForGroup() override
     {
         return sequence_;

@@ -371,6 +371,14 @@ void *Engine::allocate_shared(size_t bytes)
     return memory;
 }
 
+void *Engine::peer_of(const void *shared, int rank)
+{
+    check_process();
+    const std::lock_guard<Door> door(door_);
+    TORCH_CHECK_WITH(DistBackendError, group_ != nullptr, CLOSED);
+    return ls_shared_peer(group_, shared, rank);
+}
+
 bool Engine::is_own_thread()
 {
     const std::lock_guard<std::mutex> lock(resting_);

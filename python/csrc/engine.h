@@ -76,6 +76,7 @@ class Engine
 
     /* Allocates memory that all ranks map, until the group ends. Collective. */
     void *allocate_shared(size_t bytes);
+    void *peer_of(const void *shared, int rank);
 
     /*
      * Whether this is the thread of the engine, which cannot close the engine.

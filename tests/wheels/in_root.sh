@@ -51,6 +51,7 @@ fi
 echo /torch >$site/torch.pth
 export PYTHONPATH=$site
 cd /tree/python/tests
-for name in backend operations errors example shared_buckets sync_batch_norm launchers; do
+for name in backend operations errors example shared_buckets symmetric sync_batch_norm \
+    launchers; do
     run_test test_$name.py
 done
