@@ -215,7 +215,7 @@ def overhead(rank, size, folder):
     with lockstep.Group.open("overhead", rank, size, store) as group:
         function = ctypes.cast(_library._library.ls_all_reduce, ctypes.c_void_p)
         in_c, in_cpp = module.measure(backend, function.value,
-                                      group._handle.value, x, 20000)
+                                      group._core.opened.value, x, 20000)
         found["C: ls_all_reduce"] = in_c
         found["C++: Backend::allreduce, Work::wait"] = in_cpp
     dist.Backend.register_backend("nothing", module.nothing, devices=["cpu"])
