@@ -13,7 +13,7 @@ enum { MOST = 5, ROOM = 1 << 16 };
 /* The all-gather of one test. */
 static struct {
     pthread_barrier_t barrier;
-    int size, calls;
+    int size;
     unsigned char bytes[MOST][ROOM];
 } all;
 
@@ -32,7 +32,7 @@ static ls_status gather(void *context, const void *send, size_t bytes,
                         void *recv, double seconds, char why[LS_WHY_BYTES])
 {
     member *m = context;
-    assert_true(why[0] == '\0' && seconds > 0 && bytes <= ROOM);
+    CHECK(why[0] == '\0' && seconds > 0 && bytes <= ROOM);
     memcpy(all.bytes[m->rank], send, bytes);
     pthread_barrier_wait(&all.barrier);
     for (int r = 0; r < all.size; r++)
