@@ -20,6 +20,7 @@ run_test() {
 for tool in cc c++ gcc clang cmake make; do
     ! command -v $tool || exit 1
 done
+echo "127.0.0.1 localhost $(hostname)" >/etc/hosts # as on an installed system
 python3 -m venv /venv
 pip="/venv/bin/pip --disable-pip-version-check install -q --no-index --find-links /wheels"
 with_torch=no
