@@ -68,5 +68,6 @@ if ! command -v qemu-aarch64 >/dev/null; then
     echo "not tried: the wheel for aarch64; qemu-aarch64 is not installed (qemu-user)"
     exit 0
 fi
+# Its packages are not set up, so there are no later hooks.
 inside --variant=extract --architectures=arm64 --include=libstdc++6,python3 \
-    --customize-hook="sh '$here/by_qemu.sh' \"\$1\" '$work'"
+    --extract-hook="sh '$here/by_qemu.sh' \"\$1\" '$work'"
