@@ -13,6 +13,8 @@ out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/tree.sh
 . tools/tree.sh
+# shellcheck source=tools/bare_system.sh
+. tools/bare_system.sh
 
 mirror=${MIRROR:-http://deb.debian.org/debian}
 # Jansson is built again, for a shared library; the sources are those of Debian 12.
@@ -24,15 +26,7 @@ packages=clang-16,dpkg-dev,g++,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross,libuc
 packages+=,libucx-dev:arm64,librandom123-dev,make,nettle-dev,nettle-dev:arm64,pkg-config
 packages+=,python3-minimal,python3-distutils
 
-work=$(mktemp -d "$out/work-XXXXXX")
-pid=
-clean() {
-    [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
-    wait
-    rm -rf --one-file-system "$work"
-}
-trap clean EXIT
-trap 'exit 1' INT TERM HUP
+make_work "$out"
 
 # fetch WORDS...: pip of a fresh environment, which asks the registry.
 fetch() {
@@ -72,25 +66,18 @@ done
 mkdir -p "$work/torch"
 copy_tree "$work/tree"
 
-# In separate namespaces, so that neither processes nor mounts can outlive it.
-apart=(unshare --mount --pid --fork --kill-child --mount-proc)
-[ "$(id -u)" = 0 ] || apart=()
 log=$out/build.log
-TMPDIR=$work "${apart[@]}" mmdebstrap --quiet --variant=apt --format=null \
+bare_system --variant=apt \
     --architectures=amd64,arm64 --include="$packages" \
     --customize-hook="cp -r '$work/tree' '$work/tools' '$work/torch' \"\$1\"" \
     --customize-hook="chroot \"\$1\" env -i PATH=/tools/cmake/data/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         LC_ALL=C.UTF-8 SOURCE_DATE_EPOCH=$(last_change) bash /tree/tools/build_wheels.sh" \
     --customize-hook="cp \"\$1\"/wheels/*.whl '$out'" \
-    bullseye - - <<<"$sources" >"$log" 2>&1 &
-pid=$!
-wait "$pid" || {
-    pid=
+    bullseye - - <<<"$sources" >"$log" 2>&1 || {
     tail -n 40 "$log" >&2
     echo "make_wheels: the build has failed; its output is in $log" >&2
     exit 1
 }
-pid=
 for wheel in "$out"/*.whl; do
     "$work/venv/bin/python" tools/check_wheel.py "$wheel"
 done

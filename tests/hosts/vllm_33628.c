@@ -12,18 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../unit/comm/ranks.h"
 #include "lockstep/comm.h"
 
 enum { MOST_RANKS = 8, NAME = 64, COUNT = 1000 };
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            fprintf(stderr, "%s:%d: not true: %s (last error: %s)\n",          \
-                    __FILE__, __LINE__, #condition, ls_last_error());          \
-            abort();                                                           \
-        }                                                                      \
-    } while (0)
 
 /* The findings of a rank about the members of a group. */
 typedef struct view {

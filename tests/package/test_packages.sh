@@ -6,6 +6,8 @@
 set -euo pipefail
 folder=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tools/bare_system.sh
+. "$here/../../tools/bare_system.sh"
 # shellcheck disable=SC1091  # what this system is
 . /etc/os-release
 
@@ -29,32 +31,15 @@ lintian --allow-root --fail-on error,warning,info --display-info \
 [ -n "$(sources)" ] || [ "$(id -u)" != 0 ] || apt-get update -q >&2
 mirror=$(sources | awk 'NR == 1 { print $2 "dists/" $3 "/InRelease" }')
 [ -n "$mirror" ] || skip "apt is configured with no mirror of ${ID^}"
-work=$(mktemp -d "$folder/root-XXXXXX")
-pid=
-clean() {
-    [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
-    wait
-    rm -rf --one-file-system "$work"
-}
-trap clean EXIT
-trap 'exit 1' INT TERM HUP
+make_work "$folder"
 timeout 30 /usr/lib/apt/apt-helper download-file "$mirror" "$work/InRelease" \
     >/dev/null 2>&1 || skip "$mirror cannot be reached"
 
-# In separate namespaces, so that neither processes nor mounts can outlive it.
-apart=(unshare --mount --pid --fork --kill-child --mount-proc)
-[ "$(id -u)" = 0 ] || apart=()
 sources >"$work/sources"
-TMPDIR=$work "${apart[@]}" timeout -s KILL "${LIMIT:-900}" \
-    mmdebstrap --quiet --variant=apt --format=null \
+LIMIT=${LIMIT:-900} bare_system --variant=apt \
     --customize-hook="mkdir \"\$1/packages\"" \
     --customize-hook="cp -r '$folder'/*.deb '$here/in_root.sh' \
         '$here/../../debian/tests' \"\$1/packages\"" \
     --customize-hook="chroot \"\$1\" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
         sh /packages/in_root.sh" \
-    "$VERSION_CODENAME" - - <"$work/sources" &
-pid=$!
-status=0
-wait "$pid" || status=$?
-pid=
-exit $status
+    "$VERSION_CODENAME" - - <"$work/sources"

@@ -6,6 +6,8 @@
 set -euo pipefail
 folder=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tools/bare_system.sh
+. "$here/../../tools/bare_system.sh"
 mirror=${MIRROR:-http://deb.debian.org/debian}
 torch=${2:+$("$2" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')}
 
@@ -13,15 +15,7 @@ torch=${2:+$("$2" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')}
     echo "not tested in a bare system: neither root nor a range of users in /etc/subuid"
     exit 77
 }
-work=$(mktemp -d "$folder/work-XXXXXX")
-pid=
-clean() {
-    [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
-    wait
-    rm -rf --one-file-system "$work"
-}
-trap clean EXIT
-trap 'exit 1' INT TERM HUP
+make_work "$folder"
 
 # fetch_numpy PROCESSOR: its wheel for Debian 12's Python, by pip as it is set up here.
 fetch_numpy() {
@@ -33,18 +27,9 @@ fetch_numpy() {
         --python-version 3.11 "${platforms[@]}" -d "$work/wheels" numpy
 }
 
-# inside OPTIONS...: in separate namespaces, so that neither processes nor mounts can
-# outlive it.
+# inside OPTION...: in a bare Debian 12.
 inside() {
-    local status=0 apart=()
-    [ "$(id -u)" != 0 ] ||
-        apart=(unshare --mount --pid --fork --kill-child --mount-proc)
-    TMPDIR=$work "${apart[@]}" timeout -s KILL "${LIMIT:-1800}" \
-        mmdebstrap --quiet --format=null "$@" bookworm - "deb $mirror bookworm main" &
-    pid=$!
-    wait "$pid" || status=$?
-    pid=
-    return $status
+    bare_system "$@" bookworm - "deb $mirror bookworm main"
 }
 
 python3 -m venv "$work/venv"
