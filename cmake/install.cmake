@@ -12,7 +12,8 @@ endif()
 
 # Help texts and errors name these pages.
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
+        PATTERN rows EXCLUDE)
 
 # The program writes its manual pages and completions itself, if it runs here.
 if(TARGET lockstep AND NOT CMAKE_CROSSCOMPILING)
