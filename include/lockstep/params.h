@@ -19,7 +19,10 @@ extern "C" {
 
 typedef struct ls_params ls_params;
 
-/* How a parameter is filled by ls_params_allocate. */
+/*
+ * The initial values of a parameter. They are computed when somebody first
+ * needs them, after ls_params_allocate.
+ */
 typedef enum ls_init_kind {
     LS_INIT_CONSTANT,        /* a */
     LS_INIT_UNIFORM,         /* in [a, b) */

@@ -26,8 +26,12 @@ int64_t lsi_memory_plan_bytes(const ls_group *group,
     const double gradients = copies(group, share == LSI_SHARE_ALL);
     const double state =
         wish->moments * copies(group, share >= LSI_SHARE_TENSORS);
-    /* Each rank fills private weights before they are shared. */
-    const double first = share == LSI_SHARE_NOTHING ? here : here + weights;
+    /*
+     * Private weights, until they are shared. If ranks have one copy, only rank
+     * 0 has some, which it may have read from a file.
+     */
+    const double alone = share >= LSI_SHARE_WEIGHTS ? 1 : here;
+    const double first = share == LSI_SHARE_NOTHING ? here : alone + weights;
     const double later = weights + halves + gradients + state;
     const double most = first > later ? first : later;
     return (int64_t)(most * sizeof(float) * (double)wish->parameters);

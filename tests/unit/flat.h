@@ -8,7 +8,7 @@
 static inline float *flat_of(ls_params *params, size_t *count)
 {
     *count = params->storage.count;
-    return params->storage.flat;
+    return lsi_params_fill(params) == LS_OK ? params->storage.flat : NULL;
 }
 
 static inline float *flat_grad_of(ls_params *params, size_t *count)

@@ -8,6 +8,7 @@
 #include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/core/agree.h"
 #include "model/tensor/tensor.h"
 
 /* ---- life ---------------------------------------------------------------- */
@@ -131,6 +132,14 @@ static ls_status check_init(const char *name, ls_init init)
     return LS_OK;
 }
 
+/* Somebody is going to look at a parameter's values. */
+static ls_status provide(lsi_supply *supply, const char *function)
+{
+    const lsi_param *const param = (lsi_param *)(void *)supply;
+    (void)function;
+    return lsi_params_fill(param->set);
+}
+
 /* Appends a parameter to the list; the caller sets its init. */
 static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
                      int ndim, const int64_t *shape, lsi_param **out)
@@ -139,6 +148,7 @@ static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
     LS_TRY(reserve(list));
     lsi_param *param = NULL;
     LS_TRY(new_param(&param, name, ndim, shape));
+    param->supply.provide = provide;
     param->set = params;
     param->index = list->count;
     param->offset = SIZE_MAX;
@@ -198,20 +208,6 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
     return LS_OK;
 }
 
-static ls_status fill_all(const ls_params *params, uint64_t seed)
-{
-    for (size_t i = 0; i < params->params.count; i++) {
-        lsi_param *const param = params->params.items[i];
-        if (param->is_adopted)
-            lsi_param_read_adopted(param);
-        else
-            LS_TRY(lsi_param_fill(param, seed, false));
-    }
-    for (size_t i = 0; i < params->buffers.count; i++)
-        LS_TRY(lsi_param_fill(params->buffers.items[i], seed, true));
-    return LS_OK;
-}
-
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
     LS_NEED(params);
@@ -222,7 +218,13 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
     if (group != NULL)
         LS_TRY(lsi_params_same(params, group));
     LS_TRY(lsi_params_layout(params, group));
-    const ls_status status = fill_all(params, seed);
+    params->storage.seed = seed;
+    atomic_store(&params->storage.unfilled, true);
+    ls_status status = LS_OK;
+    if (ls_group_size(group) < 2 || params->storage.adopts)
+        status = lsi_params_fill(params); /* nothing to divide */
+    if (group != NULL)
+        status = lsi_agree_to_plan(group, status);
     if (status != LS_OK) {
         lsi_params_undo_layout(params);
         return status;

@@ -8,9 +8,11 @@
 #include "model/autograd/params/grads.h"
 #include "model/autograd/params/sharing.h"
 #include "model/autograd/params/storage.h"
+#include "model/tensor/tensor.h"
 
 /* A parameter or, with grad always NULL, a buffer. */
 struct lsi_param {
+    lsi_supply supply; /* of its values */
     ls_params *set;
     size_t index;
     char *name;
@@ -60,10 +62,12 @@ void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
 /* ---- initial values (params/init.c) -------------------------------------- */
 
 /*
- * Fills one parameter or buffer. Element i of parameter p is a pure function of
- * (seed, p, i): it does not depend on ranks, threads or the other parameters.
+ * Computes elements of a parameter or buffer, the first of them to out[0].
+ * Element i of parameter p is a pure function of (seed, p, i): it does not
+ * depend on ranks, threads or the other parameters.
  */
-ls_status lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer);
+void lsi_param_fill(const lsi_param *param, bool is_buffer, lsi_range elements,
+                    float *out);
 
 /* The inverse error function for |u| <= 0.998, to a few units of 1e-16. */
 double lsi_erfinv(double u);

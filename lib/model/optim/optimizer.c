@@ -172,6 +172,7 @@ ls_status lsi_optimizer_with(ls_optimizer **out, ls_params *params,
                              const lsi_param_group_spec *spec)
 {
     LS_TRY(check_params(params));
+    LS_TRY(lsi_params_fill(params));
     ls_optimizer *optimizer;
     LS_TRY(lsi_alloc_zeroed(&optimizer, sizeof(ls_optimizer), LS_MEMORY_STATE,
                             "optimizer"));

@@ -13,6 +13,7 @@
 
 #include "array/compute/threads.h"
 #include "base/error.h"
+#include "comm/core/agree.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/ddp_state.h"
 #include "observe/live.h"
@@ -51,6 +52,37 @@ ls_status lsi_ddp_broadcast_buffers(ls_ddp *ddp)
     for (size_t i = 0; i < ls_params_buffer_count(ddp->params); i++)
         LS_TRY(broadcast_tensor(ddp->group, ls_params_buffer(ddp->params, i)));
     return LS_OK;
+}
+
+/*
+ * Whether no rank has looked at its weights. Then rank 0's seed stands for its
+ * weights, and each rank computes those that it owns.
+ */
+static ls_status share_seed(const ls_ddp *ddp, bool *shared)
+{
+    lsi_params_storage *const storage = &ddp->params->storage;
+    int32_t unfilled = atomic_load(&storage->unfilled);
+    *shared = false;
+    if (ddp->strategy->share < LSI_SHARE_WEIGHTS)
+        return LS_OK;
+    LS_TRY(ls_all_reduce(ddp->channel, &unfilled, &unfilled, 1, LS_I32,
+                         LS_REDUCE_MIN));
+    *shared = unfilled != 0;
+    return *shared ? ls_broadcast(ddp->channel, &storage->seed,
+                                  sizeof(storage->seed), LS_U8, 0)
+                   : LS_OK;
+}
+
+/* All ranks have rank 0's weights, or will compute them. */
+static ls_status start_alike(ls_ddp *ddp)
+{
+    bool shared;
+    LS_TRY(share_seed(ddp, &shared));
+    if (shared)
+        return LS_OK;
+    LS_TRY(lsi_agree_to_plan(ddp->channel, lsi_params_fill(ddp->params)));
+    LS_TRY(broadcast_parameters(ddp));
+    return lsi_ddp_broadcast_buffers(ddp);
 }
 
 /* ---- calls of the parameter set ------------------------------------------ */
@@ -150,8 +182,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
         add_spans(ddp);
     }
     LS_TRY(lsi_ddp_plan(ddp, &options, status));
-    LS_TRY(broadcast_parameters(ddp));
-    LS_TRY(lsi_ddp_broadcast_buffers(ddp));
+    LS_TRY(start_alike(ddp));
     ddp->owner = (lsi_params_owner){.context = ddp,
                                     .ready = on_ready,
                                     .forgotten = on_forgotten,

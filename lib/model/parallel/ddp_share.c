@@ -41,8 +41,7 @@ static lsi_range own_part(const ls_ddp *ddp, size_t count)
 ls_status lsi_ddp_assign_part(ls_ddp *ddp)
 {
     const lsi_sharding share = ddp->strategy->share;
-    size_t count;
-    ls_params_flat(ddp->params, &count);
+    const size_t count = ddp->params->storage.count;
     ddp->owner.reduced = (lsi_range){0, count};
     if (share == LSI_SHARE_NOTHING)
         return LS_OK;

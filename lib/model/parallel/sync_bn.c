@@ -430,7 +430,14 @@ static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
     if (!lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
         ls_tape_status(tape) != LS_OK)
         return NULL;
-    const ls_status status = lsi_tensor_check_memory(x, "sync_batch_norm");
+    const ls_tensor *const used[] = {x, bn->args.weight, bn->args.bias,
+                                     bn->args.running_mean,
+                                     bn->args.running_var};
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
+        if (status == LS_OK && used[i] != NULL)
+            status = lsi_tensor_check_memory(used[i], "sync_batch_norm");
+    }
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     const bool matrix = ls_tensor_ndim(x) == 2;

@@ -36,8 +36,10 @@ ls_status lsi_tensor_plain(const ls_tensor *tensor)
 
 ls_status lsi_tensor_check_memory(const ls_tensor *tensor, const char *function)
 {
-    if (tensor->storage != NULL)
-        return LS_OK;
+    if (tensor->storage != NULL) {
+        lsi_supply *const supply = tensor->storage->supply;
+        return supply == NULL ? LS_OK : supply->provide(supply, function);
+    }
     return lsi_fail(LS_ERR_STATE,
                     "%s: the parameter of shape %s has no memory yet; call "
                     "ls_params_allocate first",

@@ -37,6 +37,15 @@ typedef enum lsi_storage_kind {
     LSI_STORAGE_POOLED   /* from a pool, which gets it back */
 } lsi_storage_kind;
 
+/*
+ * Of memory whose values may be elsewhere, or not computed yet: who asks before
+ * it reads or writes them. `provide` makes them be there; the error of a
+ * failure begins with `function`.
+ */
+typedef struct lsi_supply {
+    ls_status (*provide)(struct lsi_supply *supply, const char *function);
+} lsi_supply;
+
 typedef struct lsi_storage {
     atomic_int refs;
     lsi_storage_kind kind;
@@ -48,6 +57,7 @@ typedef struct lsi_storage {
     /* Gives wrapped memory back to its owner; or NULL. */
     void (*release)(void *context);
     void *context;
+    lsi_supply *supply; /* NULL: the values are always there */
 } lsi_storage;
 
 struct lsi_param;
@@ -176,8 +186,9 @@ static inline void *lsi_tensor_raw(const ls_tensor *tensor)
 }
 
 /*
- * LS_ERR_STATE, in the name of `function`, for a parameter that is not
- * allocated yet.
+ * To be called before the memory is read or written: LS_ERR_STATE, in the name
+ * of `function`, for a parameter that is not allocated yet. Values that are not
+ * there yet are there afterwards.
  */
 ls_status lsi_tensor_check_memory(const ls_tensor *tensor,
                                   const char *function);

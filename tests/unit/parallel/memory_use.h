@@ -16,6 +16,24 @@ static const bool memory_has_shadows = true;
 static const bool memory_has_shadows = false;
 #endif
 
+/* The most memory of this process so far; or, with `restart`, from now on. */
+static inline double peak_bytes(bool restart)
+{
+    char line[256];
+    double kilobytes = 0;
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    CHECK(file != NULL);
+    if (restart)
+        fputs("5", file);
+    fclose(file);
+    file = fopen("/proc/self/status", "r");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL)
+        (void)sscanf(line, "VmHWM: %lf kB", &kilobytes);
+    fclose(file);
+    return kilobytes * 1024;
+}
+
 /* This process's proportional share of all memory. */
 static inline double proportional_bytes(void)
 {

@@ -47,7 +47,8 @@ static void check_numbers(ls_params *params)
     }
 }
 
-static ls_params *five_parameters(ls_group *group)
+/* With the values of a seed; the group may be NULL. */
+static ls_params *five_with_seed(ls_group *group, uint64_t seed)
 {
     ls_params *params = NULL;
     CHECK_OK(ls_params_new(&params));
@@ -57,8 +58,13 @@ static ls_params *five_parameters(ls_group *group)
         CHECK_OK(ls_params_add(params, name, 1, &lengths[t],
                                (ls_init){LS_INIT_NORMAL, 0, 1}, NULL));
     }
-    CHECK_OK(ls_params_allocate(params, group, (uint64_t)ls_group_rank(group)));
+    CHECK_OK(ls_params_allocate(params, group, seed));
     return params;
+}
+
+static ls_params *five_parameters(ls_group *group)
+{
+    return five_with_seed(group, (uint64_t)ls_group_rank(group));
 }
 
 static void play_writing(ls_group *group, void *unused)
@@ -99,6 +105,65 @@ static void test_writing(void **state)
     run_processes(2, play_writing, NULL);
     for (int size = 1; size <= 5; size += size < 3 ? 1 : 2)
         run_threads(size, play_writing, NULL);
+}
+
+/* ---- the start ----------------------------------------------------------- */
+
+/* The rank that looks at its weights before ls_ddp_new, or -1. */
+static void play_start(ls_group *group, void *looks)
+{
+    ls_params *params = five_parameters(group);
+    ls_params *first = five_with_seed(NULL, 0);
+    if (ls_group_rank(group) == *(const int *)looks)
+        ((float *)tensor_data(ls_params_get(params, 3)))[5] = 1;
+    ls_ddp *ddp = wrap(group, params, LS_DDP_FSDP, 0.004);
+    for (size_t t = 0; t < LENGTHS; t++) {
+        float *const values = tensor_data(ls_params_get(first, t));
+        if (t == 3 && *(const int *)looks == 0)
+            values[5] = 1;
+        CHECK(memcmp(values, tensor_data(ls_params_get(params, t)),
+                     (size_t)lengths[t] * sizeof(float)) == 0);
+    }
+    ls_params_free(&first);
+    ls_ddp_free(&ddp);
+    ls_params_free(&params);
+}
+
+static void test_all_begin_with_rank_0s_weights(void **state)
+{
+    (void)state;
+    for (int looks = -1; looks < 2; looks++) {
+        run_processes(2, play_start, &looks);
+        for (int size = 1; size <= 5; size++)
+            run_threads(size, play_start, &looks);
+    }
+}
+
+/* Nobody looks at the weights, so no process ever has all of them. */
+static void play_large(ls_group *group, void *unused)
+{
+    const int64_t n = 1 << 24; /* 64 MiB */
+    ls_params *params = NULL;
+    (void)unused;
+    CHECK_OK(ls_params_new(&params));
+    CHECK_OK(ls_params_add(params, "p", 1, &n, (ls_init){LS_INIT_NORMAL, 0, 1},
+                           NULL));
+    const double before = peak_bytes(true);
+    CHECK_OK(ls_params_allocate(params, group, 1));
+    ls_ddp *ddp = wrap(group, params, LS_DDP_FSDP, 0.004);
+    const double taken = peak_bytes(false) - before;
+    const double own = (double)n * sizeof(float) / ls_group_size(group);
+    if (!memory_has_shadows)
+        CHECK(taken > 0.9 * own && taken < 1.1 * own + 0x1p22);
+    ls_ddp_free(&ddp);
+    ls_params_free(&params);
+}
+
+static void test_a_rank_computes_its_part_only(void **state)
+{
+    (void)state;
+    run_processes(2, play_large, NULL);
+    run_processes(4, play_large, NULL);
 }
 
 /* ---- halves -------------------------------------------------------------- */
@@ -329,6 +394,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory), /* processes first: it forks */
+        cmocka_unit_test(test_a_rank_computes_its_part_only),
+        cmocka_unit_test(test_all_begin_with_rank_0s_weights),
         cmocka_unit_test(test_writing),
         cmocka_unit_test(test_halves),
     };

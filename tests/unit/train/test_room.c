@@ -30,8 +30,7 @@ static void play_formulas(ls_group *group, void *unused)
     CHECK(needed(group, LS_DDP_ZERO1, 2, false) == 4000 * (2 * n + 2));
     CHECK(needed(group, LS_DDP_OWNERS, 1, false) == 4000 * (2 * n + 1));
     CHECK(needed(group, LS_DDP_SHARED, 2, false) == 4000 * (1 + n + 2));
-    /* Here the most is when one copy is made of those of the ranks. */
-    CHECK(needed(group, LS_DDP_FSDP, 1, false) == 4000 * (n + 1));
+    CHECK(needed(group, LS_DDP_FSDP, 1, false) == 4000 * 3);
     CHECK(needed(group, LS_DDP_FSDP, 2, true) == 4000 * (1 + 1 + 2) + 2000);
 }
 

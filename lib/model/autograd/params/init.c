@@ -19,6 +19,7 @@ typedef struct fill_job {
     lsi_rng_key key;
     uint64_t sub;
     ls_init init;
+    size_t first; /* the element that goes to out[0] */
     float *out;
 } fill_job;
 
@@ -116,20 +117,20 @@ static void fill_range(void *context, size_t begin, size_t end)
 {
     const fill_job *job = context;
     for (size_t i = begin; i < end; i++)
-        job->out[i] = value_at(job, i);
+        job->out[i] = value_at(job, job->first + i);
 }
 
-ls_status lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
+void lsi_param_fill(const lsi_param *param, bool is_buffer, lsi_range elements,
+                    float *out)
 {
     fill_job job = {
-        .key = {.seed = seed,
+        .key = {.seed = param->set->storage.seed,
                 .stream = is_buffer ? STREAM_BUFFERS : STREAM_PARAMS},
         .sub = param->index,
         .init = param->init,
-        .out = lsi_tensor_raw(param->tensor),
+        .first = elements.begin,
+        .out = out,
     };
-    if (param->tensor->dtype != LS_F32)
-        return LS_OK;
-    lsi_parallel_for((size_t)param->tensor->count, GRAIN, fill_range, &job);
-    return LS_OK;
+    if (param->tensor->dtype == LS_F32)
+        lsi_parallel_for(lsi_range_size(elements), GRAIN, fill_range, &job);
 }

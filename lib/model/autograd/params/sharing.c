@@ -142,15 +142,54 @@ static void attach(ls_params *params, float *flat)
     params->storage.scattered = false;
 }
 
-/* Copies the weights to their new home and attaches them there. */
+static void use_huge_pages(lsi_range part, float *flat)
+{
+    lsi_use_huge_pages(flat + part.begin, lsi_range_size(part) * sizeof(float));
+}
+
+/*
+ * The part of the node's copy that this rank makes: its own, or a share of
+ * everything if other nodes' ranks own some of it.
+ */
+static lsi_range part_to_make(const ls_params *params, const ls_group *group)
+{
+    size_t n;
+    const lsi_range *const owned = lsi_params_owned(params, &n);
+    const size_t here = (size_t)ls_group_local_size(group);
+    if ((int)here == ls_group_size(group))
+        return owned[0];
+    return lsi_partition_aligned(params->storage.count, here,
+                                 (size_t)ls_group_local_rank(group), LSI_LINE);
+}
+
+/* Computes the initial values of a part. */
+static void fill_part(ls_params *params, lsi_range made, float *flat)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        const lsi_param *const param = params->params.items[i];
+        const size_t at = param->offset;
+        const lsi_range part = lsi_range_common(
+            made, (lsi_range){at, at + (size_t)param->tensor->count});
+        if (param->trainable && part.begin < part.end)
+            lsi_param_fill(param, false,
+                           (lsi_range){part.begin - at, part.end - at},
+                           flat + part.begin);
+    }
+    lsi_params_fill_rest(params);
+}
+
+/*
+ * Copies the weights to their new home and attaches them there. Weights that
+ * nobody has looked at yet are computed there: each rank's by itself.
+ */
 static ls_status move_weights(ls_params *params, ls_group *group, void *home,
                               bool one_copy)
 {
-    float *flat = home;
-    if (!one_copy || ls_group_local_rank(group) == 0)
+    float *const flat = one_copy ? lsi_shared_first_here(group, home) : home;
+    if (one_copy && atomic_load(&params->storage.unfilled))
+        fill_part(params, part_to_make(params, group), flat);
+    else if (!one_copy || ls_group_local_rank(group) == 0)
         lsi_params_copy_weights(params, home);
-    if (one_copy)
-        flat = lsi_shared_first_here(group, home);
     lsi_free(params->storage.flat);
     attach(params, flat);
     params->sharing.one_copy = one_copy;
@@ -175,8 +214,9 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
     LS_TRY(one_copy ? lsi_shared_alloc_sparse(group, bytes, &home)
                     : ls_shared_alloc(group, bytes, &home));
     set_home(params, group, home, bytes, one_copy ? bytes / size : bytes);
-    if (one_copy && ls_group_local_rank(group) == 0)
-        lsi_use_huge_pages(home, bytes);
+    if (one_copy)
+        use_huge_pages(part_to_make(params, group),
+                       lsi_shared_first_here(group, home));
     const ls_status status =
         one_copy ? lsi_params_share_halves(params, group, capacity) : LS_OK;
     if (status != LS_OK) {

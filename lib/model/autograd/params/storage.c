@@ -1,5 +1,6 @@
 #include "model/autograd/params/storage.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -65,6 +66,14 @@ static ls_status alloc_slices(ls_params *params)
                                   "the gradients of batch slices");
 }
 
+/* Weights that the set does not have yet have no address. */
+static void *place_of(const lsi_param *param, float *flat)
+{
+    if (lsi_param_fits_in_place(param))
+        return param->adopted.data;
+    return flat != NULL ? flat + param->offset : NULL;
+}
+
 /* Points the tensors to their memory. */
 static ls_status attach_trained(ls_params *params)
 {
@@ -73,10 +82,8 @@ static ls_status attach_trained(ls_params *params)
         const ls_tensor *tensor = param->tensor;
         if (!param->trainable)
             continue;
-        LS_TRY(lsi_tensor_set_memory(
-            param->tensor, lsi_param_fits_in_place(param)
-                               ? param->adopted.data
-                               : params->storage.flat + param->offset));
+        LS_TRY(lsi_tensor_set_memory(param->tensor, place_of(param, NULL)));
+        param->tensor->storage->supply = &param->supply;
         LS_TRY(lsi_tensor_make_empty(&param->grad, LS_F32, tensor->ndim,
                                      tensor->shape));
         LS_TRY(lsi_tensor_set_memory(param->grad, params->storage.flat_grad +
@@ -89,17 +96,19 @@ static ls_status attach_rest(ls_params *params)
 {
     float *next = params->storage.rest;
     for (size_t i = 0; i < params->params.count; i++) {
-        const lsi_param *param = params->params.items[i];
+        lsi_param *param = params->params.items[i];
         if (param->trainable)
             continue;
         const bool in_place = lsi_param_fits_in_place(param);
         LS_TRY(lsi_tensor_set_memory(param->tensor,
                                      in_place ? param->adopted.data : next));
+        param->tensor->storage->supply = &param->supply;
         next += in_place ? 0 : padded(param);
     }
     for (size_t i = 0; i < params->buffers.count; i++) {
-        const lsi_param *buffer = params->buffers.items[i];
+        lsi_param *buffer = params->buffers.items[i];
         LS_TRY(lsi_tensor_set_memory(buffer->tensor, next));
+        buffer->tensor->storage->supply = &buffer->supply;
         next += padded(buffer);
     }
     return LS_OK;
@@ -127,13 +136,11 @@ static size_t flat_size(const ls_params *params)
     return s->scattered ? 0 : s->count;
 }
 
-/* Allocates the memory that ranks do not share. */
+/* Allocates the memory that ranks do not share, except that of the weights. */
 static ls_status alloc_own(ls_params *params)
 {
     lsi_params_storage *const s = &params->storage;
     LS_TRY(lsi_params_find_places(params));
-    LS_TRY(lsi_alloc_zeroed(&s->flat, flat_size(params) * sizeof(float),
-                            LS_MEMORY_PARAMETERS, "the parameters"));
     LS_TRY(lsi_alloc_zeroed(&s->rest, rest_size(params) * sizeof(float),
                             LS_MEMORY_PARAMETERS, "frozen parameters"));
     return alloc_slices(params);
@@ -187,6 +194,7 @@ void lsi_params_release_memory(ls_params *params)
     lsi_free(s->rest);
     lsi_free(s->slice_grads);
     lsi_free(s->places);
+    atomic_store(&s->unfilled, false);
     s->flat_grad = s->flat = s->rest = s->slice_grads = NULL;
     s->places = NULL;
     s->scattered = false;
@@ -197,6 +205,70 @@ void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype)
     const lsi_param *const param = params->params.items[index];
     if (!param->trainable && param->tensor->storage == NULL)
         param->tensor->dtype = dtype;
+}
+
+/* ---- initial values ------------------------------------------------------ */
+
+/* Several threads may be the first to read a set. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void fill_whole(const lsi_param *param, bool is_buffer)
+{
+    const lsi_range all = {0, (size_t)param->tensor->count};
+    if (param->is_adopted)
+        lsi_param_read_adopted(param);
+    else
+        lsi_param_fill(param, is_buffer, all, lsi_tensor_raw(param->tensor));
+}
+
+static void fill_params(const ls_params *params, bool trainable)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        if (params->params.items[i]->trainable == trainable)
+            fill_whole(params->params.items[i], false);
+    }
+}
+
+void lsi_params_fill_rest(ls_params *params)
+{
+    fill_params(params, false);
+    for (size_t i = 0; i < params->buffers.count; i++)
+        fill_whole(params->buffers.items[i], true);
+    atomic_store(&params->storage.unfilled, false);
+}
+
+static ls_status alloc_flat(ls_params *params)
+{
+    LS_TRY(lsi_alloc_zeroed(&params->storage.flat,
+                            flat_size(params) * sizeof(float),
+                            LS_MEMORY_PARAMETERS, "the parameters"));
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (param->trainable)
+            param->tensor->storage->data =
+                place_of(param, params->storage.flat);
+    }
+    return LS_OK;
+}
+
+static ls_status fill_all(ls_params *params)
+{
+    LS_TRY(alloc_flat(params));
+    fill_params(params, true);
+    lsi_params_fill_rest(params);
+    return LS_OK;
+}
+
+ls_status lsi_params_fill(ls_params *params)
+{
+    ls_status status = LS_OK;
+    if (!atomic_load_explicit(&params->storage.unfilled, memory_order_acquire))
+        return LS_OK;
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&params->storage.unfilled))
+        status = fill_all(params);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 /* ---- ranges -------------------------------------------------------------- */
@@ -217,8 +289,9 @@ static void return_count(const ls_params *params, size_t *count)
 float *ls_params_flat(ls_params *params, size_t *count)
 {
     return_count(params, count);
-    return params != NULL && !params->storage.scattered ? params->storage.flat
-                                                        : NULL;
+    if (params == NULL || params->storage.scattered)
+        return NULL;
+    return lsi_params_fill(params) == LS_OK ? params->storage.flat : NULL;
 }
 
 float *ls_params_flat_grad(ls_params *params, size_t *count)

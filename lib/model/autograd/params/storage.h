@@ -12,6 +12,8 @@
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
 #define LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
 
+#include <stdatomic.h>
+
 #include "base/memory.h"
 #include "base/partition.h"
 #include "lockstep/autograd.h"
@@ -25,7 +27,9 @@ typedef struct lsi_param lsi_param;
 
 typedef struct lsi_params_storage {
     bool allocated;
-    size_t count; /* floats of either flat buffer, without the extra */
+    atomic_bool unfilled; /* nobody has needed the initial values yet */
+    uint64_t seed;        /* of the initial values */
+    size_t count;         /* floats of either flat buffer, without the extra */
     lsi_range whole;
     float *flat, *flat_grad;
     int slices;
@@ -37,8 +41,23 @@ typedef struct lsi_params_storage {
     size_t n_places;
 } lsi_params_storage;
 
-/* Lays out and allocates the memory, zeroed. Collective with a group. */
+/*
+ * Lays out and allocates the memory, zeroed, except that of the trained
+ * weights. Collective with a group.
+ */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);
+
+/*
+ * Initial values are computed when somebody first needs them. By then an ls_ddp
+ * may have divided the weights, and a rank computes only those that it owns.
+ *
+ * lsi_params_fill allocates the trained weights and computes all values, unless
+ * they are there already. lsi_params_fill_rest computes everything but those
+ * weights.
+ */
+ls_status lsi_params_fill(ls_params *params);
+void lsi_params_fill_rest(ls_params *params);
+
 void lsi_params_release_memory(ls_params *params);
 
 /* Undoes lsi_params_layout, so that it can be tried again. */
