@@ -461,5 +461,7 @@ ls_status lsi_progress(ls_group *group)
         status = progress_queue(group);
     if (status == LS_OK && group->streams.active != NULL)
         status = lsi_messages_progress(group);
+    if (status == LS_OK && !failed && group->service.serve != NULL)
+        status = group->service.serve(group->service.context);
     return failed && status == LS_OK ? lsi_report_failure(group) : status;
 }

@@ -207,7 +207,11 @@ void lsi_shared_pushed(const ls_group *group, size_t bytes)
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
 {
     group = group->channels.local;
-    const lsi_shared *const s = lsi_shared_find(group, data);
+    const uintptr_t at = (uintptr_t)data;
+    const lsi_shared *s = buffers(group);
+    while (s != NULL &&
+           (at < (uintptr_t)s->base || at - (uintptr_t)s->base >= s->mapped))
+        s = s->next;
     if (s != NULL)
         group->memory.node->transport->discard(
             group->memory.node,

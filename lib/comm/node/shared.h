@@ -29,8 +29,8 @@ void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
 void lsi_shared_pushed(const ls_group *group, size_t bytes);
 
 /*
- * Gives the pages of this rank's part back: they read as zero then, and whole
- * ones take no memory. Nobody else may use them at the time. Local.
+ * Gives pages back, of any rank's part: they read as zero then, and whole ones
+ * take no memory. Nobody else may use them at the time. Local.
  */
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes);
 

@@ -328,6 +328,15 @@ typedef struct lsi_group_coprogress {
     uint64_t holder;   /* id of the borrowing thread */
 } lsi_group_coprogress;
 
+/*
+ * Work that a group does for others whenever it moves: lsi_progress calls
+ * `serve` last, if it is not NULL. It may queue messages, and must not wait.
+ */
+typedef struct lsi_service {
+    ls_status (*serve)(void *context);
+    void *context;
+} lsi_service;
+
 /* The records of recent operations; recorder.c, dump.c. */
 typedef struct lsi_recording {
     lsi_recorder *recorder;
@@ -357,6 +366,7 @@ struct ls_group {
     lsi_waiting waiting;
     lsi_group_coprogress coprogress;
     lsi_on_done *completions;
+    lsi_service service;
     lsi_recording recording;
     lsi_channels channels;
     lsi_domains *domains;   /* a tree for arrivals; NULL: none */
