@@ -134,11 +134,24 @@ LS_API int64_t ls_params_numel(const ls_params *params);
  * 16, each parameter padded with zeros to 64 bytes. Parameter i is at
  * ls_params_offset(params, i) in both (SIZE_MAX if it is not trained). Owned by
  * the set. count may be NULL. The buffer of weights is NULL while some weights
- * are in the program's memory (ls_params_adopt).
+ * are in the program's memory (ls_params_adopt), or divided over nodes.
  */
 LS_API float *ls_params_flat(ls_params *params, size_t *count);
 LS_API float *ls_params_flat_grad(ls_params *params, size_t *count);
 LS_API size_t ls_params_offset(const ls_params *params, size_t index);
+
+/*
+ * An ls_ddp with LS_DDP_FSDP over several nodes divides the trained weights. A
+ * node has the parts of its ranks, and operations gather the rest while they
+ * need it. To map such a parameter is LS_ERR_STATE. But ls_params_fetch
+ * brings the values of parameter `index` to this node, for reading; it can be
+ * mapped then. Pointers are valid until ls_params_release. The calls nest. If
+ * one is missing, the next optimizer's step is LS_ERR_STATE. Local: other ranks
+ * answer while they compute or wait. Without divided weights they do nothing.
+ */
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_params_fetch(ls_params *params, size_t index);
+LS_API LS_EXPERIMENTAL void ls_params_release(ls_params *params, size_t index);
 
 /*
  * The gradient of a parameter of some set (a view of the flat buffer); NULL for

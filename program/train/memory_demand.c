@@ -21,7 +21,11 @@ int64_t lsi_memory_plan_bytes(const ls_group *group,
 {
     const lsi_sharding share = wish->strategy->share;
     const double here = ls_group_local_size(group);
-    const double weights = share >= LSI_SHARE_WEIGHTS ? 1 : here;
+    const bool nodes = here < ls_group_size(group);
+    const double weights = share == LSI_SHARE_ALL && nodes
+                               ? copies(group, true) /* and some layers */
+                           : share >= LSI_SHARE_WEIGHTS ? 1
+                                                        : here;
     const double halves = wish->rounded ? weights / 2 : 0;
     const double gradients = copies(group, share == LSI_SHARE_ALL);
     const double state =

@@ -65,14 +65,18 @@ static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
     }
     assert(param->half_version <= param->set->version);
     if (param->half_version != param->set->version) {
-        if (param->half_shared)
+        if (param->half_shared) {
             lsi_param_update_half(param);
-        else
+        } else {
+            LS_TRY(lsi_param_provide(param, (lsi_weights_need){false, true}));
             round_to(param->half, param->tensor);
+        }
         param->half_version = param->set->version;
     }
     *out = param->half;
-    return LS_OK;
+    return param->half_shared
+               ? lsi_param_provide(param, (lsi_weights_need){true, true})
+               : LS_OK;
 }
 
 /*
@@ -102,11 +106,14 @@ ls_tensor *lsi_op_operand(ls_tape *tape, ls_tensor *tensor)
 {
     ls_tensor *operand = tensor;
     ls_status status = tape->status;
-    if (status != LS_OK || !lsi_tape_is_mixed(tape) || tensor->dtype != LS_F32)
-        return status == LS_OK ? tensor : NULL;
-    if (tensor->param != NULL)
+    const bool rounds = lsi_tape_is_mixed(tape) && tensor->dtype == LS_F32;
+    if (status != LS_OK)
+        return NULL;
+    if (rounds && tensor->param != NULL)
         status = half_of(tensor->param, tape->autocast, &operand);
     else
+        status = lsi_tensor_check_input(tensor, "product");
+    if (status == LS_OK && rounds && tensor->param == NULL)
         status = round_operand(tape, tensor, &operand);
     return status == LS_OK ? operand : lsi_tape_stop(tape, status);
 }

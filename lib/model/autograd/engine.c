@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "model/autograd/node.h"
+#include "model/autograd/ops/ops.h"
 #include "model/autograd/params.h"
 #include "observe/memory_record.h"
 #include "observe/spans.h"
@@ -109,6 +110,24 @@ static ls_status run_backward(ls_tape *tape, ls_node *node)
     return status;
 }
 
+/*
+ * Backward reads parameters among the inputs, and views of them, except the
+ * table of an embedding.
+ */
+static ls_status provide_inputs(const ls_node *node)
+{
+    if (node->function == &lsi_op_embedding)
+        return LS_OK;
+    for (size_t i = 0; i < node->n_inputs; i++) {
+        const ls_tensor *const input = node->inputs[i];
+        if (input != NULL && input->storage != NULL &&
+            input->storage->supply != NULL)
+            LS_TRY(lsi_param_provide_again(
+                (lsi_param *)(void *)input->storage->supply));
+    }
+    return LS_OK;
+}
+
 static ls_status visit_node(ls_tape *tape, ls_node *node)
 {
     const bool inner = tape->outer != NULL;
@@ -116,7 +135,9 @@ static ls_status visit_node(ls_tape *tape, ls_node *node)
     node->abandon = NULL; /* backward runs now */
     if (any_output_has_grad(tape, node)) {
         const uint64_t began = lsi_span_begin();
+        LS_TRY(provide_inputs(node));
         LS_TRY(run_backward(tape, node));
+        lsi_tensor_used();
         LS_TRY(tape->status);
         lsi_span_operation(node->function->name, " backward", began);
     }

@@ -132,12 +132,68 @@ static ls_status check_init(const char *name, ls_init init)
     return LS_OK;
 }
 
-/* Somebody is going to look at a parameter's values. */
-static ls_status provide(lsi_supply *supply, const char *function)
+/* The set's owner, which gathers divided weights. */
+static ls_status find_gatherer(const lsi_param *param,
+                               const lsi_params_owner **out)
 {
-    const lsi_param *const param = (lsi_param *)(void *)supply;
-    (void)function;
-    return lsi_params_fill(param->set);
+    *out = param->set->sharing.owner;
+    return *out != NULL
+               ? LS_OK
+               : lsi_fail(LS_ERR_STATE,
+                          "'%s' is divided over nodes, and its ls_ddp has been "
+                          "freed: use it before, or create a new ls_ddp",
+                          param->name);
+}
+
+static bool is_divided(const lsi_param *param)
+{
+    return param->set->sharing.divided && param->trainable;
+}
+
+ls_status lsi_param_provide(lsi_param *param, lsi_weights_need need)
+{
+    const lsi_params_owner *owner;
+    if (!is_divided(param))
+        return lsi_params_fill(param->set);
+    LS_TRY(find_gatherer(param, &owner));
+    return owner->need(owner->context, param->index, need);
+}
+
+ls_status lsi_param_provide_again(lsi_param *param)
+{
+    const lsi_params_owner *owner;
+    if (!is_divided(param))
+        return LS_OK;
+    LS_TRY(find_gatherer(param, &owner));
+    return owner->need_again(owner->context, param->index);
+}
+
+ls_status lsi_params_settle(ls_params *params)
+{
+    const lsi_params_owner *const owner = params->sharing.owner;
+    ls_params_changed(params);
+    return params->sharing.divided && owner != NULL
+               ? owner->after_step(owner->context)
+               : LS_OK;
+}
+
+/* Somebody is going to look at a parameter's values. */
+static ls_status provide(lsi_supply *supply, bool in_pass)
+{
+    return lsi_param_provide((lsi_param *)(void *)supply,
+                             (lsi_weights_need){.in_pass = in_pass});
+}
+
+static ls_status check_stay(const lsi_supply *supply, const char *function)
+{
+    const lsi_param *const param = (const lsi_param *)(const void *)supply;
+    return !is_divided(param) || param->fetched > 0
+               ? LS_OK
+               : lsi_fail(LS_ERR_STATE,
+                          "%s: '%s' is divided over nodes, so its values do "
+                          "not stay on this one; call ls_params_fetch before, "
+                          "and ls_params_release after",
+                          function, param->name);
 }
 
 /* Appends a parameter to the list; the caller sets its init. */
@@ -148,7 +204,7 @@ static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
     LS_TRY(reserve(list));
     lsi_param *param = NULL;
     LS_TRY(new_param(&param, name, ndim, shape));
-    param->supply.provide = provide;
+    param->supply = (lsi_supply){provide, check_stay};
     param->set = params;
     param->index = list->count;
     param->offset = SIZE_MAX;
@@ -313,6 +369,29 @@ void lsi_params_stepped(ls_params *params)
             param->half_version++; /* a frozen one's copy stays valid */
     }
     params->version++;
+}
+
+/* ---- divided weights ----------------------------------------------------- */
+
+ls_status ls_params_fetch(ls_params *params, size_t index)
+{
+    LS_NEED(params);
+    if (index >= params->params.count)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_params_fetch: index is %zu, but the set has %zu "
+                        "parameters",
+                        index, params->params.count);
+    lsi_param *const param = params->params.items[index];
+    LS_TRY(lsi_tensor_check_memory(param->tensor, __func__));
+    param->fetched++;
+    return LS_OK;
+}
+
+void ls_params_release(ls_params *params, size_t index)
+{
+    if (index < ls_params_count(params) &&
+        params->params.items[index]->fetched > 0)
+        params->params.items[index]->fetched--;
 }
 
 /* ---- gradients ----------------------------------------------------------- */

@@ -28,6 +28,7 @@ struct lsi_param {
     uint64_t half_version; /* version of the set when `half` was rounded */
     uint64_t written;      /* bits: slices written since zero_grad */
     int pending;           /* uses that the running backward has not reached */
+    int fetched;           /* ls_params_fetch less ls_params_release */
     bool grad_counted;     /* see lsi_params_count_grad */
 };
 
@@ -45,6 +46,20 @@ struct ls_params {
     lsi_params_storage storage;
     lsi_params_sharing sharing;
 };
+
+/*
+ * Makes the parameter's values be on this node. lsi_param_provide_again does so
+ * for backward, in the ways in which they were needed before.
+ */
+ls_status lsi_param_provide(lsi_param *param, lsi_weights_need need);
+ls_status lsi_param_provide_again(lsi_param *param);
+
+/*
+ * To be called by all ranks after each has written the weights that it owns, or
+ * all of them: other nodes see them from then on. Collective if they are
+ * divided.
+ */
+ls_status lsi_params_settle(ls_params *params);
 
 /* An optimizer has updated the trained parameters. */
 void lsi_params_stepped(ls_params *params);

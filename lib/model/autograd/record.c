@@ -188,6 +188,7 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
     if (lsi_memory_is_recorded())
         lsi_memory_claim(function->name);
     lsi_tape_free_temps(tape);
+    lsi_tensor_used();
     lsi_span_operation(function->name, "", tape->op_began);
     tape->op_began = 0;
     return n_outputs > 0 ? outputs[0] : NULL;

@@ -128,6 +128,9 @@ ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
  */
 void lsi_tape_abandon(ls_tape *tape, ls_status status);
 
+/* Resets of this thread's outer tapes: a forward pass begins after one. */
+uint64_t lsi_tape_resets(void);
+
 /* Passes a reference to the tape, which releases it at the reset. */
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);
 

@@ -94,6 +94,6 @@ ls_status ls_params_load(ls_params *params, const char *path)
     LS_TRY(lsi_safetensors_open(&file, path));
     const ls_status status = fill(params, &file);
     lsi_safetensors_close(&file);
-    ls_params_changed(params);
-    return status;
+    const ls_status settled = lsi_params_settle(params);
+    return status == LS_OK ? settled : status;
 }

@@ -479,9 +479,9 @@ ls_status ls_transformer_load(ls_transformer *model, const char *path)
     lsi_weights_path place;
     LS_TRY(lsi_transformer_open_file(&file, path, &place));
     const ls_status status = fill(model, &file);
-    ls_params_changed(model->params);
     lsi_safetensors_close(&file);
-    return status;
+    const ls_status settled = lsi_params_settle(model->params);
+    return status == LS_OK ? settled : status;
 }
 
 /* ---- types --------------------------------------------------------------- */

@@ -40,8 +40,10 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
         (!ddp->params->sharing.one_copy || !lsi_ddp_on_one_node(ddp)))
         LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
     for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
-        if (flat == NULL || !ls_params_is_trainable(ddp->params, i))
-            LS_TRY(broadcast_tensor(ddp->group, ls_params_get(ddp->params, i)));
+        const bool trained = ls_params_is_trainable(ddp->params, i);
+        if (trained && (flat != NULL || ddp->params->sharing.divided))
+            continue; /* sent above; or each rank has its part already */
+        LS_TRY(broadcast_tensor(ddp->group, ls_params_get(ddp->params, i)));
     }
     ls_params_changed(ddp->params);
     return LS_OK;
@@ -150,7 +152,7 @@ static void add_spans(ls_ddp *ddp)
                                   LSI_GRAD_EXTRA, LSI_GRAD_EXTRA};
 }
 
-static ls_status check_params(const ls_params *params,
+static ls_status check_params(const ls_params *params, const ls_group *group,
                               const ls_ddp_options *options)
 {
     if (!params->storage.allocated)
@@ -162,6 +164,13 @@ static ls_status check_params(const ls_params *params,
                                       "these parameters; free it first");
     const lsi_strategy *strategy;
     LS_TRY(lsi_strategy_find(options->strategy, &strategy));
+    if (params->storage.adopts && strategy->share == LSI_SHARE_ALL &&
+        ls_group_local_size(group) < ls_group_size(group))
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "ls_ddp_new: strategy 'fsdp' divides weights over nodes, but some "
+            "parameters are in the program's memory (ls_params_adopt), which "
+            "holds all of them; use strategy 'shared'");
     if (params->sharing.one_copy && strategy->share < LSI_SHARE_WEIGHTS)
         return lsi_fail(
             LS_ERR_STATE,
@@ -176,7 +185,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
     ls_ddp_options options;
     ls_status status = lsi_ddp_read_options(&options, given);
     if (status == LS_OK)
-        status = check_params(params, &options);
+        status = check_params(params, ddp->group, &options);
     if (status == LS_OK) {
         ddp->params = params;
         add_spans(ddp);
@@ -188,7 +197,9 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
                                     .forgotten = on_forgotten,
                                     .before_step = before_step,
                                     .after_step = lsi_ddp_after_step,
-                                    .add_up = lsi_ddp_add_up};
+                                    .add_up = lsi_ddp_add_up,
+                                    .need = lsi_ddp_need,
+                                    .need_again = lsi_ddp_need_again};
     if (ddp->strategy->share >= LSI_SHARE_STATE && lsi_ddp_on_one_node(ddp)) {
         ddp->owner.moved = lsi_ddp_moved;
         ddp->owner.piece = (size_t)lsi_threads() * PIECE;

@@ -16,6 +16,9 @@
 #include "model/parallel/grad_range.h"
 #include "model/tensor/tensor.h"
 
+/* Layers that are gathered ahead. */
+enum { AHEAD = 2 };
+
 /* The floats of whole spans. */
 static lsi_range floats_of(const ls_ddp *ddp, lsi_range spans)
 {
@@ -38,6 +41,13 @@ static lsi_range own_part(const ls_ddp *ddp, size_t count)
     return lsi_shard_of(count, ddp->shard, rank);
 }
 
+static lsi_weights_home home_of(const ls_ddp *ddp)
+{
+    if (ddp->strategy->share < LSI_SHARE_WEIGHTS)
+        return LSI_HOME_COPIES;
+    return lsi_ddp_divides_weights(ddp) ? LSI_HOME_DIVIDED : LSI_HOME_ONE;
+}
+
 ls_status lsi_ddp_assign_part(ls_ddp *ddp)
 {
     const lsi_sharding share = ddp->strategy->share;
@@ -46,20 +56,34 @@ ls_status lsi_ddp_assign_part(ls_ddp *ddp)
     if (share == LSI_SHARE_NOTHING)
         return LS_OK;
     /* Equal under each strategy, since the next ls_ddp may use another one. */
-    const int size = ls_group_size(ddp->group);
-    const size_t capacity = lsi_shard_size(count, size) * (size_t)size;
+    const size_t shard = lsi_shard_size(count, ls_group_size(ddp->group));
     const lsi_range own = own_part(ddp, count);
     LS_TRY(lsi_agree_to_plan(ddp->group,
                              lsi_params_set_owned(ddp->params, &own, 1)));
     if (share == LSI_SHARE_TENSORS)
         return ddp->params->storage.scattered
                    ? LS_OK /* the program's memory stays in use */
-                   : lsi_params_share(ddp->params, ddp->group, capacity, false);
+                   : lsi_params_share(ddp->params, ddp->group, shard,
+                                      LSI_HOME_COPIES);
     ddp->owner.reduced = own;
-    LS_TRY(lsi_params_share(ddp->params, ddp->group, capacity,
-                            share >= LSI_SHARE_WEIGHTS));
+    LS_TRY(lsi_params_share(ddp->params, ddp->group, shard, home_of(ddp)));
     lsi_params_set_dropping(ddp->params, share == LSI_SHARE_ALL);
-    return LS_OK;
+    return home_of(ddp) == LSI_HOME_DIVIDED
+               ? lsi_gather_new(&ddp->gather, ddp->group, ddp->params, shard,
+                                AHEAD)
+               : LS_OK;
+}
+
+ls_status lsi_ddp_need(void *context, size_t index, lsi_weights_need need)
+{
+    const ls_ddp *const ddp = context;
+    return lsi_gather_need(ddp->gather, index, need);
+}
+
+ls_status lsi_ddp_need_again(void *context, size_t index)
+{
+    const ls_ddp *const ddp = context;
+    return lsi_gather_need_again(ddp->gather, index);
 }
 
 void lsi_ddp_drop(void *context, lsi_range spans)
@@ -106,6 +130,10 @@ static ls_status swap_shards(const ls_ddp *ddp)
     size_t count;
     if (lsi_ddp_on_one_node(ddp))
         return LS_OK;
+    if (ddp->gather != NULL) { /* they are gathered when they are needed */
+        lsi_params_round(ddp->params, ddp->owner.reduced);
+        return lsi_gather_let_go(ddp->gather);
+    }
     LS_TRY(lsi_internode_swap(ddp->channel, ls_params_flat(ddp->params, &count),
                               ddp->shard * sizeof(float)));
     LS_TRY(ls_barrier(ddp->channel));
@@ -131,7 +159,10 @@ ls_status lsi_ddp_before_step(ls_ddp *ddp)
     if (ddp->strategy->share < LSI_SHARE_STATE)
         return LS_OK;
     const double begin = lsi_clock_seconds();
-    const ls_status status = ls_barrier(ddp->channel);
+    ls_status status =
+        ddp->gather != NULL ? lsi_gather_let_go(ddp->gather) : LS_OK;
+    status = status == LS_OK ? ls_barrier(ddp->channel)
+                             : lsi_ddp_refuse_step(ddp, status);
     ddp->waited += lsi_clock_seconds() - begin;
     return status;
 }

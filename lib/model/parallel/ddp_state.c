@@ -67,6 +67,7 @@ void ls_ddp_free(ls_ddp **out)
     ls_ddp *const ddp = *out;
     *out = NULL;
     lsi_ddp_abandon(ddp);
+    lsi_gather_free(&ddp->gather);
     if (ddp->params != NULL && ddp->params->sharing.owner == &ddp->owner)
         lsi_params_disown(ddp->params);
     lsi_reducer_free(&ddp->reducer);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "model/autograd/params.h"
 #include "model/parallel/ddp.h"
+#include "model/parallel/gather.h"
 #include "model/parallel/reducer.h"
 
 /* Floats that travel after the gradients. */
@@ -29,6 +30,7 @@ struct ls_ddp {
     ls_params *params; /* or NULL */
     lsi_params_owner owner;
     lsi_reducer *reducer;
+    lsi_gather *gather; /* NULL: each node has all weights */
     const lsi_strategy *strategy;
     size_t shard; /* floats of a rank's part, if it has one; see grad_range.h */
     double waited;
@@ -133,11 +135,19 @@ ls_status lsi_ddp_refuse_step(const ls_ddp *ddp, ls_status status);
 ls_status lsi_ddp_add_up(void *context, double *sums, size_t n);
 void lsi_ddp_moved(void *context, lsi_range range);
 ls_status lsi_ddp_after_step(void *context);
+ls_status lsi_ddp_need(void *context, size_t index, lsi_weights_need need);
+ls_status lsi_ddp_need_again(void *context, size_t index);
 
 /* Whether all ranks can write each other's weights. */
 static inline bool lsi_ddp_on_one_node(const ls_ddp *ddp)
 {
     return ls_group_local_size(ddp->group) == ls_group_size(ddp->group);
+}
+
+/* Whether a node has only its ranks' parts of the weights. */
+static inline bool lsi_ddp_divides_weights(const ls_ddp *ddp)
+{
+    return ddp->strategy->share == LSI_SHARE_ALL && !lsi_ddp_on_one_node(ddp);
 }
 
 #endif

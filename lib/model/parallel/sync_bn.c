@@ -436,7 +436,7 @@ static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
     ls_status status = LS_OK;
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
         if (status == LS_OK && used[i] != NULL)
-            status = lsi_tensor_check_memory(used[i], "sync_batch_norm");
+            status = lsi_tensor_check_input(used[i], "sync_batch_norm");
     }
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);

@@ -158,7 +158,7 @@ ls_status ls_tensor_to_dlpack(ls_tensor *tensor,
     ls_tensor *view = NULL;
     LS_NEED_TENSOR(tensor);
     LS_NEED(out);
-    LS_TRY(lsi_tensor_check_memory(tensor, "ls_tensor_to_dlpack"));
+    LS_TRY(lsi_tensor_check_address(tensor, "ls_tensor_to_dlpack"));
     LS_TRY(lsi_tensor_alias(tensor, NULL, &view));
     const ls_status status =
         lsi_alloc(&e, sizeof *e, LS_MEMORY_OTHER, "a DLPack tensor");

@@ -34,12 +34,51 @@ ls_status lsi_tensor_plain(const ls_tensor *tensor)
     return LS_OK;
 }
 
+static _Thread_local uint64_t uses;
+
+uint64_t lsi_tensor_uses(void)
+{
+    return uses;
+}
+
+void lsi_tensor_used(void)
+{
+    uses++;
+}
+
+static ls_status check(const ls_tensor *tensor, const char *function,
+                       bool in_pass)
+{
+    LS_TRY(lsi_tensor_check_allocated(tensor, function));
+    lsi_supply *const supply = tensor->storage->supply;
+    return supply == NULL ? LS_OK : supply->provide(supply, in_pass);
+}
+
 ls_status lsi_tensor_check_memory(const ls_tensor *tensor, const char *function)
 {
-    if (tensor->storage != NULL) {
-        lsi_supply *const supply = tensor->storage->supply;
-        return supply == NULL ? LS_OK : supply->provide(supply, function);
-    }
+    return check(tensor, function, false);
+}
+
+ls_status lsi_tensor_check_input(const ls_tensor *tensor, const char *function)
+{
+    return check(tensor, function, true);
+}
+
+ls_status lsi_tensor_check_address(const ls_tensor *tensor,
+                                   const char *function)
+{
+    LS_TRY(lsi_tensor_check_allocated(tensor, function));
+    const lsi_supply *const supply = tensor->storage->supply;
+    if (supply != NULL)
+        LS_TRY(supply->check_stay(supply, function));
+    return lsi_tensor_check_memory(tensor, function);
+}
+
+ls_status lsi_tensor_check_allocated(const ls_tensor *tensor,
+                                     const char *function)
+{
+    if (tensor->storage != NULL)
+        return LS_OK;
     return lsi_fail(LS_ERR_STATE,
                     "%s: the parameter of shape %s has no memory yet; call "
                     "ls_params_allocate first",

@@ -442,6 +442,7 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
     const size_t bytes = (size_t)(e->end - e->begin);
     ls_tensor *tensor = wanted->tensor;
     const ls_dtype dtype = dtype_of(e, tensor->dtype);
+    lsi_tensor_used(); /* the tensor before */
     LS_TRY(lsi_tensor_check_memory(tensor, f->path));
     LS_TRY(lsi_tensor_plain(tensor));
     if (dtype == tensor->dtype && ls_tensor_is_contiguous(tensor))

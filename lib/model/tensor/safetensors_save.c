@@ -170,6 +170,7 @@ static ls_status write_header(lsi_atomic_file *file, const char *text)
 
 static ls_status write_tensor(lsi_atomic_file *file, ls_tensor *tensor)
 {
+    lsi_tensor_used(); /* the tensor before */
     LS_TRY(lsi_tensor_check_memory(tensor, file->path));
     if (ls_tensor_is_contiguous(tensor)) {
         LS_TRY(lsi_tensor_plain(tensor));

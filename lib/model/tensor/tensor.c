@@ -159,7 +159,7 @@ ls_status ls_tensor_map(ls_tensor *tensor, void **out)
 {
     LS_NEED_TENSOR(tensor);
     LS_NEED(out);
-    LS_TRY(lsi_tensor_check_memory(tensor, "ls_tensor_map"));
+    LS_TRY(lsi_tensor_check_address(tensor, "ls_tensor_map"));
     LS_TRY(lsi_tensor_plain(tensor));
     *out = lsi_tensor_raw(tensor);
     return LS_OK;

@@ -38,12 +38,16 @@ typedef enum lsi_storage_kind {
 } lsi_storage_kind;
 
 /*
- * Of memory whose values may be elsewhere, or not computed yet: who asks before
- * it reads or writes them. `provide` makes them be there; the error of a
- * failure begins with `function`.
+ * Of memory whose values may be elsewhere, or not computed yet. `provide` makes
+ * them be there before somebody reads or writes them: the forward pass of a
+ * tape, or anybody else.
  */
 typedef struct lsi_supply {
-    ls_status (*provide)(struct lsi_supply *supply, const char *function);
+    ls_status (*provide)(struct lsi_supply *supply, bool in_pass);
+    /* LS_ERR_STATE if the values may go again while a program has an address.
+     */
+    ls_status (*check_stay)(const struct lsi_supply *supply,
+                            const char *function);
 } lsi_supply;
 
 typedef struct lsi_storage {
@@ -186,12 +190,30 @@ static inline void *lsi_tensor_raw(const ls_tensor *tensor)
 }
 
 /*
+ * Operations that this thread has finished. Memory that was made ready for one
+ * may be gone once the next has begun.
+ */
+uint64_t lsi_tensor_uses(void);
+void lsi_tensor_used(void); /* one more */
+
+/* LS_ERR_STATE, as below, and nothing else. */
+ls_status lsi_tensor_check_allocated(const ls_tensor *tensor,
+                                     const char *function);
+
+/*
  * To be called before the memory is read or written: LS_ERR_STATE, in the name
  * of `function`, for a parameter that is not allocated yet. Values that are not
  * there yet are there afterwards.
  */
 ls_status lsi_tensor_check_memory(const ls_tensor *tensor,
                                   const char *function);
+
+/* As lsi_tensor_check_memory, for an operation of a tape. */
+ls_status lsi_tensor_check_input(const ls_tensor *tensor, const char *function);
+
+/* As lsi_tensor_check_memory, for code that gives an address to a program. */
+ls_status lsi_tensor_check_address(const ls_tensor *tensor,
+                                   const char *function);
 
 /* Makes the storage PLAIN. */
 ls_status lsi_tensor_plain(const ls_tensor *tensor);

@@ -13,8 +13,9 @@ const size_t lsi_ops_count = sizeof lsi_ops / sizeof lsi_ops[0];
 
 /* ---- checks -------------------------------------------------------------- */
 
-bool lsi_op_begin(ls_tape *tape, const ls_function *function,
-                  ls_tensor *const *inputs, int n)
+/* The first `operands` inputs need not be ready yet. */
+static bool begin(ls_tape *tape, const ls_function *function,
+                  ls_tensor *const *inputs, int n, int operands)
 {
     if (!lsi_tape_given(tape, function->name))
         return false;
@@ -27,11 +28,25 @@ bool lsi_op_begin(ls_tape *tape, const ls_function *function,
         if (inputs[i] == NULL)
             return ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: input %d is NULL",
                                 function->name, i) != NULL;
-        status = lsi_tensor_check_memory(inputs[i], function->name);
+        status = i < operands
+                     ? lsi_tensor_check_allocated(inputs[i], function->name)
+                     : lsi_tensor_check_input(inputs[i], function->name);
         if (status != LS_OK)
             return lsi_tape_stop(tape, status) != NULL;
     }
     return true;
+}
+
+bool lsi_op_begin(ls_tape *tape, const ls_function *function,
+                  ls_tensor *const *inputs, int n)
+{
+    return begin(tape, function, inputs, n, 0);
+}
+
+bool lsi_op_begin_product(ls_tape *tape, const ls_function *function,
+                          ls_tensor *const *inputs, int n)
+{
+    return begin(tape, function, inputs, n, 2);
 }
 
 bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,

@@ -452,7 +452,8 @@ ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 {
     ls_tensor *const inputs[] = {x, weight, bias};
     lsi_conv2d_shape shape = {0};
-    if (!lsi_op_begin(tape, &lsi_op_conv2d, inputs, bias != NULL ? 3 : 2))
+    if (!lsi_op_begin_product(tape, &lsi_op_conv2d, inputs,
+                              bias != NULL ? 3 : 2))
         return NULL;
     ls_tensor *const operands[] = {lsi_op_operand(tape, x),
                                    lsi_op_operand(tape, weight), bias};

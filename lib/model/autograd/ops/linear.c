@@ -234,7 +234,8 @@ ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                      ls_tensor *bias)
 {
     ls_tensor *const inputs[] = {x, weight, bias};
-    if (!lsi_op_begin(tape, &lsi_op_linear, inputs, bias != NULL ? 3 : 2))
+    if (!lsi_op_begin_product(tape, &lsi_op_linear, inputs,
+                              bias != NULL ? 3 : 2))
         return NULL;
     ls_tensor *const operands[] = {lsi_op_operand(tape, x),
                                    lsi_op_operand(tape, weight), bias};

@@ -227,7 +227,7 @@ ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b)
     int ndim = 0;
     int64_t shape[LS_MAX_DIMS];
     ls_tensor *const inputs[] = {a, b};
-    if (!lsi_op_begin(tape, &lsi_op_matmul, inputs, 2))
+    if (!lsi_op_begin_product(tape, &lsi_op_matmul, inputs, 2))
         return NULL;
     ls_tensor *const operands[] = {lsi_op_operand(tape, a),
                                    lsi_op_operand(tape, b)};

@@ -30,6 +30,10 @@ extern const size_t lsi_ops_count;
 bool lsi_op_begin(ls_tape *tape, const ls_function *function,
                   ls_tensor *const *inputs, int n);
 
+/* As lsi_op_begin; the first two inputs get ready by lsi_op_operand. */
+bool lsi_op_begin_product(ls_tape *tape, const ls_function *function,
+                          ls_tensor *const *inputs, int n);
+
 /*
  * As lsi_op_begin, and all inputs are f32. If the tape mixes precisions, half
  * inputs are replaced by casts to f32.

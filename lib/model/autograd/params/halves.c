@@ -7,6 +7,7 @@
 #include "array/compute/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "comm/api/shared_alloc.h"
 #include "comm/node/shared.h"
@@ -71,8 +72,10 @@ static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
 /* Charges this rank's part of the halves. */
 static ls_status charge_part(ls_params *params)
 {
+    const ls_group *const group = params->sharing.home_group;
     const size_t ranks =
-        (size_t)ls_group_local_size(params->sharing.home_group);
+        (size_t)(params->sharing.divided ? ls_group_size(group)
+                                         : ls_group_local_size(group));
     const size_t part = params->storage.count * sizeof(uint16_t) / ranks;
     if (params->sharing.halves.counted > 0)
         return LS_OK;
@@ -113,15 +116,40 @@ static void unlock(header *h)
     atomic_store_explicit(&h->busy, false, memory_order_release);
 }
 
+static void correct(const ls_params *params, ls_dtype dtype, lsi_range elements)
+{
+    const lsi_halves *const halves = &params->sharing.halves;
+    if (elements.begin >= elements.end)
+        return;
+    lock(halves->header);
+    lsi_array_correct_halves(halves->first + elements.begin, dtype,
+                             params->storage.flat + elements.begin,
+                             lsi_range_size(elements));
+    unlock(halves->header);
+}
+
 void lsi_param_update_half(lsi_param *param)
 {
-    const lsi_halves *const halves = &param->set->sharing.halves;
+    const lsi_params_sharing *const s = &param->set->sharing;
+    const lsi_range all = {param->offset,
+                           param->offset + (size_t)param->tensor->count};
+    const ls_dtype dtype = param->half->dtype;
     assert(param->half_shared);
-    lock(halves->header);
-    lsi_array_correct_halves(halves->first + param->offset, param->half->dtype,
-                             param->set->storage.flat + param->offset,
-                             (size_t)param->tensor->count);
-    unlock(halves->header);
+    for (size_t i = 0; s->divided && i < s->n_here; i++)
+        correct(param->set, dtype, lsi_range_common(s->here[i], all));
+    if (!s->divided)
+        correct(param->set, dtype, all);
+}
+
+void *lsi_params_owned_halves(ls_params *params, ls_dtype dtype,
+                              lsi_range elements)
+{
+    lsi_halves *const halves = &params->sharing.halves;
+    if (!lsi_is_half(dtype) || halves->home == NULL || !is_ours(halves, dtype))
+        return NULL;
+    if (halves->rounded != params->version)
+        correct(params, dtype, elements);
+    return halves->first + elements.begin;
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -132,6 +160,11 @@ static ls_dtype type_of(const lsi_halves *halves)
     header *const h = halves->header;
     const int type = h != NULL ? atomic_load(&h->type) : 0;
     return type > 0 ? (ls_dtype)(type - 1) : LS_F32;
+}
+
+ls_dtype lsi_params_half_type(const ls_params *params)
+{
+    return type_of(&params->sharing.halves);
 }
 
 void lsi_params_round(ls_params *params, lsi_range range)
@@ -145,6 +178,8 @@ void lsi_params_round(ls_params *params, lsi_range range)
 
 void lsi_params_rounded(ls_params *params)
 {
+    if (type_of(&params->sharing.halves) != LS_F32)
+        params->sharing.halves.rounded = params->version;
     for (size_t i = 0; i < params->params.count; i++) {
         lsi_param *const param = params->params.items[i];
         if (param->half_shared)

@@ -22,6 +22,7 @@ typedef struct lsi_halves {
     uint16_t *first;
     void *header;
     size_t bytes, counted;
+    uint64_t rounded; /* version of the set when this rank's part was rounded */
 } lsi_halves;
 
 /*
@@ -38,6 +39,16 @@ ls_status lsi_param_half_place(lsi_param *param, ls_dtype dtype, void **out);
 
 /* Updates the parameter's shared halves to its current value. */
 void lsi_param_update_half(lsi_param *param);
+
+/* The half type that the ranks of the node share; LS_F32: none so far. */
+ls_dtype lsi_params_half_type(const ls_params *params);
+
+/*
+ * The halves of elements that this rank owns, up to date, if that is the shared
+ * type, or becomes it; else NULL.
+ */
+void *lsi_params_owned_halves(ls_params *params, ls_dtype dtype,
+                              lsi_range elements);
 
 /*
  * Between the two synchronisations of an optimizer's step: lsi_params_round

@@ -8,8 +8,10 @@
 #include "base/memory.h"
 #include "comm/api/same.h"
 #include "comm/api/shared_alloc.h"
+#include "comm/core/agree.h"
 #include "comm/node/huge.h"
 #include "comm/node/shared.h"
+#include "comm/state/channels.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 #include "model/autograd/params/halves.h"
@@ -151,12 +153,13 @@ static void use_huge_pages(lsi_range part, float *flat)
  * The part of the node's copy that this rank makes: its own, or a share of
  * everything if other nodes' ranks own some of it.
  */
-static lsi_range part_to_make(const ls_params *params, const ls_group *group)
+static lsi_range part_to_make(const ls_params *params, const ls_group *group,
+                              lsi_weights_home kind)
 {
     size_t n;
     const lsi_range *const owned = lsi_params_owned(params, &n);
     const size_t here = (size_t)ls_group_local_size(group);
-    if ((int)here == ls_group_size(group))
+    if (kind == LSI_HOME_DIVIDED || (int)here == ls_group_size(group))
         return owned[0];
     return lsi_partition_aligned(params->storage.count, here,
                                  (size_t)ls_group_local_rank(group), LSI_LINE);
@@ -178,58 +181,129 @@ static void fill_part(ls_params *params, lsi_range made, float *flat)
     lsi_params_fill_rest(params);
 }
 
+/* Copies this rank's part of private weights. */
+static void copy_owned(const ls_params *params, float *flat)
+{
+    size_t ranges, n;
+    const lsi_range *const owned = lsi_params_owned(params, &ranges);
+    for (size_t i = 0; i < ranges; i++) {
+        for (size_t at = owned[i].begin; at < owned[i].end; at += n) {
+            n = owned[i].end - at;
+            const float *const from = lsi_params_weights(params, at, &n);
+            if (from != NULL)
+                memcpy(flat + at, from, n * sizeof(float));
+        }
+    }
+}
+
 /*
  * Copies the weights to their new home and attaches them there. Weights that
  * nobody has looked at yet are computed there: each rank's by itself.
  */
 static ls_status move_weights(ls_params *params, ls_group *group, void *home,
-                              bool one_copy)
+                              lsi_weights_home kind)
 {
-    float *const flat = one_copy ? lsi_shared_first_here(group, home) : home;
-    if (one_copy && atomic_load(&params->storage.unfilled))
-        fill_part(params, part_to_make(params, group), flat);
-    else if (!one_copy || ls_group_local_rank(group) == 0)
+    const bool one = kind != LSI_HOME_COPIES;
+    float *const flat = one ? lsi_shared_first_here(group, home) : home;
+    if (one && atomic_load(&params->storage.unfilled))
+        fill_part(params, part_to_make(params, group, kind), flat);
+    else if (kind == LSI_HOME_DIVIDED)
+        copy_owned(params, flat);
+    else if (!one || ls_group_local_rank(group) == 0)
         lsi_params_copy_weights(params, home);
     lsi_free(params->storage.flat);
     attach(params, flat);
-    params->sharing.one_copy = one_copy;
-    return one_copy ? ls_barrier(group) : LS_OK;
+    params->sharing.one_copy = one;
+    params->sharing.divided = kind == LSI_HOME_DIVIDED;
+    return one ? ls_barrier(group) : LS_OK;
 }
 
-ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
-                           bool one_copy)
+/* Notes the parts of this node's ranks. */
+static ls_status find_parts_here(ls_params *params, const ls_group *group,
+                                 size_t shard)
+{
+    lsi_range *here;
+    size_t n = 0;
+    LS_TRY(lsi_alloc(&here,
+                     (size_t)ls_group_local_size(group) * sizeof(lsi_range),
+                     LS_MEMORY_OTHER, "the parameter ranges of a node"));
+    for (int r = 0; r < ls_group_size(group); r++) {
+        const lsi_range part = {(size_t)r * shard, (size_t)(r + 1) * shard};
+        if (r == group->rank || lsi_shares_memory(group, r))
+            here[n++] = part;
+    }
+    assert(n == (size_t)ls_group_local_size(group));
+    params->sharing.here = here;
+    params->sharing.n_here = n;
+    return LS_OK;
+}
+
+static ls_status share_halves(ls_params *params, ls_group *group, size_t shard,
+                              lsi_weights_home kind)
+{
+    const size_t capacity = shard * (size_t)ls_group_size(group);
+    ls_status status = LS_OK;
+    if (kind == LSI_HOME_COPIES)
+        return LS_OK;
+    if (kind == LSI_HOME_DIVIDED)
+        status = find_parts_here(params, group, shard);
+    LS_TRY(lsi_agree_to_plan(group, status));
+    return lsi_params_share_halves(params, group, capacity);
+}
+
+/* Bytes of a rank's part. */
+static size_t part_of(const ls_group *group, size_t bytes,
+                      lsi_weights_home kind)
+{
+    if (kind == LSI_HOME_COPIES)
+        return bytes;
+    return bytes / (size_t)(kind == LSI_HOME_ONE ? ls_group_local_size(group)
+                                                 : ls_group_size(group));
+}
+
+static bool is_there(const ls_params *params, const ls_group *group,
+                     lsi_weights_home kind)
+{
+    const lsi_params_sharing *const s = &params->sharing;
+    return s->home_group == group && s->one_copy == (kind != LSI_HOME_COPIES) &&
+           s->divided == (kind == LSI_HOME_DIVIDED);
+}
+
+ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
+                           lsi_weights_home kind)
 {
     void *home = NULL;
-    if (params->sharing.home != NULL && params->sharing.one_copy == one_copy &&
-        params->sharing.home_group == group)
+    const size_t bytes = shard * (size_t)ls_group_size(group) * sizeof(float);
+    if (params->sharing.home != NULL && is_there(params, group, kind))
         return LS_OK;
     if (params->sharing.home != NULL)
         return lsi_fail(
             LS_ERR_STATE,
             "these parameters are already in shared memory of another group or "
             "strategy; free this ls_params and create a new one");
-    const size_t bytes = capacity * sizeof(float);
-    assert(capacity >= params->storage.count);
-    const size_t size = (size_t)ls_group_local_size(group);
-    LS_TRY(one_copy ? lsi_shared_alloc_sparse(group, bytes, &home)
-                    : ls_shared_alloc(group, bytes, &home));
-    set_home(params, group, home, bytes, one_copy ? bytes / size : bytes);
-    if (one_copy)
-        use_huge_pages(part_to_make(params, group),
+    assert(bytes >= params->storage.count * sizeof(float));
+    LS_TRY(kind != LSI_HOME_COPIES
+               ? lsi_shared_alloc_sparse(group, bytes, &home)
+               : ls_shared_alloc(group, bytes, &home));
+    set_home(params, group, home, bytes, part_of(group, bytes, kind));
+    if (kind != LSI_HOME_COPIES)
+        use_huge_pages(part_to_make(params, group, kind),
                        lsi_shared_first_here(group, home));
-    const ls_status status =
-        one_copy ? lsi_params_share_halves(params, group, capacity) : LS_OK;
+    const ls_status status = share_halves(params, group, shard, kind);
     if (status != LS_OK) {
         lsi_params_leave_home(params);
         return status;
     }
-    return move_weights(params, group, home, one_copy);
+    return move_weights(params, group, home, kind);
 }
 
 void lsi_params_leave_home(ls_params *params)
 {
     const size_t counted = params->sharing.home_counted;
     lsi_params_leave_halves(params);
+    lsi_free(params->sharing.here);
+    params->sharing.here = NULL;
+    params->sharing.divided = false;
     lsi_memory_move(counted, LS_MEMORY_PARAMETERS, LS_MEMORY_COMM);
     lsi_memory_undo_discharge(params->sharing.home_bytes - counted,
                               LS_MEMORY_COMM);

@@ -8,6 +8,12 @@
 #include "model/autograd/params/halves.h"
 #include "model/autograd/params/storage.h"
 
+/* A need of a parameter whose weights may be divided. */
+typedef struct lsi_weights_need {
+    bool half;    /* rounded to the half type that ranks share */
+    bool in_pass; /* by an operation of a tape: those after it will follow */
+} lsi_weights_need;
+
 /*
  * The owner of a set, at most one: it reduces the set's gradients over all
  * ranks, and is called at events. No call may be NULL unless stated.
@@ -38,6 +44,12 @@ typedef struct lsi_params_owner {
      * range. Collective unless this range is everything.
      */
     ls_status (*add_up)(void *context, double *sums, size_t n);
+    /*
+     * For divided weights; see lsi_param_provide and lsi_param_provide_again.
+     * The parameter by its index. NULL without divided weights.
+     */
+    ls_status (*need)(void *context, size_t index, lsi_weights_need need);
+    ls_status (*need_again)(void *context, size_t index);
 } lsi_params_owner;
 
 typedef struct lsi_params_sharing {
@@ -51,6 +63,9 @@ typedef struct lsi_params_sharing {
     void *home; /* this rank's part; flat may be another rank's */
     size_t home_bytes, home_counted;
     bool one_copy;
+    bool divided; /* a node's copy has its ranks' parts, and what is gathered */
+    lsi_range *here; /* [n_here] those parts, one for each rank of the node */
+    size_t n_here;
     lsi_halves halves;      /* of one copy */
     bool drops_grads;       /* see lsi_params_set_dropping */
     size_t grads_uncounted; /* bytes of flat_grad that are seldom resident */
@@ -85,15 +100,21 @@ void lsi_params_leave_grads(ls_params *params);
 /* Allocates all gradients now, in huge pages, since none will be dropped. */
 void lsi_params_use_all_grads(ls_params *params);
 
+/* Where trained parameters are, in memory that all ranks of a node map. */
+typedef enum lsi_weights_home {
+    LSI_HOME_COPIES,  /* each rank has a copy */
+    LSI_HOME_ONE,     /* the ranks of a node use one, its first rank's */
+    LSI_HOME_DIVIDED, /* of which a node has only its ranks' parts */
+} lsi_weights_home;
+
 /*
- * Moves the trained parameters to memory that all ranks of the node map, with
- * room for `capacity` floats. Each rank has a copy; with one_copy, all ranks
- * use rank 0's copy. The parts of the other ranks then use no memory, since
- * they are never written. Does nothing if the parameters are already there.
- * Collective.
+ * Moves the trained parameters there, with room for `shard` floats for each
+ * rank of the group: with LSI_HOME_DIVIDED, rank r's part begins at r * shard.
+ * Parts that are not used take no memory. Does nothing if the parameters are
+ * already there. Collective.
  */
-ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
-                           bool one_copy);
+ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
+                           lsi_weights_home kind);
 void lsi_params_leave_home(ls_params *params);
 
 #endif

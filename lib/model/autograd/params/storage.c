@@ -289,7 +289,7 @@ static void return_count(const ls_params *params, size_t *count)
 float *ls_params_flat(ls_params *params, size_t *count)
 {
     return_count(params, count);
-    if (params == NULL || params->storage.scattered)
+    if (params == NULL || params->storage.scattered || params->sharing.divided)
         return NULL;
     return lsi_params_fill(params) == LS_OK ? params->storage.flat : NULL;
 }

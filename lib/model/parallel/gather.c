@@ -1,0 +1,445 @@
+#include "model/parallel/gather.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/core/agree.h"
+#include "comm/node/shared.h"
+#include "model/autograd/tape.h"
+#include "model/tensor/tensor.h"
+
+/*
+ * A word: the number of ranks that use the parameter, and above it its state.
+ * Only the rank that sets COMING or LEAVING changes the state next.
+ */
+enum { USERS = 0xffff, ABSENT = 0 << 16, COMING = 1 << 16, HERE = 2 << 16 };
+enum { LEAVING = 3 << 16, STATE = ~USERS };
+
+enum { NO_LAYER = -1 };
+
+/* A parameter in one kind. */
+typedef struct item {
+    _Atomic uint32_t *word;
+    lsi_weight_fetch_part *parts; /* what other nodes own */
+    size_t n, bytes;              /* of the parts */
+    bool planned, held;           /* held: this rank is one of the users */
+    bool asked;                   /* by this rank, and still coming */
+    uint64_t used;                /* lsi_tensor_uses at the last use */
+} item;
+
+typedef struct layer {
+    lsi_range params;
+    uint64_t seen; /* the last pass in which it was entered */
+    bool kept;     /* until the next step */
+} layer;
+
+struct lsi_gather {
+    ls_group *group;
+    lsi_weight_fetch *fetch;
+    ls_params *params;
+    void *words; /* shared by the node; this rank's part */
+    item *items; /* [params * LSI_WEIGHTS_KINDS] */
+    layer *layers;
+    size_t n_layers, ahead;
+    size_t *layer_of; /* [params] */
+    bool *uses;       /* [params * LSI_WEIGHTS_KINDS] in which kinds */
+    uint64_t pass;    /* counts forward passes */
+    uint64_t tapes;   /* lsi_tape_resets of the pass */
+    int current;      /* layer */
+    lsi_range window; /* of layers around it */
+};
+
+static item *item_of(const lsi_gather *g, size_t param, lsi_weight_kind kind)
+{
+    return &g->items[param * LSI_WEIGHTS_KINDS + kind];
+}
+
+/* ---- one parameter ------------------------------------------------------- */
+
+static ls_status plan(const lsi_gather *g, size_t param, lsi_weight_kind kind)
+{
+    item *const it = item_of(g, param, kind);
+    const lsi_param *const p = g->params->params.items[param];
+    const lsi_range elements = {p->offset,
+                                p->offset + (size_t)p->tensor->count};
+    const size_t size = kind == LSI_WEIGHTS_F32 ? 4 : 2;
+    if (it->planned || !p->trainable)
+        return LS_OK;
+    LS_TRY(lsi_weight_fetch_plan(g->fetch, elements, kind, &it->parts, &it->n));
+    for (size_t i = 0; i < it->n; i++)
+        it->bytes +=
+            size * lsi_range_size(lsi_weight_fetch_elements(it->parts, i));
+    it->planned = true;
+    return LS_OK;
+}
+
+/* Every rank is charged its part of what the node gathers. */
+static size_t charge_of(const lsi_gather *g, const item *it)
+{
+    return it->bytes / (size_t)ls_group_local_size(g->group);
+}
+
+/* Becomes a user; asks for the parameter if it is the first. */
+static ls_status begin(const lsi_gather *g, item *it)
+{
+    uint32_t word = atomic_load(it->word);
+    if (it->n == 0 || it->held)
+        return LS_OK;
+    LS_TRY(lsi_memory_charge(charge_of(g, it), LS_MEMORY_PARAMETERS,
+                             "gathered weights"));
+    for (;;) {
+        const bool first = (word & STATE) == ABSENT;
+        if ((word & STATE) == LEAVING) {
+            sched_yield();
+            word = atomic_load(it->word);
+            continue;
+        }
+        if (!atomic_compare_exchange_weak(it->word, &word,
+                                          first ? COMING | 1 : word + 1))
+            continue;
+        it->held = true;
+        it->asked = first;
+        if (first)
+            lsi_weight_fetch_ask(g->fetch, it->parts, it->n);
+        return LS_OK;
+    }
+}
+
+/* Tells the node what this rank has asked for and got. */
+static void note_arrival(item *it)
+{
+    if (!it->asked || !lsi_weight_fetch_has_come(it->parts, it->n))
+        return;
+    it->asked = false;
+    atomic_fetch_add(it->word, HERE - COMING);
+}
+
+static bool is_here(const void *goal)
+{
+    item *const it = *(item *const *)goal;
+    note_arrival(it);
+    return (atomic_load(it->word) & STATE) == HERE;
+}
+
+static ls_status await(const lsi_gather *g, item *it)
+{
+    if (it->n == 0 || is_here(&it))
+        return LS_OK;
+    return lsi_weight_fetch_wait(g->fetch, is_here, &it);
+}
+
+static unsigned char *address_of(const lsi_gather *g, lsi_weight_kind kind,
+                                 size_t element)
+{
+    return kind == LSI_WEIGHTS_F32
+               ? (unsigned char *)(g->params->storage.flat + element)
+               : (unsigned char *)(g->params->sharing.halves.first + element);
+}
+
+/* Whole pages; what shares one with a neighbour stays. */
+static void give_pages_back(const lsi_gather *g, const item *it,
+                            lsi_weight_kind kind)
+{
+    enum { PAGE = 4096 };
+    for (size_t i = 0; i < it->n; i++) {
+        const lsi_range part = lsi_weight_fetch_elements(it->parts, i);
+        unsigned char *const begin = address_of(g, kind, part.begin);
+        unsigned char *const end = address_of(g, kind, part.end);
+        const size_t skip = (PAGE - (uintptr_t)begin % PAGE) % PAGE;
+        const size_t rest = (uintptr_t)end % PAGE;
+        if ((size_t)(end - begin) > skip + rest)
+            lsi_shared_discard(g->group, begin + skip,
+                               (size_t)(end - begin) - skip - rest);
+    }
+}
+
+/* Ends this rank's use, which has begun completely. */
+static void end(const lsi_gather *g, item *it, lsi_weight_kind kind)
+{
+    uint32_t word = atomic_load(it->word), next;
+    assert(it->held && !it->asked);
+    do {
+        next = word - 1;
+        if ((next & USERS) == 0 && (word & STATE) == HERE)
+            next = LEAVING;
+    } while (!atomic_compare_exchange_weak(it->word, &word, next));
+    if (next == LEAVING) {
+        give_pages_back(g, it, kind);
+        atomic_store(it->word, ABSENT);
+    }
+    it->held = false;
+    lsi_memory_discharge(charge_of(g, it), LS_MEMORY_PARAMETERS);
+}
+
+/* ---- layers -------------------------------------------------------------- */
+
+/* Bytes of a name up to the end of its layer's name. */
+static size_t layer_length(const char *name)
+{
+    size_t at = 0, last = 0, number = 0;
+    const size_t n = strlen(name);
+    for (size_t i = 0; i <= n; i++) {
+        if (name[i] != '.' && name[i] != '\0')
+            continue;
+        size_t digits = at;
+        while (digits < i && isdigit((unsigned char)name[digits]))
+            digits++;
+        if (digits == i && i > at)
+            number = i;
+        if (name[i] == '.')
+            last = i;
+        at = i + 1;
+    }
+    return number > 0 ? number : last > 0 ? last : n;
+}
+
+static bool is_same_layer(const char *a, const char *b)
+{
+    const size_t n = layer_length(a);
+    return layer_length(b) == n && memcmp(a, b, n) == 0;
+}
+
+static void find_layers(lsi_gather *g)
+{
+    const size_t n = ls_params_count(g->params);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || !is_same_layer(ls_params_name(g->params, i - 1),
+                                     ls_params_name(g->params, i)))
+            g->layers[g->n_layers++].params.begin = i;
+        g->layers[g->n_layers - 1].params.end = i + 1;
+        g->layer_of[i] = g->n_layers - 1;
+    }
+}
+
+/* Lets go what is outside the window and not in use by the running operation.
+ */
+static void leave(const lsi_gather *g, lsi_range window)
+{
+    const uint64_t now = lsi_tensor_uses();
+    const size_t n = ls_params_count(g->params) * LSI_WEIGHTS_KINDS;
+    for (size_t i = 0; i < n; i++) {
+        item *const it = &g->items[i];
+        const size_t at = g->layer_of[i / LSI_WEIGHTS_KINDS];
+        if (!it->held || it->used == now || g->layers[at].kept ||
+            g->params->params.items[i / LSI_WEIGHTS_KINDS]->fetched > 0 ||
+            (at >= window.begin && at < window.end))
+            continue;
+        note_arrival(it);
+        if (!it->asked)
+            end(g, it, (lsi_weight_kind)(i % LSI_WEIGHTS_KINDS));
+    }
+}
+
+/* Asks for a layer in the kinds in which it was needed before. */
+static ls_status begin_layer(const lsi_gather *g, size_t at)
+{
+    const lsi_range params = g->layers[at].params;
+    for (size_t p = params.begin; p < params.end; p++) {
+        for (int k = 0; k < LSI_WEIGHTS_KINDS; k++) {
+            item *const it = item_of(g, p, (lsi_weight_kind)k);
+            if (!g->uses[p * LSI_WEIGHTS_KINDS + (size_t)k] || it->held)
+                continue;
+            LS_TRY(begin(g, it));
+            it->used = 0;
+        }
+    }
+    return LS_OK;
+}
+
+/* The layers around the current one, in the direction of the pass. */
+static lsi_range window_of(const lsi_gather *g, bool forward)
+{
+    const size_t at = (size_t)g->current, n = g->n_layers;
+    const size_t wide = g->ahead + 1 < n ? g->ahead + 1 : n;
+    size_t begin = forward ? at : at + 1 > wide ? at + 1 - wide : 0;
+    if (begin + wide > n)
+        begin = n - wide;
+    return (lsi_range){begin, begin + wide};
+}
+
+static ls_status move_window(lsi_gather *g, bool forward)
+{
+    const lsi_range window = window_of(g, forward);
+    const size_t at = (size_t)g->current;
+    g->window = window;
+    leave(g, window);
+    LS_TRY(begin_layer(g, at));
+    for (size_t i = 1; i <= g->ahead; i++) {
+        const size_t next = forward ? at + i : at - i;
+        if (next >= window.begin && next < window.end)
+            LS_TRY(begin_layer(g, next));
+    }
+    return LS_OK;
+}
+
+static ls_status enter(lsi_gather *g, int at)
+{
+    layer *const to = &g->layers[at];
+    const int before = g->current;
+    if (g->tapes != lsi_tape_resets()) {
+        g->tapes = lsi_tape_resets();
+        g->pass++;
+    }
+    const bool again = to->seen == g->pass;
+    to->seen = g->pass;
+    if (at == before || to->kept)
+        return LS_OK;
+    if (again && before != NO_LAYER && (at > before + 1 || at < before - 1)) {
+        to->kept = true;
+        return LS_OK;
+    }
+    g->current = at;
+    return move_window(g, before == NO_LAYER || at > before || !again);
+}
+
+/* ---- for the parameter set ----------------------------------------------- */
+
+ls_status lsi_gather_need(lsi_gather *g, size_t param, lsi_weights_need need)
+{
+    const lsi_weight_kind kind = need.half ? LSI_WEIGHTS_HALF : LSI_WEIGHTS_F32;
+    item *const it = item_of(g, param, kind);
+    LS_TRY(lsi_weight_fetch_poll(g->fetch));
+    LS_TRY(plan(g, param, kind));
+    it->used = lsi_tensor_uses();
+    if (need.in_pass) {
+        g->uses[param * LSI_WEIGHTS_KINDS + kind] = true;
+        LS_TRY(enter(g, (int)g->layer_of[param]));
+    } else {
+        leave(g, g->window);
+    }
+    LS_TRY(begin(g, it));
+    return await(g, it);
+}
+
+ls_status lsi_gather_need_again(lsi_gather *g, size_t param)
+{
+    for (int k = 0; k < LSI_WEIGHTS_KINDS; k++) {
+        if (g->uses[param * LSI_WEIGHTS_KINDS + (size_t)k])
+            LS_TRY(lsi_gather_need(
+                g, param, (lsi_weights_need){k == LSI_WEIGHTS_HALF, true}));
+    }
+    return LS_OK;
+}
+
+static ls_status check_released(const lsi_gather *g)
+{
+    for (size_t i = 0; i < ls_params_count(g->params); i++) {
+        if (g->params->params.items[i]->fetched > 0)
+            return lsi_fail(LS_ERR_STATE,
+                            "'%s' is still in use: call ls_params_release "
+                            "before the step",
+                            ls_params_name(g->params, i));
+    }
+    return LS_OK;
+}
+
+ls_status lsi_gather_let_go(lsi_gather *g)
+{
+    LS_TRY(check_released(g));
+    const size_t n = ls_params_count(g->params) * LSI_WEIGHTS_KINDS;
+    for (size_t i = 0; i < n; i++) {
+        item *const it = &g->items[i];
+        if (!it->held)
+            continue;
+        LS_TRY(await(g, it));
+        end(g, it, (lsi_weight_kind)(i % LSI_WEIGHTS_KINDS));
+    }
+    g->current = NO_LAYER;
+    g->window = (lsi_range){0, 0};
+    return LS_OK;
+}
+
+size_t lsi_gather_layers(const lsi_gather *g)
+{
+    return g->n_layers;
+}
+
+size_t lsi_gather_layer_of(const lsi_gather *g, size_t param)
+{
+    return g->layer_of[param];
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+static ls_status alloc(lsi_gather *g)
+{
+    const char *const what = "gathering weights";
+    const size_t n = ls_params_count(g->params);
+    const size_t items = n * LSI_WEIGHTS_KINDS;
+    LS_TRY(lsi_alloc_zeroed(&g->items, items * sizeof(item), LS_MEMORY_COMM,
+                            what));
+    LS_TRY(
+        lsi_alloc_zeroed(&g->uses, items * sizeof(bool), LS_MEMORY_COMM, what));
+    LS_TRY(
+        lsi_alloc_zeroed(&g->layers, n * sizeof(layer), LS_MEMORY_COMM, what));
+    LS_TRY(lsi_alloc_zeroed(&g->layer_of, n * sizeof(size_t), LS_MEMORY_COMM,
+                            what));
+    find_layers(g);
+    return LS_OK;
+}
+
+/* Words of the node's first rank; fresh shared memory is zero: all ABSENT. */
+static ls_status share_words(lsi_gather *g)
+{
+    const size_t items = ls_params_count(g->params) * LSI_WEIGHTS_KINDS;
+    LS_TRY(ls_shared_alloc(g->group, items * sizeof(uint32_t), &g->words));
+    _Atomic uint32_t *const words = lsi_shared_first_here(g->group, g->words);
+    for (size_t i = 0; i < items; i++)
+        g->items[i].word = &words[i];
+    return LS_OK;
+}
+
+ls_status lsi_gather_new(lsi_gather **out, ls_group *group, ls_params *params,
+                         size_t shard, size_t ahead)
+{
+    lsi_gather *g = NULL;
+    ls_status status = lsi_alloc_zeroed(&g, sizeof(lsi_gather), LS_MEMORY_COMM,
+                                        "gathering weights");
+    if (status == LS_OK) {
+        g->group = group;
+        g->params = params;
+        g->ahead = ahead;
+        g->current = NO_LAYER;
+        g->pass = 1;
+        status = alloc(g);
+    }
+    status = lsi_agree_to_plan(group, status);
+    if (status == LS_OK)
+        status = share_words(g);
+    if (status == LS_OK)
+        status = lsi_weight_fetch_new(&g->fetch, group, params, shard);
+    if (status != LS_OK) {
+        lsi_gather_free(&g);
+        return status;
+    }
+    *out = g;
+    return LS_OK;
+}
+
+void lsi_gather_free(lsi_gather **out)
+{
+    lsi_gather *const g = *out;
+    if (g == NULL)
+        return;
+    *out = NULL;
+    const size_t items = ls_params_count(g->params) * LSI_WEIGHTS_KINDS;
+    for (size_t i = 0; i < ls_params_count(g->params); i++)
+        g->params->params.items[i]->fetched = 0;
+    if (g->fetch != NULL)
+        ls_ignore(lsi_gather_let_go(g));
+    lsi_weight_fetch_free(&g->fetch);
+    if (g->words != NULL)
+        ls_ignore(ls_shared_free(g->group, &g->words));
+    for (size_t i = 0; g->items != NULL && i < items; i++)
+        lsi_free(g->items[i].parts);
+    lsi_free(g->items);
+    lsi_free(g->uses);
+    lsi_free(g->layers);
+    lsi_free(g->layer_of);
+    lsi_free(g);
+}

@@ -1,0 +1,223 @@
+/*
+ * Weights divided over nodes: what a program sees. Each rank compares them with
+ * those of a second set, which strategy flat trains on the same samples.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../unit/comm/ranks.h"
+#include "lockstep/lockstep.h"
+
+enum { LAYERS = 6, WIDTH = 96, WORDS = 70, ROWS = 5, STEPS = 6 };
+
+typedef struct net {
+    ls_params *params;
+    ls_tensor *table, *weight[LAYERS], *bias[LAYERS];
+    ls_ddp *ddp;
+    ls_optimizer *adamw;
+    ls_tape *tape;
+} net;
+
+static void make(net *n, ls_group *group, ls_ddp_strategy strategy)
+{
+    const ls_init normal = {LS_INIT_NORMAL, 0, 0.1};
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
+    *n = (net){.params = NULL};
+    CHECK_OK(ls_params_new(&n->params));
+    CHECK_OK(ls_params_add(n->params, "table.weight", 2,
+                           (int64_t[]){WORDS, WIDTH}, normal, &n->table));
+    for (int i = 0; i < LAYERS; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "blocks.%d.weight", i);
+        CHECK_OK(ls_params_add(n->params, name, 2, (int64_t[]){WIDTH, WIDTH},
+                               normal, &n->weight[i]));
+        snprintf(name, sizeof(name), "blocks.%d.bias", i);
+        CHECK_OK(ls_params_add(n->params, name, 1, (int64_t[]){WIDTH}, normal,
+                               &n->bias[i]));
+    }
+    CHECK_OK(ls_params_allocate(n->params, group, 5));
+    how.strategy = strategy;
+    if (strategy == LS_DDP_FSDP)
+        how.bucket_bytes = 20000;
+    CHECK_OK(ls_ddp_new(&n->ddp, group, n->params, &how));
+    CHECK_OK(ls_optimizer_new(
+        &n->adamw, n->params,
+        &(ls_optimizer_spec){.adamw = &(ls_adamw_options){.lr = 0.01}}));
+    CHECK_OK(ls_tape_new(&n->tape));
+}
+
+static void destroy(net *n)
+{
+    ls_tape_free(&n->tape);
+    ls_optimizer_free(&n->adamw);
+    ls_ddp_free(&n->ddp);
+    ls_params_free(&n->params);
+}
+
+static void *data_of(ls_tensor *tensor)
+{
+    void *data = NULL;
+    CHECK_OK(ls_tensor_map(tensor, &data));
+    return data;
+}
+
+/* Words from a step and a rank; the last layer multiplies by the table again.
+ */
+static ls_tensor *loss_of(net *n, int seed)
+{
+    ls_tensor *words = NULL, *x;
+    CHECK_OK(ls_tensor_new(&words, LS_I64, 1, (int64_t[]){ROWS}));
+    int64_t *const at = data_of(words);
+    for (int i = 0; i < ROWS; i++)
+        at[i] = (seed * 31 + i * 7) % WORDS;
+    x = ls_embedding(n->tape, n->table, words);
+    for (int i = 0; i < LAYERS; i++)
+        x = ls_relu(n->tape, ls_linear(n->tape, x, n->weight[i], n->bias[i]));
+    x = ls_cross_entropy(n->tape, ls_linear(n->tape, x, n->table, NULL), words,
+                         NULL);
+    CHECK_OK(ls_tape_status(n->tape));
+    ls_tensor_free(&words);
+    return x;
+}
+
+/* In every second step rank 1 has no samples. */
+static void train(net *n, const ls_group *group, int step)
+{
+    const int rank = ls_group_rank(group);
+    const bool idle = rank == 1 && step % 2 == 1;
+    ls_params_zero_grad(n->params);
+    ls_tensor *const loss = idle ? NULL : loss_of(n, step * 100 + rank);
+    CHECK_OK(ls_ddp_backward(n->ddp, n->tape, loss, idle ? 0 : ROWS));
+    CHECK_OK(ls_optimizer_step(n->adamw, 1.0));
+    ls_tape_reset(n->tape);
+}
+
+static void check_equal(const net *divided, const net *flat)
+{
+    for (size_t i = 0; i < ls_params_count(flat->params); i++) {
+        ls_tensor *const a = ls_params_get(divided->params, i);
+        ls_tensor *const b = ls_params_get(flat->params, i);
+        CHECK_OK(ls_params_fetch(divided->params, i));
+        CHECK(memcmp(data_of(a), data_of(b),
+                     (size_t)ls_tensor_count(a) * sizeof(float)) == 0);
+        ls_params_release(divided->params, i);
+    }
+}
+
+/* ---- addresses ----------------------------------------------------------- */
+
+static void check_addresses(const net *divided)
+{
+    void *data = NULL;
+    size_t count = 0;
+    CHECK(ls_params_flat(divided->params, &count) == NULL && count > 0);
+    CHECK(ls_tensor_map(divided->weight[2], &data) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "blocks.2.weight") != NULL);
+    CHECK_OK(ls_params_fetch(divided->params, 0));
+    CHECK_OK(ls_params_fetch(divided->params, 0));
+    ls_params_release(divided->params, 0);
+    CHECK_OK(ls_tensor_map(divided->table, &data));
+    ls_params_release(divided->params, 0);
+    CHECK(ls_tensor_map(divided->table, &data) == LS_ERR_STATE);
+    CHECK(ls_params_fetch(divided->params, 999) == LS_ERR_ARGUMENT);
+}
+
+/* A rank that has not released a parameter fails the step on all ranks. */
+static void check_release(net *divided, const ls_group *group)
+{
+    const bool fetches = ls_group_rank(group) == 0;
+    ls_params_zero_grad(divided->params);
+    CHECK_OK(ls_ddp_backward(divided->ddp, divided->tape, loss_of(divided, 1),
+                             ROWS));
+    if (fetches)
+        CHECK_OK(ls_params_fetch(divided->params, 3));
+    CHECK(ls_optimizer_step(divided->adamw, 1.0) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "blocks.1.weight") != NULL);
+    if (fetches)
+        ls_params_release(divided->params, 3);
+    ls_tape_reset(divided->tape);
+}
+
+/* ---- memory and traffic -------------------------------------------------- */
+
+static size_t live(void)
+{
+    ls_memory_stats stats;
+    ls_memory_of(LS_MEMORY_PARAMETERS, &stats);
+    return stats.live_bytes;
+}
+
+static int64_t sum(ls_group *group, int64_t mine)
+{
+    CHECK_OK(ls_all_reduce(group, &mine, &mine, 1, LS_I64, LS_REDUCE_SUM));
+    return mine;
+}
+
+/*
+ * A forward pass of all ranks brings each weight once to each node that does
+ * not own it, except the table: it is used twice in a pass, and stays.
+ */
+static void check_traffic(net *divided, ls_group *group)
+{
+    ls_group_counters before, after;
+    size_t count;
+    const int64_t nodes = sum(group, ls_group_local_rank(group) == 0);
+    ls_params_flat(divided->params, &count);
+    ls_tape_set_training(divided->tape, false);
+    (void)loss_of(divided, 3); /* it has used the table twice now */
+    ls_tape_reset(divided->tape);
+    CHECK_OK(ls_barrier(group)); /* nobody asks any more */
+    ls_group_get_counters(group, &before);
+    CHECK_OK(ls_barrier(group)); /* or asks again */
+    (void)loss_of(divided, 3);
+    ls_tape_reset(divided->tape);
+    CHECK_OK(ls_barrier(group));
+    ls_group_get_counters(group, &after);
+    ls_tape_set_training(divided->tape, true);
+    const double bytes = (double)count * sizeof(float);
+    const double table = (double)WORDS * WIDTH * sizeof(float);
+    const double most = (bytes - table) * (double)(nodes - 1);
+    const double sent =
+        (double)sum(group, (int64_t)(after.bytes_sent - before.bytes_sent));
+    /* Where ranks share a node, one may still have what another asks for. */
+    CHECK(sent <= most * 1.02);
+    CHECK(sent >= (nodes == ls_group_size(group) ? most : 0));
+}
+
+int main(void)
+{
+    ls_group *group = NULL;
+    net divided, flat;
+    CHECK_OK(ls_group_from_env(&group));
+    const size_t before = live();
+    make(&divided, group, LS_DDP_FSDP);
+    size_t count;
+    ls_params_flat(divided.params, &count);
+    const size_t all = count * sizeof(float);
+    CHECK(live() - before <= all / (size_t)ls_group_size(group) + 4096);
+    make(&flat, group, LS_DDP_FLAT);
+    check_addresses(&divided);
+    check_equal(&divided, &flat);
+    for (int step = 0; step < STEPS; step++) {
+        train(&divided, group, step);
+        train(&flat, group, step);
+    }
+    check_equal(&divided, &flat);
+    if (ls_group_rank(group) == 0) { /* alone, while the others wait */
+        ls_tape_set_training(divided.tape, false);
+        for (int pass = 0; pass < 3; pass++) {
+            (void)loss_of(&divided, pass);
+            ls_tape_reset(divided.tape);
+        }
+        ls_tape_set_training(divided.tape, true);
+    }
+    CHECK_OK(ls_barrier(group));
+    check_release(&divided, group);
+    check_traffic(&divided, group);
+    destroy(&flat);
+    destroy(&divided);
+    ls_group_close(&group);
+    puts("equal");
+    return 0;
+}
