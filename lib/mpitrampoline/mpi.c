@@ -320,41 +320,53 @@ MPIABI_API int MPIABI_Sendrecv(const void *send, int send_count,
     return result_of(done);
 }
 
-static int start(mpi_comm comm, ls_status status, ls_request *started,
-                 mpi_request *out)
+/*
+ * A request whose communicator is locked, or NULL. It exists before its
+ * message: nobody could wait for a message without a request.
+ */
+static mpi_request begin_message(mpi_comm comm)
 {
-    *out = NULL;
-    if (status != LS_OK)
-        return result_of(status);
-    *out = malloc(sizeof(**out));
-    if (*out == NULL)
-        return mpi_failed("no memory for a request");
-    **out = (struct request){comm, started};
-    return MPI_OK;
+    struct request *const made = malloc(sizeof(*made));
+    if (made == NULL) {
+        mpi_failed("no memory for a request");
+        return NULL;
+    }
+    *made = (struct request){.comm = comm};
+    pthread_mutex_lock(&comm->lock);
+    return made;
+}
+
+/* Unlocks the communicator. A message that has not begun has no request. */
+static int message_begun(mpi_request *request, ls_status status)
+{
+    pthread_mutex_unlock(&(*request)->comm->lock);
+    if (status == LS_OK)
+        return MPI_OK;
+    free(*request);
+    *request = NULL;
+    return result_of(status);
 }
 
 MPIABI_API int MPIABI_Isend(const void *data, int count, mpi_type type, int to,
                             int tag, mpi_comm comm, mpi_request *out)
 {
-    ls_request *started = NULL;
-    pthread_mutex_lock(&comm->lock);
-    const ls_status status =
-        ls_isend(comm->group, data, (size_t)count * mpi_type_bytes(type), LS_U8,
-                 to, tag, &started);
-    pthread_mutex_unlock(&comm->lock);
-    return start(comm, status, started, out);
+    *out = begin_message(comm);
+    if (*out == NULL)
+        return MPI_FAILED;
+    return message_begun(out, ls_isend(comm->group, data,
+                                       (size_t)count * mpi_type_bytes(type),
+                                       LS_U8, to, tag, &(*out)->request));
 }
 
 MPIABI_API int MPIABI_Irecv(void *data, int count, mpi_type type, int from,
                             int tag, mpi_comm comm, mpi_request *out)
 {
-    ls_request *started = NULL;
-    pthread_mutex_lock(&comm->lock);
-    const ls_status status =
-        ls_irecv(comm->group, data, (size_t)count * mpi_type_bytes(type), LS_U8,
-                 from, tag, &started);
-    pthread_mutex_unlock(&comm->lock);
-    return start(comm, status, started, out);
+    *out = begin_message(comm);
+    if (*out == NULL)
+        return MPI_FAILED;
+    return message_begun(out, ls_irecv(comm->group, data,
+                                       (size_t)count * mpi_type_bytes(type),
+                                       LS_U8, from, tag, &(*out)->request));
 }
 
 MPIABI_API int MPIABI_Wait(mpi_request *request, void *status)
