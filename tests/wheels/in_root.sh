@@ -1,9 +1,12 @@
 #!/bin/sh
-# in_root.sh: what test_wheels.sh runs in a bare Debian 12. /wheels has the wheels and
-# NumPy's, /tree the tests, /torch an environment's packages with PyTorch, if there is one.
+# in_root.sh: what test_wheels.sh runs in a bare Debian, whose Python may be any.
+#   /wheels     the wheels, and NumPy's
+#   /tree       the tests
+#   /torch      the packages of an environment with PyTorch, or nothing
+#   /torch-own  PyTorch for this Python, if the environment has another Python, or nothing
 set -eu
-export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 DEBIAN_FRONTEND=noninteractive
-site=/venv/lib/python3.11/site-packages
+export OMP_NUM_THREADS=1 DEBIAN_FRONTEND=noninteractive
+export PYTHONPYCACHEPREFIX=/pycache # as /torch-own has none for this Python
 
 # run_test SCRIPT [ARGUMENT...]: 77 is a skip, whose reason the script prints.
 run_test() {
@@ -22,6 +25,7 @@ for tool in cc c++ gcc clang cmake make; do
 done
 echo "127.0.0.1 localhost $(hostname)" >/etc/hosts # as on an installed system
 python3 -m venv /venv
+site=$(echo /venv/lib/python3.*/site-packages)
 pip="/venv/bin/pip --disable-pip-version-check install -q --no-index --find-links /wheels"
 with_torch=no
 if [ -e /torch/torch ] && ls /wheels/lockstep_dp_torch-*; then
@@ -49,8 +53,8 @@ if [ $with_torch = no ]; then
     exit 0
 fi
 # After the wheels' NumPy, and for the processes that tests start.
-echo /torch >$site/torch.pth
-export PYTHONPATH=$site
+printf '%s\n' /torch-own /torch >"$site/torch.pth"
+export PYTHONPATH="$site"
 cd /tree/python/tests
 for name in backend operations errors example shared_buckets symmetric sync_batch_norm \
     launchers; do
