@@ -45,7 +45,7 @@ done
 # The quickstart, which is left out, needs the program.
 run_test test_docs.py Docstrings Module Types
 run_test /tree/two_hosts.py without
-apt-get install -q -y --no-install-recommends libucx0 >/dev/null
+apt-get install -q -y --no-install-recommends libucx0 iproute2 >/dev/null
 run_test /tree/two_hosts.py with
 
 if [ $with_torch = no ]; then
@@ -60,3 +60,4 @@ for name in backend operations errors example shared_buckets symmetric sync_batc
     launchers; do
     run_test test_$name.py
 done
+LOCKSTEP_SOURCE=/tree run_test /tree/tests/hosts/test_torch.py Torch.test_torchrun

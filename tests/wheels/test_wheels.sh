@@ -75,7 +75,7 @@ for python in "${pythons[@]}"; do
 done
 fetch_numpy 3.11 aarch64
 # Without the package's own modules: those of the wheel are tested.
-(cd "$here/../.." && cp -r --parents README.md docs include python "$work/tree")
+(cd "$here/../.." && cp -r --parents README.md docs include python tests/hosts "$work/tree")
 rm -rf "$work/tree/python/lockstep/src" "$work/tree"/python/{,lockstep/}build
 cp "$here"/* "$work/tree"
 
