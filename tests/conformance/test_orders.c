@@ -2,6 +2,8 @@
  * Every reducing algorithm folds, except those with a separate order. The
  * bits are those of a loop written from the definition, for any number
  * of ranks, transport and memory, and for lengths of one chunk and of several.
+ * Groups that span nodes fold so if they are deterministic; test_node_orders.c
+ * has the others.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -225,9 +227,11 @@ static void reductions_fold_on_processes(void **state)
 static void reductions_fold_between_nodes(void **state)
 {
     (void)state;
+    assert_int_equal(setenv("LOCKSTEP_DETERMINISTIC", "1", 1), 0);
     run_nodes((const int[]){1, 1}, 2, run_rows, NULL);
     run_nodes((const int[]){2, 2}, 2, run_rows, NULL);
     run_nodes((const int[]){2, 1, 3}, 3, run_rows, NULL);
+    assert_int_equal(unsetenv("LOCKSTEP_DETERMINISTIC"), 0);
 }
 
 /* ---- deterministic groups ------------------------------------------------ */

@@ -28,8 +28,8 @@ ls_status lsi_select_environment(lsi_select_table *table);
 
 /*
  * Fills the table with the ranges of `line`, followed by the defaults. In a
- * deterministic table, the defaults skip algorithms that do not reduce by
- * folding.
+ * deterministic table, the defaults skip algorithms that do not fold over all
+ * ranks.
  */
 ls_status lsi_select_parse(const char *line, lsi_select_table *table);
 

@@ -17,7 +17,7 @@ struct lsi_algorithm {
     lsi_operation operation;
     /* The data travels in the cells, packed before the arrival is published. */
     bool in_cells;
-    /* Does not reduce by folding; a deterministic group does not use it. */
+    /* Does not fold over all ranks; a deterministic group does not use it. */
     bool own_order;
     /* LSI_PATH bits that every rank must offer; AHEAD: must have begun. */
     uint64_t needs;

@@ -168,7 +168,7 @@ enum {
 };
 
 typedef struct lsi_select_table {
-    bool deterministic; /* only algorithms that reduce by folding */
+    bool deterministic; /* folds over all ranks, on any nodes */
     bool copying_pays;  /* the kernel's copy is faster than the windows */
     bool spans;         /* for a group on several nodes */
     /* Measured on this machine, or 0: */

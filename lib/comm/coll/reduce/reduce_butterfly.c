@@ -1,12 +1,13 @@
 /*
  * All-reduce, reduce and reduce-scatter by exchanges of all ranks with all,
  * point to point only. Block j of each rank goes to rank j, which reduces the N
- * blocks and sends the result to its receivers.
+ * blocks in the order of the group and sends the result to its receivers.
  *
  * Steps: 2, of N-1 messages each (1, if no other rank gets the result). Bytes
  * that leave a rank: 2 S (N-1)/N for all-reduce, half of it for the others.
  */
 #include "base/error.h"
+#include "comm/coll/nodes/by_nodes.h"
 #include "comm/coll/points.h"
 #include "comm/core/message.h"
 
@@ -95,7 +96,7 @@ static void reduce_own(lsi_collective *op)
     for (int r = 0; r < n; r++)
         srcs[r] = slot(op, r);
     srcs[rank] = given(op, rank).data;
-    lsi_reduce_into(op, to.data, srcs, n, to.count);
+    lsi_reduce_ranks(op, to.data, srcs, to.count);
 }
 
 static bool all_done(const lsi_collective *op)

@@ -1,7 +1,7 @@
 /*
  * All-reduce, reduce and reduce-scatter of little data. Each rank writes all
  * its data into its cell, and each rank that needs a result computes it alone,
- * folded as in fold.def.
+ * folded in the order of the group.
  *
  * This is `flat`, where only the size decides, and `packed`, which the ranks
  * agree on if no rank's memory is shared.
@@ -9,6 +9,7 @@
  * Steps: 1 (the arrival). Bytes that leave a rank: (N-1) S.
  */
 #include "comm/coll/algorithm.h"
+#include "comm/coll/nodes/by_nodes.h"
 #include "comm/core/paths.h"
 
 /* Bytes above which it is faster that each rank reduces a part only. */
@@ -37,7 +38,7 @@ ls_status lsi_reduce_flat(lsi_collective *op)
     for (int r = 0; r < group->size; r++)
         srcs[r] = lsi_cell_data(op, r) + range.begin * op->item;
     if (lsi_collective_receives(op, group->rank))
-        lsi_reduce_into(op, to, srcs, group->size, lsi_range_size(range));
+        lsi_reduce_ranks(op, to, srcs, lsi_range_size(range));
     for (int r = 0; r < group->size; r++)
         if (r != group->rank && lsi_collective_receives(op, r))
             group->counters->bytes_sent += op->block;
