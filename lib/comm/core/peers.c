@@ -30,6 +30,25 @@ static bool is_alone(const ls_group *group)
 }
 
 /*
+ * Whether a rank of another node has completed the collective that this rank is
+ * in, and then left. All that it has sent for it arrives: its arrival by way of
+ * the first rank of this node, if that rank lives, and its data.
+ */
+static bool has_done_its_part(const ls_group *group, int rank)
+{
+    const lsi_collective *op = group->queue.first;
+    return op != NULL &&
+           op->sequence <= atomic_load(&lsi_member_of(group, rank)->last);
+}
+
+static bool is_of_collectives(const ls_group *group, const lsi_stream *stream)
+{
+    return stream ==
+           &group->streams
+                .of[LSI_CHANNEL_COLLECTIVE][stream->receives][stream->peer];
+}
+
+/*
  * Whether this rank waits for a rank that has left, or for a message from any
  * rank once all others have left.
  */
@@ -37,15 +56,17 @@ static bool is_awaited(const ls_group *group, int rank)
 {
     const lsi_streams *streams = &group->streams;
     const lsi_probe *probe = streams->probe;
+    const bool done = has_done_its_part(group, rank);
     for (const lsi_stream *s = streams->active; s != NULL; s = s->next_active)
         if (s->peer == rank &&
-            (s->queue.first != NULL || s->waiting.first != NULL))
+            (s->queue.first != NULL || s->waiting.first != NULL) &&
+            !(done && is_of_collectives(group, s)))
             return true;
     if (probe != NULL && probe->peer == rank)
         return true;
     if ((streams->any.first != NULL || probe != NULL) && is_alone(group))
         return true;
-    return lsi_is_behind(group, rank);
+    return !done && lsi_is_behind(group, rank);
 }
 
 /* Checks all ranks that have arrived: a late rank must not hide a mismatch. */

@@ -74,7 +74,8 @@ static void send_to_nodes(ls_group *group, const lsi_control *message)
 void lsi_control_announce_leaving(ls_group *group)
 {
     const lsi_control message = {.rank = group->rank,
-                                 .about = LSI_CONTROL_LEAVES};
+                                 .about = LSI_CONTROL_LEAVES,
+                                 .last = group->queue.completed};
     send_to_nodes(group, &message);
 }
 
@@ -110,8 +111,8 @@ static bool is_sound(const ls_group *group, const lsi_control *message,
         lsi_shares_memory(group, message->rank))
         return false;
     switch (message->about) {
-    case LSI_CONTROL_LEAVES:
-        return true;
+    case LSI_CONTROL_LEAVES: /* no collective completes without this rank */
+        return message->last <= group->queue.sequence;
     case LSI_CONTROL_AWAITS:
         return message->awaits <= (uint32_t)group->size;
     case LSI_CONTROL_FAILED:
@@ -124,13 +125,24 @@ static bool is_sound(const ls_group *group, const lsi_control *message,
     }
 }
 
+/*
+ * The rank has left, although the first rank of this node may still have to
+ * receive and publish its last arrivals.
+ */
+static void handle_leaving(ls_group *group, const lsi_control *message)
+{
+    lsi_member *member = lsi_member_of(group, message->rank);
+    atomic_store(&member->last, message->last);
+    atomic_store(&member->presence, LSI_LEFT);
+}
+
 static void handle_control(ls_group *group, const lsi_control *message,
                            size_t bytes)
 {
     if (!is_sound(group, message, bytes))
         return;
     if (message->about == LSI_CONTROL_LEAVES)
-        atomic_store(&lsi_member_of(group, message->rank)->presence, LSI_LEFT);
+        handle_leaving(group, message);
     else if (message->about == LSI_CONTROL_AWAITS)
         atomic_store(&lsi_member_of(group, message->rank)->awaits,
                      message->awaits);

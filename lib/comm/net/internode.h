@@ -95,6 +95,7 @@ typedef struct lsi_control {
     /* A later message of one of these kinds replaces an unsent earlier one. */
     enum { LSI_CONTROL_AWAITS, LSI_CONTROL_LEAVES, LSI_CONTROL_FAILED } about;
     uint32_t awaits;            /* as in its lsi_member */
+    uint64_t last;              /* the same, of a rank that leaves */
     lsi_failure_record failure; /* of the group */
 } lsi_control;
 

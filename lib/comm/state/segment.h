@@ -141,6 +141,11 @@ typedef struct lsi_member {
     _Atomic uint32_t awaits;      /* in long waits: 1 + a rank, or 0 */
     _Atomic int32_t ran_on;       /* 1 + the CPU where it last waited, or 0 */
     alignas(LSI_LINE) _Atomic uint32_t presence;
+    /*
+     * Of a rank of another node that has left: the last collective that it has
+     * completed, whose arrivals may still be in flight. Stored before presence.
+     */
+    _Atomic uint64_t last;
     int32_t pid;
     uint64_t cookie_at, cookie; /* a test word for other ranks */
     int32_t node_rank;          /* rank in the job */

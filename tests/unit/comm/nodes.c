@@ -28,6 +28,7 @@ typedef struct post {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static post *first, **last = &first;
+static int held_to = -1, held_about; /* under the lock */
 static atomic_bool cut;
 static _Atomic uint32_t told[MOST]; /* `awaits` of the last that tells it */
 static _Thread_local int self;
@@ -35,7 +36,9 @@ static _Thread_local size_t sent;
 
 static bool fits(const post *wish, const post *message)
 {
-    return !message->receives && message->to == wish->to &&
+    const bool is_held =
+        message->to == held_to && message->tag % LSI_TAGS == held_about;
+    return !message->receives && !is_held && message->to == wish->to &&
            message->tag == wish->tag &&
            (wish->from == LSI_WIRE_ANYBODY || message->from == wish->from);
 }
@@ -186,6 +189,15 @@ size_t sent_by_wire(void)
 bool has_told_whom(int rank)
 {
     return atomic_load(&told[rank]) != 0;
+}
+
+void hold_back(int to, int about)
+{
+    pthread_mutex_lock(&lock);
+    held_to = to;
+    held_about = about;
+    meet();
+    pthread_mutex_unlock(&lock);
 }
 
 void cut_wire(void)

@@ -26,6 +26,12 @@ size_t sent_by_wire(void);
 /* Whether the last that a rank told other nodes is that it waits for one. */
 bool has_told_whom(int rank);
 
+/*
+ * Holds back what is sent to a rank about one of LSI_TAG_..., until -1 is given
+ * as the rank.
+ */
+void hold_back(int to, int about);
+
 /* Cuts the wire: from now on nothing arrives. Mended by the next run_nodes. */
 void cut_wire(void);
 

@@ -54,6 +54,11 @@ static void send_control(const ls_group *group)
         c.failure.counted = (int64_t)far[i] + (far[i] > 0);
         put(group, &c, sizeof(c), LSI_TAG_CONTROL);
     }
+    /* A collective that the victim has not entered. */
+    c = (lsi_control){.rank = LIAR,
+                      .about = LSI_CONTROL_LEAVES,
+                      .last = group->queue.sequence + 100};
+    put(group, &c, sizeof(c), LSI_TAG_CONTROL);
     /* One about a rank of the victim's own node, another kind, a short one. */
     c = (lsi_control){.rank = VICTIM + 1, .about = LSI_CONTROL_LEAVES};
     put(group, &c, sizeof(c), LSI_TAG_CONTROL);
