@@ -19,12 +19,27 @@ static ls_status post_dead(ls_group *group, int rank)
     return lsi_report_failure(group);
 }
 
-/* Whether all but this rank have left. */
+/*
+ * Whether this rank has yet to receive a user's message of a rank of another
+ * node that has left. If the rank has sent it any, `end` arrives, too.
+ */
+static bool has_messages(const ls_group *group, int rank)
+{
+    const lsi_stream *from = &group->streams.of[LSI_CHANNEL_USER][1][rank];
+    const int own = group->channels.local->rank;
+    const uint64_t sent_to =
+        atomic_load(&lsi_member_of(group, rank)->sent_to[own / 64]);
+    return (sent_to >> own % 64 & 1) != 0 &&
+           (from->end == 0 || from->position < from->end);
+}
+
+/* Whether all but this rank have left, and none of their messages arrives. */
 static bool is_alone(const ls_group *group)
 {
     for (int r = 0; r < group->size; r++)
         if (r != group->rank &&
-            atomic_load(&lsi_member_of(group, r)->presence) != LSI_LEFT)
+            (atomic_load(&lsi_member_of(group, r)->presence) != LSI_LEFT ||
+             has_messages(group, r)))
             return false;
     return true;
 }
@@ -41,11 +56,17 @@ static bool has_done_its_part(const ls_group *group, int rank)
            op->sequence <= atomic_load(&lsi_member_of(group, rank)->last);
 }
 
-static bool is_of_collectives(const ls_group *group, const lsi_stream *stream)
+/*
+ * Whether a stream's first message arrives although its peer has left. A user's
+ * message to a rank that has received it is sent already.
+ */
+static bool is_served(const ls_group *group, const lsi_stream *stream)
 {
-    return stream ==
-           &group->streams
-                .of[LSI_CHANNEL_COLLECTIVE][stream->receives][stream->peer];
+    const int rank = stream->peer;
+    if (stream ==
+        &group->streams.of[LSI_CHANNEL_COLLECTIVE][stream->receives][rank])
+        return has_done_its_part(group, rank);
+    return stream->receives && has_messages(group, rank);
 }
 
 /*
@@ -56,17 +77,16 @@ static bool is_awaited(const ls_group *group, int rank)
 {
     const lsi_streams *streams = &group->streams;
     const lsi_probe *probe = streams->probe;
-    const bool done = has_done_its_part(group, rank);
     for (const lsi_stream *s = streams->active; s != NULL; s = s->next_active)
         if (s->peer == rank &&
             (s->queue.first != NULL || s->waiting.first != NULL) &&
-            !(done && is_of_collectives(group, s)))
+            !is_served(group, s))
             return true;
-    if (probe != NULL && probe->peer == rank)
+    if (probe != NULL && probe->peer == rank && !has_messages(group, rank))
         return true;
     if ((streams->any.first != NULL || probe != NULL) && is_alone(group))
         return true;
-    return !done && lsi_is_behind(group, rank);
+    return !has_done_its_part(group, rank) && lsi_is_behind(group, rank);
 }
 
 /* Checks all ranks that have arrived: a late rank must not hide a mismatch. */

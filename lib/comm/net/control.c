@@ -71,12 +71,33 @@ static void send_to_nodes(ls_group *group, const lsi_control *message)
                          net->rank[net->first[k] + index % net->ranks_on[k]]);
 }
 
+/*
+ * To one rank of a node, for all of its ranks, and to those to which this rank
+ * has sent messages, which may be overtaken.
+ */
+static void leave_node(ls_group *group, int node)
+{
+    const lsi_internode *net = group->net;
+    const int *ranks = net->rank + net->first[node], n = net->ranks_on[node];
+    const lsi_stream *sends = group->streams.of[LSI_CHANNEL_USER][0];
+    lsi_control message = {.rank = group->rank,
+                           .about = LSI_CONTROL_LEAVES,
+                           .last = group->queue.completed};
+    for (int i = 0; i < n; i++)
+        if (sends[ranks[i]].position != 0)
+            message.sent_to[i / 64] |= (uint64_t)1 << i % 64;
+    for (int i = 0; i < n; i++) {
+        message.end = sends[ranks[i]].position;
+        if (message.end != 0 || i == net->index_of[group->rank] % n)
+            send_control(group, &message, ranks[i]);
+    }
+}
+
 void lsi_control_announce_leaving(ls_group *group)
 {
-    const lsi_control message = {.rank = group->rank,
-                                 .about = LSI_CONTROL_LEAVES,
-                                 .last = group->queue.completed};
-    send_to_nodes(group, &message);
+    for (int k = 0; k < group->net->nodes; k++)
+        if (k != group->net->node)
+            leave_node(group, k);
 }
 
 void lsi_control_announce_awaits(ls_group *group)
@@ -107,12 +128,15 @@ static bool is_rank(const ls_group *group, int rank)
 static bool is_sound(const ls_group *group, const lsi_control *message,
                      size_t bytes)
 {
+    const int own = group->net->index_of[group->rank];
     if (bytes != sizeof(*message) || !is_rank(group, message->rank) ||
         lsi_shares_memory(group, message->rank))
         return false;
     switch (message->about) {
     case LSI_CONTROL_LEAVES: /* no collective completes without this rank */
-        return message->last <= group->queue.sequence;
+        return message->last <= group->queue.sequence &&
+               (message->end != 0) ==
+                   ((message->sent_to[own / 64] >> own % 64 & 1) != 0);
     case LSI_CONTROL_AWAITS:
         return message->awaits <= (uint32_t)group->size;
     case LSI_CONTROL_FAILED:
@@ -126,12 +150,16 @@ static bool is_sound(const ls_group *group, const lsi_control *message,
 }
 
 /*
- * The rank has left, although the first rank of this node may still have to
- * receive and publish its last arrivals.
+ * The rank has left, although its messages may still be in flight, and the
+ * first rank of this node may still have to receive and publish its last
+ * arrivals.
  */
 static void handle_leaving(ls_group *group, const lsi_control *message)
 {
     lsi_member *member = lsi_member_of(group, message->rank);
+    group->streams.of[LSI_CHANNEL_USER][1][message->rank].end = message->end;
+    for (int i = 0; i < LSI_SENT_WORDS; i++)
+        atomic_store(&member->sent_to[i], message->sent_to[i]);
     atomic_store(&member->last, message->last);
     atomic_store(&member->presence, LSI_LEFT);
 }

@@ -94,8 +94,10 @@ typedef struct lsi_control {
     int32_t rank; /* of the sender */
     /* A later message of one of these kinds replaces an unsent earlier one. */
     enum { LSI_CONTROL_AWAITS, LSI_CONTROL_LEAVES, LSI_CONTROL_FAILED } about;
-    uint32_t awaits;            /* as in its lsi_member */
-    uint64_t last;              /* the same, of a rank that leaves */
+    uint32_t awaits; /* as in its lsi_member */
+    /* Of a rank that leaves: */
+    uint64_t last, sent_to[LSI_SENT_WORDS]; /* the same */
+    uint64_t end; /* the position of its users' messages to the receiver */
     lsi_failure_record failure; /* of the group */
 } lsi_control;
 

@@ -43,6 +43,8 @@ typedef struct lsi_stream {
     uint64_t credits;  /* between nodes: given or taken; internode_channel.c */
     int peer;
     bool receives, active, matches; /* matches: for a user's receives */
+    uint64_t end; /* between nodes: the last position of a sender that has left
+                     and has sent messages; 0: not known */
     /* Between nodes: the next envelope, which may have no receive yet. */
     bool head_posted, head_arrived;
     lsi_wire_request head;

@@ -67,7 +67,8 @@ enum {
     LSI_STAGING_BYTES = 4 * 1024 * 1024, /* of one rank's window */
     LSI_MAX_RANKS = 1024,
     LSI_HOST_BYTES = 64,
-    LSI_CPU_WORDS = 16 /* CPUs 0..1023 */
+    LSI_CPU_WORDS = 16, /* CPUs 0..1023 */
+    LSI_SENT_WORDS = LSI_MAX_RANKS / 64
 };
 
 /* A stamp is the number of a collective and how far this rank is in it. */
@@ -143,9 +144,12 @@ typedef struct lsi_member {
     alignas(LSI_LINE) _Atomic uint32_t presence;
     /*
      * Of a rank of another node that has left: the last collective that it has
-     * completed, whose arrivals may still be in flight. Stored before presence.
+     * completed, whose arrivals may still be in flight; and a bit for each rank
+     * of this node to which it has sent users' messages. Stored before
+     * presence.
      */
     _Atomic uint64_t last;
+    _Atomic uint64_t sent_to[LSI_SENT_WORDS];
     int32_t pid;
     uint64_t cookie_at, cookie; /* a test word for other ranks */
     int32_t node_rank;          /* rank in the job */

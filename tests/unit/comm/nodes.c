@@ -165,6 +165,7 @@ static void mend(void)
         free(gone);
     }
     atomic_store(&cut, false);
+    held_to = -1;
 }
 
 held wire_holds(int from, int to)

@@ -28,7 +28,7 @@ bool has_told_whom(int rank);
 
 /*
  * Holds back what is sent to a rank about one of LSI_TAG_..., until -1 is given
- * as the rank.
+ * as the rank, or run_nodes ends.
  */
 void hold_back(int to, int about);
 

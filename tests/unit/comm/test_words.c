@@ -59,6 +59,12 @@ static void send_control(const ls_group *group)
                       .about = LSI_CONTROL_LEAVES,
                       .last = group->queue.sequence + 100};
     put(group, &c, sizeof(c), LSI_TAG_CONTROL);
+    /* Messages to the victim without their end, and the opposite. */
+    c = (lsi_control){
+        .rank = LIAR, .about = LSI_CONTROL_LEAVES, .sent_to = {1}};
+    put(group, &c, sizeof(c), LSI_TAG_CONTROL);
+    c = (lsi_control){.rank = LIAR, .about = LSI_CONTROL_LEAVES, .end = 1};
+    put(group, &c, sizeof(c), LSI_TAG_CONTROL);
     /* One about a rank of the victim's own node, another kind, a short one. */
     c = (lsi_control){.rank = VICTIM + 1, .about = LSI_CONTROL_LEAVES};
     put(group, &c, sizeof(c), LSI_TAG_CONTROL);
