@@ -65,12 +65,20 @@ typedef struct ls_ddp_options {
      * gradient on that rank is taken as zero.
      */
     bool unused_as_zero;
+    /*
+     * LS_DDP_FSDP over several nodes: layers whose weights are gathered ahead.
+     * More of them hide slower links and take more memory. 0: the default, 2;
+     * LS_DDP_NO_PREFETCH: none. Other cases ignore it.
+     */
+    size_t prefetch_layers;
 } ls_ddp_options;
+
+#define LS_DDP_NO_PREFETCH SIZE_MAX
 
 /* LS_DDP_FLAT, one bucket, unused parameters are an error. */
 #define LS_DDP_OPTIONS_INIT                                                    \
     {                                                                          \
-        sizeof(ls_ddp_options), LS_DDP_DEFAULT, 0, false                       \
+        sizeof(ls_ddp_options), LS_DDP_DEFAULT, 0, false, 0                    \
     }
 
 /*

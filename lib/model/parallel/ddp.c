@@ -188,6 +188,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
         status = check_params(params, ddp->group, &options);
     if (status == LS_OK) {
         ddp->params = params;
+        ddp->ahead = options.prefetch_layers;
         add_spans(ddp);
     }
     LS_TRY(lsi_ddp_plan(ddp, &options, status));

@@ -16,9 +16,6 @@
 #include "model/parallel/grad_range.h"
 #include "model/tensor/tensor.h"
 
-/* Layers that are gathered ahead. */
-enum { AHEAD = 2 };
-
 /* The floats of whole spans. */
 static lsi_range floats_of(const ls_ddp *ddp, lsi_range spans)
 {
@@ -70,7 +67,7 @@ ls_status lsi_ddp_assign_part(ls_ddp *ddp)
     lsi_params_set_dropping(ddp->params, share == LSI_SHARE_ALL);
     return home_of(ddp) == LSI_HOME_DIVIDED
                ? lsi_gather_new(&ddp->gather, ddp->group, ddp->params, shard,
-                                AHEAD)
+                                ddp->ahead)
                : LS_OK;
 }
 

@@ -22,6 +22,8 @@
 
 static const char what[] = "data parallelism"; /* for the allocator */
 
+enum { PREFETCH_LAYERS = 2 }; /* by default */
+
 static ls_status alloc_spans(ls_ddp *ddp, size_t spans, size_t indices)
 {
     LS_TRY(lsi_alloc_zeroed(&ddp->spans, spans * sizeof(lsi_grad_range),
@@ -100,6 +102,10 @@ ls_status lsi_ddp_read_options(ls_ddp_options *out, const ls_ddp_options *given)
                            unused_as_zero));
     if (out->strategy == LS_DDP_DEFAULT)
         out->strategy = LS_DDP_FLAT;
+    if (out->prefetch_layers == 0)
+        out->prefetch_layers = PREFETCH_LAYERS;
+    else if (out->prefetch_layers == LS_DDP_NO_PREFETCH)
+        out->prefetch_layers = 0;
     return LS_OK;
 }
 
@@ -108,9 +114,10 @@ static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
     const ls_ddp_options *const options = list;
     (void)i;
     snprintf(text, LSI_LINE_BYTES,
-             "strategy %s, bucket_bytes %zu, unused_as_zero %d",
+             "strategy %s, bucket_bytes %zu, unused_as_zero %d, "
+             "prefetch_layers %zu",
              ls_ddp_strategy_name(options->strategy), options->bucket_bytes,
-             options->unused_as_zero);
+             options->unused_as_zero, options->prefetch_layers);
 }
 
 /* Checks that all ranks can take part and have equal options. */

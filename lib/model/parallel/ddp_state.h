@@ -31,6 +31,7 @@ struct ls_ddp {
     lsi_params_owner owner;
     lsi_reducer *reducer;
     lsi_gather *gather; /* NULL: each node has all weights */
+    size_t ahead;       /* layers that it gathers ahead */
     const lsi_strategy *strategy;
     size_t shard; /* floats of a rank's part, if it has one; see grad_range.h */
     double waited;

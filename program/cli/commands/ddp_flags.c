@@ -16,6 +16,9 @@ ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
     const lsi_strategy *found;
     *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
     out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
+    out->prefetch_layers = flags->prefetch_layers > 0
+                               ? (size_t)flags->prefetch_layers
+                               : LS_DDP_NO_PREFETCH;
     if (flags->strategy != NULL)
         LS_TRY(ls_ddp_strategy_parse(flags->strategy, &out->strategy));
     LS_TRY(lsi_strategy_find(out->strategy, &found));
@@ -34,6 +37,9 @@ bool lsi_cli_ddp_options(const lsi_ddp_flags *flags, ls_ddp_options *out,
 {
     *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
     out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
+    out->prefetch_layers = flags->prefetch_layers > 0
+                               ? (size_t)flags->prefetch_layers
+                               : LS_DDP_NO_PREFETCH;
     *automatic = strcmp(flags->strategy, "auto") == 0;
     if (*automatic || lsi_cli_ddp_parse(flags, out) == LS_OK)
         return true;

@@ -16,6 +16,7 @@
 typedef struct lsi_ddp_flags {
     const char *strategy;
     double bucket_mb; /* 0: not given */
+    int64_t prefetch_layers;
 } lsi_ddp_flags;
 
 /* "auto|naive|flat|..." */
@@ -31,7 +32,11 @@ extern const char lsi_strategy_choices[];
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
             "for strategies with buckets: largest amount of gradients per "    \
             "collective, in MB (default: all gradients at once)",              \
-            .min = 1e-6, .max = 1e9)
+            .min = 1e-6, .max = 1e9),                                          \
+        ROW(field.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",        \
+            "with fsdp over several nodes: layers whose weights are gathered " \
+            "ahead of use",                                                    \
+            .min = 0, .max = 1000)
 
 /* The options that the flags stand for, or which flags contradict each other.
  * A strategy that is NULL is the default; "auto" is not known here. */

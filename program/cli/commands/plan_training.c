@@ -57,7 +57,8 @@ static const char *name_of(const lsi_plan_flags *f, char out[LSI_LM_NAME_BYTES])
 static ls_status run_of(const lsi_plan_flags *f, const lsi_plan_model *model,
                         lsi_plan_run *out)
 {
-    const lsi_ddp_flags flags = {f->strategy, f->bucket_mb};
+    const lsi_ddp_flags flags = {.strategy = f->strategy,
+                                 .bucket_mb = f->bucket_mb};
     ls_ddp_options how;
     LS_TRY(lsi_cli_ddp_parse(&flags, &how));
     *out = (lsi_plan_run){
