@@ -32,7 +32,10 @@ enum {
     LSI_TAGS = 64                                        /* of one group */
 };
 
-/* A sender is ahead of its receiver by less than two of these + a fragment. */
+/*
+ * A sender is ahead of its receiver by less than two of these + a fragment. A
+ * group may have larger ones (lsi_streams).
+ */
 enum { LSI_CREDIT_BYTES = 512 * 1024 };
 
 /*

@@ -29,10 +29,17 @@ static int class_of(const ls_group *group, const lsi_stream *stream)
 
 /* ---- credits ------------------------------------------------------------- */
 
-/* The position in the stream up to which the sender may begin a message. */
-static uint64_t limit_of(const lsi_stream *stream)
+/* The bytes of a credit; the same on all ranks of the group. */
+static uint64_t credit_of(const ls_group *group)
 {
-    return (stream->credits + 2) * LSI_CREDIT_BYTES;
+    return group->streams.credit_bytes > 0 ? group->streams.credit_bytes
+                                           : LSI_CREDIT_BYTES;
+}
+
+/* The position in the stream up to which the sender may begin a message. */
+static uint64_t limit_of(const ls_group *group, const lsi_stream *stream)
+{
+    return (stream->credits + 2) * credit_of(group);
 }
 
 /* The position in the stream where the data of its first message begins. */
@@ -42,9 +49,10 @@ static uint64_t data_begin(const lsi_stream *stream)
 }
 
 /* Fragments that may be posted. The first may go with its envelope. */
-static size_t fragments_within(const lsi_stream *stream, size_t fragments)
+static size_t fragments_within(const ls_group *group, const lsi_stream *stream,
+                               size_t fragments)
 {
-    const uint64_t begin = data_begin(stream), limit = limit_of(stream);
+    const uint64_t begin = data_begin(stream), limit = limit_of(group, stream);
     const uint64_t some = limit <= begin + LSI_WIRE_PIECE
                               ? 1
                               : (limit - begin - 1) / LSI_WIRE_PIECE + 1;
@@ -77,7 +85,7 @@ static ls_status give_credits(ls_group *group, lsi_stream *stream,
         const ls_status status =
             lsi_internode_test(group, &message->wire.credit);
         if (status != LS_OK ||
-            reached < (stream->credits + 1) * LSI_CREDIT_BYTES)
+            reached < (stream->credits + 1) * credit_of(group))
             return status;
         stream->credits++;
         LS_TRY(lsi_internode_send(group, &message->wire.credit, NULL, 0,
@@ -143,7 +151,7 @@ static ls_status post_head(ls_group *group, lsi_stream *stream,
 {
     const int tag = LSI_TAG_ENVELOPE + class_of(group, stream);
     assert(!message->wire.posted);
-    while (!stream->receives && stream->position >= limit_of(stream)) {
+    while (!stream->receives && stream->position >= limit_of(group, stream)) {
         LS_TRY(receive_credit(group, stream, message));
     }
     message->wire.posted = true;
@@ -188,7 +196,7 @@ static ls_status send_body(ls_group *group, lsi_stream *stream,
     lsi_bulk *body = &message->wire.body;
     const size_t fragments = lsi_bulk_fragments(body->bytes);
     for (;;) {
-        body->held = fragments - fragments_within(stream, fragments);
+        body->held = fragments - fragments_within(group, stream, fragments);
         ls_status status = lsi_bulk_move(group, body);
         if (status != LS_IN_PROGRESS || body->held == 0 ||
             body->posted + body->held < fragments)

@@ -300,6 +300,7 @@ typedef struct lsi_streams {
     lsi_message_list any;  /* receives from any rank */
     lsi_message_list kept; /* messages without a receive so far */
     bool fresh;            /* new receives since the last look at kept */
+    uint64_t credit_bytes; /* between nodes; 0: LSI_CREDIT_BYTES */
     uint64_t turns;
     int served; /* the rank from which one of `any` has come last */
     lsi_probe *probe;

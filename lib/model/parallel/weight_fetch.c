@@ -23,6 +23,12 @@
 #include "comm/state/channels.h"
 #include "model/autograd/params/halves.h"
 
+/*
+ * A busy rank polls once in some operations, which may take 50 ms. Until then
+ * its network sends what it was given, so it is given much at a time.
+ */
+enum { CREDIT_BYTES = 8 << 20 };
+
 typedef struct request {
     uint64_t kind, dtype; /* dtype: of halves */
     uint64_t begin, end;  /* elements */
@@ -268,6 +274,7 @@ ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
     }
     made->params = params;
     made->shard = shard;
+    made->group->streams.credit_bytes = CREDIT_BYTES;
     for (int r = 0; r < made->group->size; r++)
         if (is_elsewhere(made, r))
             listen_to(made, r);
