@@ -124,15 +124,29 @@ static void inproc_unmap(lsi_node_memory *base, void *address, size_t bytes)
     pthread_mutex_unlock(&node->lock);
 }
 
-/*
- * The last unmap gives the pages back, and may not have happened yet. The
- * address space is large enough to use no address twice.
- */
-static bool inproc_discard(lsi_node_memory *node, uint64_t offset, size_t bytes)
+/* The address of a part of a range that is mapped, or NULL. */
+static char *address_of(const inproc_node *node, uint64_t offset, size_t bytes)
 {
-    (void)node;
-    (void)offset;
-    (void)bytes;
+    const range *at = node->ranges;
+    assert(lsi_mutex_held(&node->lock));
+    while (at != NULL && (offset < at->offset || bytes > at->bytes ||
+                          offset - at->offset > at->bytes - bytes))
+        at = at->next;
+    return at != NULL ? (char *)at->address + (offset - at->offset) : NULL;
+}
+
+/*
+ * The range may still be mapped. The address space is large enough to use no
+ * address twice.
+ */
+static bool inproc_discard(lsi_node_memory *base, uint64_t offset, size_t bytes)
+{
+    inproc_node *node = inproc(base);
+    pthread_mutex_lock(&node->lock);
+    char *const address = address_of(node, offset, bytes);
+    if (address != NULL)
+        (void)madvise(address, bytes, MADV_DONTNEED);
+    pthread_mutex_unlock(&node->lock);
     return false;
 }
 
