@@ -21,9 +21,9 @@ int64_t lsi_memory_plan_bytes(const ls_group *group,
 {
     const lsi_sharding share = wish->strategy->share;
     const double here = ls_group_local_size(group);
-    const bool nodes = here < ls_group_size(group);
-    const double weights = share == LSI_SHARE_ALL && nodes
-                               ? copies(group, true) /* and some layers */
+    const bool divided = share == LSI_SHARE_ALL && here < ls_group_size(group);
+    /* Layers that a node gathers come in addition; they are not known yet. */
+    const double weights = divided                      ? copies(group, true)
                            : share >= LSI_SHARE_WEIGHTS ? 1
                                                         : here;
     const double halves = wish->rounded ? weights / 2 : 0;
@@ -32,9 +32,10 @@ int64_t lsi_memory_plan_bytes(const ls_group *group,
         wish->moments * copies(group, share >= LSI_SHARE_TENSORS);
     /*
      * Private weights, until they are shared. If ranks have one copy, only rank
-     * 0 has some, which it may have read from a file.
+     * 0 has some, which it may have read from a file. Over several nodes that
+     * is one node, and only for a run that begins with a file.
      */
-    const double alone = share >= LSI_SHARE_WEIGHTS ? 1 : here;
+    const double alone = divided ? 0 : share >= LSI_SHARE_WEIGHTS ? 1 : here;
     const double first = share == LSI_SHARE_NOTHING ? here : alone + weights;
     const double later = weights + halves + gradients + state;
     const double most = first > later ? first : later;

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "train/memory_demand.h"
-#include "unit/comm/ranks.h"
+#include "unit/comm/nodes.h"
 
 enum { RANKS = 3 };
 
@@ -34,10 +34,20 @@ static void play_formulas(ls_group *group, void *unused)
     CHECK(needed(group, LS_DDP_FSDP, 2, true) == 4000 * (1 + 1 + 2) + 2000);
 }
 
+/* A node has the part of its ranks, also while the weights are made. */
+static void play_nodes(ls_group *group, void *unused)
+{
+    const int64_t here = ls_group_local_size(group);
+    (void)unused;
+    CHECK(needed(group, LS_DDP_SHARED, 0, false) == 4000 * (1 + here));
+    CHECK(needed(group, LS_DDP_FSDP, 2, false) == 4000 * 4 * here / RANKS);
+}
+
 static void formulas(void **state)
 {
     (void)state;
     run_threads(RANKS, play_formulas, NULL);
+    run_nodes((int[]){1, 2}, 2, play_nodes, NULL);
 }
 
 /* Every rank gets the numbers of the one that lacks most. */
