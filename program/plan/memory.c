@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "plan/gathers.h"
 
 enum { MOMENTS_OF_ADAMW = 2, F32 = sizeof(float), HALF = 2 };
 
@@ -64,16 +65,39 @@ static double buckets_held(const lsi_plan_run *run)
     return most;
 }
 
+/* Weights of a rank, with copies for products in a half type. */
+static double parameters_of(const lsi_plan_run *run)
+{
+    const lsi_plan_model *const m = run->model;
+    const double ranks = (double)run->ranks;
+    const double here = ranks / (double)run->nodes;
+    const double f32 = F32 * (double)m->parameters;
+    if (lsi_plan_divides_nodes(run)) { /* owners round all that they own */
+        const double halves = run->half ? HALF * (double)m->parameters : 0;
+        return (f32 + halves) / ranks + lsi_plan_gathers_of(run).held / here;
+    }
+    const double halves = run->half ? HALF * (double)m->products : 0;
+    return run->strategy->share >= LSI_SHARE_WEIGHTS ? (f32 + halves) / here
+                                                     : f32 + halves;
+}
+
+/* Bytes of a rank while the weights are made and divided. */
+static double start_of(const lsi_plan_run *run)
+{
+    const double f32 = F32 * (double)run->model->parameters;
+    const double here = (double)run->ranks / (double)run->nodes;
+    if (lsi_plan_divides_nodes(run)) /* each rank makes its part */
+        return f32 / (double)run->ranks;
+    return run->strategy->share >= LSI_SHARE_WEIGHTS ? f32 + f32 / here : f32;
+}
+
 lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
 {
     const lsi_sharding share = run->strategy->share;
     const double ranks = (double)run->ranks;
-    const double here = ranks / (double)run->nodes;
     const double f32 = F32 * (double)run->model->parameters;
-    const double halves = run->half ? HALF * (double)run->model->products : 0;
-    const bool one_copy = share >= LSI_SHARE_WEIGHTS;
     lsi_plan_memory m = {
-        .parameters = one_copy ? (f32 + halves) / here : f32 + halves,
+        .parameters = parameters_of(run),
         .gradients = f32,
         .state = MOMENTS_OF_ADAMW * f32,
         .activations = activations_of(run),
@@ -84,7 +108,7 @@ lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
     if (share != LSI_SHARE_NOTHING)
         m.state /= ranks;
     m.total = m.parameters + m.gradients + m.state + m.activations + m.other;
-    m.start = one_copy ? f32 + f32 / here : f32;
+    m.start = start_of(run);
     return m;
 }
 

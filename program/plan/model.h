@@ -12,6 +12,13 @@
 #include "lockstep/transformer.h"
 #include "model/parallel/strategy.h"
 
+/* Weights that `fsdp` gathers together between nodes (lsi_gather). */
+typedef struct lsi_plan_layer {
+    double begin, end; /* elements in the order of `tensors` */
+    double products;   /* elements of factors of matrix products */
+    double others;     /* elements that other operations read */
+} lsi_plan_layer;
+
 typedef struct lsi_plan_model {
     int64_t layers, d_model, d_ff, heads, vocabulary;
     bool gpt2;          /* variant gpt2, instead of rope */
@@ -20,6 +27,8 @@ typedef struct lsi_plan_model {
     /* Elements of each tensor, in the order in which gradients become final. */
     int64_t *tensors;
     size_t n_tensors;
+    lsi_plan_layer *layer_list; /* in the order of the forward pass */
+    size_t n_layers;
 } lsi_plan_model;
 
 /*
@@ -36,6 +45,7 @@ typedef struct lsi_plan_run {
     uint64_t bucket_bytes;  /* most bytes of a bucket (lsi_strategy_of) */
     int64_t batch, context; /* sequences of a rank, tokens of a sequence */
     bool half;              /* products use a half type */
+    size_t ahead;           /* layers that fsdp gathers ahead of use */
     bool recompute;         /* backward computes blocks again */
     int64_t ranks, nodes;   /* ranks, and nodes that divide them evenly */
 } lsi_plan_run;

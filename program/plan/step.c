@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "plan/gathers.h"
+
 enum {
     F32 = sizeof(float),
     PAGE = 4096,
@@ -58,7 +60,8 @@ typedef struct timeline {
     const lsi_plan_run *run;
     lsi_plan_place place;
     double now;    /* time of the ranks */
-    double arrive; /* end of the previous collective */
+    double arrive; /* time from which the link is free */
+    lsi_plan_gathers gathers;
     lsi_plan_step out;
 } timeline;
 
@@ -92,6 +95,35 @@ static void collective(timeline *t, lsi_plan_move move, double bytes,
     t->out.collectives++;
 }
 
+/*
+ * `bytes` of weights come to the node, and as many leave it, while the ranks
+ * compute for `seconds`.
+ */
+static void gather(timeline *t, double bytes, double seconds)
+{
+    const double link = bytes / t->place.link.bytes;
+    t->arrive = fmax(t->now, t->arrive) + link;
+    t->now += seconds;
+    t->out.communication += link;
+    t->out.link_bytes += bytes;
+    t->out.gathered += bytes;
+    t->out.rank_bytes += bytes / (double)t->place.here;
+}
+
+/* Waits for the first layer, whose weights nothing hides. */
+static void forward(timeline *t, double seconds)
+{
+    const lsi_plan_gathers *const g = &t->gathers;
+    if (g->forward == 0) {
+        t->now += seconds;
+        return;
+    }
+    gather(t, g->first, 0);
+    t->now = t->arrive + 2 * t->place.link.latency; /* a request, an answer */
+    gather(t, g->forward - g->first, seconds);
+    t->now = fmax(t->now, t->arrive);
+}
+
 /* With one rank, the sum still passes over the gradients. */
 static void alone(timeline *t, double bytes)
 {
@@ -119,7 +151,7 @@ static void backward(timeline *t, double seconds)
         double bytes;
         i = lsi_plan_bucket(run, i, &bytes);
         if (start == LSI_START_READY)
-            t->now += seconds * bytes / all;
+            gather(t, t->gathers.backward * bytes / all, seconds * bytes / all);
         t->out.buckets++;
         if (run->ranks > 1)
             collective(t, gradients_move(run), bytes, start != LSI_START_READY);
@@ -149,7 +181,7 @@ static void weights(timeline *t)
         break;
     default: /* the node's copy: from ranks of other nodes alone */
         t->place.here = 1;
-        if (run->nodes > 1)
+        if (run->nodes > 1 && !lsi_plan_divides_nodes(run))
             collective(t, LSI_PLAN_ALL_GATHER, all, true);
         break;
     }
@@ -172,9 +204,11 @@ static double best_bucket(const lsi_plan_run *run, const lsi_plan_place *p)
 lsi_plan_step lsi_plan_step_of(const lsi_plan_run *run,
                                const lsi_plan_place *place, lsi_plan_compute c)
 {
-    timeline t = {.run = run, .place = *place, .now = c.forward};
+    timeline t = {
+        .run = run, .place = *place, .gathers = lsi_plan_gathers_of(run)};
     if (run->strategy->share != LSI_SHARE_NOTHING)
         c.optimizer /= (double)run->ranks;
+    forward(&t, c.forward);
     backward(&t, c.backward);
     t.now += c.optimizer;
     if (run->ranks > 1)
@@ -185,7 +219,8 @@ lsi_plan_step lsi_plan_step_of(const lsi_plan_run *run,
     t.out.step = t.now;
     const double computed = c.forward + c.backward + c.optimizer;
     t.out.exposed = fmax(0, t.now - computed - t.out.paging);
-    t.out.tokens_to_hide = tokens_of(run) * t.out.communication / c.backward;
+    t.out.hides = c.backward + (t.gathers.forward > 0 ? c.forward : 0);
+    t.out.tokens_to_hide = tokens_of(run) * t.out.communication / t.out.hides;
     t.out.best_bucket = best_bucket(run, place);
     return t.out;
 }

@@ -1,7 +1,8 @@
 /*
  * The time of a step on ranks that all do the same. Computation follows from
  * rates or from a measurement. Each collective of the strategy starts when its
- * gradients are final.
+ * gradients are final. Weights that nodes gather use the link while the ranks
+ * compute.
  */
 #ifndef LS_PLAN_STEP_H
 #define LS_PLAN_STEP_H
@@ -34,15 +35,19 @@ lsi_plan_compute lsi_plan_compute_of(const lsi_plan_run *run,
 
 typedef struct lsi_plan_step {
     double forward, backward, optimizer;
-    double communication; /* seconds of all collectives, each by itself */
+    double communication; /* seconds of all collectives, each by itself, and of
+                             gathering weights */
     double exposed;       /* seconds by which they lengthen the step */
     double pages;  /* pages of gradients that a rank gives back and rewrites */
     double paging; /* seconds of the step for these pages */
     double step;
     double link_bytes; /* bytes that leave a node */
+    double gathered;   /* bytes of it that are weights on their way to layers */
     double rank_bytes; /* bytes that leave a rank for other ranks on any node */
     int64_t buckets, collectives;
-    /* Tokens of a rank from which communication is faster than backward. */
+    /* Seconds of computation that overlap with communication. */
+    double hides;
+    /* Tokens of a rank from which communication takes less than that. */
     double tokens_to_hide;
     /* Bytes of buckets that hide most: sqrt(s w o); 0: one rank. */
     double best_bucket;

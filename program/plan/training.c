@@ -1,9 +1,13 @@
 #include "plan/training.h"
 
 #include "base/error.h"
+#include "plan/gathers.h"
 
 static const char *parameters_formula(const lsi_plan_run *run)
 {
+    if (lsi_plan_divides_nodes(run))
+        return run->half ? "6 P / N + gathered layers / ranks of a node"
+                         : "4 P / N + gathered layers / ranks of a node";
     if (run->strategy->share >= LSI_SHARE_WEIGHTS)
         return run->half ? "(4 P + 2 x parameters of matrix products) / ranks "
                            "of a node"
@@ -65,9 +69,14 @@ static void traffic(const lsi_plan_step *s, lsi_facts *out)
                     "collectives in a step");
     lsi_facts_whole(
         out, "traffic", "rank_sent_bytes", s->rank_bytes, "B",
-        "2 (N-1)/N x all-reduced bytes + (N-1)/N x bytes of other collectives");
+        "2 (N-1)/N x all-reduced bytes + (N-1)/N x bytes of other collectives "
+        "+ gathered weights / ranks of a node");
     lsi_facts_whole(out, "traffic", "node_sent_bytes", s->link_bytes, "B",
                     "bytes that leave the busiest node");
+    if (s->gathered > 0)
+        lsi_facts_whole(out, "traffic", "gathered_bytes", s->gathered, "B",
+                        "weights that a node receives from other nodes, and "
+                        "sends them; mean of all nodes");
 }
 
 static void paging(const lsi_plan_place *place, const lsi_plan_step *s,
@@ -84,6 +93,13 @@ static void paging(const lsi_plan_place *place, const lsi_plan_step *s,
 static const char compute_formula[] =
     "measured, or FLOPs / (FLOP/s) + activation bytes moved / (bytes/s)";
 
+static const char *bound_formula(const lsi_plan_step *s)
+{
+    return s->gathered > 0
+               ? "1 if communication takes longer than forward and backward"
+               : "1 if communication takes longer than backward";
+}
+
 static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
                   lsi_facts *out)
 {
@@ -96,9 +112,9 @@ static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
     lsi_facts_real(out, "time", "optimizer_seconds", s->optimizer, "s",
                    "time to update the parameters that a rank owns");
     lsi_facts_real(out, "time", "communication_seconds", s->communication, "s",
-                   "sum of the times of all collectives");
+                   "sum of the times of all collectives and gathers");
     lsi_facts_real(out, "time", "exposed_seconds", s->exposed, "s",
-                   "communication that does not overlap with backward");
+                   "communication that does not overlap with computation");
     if (s->pages > 0)
         paging(&plan->place, s, out);
     lsi_facts_real(out, "time", "step_seconds", s->step, "s",
@@ -108,11 +124,10 @@ static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
     lsi_facts_real(out, "time", "efficiency", 1 - s->exposed / s->step, "",
                    "1 - exposed_seconds / step_seconds");
     lsi_facts_whole(out, "time", "communication_bound",
-                    s->communication > s->backward, "",
-                    "1 if communication takes longer than backward");
+                    s->communication > s->hides, "", bound_formula(s));
     lsi_facts_real(out, "time", "tokens_to_hide", s->tokens_to_hide, "",
-                   "tokens per rank and step above which communication is "
-                   "shorter than backward");
+                   "tokens per rank and step above which communication_bound "
+                   "is 0");
     lsi_facts_real(out, "time", "best_bucket_mb", s->best_bucket / 1e6, "MB",
                    "sqrt(s w o): s bytes of all gradients, w bandwidth of "
                    "their collective in bytes/s, o fixed time of a collective");

@@ -198,7 +198,7 @@ static size_t layer_length(const char *name)
     return number > 0 ? number : last > 0 ? last : n;
 }
 
-static bool is_same_layer(const char *a, const char *b)
+bool lsi_gather_is_same_layer(const char *a, const char *b)
 {
     const size_t n = layer_length(a);
     return layer_length(b) == n && memcmp(a, b, n) == 0;
@@ -208,8 +208,9 @@ static void find_layers(lsi_gather *g)
 {
     const size_t n = ls_params_count(g->params);
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || !is_same_layer(ls_params_name(g->params, i - 1),
-                                     ls_params_name(g->params, i)))
+        if (i == 0 ||
+            !lsi_gather_is_same_layer(ls_params_name(g->params, i - 1),
+                                      ls_params_name(g->params, i)))
             g->layers[g->n_layers++].params.begin = i;
         g->layers[g->n_layers - 1].params.end = i + 1;
         g->layer_of[i] = g->n_layers - 1;

@@ -42,8 +42,8 @@ typedef struct state {
 static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "5", "10"),
     ROW(strategies, LIST, "strategy", 0, "NAME,...", "all",
-        "strategies to measure; shared and fsdp keep one copy of the weights "
-        "per node (docs/concepts/parallel.md)"),
+        "strategies to measure; shared keeps one copy of the weights per "
+        "node, fsdp one in all (docs/concepts/parallel.md)"),
     ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
         "bucket sizes in MB (10^6 bytes), for strategies that use buckets"),
     LSI_DDP_MODEL_ROWS(model),

@@ -61,12 +61,16 @@ static const lsi_option options[] = {
         "measure even if other processes use more than a quarter of the CPUs. "
         "Later plans use these rates only if they also give --force"),
     ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
-        "how gradients are exchanged (default: flat); shared and fsdp keep one "
-        "copy of the weights per node (docs/concepts/parallel.md)"),
+        "how gradients are exchanged (default: flat); shared keeps one copy of "
+        "the weights per node, fsdp one in all (docs/concepts/parallel.md)"),
     ROW(run.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,
         "largest amount of gradients per collective, in MB (default: all "
         "gradients at once)",
         .min = 1e-6, .max = 1e9),
+    ROW(run.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",
+        "with fsdp over several nodes: layers whose weights are gathered "
+        "ahead of use",
+        .min = 0, .max = 1000),
     ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL,
         "data type of the inputs of matrix products (default: f32)",
         .choices = "f32|bf16|f16"),
@@ -298,6 +302,8 @@ static ls_status account_sharding(const lsi_invocation *call, const args *a)
 /* Kinds of plans, as bits: a flag may have a meaning for several. */
 enum { COMMUNICATION = 1, SHARDING = 2, TRAINING = 4 };
 
+enum { USUAL_AHEAD = 2 }; /* default of --prefetch-layers */
+
 /* The flag that has no meaning for the kind; NULL: all have one. */
 static const char *stray_flag(const args *a, unsigned what)
 {
@@ -317,6 +323,7 @@ static const char *stray_flag(const args *a, unsigned what)
         {"--force", r->force, TRAINING},
         {"--strategy", r->strategy != NULL, TRAINING},
         {"--bucket-mb", r->bucket_mb != 0, TRAINING},
+        {"--prefetch-layers", r->prefetch_layers != USUAL_AHEAD, TRAINING},
         {"--dtype", r->dtype != NULL, TRAINING},
         {"--batch-size", r->batch != 0, TRAINING},
         {"--context", r->context != 0, TRAINING},

@@ -26,8 +26,8 @@ extern const char lsi_strategy_choices[];
     ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",                 \
         "how gradients are exchanged; all strategies give the same weights. "  \
         "auto measures the strategies that fit in memory and uses the "        \
-        "fastest; shared and fsdp keep one copy of the weights per node "      \
-        "(docs/concepts/parallel.md)",                                         \
+        "fastest; shared keeps one copy of the weights per node, fsdp one in " \
+        "all (docs/concepts/parallel.md)",                                     \
         .choices = lsi_strategy_choices),                                      \
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
             "for strategies with buckets: largest amount of gradients per "    \

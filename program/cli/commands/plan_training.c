@@ -67,6 +67,7 @@ static ls_status run_of(const lsi_plan_flags *f, const lsi_plan_model *model,
         .context = f->context > 0 ? f->context : LSI_LM_USUAL_CONTEXT,
         .half = f->dtype != NULL && strcmp(f->dtype, "f32") != 0,
         .recompute = f->recompute,
+        .ahead = (size_t)f->prefetch_layers,
         .ranks = f->ranks > 0 ? f->ranks : 1,
         .nodes = f->nodes > 0 ? f->nodes : 1,
     };

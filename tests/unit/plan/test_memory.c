@@ -6,24 +6,14 @@
 
 #include "../comm/ranks.h"
 #include "base/memory.h"
-#include "lockstep/lockstep.h"
 #include "lockstep/profile.h"
-#include "model/nets/lm.h"
 #include "plan/memory.h"
-#include "plan/model.h"
 #include "testing.h"
+#include "trained.h"
 
-typedef struct setup {
-    ls_transformer_config config;
-    int64_t batch;
-    ls_dtype dtype;
-    bool recompute;
-    ls_ddp_options how;
-} setup;
-
-static setup usual(void)
+static trained_setup usual(void)
 {
-    setup s = {.batch = 2, .dtype = LS_F32, .how = LS_DDP_OPTIONS_INIT};
+    trained_setup s = {.batch = 2, .dtype = LS_F32, .how = LS_DDP_OPTIONS_INIT};
     CHECK_OK(ls_transformer_size("tiny", &s.config));
     s.config.layers = 2;
     s.config.d_model = 128;
@@ -31,60 +21,6 @@ static setup usual(void)
     s.config.vocabulary = 1000;
     s.config.context = 64;
     return s;
-}
-
-/* ---- measured ------------------------------------------------------------ */
-
-typedef struct trained {
-    lsi_lm lm;
-    ls_ddp *ddp;
-    ls_optimizer *optimizer;
-    ls_tape *tape;
-    ls_tensor *tokens, *targets;
-} trained;
-
-static void fill(ls_tensor *tensor)
-{
-    int64_t *data;
-    CHECK_OK(ls_tensor_map_i64(tensor, &data));
-    for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
-        data[i] = i % 251;
-}
-
-static void open_model(trained *t, ls_group *group, const setup *s)
-{
-    const int64_t shape[] = {s->batch, s->config.context};
-    const int64_t flat = s->batch * s->config.context;
-    CHECK_OK(lsi_lm_new(&t->lm, group, &s->config, 0));
-    ls_transformer_set_recompute(t->lm.transformer, s->recompute);
-    CHECK_OK(ls_ddp_new(&t->ddp, group, t->lm.params, &s->how));
-    CHECK_OK(ls_optimizer_new(&t->optimizer, t->lm.params, NULL));
-    CHECK_OK(ls_tape_new(&t->tape));
-    CHECK_OK(ls_tape_set_autocast(t->tape, s->dtype));
-    CHECK_OK(ls_tensor_new(&t->tokens, LS_I64, 2, shape));
-    CHECK_OK(ls_tensor_new(&t->targets, LS_I64, 1, &flat));
-    fill(t->tokens);
-    fill(t->targets);
-}
-
-static void step(trained *t)
-{
-    ls_params_zero_grad(t->lm.params);
-    const lsi_forward out =
-        lsi_lm_forward(&t->lm, t->tape, t->tokens, t->targets);
-    CHECK_OK(ls_ddp_backward(t->ddp, t->tape, out.loss, out.weight));
-    CHECK_OK(ls_optimizer_step(t->optimizer, 1.0));
-    ls_tape_reset(t->tape);
-}
-
-static void close_model(trained *t)
-{
-    ls_tensor_free(&t->targets);
-    ls_tensor_free(&t->tokens);
-    ls_tape_free(&t->tape);
-    ls_optimizer_free(&t->optimizer);
-    ls_ddp_free(&t->ddp);
-    lsi_lm_free(&t->lm);
 }
 
 /* ---- compared ------------------------------------------------------------ */
@@ -145,20 +81,11 @@ static void check_total(const lsi_plan_run *run, const lsi_plan_memory *m)
     near("all", planned, had);
 }
 
-static void compare(ls_group *group, const setup *s)
+static void compare(ls_group *group, const trained_setup *s)
 {
     lsi_plan_model model;
-    uint64_t limit;
     CHECK_OK(lsi_plan_model_open(&model, &s->config));
-    lsi_plan_run run = {.model = &model,
-                        .batch = s->batch,
-                        .context = s->config.context,
-                        .half = s->dtype != LS_F32,
-                        .recompute = s->recompute,
-                        .ranks = ls_group_size(group),
-                        .nodes = 1};
-    CHECK_OK(lsi_strategy_of(&s->how, &run.strategy, &limit));
-    run.bucket_bytes = limit;
+    const lsi_plan_run run = trained_plan(s, group, &model);
     const lsi_plan_memory m = lsi_plan_memory_of(&run);
     near("parameters", m.parameters, peak(LS_MEMORY_PARAMETERS));
     near("state", m.state, peak(LS_MEMORY_STATE));
@@ -171,13 +98,13 @@ static void compare(ls_group *group, const setup *s)
 
 static void check(ls_group *group, void *argument)
 {
-    const setup *const s = argument;
+    const trained_setup *const s = argument;
     trained t = {0};
-    open_model(&t, group, s);
+    trained_open(&t, group, s);
     ls_memory_reset_peak();
-    step(&t);
+    trained_step(&t);
     compare(group, s);
-    close_model(&t);
+    trained_close(&t);
 }
 
 /* ---- tests --------------------------------------------------------------- */
@@ -186,7 +113,7 @@ static void models(void **state)
 {
     (void)state;
     for (int i = 0; i < 8; i++) {
-        setup s = usual();
+        trained_setup s = usual();
         s.config.kind = i & 1 ? LS_TRANSFORMER_GPT2 : LS_TRANSFORMER_ROPE;
         s.recompute = (i & 2) != 0;
         s.dtype = i & 4 ? LS_BF16 : LS_F32;
@@ -200,7 +127,7 @@ static void strategies(void **state)
     static const ls_ddp_strategy some[] = {LS_DDP_FLAT, LS_DDP_ZERO1,
                                            LS_DDP_SHARED, LS_DDP_FSDP};
     for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
-        setup s = usual();
+        trained_setup s = usual();
         const lsi_strategy *found;
         s.how.strategy = some[i];
         s.batch = 1;

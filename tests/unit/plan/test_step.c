@@ -3,8 +3,10 @@
  * crosses a link by arithmetic.
  */
 #include <math.h>
+#include <string.h>
 
 #include "model/parallel/grad_range.h"
+#include "plan/memory.h"
 #include "plan/step.h"
 #include "plan/training.h"
 #include "testing.h"
@@ -173,6 +175,81 @@ static void hidden(void **state)
     assert_true(s.exposed > 0.009);
 }
 
+/*
+ * Four layers of 250 parameters, on two nodes with a window of two layers. The
+ * node with the last half gathers the first two layers at a time, 2000 bytes.
+ */
+static lsi_plan_layer layers[] = {{750, 1000, 200, 50},
+                                  {500, 750, 200, 50},
+                                  {250, 500, 200, 50},
+                                  {0, 250, 200, 50}};
+static lsi_plan_model layered(void)
+{
+    lsi_plan_model m = model;
+    m.layer_list = layers;
+    m.n_layers = 4;
+    return m;
+}
+
+static void window(void **state)
+{
+    (void)state;
+    const lsi_plan_model m = layered();
+    lsi_plan_run run = run_of(LS_DDP_FSDP, 2, 2);
+    run.model = &m;
+    run.ahead = 1;
+    equal(lsi_plan_memory_of(&run).parameters, 2000 + 2000);
+    run.ahead = 0;
+    equal(lsi_plan_memory_of(&run).parameters, 2000 + 1000);
+    run.ahead = 7;
+    equal(lsi_plan_memory_of(&run).parameters, 2000 + 2000);
+    run.ahead = 1;
+    run.ranks = 4; /* two of them share the window */
+    equal(lsi_plan_memory_of(&run).parameters, 1000 + 1000);
+    run.half = true; /* 2 x 200 + 4 x 50 bytes of a layer */
+    equal(lsi_plan_memory_of(&run).parameters, 1500 + 600);
+    run.nodes = 1;
+    equal(lsi_plan_memory_of(&run).parameters, (4000 + 2 * 900) / 4.0);
+}
+
+static lsi_plan_step divided_step(const lsi_plan_model *m, double link)
+{
+    lsi_plan_run run = run_of(LS_DDP_FSDP, 2, 2);
+    run.model = m;
+    run.ahead = 1;
+    lsi_plan_place place = place_of(&run);
+    place.link.bytes = link;
+    return lsi_plan_step_of(&run, &place, compute);
+}
+
+/*
+ * A node gathers half of all layers forward, and half of the two that the
+ * window does not have at the turn backward. A tied table is gathered once.
+ */
+static void gathers(void **state)
+{
+    (void)state;
+    lsi_plan_model m = layered();
+    const lsi_plan_step s = divided_step(&m, 1000);
+    const lsi_plan_step plain = divided_step(&model, 1000);
+    equal(s.gathered, 2000 + 1000);
+    equal(s.link_bytes, 3000 + plain.link_bytes);
+    equal(s.rank_bytes, 3000 + 2000);
+    /*
+     * Seconds until the first layer is here, 0.5 and 2 x 0.5 of latency. The
+     * others take 1.5, and forward 1. Backward hides its gathers.
+     */
+    equal(s.step, plain.step + 1.5 + 0.5);
+    equal(s.hides, 1 + 2);
+    /* 5 + 1 + 15 seconds instead of 1, and 10 instead of 2. */
+    equal(divided_step(&m, 100).step, divided_step(&model, 100).step + 20 + 8);
+    lsi_plan_layer tied[4];
+    memcpy(tied, layers, sizeof(tied));
+    tied[0].products = tied[0].others = 250;
+    m.layer_list = tied;
+    equal(divided_step(&m, 1000).gathered, 2000 + 500);
+}
+
 static void buckets(void **state)
 {
     (void)state;
@@ -240,7 +317,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank),  cmocka_unit_test(one_node),
         cmocka_unit_test(crossings), cmocka_unit_test(links),
-        cmocka_unit_test(hidden),    cmocka_unit_test(buckets),
+        cmocka_unit_test(hidden),    cmocka_unit_test(window),
+        cmocka_unit_test(gathers),   cmocka_unit_test(buckets),
         cmocka_unit_test(rates),     cmocka_unit_test(facts_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

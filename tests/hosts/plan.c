@@ -1,0 +1,108 @@
+/*
+ * Weights divided over nodes: the bytes of weights that a rank has, and the
+ * bytes that all ranks send in a step, are those that plan says.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "../unit/comm/ranks.h"
+#include "../unit/plan/trained.h"
+#include "lockstep/profile.h"
+#include "plan/memory.h"
+#include "plan/step.h"
+
+enum { WARM_STEPS = 2 };
+
+static void near(const char *what, double planned, double had, double tolerance)
+{
+    printf("%s: planned %.0f bytes, there were %.0f (%+.2f%%)\n", what, planned,
+           had, 100 * (planned / had - 1));
+    fflush(stdout);
+    CHECK(fabs(planned - had) <= tolerance * had);
+}
+
+static double over_ranks(ls_group *group, double mine, ls_reduce_op how)
+{
+    CHECK_OK(ls_all_reduce(group, &mine, &mine, 1, LS_F64, how));
+    return mine;
+}
+
+static double peak_of_weights(void)
+{
+    ls_memory_stats stats;
+    ls_memory_of(LS_MEMORY_PARAMETERS, &stats);
+    return (double)stats.peak_bytes;
+}
+
+static double planned_bytes(const lsi_plan_run *run)
+{
+    const lsi_plan_place place = {.nodes = run->nodes,
+                                  .here = run->ranks / run->nodes,
+                                  .link = {1e9, 1e-5},
+                                  .memory = 1e10,
+                                  .rails = lsi_plan_steps_of((int)run->nodes)};
+    return lsi_plan_step_of(run, &place, (lsi_plan_compute){1, 2, 1})
+        .rank_bytes;
+}
+
+/* Bytes that a rank has sent since `before`, once all have ended the step. */
+static double sent_since(ls_group *group, const ls_group_counters *before)
+{
+    ls_group_counters after;
+    ls_group_get_counters(group, &after);
+    return (double)(after.bytes_sent - before->bytes_sent);
+}
+
+static void compare(ls_group *group, int64_t nodes, const trained_setup *s)
+{
+    trained t = {0};
+    lsi_plan_model model;
+    ls_group_counters before;
+    CHECK_OK(lsi_plan_model_open(&model, &s->config));
+    lsi_plan_run run = trained_plan(s, group, &model);
+    run.nodes = nodes;
+    run.ahead = s->how.prefetch_layers;
+    trained_open(&t, group, s);
+    for (int i = 0; i < WARM_STEPS; i++)
+        trained_step(&t);
+    CHECK_OK(ls_barrier(group));
+    ls_memory_reset_peak();
+    ls_group_get_counters(group, &before);
+    CHECK_OK(ls_barrier(group)); /* nobody asks for weights before */
+    trained_step(&t);
+    CHECK_OK(ls_barrier(group));
+    const double sent = sent_since(group, &before);
+    near("weights", lsi_plan_memory_of(&run).parameters,
+         over_ranks(group, peak_of_weights(), LS_REDUCE_MAX), 0.05);
+    /* Ranks of a node that drift apart gather more or less. */
+    if (run.nodes == run.ranks)
+        near("sent", planned_bytes(&run) * (double)run.ranks,
+             over_ranks(group, sent, LS_REDUCE_SUM), 0.02);
+    trained_close(&t);
+    lsi_plan_model_close(&model);
+}
+
+int main(void)
+{
+    static const ls_transformer_kind kinds[] = {LS_TRANSFORMER_ROPE,
+                                                LS_TRANSFORMER_GPT2};
+    ls_group *group = NULL;
+    CHECK_OK(ls_group_from_env(&group));
+    const int64_t nodes = (int64_t)over_ranks(
+        group, ls_group_local_rank(group) == 0, LS_REDUCE_SUM);
+    for (int i = nodes < ls_group_size(group) ? 3 : 0; i < 4; i++) {
+        trained_setup s = {.batch = 1,
+                           .dtype = i & 1 ? LS_BF16 : LS_F32,
+                           .how = LS_DDP_OPTIONS_INIT};
+        CHECK_OK(ls_transformer_size("tiny", &s.config));
+        s.config.kind = kinds[i / 2];
+        s.config.context = 32;
+        s.how.strategy = LS_DDP_FSDP;
+        s.how.bucket_bytes = 1000000;
+        s.how.prefetch_layers = i == 2 ? 1 : 2;
+        compare(group, nodes, &s);
+    }
+    ls_group_close(&group);
+    puts("as planned");
+    return 0;
+}
