@@ -93,9 +93,10 @@ LS_API LS_MUST_CHECK ls_status ls_ddp_new(ls_ddp **out, ls_group *group,
                                           const ls_ddp_options *options);
 
 /*
- * All ranks should call it, as with ls_group_close. Between ls_ddp_begin and
- * ls_ddp_finish it tells the ranks that wait there why they wait in vain.
- * Accepts NULLs.
+ * All ranks should call it, as with ls_group_close. If it has divided the
+ * weights over nodes, it waits for all ranks: until then others may need this
+ * rank's part. Between ls_ddp_begin and ls_ddp_finish it tells the ranks that
+ * wait there why they wait in vain. Accepts NULLs.
  */
 LS_API void ls_ddp_free(ls_ddp **ddp);
 

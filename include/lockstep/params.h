@@ -204,7 +204,8 @@ LS_API LS_MUST_CHECK ls_status ls_params_save(const ls_params *params,
  * file must have each of them with the same shape and type, and no other
  * tensor. The error names the first that is missing, differs or is surplus, and
  * nothing is written then. Local: each rank calls it, or rank 0 before
- * ls_ddp_new, which copies to the others.
+ * ls_ddp_new, which copies to the others. Collective if the weights are divided
+ * over nodes (ls_params_fetch): a rank that fails then has its old part.
  */
 LS_API LS_MUST_CHECK ls_status ls_params_load(ls_params *params,
                                               const char *path);

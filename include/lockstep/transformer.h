@@ -205,7 +205,7 @@ LS_API LS_MUST_CHECK ls_status ls_transformer_save(const ls_transformer *model,
  * names may all begin with "transformer.", and its matrices may all be (out,
  * in) as in checkpoints. Other settings that the file states (heads, norm_eps,
  * rotary positions, an untied head) must be those of the model, too:
- * LS_ERR_FORMAT names what differs.
+ * LS_ERR_FORMAT names what differs. Collective where ls_params_load is.
  */
 LS_API LS_MUST_CHECK ls_status ls_transformer_load(ls_transformer *model,
                                                    const char *path);

@@ -185,10 +185,27 @@ static void check_traffic(net *divided, ls_group *group)
     CHECK(sent >= (nodes == ls_group_size(group) ? most : 0));
 }
 
-int main(void)
+/* ---- files --------------------------------------------------------------- */
+
+/* Rank 0 saves alone. All load; a rank without the file fails alone. */
+static void check_files(const net *divided, ls_group *group, const char *path)
+{
+    const int rank = ls_group_rank(group);
+    if (rank == 0)
+        CHECK_OK(ls_params_save(divided->params, path, NULL));
+    CHECK_OK(ls_barrier(group));
+    CHECK_OK(ls_params_load(divided->params, path));
+    const ls_status status =
+        ls_params_load(divided->params, rank == 1 ? "/none" : path);
+    CHECK((status == LS_OK) == (rank != 1));
+    CHECK(rank != 1 || strstr(ls_last_error(), "/none") != NULL);
+}
+
+int main(int argc, char **argv)
 {
     ls_group *group = NULL;
     net divided, flat;
+    CHECK(argc == 2);
     CHECK_OK(ls_group_from_env(&group));
     const size_t before = live();
     make(&divided, group, LS_DDP_FSDP);
@@ -213,6 +230,8 @@ int main(void)
         ls_tape_set_training(divided.tape, true);
     }
     CHECK_OK(ls_barrier(group));
+    check_files(&divided, group, argv[1]);
+    check_equal(&divided, &flat);
     check_release(&divided, group);
     check_traffic(&divided, group);
     destroy(&flat);

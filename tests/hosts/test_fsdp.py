@@ -39,7 +39,8 @@ class Fsdp(unittest.TestCase):
         for ranks in ((2, 2), (1, 1, 1), (1, 2)):
             with self.subTest(ranks=ranks), \
                     tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
-                said = self.run_on(ranks, folder, PROGRAM)
+                said = self.run_on(ranks, folder, PROGRAM,
+                                   os.path.join(folder, "weights"))
                 self.assertEqual(said.count("equal"), sum(ranks), said)
 
     def test_weights_are_those_of_flat(self):

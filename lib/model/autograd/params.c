@@ -168,13 +168,16 @@ ls_status lsi_param_provide_again(lsi_param *param)
     return owner->need_again(owner->context, param->index);
 }
 
-ls_status lsi_params_settle(ls_params *params)
+ls_status lsi_params_settle(ls_params *params, ls_status status)
 {
     const lsi_params_owner *const owner = params->sharing.owner;
+    lsi_error error = {.status = LS_OK};
+    ls_status settled = LS_OK;
+    (void)lsi_error_keep(&error, status);
     ls_params_changed(params);
-    return params->sharing.divided && owner != NULL
-               ? owner->after_step(owner->context)
-               : LS_OK;
+    if (params->sharing.divided && owner != NULL)
+        settled = owner->after_step(owner->context);
+    return status == LS_OK ? settled : lsi_error_again(&error);
 }
 
 /* Somebody is going to look at a parameter's values. */

@@ -56,10 +56,10 @@ ls_status lsi_param_provide_again(lsi_param *param);
 
 /*
  * To be called by all ranks after each has written the weights that it owns, or
- * all of them: other nodes see them from then on. Collective if they are
- * divided.
+ * all of them: other nodes see them from then on. `status` says whether this
+ * rank could write; it is returned if not. Collective if they are divided.
  */
-ls_status lsi_params_settle(ls_params *params);
+ls_status lsi_params_settle(ls_params *params, ls_status status);
 
 /* An optimizer has updated the trained parameters. */
 void lsi_params_stepped(ls_params *params);

@@ -91,9 +91,10 @@ ls_status ls_params_load(ls_params *params, const char *path)
 {
     lsi_safetensors_file file;
     LS_NEED(params, path);
-    LS_TRY(lsi_safetensors_open(&file, path));
-    const ls_status status = fill(params, &file);
-    lsi_safetensors_close(&file);
-    const ls_status settled = lsi_params_settle(params);
-    return status == LS_OK ? settled : status;
+    ls_status status = lsi_safetensors_open(&file, path);
+    if (status == LS_OK) {
+        status = fill(params, &file);
+        lsi_safetensors_close(&file);
+    }
+    return lsi_params_settle(params, status);
 }

@@ -477,11 +477,12 @@ ls_status ls_transformer_load(ls_transformer *model, const char *path)
     LS_NEED(model, path);
     lsi_safetensors_file file;
     lsi_weights_path place;
-    LS_TRY(lsi_transformer_open_file(&file, path, &place));
-    const ls_status status = fill(model, &file);
-    lsi_safetensors_close(&file);
-    const ls_status settled = lsi_params_settle(model->params);
-    return status == LS_OK ? settled : status;
+    ls_status status = lsi_transformer_open_file(&file, path, &place);
+    if (status == LS_OK) {
+        status = fill(model, &file);
+        lsi_safetensors_close(&file);
+    }
+    return lsi_params_settle(model->params, status);
 }
 
 /* ---- types --------------------------------------------------------------- */

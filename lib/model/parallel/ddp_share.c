@@ -129,7 +129,8 @@ static ls_status swap_shards(const ls_ddp *ddp)
         return LS_OK;
     if (ddp->gather != NULL) { /* they are gathered when they are needed */
         lsi_params_round(ddp->params, ddp->owner.reduced);
-        return lsi_gather_let_go(ddp->gather);
+        const ls_status status = lsi_gather_let_go(ddp->gather);
+        return status == LS_OK ? status : lsi_ddp_refuse_step(ddp, status);
     }
     LS_TRY(lsi_internode_swap(ddp->channel, ls_params_flat(ddp->params, &count),
                               ddp->shard * sizeof(float)));
