@@ -75,7 +75,7 @@ lsi_plan_gathers lsi_plan_gathers_of(const lsi_plan_run *run)
         if (i == 0)
             out.first = bytes;
         if (!is_tied(layer) && i + width(run) < m->n_layers)
-            out.backward += bytes;
+            out.backward += bytes - elsewhere * F32 * layer->lookups;
     }
     return out;
 }

@@ -42,6 +42,7 @@ static void add_to_layer(lsi_plan_layer *layer, ls_params *params, size_t i,
     layer->begin -= elements;
     layer->products += product ? elements : 0;
     layer->others += table || !product ? elements : 0;
+    layer->lookups += table && !product ? elements : 0;
 }
 
 static ls_status find_layers(lsi_plan_model *model, ls_params *params,

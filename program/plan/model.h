@@ -17,6 +17,7 @@ typedef struct lsi_plan_layer {
     double begin, end; /* elements in the order of `tensors` */
     double products;   /* elements of factors of matrix products */
     double others;     /* elements that other operations read */
+    double lookups;    /* elements that backward does not read */
 } lsi_plan_layer;
 
 typedef struct lsi_plan_model {

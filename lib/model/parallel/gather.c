@@ -22,6 +22,9 @@ enum { LEAVING = 3 << 16, STATE = ~USERS };
 
 enum { NO_LAYER = -1 };
 
+/* A pass in which a parameter was needed in a kind. */
+enum { FORWARD = 1, BACKWARD = 2 };
+
 /* A parameter in one kind. */
 typedef struct item {
     _Atomic uint32_t *word;
@@ -46,12 +49,13 @@ struct lsi_gather {
     item *items; /* [params * LSI_WEIGHTS_KINDS] */
     layer *layers;
     size_t n_layers, ahead;
-    size_t *layer_of; /* [params] */
-    bool *uses;       /* [params * LSI_WEIGHTS_KINDS] in which kinds */
-    uint64_t pass;    /* counts forward passes */
-    uint64_t tapes;   /* lsi_tape_resets of the pass */
-    int current;      /* layer */
-    lsi_range window; /* of layers around it */
+    size_t *layer_of;    /* [params] */
+    unsigned char *uses; /* [params * LSI_WEIGHTS_KINDS] in which passes */
+    bool walks, walked;  /* a backward pass; in an earlier step */
+    uint64_t pass;       /* counts forward passes */
+    uint64_t tapes;      /* lsi_tape_resets of the pass */
+    int current;         /* layer */
+    lsi_range window;    /* of layers around it */
 };
 
 static item *item_of(const lsi_gather *g, size_t param, lsi_weight_kind kind)
@@ -236,14 +240,19 @@ static void leave(const lsi_gather *g, lsi_range window)
     }
 }
 
-/* Asks for a layer in the kinds in which it was needed before. */
-static ls_status begin_layer(const lsi_gather *g, size_t at)
+/*
+ * Asks for a layer in the kinds in which it was needed before. The first
+ * backward pass is taken to need what forward did.
+ */
+static ls_status begin_layer(const lsi_gather *g, size_t at, bool forward)
 {
+    const unsigned char pass = forward || !g->walked ? FORWARD : BACKWARD;
     const lsi_range params = g->layers[at].params;
     for (size_t p = params.begin; p < params.end; p++) {
         for (int k = 0; k < LSI_WEIGHTS_KINDS; k++) {
             item *const it = item_of(g, p, (lsi_weight_kind)k);
-            if (!g->uses[p * LSI_WEIGHTS_KINDS + (size_t)k] || it->held)
+            if ((g->uses[p * LSI_WEIGHTS_KINDS + (size_t)k] & pass) == 0 ||
+                it->held)
                 continue;
             LS_TRY(begin(g, it));
             it->used = 0;
@@ -269,11 +278,11 @@ static ls_status move_window(lsi_gather *g, bool forward)
     const size_t at = (size_t)g->current;
     g->window = window;
     leave(g, window);
-    LS_TRY(begin_layer(g, at));
+    LS_TRY(begin_layer(g, at, forward));
     for (size_t i = 1; i <= g->ahead; i++) {
         const size_t next = forward ? at + i : at - i;
         if (next >= window.begin && next < window.end)
-            LS_TRY(begin_layer(g, next));
+            LS_TRY(begin_layer(g, next, forward));
     }
     return LS_OK;
 }
@@ -300,15 +309,15 @@ static ls_status enter(lsi_gather *g, int at)
 
 /* ---- for the parameter set ----------------------------------------------- */
 
-ls_status lsi_gather_need(lsi_gather *g, size_t param, lsi_weights_need need)
+static ls_status need_in(lsi_gather *g, size_t param, lsi_weight_kind kind,
+                         unsigned char pass)
 {
-    const lsi_weight_kind kind = need.half ? LSI_WEIGHTS_HALF : LSI_WEIGHTS_F32;
     item *const it = item_of(g, param, kind);
     LS_TRY(lsi_weight_fetch_poll(g->fetch));
     LS_TRY(plan(g, param, kind));
     it->used = lsi_tensor_uses();
-    if (need.in_pass) {
-        g->uses[param * LSI_WEIGHTS_KINDS + kind] = true;
+    if (pass != 0) {
+        g->uses[param * LSI_WEIGHTS_KINDS + kind] |= pass;
         LS_TRY(enter(g, (int)g->layer_of[param]));
     } else {
         leave(g, g->window);
@@ -317,12 +326,18 @@ ls_status lsi_gather_need(lsi_gather *g, size_t param, lsi_weights_need need)
     return await(g, it);
 }
 
+ls_status lsi_gather_need(lsi_gather *g, size_t param, lsi_weights_need need)
+{
+    return need_in(g, param, need.half ? LSI_WEIGHTS_HALF : LSI_WEIGHTS_F32,
+                   need.in_pass ? FORWARD : 0);
+}
+
 ls_status lsi_gather_need_again(lsi_gather *g, size_t param)
 {
+    g->walks = true;
     for (int k = 0; k < LSI_WEIGHTS_KINDS; k++) {
-        if (g->uses[param * LSI_WEIGHTS_KINDS + (size_t)k])
-            LS_TRY(lsi_gather_need(
-                g, param, (lsi_weights_need){k == LSI_WEIGHTS_HALF, true}));
+        if ((g->uses[param * LSI_WEIGHTS_KINDS + (size_t)k] & FORWARD) != 0)
+            LS_TRY(need_in(g, param, (lsi_weight_kind)k, BACKWARD));
     }
     return LS_OK;
 }
@@ -352,6 +367,7 @@ ls_status lsi_gather_let_go(lsi_gather *g)
     }
     g->current = NO_LAYER;
     g->window = (lsi_range){0, 0};
+    g->walked = g->walks;
     return LS_OK;
 }
 
@@ -374,8 +390,7 @@ static ls_status alloc(lsi_gather *g)
     const size_t items = n * LSI_WEIGHTS_KINDS;
     LS_TRY(lsi_alloc_zeroed(&g->items, items * sizeof(item), LS_MEMORY_COMM,
                             what));
-    LS_TRY(
-        lsi_alloc_zeroed(&g->uses, items * sizeof(bool), LS_MEMORY_COMM, what));
+    LS_TRY(lsi_alloc_zeroed(&g->uses, items, LS_MEMORY_COMM, what));
     LS_TRY(
         lsi_alloc_zeroed(&g->layers, n * sizeof(layer), LS_MEMORY_COMM, what));
     LS_TRY(lsi_alloc_zeroed(&g->layer_of, n * sizeof(size_t), LS_MEMORY_COMM,

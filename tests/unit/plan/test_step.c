@@ -179,10 +179,10 @@ static void hidden(void **state)
  * Four layers of 250 parameters, on two nodes with a window of two layers. The
  * node with the last half gathers the first two layers at a time, 2000 bytes.
  */
-static lsi_plan_layer layers[] = {{750, 1000, 200, 50},
-                                  {500, 750, 200, 50},
-                                  {250, 500, 200, 50},
-                                  {0, 250, 200, 50}};
+static lsi_plan_layer layers[] = {{750, 1000, 200, 50, 0},
+                                  {500, 750, 200, 50, 0},
+                                  {250, 500, 200, 50, 0},
+                                  {0, 250, 200, 50, 0}};
 static lsi_plan_model layered(void)
 {
     lsi_plan_model m = model;
