@@ -32,6 +32,7 @@ typedef struct item {
     size_t n, bytes;              /* of the parts */
     bool planned, held;           /* held: this rank is one of the users */
     bool asked;                   /* by this rank, and still coming */
+    struct item *next;            /* of those */
     uint64_t used;                /* lsi_tensor_uses at the last use */
 } item;
 
@@ -47,6 +48,7 @@ struct lsi_gather {
     ls_params *params;
     void *words; /* shared by the node; this rank's part */
     item *items; /* [params * LSI_WEIGHTS_KINDS] */
+    item *asked; /* a list */
     layer *layers;
     size_t n_layers, ahead;
     size_t *layer_of;    /* [params] */
@@ -88,8 +90,37 @@ static size_t charge_of(const lsi_gather *g, const item *it)
     return it->bytes / (size_t)ls_group_local_size(g->group);
 }
 
+/*
+ * Tells the node which parameters have come that this rank has asked for. Other
+ * ranks of the node wait for them, perhaps while this one waits in a collective
+ * for those ranks.
+ */
+static void note_arrivals(void *context)
+{
+    lsi_gather *const g = context;
+    item **link = &g->asked;
+    while (*link != NULL) {
+        item *const it = *link;
+        if (!lsi_weight_fetch_has_come(it->parts, it->n)) {
+            link = &it->next;
+            continue;
+        }
+        *link = it->next;
+        it->asked = false;
+        atomic_fetch_add(it->word, HERE - COMING);
+    }
+}
+
+static void ask(lsi_gather *g, item *it)
+{
+    it->asked = true;
+    it->next = g->asked;
+    g->asked = it;
+    lsi_weight_fetch_ask(g->fetch, it->parts, it->n);
+}
+
 /* Becomes a user; asks for the parameter if it is the first. */
-static ls_status begin(const lsi_gather *g, item *it)
+static ls_status begin(lsi_gather *g, item *it)
 {
     uint32_t word = atomic_load(it->word);
     if (it->n == 0 || it->held)
@@ -107,34 +138,21 @@ static ls_status begin(const lsi_gather *g, item *it)
                                           first ? COMING | 1 : word + 1))
             continue;
         it->held = true;
-        it->asked = first;
         if (first)
-            lsi_weight_fetch_ask(g->fetch, it->parts, it->n);
+            ask(g, it);
         return LS_OK;
     }
 }
 
-/* Tells the node what this rank has asked for and got. */
-static void note_arrival(item *it)
-{
-    if (!it->asked || !lsi_weight_fetch_has_come(it->parts, it->n))
-        return;
-    it->asked = false;
-    atomic_fetch_add(it->word, HERE - COMING);
-}
-
 static bool is_here(const void *goal)
 {
-    item *const it = *(item *const *)goal;
-    note_arrival(it);
+    const item *const it = goal;
     return (atomic_load(it->word) & STATE) == HERE;
 }
 
-static ls_status await(const lsi_gather *g, item *it)
+static ls_status await(const lsi_gather *g, const item *it)
 {
-    if (it->n == 0 || is_here(&it))
-        return LS_OK;
-    return lsi_weight_fetch_wait(g->fetch, is_here, &it);
+    return it->n == 0 ? LS_OK : lsi_weight_fetch_wait(g->fetch, is_here, it);
 }
 
 static unsigned char *address_of(const lsi_gather *g, lsi_weight_kind kind,
@@ -234,7 +252,6 @@ static void leave(const lsi_gather *g, lsi_range window)
             g->params->params.items[i / LSI_WEIGHTS_KINDS]->fetched > 0 ||
             (at >= window.begin && at < window.end))
             continue;
-        note_arrival(it);
         if (!it->asked)
             end(g, it, (lsi_weight_kind)(i % LSI_WEIGHTS_KINDS));
     }
@@ -244,7 +261,7 @@ static void leave(const lsi_gather *g, lsi_range window)
  * Asks for a layer in the kinds in which it was needed before. The first
  * backward pass is taken to need what forward did.
  */
-static ls_status begin_layer(const lsi_gather *g, size_t at, bool forward)
+static ls_status begin_layer(lsi_gather *g, size_t at, bool forward)
 {
     const unsigned char pass = forward || !g->walked ? FORWARD : BACKWARD;
     const lsi_range params = g->layers[at].params;
@@ -428,7 +445,8 @@ ls_status lsi_gather_new(lsi_gather **out, ls_group *group, ls_params *params,
     if (status == LS_OK)
         status = share_words(g);
     if (status == LS_OK)
-        status = lsi_weight_fetch_new(&g->fetch, group, params, shard);
+        status = lsi_weight_fetch_new(&g->fetch, group, params, shard,
+                                      note_arrivals, g);
     if (status != LS_OK) {
         lsi_gather_free(&g);
         return status;

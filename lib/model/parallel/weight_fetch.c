@@ -56,6 +56,8 @@ struct lsi_weight_fetch {
     ls_group *group;
     ls_params *params;
     size_t shard;
+    lsi_weight_fetch_moved_fn *moved;
+    void *context;
     asker *askers; /* by rank */
     answer *sent, *spare;
 };
@@ -147,6 +149,7 @@ static ls_status serve(void *context)
 {
     lsi_weight_fetch *const fetch = context;
     collect_answers(fetch);
+    fetch->moved(fetch->context);
     for (int r = 0; r < fetch->group->size; r++) {
         if (!is_elsewhere(fetch, r) || !fetch->askers[r].comes.done)
             continue;
@@ -255,7 +258,8 @@ ls_status lsi_weight_fetch_wait(lsi_weight_fetch *fetch,
 /* ---- life ---------------------------------------------------------------- */
 
 ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
-                               ls_params *params, size_t shard)
+                               ls_params *params, size_t shard,
+                               lsi_weight_fetch_moved_fn *moved, void *context)
 {
     lsi_weight_fetch *made = NULL;
     const char *const what = "the exchange of weights";
@@ -274,6 +278,8 @@ ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
     }
     made->params = params;
     made->shard = shard;
+    made->moved = moved;
+    made->context = context;
     made->group->streams.credit_bytes = CREDIT_BYTES;
     for (int r = 0; r < made->group->size; r++)
         if (is_elsewhere(made, r))

@@ -20,11 +20,18 @@ typedef enum lsi_weight_kind {
 enum { LSI_WEIGHTS_KINDS = LSI_WEIGHTS_HALF + 1 };
 
 /*
+ * Called whenever the weights in flight may have moved: parts may have come.
+ * This thread may wait in another group then.
+ */
+typedef void lsi_weight_fetch_moved_fn(void *context);
+
+/*
  * For a set of which rank r of `group` owns elements r * shard .. (r + 1) *
  * shard - 1. Collective.
  */
 ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
-                               ls_params *params, size_t shard);
+                               ls_params *params, size_t shard,
+                               lsi_weight_fetch_moved_fn *moved, void *context);
 
 /*
  * Returns when no rank asks any more, unless the group has failed. Collective.
