@@ -18,15 +18,15 @@ import random
 import re
 import secrets
 import signal
-import socket
 import sys
 import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "hosts"))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "hosts"), os.path.dirname(HERE)]
 
 import hosts  # noqa: E402
+from ports import free_port  # noqa: E402
 from job import LOCKSTEP, PATIENCE, Broken, Job, check, read, until  # noqa: E402
 
 PROGRAM = """
@@ -39,21 +39,6 @@ VICTIMS = {"rank": 3, "front": 2, "supervisor": 3}
 # Seconds for meeting again in vain and for the graces. A busy machine slows the
 # clock of those who wait (base/suspending_clock.h): 8 were too few once.
 MOST = 15
-
-
-def free_port():
-    """A port that the kernel gives to nobody by itself. Nobody listens at it
-    once node 0 is killed; another program that was given it would answer the
-    launchers that look for node 0."""
-    least = int(read("/proc/sys/net/ipv4/ip_local_port_range").split()[0])
-    while True:
-        port = secrets.choice(range(max(1024, least - 16384), least))
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
 
 
 def parent_of(pid):

@@ -5,6 +5,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -12,15 +13,12 @@ import unittest
 from program import (LOCKSTEP, ProgramTest, children, environment, is_running,
                      wait_until)
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from ports import free_port  # noqa: E402
+
 SECRET = "0123456789abcdef-for-tests"
 SHOW = ("echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK"
         " $GROUP_WORLD_SIZE $ROLE_RANK $ROLE_WORLD_SIZE")
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def left(mark):
