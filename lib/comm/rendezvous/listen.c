@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -25,22 +26,43 @@ static void widen(const lsi_endpoint *endpoint, struct sockaddr *address)
     memcpy(address, &v4, sizeof(v4));
 }
 
-static int listen_at(const struct addrinfo *address)
+/* -1 with errno. *raced: another process has bound the address, as this one. */
+static int try_to_listen(const struct addrinfo *address, bool *raced)
 {
     enum { BACKLOG = 1024 };
     const int yes = 1;
+    *raced = false;
     const int fd = socket(address->ai_family,
                           SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(fd, BACKLOG) == 0)
+    const bool bound = bind(fd, address->ai_addr, address->ai_addrlen) == 0;
+    if (bound && listen(fd, BACKLOG) == 0)
         return fd;
     const int error_number = errno;
+    *raced = bound && error_number == EADDRINUSE;
     close(fd);
     errno = error_number;
     return -1;
+}
+
+/*
+ * With SO_REUSEADDR several processes may bind an address on which nobody
+ * listens yet. If they then listen at the same moment, Linux may refuse them
+ * all. So each tries again at a different time.
+ */
+static int listen_at(const struct addrinfo *address)
+{
+    enum { TRIES = 50, STEP_NS = 1000000, STEPS = 16 };
+    bool raced;
+    int fd = try_to_listen(address, &raced);
+    for (int i = 0; fd < 0 && raced && i < TRIES; i++) {
+        const long steps = 1 + (getpid() * 7 + i * 5) % STEPS;
+        nanosleep(&(struct timespec){.tv_nsec = steps * STEP_NS}, NULL);
+        fd = try_to_listen(address, &raced);
+    }
+    return fd;
 }
 
 static ls_status fail(const lsi_endpoint *endpoint, int error_number,
