@@ -6,7 +6,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
