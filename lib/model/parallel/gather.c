@@ -28,7 +28,7 @@ enum { FORWARD = 1, BACKWARD = 2 };
 /* A parameter in one kind. */
 typedef struct item {
     _Atomic uint32_t *word;
-    lsi_weight_fetch_part *parts; /* what other nodes own */
+    lsi_weight_fetch_part *parts; /* elements that other nodes own */
     size_t n, bytes;              /* of the parts */
     bool planned, held;           /* held: this rank is one of the users */
     bool asked;                   /* by this rank, and still coming */
@@ -386,16 +386,6 @@ ls_status lsi_gather_let_go(lsi_gather *g)
     g->window = (lsi_range){0, 0};
     g->walked = g->walks;
     return LS_OK;
-}
-
-size_t lsi_gather_layers(const lsi_gather *g)
-{
-    return g->n_layers;
-}
-
-size_t lsi_gather_layer_of(const lsi_gather *g, size_t param)
-{
-    return g->layer_of[param];
 }
 
 /* ---- life ---------------------------------------------------------------- */

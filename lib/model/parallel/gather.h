@@ -48,8 +48,4 @@ ls_status lsi_gather_let_go(lsi_gather *gather);
 /* Whether parameters of these names, defined in a row, are of one layer. */
 bool lsi_gather_is_same_layer(const char *a, const char *b);
 
-/* Number of layers and, of each parameter, its layer (for tests). */
-size_t lsi_gather_layers(const lsi_gather *gather);
-size_t lsi_gather_layer_of(const lsi_gather *gather, size_t param);
-
 #endif

@@ -10,15 +10,22 @@ const char lsi_strategy_choices[] = "auto"
     LSI_DDP_STRATEGY_LIST(X);
 #undef X
 
+/* The options, without the strategy. */
+static ls_ddp_options numbers_of(const lsi_ddp_flags *flags)
+{
+    ls_ddp_options out = LS_DDP_OPTIONS_INIT;
+    out.bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
+    out.prefetch_layers = flags->prefetch_layers > 0
+                              ? (size_t)flags->prefetch_layers
+                              : LS_DDP_NO_PREFETCH;
+    return out;
+}
+
 ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
 {
     lsi_strategy_names others;
     const lsi_strategy *found;
-    *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
-    out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
-    out->prefetch_layers = flags->prefetch_layers > 0
-                               ? (size_t)flags->prefetch_layers
-                               : LS_DDP_NO_PREFETCH;
+    *out = numbers_of(flags);
     if (flags->strategy != NULL)
         LS_TRY(ls_ddp_strategy_parse(flags->strategy, &out->strategy));
     LS_TRY(lsi_strategy_find(out->strategy, &found));
@@ -35,11 +42,7 @@ ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
 bool lsi_cli_ddp_options(const lsi_ddp_flags *flags, ls_ddp_options *out,
                          bool *automatic, int *exit_status)
 {
-    *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
-    out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
-    out->prefetch_layers = flags->prefetch_layers > 0
-                               ? (size_t)flags->prefetch_layers
-                               : LS_DDP_NO_PREFETCH;
+    *out = numbers_of(flags);
     *automatic = strcmp(flags->strategy, "auto") == 0;
     if (*automatic || lsi_cli_ddp_parse(flags, out) == LS_OK)
         return true;

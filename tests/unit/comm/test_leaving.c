@@ -21,7 +21,7 @@ static const int two_and_one[] = {2, 1};
 
 typedef struct scene {
     ls_status (*start)(ls_group *group, ls_request **request);
-    int about; /* what rank 0 gets late */
+    int about; /* the kind of message that rank 0 gets late */
     atomic_int stage;
 } scene;
 
@@ -103,7 +103,7 @@ static void late_parts_of_collectives_arrive(void **state)
 typedef struct letter {
     int ranks[2]; /* on each node; the last rank leaves */
     int to, from; /* the receiver, and the rank that it names */
-    int about;    /* what the receiver gets late */
+    int about;    /* the kind that the receiver gets late */
     atomic_int stage;
 } letter;
 
