@@ -13,6 +13,7 @@
 #include "base/signal_name.h"
 #include "comm/api/outcome.h"
 #include "comm/api/same.h"
+#include "model/autograd/params/sharing.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/ddp.h"
 #include "observe/span_file.h"
@@ -380,26 +381,34 @@ static void unmake(lsi_loop *l)
     l->training.params = NULL;
 }
 
-static bool has_one_copy(const lsi_ddp_candidate *candidate)
+/* Where a candidate has the weights. */
+static lsi_weights_home home_of(const lsi_loop *l,
+                                const lsi_ddp_candidate *candidate)
 {
+    const bool nodes = ls_group_local_size(l->group) < ls_group_size(l->group);
+    if (candidate->options.strategy == LS_DDP_FSDP && nodes)
+        return LSI_HOME_DIVIDED;
     return candidate->options.strategy == LS_DDP_SHARED ||
-           candidate->options.strategy == LS_DDP_FSDP;
+                   candidate->options.strategy == LS_DDP_FSDP
+               ? LSI_HOME_ONE
+               : LSI_HOME_COPIES;
 }
 
-/* Makes the model again if the candidate stores another number of copies. */
+/* Makes the model again if the candidate has the weights elsewhere. */
 static ls_status make_for(lsi_loop *l, const lsi_ddp_candidate *candidate,
-                          bool *one_copy)
+                          lsi_weights_home *home)
 {
-    if (l->training.params != NULL && *one_copy == has_one_copy(candidate))
+    if (l->training.params != NULL && *home == home_of(l, candidate))
         return LS_OK;
-    *one_copy = has_one_copy(candidate);
+    *home = home_of(l, candidate);
     unmake(l);
     return lsi_loop_share(l, l->job->make(l->self, &l->training.params));
 }
 
-static ls_status measure_one(lsi_loop *l, lsi_ddp_candidate *c, bool *one_copy)
+static ls_status measure_one(lsi_loop *l, lsi_ddp_candidate *c,
+                             lsi_weights_home *home)
 {
-    LS_TRY(make_for(l, c, one_copy));
+    LS_TRY(make_for(l, c, home));
     l->choice.options = c->options;
     LS_TRY(lsi_loop_share(l, equip(l)));
     LS_TRY(lsi_loop_share(l, time_steps(l, c)));
@@ -412,15 +421,15 @@ static ls_status measure(lsi_loop *l)
 {
     LSI_SPAN(PHASE, "strategy choice", 0, 0);
     lsi_ddp_choice *const choice = &l->choice;
-    bool one_copy = false;
+    lsi_weights_home home = LSI_HOME_COPIES;
     size_t close[2];
     for (size_t i = 0; i < choice->n; i++)
         if (choice->all[i].fits)
-            LS_TRY(measure_one(l, &choice->all[i], &one_copy));
+            LS_TRY(measure_one(l, &choice->all[i], &home));
     if (!lsi_ddp_choice_is_close(choice, close))
         return LS_OK;
     for (size_t i = 0; i < 2; i++)
-        LS_TRY(measure_one(l, &choice->all[close[i]], &one_copy));
+        LS_TRY(measure_one(l, &choice->all[close[i]], &home));
     return LS_OK;
 }
 

@@ -67,6 +67,12 @@ class Fsdp(unittest.TestCase):
                                               "--resume", *same, "4"),
                                  self.weights((2,), folder, *same, "4"))
 
+    def test_auto_measures_it(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+            said = self.run_on((1, 1), folder, LOCKSTEP, *LM, "--steps", "2",
+                               "--no-save", "--strategy", "auto")
+        self.assertRegex(said, "strategy: .*auto; 5 measured: .*fsdp")
+
     def test_a_rank_that_dies_is_named(self):
         with hosts.Hosts(2) as two:
             job = self.start(two, (1, 1), LOCKSTEP, *LM, *FSDP, "--steps", "5000")
