@@ -39,9 +39,6 @@ def finish(clock, file):
     if dist.get_rank() == 0:
         torch.save({"seconds": clock.steps}, file)
     dist.destroy_process_group()
-    # Of gloo's last call a thread may release a tensor after Python has ended, and abort
-    # (pytorch/pytorch#179291).
-    os._exit(0)
 
 
 def fsdp2(backend, file, steps, width):
