@@ -107,7 +107,7 @@ def main():
         dist.init_process_group("gloo", "tcp://h0:29500", rank=flags.rank,
                                 world_size=flags.ranks)
         divide(model, flags.prefetch)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95),
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95),
                                   eps=1e-8, weight_decay=0.01, fused=True)
     if flags.rank == 0:
         print(f"lm: {parameters} parameters; {rows * flags.context} per step", flush=True)

@@ -103,7 +103,7 @@ class Bench:
     def lockstep(self, strategy):
         words = [LOCKSTEP, "train", "lm", *self.common(), "--vocab-size", "10000",
                  "--batch-size", str(self.flags.batch), "--strategy", strategy,
-                 "--optimizer", "adamw", "--lr", "0.001", "--schedule", "constant",
+                 "--optimizer", "adamw", "--lr", "0.0001", "--schedule", "constant",
                  "--warmup-steps", "0", "--clip-norm", "0", "--validate-every", "0",
                  "--no-divergence-check", "--no-save", "--no-bind", "--log-every", "1",
                  "--threads", str(self.flags.threads)]
