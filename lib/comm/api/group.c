@@ -19,6 +19,7 @@
 #include "comm/api/select_file.h"
 #include "comm/api/tuned.h"
 #include "comm/core/agree.h"
+#include "comm/core/collective.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/matching.h"
 #include "comm/core/wait.h"
@@ -163,6 +164,7 @@ static void release(ls_group *group)
     lsi_free(group->queue.seen);
     lsi_free(group->channels.peer);
     lsi_free(group->call.scratch);
+    lsi_spares_free(group);
     lsi_counts_free(&group->call.counted);
     lsi_node_memory_release(group->memory.node);
     lsi_free(group);

@@ -93,6 +93,7 @@ static ls_status plan_request(ls_group *group, const wanted *w,
         status = make_planned(group, w, &made);
     status = lsi_agree(group, &agreed, status);
     if (status == LS_OK && request != NULL) {
+        lsi_collective_spare_scratch(&made->op);
         *request = made;
         return LS_OK;
     }
@@ -224,7 +225,9 @@ ls_status ls_start(ls_request *request)
                                    "wait for the request first"));
     request->op.send = request->send;
     request->on_done = NULL; /* that was for the last time */
-    const ls_status status = submit(request);
+    ls_status status = lsi_collective_reserve_scratch(&request->op);
+    status =
+        status == LS_OK ? submit(request) : lsi_refuse_planned(request, status);
     lsi_on_done_deliver(request->group);
     return status;
 }
@@ -287,6 +290,8 @@ static ls_status outcome(ls_request *request)
     request->in_flight = false;
     lsi_polling_over(request->group);
     bring(request);
+    if (!request->is_message && !request->is_over)
+        lsi_collective_spare_scratch(&request->op);
     if (request->is_message || request->op.status == LS_OK)
         return LS_OK;
     return lsi_fail(request->op.status, "%s", request->reason);

@@ -22,19 +22,74 @@ static size_t scratch_needed(const lsi_collective *op)
     return most;
 }
 
-static ls_status reserve_scratch(lsi_collective *op)
+/* ---- scratch memory of planned collectives ------------------------------- */
+
+struct lsi_spare {
+    lsi_spare *next;
+    size_t bytes;
+};
+
+void lsi_collective_spare_scratch(lsi_collective *op)
 {
-    const size_t bytes = scratch_needed(op);
+    lsi_spare *const spare = op->scratch;
+    if (spare == NULL)
+        return;
+    *spare = (lsi_spare){op->group->spares, op->scratch_bytes};
+    op->group->spares = spare;
+    op->scratch = NULL;
+    op->scratch_bytes = 0;
+}
+
+void lsi_spares_free(ls_group *group)
+{
+    while (group->spares != NULL) {
+        lsi_spare *const spare = group->spares;
+        group->spares = spare->next;
+        lsi_free(spare);
+    }
+}
+
+/* Uses the smallest spare block of at least these bytes, or frees one. */
+static void take_spare(lsi_collective *op, size_t bytes)
+{
+    lsi_spare **best = &op->group->spares;
+    if (*best == NULL)
+        return;
+    for (lsi_spare **at = &(*best)->next; *at != NULL; at = &(*at)->next) {
+        const bool fits = (*at)->bytes >= bytes;
+        if (fits && ((*best)->bytes < bytes || (*at)->bytes < (*best)->bytes))
+            best = at;
+    }
+    lsi_spare *const spare = *best;
+    *best = spare->next;
+    if (spare->bytes < bytes) {
+        lsi_free(spare);
+        return;
+    }
+    op->scratch_bytes = spare->bytes;
+    op->scratch = spare;
+}
+
+ls_status lsi_collective_reserve_scratch(lsi_collective *op)
+{
+    size_t bytes = scratch_needed(op);
     if (bytes <= op->scratch_bytes)
         return LS_OK;
+    if (bytes < sizeof(lsi_spare))
+        bytes = sizeof(lsi_spare);
     lsi_free(op->scratch);
     op->scratch = NULL;
     op->scratch_bytes = 0;
+    take_spare(op, bytes);
+    if (op->scratch != NULL)
+        return LS_OK;
     LS_TRY(lsi_alloc(&op->scratch, bytes, LS_MEMORY_COMM,
                      lsi_operation_name(op->call.operation)));
     op->scratch_bytes = bytes;
     return LS_OK;
 }
+
+/* ---- preparing ----------------------------------------------------------- */
 
 static void find_candidates(lsi_collective *op, const lsi_place *place)
 {
@@ -59,5 +114,5 @@ ls_status lsi_collective_prepare(lsi_collective *op, ls_group *group,
     const lsi_place place = lsi_place_of(op);
     find_candidates(op, &place);
     op->offers = !op->candidates[0]->in_cells;
-    return reserve_scratch(op);
+    return lsi_collective_reserve_scratch(op);
 }

@@ -14,4 +14,12 @@ ls_status lsi_collective_prepare(lsi_collective *op, ls_group *group,
                                  const lsi_call *call, const void *send,
                                  void *recv);
 
+/*
+ * Planned collectives of a group share scratch memory: one that is not in
+ * flight needs none. So a group has as many blocks as were in flight at once.
+ */
+ls_status lsi_collective_reserve_scratch(lsi_collective *op);
+void lsi_collective_spare_scratch(lsi_collective *op);
+void lsi_spares_free(ls_group *group);
+
 #endif

@@ -352,6 +352,9 @@ typedef struct lsi_on_done {
     void (*call)(struct lsi_on_done *completion, ls_status status);
 } lsi_on_done;
 
+/* A block of scratch memory; collective.c. */
+typedef struct lsi_spare lsi_spare;
+
 /* ---- the group ----------------------------------------------------------- */
 
 struct ls_group {
@@ -377,6 +380,7 @@ struct ls_group {
     ls_group_counters *counters; /* its own, or those of dup_of */
     ls_group_counters own_counters;
     lsi_collective call; /* for the calls that return when done */
+    lsi_spare *spares;   /* scratch memory that no collective uses */
 };
 
 static inline lsi_member *lsi_member_of(const ls_group *group, int rank)

@@ -10,6 +10,7 @@
 
 #include "comm/api/request.h"
 #include "comm/net/internode.h"
+#include "lockstep/profile.h"
 #include "nodes.h"
 
 enum { MOST = 70001, NODES = 10 };
@@ -401,12 +402,57 @@ static void buckets_are_in_flight_together(void **state)
     run_nodes((const int[]){2, 1, 3}, 3, reduce_buckets, NULL);
 }
 
+/* ---- scratch memory ------------------------------------------------------ */
+
+/* Bytes of all ranks. */
+static size_t comm_bytes(ls_group *group)
+{
+    ls_memory_stats stats;
+    CHECK_OK(ls_barrier(group));
+    ls_memory_of(LS_MEMORY_COMM, &stats);
+    CHECK_OK(ls_barrier(group));
+    return stats.live_bytes;
+}
+
+static void reduce_in_turn(ls_group *group, void *unused)
+{
+    enum { BUCKETS = 8, COUNT = 50000 };
+    ls_request *requests[BUCKETS] = {NULL};
+    float *data = calloc(COUNT, sizeof(float));
+    const size_t before = comm_bytes(group);
+    size_t one = 0;
+    (void)unused;
+    for (int b = 0; b < BUCKETS; b++) {
+        CHECK_OK(lsi_reduce_shards_plan(group,
+                                        (lsi_buffer){data, COUNT, LS_F32},
+                                        (lsi_shards){0, 30000}, &requests[b]));
+        if (b == 0)
+            one = comm_bytes(group) - before;
+    }
+    for (int b = 0; b < BUCKETS; b++) {
+        CHECK_OK(ls_start(requests[b]));
+        CHECK_OK(ls_wait(requests[b]));
+    }
+    CHECK(one > COUNT * sizeof(float));
+    CHECK(comm_bytes(group) - before < one + one / 2);
+    for (int b = 0; b < BUCKETS; b++)
+        ls_request_free(&requests[b]);
+    free(data);
+}
+
+static void buckets_in_turn_share_memory(void **state)
+{
+    (void)state;
+    run_nodes((const int[]){1, 1}, 2, reduce_in_turn, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_to_each_node),
         cmocka_unit_test(many_nodes),
         cmocka_unit_test(buckets_are_in_flight_together),
+        cmocka_unit_test(buckets_in_turn_share_memory),
     };
     return cmocka_run_group_tests_name("nodes_traffic", tests, NULL, NULL);
 }
