@@ -205,7 +205,8 @@ LS_API LS_MUST_CHECK ls_status ls_params_save(const ls_params *params,
  * tensor. The error names the first that is missing, differs or is surplus, and
  * nothing is written then. Local: each rank calls it, or rank 0 before
  * ls_ddp_new, which copies to the others. Collective if the weights are divided
- * over nodes (ls_params_fetch): a rank that fails then has its old part.
+ * over nodes (ls_params_fetch): each rank reads its part of the file, and one
+ * that fails has its old part.
  */
 LS_API LS_MUST_CHECK ls_status ls_params_load(ls_params *params,
                                               const char *path);

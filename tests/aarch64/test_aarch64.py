@@ -23,7 +23,7 @@ TESTS = "^(base_cpu|kernels|attention_(exp2|op|order|shapes_neon)|tensor|autogra
 # Left out: tests that need ranks, as qemu lacks their futexes; tests that run twice; and the
 # reference, which other builds test: qemu takes some 30 times as long.
 LEFT_OUT = "autograd_params|autograd_gradients$|_ref$"
-NEEDS_JSON = "|safetensors"
+NEEDS_JSON = "|safetensors|tensor_pieces"
 
 
 def skip(reason):

@@ -199,6 +199,20 @@ static ls_status check_stay(const lsi_supply *supply, const char *function)
                           function, param->name);
 }
 
+/* Without an owner nothing can be written. */
+static lsi_range kept(const lsi_supply *supply)
+{
+    const lsi_param *const param = (const lsi_param *)(const void *)supply;
+    size_t n;
+    const lsi_range *const own = lsi_params_owned(param->set, &n);
+    const size_t count = (size_t)param->tensor->count, at = param->offset;
+    if (!is_divided(param) || param->set->sharing.owner == NULL)
+        return (lsi_range){0, count};
+    const lsi_range part =
+        lsi_range_common(own[0], (lsi_range){at, at + count});
+    return (lsi_range){part.begin - at, part.end - at};
+}
+
 /* Appends a parameter to the list; the caller sets its init. */
 static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
                      int ndim, const int64_t *shape, lsi_param **out)
@@ -207,7 +221,7 @@ static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
     LS_TRY(reserve(list));
     lsi_param *param = NULL;
     LS_TRY(new_param(&param, name, ndim, shape));
-    param->supply = (lsi_supply){provide, check_stay};
+    param->supply = (lsi_supply){provide, check_stay, kept};
     param->set = params;
     param->index = list->count;
     param->offset = SIZE_MAX;

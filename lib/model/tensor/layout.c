@@ -74,6 +74,13 @@ ls_status lsi_tensor_check_address(const ls_tensor *tensor,
     return lsi_tensor_check_memory(tensor, function);
 }
 
+lsi_range lsi_tensor_kept(const ls_tensor *tensor)
+{
+    const lsi_supply *const supply = tensor->storage->supply;
+    const lsi_range all = {0, (size_t)tensor->count};
+    return supply != NULL ? lsi_range_common(all, supply->kept(supply)) : all;
+}
+
 ls_status lsi_tensor_check_allocated(const ls_tensor *tensor,
                                      const char *function)
 {

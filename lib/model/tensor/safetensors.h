@@ -14,6 +14,7 @@
 #include <ctype.h>
 
 #include "base/atomic_file.h"
+#include "base/partition.h"
 #include "lockstep/tensor.h"
 
 struct json_t;
@@ -73,7 +74,29 @@ lsi_safetensors_find(const lsi_safetensors_file *file, const char *name);
 void lsi_safetensors_try_prefix(lsi_safetensors_file *file, const char *prefix,
                                 const char *first);
 
-/* As ls_safetensors_load. */
+/* Checks that the file has the tensors, in shapes and types that fit. */
+ls_status lsi_safetensors_check(const lsi_safetensors_file *file,
+                                const ls_named_tensor *tensors, size_t n);
+
+/* The type of an entry that fits a tensor of this type. */
+ls_dtype lsi_safetensors_stored(const lsi_safetensors_entry *entry,
+                                ls_dtype wanted);
+
+/* Some elements of a tensor, in its type and in the order of its storage. */
+typedef ls_status lsi_safetensors_piece_fn(void *context, lsi_range elements,
+                                           const void *values);
+
+/*
+ * Passes at least the needed elements of a tensor that lsi_safetensors_check
+ * has accepted, some MiB at a time. The tensor is a storage, or a view of all
+ * of one; its values are not touched.
+ */
+ls_status lsi_safetensors_pieces(const lsi_safetensors_file *file,
+                                 const ls_named_tensor *wanted,
+                                 lsi_range needed, lsi_safetensors_piece_fn *fn,
+                                 void *context);
+
+/* As ls_safetensors_load. A divided parameter gets this process's part. */
 ls_status lsi_safetensors_fill(const lsi_safetensors_file *file,
                                const ls_named_tensor *tensors, size_t n);
 

@@ -428,12 +428,28 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
     return LS_OK;
 }
 
-/* The type of an entry that can fill a tensor of this type. */
-static ls_dtype dtype_of(const entry *e, ls_dtype wanted)
+ls_dtype lsi_safetensors_stored(const entry *e, ls_dtype wanted)
 {
     if (has_dtype(e, wanted))
         return wanted;
     return has_dtype(e, LS_BF16) ? LS_BF16 : LS_F16;
+}
+
+typedef struct part {
+    ls_tensor *tensor;
+    lsi_range kept;
+} part;
+
+static ls_status keep(void *context, lsi_range elements, const void *values)
+{
+    const part *const p = context;
+    const lsi_range both = lsi_range_common(elements, p->kept);
+    const size_t size = ls_dtype_size(p->tensor->dtype);
+    const unsigned char *const from = values;
+    memcpy((unsigned char *)p->tensor->storage->data + both.begin * size,
+           from + (both.begin - elements.begin) * size,
+           lsi_range_size(both) * size);
+    return LS_OK;
 }
 
 static ls_status fill(const file *f, const ls_named_tensor *wanted)
@@ -441,7 +457,10 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
     const entry *e = lsi_safetensors_find(f, wanted->name);
     const size_t bytes = (size_t)(e->end - e->begin);
     ls_tensor *tensor = wanted->tensor;
-    const ls_dtype dtype = dtype_of(e, tensor->dtype);
+    const ls_dtype dtype = lsi_safetensors_stored(e, tensor->dtype);
+    part own = {tensor, lsi_tensor_kept(tensor)};
+    if (lsi_range_size(own.kept) < (size_t)tensor->count)
+        return lsi_safetensors_pieces(f, wanted, own.kept, keep, &own);
     lsi_tensor_used(); /* the tensor before */
     LS_TRY(lsi_tensor_check_memory(tensor, f->path));
     LS_TRY(lsi_tensor_plain(tensor));
@@ -464,11 +483,18 @@ void lsi_safetensors_try_prefix(file *f, const char *prefix, const char *first)
         f->prefix = prefix;
 }
 
-ls_status lsi_safetensors_fill(const file *f, const ls_named_tensor *tensors,
-                               size_t n)
+ls_status lsi_safetensors_check(const file *f, const ls_named_tensor *tensors,
+                                size_t n)
 {
     for (size_t i = 0; i < n; i++)
         LS_TRY(check_wanted(f, &tensors[i]));
+    return LS_OK;
+}
+
+ls_status lsi_safetensors_fill(const file *f, const ls_named_tensor *tensors,
+                               size_t n)
+{
+    LS_TRY(lsi_safetensors_check(f, tensors, n));
     for (size_t i = 0; i < n; i++)
         LS_TRY(fill(f, &tensors[i]));
     return LS_OK;

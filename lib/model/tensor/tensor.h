@@ -27,6 +27,7 @@
 
 #include "array/compute/dense.h"
 #include "base/memory.h"
+#include "base/partition.h"
 #include "lockstep/profile.h"
 #include "lockstep/tensor.h"
 #include "model/tensor/pool.h"
@@ -48,6 +49,8 @@ typedef struct lsi_supply {
      */
     ls_status (*check_stay)(const struct lsi_supply *supply,
                             const char *function);
+    /* The elements of the memory that are always there. */
+    lsi_range (*kept)(const struct lsi_supply *supply);
 } lsi_supply;
 
 typedef struct lsi_storage {
@@ -214,6 +217,12 @@ ls_status lsi_tensor_check_input(const ls_tensor *tensor, const char *function);
 /* As lsi_tensor_check_memory, for code that gives an address to a program. */
 ls_status lsi_tensor_check_address(const ls_tensor *tensor,
                                    const char *function);
+
+/*
+ * The elements of the tensor's storage that are always there: those that this
+ * process writes when a file is loaded. All, unless they are divided.
+ */
+lsi_range lsi_tensor_kept(const ls_tensor *tensor);
 
 /* Makes the storage PLAIN. */
 ls_status lsi_tensor_plain(const ls_tensor *tensor);

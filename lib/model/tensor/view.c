@@ -6,7 +6,7 @@
 ls_status lsi_tensor_alias(const ls_tensor *tensor, lsi_pool *pool,
                            ls_tensor **out)
 {
-    LS_TRY(lsi_tensor_check_memory(tensor, "a view"));
+    LS_TRY(lsi_tensor_check_allocated(tensor, "a view"));
     LS_TRY(lsi_tensor_plain(tensor));
     void *block;
     LS_TRY(lsi_pool_take_header(pool, sizeof(ls_tensor), "a view", &block));
