@@ -131,11 +131,48 @@ ls_status lsi_loop_plan(lsi_loop *loop)
     return lsi_loop_share(loop, open_keep(loop));
 }
 
+/* Where a strategy has the weights. */
+static lsi_weights_home home_of(const lsi_loop *l,
+                                const ls_ddp_options *options)
+{
+    const bool nodes = ls_group_local_size(l->group) < ls_group_size(l->group);
+    if (options->strategy == LS_DDP_FSDP && nodes)
+        return LSI_HOME_DIVIDED;
+    return options->strategy == LS_DDP_SHARED ||
+                   options->strategy == LS_DDP_FSDP
+               ? LSI_HOME_ONE
+               : LSI_HOME_COPIES;
+}
+
+/*
+ * Makes the model. If each rank will have a copy of the weights, rank 0 loads
+ * them; otherwise they are loaded once each rank has its part (equip).
+ */
+static ls_status make(lsi_loop *l)
+{
+    const lsi_train_job *const job = l->job;
+    LS_TRY(lsi_loop_share(l, job->make(l->self, &l->training.params)));
+    if (job->load == NULL || l->found != NULL ||
+        home_of(l, &l->choice.options) != LSI_HOME_COPIES)
+        return LS_OK;
+    return lsi_loop_share(
+        l, ls_group_rank(l->group) == 0 ? job->load(l->self, NULL) : LS_OK);
+}
+
+static ls_status load(lsi_loop *l)
+{
+    return l->job->load != NULL && l->found == NULL &&
+                   home_of(l, &l->choice.options) != LSI_HOME_COPIES
+               ? l->job->load(l->self, l->ddp)
+               : LS_OK;
+}
+
 /* Makes the parts that every job trains with. */
 static ls_status equip(lsi_loop *l)
 {
     const lsi_training *const t = &l->training;
     LS_TRY(ls_ddp_new(&l->ddp, l->group, t->params, &l->choice.options));
+    LS_TRY(load(l));
     lsi_ddp_defer_scale(l->ddp);
     lsi_ddp_watch_flags(l->ddp, lsi_stop_requests());
     LS_TRY(
@@ -381,35 +418,22 @@ static void unmake(lsi_loop *l)
     l->training.params = NULL;
 }
 
-/* Where a candidate has the weights. */
-static lsi_weights_home home_of(const lsi_loop *l,
-                                const lsi_ddp_candidate *candidate)
-{
-    const bool nodes = ls_group_local_size(l->group) < ls_group_size(l->group);
-    if (candidate->options.strategy == LS_DDP_FSDP && nodes)
-        return LSI_HOME_DIVIDED;
-    return candidate->options.strategy == LS_DDP_SHARED ||
-                   candidate->options.strategy == LS_DDP_FSDP
-               ? LSI_HOME_ONE
-               : LSI_HOME_COPIES;
-}
-
 /* Makes the model again if the candidate has the weights elsewhere. */
 static ls_status make_for(lsi_loop *l, const lsi_ddp_candidate *candidate,
                           lsi_weights_home *home)
 {
-    if (l->training.params != NULL && *home == home_of(l, candidate))
+    l->choice.options = candidate->options;
+    if (l->training.params != NULL && *home == home_of(l, &candidate->options))
         return LS_OK;
-    *home = home_of(l, candidate);
+    *home = home_of(l, &candidate->options);
     unmake(l);
-    return lsi_loop_share(l, l->job->make(l->self, &l->training.params));
+    return make(l);
 }
 
 static ls_status measure_one(lsi_loop *l, lsi_ddp_candidate *c,
                              lsi_weights_home *home)
 {
     LS_TRY(make_for(l, c, home));
-    l->choice.options = c->options;
     LS_TRY(lsi_loop_share(l, equip(l)));
     LS_TRY(lsi_loop_share(l, time_steps(l, c)));
     unequip(l);
@@ -472,7 +496,7 @@ ls_status lsi_loop_make(lsi_loop *loop)
     LS_TRY(lsi_loop_share(loop,
                           lsi_recipe_settle(&t->recipe, &loop->resume.config)));
     LS_TRY(choose(loop));
-    return lsi_loop_share(loop, loop->job->make(loop->self, &t->params));
+    return make(loop);
 }
 
 /* Restores the loop from the checkpoint, if there is one. */

@@ -49,6 +49,12 @@ typedef struct lsi_training {
 typedef struct lsi_train_job {
     /* Makes the model, equal in each call. Collective. */
     ls_status (*make)(void *self, ls_params **out);
+    /*
+     * Replaces the initial values by those of a file, which only rank 0 needs
+     * to have. With an ls_ddp, collective; without one, called on rank 0 only,
+     * before the weights go to all ranks. May be NULL.
+     */
+    ls_status (*load)(void *self, ls_ddp *ddp);
     /* Frees the model; does nothing without one. */
     void (*unmake)(void *self);
     /*

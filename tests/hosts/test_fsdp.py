@@ -13,6 +13,7 @@ LOCKSTEP = os.environ["LOCKSTEP"]
 PROGRAM = os.path.join(hosts.tree(LOCKSTEP), "tests", "hosts", "test_hosts_fsdp")
 LM = ("train", "lm", "--deterministic", "--size", "tiny", "--batch-size", "2")
 FSDP = ("--strategy", "fsdp", "--bucket-mb", "0.5")
+SHARED = ("--strategy", "shared")
 
 
 class Fsdp(unittest.TestCase):
@@ -66,6 +67,41 @@ class Fsdp(unittest.TestCase):
                 self.assertEqual(self.weights((1, 1), folder, *then, *keep,
                                               "--resume", *same, "4"),
                                  self.weights((2,), folder, *same, "4"))
+
+    def test_weights_of_a_file_that_only_rank_0_has(self):
+        """They reach their owners, in each order that a file may have."""
+        script = 'test "$RANK" != 0 || cp "$0" "$1"; shift; exec "$@"'
+        own = "/tmp/only.safetensors"  # each host has its own /tmp
+        gpt2 = ("--size", "gpt2", "--layers", "2", "--d-model", "60",
+                "--heads", "5", "--d-ff", "100")
+        for kind, dtype in (((), "bf16"), (gpt2, "f32")):
+            with self.subTest(kind=kind), \
+                    tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+                first = os.path.join(folder, "first")
+                saved = os.path.join(folder, "weights.safetensors")
+                words = (LOCKSTEP, *LM, *kind, "--dtype", dtype, "--steps", "2")
+                self.run_on((1,), folder, *words, "--output-dir", first)
+                first = os.path.join(first, "model.safetensors")
+                files = []
+                for ranks, how in (((1, 2), FSDP), ((3,), ()), ((2, 1), SHARED)):
+                    self.run_on(ranks, folder, "sh", "-c", script, first, own,
+                                *words, "--seed", "9", "--save", saved,
+                                "--init", own, *how)
+                    with open(saved, "rb") as file:
+                        files.append(file.read())
+                self.assertEqual(files[0], files[1])
+                self.assertEqual(files[0], files[2])
+
+    def test_a_file_that_does_not_fit_ends_all_ranks(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+            path = os.path.join(folder, "weights.safetensors")
+            self.weights((1,), folder, "--steps", "0", "--d-ff", "90")
+            with hosts.Hosts(2, keep=[folder]) as some:
+                job = self.start(some, (1, 2), LOCKSTEP, *LM, *FSDP, "--no-save",
+                                 "--init", path)
+                said, _ = job.communicate(timeout=60)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertEqual(said.count("expected ("), 1, said)
 
     def test_auto_measures_it(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:

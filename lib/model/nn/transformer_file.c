@@ -456,31 +456,41 @@ static lsi_weights_layout layout_of(const lsi_safetensors_file *file,
                : LSI_WEIGHTS_IN_MEMORY;
 }
 
-static ls_status fill(const ls_transformer *model,
-                      const lsi_safetensors_file *file)
+static ls_status list(const ls_transformer *model, lsi_weights_file *out)
 {
-    lsi_weights weights = {0};
-    ls_status status = check_same(file, &model->config);
-    if (status == LS_OK)
-        status = lsi_weights_list(model, layout_of(file, model->config.kind),
-                                  &weights);
-    if (status == LS_OK)
-        status = lsi_weights_view(&weights);
-    if (status == LS_OK)
-        status = lsi_safetensors_fill(file, weights.views, weights.n);
-    lsi_weights_free(&weights);
+    LS_TRY(check_same(&out->file, &model->config));
+    LS_TRY(lsi_weights_list(model, layout_of(&out->file, model->config.kind),
+                            &out->weights));
+    return lsi_weights_view(&out->weights);
+}
+
+ls_status lsi_weights_open(const ls_transformer *model, const char *path,
+                           lsi_weights_file *out)
+{
+    *out = (lsi_weights_file){.file = {.fd = -1}};
+    LS_TRY(lsi_transformer_open_file(&out->file, path, &out->place));
+    const ls_status status = list(model, out);
+    if (status != LS_OK)
+        lsi_weights_close(out);
     return status;
+}
+
+void lsi_weights_close(lsi_weights_file *file)
+{
+    lsi_weights_free(&file->weights);
+    lsi_safetensors_close(&file->file);
+    *file = (lsi_weights_file){.file = {.fd = -1}};
 }
 
 ls_status ls_transformer_load(ls_transformer *model, const char *path)
 {
     LS_NEED(model, path);
-    lsi_safetensors_file file;
-    lsi_weights_path place;
-    ls_status status = lsi_transformer_open_file(&file, path, &place);
+    lsi_weights_file file;
+    ls_status status = lsi_weights_open(model, path, &file);
     if (status == LS_OK) {
-        status = fill(model, &file);
-        lsi_safetensors_close(&file);
+        status = lsi_safetensors_fill(&file.file, file.weights.views,
+                                      file.weights.n);
+        lsi_weights_close(&file);
     }
     return lsi_params_settle(model->params, status);
 }

@@ -6,6 +6,7 @@
 #define LS_MODEL_NN_TRANSFORMER_LAYOUT_H
 
 #include "model/nn/transformer.h"
+#include "model/tensor/safetensors.h"
 
 typedef enum lsi_weights_layout {
     LSI_WEIGHTS_IN_MEMORY,  /* names and elements as the model has them */
@@ -47,5 +48,20 @@ void lsi_weights_prefix(lsi_weights *weights, const char *prefix);
  * file of matrices (safetensors.h).
  */
 ls_status lsi_weights_view(lsi_weights *weights);
+
+/* A file of the model's weights. It refers to its own place: do not copy it. */
+typedef struct lsi_weights_file {
+    lsi_safetensors_file file;
+    lsi_weights_path place;
+    lsi_weights weights; /* with views */
+} lsi_weights_file;
+
+/*
+ * Opens the file of ls_transformer_load, and checks its settings; on success it
+ * is to be closed. Closing a closed one does nothing.
+ */
+ls_status lsi_weights_open(const ls_transformer *model, const char *path,
+                           lsi_weights_file *out);
+void lsi_weights_close(lsi_weights_file *file);
 
 #endif

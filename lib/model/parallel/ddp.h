@@ -9,6 +9,8 @@
 
 #include "lockstep/parallel.h"
 
+struct lsi_safetensors_file;
+
 /*
  * From now on ls_ddp_backward leaves the gradients as sums over the samples;
  * lsi_ddp_grad_scale, given to ls_optimizer_step, makes them means. This saves
@@ -46,5 +48,15 @@ double lsi_ddp_waited(const ls_ddp *ddp);
  * let them drift apart. Collective.
  */
 ls_status lsi_ddp_broadcast_buffers(ls_ddp *ddp);
+
+/*
+ * Fills parameters from a file that rank 0 has opened: each rank gets those
+ * that it keeps, in pieces of a few MiB. Only on rank 0 are the arguments used,
+ * and `status` says whether it could open the file. An error is that of all
+ * ranks. Collective.
+ */
+ls_status lsi_ddp_load(ls_ddp *ddp, const struct lsi_safetensors_file *file,
+                       const ls_named_tensor *tensors, size_t n,
+                       ls_status status);
 
 #endif

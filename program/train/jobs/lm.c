@@ -15,7 +15,8 @@
 #include "lockstep/version.h"
 #include "model/autograd/tape.h"
 #include "model/nets/lm.h"
-#include "model/nn/transformer.h"
+#include "model/nn/transformer_layout.h"
+#include "model/parallel/ddp.h"
 #include "model/tensor/tensor.h"
 #include "observe/spans.h"
 
@@ -249,10 +250,25 @@ static ls_status make(void *self, ls_params **out)
     LS_TRY(lsi_lm_new(&j->lm, j->loop.group, &j->config, o->seed));
     *out = j->lm.params;
     ls_transformer_set_recompute(j->lm.transformer, o->recompute);
-    if (o->init != NULL && j->loop.found == NULL &&
-        ls_group_rank(j->loop.group) == 0)
-        return ls_transformer_load(j->lm.transformer, o->init);
     return LS_OK;
+}
+
+static ls_status load(void *self, ls_ddp *ddp)
+{
+    const job *const j = self;
+    const char *const path = j->options->init;
+    lsi_weights_file file = {.file = {.fd = -1}};
+    ls_status status = LS_OK;
+    if (path == NULL)
+        return LS_OK;
+    if (ddp == NULL)
+        return ls_transformer_load(j->lm.transformer, path);
+    if (ls_group_rank(j->loop.group) == 0)
+        status = lsi_weights_open(j->lm.transformer, path, &file);
+    status = lsi_ddp_load(ddp, &file.file, file.weights.views, file.weights.n,
+                          status);
+    lsi_weights_close(&file);
+    return status;
 }
 
 static void unmake(void *self)
@@ -515,6 +531,7 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
                        const lsi_lm_events *events, bool *agreed)
 {
     static const lsi_train_job lm = {.make = make,
+                                     .load = load,
                                      .unmake = unmake,
                                      .rehearse = rehearse,
                                      .forward = forward,
