@@ -89,16 +89,20 @@ static ls_tensor *loss_of(net *n, int seed)
     return pass_of(n, seed, LAYERS);
 }
 
-/* In every second step rank 1 has no samples. */
-static void train(net *n, const ls_group *group, int step)
+static void step_with(net *n, const ls_group *group, int step, bool idle)
 {
-    const int rank = ls_group_rank(group);
-    const bool idle = rank == 1 && step % 2 == 1;
+    const int seed = step * 100 + ls_group_rank(group);
     ls_params_zero_grad(n->params);
-    ls_tensor *const loss = idle ? NULL : loss_of(n, step * 100 + rank);
+    ls_tensor *const loss = idle ? NULL : loss_of(n, seed);
     CHECK_OK(ls_ddp_backward(n->ddp, n->tape, loss, idle ? 0 : ROWS));
     CHECK_OK(ls_optimizer_step(n->adamw, 1.0));
     ls_tape_reset(n->tape);
+}
+
+/* In every second step rank 1 has no samples. */
+static void train(net *n, const ls_group *group, int step)
+{
+    step_with(n, group, step, ls_group_rank(group) == 1 && step % 2 == 1);
 }
 
 static void check_equal(const net *divided, const net *flat)
@@ -159,6 +163,72 @@ static void check_waiting(net *n, ls_group *group)
     ls_tape_reset(n->tape);
     CHECK_OK(ls_barrier(group));
     ls_tape_set_training(n->tape, true);
+}
+
+/* ---- ranks that do different things -------------------------------------- */
+
+/* Rank r has r batches, so rank 0 never has one. */
+static void train_unevenly(net *n, const ls_group *group)
+{
+    bool any = false;
+    for (int i = 0;; i++) {
+        const bool have = i < ls_group_rank(group);
+        CHECK_OK(ls_ddp_join(n->ddp, have, &any));
+        if (!any)
+            return;
+        step_with(n, group, 50 + i, !have);
+    }
+}
+
+static double validate(net *n, int seed)
+{
+    double loss = 0;
+    CHECK_OK(ls_tensor_item(loss_of(n, seed), &loss));
+    ls_tape_reset(n->tape);
+    return loss;
+}
+
+/* The last rank validates several batches more than the first. */
+static void check_validation(net *divided, net *flat, ls_group *group)
+{
+    ls_tape_set_training(divided->tape, false);
+    ls_tape_set_training(flat->tape, false);
+    for (int i = 0; i <= 3 * ls_group_rank(group); i++)
+        CHECK(validate(divided, i) == validate(flat, i));
+    CHECK_OK(ls_barrier(group));
+    ls_tape_set_training(divided->tape, true);
+    ls_tape_set_training(flat->tape, true);
+}
+
+/* Rank 0 reads all weights while the others go on, and wait for it. */
+static void read_alone(const net *divided, const net *flat,
+                       const ls_group *group)
+{
+    if (ls_group_rank(group) == 0)
+        check_equal(divided, flat);
+}
+
+static void check_reading(net *divided, net *flat, ls_group *group)
+{
+    const int rank = ls_group_rank(group);
+    bool any = false;
+    read_alone(divided, flat, group);
+    CHECK_OK(ls_barrier(group)); /* here */
+    read_alone(divided, flat, group);
+    CHECK_OK(ls_ddp_join(divided->ddp, true, &any)); /* here */
+    read_alone(divided, flat, group);
+    for (int i = 0; rank > 0 && i < 3; i++)
+        (void)validate(divided, i); /* or compute */
+    CHECK_OK(ls_barrier(group));
+    ls_params_zero_grad(divided->params);
+    read_alone(divided, flat, group);
+    CHECK_OK(ls_ddp_backward(divided->ddp, divided->tape,
+                             loss_of(divided, 9000 + rank), ROWS)); /* here */
+    read_alone(divided, flat, group);
+    CHECK_OK(ls_optimizer_step(divided->adamw, 1.0)); /* or here */
+    ls_tape_reset(divided->tape);
+    step_with(flat, group, 90, false);
+    check_equal(divided, flat);
 }
 
 /* ---- memory and traffic -------------------------------------------------- */
@@ -254,6 +324,11 @@ int main(int argc, char **argv)
     CHECK_OK(ls_barrier(group));
     check_files(&divided, group, argv[1]);
     check_equal(&divided, &flat);
+    train_unevenly(&divided, group);
+    train_unevenly(&flat, group);
+    check_equal(&divided, &flat);
+    check_validation(&divided, &flat, group);
+    check_reading(&divided, &flat, group);
     check_waiting(&divided, group);
     check_release(&divided, group);
     check_traffic(&divided, group);
