@@ -29,10 +29,11 @@ typedef enum ls_memory_tag {
     LS_MEMORY_WORKSPACE = 4,
     LS_MEMORY_COMM = 5,
     LS_MEMORY_DATA = 6,
-    LS_MEMORY_OTHER = 7
+    LS_MEMORY_OTHER = 7,
+    LS_MEMORY_GATHERED = 8 /* weights that another node owns, during use */
 } ls_memory_tag;
 
-#define LS_MEMORY_TAG_COUNT 8
+#define LS_MEMORY_TAG_COUNT 9
 
 typedef struct ls_memory_stats {
     size_t live_bytes;  /* allocated now */

@@ -55,6 +55,7 @@
     X(WORKSPACE, 4, "workspace")                                               \
     X(COMM, 5, "communication")                                                \
     X(DATA, 6, "data")                                                         \
-    X(OTHER, 7, "other")
+    X(OTHER, 7, "other")                                                       \
+    X(GATHERED, 8, "gathered weights")
 
 #endif

@@ -19,10 +19,10 @@
 #define LSI_LIVE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 enum {
-    LSI_LIVE_VERSION = 2,
+    LSI_LIVE_VERSION = 3,
     LSI_LIVE_PHASES = 32, /* further ones are the first: outside of any */
     LSI_LIVE_NAME_BYTES = 32,
-    LSI_LIVE_TAGS = 8,  /* kinds of memory */
+    LSI_LIVE_TAGS = 9,  /* kinds of memory */
     LSI_LIVE_WAITS = 8, /* threads that wait at once; more are not shown */
     LSI_LIVE_CALL_BYTES = 96
 };

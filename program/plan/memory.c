@@ -74,7 +74,7 @@ static double parameters_of(const lsi_plan_run *run)
     const double f32 = F32 * (double)m->parameters;
     if (lsi_plan_divides_nodes(run)) { /* owners round all that they own */
         const double halves = run->half ? HALF * (double)m->parameters : 0;
-        return (f32 + halves) / ranks + lsi_plan_gathers_of(run).held / here;
+        return (f32 + halves) / ranks;
     }
     const double halves = run->half ? HALF * (double)m->products : 0;
     return run->strategy->share >= LSI_SHARE_WEIGHTS ? (f32 + halves) / here
@@ -98,6 +98,8 @@ lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
     const double f32 = F32 * (double)run->model->parameters;
     lsi_plan_memory m = {
         .parameters = parameters_of(run),
+        .gathered =
+            lsi_plan_gathers_of(run).held / (ranks / (double)run->nodes),
         .gradients = f32,
         .state = MOMENTS_OF_ADAMW * f32,
         .activations = activations_of(run),
@@ -107,7 +109,8 @@ lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
         m.gradients = fmin(f32, f32 / ranks + buckets_held(run));
     if (share != LSI_SHARE_NOTHING)
         m.state /= ranks;
-    m.total = m.parameters + m.gradients + m.state + m.activations + m.other;
+    m.total = m.parameters + m.gathered + m.gradients + m.state +
+              m.activations + m.other;
     m.start = start_of(run);
     return m;
 }

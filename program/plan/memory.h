@@ -14,6 +14,7 @@
 /* Sizes in bytes; doubles, since models may have any size. */
 typedef struct lsi_plan_memory {
     double parameters; /* weights, and half-type copies for products */
+    double gathered;   /* the rank's share of what its node gathers at a time */
     double gradients, state, activations;
     double other; /* workspace, communication, the tape */
     double total; /* peak of a step */

@@ -6,8 +6,7 @@
 static const char *parameters_formula(const lsi_plan_run *run)
 {
     if (lsi_plan_divides_nodes(run))
-        return run->half ? "6 P / N + gathered layers / ranks of a node"
-                         : "4 P / N + gathered layers / ranks of a node";
+        return run->half ? "6 P / N" : "4 P / N";
     if (run->strategy->share >= LSI_SHARE_WEIGHTS)
         return run->half ? "(4 P + 2 x parameters of matrix products) / ranks "
                            "of a node"
@@ -39,6 +38,9 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
     const double most = m->total > m->start ? m->total : m->start;
     lsi_facts_whole(out, "memory", "parameter_bytes", m->parameters, "B",
                     parameters_formula(&plan->run));
+    if (m->gathered > 0)
+        lsi_facts_whole(out, "memory", "window_bytes", m->gathered, "B",
+                        "gathered layers / ranks of a node");
     lsi_facts_whole(out, "memory", "gradient_bytes", m->gradients, "B",
                     share == LSI_SHARE_ALL
                         ? "4 P / N + the bytes of one to two buckets"

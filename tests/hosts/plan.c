@@ -27,11 +27,11 @@ static double over_ranks(ls_group *group, double mine, ls_reduce_op how)
     return mine;
 }
 
-static double peak_of_weights(void)
+static double peak_over_ranks(ls_group *group, ls_memory_tag tag)
 {
     ls_memory_stats stats;
-    ls_memory_of(LS_MEMORY_PARAMETERS, &stats);
-    return (double)stats.peak_bytes;
+    ls_memory_of(tag, &stats);
+    return over_ranks(group, (double)stats.peak_bytes, LS_REDUCE_MAX);
 }
 
 static double planned_bytes(const lsi_plan_run *run)
@@ -72,8 +72,14 @@ static void compare(ls_group *group, int64_t nodes, const trained_setup *s)
     trained_step(&t);
     CHECK_OK(ls_barrier(group));
     const double sent = sent_since(group, &before);
-    near("weights", lsi_plan_memory_of(&run).parameters,
-         over_ranks(group, peak_of_weights(), LS_REDUCE_MAX), 0.05);
+    const lsi_plan_memory planned = lsi_plan_memory_of(&run);
+    near("weights", planned.parameters,
+         peak_over_ranks(group, LS_MEMORY_PARAMETERS), 0.05);
+    near("gathered weights", planned.gathered,
+         peak_over_ranks(group, LS_MEMORY_GATHERED), 0.05);
+    ls_memory_stats left;
+    ls_memory_of(LS_MEMORY_GATHERED, &left);
+    CHECK(left.live_bytes == 0); /* the step lets all go */
     /* Ranks of a node that drift apart gather more or less. */
     if (run.nodes == run.ranks)
         near("sent", planned_bytes(&run) * (double)run.ranks,

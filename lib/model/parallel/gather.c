@@ -125,8 +125,8 @@ static ls_status begin(lsi_gather *g, item *it)
     uint32_t word = atomic_load(it->word);
     if (it->n == 0 || it->held)
         return LS_OK;
-    LS_TRY(lsi_memory_charge(charge_of(g, it), LS_MEMORY_PARAMETERS,
-                             "gathered weights"));
+    LS_TRY(lsi_memory_charge(charge_of(g, it), LS_MEMORY_GATHERED,
+                             "weights of other nodes"));
     for (;;) {
         const bool first = (word & STATE) == ABSENT;
         if ((word & STATE) == LEAVING) {
@@ -195,7 +195,7 @@ static void end(const lsi_gather *g, item *it, lsi_weight_kind kind)
         atomic_store(it->word, ABSENT);
     }
     it->held = false;
-    lsi_memory_discharge(charge_of(g, it), LS_MEMORY_PARAMETERS);
+    lsi_memory_discharge(charge_of(g, it), LS_MEMORY_GATHERED);
 }
 
 /* ---- layers -------------------------------------------------------------- */

@@ -85,6 +85,7 @@ static const lsi_column recording_columns[] = {
     LSI_COLUMN(INT, "process", "Process"),
     LSI_COLUMN(TEXT, "host", "Host", .wide = true),
     BYTES(false),
+    LSI_COLUMN(REAL, "gathered_mib", "Gath.", .decimals = 1, .width = 5),
     LSI_COLUMN(TEXT, "status", "Status"),
 };
 
@@ -292,6 +293,8 @@ static ls_status read_recording(work *w, const char *path)
     lsi_table_text(w->table, "host", f->process->host);
     lsi_table_text(w->table, "status", f->process->whole ? "ok" : "no end");
     record_bytes(w->table, f);
+    lsi_table_real(w->table, "gathered_mib",
+                   (double)f->at_peak[LS_MEMORY_GATHERED] / mib);
     if (w->only && !lsi_result_is_stdout(w->a.json))
         print_origin(f, path);
     const ls_status status = report_details(w, f, (lsi_memory_residual){0});

@@ -11,7 +11,8 @@ import unittest
 from program import SOURCE, ProgramTest, environment
 
 KINDS = ("parameters", "gradients", "optimizer state", "activations",
-         "workspace", "communication", "data", "other", "kept by pools")
+         "workspace", "communication", "data", "other", "gathered weights",
+         "kept by pools")
 MODEL = ("--layers", "2", "--d-model", "32", "--heads", "2", "--d-ff", "64",
          "--context", "16", "--steps", "2", "--quiet")
 
@@ -150,14 +151,15 @@ class MemoryTest(ProgramTest):
         parts = ["Peak MiB", "Params", "Grads", "State", "Activ.", "Kept",
                  "Rest"]
         titles, rows, _ = self.table(self.path("m"))
-        self.assertEqual(titles, ["Rank", "Process", *parts, "Status"])
+        self.assertEqual(titles, ["Rank", "Process", *parts, "Gath.", "Status"])
         self.assertEqual([row[0] for row in rows], ["0", "1"])
         for row in rows:
             self.assertNotIn("", row)
             peak, *held = [float(cell) for cell in row[2:9]]
             self.assertAlmostEqual(peak, sum(held), delta=0.05 * 7)
         titles, rows, _ = self.table(self.path("m"), "--wide")
-        self.assertEqual(titles, ["Rank", "Process", "Host", *parts, "Status"])
+        self.assertEqual(titles, ["Rank", "Process", "Host", *parts, "Gath.",
+                                  "Status"])
         self.assertNotIn("", rows[1])
         _, _, text = self.table(self.path("m/rank-1.lsmem"))
         self.assertNotIn("| Kind ", text)

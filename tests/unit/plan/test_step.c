@@ -198,18 +198,22 @@ static void window(void **state)
     lsi_plan_run run = run_of(LS_DDP_FSDP, 2, 2);
     run.model = &m;
     run.ahead = 1;
-    equal(lsi_plan_memory_of(&run).parameters, 2000 + 2000);
+    equal(lsi_plan_memory_of(&run).parameters, 2000);
+    equal(lsi_plan_memory_of(&run).gathered, 2000);
     run.ahead = 0;
-    equal(lsi_plan_memory_of(&run).parameters, 2000 + 1000);
+    equal(lsi_plan_memory_of(&run).gathered, 1000);
     run.ahead = 7;
-    equal(lsi_plan_memory_of(&run).parameters, 2000 + 2000);
+    equal(lsi_plan_memory_of(&run).gathered, 2000);
     run.ahead = 1;
     run.ranks = 4; /* two of them share the window */
-    equal(lsi_plan_memory_of(&run).parameters, 1000 + 1000);
+    equal(lsi_plan_memory_of(&run).parameters, 1000);
+    equal(lsi_plan_memory_of(&run).gathered, 1000);
     run.half = true; /* 2 x 200 + 4 x 50 bytes of a layer */
-    equal(lsi_plan_memory_of(&run).parameters, 1500 + 600);
+    equal(lsi_plan_memory_of(&run).parameters, 1500);
+    equal(lsi_plan_memory_of(&run).gathered, 600);
     run.nodes = 1;
     equal(lsi_plan_memory_of(&run).parameters, (4000 + 2 * 900) / 4.0);
+    equal(lsi_plan_memory_of(&run).gathered, 0);
 }
 
 static lsi_plan_step divided_step(const lsi_plan_model *m, double link)
