@@ -200,7 +200,7 @@ static bool is_live(lsi_span_kind kind)
 static bool is_call(uint32_t kind)
 {
     return kind == LSI_SPAN_GATHERING || kind == LSI_SPAN_TRANSFER ||
-           kind == LSI_SPAN_MESSAGE;
+           kind == LSI_SPAN_MESSAGE || kind == LSI_SPAN_GATHER;
 }
 
 static void put(lsi_span_buffer *buffer, const lsi_span *span)

@@ -33,7 +33,11 @@
     X(GATHERING, "gathering", "bytes of a rank", "group", "sequence number")   \
     X(TRANSFER, "transfer", "bytes of a rank", "group", "sequence number")     \
     X(MESSAGE, "message", "bytes", "group", "peer")                            \
-    X(MEMORY, "memory", "live bytes", "", "")
+    X(MEMORY, "memory", "live bytes", "", "")                                  \
+    X(GATHER, "gather", "bytes", "", "node")                                   \
+    X(RELEASE, "release", "bytes", "", "node")                                 \
+    X(AWAIT, "wait for weights", "bytes", "lsi_weight_need", "node")           \
+    X(ANSWER, "answer", "bytes", "", "node that has asked")
 
 typedef enum lsi_span_kind {
 #define X(NAME, name, bytes, work, id) LSI_SPAN_##NAME,
@@ -41,6 +45,17 @@ typedef enum lsi_span_kind {
 #undef X
         LSI_SPAN_KINDS
 } lsi_span_kind;
+
+/*
+ * The four last kinds are of weights that are divided over nodes. Their name is
+ * that of the layer, and a node is its lowest rank of the group. This is how a
+ * layer was needed that a rank waits for. Written to each file.
+ */
+typedef enum lsi_weight_need {
+    LSI_NEED_ON,    /* in the course of a pass */
+    LSI_NEED_FIRST, /* the first layer of a step */
+    LSI_NEED_NEW    /* not asked for before */
+} lsi_weight_need;
 
 /* One that is over. Times are ticks. */
 typedef struct lsi_span {

@@ -161,6 +161,7 @@ static bool begins_range(const walk *w, const open_span *outer,
 {
     return !outer->within && w->filter->range != NULL &&
            s->kind != LSI_SPAN_KERNEL && s->kind != LSI_SPAN_WAIT &&
+           s->kind < LSI_SPAN_GATHER &&
            strcmp(lsi_timeline_name(w->process, s), w->filter->range) == 0;
 }
 
@@ -190,7 +191,7 @@ static ls_status count_span(walk *w, const lsi_timeline_span *s)
     } else if (s->kind == LSI_SPAN_KERNEL) {
         in.leaf = true;
         status = count_kernel(w, &in, s);
-    } else if (s->kind == LSI_SPAN_WAIT) {
+    } else if (s->kind == LSI_SPAN_WAIT || s->kind == LSI_SPAN_AWAIT) {
         in.leaf = true;
         count_wait(w, &in, s);
     }
@@ -223,11 +224,13 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /*
- * Times with collectives in flight, and times in which this thread waits. Both
- * are in the order of their beginnings, and none begins before the step.
+ * Times with collectives in flight, and times in which this thread waits, but
+ * not for weights. Both are in the order of their beginnings, and none begins
+ * before the step.
  */
 typedef struct communication {
     stretch under_way, waits;
+    int64_t weights; /* end of the last wait for weights */
 } communication;
 
 static void count_communication(communication *c, const lsi_profile_step *step,
@@ -236,8 +239,17 @@ static void count_communication(communication *c, const lsi_profile_step *step,
     const int64_t end = least(s->end, step->end);
     if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_TRANSFER)
         stretch_to(&c->under_way, s->begin, end);
-    else if (s->kind == LSI_SPAN_WAIT && c->under_way.end != 0)
+    else if (s->kind == LSI_SPAN_AWAIT)
+        c->weights = s->end;
+    else if (s->kind == LSI_SPAN_WAIT && c->under_way.end != 0 &&
+             s->begin >= c->weights)
         stretch_to(&c->waits, s->begin, end);
+}
+
+/* Spans that other spans of their thread may overlap. */
+static bool is_apart(const lsi_timeline_span *s)
+{
+    return s->kind == LSI_SPAN_GATHER || s->kind == LSI_SPAN_ANSWER;
 }
 
 static void begin_step(walk *w, const lsi_profile_step *step)
@@ -267,7 +279,8 @@ static ls_status count_step(walk *w, const lsi_profile_step *step,
     while (*next != NULL && (*next)->begin < step->end) {
         if ((*next)->thread == step->thread) {
             count_communication(&c, step, *next);
-            LS_TRY(count_span(w, *next));
+            if (!is_apart(*next))
+                LS_TRY(count_span(w, *next));
         }
         LS_TRY(lsi_timeline_cursor_next(cursor, next));
     }

@@ -119,19 +119,39 @@ static int group_row(uint64_t group)
     return GROUP_ROWS + (int)(group % GROUP_ROWS);
 }
 
+static const char *const kinds[] = {/* as JSON */
+#define X(NAME, name, bytes, work, id) "\"" name "\"",
+                                    LSI_SPAN_KIND_LIST(X)
+#undef X
+};
+
+static bool is_of_weights(const lsi_timeline_span *s)
+{
+    return s->kind >= LSI_SPAN_GATHER && s->kind <= LSI_SPAN_ANSWER;
+}
+
+/* Spans of weights have the name of their kind, and their layer in args. */
+static const char *title_of(const writer *w, const lsi_timeline_span *s)
+{
+    return is_of_weights(s) ? kinds[s->kind] : name_of(w, s);
+}
+
+static void put_weights_args(writer *w, const lsi_timeline_span *s)
+{
+    fprintf(w->stream,
+            ",\"args\":{\"layer\":%s,\"bytes\":%" PRIu64 ",\"node\":%" PRIu64
+            "}",
+            name_of(w, s), s->bytes, s->id);
+}
+
 /* A span of a thread, or of a group: spans of one row nest. */
 static void put_slice(writer *w, const lsi_timeline_span *s)
 {
-    static const char *const kinds[] = {
-#define X(NAME, name, bytes, work, id) name,
-        LSI_SPAN_KIND_LIST(X)
-#undef X
-    };
     const bool transfer = s->kind == LSI_SPAN_TRANSFER;
     begin_event(w);
     fprintf(w->stream,
-            "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":%s,\"pid\":%d,\"tid\":%d",
-            kinds[s->kind], name_of(w, s), w->pid,
+            "{\"ph\":\"X\",\"cat\":%s,\"name\":%s,\"pid\":%d,\"tid\":%d",
+            kinds[s->kind], title_of(w, s), w->pid,
             transfer ? group_row(s->work) : s->thread + 1);
     put_time(w, s->begin);
     fputs(",\"dur\":", w->stream);
@@ -141,6 +161,8 @@ static void put_slice(writer *w, const lsi_timeline_span *s)
                 ",\"args\":{\"bytes\":%" PRIu64 ",\"group\":%" PRIu64
                 ",\"sequence\":%" PRIu64 "}",
                 s->bytes, s->work, s->id);
+    else if (is_of_weights(s))
+        put_weights_args(w, s);
     else if (s->kind == LSI_SPAN_STEP)
         fprintf(w->stream, ",\"args\":{\"step\":%" PRIu64 "}", s->id);
     else if (s->bytes != 0 || s->work != 0)
@@ -150,19 +172,25 @@ static void put_slice(writer *w, const lsi_timeline_span *s)
     fputc('}', w->stream);
 }
 
+static bool is_async(const lsi_timeline_span *s)
+{
+    return s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_MESSAGE ||
+           s->kind == LSI_SPAN_GATHER || s->kind == LSI_SPAN_ANSWER;
+}
+
 /* A span outside of rows: several may be in flight at once. */
 static void put_async(writer *w, const lsi_timeline_span *s, size_t number)
 {
-    const char *const kind =
-        s->kind == LSI_SPAN_MESSAGE ? "message" : "gathering";
     for (int end = 0; end < 2; end++) {
         begin_event(w);
         fprintf(w->stream,
-                "{\"ph\":\"%s\",\"cat\":\"%s\",\"name\":%s,\"pid\":%d,"
+                "{\"ph\":\"%s\",\"cat\":%s,\"name\":%s,\"pid\":%d,"
                 "\"tid\":%d,\"id\":\"%d.%zu\"",
-                end ? "e" : "b", kind, name_of(w, s), w->pid, s->thread + 1,
-                w->pid, number);
+                end ? "e" : "b", kinds[s->kind], title_of(w, s), w->pid,
+                s->thread + 1, w->pid, number);
         put_time(w, end ? s->end : s->begin);
+        if (!end && is_of_weights(s))
+            put_weights_args(w, s);
         fputc('}', w->stream);
     }
 }
@@ -225,7 +253,7 @@ static void put_span(writer *w, const lsi_timeline_span *s, size_t number)
 {
     if (s->kind == LSI_SPAN_MEMORY)
         put_memory(w, s);
-    else if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_MESSAGE)
+    else if (is_async(s))
         put_async(w, s, number);
     else
         put_slice(w, s);

@@ -1,7 +1,6 @@
 #include "model/parallel/gather.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "comm/core/agree.h"
 #include "comm/node/shared.h"
 #include "model/autograd/tape.h"
+#include "model/parallel/layer_name.h"
 #include "model/tensor/tensor.h"
 
 /*
@@ -40,6 +40,8 @@ typedef struct layer {
     lsi_range params;
     uint64_t seen; /* the last pass in which it was entered */
     bool kept;     /* until the next step */
+    size_t coming; /* items that this rank has asked for */
+    lsi_span span; /* since the first of these was asked for */
 } layer;
 
 struct lsi_gather {
@@ -54,6 +56,7 @@ struct lsi_gather {
     size_t *layer_of;    /* [params] */
     unsigned char *uses; /* [params * LSI_WEIGHTS_KINDS] in which passes */
     bool walks, walked;  /* a backward pass; in an earlier step */
+    bool first;          /* the first layer of the step is the current one */
     uint64_t pass;       /* counts forward passes */
     uint64_t tapes;      /* lsi_tape_resets of the pass */
     int current;         /* layer */
@@ -63,6 +66,19 @@ struct lsi_gather {
 static item *item_of(const lsi_gather *g, size_t param, lsi_weight_kind kind)
 {
     return &g->items[param * LSI_WEIGHTS_KINDS + kind];
+}
+
+static layer *layer_of(const lsi_gather *g, const item *it)
+{
+    return &g->layers[g->layer_of[(size_t)(it - g->items) / LSI_WEIGHTS_KINDS]];
+}
+
+/* Records a span of a layer that ends now. */
+static void put_span(const lsi_gather *g, lsi_span_kind kind, const layer *of,
+                     lsi_span span)
+{
+    lsi_layer_span_end(kind, ls_params_name(g->params, of->params.begin), span,
+                       lsi_weight_fetch_node(g->fetch));
 }
 
 /* ---- one parameter ------------------------------------------------------- */
@@ -108,11 +124,18 @@ static void note_arrivals(void *context)
         *link = it->next;
         it->asked = false;
         atomic_fetch_add(it->word, HERE - COMING);
+        layer *const of = layer_of(g, it);
+        if (--of->coming == 0)
+            put_span(g, LSI_SPAN_GATHER, of, of->span);
     }
 }
 
 static void ask(lsi_gather *g, item *it)
 {
+    layer *const of = layer_of(g, it);
+    if (of->coming++ == 0)
+        of->span = (lsi_span){.begin = lsi_span_begin()};
+    of->span.bytes += it->bytes;
     it->asked = true;
     it->next = g->asked;
     g->asked = it;
@@ -150,9 +173,16 @@ static bool is_here(const void *goal)
     return (atomic_load(it->word) & STATE) == HERE;
 }
 
-static ls_status await(const lsi_gather *g, const item *it)
+/* Waits for a parameter that has been needed since `begin`, in that way. */
+static ls_status await(const lsi_gather *g, const item *it, uint64_t begin,
+                       lsi_weight_need need)
 {
-    return it->n == 0 ? LS_OK : lsi_weight_fetch_wait(g->fetch, is_here, it);
+    if (it->n == 0 || is_here(it))
+        return LS_OK;
+    LS_TRY(lsi_weight_fetch_wait(g->fetch, is_here, it));
+    put_span(g, LSI_SPAN_AWAIT, layer_of(g, it),
+             (lsi_span){.begin = begin, .bytes = it->bytes, .work = need});
+    return LS_OK;
 }
 
 static unsigned char *address_of(const lsi_gather *g, lsi_weight_kind kind,
@@ -180,8 +210,11 @@ static void give_pages_back(const lsi_gather *g, const item *it,
     }
 }
 
-/* Ends this rank's use, which has begun completely. */
-static void end(const lsi_gather *g, item *it, lsi_weight_kind kind)
+/*
+ * Ends this rank's use, which has begun completely. Returns the bytes that the
+ * node gives back.
+ */
+static size_t end(const lsi_gather *g, item *it, lsi_weight_kind kind)
 {
     uint32_t word = atomic_load(it->word), next;
     assert(it->held && !it->asked);
@@ -196,34 +229,15 @@ static void end(const lsi_gather *g, item *it, lsi_weight_kind kind)
     }
     it->held = false;
     lsi_memory_discharge(charge_of(g, it), LS_MEMORY_GATHERED);
+    return next == LEAVING ? it->bytes : 0;
 }
 
 /* ---- layers -------------------------------------------------------------- */
 
-/* Bytes of a name up to the end of its layer's name. */
-static size_t layer_length(const char *name)
-{
-    size_t at = 0, last = 0, number = 0;
-    const size_t n = strlen(name);
-    for (size_t i = 0; i <= n; i++) {
-        if (name[i] != '.' && name[i] != '\0')
-            continue;
-        size_t digits = at;
-        while (digits < i && isdigit((unsigned char)name[digits]))
-            digits++;
-        if (digits == i && i > at)
-            number = i;
-        if (name[i] == '.')
-            last = i;
-        at = i + 1;
-    }
-    return number > 0 ? number : last > 0 ? last : n;
-}
-
 bool lsi_gather_is_same_layer(const char *a, const char *b)
 {
-    const size_t n = layer_length(a);
-    return layer_length(b) == n && memcmp(a, b, n) == 0;
+    const size_t n = lsi_layer_name_length(a);
+    return lsi_layer_name_length(b) == n && memcmp(a, b, n) == 0;
 }
 
 static void find_layers(lsi_gather *g)
@@ -239,21 +253,28 @@ static void find_layers(lsi_gather *g)
     }
 }
 
-/* Lets go what is outside the window and not in use by the running operation.
- */
-static void leave(const lsi_gather *g, lsi_range window)
+/* Lets go what the running operation does not use. */
+static void leave_layer(const lsi_gather *g, const layer *of)
 {
     const uint64_t now = lsi_tensor_uses();
-    const size_t n = ls_params_count(g->params) * LSI_WEIGHTS_KINDS;
-    for (size_t i = 0; i < n; i++) {
+    lsi_span span = {.begin = lsi_span_begin()};
+    for (size_t i = of->params.begin * LSI_WEIGHTS_KINDS;
+         i < of->params.end * LSI_WEIGHTS_KINDS; i++) {
         item *const it = &g->items[i];
-        const size_t at = g->layer_of[i / LSI_WEIGHTS_KINDS];
-        if (!it->held || it->used == now || g->layers[at].kept ||
-            g->params->params.items[i / LSI_WEIGHTS_KINDS]->fetched > 0 ||
-            (at >= window.begin && at < window.end))
-            continue;
-        if (!it->asked)
-            end(g, it, (lsi_weight_kind)(i % LSI_WEIGHTS_KINDS));
+        if (it->held && it->used != now && !it->asked &&
+            g->params->params.items[i / LSI_WEIGHTS_KINDS]->fetched == 0)
+            span.bytes += end(g, it, (lsi_weight_kind)(i % LSI_WEIGHTS_KINDS));
+    }
+    if (span.bytes > 0)
+        put_span(g, LSI_SPAN_RELEASE, of, span);
+}
+
+/* Lets go what is outside the window. */
+static void leave(const lsi_gather *g, lsi_range window)
+{
+    for (size_t at = 0; at < g->n_layers; at++) {
+        if (!g->layers[at].kept && (at < window.begin || at >= window.end))
+            leave_layer(g, &g->layers[at]);
     }
 }
 
@@ -321,6 +342,7 @@ static ls_status enter(lsi_gather *g, int at)
         return LS_OK;
     }
     g->current = at;
+    g->first = before == NO_LAYER;
     return move_window(g, before == NO_LAYER || at > before || !again);
 }
 
@@ -332,6 +354,8 @@ static ls_status need_in(lsi_gather *g, size_t param, lsi_weight_kind kind,
     item *const it = item_of(g, param, kind);
     LS_TRY(lsi_weight_fetch_poll(g->fetch));
     LS_TRY(plan(g, param, kind));
+    const uint64_t began = lsi_span_begin();
+    const bool held = it->held;
     it->used = lsi_tensor_uses();
     if (pass != 0) {
         g->uses[param * LSI_WEIGHTS_KINDS + kind] |= pass;
@@ -340,7 +364,11 @@ static ls_status need_in(lsi_gather *g, size_t param, lsi_weight_kind kind,
         leave(g, g->window);
     }
     LS_TRY(begin(g, it));
-    return await(g, it);
+    const bool first = pass != 0 && (g->first || g->current == NO_LAYER);
+    return await(g, it, began,
+                 first                ? LSI_NEED_FIRST
+                 : !held && it->asked ? LSI_NEED_NEW
+                                      : LSI_NEED_ON);
 }
 
 ls_status lsi_gather_need(lsi_gather *g, size_t param, lsi_weights_need need)
@@ -371,17 +399,29 @@ static ls_status check_released(const lsi_gather *g)
     return LS_OK;
 }
 
+/* Lets a layer go, also what is still coming. */
+static ls_status end_layer(const lsi_gather *g, const layer *of)
+{
+    const size_t first = of->params.begin * LSI_WEIGHTS_KINDS;
+    const size_t last = of->params.end * LSI_WEIGHTS_KINDS;
+    for (size_t i = first; i < last; i++)
+        if (g->items[i].held)
+            LS_TRY(await(g, &g->items[i], lsi_span_begin(), LSI_NEED_ON));
+    lsi_span span = {.begin = lsi_span_begin()};
+    for (size_t i = first; i < last; i++)
+        if (g->items[i].held)
+            span.bytes +=
+                end(g, &g->items[i], (lsi_weight_kind)(i % LSI_WEIGHTS_KINDS));
+    if (span.bytes > 0)
+        put_span(g, LSI_SPAN_RELEASE, of, span);
+    return LS_OK;
+}
+
 ls_status lsi_gather_let_go(lsi_gather *g)
 {
     LS_TRY(check_released(g));
-    const size_t n = ls_params_count(g->params) * LSI_WEIGHTS_KINDS;
-    for (size_t i = 0; i < n; i++) {
-        item *const it = &g->items[i];
-        if (!it->held)
-            continue;
-        LS_TRY(await(g, it));
-        end(g, it, (lsi_weight_kind)(i % LSI_WEIGHTS_KINDS));
-    }
+    for (size_t at = 0; at < g->n_layers; at++)
+        LS_TRY(end_layer(g, &g->layers[at]));
     g->current = NO_LAYER;
     g->window = (lsi_range){0, 0};
     g->walked = g->walks;

@@ -1,14 +1,13 @@
 /*
  * Weights divided over nodes: which of them a node has at a time.
  *
- * A layer is a run of parameters whose names agree up to the last part that is
- * a number ("blocks.3"), or else up to the last part ("head"). A window of
- * `ahead`
- * + 1 layers moves over the model, forward and then backward: layers that enter
- * it are gathered, those that leave it are let go (Rajbhandari et al. 2020,
- * ZeRO, section 5.3). It stays within the model, so backward begins with layers
- * that forward has kept. A layer that is used again after it was left, such as
- * a tied table, is kept until the next step.
+ * A layer is a run of parameters with the same layer in their names
+ * (layer_name.h). A window of `ahead` + 1 layers moves over the model, forward
+ * and then backward: layers that enter it are gathered, those that leave it are
+ * let go (Rajbhandari et al. 2020, ZeRO, section 5.3). It stays within the
+ * model, so backward begins with layers that forward has kept. A layer that is
+ * used again after it was left, such as a tied table, is kept until the next
+ * step.
  *
  * The ranks of a node gather each parameter once, into the node's one copy: the
  * first that needs it asks, and the others wait. The last that lets it go gives

@@ -22,6 +22,7 @@
 #include "comm/core/wait.h"
 #include "comm/state/channels.h"
 #include "model/autograd/params/halves.h"
+#include "model/parallel/layer_name.h"
 
 /*
  * A busy rank polls once in some operations, which may take 50 ms. Until then
@@ -32,6 +33,7 @@ enum { CREDIT_BYTES = 8 << 20 };
 typedef struct request {
     uint64_t kind, dtype; /* dtype: of halves */
     uint64_t begin, end;  /* elements */
+    uint64_t node;        /* of the rank that asks */
 } request;
 
 struct lsi_weight_fetch_part {
@@ -44,6 +46,8 @@ struct lsi_weight_fetch_part {
 typedef struct answer {
     struct answer *next;
     lsi_message message;
+    request wanted;
+    lsi_span span;
 } answer;
 
 /* A rank of another node, and its next request. */
@@ -56,6 +60,7 @@ struct lsi_weight_fetch {
     ls_group *group;
     ls_params *params;
     size_t shard;
+    int node;
     lsi_weight_fetch_moved_fn *moved;
     void *context;
     asker *askers; /* by rank */
@@ -71,6 +76,11 @@ static lsi_range owned_by(const lsi_weight_fetch *fetch, int rank)
 {
     const size_t begin = (size_t)rank * fetch->shard;
     return (lsi_range){begin, begin + fetch->shard};
+}
+
+int lsi_weight_fetch_node(const lsi_weight_fetch *fetch)
+{
+    return fetch->node;
 }
 
 /* ---- answering ----------------------------------------------------------- */
@@ -93,6 +103,19 @@ static ls_status take_answer(lsi_weight_fetch *fetch, answer **out)
     (*out)->next = fetch->sent;
     fetch->sent = *out;
     return LS_OK;
+}
+
+/* Parameters come in the reverse of their order (params/sharing.c). */
+static void put_span(const lsi_weight_fetch *fetch, const answer *sent)
+{
+    for (size_t i = 0; sent->span.begin != 0; i++) {
+        const lsi_param *const param = fetch->params->params.items[i];
+        if (param->offset > sent->wanted.begin)
+            continue; /* frozen ones, too */
+        lsi_layer_span_end(LSI_SPAN_ANSWER, param->name, sent->span,
+                           (int)sent->wanted.node);
+        return;
+    }
 }
 
 /* The requested weights; no data if the request makes no sense. */
@@ -124,6 +147,9 @@ static ls_status answer_to(lsi_weight_fetch *fetch, int rank)
     if (found.data == NULL)
         return LS_OK; /* the rank that asked will miss it, and say so */
     LS_TRY(take_answer(fetch, &made));
+    made->wanted = fetch->askers[rank].wanted;
+    made->span = (lsi_span){.begin = lsi_span_begin(),
+                            .bytes = found.count * ls_dtype_size(found.dtype)};
     lsi_message_send_tag(fetch->group, &made->message, LSI_CHANNEL_USER, found,
                          (lsi_peer_tag){rank, 0});
     return LS_OK;
@@ -138,6 +164,7 @@ static void collect_answers(lsi_weight_fetch *fetch)
             link = &at->next;
             continue;
         }
+        put_span(fetch, at);
         *link = at->next;
         at->next = fetch->spare;
         fetch->spare = at;
@@ -221,6 +248,7 @@ void lsi_weight_fetch_ask(lsi_weight_fetch *fetch, lsi_weight_fetch_part *parts,
     for (size_t i = 0; i < n; i++) {
         lsi_weight_fetch_part *const p = &parts[i];
         p->wanted.dtype = (uint64_t)lsi_params_half_type(fetch->params);
+        p->wanted.node = (uint64_t)fetch->node;
         lsi_message_ask(fetch->group, &p->comes, place_of(fetch, &p->wanted),
                         (lsi_peer_tag){p->owner, 0});
         lsi_message_send(fetch->group, &p->asks, LSI_CHANNEL_COLLECTIVE,
@@ -248,6 +276,7 @@ ls_status lsi_weight_fetch_wait(lsi_weight_fetch *fetch,
                                 lsi_reached_fn *reached, const void *goal)
 {
     const double slice = 3600; /* a timeout ends it before */
+    LSI_SPAN(WAIT, "wait for ranks", 0, 0);
     ls_status status = reached(goal) ? LS_OK : LS_IN_PROGRESS;
     while (status == LS_IN_PROGRESS)
         status = lsi_wait_seconds_until(fetch->group, reached, goal, slice);
@@ -281,6 +310,8 @@ ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
     made->moved = moved;
     made->context = context;
     made->group->streams.credit_bytes = CREDIT_BYTES;
+    while (is_elsewhere(made, made->node))
+        made->node++;
     for (int r = 0; r < made->group->size; r++)
         if (is_elsewhere(made, r))
             listen_to(made, r);

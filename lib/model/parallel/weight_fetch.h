@@ -38,6 +38,9 @@ ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
  */
 void lsi_weight_fetch_free(lsi_weight_fetch **out);
 
+/* The lowest rank of this node, by which spans name it (observe/spans.h). */
+int lsi_weight_fetch_node(const lsi_weight_fetch *fetch);
+
 /* Elements of one owner that are asked for, and their way here. */
 typedef struct lsi_weight_fetch_part lsi_weight_fetch_part;
 

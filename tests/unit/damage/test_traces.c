@@ -14,8 +14,9 @@
 /* Two threads, two names, four spans; numbers of one byte and of two. */
 static chunks_bytes make_trace(void)
 {
-    assert_int_equal(LSI_SPAN_KINDS, 10);
-    chunks_bytes b = chunks_begin("\"kinds\":[{},{},{},{},{},{},{},{},{},{}]");
+    assert_int_equal(LSI_SPAN_KINDS, 14);
+    chunks_bytes b =
+        chunks_begin("\"kinds\":[{},{},{},{},{},{},{},{},{},{},{},{},{},{}]");
     CHUNK(&b, 'C', 10, 20, 30);
     CHUNK(&b, 'N', 0, 's', 't', 'e', 'p');
     CHUNK(&b, 'N', 1, 'a', 'd', 'd');
