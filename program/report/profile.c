@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "report/profile_layers.h"
 #include "report/profile_steps.h"
+#include "report/profile_weights.h"
 
 enum { DEEPEST = 256 };
 
@@ -27,6 +28,7 @@ typedef struct walk {
     int32_t *kernel_of; /* by name of the process: 1 + index, 0: none yet */
     size_t room;        /* for kernels */
     lsi_profile_layers layers;
+    lsi_profile_waits waits;
     open_span open[DEEPEST];
     size_t depth;
     lsi_profile_times *times; /* times of the current step */
@@ -130,13 +132,18 @@ static ls_status count_kernel(walk *w, const open_span *in,
                                    kernel->name);
 }
 
-static void count_wait(const walk *w, const open_span *in,
-                       const lsi_timeline_span *s)
+static ls_status count_wait(walk *w, const open_span *in,
+                            const lsi_timeline_span *s)
 {
     const int64_t ns = s->end - s->begin;
     w->times->busy[in->phase] -= ns;
-    if (passes(w, in))
-        w->profile->waited[in->phase] += ns;
+    if (!passes(w, in))
+        return LS_OK;
+    w->profile->waited[in->phase] += ns;
+    return s->kind == LSI_SPAN_AWAIT
+               ? lsi_profile_add_wait(&w->waits, w->profile, w->process, s,
+                                      in->phase)
+               : LS_OK;
 }
 
 /* A phase's own time stops while a nested phase runs. */
@@ -193,7 +200,7 @@ static ls_status count_span(walk *w, const lsi_timeline_span *s)
         status = count_kernel(w, &in, s);
     } else if (s->kind == LSI_SPAN_WAIT || s->kind == LSI_SPAN_AWAIT) {
         in.leaf = true;
-        count_wait(w, &in, s);
+        status = count_wait(w, &in, s);
     }
     w->open[w->depth++] = in;
     return status;
@@ -224,12 +231,12 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /*
- * Times with collectives in flight, and times in which this thread waits, but
- * not for weights. Both are in the order of their beginnings, and none begins
- * before the step.
+ * Times with collectives or gathers in flight, and times in which this thread
+ * waits, but not for weights. All are in the order of their beginnings, and
+ * none begins before the step.
  */
 typedef struct communication {
-    stretch under_way, waits;
+    stretch under_way, gathers, waits;
     int64_t weights; /* end of the last wait for weights */
 } communication;
 
@@ -239,6 +246,8 @@ static void count_communication(communication *c, const lsi_profile_step *step,
     const int64_t end = least(s->end, step->end);
     if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_TRANSFER)
         stretch_to(&c->under_way, s->begin, end);
+    else if (s->kind == LSI_SPAN_GATHER)
+        stretch_to(&c->gathers, s->begin, end);
     else if (s->kind == LSI_SPAN_AWAIT)
         c->weights = s->end;
     else if (s->kind == LSI_SPAN_WAIT && c->under_way.end != 0 &&
@@ -250,6 +259,14 @@ static void count_communication(communication *c, const lsi_profile_step *step,
 static bool is_apart(const lsi_timeline_span *s)
 {
     return s->kind == LSI_SPAN_GATHER || s->kind == LSI_SPAN_ANSWER;
+}
+
+static void count_gather(lsi_profile_sum *gathers, const lsi_timeline_span *s)
+{
+    if (s->kind != LSI_SPAN_GATHER)
+        return;
+    gathers->calls++;
+    gathers->bytes += s->bytes;
 }
 
 static void begin_step(walk *w, const lsi_profile_step *step)
@@ -279,12 +296,14 @@ static ls_status count_step(walk *w, const lsi_profile_step *step,
     while (*next != NULL && (*next)->begin < step->end) {
         if ((*next)->thread == step->thread) {
             count_communication(&c, step, *next);
+            count_gather(&w->profile->weights.gathers, *next);
             if (!is_apart(*next))
                 LS_TRY(count_span(w, *next));
         }
         LS_TRY(lsi_timeline_cursor_next(cursor, next));
     }
     w->profile->under_way += c.under_way.total;
+    w->profile->weights.gathers.ns += c.gathers.total;
     w->profile->exposed += least(c.waits.total, c.under_way.total);
     return LS_OK;
 }
@@ -353,6 +372,7 @@ static ls_status walk_all(const lsi_timeline *t, walk *w,
     if (w->profile->n > 0)
         qsort(w->profile->kernel, w->profile->n, sizeof(lsi_profile_kernel),
               by_time);
+    LS_TRY(lsi_profile_explain_waits(&w->waits, w->profile, t));
     return lsi_profile_compare(t, steps, w->profile);
 }
 
@@ -376,6 +396,8 @@ ls_status lsi_profile_of(const lsi_timeline *timeline,
     for (size_t i = 0; steps != NULL && i < timeline->n; i++)
         lsi_profile_release_steps(&steps[i]);
     free(steps);
+    if (w != NULL)
+        free(w->waits.wait);
     free(w);
     if (status == LS_OK)
         *out = p;
@@ -390,6 +412,7 @@ void lsi_profile_free(lsi_profile **profile)
         return;
     free((*profile)->kernel);
     free((*profile)->layer);
+    free((*profile)->weights.layer);
     free((*profile)->slowest);
     free(*profile);
     *profile = NULL;

@@ -56,6 +56,34 @@ typedef struct lsi_profile_slowest {
     int64_t all; /* ns of excess in the whole step */
 } lsi_profile_slowest;
 
+/* Why ranks wait for weights that other nodes own. */
+typedef enum lsi_profile_why {
+    LSI_WHY_FIRST,     /* the first layer of a step */
+    LSI_WHY_NOT_AHEAD, /* not asked for ahead of use */
+    LSI_WHY_OWNER,     /* an owner had not begun to answer */
+    LSI_WHY_LINK, /* the transfer took longer than computation before use */
+    LSI_WHYS
+} lsi_profile_why;
+
+/* Waits for a layer's weights. */
+typedef struct lsi_profile_gathered {
+    const char *name; /* name, owned by the timeline */
+    uint64_t waits;
+    int64_t ns, because[LSI_WHYS];
+} lsi_profile_gathered;
+
+/* Weights that other nodes own; a rank's share of what its node gathers. */
+typedef struct lsi_profile_weights {
+    lsi_profile_sum gathers;            /* ns: in which one was in flight */
+    int64_t waited[LSI_PROFILE_PHASES]; /* ns, by phase */
+    int64_t because[LSI_WHYS];          /* ns */
+    lsi_profile_gathered *layer;        /* the longest wait first */
+    size_t n;
+    lsi_profile_sum late; /* gathers for which ranks waited, asked for ahead of
+                             use; ns: from the answer to the arrival */
+    int64_t ahead;        /* ns from their requests to the waits */
+} lsi_profile_weights;
+
 /* Times inside attention. */
 typedef struct lsi_profile_attention {
     lsi_profile_sum softmax, products, fused;
@@ -83,6 +111,7 @@ typedef struct lsi_profile {
     int64_t under_way; /* ns in which a collective was in flight */
     int64_t exposed;   /* ns of these in which the rank waited */
     lsi_profile_attention forward, backward;
+    lsi_profile_weights weights;
     lsi_profile_slowest *slowest; /* for each step that several ranks ran */
     size_t n_slowest;
 } lsi_profile;
@@ -182,9 +211,10 @@ double lsi_profile_overlap(const lsi_profile *profile);
  * - (d) the share of products
  * - (e) softmax against products
  * - overlap
+ * - gathered weights; empty without any
  * - the slowest rank
  */
-enum { LSI_PROFILE_ANSWERS = 7, LSI_PROFILE_ANSWER_BYTES = 640 };
+enum { LSI_PROFILE_ANSWERS = 8, LSI_PROFILE_ANSWER_BYTES = 640 };
 typedef struct lsi_profile_answer {
     const char *key, *title;
     char text[LSI_PROFILE_ANSWER_BYTES];

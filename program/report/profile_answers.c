@@ -329,6 +329,75 @@ static void answer_overlap(const lsi_profile *p, lsi_profile_answer *a)
            100 * overlap, ms(p->under_way, p->steps), ms(p->exposed, p->steps));
 }
 
+/* The time waited for weights by phase, and in all. */
+static int64_t append_phases(lsi_profile_answer *a, const lsi_profile *p)
+{
+    const lsi_profile_weights *const w = &p->weights;
+    const char *before = ":";
+    int64_t all = 0;
+    for (size_t i = 0; i < p->n_phases; i++)
+        all += w->waited[i];
+    append(a,
+           "A rank asks other nodes for %.2f MB of weights %s, which are in "
+           "flight for %.3f ms. It waits for weights for %.3f ms",
+           (double)w->gathers.bytes * 1e-6 / (double)p->steps, per_step(p),
+           ms(w->gathers.ns, p->steps), ms(all, p->steps));
+    for (size_t i = 0; i < p->n_phases; i++) {
+        if (w->waited[i] == 0)
+            continue;
+        append(a, "%s %.3f ms %s%s", before, ms(w->waited[i], p->steps),
+               i > 0 ? "in " : "", p->phase[i]);
+        before = ",";
+    }
+    append(a, ".");
+    return all;
+}
+
+static void append_reasons(lsi_profile_answer *a, const lsi_profile *p)
+{
+    static const char *const why[LSI_WHYS] = {
+        "the first layer of the step", "layers that were not asked for ahead",
+        "owners that answered late because they computed",
+        "transfers slower than computation"};
+    const char *before = " Reasons:";
+    for (int i = 0; i < LSI_WHYS; i++) {
+        if (p->weights.because[i] == 0)
+            continue;
+        append(a, "%s %.3f ms %s", before, ms(p->weights.because[i], p->steps),
+               why[i]);
+        before = ",";
+    }
+    append(a, ".");
+}
+
+static void append_longest_waits(lsi_profile_answer *a, const lsi_profile *p)
+{
+    for (size_t i = 0; i < p->weights.n && i < 3; i++)
+        append(a, "%s %s %.3f ms",
+               i > 0 ? "," : " Longest waits:", p->weights.layer[i].name,
+               ms(p->weights.layer[i].ns, p->steps));
+    append(a, ".");
+}
+
+static void answer_weights(const lsi_profile *p, lsi_profile_answer *a)
+{
+    const lsi_profile_sum *const late = &p->weights.late;
+    if (p->weights.gathers.calls == 0 && p->weights.n == 0)
+        return;
+    if (append_phases(a, p) == 0)
+        return;
+    append_reasons(a, p);
+    append_longest_waits(a, p);
+    if (late->calls > 0)
+        append(a,
+               " A late layer of %.2f MB takes %.3f ms (%.1f MB/s) and was "
+               "asked for %.3f ms before use.",
+               (double)late->bytes * 1e-6 / (double)late->calls,
+               ms(late->ns, late->calls),
+               late->ns > 0 ? (double)late->bytes * 1e3 / (double)late->ns : 0,
+               ms(p->weights.ahead, late->calls));
+}
+
 bool lsi_profile_judge(const lsi_profile *profile, lsi_profile_verdict *out)
 {
     *out = (lsi_profile_verdict){.rank = -1};
@@ -392,6 +461,8 @@ void lsi_profile_answer_all(const lsi_profile *profile,
          NULL, part_attention},
         {"overlap", "Overlap of communication", answer_overlap,
          "Overlap of communication (of the whole step)", answer_overlap},
+        {"weights", "Weights of other nodes", answer_weights, NULL,
+         answer_weights},
         {"slowest", "Slowest rank", answer_slowest,
          "Slowest rank (of the whole step)", answer_slowest},
     };

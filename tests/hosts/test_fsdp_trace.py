@@ -1,4 +1,5 @@
-"""Weights divided over nodes, in traces: each layer's gathers, releases and answers."""
+"""Weights divided over nodes, in traces: each layer's gathers and releases, the waits for
+them, and what profile says of these."""
 
 import json
 import os
@@ -32,10 +33,19 @@ class Trace(unittest.TestCase):
                     env=two.environment(OMP_NUM_THREADS=1, LOCKSTEP_TIMEOUT=20),
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             assert ran.returncode == 0, ran.stdout
-            merged = os.path.join(folder, "all.json")
+            cls.text = cls.read(folder, "profile", traces)
+            merged, told = (os.path.join(folder, n) for n in ("all.json", "profile.json"))
             cls.read(folder, "trace", "merge", traces, "--out", merged)
+            cls.read(folder, "profile", traces, f"--json={told}")
             with open(merged, encoding="utf-8") as file:
                 cls.events = json.load(file)["traceEvents"]
+            with open(told, encoding="utf-8") as file:
+                cls.profile = json.load(file)
+            plan = os.path.join(folder, "plan.json")
+            cls.read(folder, "plan", *LM, "-n", "2", "--nodes", "2", "--vocab-size", "256",
+                     "--tflops", "1", "--device-gbps", "10", f"--json={plan}")
+            with open(plan, encoding="utf-8") as file:
+                cls.plan = json.load(file)
 
     @staticmethod
     def read(folder, *words):
@@ -60,6 +70,26 @@ class Trace(unittest.TestCase):
             self.assertEqual({a["node"] for a in answers}, {rank})
         self.assertEqual(layers, {"token_embeddings", *(f"layers.{i}" for i in range(4)),
                                   "ln_final", "lm_head"})
+
+    def test_bytes_of_a_step_are_those_of_plan(self):
+        self.assertAlmostEqual(self.profile["weights"]["gathered_bytes"],
+                               self.plan["gathered_bytes"],
+                               delta=0.02 * self.plan["gathered_bytes"])
+
+    def test_profile_says_who_waited_and_why(self):
+        weights = self.profile["weights"]
+        waited = weights["waited_ms"]
+        self.assertGreater(waited, 0)
+        self.assertAlmostEqual(sum(weights["reasons"].values()), waited, delta=1e-3)
+        self.assertAlmostEqual(sum(weights["waited_phases_ms"].values()), waited,
+                               delta=1e-3)
+        self.assertAlmostEqual(sum(l["waited_ms"] for l in weights["layers"]), waited,
+                               delta=1e-3)
+        # Nothing hides the first layer, a table that one of the nodes lacks.
+        self.assertGreater(weights["reasons"]["first_layer_ms"], 0)
+        self.assertEqual(weights["reasons"]["not_ahead_ms"], 0)
+        self.assertIn("Weights of other nodes: A rank asks", self.text)
+        self.assertIn("(waiting for weights)", self.text)
 
 
 if __name__ == "__main__":

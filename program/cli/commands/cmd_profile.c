@@ -100,12 +100,17 @@ static void add_kernel(lsi_table *table, const lsi_profile *p,
 /* The parts of the rest of the time. */
 static void add_rest(lsi_table *table, const lsi_profile *p)
 {
-    lsi_profile_sum waits = {0}, rest = {.ns = p->time};
-    for (size_t i = 0; i < p->n_phases; i++)
+    lsi_profile_sum waits = {0}, weights = {0}, rest = {.ns = p->time};
+    for (size_t i = 0; i < p->n_phases; i++) {
         waits.ns += p->waited[i];
+        weights.ns += p->weights.waited[i];
+    }
     for (size_t i = 0; i < p->n; i++)
         rest.ns -= lsi_profile_total(&p->kernel[i]).ns;
     rest.ns -= waits.ns;
+    waits.ns -= weights.ns;
+    if (weights.ns > 0)
+        add_row(table, p, "(waiting for weights)", &weights);
     if (waits.ns > 0)
         add_row(table, p, "(waiting for ranks)", &waits);
     add_row(table, p, "(between kernels)", &rest);
@@ -150,11 +155,60 @@ static json_t *slowest_json(const lsi_profile *p)
     return list;
 }
 
+static double step_ms(const lsi_profile *p, int64_t ns)
+{
+    return (double)ns * 1e-6 / (double)p->steps;
+}
+
+static json_t *reasons_json(const lsi_profile *p, const int64_t *because)
+{
+    return json_pack("{s:f, s:f, s:f, s:f}", "first_layer_ms",
+                     step_ms(p, because[LSI_WHY_FIRST]), "not_ahead_ms",
+                     step_ms(p, because[LSI_WHY_NOT_AHEAD]), "owner_ms",
+                     step_ms(p, because[LSI_WHY_OWNER]), "link_ms",
+                     step_ms(p, because[LSI_WHY_LINK]));
+}
+
+/* Per step of a rank, and of late layers per gather. */
+static json_t *weights_json(const lsi_profile *p)
+{
+    const lsi_profile_weights *const w = &p->weights;
+    const double late = w->late.calls > 0 ? (double)w->late.calls : 1;
+    if (w->gathers.calls == 0 && w->n == 0)
+        return json_null();
+    json_t *const phases = json_object(), *const layers = json_array();
+    int64_t waited = 0;
+    for (size_t i = 0; i < p->n_phases; i++) {
+        waited += w->waited[i];
+        if (w->waited[i] > 0)
+            json_object_set_new(phases, p->phase[i],
+                                json_real(step_ms(p, w->waited[i])));
+    }
+    for (size_t i = 0; i < w->n; i++)
+        json_array_append_new(
+            layers,
+            json_pack("{s:s, s:f, s:f, s:o}", "layer", w->layer[i].name,
+                      "waits", (double)w->layer[i].waits / (double)p->steps,
+                      "waited_ms", step_ms(p, w->layer[i].ns), "reasons",
+                      reasons_json(p, w->layer[i].because)));
+    return json_pack(
+        "{s:f, s:f, s:f, s:o, s:o, s:{s:I, s:f, s:f, s:f}, s:o}",
+        "gathered_bytes", (double)w->gathers.bytes / (double)p->steps,
+        "in_flight_ms", step_ms(p, w->gathers.ns), "waited_ms",
+        step_ms(p, waited), "waited_phases_ms", phases, "reasons",
+        reasons_json(p, w->because), "late", "gathers",
+        (json_int_t)w->late.calls, "bytes", (double)w->late.bytes / late,
+        "transfer_ms", (double)w->late.ns * 1e-6 / late, "ahead_ms",
+        (double)w->ahead * 1e-6 / late, "layers", layers);
+}
+
 static json_t *answers_json(const lsi_profile_answer *answers)
 {
     json_t *const all = json_object();
     for (int i = 0; i < LSI_PROFILE_ANSWERS; i++)
-        json_object_set_new(all, answers[i].key, json_string(answers[i].text));
+        if (answers[i].text[0] != '\0')
+            json_object_set_new(all, answers[i].key,
+                                json_string(answers[i].text));
     return all;
 }
 
@@ -207,14 +261,16 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
     json_object_update_new(
         json,
         json_pack(
-            "{s:s, s:o, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o}",
+            "{s:s, s:o, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, "
+            "s:o}",
             "part", part, "split", split_json(p), "part_ms",
             (double)p->time * 1e-6 / (double)p->steps, "ranks", p->ranks,
             "steps", (json_int_t)p->steps, "step_ms",
             (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
             overlap < 0 ? json_null() : json_real(overlap), "peaks",
             rates_json(f), "layers", layers, "phases", phases_json(p),
-            "slowest", slowest_json(p), "answers", answers_json(f->answers)));
+            "slowest", slowest_json(p), "weights", weights_json(p), "answers",
+            answers_json(f->answers)));
     return lsi_result_write_json(a->json, json, LSI_JSON_NARROW, "the profile");
 }
 
@@ -303,8 +359,9 @@ static ls_status print(const args *a, const findings *f)
         status =
             lsi_slow_layers_print(p, &f->rates.found.peaks, (size_t)a->top);
     for (int i = 0; i < LSI_PROFILE_ANSWERS && status == LS_OK; i++)
-        lsi_paragraph(stdout, "\n%s: %s", f->answers[i].title,
-                      f->answers[i].text);
+        if (f->answers[i].text[0] != '\0')
+            lsi_paragraph(stdout, "\n%s: %s", f->answers[i].title,
+                          f->answers[i].text);
     return status;
 }
 
