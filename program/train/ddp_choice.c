@@ -8,6 +8,7 @@
 #include "base/append.h"
 #include "base/error.h"
 #include "comm/api/outcome.h"
+#include "model/parallel/ddp_state.h"
 
 /*
  * Strategies that can be fastest somewhere; those with one copy of the weights
@@ -67,13 +68,16 @@ lsi_ddp_choice lsi_ddp_choice_of(const ls_ddp_options *options, bool automatic,
 ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
                              lsi_memory_plan plan, int64_t budget)
 {
-    lsi_memory_demand least = {INT64_MAX, 0}, room;
+    lsi_memory_demand least = {.needed = INT64_MAX};
     size_t fitting = 0;
     for (size_t i = 0; i < choice->n; i++) {
         lsi_ddp_candidate *const c = &choice->all[i];
-        plan.strategy = row_of(c->options.strategy);
-        LS_TRY(lsi_memory_demand_ask(group, lsi_memory_plan_bytes(group, &plan),
-                                     budget, &room));
+        ls_ddp_options options;
+        LS_TRY(lsi_ddp_read_options(&options, &c->options));
+        plan.strategy = row_of(options.strategy);
+        plan.ahead = options.prefetch_layers;
+        lsi_memory_demand room = lsi_memory_demand_of(group, &plan);
+        LS_TRY(lsi_memory_demand_ask(group, budget, &room));
         c->fits = lsi_memory_demand_fits(room);
         if (c->fits && fitting++ == 0)
             choice->options = c->options;
@@ -81,7 +85,7 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
             least = room;
     }
     if (fitting == 0)
-        return lsi_memory_demand_fail(least,
+        return lsi_memory_demand_fail(group, least, &plan,
                                       "weights, gradients and optimizer state");
     if (fitting == 1 && choice->n > 1)
         choice->reason = LSI_DDP_ONLY;

@@ -118,6 +118,7 @@ ls_status lsi_loop_plan(lsi_loop *loop)
 {
     const lsi_training *const t = &loop->training;
     const lsi_memory_plan room = {.parameters = t->parameters,
+                                  .layers = t->layers,
                                   .moments = lsi_recipe_moments(&t->recipe),
                                   .rounded = t->dtype != LS_F32};
     enter(loop, LSI_LOOP_NEW, LSI_LOOP_PLANNED);
@@ -665,5 +666,6 @@ void lsi_loop_close(lsi_loop *loop)
     ls_checkpoint_close(&loop->found);
     unequip(loop);
     unmake(loop);
+    lsi_free(loop->training.layers.of);
     lsi_restore_error(message);
 }

@@ -32,10 +32,11 @@
 
 /* The training of a job. */
 typedef struct lsi_training {
-    ls_params *params;  /* NULL until lsi_loop_make */
-    int64_t parameters; /* elements of all parameters */
-    ls_ddp_options ddp; /* strategy unused with choose_ddp */
-    bool choose_ddp;    /* the loop chooses the strategy */
+    ls_params *params;      /* NULL until lsi_loop_make */
+    int64_t parameters;     /* elements of all parameters */
+    lsi_layer_sizes layers; /* freed by lsi_loop_close */
+    ls_ddp_options ddp;     /* strategy unused with choose_ddp */
+    bool choose_ddp;        /* the loop chooses the strategy */
     lsi_recipe recipe;
     int64_t total_steps; /* optimizer steps of the run */
     int64_t accumulate;  /* micro-steps of most steps */
@@ -96,7 +97,8 @@ typedef struct lsi_loop {
     lsi_resume resume;
     lsi_keep *keep;        /* place of the result; NULL: none is saved */
     lsi_training training; /* filled by the job before lsi_loop_agree, except
-                              `parameters`: before lsi_loop_plan */
+                              `parameters` and `layers`: before
+                              lsi_loop_plan */
     lsi_run_config run;    /* settings that checkpoints do not record */
     /* Members below are set by the loop. */
     lsi_loop_phase phase;

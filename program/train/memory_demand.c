@@ -1,10 +1,16 @@
 /* Needs are formulas, so that they are known before anything is allocated. */
 #include "train/memory_demand.h"
 
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/append.h"
 #include "base/error.h"
 #include "base/meminfo.h"
-#include "comm/state/state.h"
+#include "comm/state/channels.h"
 #include "report/size_text.h"
+
+enum { HALF = 2 }; /* bytes of a rounded weight */
 
 /*
  * Copies on this machine: one for each of its ranks, or its part of one that
@@ -16,13 +22,62 @@ static double copies(const ls_group *group, bool divided)
     return divided ? here / ls_group_size(group) : here;
 }
 
-int64_t lsi_memory_plan_bytes(const ls_group *group,
-                              const lsi_memory_plan *wish)
+/* ---- gathered layers ----------------------------------------------------- */
+
+static int64_t total_of(const lsi_layer_sizes *layers)
+{
+    int64_t total = 0;
+    for (size_t i = 0; i < layers->n; i++)
+        total += layers->of[i];
+    return total;
+}
+
+/* Of `total` elements, those of begin .. end - 1 that other nodes own. */
+static double lacks(const ls_group *group, double total, double begin,
+                    double end)
+{
+    const double part = total / ls_group_size(group);
+    double missing = end - begin;
+    for (int r = 0; r < ls_group_size(group); r++) {
+        const double own = fmin(end, part * (r + 1)) - fmax(begin, part * r);
+        missing -= lsi_shares_memory(group, r) ? fmax(0, own) : 0;
+    }
+    return missing;
+}
+
+/*
+ * The most bytes of `ahead` + 1 adjacent layers: of what this node lacks, or
+ * without a group of all. Parameters are divided in reverse order.
+ */
+static double window_bytes(const ls_group *group_or_null,
+                           const lsi_memory_plan *plan, size_t ahead)
+{
+    const lsi_layer_sizes *const layers = &plan->layers;
+    const double total = (double)total_of(layers);
+    double most = 0, end = total;
+    for (size_t i = 0; i < layers->n; i++) {
+        double window = 0, at = end;
+        for (size_t j = i; j < layers->n && j <= i + ahead; j++) {
+            const double begin = at - (double)layers->of[j];
+            window += group_or_null != NULL
+                          ? lacks(group_or_null, total, begin, at)
+                          : at - begin;
+            at = begin;
+        }
+        most = fmax(most, window);
+        end -= (double)layers->of[i];
+    }
+    return most * (plan->rounded ? HALF : sizeof(float));
+}
+
+/* ---- the demand ---------------------------------------------------------- */
+
+lsi_memory_demand lsi_memory_demand_of(const ls_group *group,
+                                       const lsi_memory_plan *wish)
 {
     const lsi_sharding share = wish->strategy->share;
     const double here = ls_group_local_size(group);
     const bool divided = share == LSI_SHARE_ALL && here < ls_group_size(group);
-    /* Layers that a node gathers come in addition; they are not known yet. */
     const double weights = divided                      ? copies(group, true)
                            : share >= LSI_SHARE_WEIGHTS ? 1
                                                         : here;
@@ -39,7 +94,12 @@ int64_t lsi_memory_plan_bytes(const ls_group *group,
     const double first = share == LSI_SHARE_NOTHING ? here : alone + weights;
     const double later = weights + halves + gradients + state;
     const double most = first > later ? first : later;
-    return (int64_t)(most * sizeof(float) * (double)wish->parameters);
+    const double gathered =
+        divided ? window_bytes(group, wish, wish->ahead) : 0;
+    return (lsi_memory_demand){
+        .needed = (int64_t)(most * sizeof(float) * (double)wish->parameters +
+                            gathered),
+        .gathered = (int64_t)gathered};
 }
 
 /* INT64_MAX: unknown on this machine. */
@@ -51,27 +111,75 @@ static int64_t available(int64_t budget)
     return bytes < 0 ? INT64_MAX : bytes / 10 * 9;
 }
 
-ls_status lsi_memory_demand_ask(ls_group *group, int64_t needed, int64_t budget,
-                                lsi_memory_demand *out)
+ls_status lsi_memory_demand_ask(ls_group *group, int64_t budget,
+                                lsi_memory_demand *room)
 {
+    enum { NUMBERS = sizeof(lsi_memory_demand) / sizeof(int64_t) };
     lsi_memory_demand all[LSI_MAX_RANKS];
     LS_TRY(ls_barrier(group)); /* memory that other ranks free is free now */
-    const lsi_memory_demand own = {needed, available(budget)};
-    LS_TRY(ls_all_gather(group, &own, all, 2, LS_I64));
-    *out = own;
+    room->available = available(budget);
+    const lsi_memory_demand own = *room;
+    LS_TRY(ls_all_gather(group, &own, all, NUMBERS, LS_I64));
     for (int r = 0; r < ls_group_size(group); r++)
-        if (all[r].available - all[r].needed < out->available - out->needed)
-            *out = all[r];
+        if (all[r].available - all[r].needed < room->available - room->needed)
+            *room = all[r];
     return LS_OK;
 }
 
-ls_status lsi_memory_demand_fail(lsi_memory_demand room, const char *what)
+/* ---- the message --------------------------------------------------------- */
+
+enum { ADVICE = 320 };
+
+/* The most layers ahead of use that fit; -1: even none does not. */
+static int64_t fitting_ahead(lsi_memory_demand room,
+                             const lsi_memory_plan *plan)
 {
-    char needed[LSI_SIZE_TEXT], available[LSI_SIZE_TEXT];
+    const double rest = (double)(room.needed - room.gathered);
+    int64_t ahead = (int64_t)plan->ahead - 1;
+    while (ahead >= 0 && rest + window_bytes(NULL, plan, (size_t)ahead) >
+                             (double)room.available)
+        ahead--;
+    return ahead;
+}
+
+/* How to make gathered weights fit. */
+static void advise(const ls_group *group, lsi_memory_demand room,
+                   const lsi_memory_plan *plan, char text[ADVICE])
+{
+    char gathered[LSI_SIZE_TEXT], layer[LSI_SIZE_TEXT];
+    const double least = window_bytes(NULL, plan, 0);
+    const double left = (double)room.available - least;
+    const double nodes =
+        ceil((double)(room.needed - room.gathered) * ls_group_size(group) /
+             ls_group_local_size(group) / left);
+    const size_t all = plan->layers.n;
+    const int64_t ahead = fitting_ahead(room, plan);
+    lsi_size_text(gathered, (uint64_t)room.gathered);
+    lsi_size_text(layer, (uint64_t)least);
+    lsi_append(text, ADVICE,
+               ". %s of this are gathered weights: %zu layers of at most %s "
+               "(--prefetch-layers %zu). ",
+               gathered, plan->ahead < all ? plan->ahead + 1 : all, layer,
+               plan->ahead);
+    if (ahead >= 0)
+        lsi_append(text, ADVICE, "Use --prefetch-layers %" PRId64, ahead);
+    else if (left > 0)
+        lsi_append(text, ADVICE,
+                   "Use --prefetch-layers 0 and %.0f nodes or more", nodes);
+    else
+        lsi_append(text, ADVICE, "Use machines with more memory");
+}
+
+ls_status lsi_memory_demand_fail(const ls_group *group, lsi_memory_demand room,
+                                 const lsi_memory_plan *plan, const char *what)
+{
+    char needed[LSI_SIZE_TEXT], available[LSI_SIZE_TEXT], advice[ADVICE] = "";
     lsi_size_text(needed, (uint64_t)room.needed);
     lsi_size_text(available, (uint64_t)room.available);
+    if (room.gathered > 0)
+        advise(group, room, plan, advice);
     return lsi_fail(LS_ERR_MEMORY,
                     "%s do not fit into memory: the ranks on one machine need "
-                    "at least %s, but only %s are available",
-                    what, needed, available);
+                    "at least %s, but only %s are available%s",
+                    what, needed, available, advice);
 }

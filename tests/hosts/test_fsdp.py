@@ -109,6 +109,17 @@ class Fsdp(unittest.TestCase):
                                "--no-save", "--strategy", "auto")
         self.assertRegex(said, "strategy: .*auto; 5 measured: .*fsdp")
 
+    def test_too_little_memory_is_refused(self):
+        with hosts.Hosts(2) as two:
+            job = self.start(two, (1, 1), LOCKSTEP, "train", "lm", "--size", "10B",
+                             "--layers", "600", *FSDP, "--steps", "1", "--no-save")
+            said, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 1, said)
+        self.assertRegex(said, "need at least [0-9.]+ .iB, but only [0-9.]+ .iB are "
+                               "available. 2.8 GiB of this are gathered weights: 3 layers "
+                               "of at most 972 MiB .--prefetch-layers 2.. Use "
+                               "--prefetch-layers 0 and [0-9]+ nodes or more")
+
     def test_a_rank_that_dies_is_named(self):
         with hosts.Hosts(2) as two:
             job = self.start(two, (1, 1), LOCKSTEP, *LM, *FSDP, "--steps", "5000")

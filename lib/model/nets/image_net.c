@@ -179,14 +179,16 @@ ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
 
 ls_status lsi_image_net_count(ls_group *group,
                               const lsi_image_net_setup *options,
-                              int64_t *parameters)
+                              int64_t *parameters, lsi_layer_sizes *layers)
 {
     ls_image_net *net;
     ls_status status = new_net(group, &net);
     if (status == LS_OK)
         status = add_layers(net, group, options);
-    if (status == LS_OK)
+    if (status == LS_OK) {
         *parameters = ls_params_numel(net->model.params);
+        status = lsi_layer_sizes_of(net->model.params, layers);
+    }
     ls_image_net_free(&net);
     return status;
 }

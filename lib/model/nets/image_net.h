@@ -5,6 +5,7 @@
 #include "lockstep/vision.h"
 #include "model/nets/builder.h"
 #include "model/nets/model.h"
+#include "model/parallel/layer_sizes.h"
 
 /* The identity of a network, which is saved with it. */
 typedef struct lsi_image_config {
@@ -38,10 +39,13 @@ typedef struct lsi_image_net_setup {
 ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
                             const lsi_image_net_setup *options);
 
-/* The number of elements of its parameters. Collective. */
+/*
+ * The number of elements of its parameters, and the sizes of its layers, which
+ * are freed by lsi_free(layers->of). Collective.
+ */
 ls_status lsi_image_net_count(ls_group *group,
                               const lsi_image_net_setup *options,
-                              int64_t *parameters);
+                              int64_t *parameters, lsi_layer_sizes *layers);
 
 /* The model that the training loop sees. Owned by the net. */
 const lsi_model *lsi_image_net_model(const ls_image_net *net);

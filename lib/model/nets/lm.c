@@ -97,6 +97,17 @@ ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out)
     return status;
 }
 
+ls_status lsi_lm_layers(const ls_transformer_config *config,
+                        lsi_layer_sizes *out)
+{
+    lsi_lm lm;
+    ls_status status = describe(&lm, config);
+    if (status == LS_OK)
+        status = lsi_layer_sizes_of(lm.params, out);
+    lsi_lm_free(&lm);
+    return status;
+}
+
 void lsi_lm_free(lsi_lm *lm)
 {
     ls_transformer_free(&lm->transformer);

@@ -7,6 +7,7 @@
 #include "lockstep/tokenizer.h"
 #include "lockstep/transformer.h"
 #include "model/nets/model.h"
+#include "model/parallel/layer_sizes.h"
 
 typedef struct lsi_lm {
     ls_params *params;
@@ -32,6 +33,10 @@ void lsi_lm_free(lsi_lm *lm);
 
 /* The number of parameters of a model; does not allocate them. Local. */
 ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out);
+
+/* The sizes of its layers; *out is freed by lsi_free(out->of). Local. */
+ls_status lsi_lm_layers(const ls_transformer_config *config,
+                        lsi_layer_sizes *out);
 
 /* Tokens of a model of bytes. */
 enum { LSI_BYTE_TOKENS = 256 };

@@ -122,11 +122,11 @@ static ls_status check_memory(lsi_ddp_case *c)
     if (status == LS_OK)
         status = lsi_ddp_model_parameters(c->spec, &wish.parameters);
     LS_TRY(lsi_agree_to_plan(c->group, status));
-    LS_TRY(lsi_memory_demand_ask(
-        c->group, lsi_memory_plan_bytes(c->group, &wish), c->budget, &c->room));
+    c->room = lsi_memory_demand_of(c->group, &wish);
+    LS_TRY(lsi_memory_demand_ask(c->group, c->budget, &c->room));
     return lsi_memory_demand_fits(c->room)
                ? LS_OK
-               : lsi_memory_demand_fail(c->room,
+               : lsi_memory_demand_fail(c->group, c->room, &wish,
                                         "weights, gradients and moments");
 }
 

@@ -335,7 +335,8 @@ static ls_status count_parameters(job *j)
 {
     const lsi_image_net_setup net = setup_of(j);
     return lsi_image_net_count(j->loop.group, &net,
-                               &j->loop.training.parameters);
+                               &j->loop.training.parameters,
+                               &j->loop.training.layers);
 }
 
 static ls_status make(void *self, ls_params **out)

@@ -225,6 +225,7 @@ static ls_status set_training(job *j)
                         .step_weight = (double)step_tokens(j),
                         .measures_norm = true,
                         .guess = log((double)j->config.vocabulary)};
+    LS_TRY(lsi_lm_layers(&j->config, &t->layers));
     return lsi_lm_parameters(&j->config, &t->parameters);
 }
 
