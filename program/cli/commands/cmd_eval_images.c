@@ -189,7 +189,10 @@ const lsi_command lsi_command_eval_images = {
     .text = "Images are resized to the size that the network was trained on. "
             "If the data have no validation set, `val` means the tenth of the "
             "images that training held out. The seed in the file of the "
-            "network selects the same images again. Each row of --json "
+            "network selects the same images again. The ranks divide the "
+            "batches among themselves. With equal --threads and --batch-size "
+            "the results have the same bits on any number of ranks. Each row "
+            "of --json "
             "contains \"model\", \"data\", \"split\", \"ranks\", \"images\", "
             "\"loss\", \"accuracy\", \"seconds\" and \"images_per_second\".",
     LSI_COMMAND_OPTIONS(options),

@@ -121,6 +121,11 @@ int64_t lsi_images_count(const lsi_images *images)
     return images->options.count;
 }
 
+int64_t lsi_images_batch_size(const lsi_images *images)
+{
+    return images->options.batch_size;
+}
+
 int64_t lsi_images_steps(const lsi_images *images)
 {
     const lsi_images_options *const o = &images->options;

@@ -26,6 +26,7 @@ void lsi_images_free(lsi_images **images);
 
 /* Samples that are used, of all ranks. */
 int64_t lsi_images_count(const lsi_images *images);
+int64_t lsi_images_batch_size(const lsi_images *images);
 
 /* Batches of an epoch, the same number on every rank. */
 int64_t lsi_images_steps(const lsi_images *images);

@@ -128,8 +128,10 @@ typedef struct evaluation {
     int64_t context, stride;
     int64_t predicted; /* tokens of the text but the first */
     int64_t windows;
+    int64_t most; /* windows of a batch */
     ls_tape *tape;
-    double sums[2]; /* of losses, of tokens */
+    double *sums; /* of the losses of each batch; 0 for other ranks' batches */
+    int64_t batches;
 } evaluation;
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -137,14 +139,14 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* `rows` windows of equal length from `window` on, each `step` further. */
+/* `rows` windows in a row, of equal length, from `window` on. */
 typedef struct batch {
-    int64_t window, rows, step;
+    int64_t window, rows;
     int64_t length, counted;
 } batch;
 
 /* The counted tokens of a window begin at the end of the window before. */
-static batch batch_at(const evaluation *e, int64_t window)
+static batch batch_of_one(const evaluation *e, int64_t window)
 {
     const int64_t begin = window * e->stride;
     const int64_t end = smaller(begin + e->context, e->predicted);
@@ -155,11 +157,23 @@ static batch batch_at(const evaluation *e, int64_t window)
                    .counted = end - done};
 }
 
+static batch batch_at(const evaluation *e, int64_t window)
+{
+    batch b = batch_of_one(e, window);
+    while (b.rows < e->most && window + b.rows < e->windows) {
+        const batch next = batch_of_one(e, window + b.rows);
+        if (next.length != b.length || next.counted != b.counted)
+            break;
+        b.rows++;
+    }
+    return b;
+}
+
 static ls_status fill(const evaluation *e, const batch *b, int64_t *tokens,
                       int64_t *targets)
 {
     for (int64_t r = 0; r < b->rows; r++) {
-        const int64_t begin = (b->window + r * b->step) * e->stride;
+        const int64_t begin = (b->window + r) * e->stride;
         LS_TRY(read_ids(e->text, begin, b->length, tokens + r * b->length));
         LS_TRY(read_ids(e->text, begin + b->length - b->counted + 1, b->counted,
                         targets + r * b->counted));
@@ -167,7 +181,7 @@ static ls_status fill(const evaluation *e, const batch *b, int64_t *tokens,
     return LS_OK;
 }
 
-static ls_status run_batch(evaluation *e, const batch *b)
+static ls_status run_batch(const evaluation *e, const batch *b, double *sum)
 {
     const int64_t vocabulary =
         ls_transformer_get_config(e->lm->transformer)->vocabulary;
@@ -184,35 +198,54 @@ static ls_status run_batch(evaluation *e, const batch *b)
     double mean = 0.0;
     LS_TRY(ls_tape_status(e->tape));
     LS_TRY(ls_tensor_item(loss, &mean));
-    e->sums[0] += mean * (double)n;
-    e->sums[1] += (double)n;
+    *sum = mean * (double)n;
     ls_tape_reset(e->tape);
     return LS_OK;
 }
 
-/* Windows first, first + step, ...; those of a length in batches. */
-static ls_status evaluate_windows(evaluation *e, int64_t first, int64_t step)
+static void divide(evaluation *e, const lsi_lm_eval_options *options)
 {
     const int64_t vocabulary =
         ls_transformer_get_config(e->lm->transformer)->vocabulary;
-    int64_t most =
-        smaller(BATCH_TOKENS, BATCH_LOGITS / vocabulary) / e->context;
-    most = most > 1 ? most : 1;
+    e->context = options->context;
+    e->stride = options->stride;
+    e->predicted = e->text->count - 1;
+    const int64_t after = e->predicted - smaller(e->predicted, e->context);
+    e->windows = 1 + (after + e->stride - 1) / e->stride;
+    e->most = smaller(BATCH_TOKENS, BATCH_LOGITS / vocabulary) / e->context;
+    for (int64_t w = 0; w < e->windows; w += batch_at(e, w).rows)
+        e->batches++;
+}
+
+/* The batches do not depend on the number of ranks, which take turns. */
+static ls_status evaluate_batches(evaluation *e, int rank, int ranks)
+{
+    LS_TRY(lsi_alloc_zeroed(&e->sums, (size_t)e->batches * sizeof(double),
+                            LS_MEMORY_DATA, "the losses of batches"));
     LS_TRY(ls_tape_new(&e->tape));
     ls_tape_set_training(e->tape, false);
-    for (int64_t w = first; w < e->windows;) {
-        batch b = batch_at(e, w);
-        b.step = step;
-        while (b.rows < most && w + b.rows * step < e->windows) {
-            const batch next = batch_at(e, w + b.rows * step);
-            if (next.length != b.length || next.counted != b.counted)
-                break;
-            b.rows++;
-        }
-        LS_TRY(run_batch(e, &b));
-        w += b.rows * step;
+    for (int64_t i = 0, w = 0; i < e->batches; i++) {
+        const batch b = batch_at(e, w);
+        if (i % ranks == rank)
+            LS_TRY(run_batch(e, &b, &e->sums[i]));
+        w += b.rows;
     }
     return LS_OK;
+}
+
+/* All but one of the numbers that are added up for a batch are zeros. */
+static ls_status add_up(const evaluation *e, ls_group *group, double *loss)
+{
+    LS_TRY(ls_all_reduce(group, e->sums, e->sums, (size_t)e->batches, LS_F64,
+                         LS_REDUCE_SUM));
+    *loss = 0.0;
+    for (int64_t i = 0; i < e->batches; i++)
+        *loss += e->sums[i];
+    *loss /= (double)e->predicted;
+    return isfinite(*loss)
+               ? LS_OK
+               : lsi_fail(LS_ERR_FORMAT, "the loss is %g: " LSI_BAD_WEIGHTS,
+                          *loss);
 }
 
 ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
@@ -220,23 +253,17 @@ ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
                           const lsi_lm_eval_options *options,
                           lsi_lm_eval_result *out, bool *agreed)
 {
-    evaluation e = {.lm = lm,
-                    .text = text,
-                    .context = options->context,
-                    .stride = options->stride,
-                    .predicted = text->count - 1};
-    const int64_t after = e.predicted - smaller(e.predicted, e.context);
-    e.windows = 1 + (after + e.stride - 1) / e.stride;
-    const ls_status status =
-        evaluate_windows(&e, ls_group_rank(group), ls_group_size(group));
+    evaluation e = {.lm = lm, .text = text};
+    divide(&e, options);
+    ls_status status = lsi_share_outcome(
+        group, evaluate_batches(&e, ls_group_rank(group), ls_group_size(group)),
+        agreed);
+    if (status == LS_OK) {
+        *agreed = true; /* from here on all ranks have the same errors */
+        out->tokens = e.predicted;
+        status = add_up(&e, group, &out->loss);
+    }
     ls_tape_free(&e.tape);
-    LS_TRY(lsi_share_outcome(group, status, agreed));
-    LS_TRY(ls_all_reduce(group, e.sums, e.sums, 2, LS_F64, LS_REDUCE_SUM));
-    *agreed = true; /* from here on all ranks have the same errors */
-    out->tokens = (int64_t)e.sums[1];
-    out->loss = e.sums[0] / e.sums[1];
-    return isfinite(out->loss)
-               ? LS_OK
-               : lsi_fail(LS_ERR_FORMAT, "the loss is %g: " LSI_BAD_WEIGHTS,
-                          out->loss);
+    lsi_free(e.sums);
+    return status;
 }

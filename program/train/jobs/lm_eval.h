@@ -49,8 +49,9 @@ typedef struct lsi_lm_eval_result {
 } lsi_lm_eval_result;
 
 /*
- * The ranks divide the windows. Every rank has the model and the text.
- * Collective; if it fails with *agreed true, all ranks have the same error.
+ * The ranks divide the batches of windows; the result does not depend on their
+ * number. Every rank has the model and the text. Collective; if it fails with
+ * *agreed true, all ranks have the same error.
  */
 ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
                           const lsi_lm_text *text,

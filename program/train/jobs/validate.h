@@ -14,8 +14,9 @@ typedef struct lsi_validated {
 } lsi_validated;
 
 /*
- * Evaluates the model on all samples. Rank 0 deals them out, each rank
- * evaluates its share and rank 0 gets the totals. The tape is left training.
+ * Evaluates the model on all samples. Rank 0 deals out whole batches, each rank
+ * evaluates its share and rank 0 gets the totals, which do not depend on the
+ * number of ranks. The tape is left training.
  * Collective; *agreed as in comm/api/outcome.h.
  */
 ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,

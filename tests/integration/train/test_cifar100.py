@@ -67,17 +67,19 @@ class Output(TrainTest):
             # 2 buffers, indices, totals, the slowest rank's time, and twice
             # whether all is well.
             self.assertEqual(line["collectives"], 2 + 8 + 1 + 2 + 3 + 2)
-            self.check_ranks(line, 2)
+            self.check_ranks(line, (504, 496))
 
-    def check_ranks(self, line, n):
+    def check_ranks(self, line, validated):
         """All ranks together are what the line says of all, by hand."""
+        n = len(validated)
         ranks = line["ranks"]
         self.assertEqual([r["rank"] for r in ranks], list(range(n)))
         for rank in ranks:
             self.assertEqual(list(rank), RANK_KEYS)
-        # Ranks have as many images each, in training and in validation.
-        for key in ("train_loss", "train_accuracy", "val_loss", "val_accuracy"):
+        # Ranks have as many images each in training, whole batches in validation.
+        for key in ("train_loss", "train_accuracy"):
             self.assertAlmostEqual(sum(r[key] for r in ranks) / n, line[key], 9)
+        self.check_validated(line, validated)
         self.assertNotEqual(ranks[0]["val_loss"], ranks[1]["val_loss"])
         for key in ("train_seconds", "waited_seconds", "peak_bytes"):
             self.assertEqual(max(r[key] for r in ranks), line[key])
@@ -86,13 +88,16 @@ class Output(TrainTest):
                                    64 / n, 3)
 
     def test_metrics_of_uneven_shares(self):
-        """3 ranks: 1000 images to validate are 334, 334 and 332."""
+        """3 ranks: 125 batches to validate are 42, 42 and 41."""
         path = self.path("metrics.jsonl")
         self.train("-n", "3", "--limit", "48", "--epochs", "1", "--batch-size",
                    "8", "--metrics", path)
         line, = files.read_lines(path)
+        self.check_validated(line, (336, 336, 328))
+
+    def check_validated(self, line, images):
         for key in ("val_loss", "val_accuracy"):
-            mean = sum(n * r[key] for n, r in zip((334, 334, 332), line["ranks"]))
+            mean = sum(n * r[key] for n, r in zip(images, line["ranks"]))
             self.assertAlmostEqual(mean / 1000, line[key], 9)
 
     def test_summary_and_log(self):

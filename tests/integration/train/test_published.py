@@ -133,14 +133,18 @@ class Published(PublishedTest):
     def test_ranks_and_files(self):
         text = self.write_tokens("text.u16", EXPECTED["text"])
         short = self.write_tokens("short.u16", EXPECTED["text"][:2])
+        batches = self.write_tokens("batches.u16", [k * k % 29 for k in range(9000)])
         name = "llama_groups"
+        losses = set()
         for ranks in "1", "2", "3", "5":
             rows = self.rows("-n", ranks, "--weights", model(name), "--data",
-                             text, short, text)
-            self.assertEqual([row["tokens"] for row in rows], [149, 1, 149])
+                             text, short, text, batches)
+            self.assertEqual([row["tokens"] for row in rows], [149, 1, 149, 8999])
             self.assertEqual(rows[0]["loss"], rows[2]["loss"])
             self.assertLess(
                 abs(rows[0]["loss"] / EXPECTED[name]["loss"]["24/24"] - 1), 1e-6)
+            losses.add(rows[3]["loss"])
+        self.assertEqual(len(losses), 1)
 
     def test_answers_are_those_of_transformers(self):
         for name in MODELS:
