@@ -277,6 +277,43 @@ static void check_traffic(net *divided, ls_group *group)
     CHECK(sent >= (nodes == ls_group_size(group) ? most : 0));
 }
 
+/* A text that is read in pieces keeps no more layers than a window has. */
+static void check_pieces(ls_group *group)
+{
+    enum { WINDOW = 3, TOKENS = 1100 };
+    ls_transformer_config config = {.layers = 12,
+                                    .d_model = 32,
+                                    .heads = 2,
+                                    .d_ff = 64,
+                                    .vocabulary = 40,
+                                    .context = TOKENS};
+    ls_transformer *model = NULL;
+    ls_transformer_cache *cache = NULL;
+    ls_tensor *tokens = NULL;
+    net n = {.params = NULL};
+    ls_ddp_options how = LS_DDP_OPTIONS_INIT;
+    how.strategy = LS_DDP_FSDP;
+    CHECK_OK(ls_params_new(&n.params));
+    CHECK_OK(ls_transformer_new(&model, n.params, &config));
+    CHECK_OK(ls_params_allocate(n.params, group, 3));
+    CHECK_OK(ls_ddp_new(&n.ddp, group, n.params, &how));
+    CHECK_OK(ls_tape_new(&n.tape));
+    ls_tape_set_training(n.tape, false);
+    CHECK_OK(ls_transformer_cache_new(&cache, model, 1, 0));
+    CHECK_OK(ls_tensor_zeros(&tokens, LS_I64, 2, (int64_t[]){1, TOKENS}));
+    const size_t before = live();
+    CHECK(ls_transformer_extend(model, n.tape, cache, 0, tokens) != NULL);
+    const size_t all = (size_t)ls_params_numel(n.params) * sizeof(float);
+    CHECK((live() - before) * (size_t)ls_group_local_size(group) <=
+          all * (WINDOW + 1) / 12);
+    ls_tensor_free(&tokens);
+    ls_transformer_cache_free(&cache);
+    ls_tape_free(&n.tape);
+    ls_ddp_free(&n.ddp);
+    ls_transformer_free(&model);
+    ls_params_free(&n.params);
+}
+
 /* ---- files --------------------------------------------------------------- */
 
 /* Rank 0 saves alone. All load; a rank without the file fails alone. */
@@ -332,6 +369,7 @@ int main(int argc, char **argv)
     check_waiting(&divided, group);
     check_release(&divided, group);
     check_traffic(&divided, group);
+    check_pieces(group);
     destroy(&flat);
     destroy(&divided);
     ls_group_close(&group);

@@ -72,18 +72,23 @@ void lsi_tape_forget_rounded(ls_tape *tape)
     ls_tensor_free(&tape->rounded);
 }
 
-static _Thread_local uint64_t resets;
+static _Thread_local uint64_t passes;
 
-uint64_t lsi_tape_resets(void)
+uint64_t lsi_tape_passes(void)
 {
-    return resets;
+    return passes;
+}
+
+void lsi_tape_begin_pass(void)
+{
+    passes++;
 }
 
 void ls_tape_reset(ls_tape *tape)
 {
     if (tape == NULL)
         return;
-    resets += tape->outer == NULL;
+    passes += tape->outer == NULL;
     for (int i = 0; i < tape->n_nodes; i++)
         lsi_tape_release_node(&tape->nodes[i]);
     tape->n_nodes = 0;

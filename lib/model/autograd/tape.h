@@ -128,8 +128,12 @@ ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
  */
 void lsi_tape_abandon(ls_tape *tape, ls_status status);
 
-/* Resets of this thread's outer tapes: a forward pass begins after one. */
-uint64_t lsi_tape_resets(void);
+/*
+ * Forward passes of this thread's outer tapes: one begins after each reset, and
+ * at lsi_tape_begin_pass, for a model that reads a long input in pieces.
+ */
+uint64_t lsi_tape_passes(void);
+void lsi_tape_begin_pass(void);
 
 /* Passes a reference to the tape, which releases it at the reset. */
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);

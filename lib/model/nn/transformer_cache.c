@@ -391,6 +391,7 @@ static ls_tensor *run_piece(ls_tape *tape, lsi_piece *p, ls_tensor *tokens)
 {
     ls_transformer_cache *c = p->cache;
     const int64_t n = p->rows * p->length;
+    lsi_tape_begin_pass();
     ls_tensor *places = ls_tape_output(tape, LS_I64, 1, &n);
     tokens = ls_reshape(tape, tokens, 1, &n);
     if (places == NULL || tokens == NULL)

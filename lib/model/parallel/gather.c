@@ -58,7 +58,7 @@ struct lsi_gather {
     bool walks, walked;  /* a backward pass; in an earlier step */
     bool first;          /* the first layer of the step is the current one */
     uint64_t pass;       /* counts forward passes */
-    uint64_t tapes;      /* lsi_tape_resets of the pass */
+    uint64_t tapes;      /* lsi_tape_passes of the pass */
     int current;         /* layer */
     lsi_range window;    /* of layers around it */
 };
@@ -329,8 +329,8 @@ static ls_status enter(lsi_gather *g, int at)
 {
     layer *const to = &g->layers[at];
     const int before = g->current;
-    if (g->tapes != lsi_tape_resets()) {
-        g->tapes = lsi_tape_resets();
+    if (g->tapes != lsi_tape_passes()) {
+        g->tapes = lsi_tape_passes();
         g->pass++;
     }
     const bool again = to->seen == g->pass;
