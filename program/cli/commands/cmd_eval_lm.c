@@ -112,12 +112,14 @@ static ls_status evaluate(session *s, const char *path)
 
 static ls_status begin(session *s)
 {
+    if (ls_group_rank(s->group) == 0)
+        LS_TRY(lsi_result_check(s->args->json));
+    return LSI_TABLE_NEW(&s->table, columns);
+}
+
+static ls_status choose_windows(session *s)
+{
     const args *a = s->args;
-    const bool first = ls_group_rank(s->group) == 0;
-    if (first)
-        LS_TRY(lsi_result_check(a->json));
-    LS_TRY(LSI_TABLE_NEW(&s->table, columns));
-    LS_TRY(lsi_cli_lm_open(&a->model, first, &s->model));
     const int64_t context = s->model.context;
     const int64_t usual = context < USUAL_CONTEXT ? context : USUAL_CONTEXT;
     s->options.context = a->context > 0 ? a->context : usual;
@@ -148,6 +150,8 @@ static ls_status write_rows(const session *s)
 static ls_status run_all(session *s, int rest)
 {
     LS_TRY(lsi_share_outcome(s->group, begin(s), &s->agreed));
+    LS_TRY(lsi_cli_lm_open(&s->args->model, s->group, &s->model, &s->agreed));
+    LS_TRY(lsi_share_outcome(s->group, choose_windows(s), &s->agreed));
     if (s->args->data != NULL)
         LS_TRY(evaluate(s, s->args->data));
     for (int i = rest; i < s->call->argc; i++)

@@ -3,26 +3,28 @@
  */
 #include <stdio.h>
 
-#include "base/cpus.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/commands/continuations.h"
 #include "cli/commands/lm_model.h"
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
+#include "comm/api/outcome.h"
 #include "train/jobs/generate.h"
 
 typedef struct args {
+    lsi_rank_flags ranks;
     lsi_lm_model_flags model;
     lsi_option_texts prompt;
     const char *prompts;
-    int64_t tokens, top_k, seed, threads;
+    int64_t tokens, top_k, seed;
     double temperature;
     bool ignore_end;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
+    LSI_RANK_ROWS(ranks, "1"),
     LSI_LM_MODEL_ROWS(model),
     ROW(prompt, TEXTS, "prompt", 'p', "TEXT", NULL,
         "text to continue (default: a newline). A model that has no tokenizer "
@@ -45,8 +47,15 @@ static const lsi_option options[] = {
         "do not end a text at the end-of-text token"),
     ROW(seed, INT, "seed", 's', "N", "0", "random seed for the sampling",
         .min = 0, .max = 9e15),
-    LSI_THREADS_ROW(threads),
 };
+
+typedef struct session {
+    const args *args;
+    ls_group *group;
+    lsi_lm_model model;
+    lsi_continuations texts;
+    bool agreed; /* all ranks have the same error */
+} session;
 
 static ls_status read_prompts(const args *a, lsi_continuations *texts)
 {
@@ -59,22 +68,30 @@ static ls_status read_prompts(const args *a, lsi_continuations *texts)
     return LS_OK;
 }
 
-static ls_status generate(const args *a, const lsi_lm_model *m,
-                          lsi_continuations *texts)
+/* Local. */
+static ls_status begin(session *s, lsi_prompt **prompts)
 {
-    lsi_prompt *prompts = NULL;
-    LS_TRY(read_prompts(a, texts));
-    LS_TRY(lsi_continuations_begin(texts));
-    LS_TRY(lsi_alloc(&prompts, (size_t)texts->n * sizeof(lsi_prompt),
+    lsi_continuations *const texts = &s->texts;
+    LS_TRY(read_prompts(s->args, texts));
+    LS_TRY(lsi_alloc(prompts, (size_t)texts->n * sizeof(lsi_prompt),
                      LS_MEMORY_DATA, "the prompts"));
     for (int64_t i = 0; i < texts->n; i++)
-        prompts[i] =
+        (*prompts)[i] =
             (lsi_prompt){texts->items[i].tokens, texts->items[i].n_tokens};
+    return lsi_continuations_begin(texts);
+}
+
+static ls_status generate(session *s, const lsi_prompt *prompts)
+{
+    const args *const a = s->args;
+    const lsi_lm_model *const m = &s->model;
+    const lsi_range own = s->texts.own;
     const int64_t end =
         m->tokenizer != NULL ? ls_tokenizer_end(m->tokenizer) : -1;
     const lsi_generation generation = {
-        .prompts = prompts,
-        .n_prompts = texts->n,
+        .prompts = prompts + own.begin,
+        .n_prompts = (int64_t)lsi_range_size(own),
+        .first = (int64_t)own.begin,
         .tokens = a->tokens,
         .limit = m->bytes               ? LSI_BYTE_TOKENS
                  : m->tokenizer != NULL ? ls_tokenizer_vocabulary(m->tokenizer)
@@ -85,18 +102,32 @@ static ls_status generate(const args *a, const lsi_lm_model *m,
                      .top_k = a->top_k,
                      .seed = (uint64_t)a->seed},
         .emit = lsi_continuations_emit,
-        .context = texts};
-    const ls_status status = lsi_generate(m->lm.transformer, &generation);
+        .context = &s->texts,
+        .group = s->group,
+        .agreed = &s->agreed};
+    return lsi_generate(m->lm.transformer, &generation);
+}
+
+static ls_status run_all(session *s)
+{
+    lsi_prompt *prompts = NULL;
+    LS_TRY(lsi_cli_lm_open(&s->args->model, s->group, &s->model, &s->agreed));
+    ls_status status =
+        lsi_share_outcome(s->group, begin(s, &prompts), &s->agreed);
+    if (status == LS_OK)
+        status = generate(s, prompts);
     lsi_free(prompts);
     LS_TRY(status);
-    return lsi_continuations_end(texts);
+    LS_TRY(lsi_share_outcome(s->group, lsi_continuations_end(&s->texts),
+                             &s->agreed));
+    return lsi_continuations_print(&s->texts);
 }
 
 static int run_generate(const lsi_invocation *call)
 {
     args a;
     int exit_status;
-    lsi_lm_model m = {.vocabulary = 0};
+    session s = {.args = &a};
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
     if (a.model.model == NULL)
@@ -104,14 +135,18 @@ static int run_generate(const lsi_invocation *call)
     if (a.prompt.n > 0 && a.prompts != NULL)
         return lsi_cli_usage(
             "--prompt and --prompts exclude each other; give one of them");
-    lsi_cli_set_threads(a.threads, lsi_cpus_available());
-    ls_status status = lsi_cli_lm_open(&a.model, true, &m);
-    lsi_continuations texts = {.model = &m};
-    if (status == LS_OK)
-        status = generate(&a, &m, &texts);
-    lsi_continuations_free(&texts);
-    lsi_cli_lm_close(&m);
-    return status == LS_OK ? 0 : lsi_cli_error();
+    if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+        return exit_status;
+    if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
+        return lsi_cli_rank_error();
+    s.texts = (lsi_continuations){.model = &s.model, .group = s.group};
+    const bool first = ls_group_rank(s.group) == 0;
+    const ls_status status = run_all(&s);
+    exit_status = lsi_cli_rank_exit(status, s.agreed && !first);
+    lsi_continuations_free(&s.texts);
+    lsi_cli_lm_close(&s.model);
+    ls_group_close(&s.group);
+    return exit_status;
 }
 
 const lsi_command lsi_command_generate = {
@@ -124,7 +159,8 @@ const lsi_command lsi_command_generate = {
         "text. A byte model, or a model with a tokenizer, prints the prompt "
         "and then the new text, character by character. Other models print "
         "the numbers of the new tokens. If the tokenizer has an end-of-text "
-        "token, a text ends there.",
+        "token, a text ends there. The ranks of -n divide the prompts, and "
+        "rank 0 prints all texts.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_generate,
 };

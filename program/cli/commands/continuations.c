@@ -207,11 +207,18 @@ static ls_status put_token(const lsi_continuations *texts, lsi_continuation *t,
     return put(texts, t, more, n);
 }
 
+static lsi_range part_of(const lsi_continuations *texts, int rank)
+{
+    return lsi_partition((size_t)texts->n, (size_t)ls_group_size(texts->group),
+                         (size_t)rank);
+}
+
 /* A prompt of numbers is not printed: its author knows it. */
 ls_status lsi_continuations_begin(lsi_continuations *texts)
 {
     const lsi_lm_model *m = texts->model;
-    for (int64_t i = 0; i < texts->n; i++) {
+    texts->own = part_of(texts, ls_group_rank(texts->group));
+    for (size_t i = texts->own.begin; i < texts->own.end; i++) {
         lsi_continuation *t = &texts->items[i];
         if (m->tokenizer != NULL)
             LS_TRY(
@@ -245,18 +252,60 @@ static void print(const lsi_continuation *t)
 
 ls_status lsi_continuations_end(lsi_continuations *texts)
 {
-    for (int64_t i = 0; i < texts->n; i++) {
+    for (size_t i = texts->own.begin; i < texts->own.end; i++) {
         lsi_continuation *t = &texts->items[i];
         const char *more = "";
         size_t n = 0;
-        if (t->decoder != NULL) {
-            LS_TRY(ls_decoder_finish(t->decoder, &more, &n));
-            LS_TRY(put(texts, t, more, n));
-        }
+        if (t->decoder == NULL)
+            continue;
+        LS_TRY(ls_decoder_finish(t->decoder, &more, &n));
+        LS_TRY(put(texts, t, more, n));
+    }
+    return LS_OK;
+}
+
+static ls_status send(const lsi_continuations *texts, const lsi_continuation *t)
+{
+    const uint64_t bytes = t->bytes;
+    LS_TRY(ls_send(texts->group, &bytes, sizeof(bytes), LS_U8, 0, 0));
+    return ls_send(texts->group, t->written, t->bytes, LS_U8, 0, 0);
+}
+
+static ls_status receive(const lsi_continuations *texts, lsi_continuation *t,
+                         int rank)
+{
+    uint64_t bytes;
+    LS_TRY(ls_recv(texts->group, &bytes, sizeof(bytes), LS_U8, rank, 0));
+    LS_TRY(lsi_alloc(&t->written, bytes, LS_MEMORY_DATA, "a text"));
+    t->bytes = bytes;
+    return ls_recv(texts->group, t->written, t->bytes, LS_U8, rank, 0);
+}
+
+static ls_status print_rank(const lsi_continuations *texts, int rank)
+{
+    const lsi_range part = part_of(texts, rank);
+    for (size_t i = part.begin; i < part.end; i++) {
+        lsi_continuation *const t = &texts->items[i];
+        if (rank > 0)
+            LS_TRY(receive(texts, t, rank));
         print(t);
         putchar('\n');
+        lsi_free(t->written);
+        t->written = NULL;
     }
-    return flush();
+    return LS_OK;
+}
+
+ls_status lsi_continuations_print(lsi_continuations *texts)
+{
+    if (ls_group_rank(texts->group) == 0) {
+        for (int r = 0; r < ls_group_size(texts->group); r++)
+            LS_TRY(print_rank(texts, r));
+        return flush();
+    }
+    for (size_t i = texts->own.begin; i < texts->own.end; i++)
+        LS_TRY(send(texts, &texts->items[i]));
+    return LS_OK;
 }
 
 void lsi_continuations_free(lsi_continuations *texts)

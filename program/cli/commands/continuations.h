@@ -6,6 +6,7 @@
 #ifndef LS_CLI_COMMANDS_CONTINUATIONS_H
 #define LS_CLI_COMMANDS_CONTINUATIONS_H
 
+#include "base/partition.h"
 #include "cli/commands/lm_model.h"
 
 typedef struct lsi_continuation {
@@ -17,11 +18,13 @@ typedef struct lsi_continuation {
     bool begun; /* there is a number before the next */
 } lsi_continuation;
 
-/* All zero but for the model; freed in any case. */
+/* All zero but for the model and the group; freed in any case. */
 typedef struct lsi_continuations {
     const lsi_lm_model *model;
-    lsi_continuation *items;
+    ls_group *group;
+    lsi_continuation *items; /* of all ranks */
     int64_t n, room;
+    lsi_range own; /* those that this rank continues */
 } lsi_continuations;
 
 ls_status lsi_continuations_add(lsi_continuations *texts, const char *prompt);
@@ -29,7 +32,7 @@ ls_status lsi_continuations_add(lsi_continuations *texts, const char *prompt);
 /* A prompt for each line of a file. */
 ls_status lsi_continuations_read(lsi_continuations *texts, const char *path);
 
-/* Writes the prompts, where they are text. */
+/* Chooses this rank's prompts, and writes them where they are text. */
 ls_status lsi_continuations_begin(lsi_continuations *texts);
 
 /*
@@ -37,7 +40,12 @@ ls_status lsi_continuations_begin(lsi_continuations *texts);
  * several at the end; for lsi_generation.emit.
  */
 ls_status lsi_continuations_emit(void *context, int64_t index, int64_t token);
+
+/* Ends the texts of this rank. Local. */
 ls_status lsi_continuations_end(lsi_continuations *texts);
+
+/* Rank 0 writes what is not written yet, of all ranks. Collective. */
+ls_status lsi_continuations_print(lsi_continuations *texts);
 
 void lsi_continuations_free(lsi_continuations *texts);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "comm/api/outcome.h"
 #include "model/checkpoint/find.h"
 #include "model/nn/transformer.h"
 
@@ -69,20 +70,28 @@ static ls_status open_tokenizer(const lsi_lm_model_flags *f,
 
 /* ---- the model ----------------------------------------------------------- */
 
-ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool prints,
-                          lsi_lm_model *out)
+/* Everything but the weights. */
+static ls_status find(const lsi_lm_model_flags *flags, lsi_path *path,
+                      ls_transformer_config *config, lsi_lm_model *out)
+{
+    LS_TRY(lsi_checkpoint_weights(flags->model, path));
+    LS_TRY(read_config(flags, path->text, config));
+    LS_TRY(lsi_lm_has_bytes(path->text, config->vocabulary, &out->bytes));
+    out->vocabulary = config->vocabulary;
+    out->context = config->context;
+    return open_tokenizer(flags, path->text, out);
+}
+
+ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, ls_group *group,
+                          lsi_lm_model *out, bool *agreed)
 {
     ls_transformer_config config = LS_TRANSFORMER_CONFIG_INIT;
     lsi_path path;
     *out = (lsi_lm_model){0};
-    LS_TRY(lsi_checkpoint_weights(flags->model, &path));
-    LS_TRY(read_config(flags, path.text, &config));
-    LS_TRY(lsi_lm_has_bytes(path.text, config.vocabulary, &out->bytes));
-    out->vocabulary = config.vocabulary;
-    out->context = config.context;
-    LS_TRY(open_tokenizer(flags, path.text, out));
-    LS_TRY(lsi_lm_open(&out->lm, &config, path.text));
-    if (prints && strcmp(path.text, flags->model) != 0)
+    LS_TRY(lsi_share_outcome(group, find(flags, &path, &config, out), agreed));
+    LS_TRY(lsi_share_outcome(group, lsi_lm_open(&out->lm, &config, path.text),
+                             agreed));
+    if (ls_group_rank(group) == 0 && strcmp(path.text, flags->model) != 0)
         fprintf(stderr, "loaded the weights '%s'\n",
                 lsi_printable_of(path.text).text);
     return LS_OK;

@@ -10,6 +10,7 @@
 
 #include "cli/frame/command.h"
 #include "cli/frame/lm_flags.h"
+#include "lockstep/group.h"
 #include "lockstep/tokenizer.h"
 #include "model/nets/lm.h"
 
@@ -45,11 +46,12 @@ typedef struct lsi_lm_model {
 } lsi_lm_model;
 
 /*
- * Opens the model of the flags; `prints`: prints its file on stderr, if the
- * flags do not name it. Local. To be closed also after an error.
+ * Opens the model of the flags. Rank 0 prints its file on stderr, if the flags
+ * do not name it. Collective; if it fails with *agreed true, all ranks have the
+ * same error. To be closed also after an error, before the group.
  */
-ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool prints,
-                          lsi_lm_model *out);
+ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, ls_group *group,
+                          lsi_lm_model *out, bool *agreed);
 void lsi_cli_lm_close(lsi_lm_model *model);
 
 #endif

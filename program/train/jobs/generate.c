@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "comm/api/outcome.h"
 #include "model/nn/transformer.h"
 #include "model/tensor/tensor.h"
 #include "train/recipe.h"
@@ -165,13 +166,13 @@ static ls_status draw(drawing *d, int64_t step)
         if (d->ended[i])
             continue;
         LS_TRY(check_finite(row, d->vocabulary));
-        sampling.prompt = (uint64_t)i;
+        sampling.prompt = (uint64_t)(d->g->first + i);
         tokens[i] = lsi_sample(row, d->choices, &sampling, (uint64_t)step);
         d->ended[i] = d->g->has_end && tokens[i] == d->g->end;
         if (d->ended[i])
             d->going--;
         else
-            LS_TRY(d->g->emit(d->g->context, i, tokens[i]));
+            LS_TRY(d->g->emit(d->g->context, d->g->first + i, tokens[i]));
     }
     return LS_OK;
 }
@@ -191,6 +192,8 @@ static int64_t capacity_for(const drawing *d)
 static ls_status make(drawing *d)
 {
     const int64_t shape[] = {d->g->n_prompts, 1};
+    if (d->g->n_prompts == 0)
+        return LS_OK;
     LS_TRY(ls_tape_new(&d->tape));
     ls_tape_set_training(d->tape, false);
     LS_TRY(ls_transformer_cache_new(&d->cache, d->model, d->g->n_prompts,
@@ -205,19 +208,39 @@ static ls_status make(drawing *d)
     return LS_OK;
 }
 
-/* A prompt at a time, then a token of all. */
-static ls_status generate_tokens(drawing *d)
+/* A prompt at a time. */
+static ls_status read_prompts(drawing *d)
 {
-    LS_TRY(make(d));
-    if (d->g->tokens == 0)
-        return LS_OK;
     for (int64_t i = 0; i < d->g->n_prompts; i++)
         LS_TRY(read_prompt(d, i));
-    for (int64_t i = 0; i < d->g->tokens && d->going > 0; i++) {
-        LS_TRY(draw(d, i));
-        if (i + 1 < d->g->tokens && d->going > 0)
-            LS_TRY(feed_tokens(d, 0, d->tokens));
-    }
+    return LS_OK;
+}
+
+/* A token of all prompts of this rank. */
+static ls_status draw_next(drawing *d, int64_t step)
+{
+    if (d->going == 0)
+        return LS_OK;
+    LS_TRY(step == 0 ? read_prompts(d) : feed_tokens(d, 0, d->tokens));
+    return draw(d, step);
+}
+
+/* Whether any prompt goes on, of any rank; `own` is this rank's status. */
+static ls_status share(const drawing *d, ls_status own, bool *on)
+{
+    double going = d->going > 0;
+    if (d->g->group != NULL)
+        own = lsi_share_mean(d->g->group, own, &going, d->g->agreed);
+    *on = going > 0;
+    return own;
+}
+
+static ls_status generate_tokens(drawing *d)
+{
+    bool on;
+    LS_TRY(share(d, make(d), &on));
+    for (int64_t i = 0; i < d->g->tokens && on; i++)
+        LS_TRY(share(d, draw_next(d, i), &on));
     return LS_OK;
 }
 

@@ -5,6 +5,7 @@
 #ifndef LS_TRAIN_JOBS_GENERATE_H
 #define LS_TRAIN_JOBS_GENERATE_H
 
+#include "lockstep/group.h"
 #include "lockstep/transformer.h"
 
 typedef struct lsi_sampling {
@@ -28,7 +29,8 @@ typedef struct lsi_prompt {
 
 typedef struct lsi_generation {
     const lsi_prompt *prompts;
-    int64_t n_prompts; /* at least 1 */
+    int64_t n_prompts; /* may be 0 with a group */
+    int64_t first;     /* number of the first of them among all ranks' */
     int64_t tokens;    /* to draw, of each */
     int64_t limit;     /* draw tokens below it; 0 or too large: any */
     bool has_end;      /* the token `end` ends a text */
@@ -40,13 +42,20 @@ typedef struct lsi_generation {
      */
     ls_status (*emit)(void *context, int64_t prompt, int64_t token);
     void *context;
+    /*
+     * Ranks with other prompts, or NULL. They draw their n-th tokens together,
+     * so that no rank waits for another longer than for a token. *agreed as in
+     * comm/api/outcome.h.
+     */
+    ls_group *group;
+    bool *agreed;
 } lsi_generation;
 
 /*
  * The model sees the last tokens of a prompt, as many as its context holds, and
  * the tokens that follow as ls_transformer_cache does. The tokens drawn for a
- * prompt depend on its place among the prompts, but not on the other prompts.
- * Local.
+ * prompt depend on its number among the prompts, but not on the other prompts.
+ * Collective with a group.
  */
 ls_status lsi_generate(const ls_transformer *model,
                        const lsi_generation *generation);

@@ -248,6 +248,26 @@ class Files(LmTest):
         self.assertNotEqual(self.generate(*draw, "--seed", "1"), text)
         greedy = self.generate(*draw, "--top-k", "1")
         self.assertEqual(self.generate(*draw, "--temperature", "0"), greedy)
+        self.assertEqual(self.generate("-n", "2", *draw), text)
+
+    def test_ranks_divide_prompts(self):
+        path = self.path("a.safetensors")
+        self.train("--steps", "5", "--validate-every", "0", "--save", path)
+        prompts = self.write("prompts", b"a\nthe old\nb\\\nof \nwe")
+        draw = ["--weights", path, "--prompts", prompts, "--max-new-tokens", "20"]
+        text = self.generate(*draw)
+        self.assertEqual(text.count("\n"), 5)
+        for words in (("-n", "2"), ("-n", "3"), ("-n", "7")):
+            self.assertEqual(self.generate(*words, *draw), text)
+        for part, more in (("rank 0: cannot open '/none'", ["--prompts", "/none"]),
+                           ("rank 0: cannot write to standard output", [])):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run(
+                    [LOCKSTEP, "generate", "--threads", "1", "-n", "3", *draw, *more],
+                    env=environment(), timeout=50, check=False, stdout=full,
+                    stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(part, done.stderr)
 
     def test_tokens(self):
         data = struct.pack("<256I", 20240520, 1, 500, *[0] * 253)

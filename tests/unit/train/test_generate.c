@@ -1,10 +1,13 @@
 /* Drawing tokens: how often which, and from what the model is shown. */
 #include <math.h>
 
+#include "array/compute/threads.h"
 #include "base/error.h"
+#include "base/partition.h"
 #include "model/nn/transformer.h"
 #include "testing.h"
 #include "train/jobs/generate.h"
+#include "unit/comm/ranks.h"
 
 static const float logits[] = {0.0F, 2.0F, -1.0F, 1.0F, 2.0F};
 enum { VOCABULARY = 5, DRAWS = 20000 };
@@ -322,6 +325,84 @@ static void prompts_do_not_mix(void **state)
     ls_params_free(&params);
 }
 
+/* ---- prompts of several ranks -------------------------------------------- */
+
+enum { PROMPTS = 5, DRAWN = 12 };
+
+typedef struct divided {
+    text texts[PROMPTS];
+    int64_t end;    /* a token that ends a text; -1: none */
+    int broken;     /* rank that cannot write; -1: none */
+    ls_status each; /* result of every rank */
+} divided;
+
+static ls_status refuse(void *context, int64_t prompt, int64_t token)
+{
+    (void)context;
+    return lsi_fail(LS_ERR_IO, "no paper for token %d of prompt %d", (int)token,
+                    (int)prompt);
+}
+
+/* Prompt i begins with token i. Ranks may have none. */
+static void draw_part(ls_group *group, void *context)
+{
+    divided *const all = context;
+    ls_params *params = NULL;
+    ls_transformer *model = NULL;
+    int64_t tokens[PROMPTS];
+    lsi_prompt prompts[PROMPTS];
+    bool agreed = false;
+    const int rank = ls_group_rank(group);
+    for (int i = 0; i < PROMPTS; i++) {
+        tokens[i] = i;
+        prompts[i] = (lsi_prompt){&tokens[i], 1};
+    }
+    const lsi_range own =
+        lsi_partition(PROMPTS, (size_t)ls_group_size(group), (size_t)rank);
+    const lsi_generation generation = {
+        .prompts = prompts + own.begin,
+        .n_prompts = (int64_t)lsi_range_size(own),
+        .first = (int64_t)own.begin,
+        .tokens = DRAWN,
+        .has_end = all->end >= 0,
+        .end = all->end,
+        .sampling = {.temperature = 1, .seed = 5},
+        .emit = rank == all->broken ? refuse : append,
+        .context = all->texts,
+        .group = group,
+        .agreed = &agreed};
+    CHECK_OK(ls_params_new(&params));
+    CHECK_OK(ls_transformer_new(&model, params, &little));
+    CHECK_OK(ls_params_allocate(params, NULL, 8));
+    CHECK(lsi_generate(model, &generation) == all->each);
+    CHECK(agreed == (all->each != LS_OK));
+    CHECK(!agreed || strstr(ls_last_error(), "no paper for token") != NULL);
+    ls_transformer_free(&model);
+    ls_params_free(&params);
+}
+
+static void ranks_divide_the_prompts(void **state)
+{
+    (void)state;
+    static divided alone, together;
+    lsi_threads_set(1);
+    for (int64_t end = -1; end < 2; end++) {
+        alone = (divided){.end = end, .broken = -1};
+        run_threads(1, draw_part, &alone);
+        for (int size = 2; size < 8; size++) {
+            together = (divided){.end = end, .broken = -1};
+            run_threads(size, draw_part, &together);
+            for (int i = 0; i < PROMPTS; i++) {
+                const text *const a = &alone.texts[i], *b = &together.texts[i];
+                assert_int_equal(a->n, b->n);
+                assert_memory_equal(a->tokens, b->tokens, sizeof(a->tokens));
+            }
+        }
+    }
+    together = (divided){.end = -1, .broken = 1, .each = LS_ERR_IO};
+    run_threads(3, draw_part, &together);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +415,7 @@ int main(void)
         cmocka_unit_test(what_nobody_takes_is_not_drawn),
         cmocka_unit_test(logits_must_be_finite),
         cmocka_unit_test(prompts_do_not_mix),
+        cmocka_unit_test(ranks_divide_the_prompts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
