@@ -163,16 +163,17 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
     if (strategy->share >= LSI_SHARE_STATE)
         ddp->shard = lsi_shard_size(floats, ls_group_size(ddp->group));
     const bool divided = strategy->share == LSI_SHARE_ALL;
-    const lsi_reducer_plan plan = {.spans = ddp->spans,
-                                   .n = ddp->n,
-                                   .bucket_bytes = bucket_bytes,
-                                   .start = strategy->start,
-                                   .extra = ddp->extra,
-                                   .shard = ddp->shard,
-                                   .one_at_a_time =
-                                       divided && !options->unused_as_zero,
-                                   .done = divided ? lsi_ddp_drop : NULL,
-                                   .context = ddp};
+    const lsi_reducer_plan plan = {
+        .spans = ddp->spans,
+        .n = ddp->n,
+        .bucket_bytes = bucket_bytes,
+        .start = strategy->start,
+        .extra = ddp->extra,
+        .shard = ddp->shard,
+        .one_at_a_time = divided && !options->unused_as_zero,
+        .most = divided && !lsi_ddp_on_one_node(ddp) ? 2 : 0,
+        .done = divided ? lsi_ddp_drop : NULL,
+        .context = ddp};
     return lsi_reducer_new(&ddp->reducer, ddp->channel, &plan);
 }
 

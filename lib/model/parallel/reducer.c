@@ -20,12 +20,14 @@ typedef struct bucket {
 } bucket;
 
 struct lsi_reducer {
+    ls_group *channel;
     lsi_start start;
     bool open;
     bool one_at_a_time, holds; /* requested, and still kept in this reduction */
     size_t n, buckets;
     size_t started, done; /* buckets */
     bucket *bucket;
+    size_t most;       /* buckets in flight */
     size_t *bucket_of; /* [n] */
     bool *ready;       /* [n] */
     void (*on_done)(void *context, lsi_range spans);
@@ -121,8 +123,10 @@ ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
     status = lsi_agree_to_plan(channel, status);
     if (status == LS_OK) {
         assert(r != NULL && layout != NULL); /* or it would not have agreed */
+        r->channel = channel;
         r->start = plan->start;
         r->one_at_a_time = plan->one_at_a_time;
+        r->most = plan->most > 0 ? plan->most : SIZE_MAX;
         r->on_done = plan->done;
         r->context = plan->context;
         status = plan_buckets(r, channel, plan, layout,
@@ -169,11 +173,28 @@ ls_status lsi_reducer_begin(lsi_reducer *r)
     return LS_OK;
 }
 
+static bool may_start(const lsi_reducer *r)
+{
+    return r->started < r->buckets && r->started - r->done < r->most;
+}
+
 static ls_status start_next(lsi_reducer *r)
 {
-    assert(r->started < r->buckets);
+    assert(may_start(r));
     LS_TRY(ls_start(r->bucket[r->started].request));
     r->started++;
+    return LS_OK;
+}
+
+/*
+ * Starts the buckets that are final. The extra floats after the last one may
+ * have to wait for finish.
+ */
+static ls_status start_final(lsi_reducer *r)
+{
+    while (may_start(r) && r->bucket[r->started].spans > 0 &&
+           r->bucket[r->started].missing == 0)
+        LS_TRY(start_next(r));
     return LS_OK;
 }
 
@@ -195,29 +216,34 @@ static ls_status poll(lsi_reducer *r)
         if (status == LS_IN_PROGRESS)
             return LS_OK;
         LS_TRY(end_next(r, status));
+        LS_TRY(start_final(r));
     }
     return LS_OK;
 }
 
 /*
  * Waits until at most one bucket is in flight. Another rank may need this rank
- * elsewhere before it reaches the bucket; so this rank gives up after a while,
- * until the next reduction.
+ * elsewhere before it reaches the bucket; so this rank gives up, until the next
+ * reduction, when nothing has moved for a while.
  */
 static ls_status wait_for_bucket(lsi_reducer *r)
 {
     const double begin = lsi_clock_seconds();
-    double waited = 0;
-    while (r->started - r->done > 1 && waited < HOLD_SECONDS) {
-        if (waited < SPIN_SECONDS)
+    uint64_t activity = r->channel->activity;
+    double now = begin, moved = begin;
+    while (r->started - r->done > 1 && now - moved < HOLD_SECONDS) {
+        if (now - begin < SPIN_SECONDS)
             sched_yield();
         else
             nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
         LS_TRY(poll(r));
-        waited = lsi_clock_seconds() - begin;
+        now = lsi_clock_seconds();
+        if (r->channel->activity != activity)
+            moved = now;
+        activity = r->channel->activity;
     }
-    r->holds = waited < HOLD_SECONDS;
-    r->waited += waited;
+    r->holds = now - moved < HOLD_SECONDS;
+    r->waited += now - begin;
     return LS_OK;
 }
 
@@ -236,10 +262,7 @@ ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
     r->bucket[r->bucket_of[i]].missing--;
     if (r->start != LSI_START_READY)
         return LS_OK;
-    /* The extra floats after the last bucket may have to wait for finish. */
-    while (r->started < r->buckets && r->bucket[r->started].spans > 0 &&
-           r->bucket[r->started].missing == 0)
-        LS_TRY(start_next(r));
+    LS_TRY(start_final(r));
     LS_TRY(poll(r));
     return r->holds ? wait_for_bucket(r) : LS_OK;
 }
@@ -253,7 +276,7 @@ bool lsi_reducer_is_ready(const lsi_reducer *r, size_t i)
 static ls_status finish(lsi_reducer *r)
 {
     while (r->done < r->buckets) {
-        while (r->started < r->buckets &&
+        while (may_start(r) &&
                (r->start != LSI_START_IN_TURN || r->started == r->done))
             LS_TRY(start_next(r));
         LS_TRY(end_next(r, ls_wait(r->bucket[r->done].request)));

@@ -41,6 +41,11 @@ typedef struct lsi_reducer_plan {
      * that is ahead waits, but not for ever.
      */
     bool one_at_a_time;
+    /*
+     * In flight, or 0 for all. Between nodes a bucket in flight needs several
+     * times its size.
+     */
+    size_t most;
     /* Called when the sums of spans have arrived; may be NULL. */
     void (*done)(void *context, lsi_range spans);
     void *context;
