@@ -81,16 +81,6 @@ static double parameters_of(const lsi_plan_run *run)
                                                      : f32 + halves;
 }
 
-/* Bytes of a rank while the weights are made and divided. */
-static double start_of(const lsi_plan_run *run)
-{
-    const double f32 = F32 * (double)run->model->parameters;
-    const double here = (double)run->ranks / (double)run->nodes;
-    if (lsi_plan_divides_nodes(run)) /* each rank makes its part */
-        return f32 / (double)run->ranks;
-    return run->strategy->share >= LSI_SHARE_WEIGHTS ? f32 + f32 / here : f32;
-}
-
 lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
 {
     const lsi_sharding share = run->strategy->share;
@@ -111,7 +101,6 @@ lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
         m.state /= ranks;
     m.total = m.parameters + m.gathered + m.gradients + m.state +
               m.activations + m.other;
-    m.start = start_of(run);
     return m;
 }
 

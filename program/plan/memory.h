@@ -17,8 +17,7 @@ typedef struct lsi_plan_memory {
     double gathered;   /* the rank's share of what its node gathers at a time */
     double gradients, state, activations;
     double other; /* workspace, communication, the tape */
-    double total; /* peak of a step */
-    double start; /* while the weights are made and divided */
+    double total; /* peak of a step; making the weights takes less */
 } lsi_plan_memory;
 
 lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run);

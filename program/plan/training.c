@@ -34,8 +34,7 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
 {
     const lsi_sharding share = plan->run.strategy->share;
     const int64_t on_a_node = plan->run.ranks / plan->run.nodes;
-    const double here = (double)on_a_node;
-    const double most = m->total > m->start ? m->total : m->start;
+    const double node = m->total * (double)on_a_node;
     lsi_facts_whole(out, "memory", "parameter_bytes", m->parameters, "B",
                     parameters_formula(&plan->run));
     if (m->gathered > 0)
@@ -53,14 +52,14 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
     lsi_facts_whole(out, "memory", "other_bytes", m->other, "B", "as measured");
     lsi_facts_whole(out, "memory", "total_bytes", m->total, "B",
                     "peak bytes of a rank: sum of the bytes above");
-    lsi_facts_whole(out, "memory", "node_bytes", most * here, "B",
+    lsi_facts_whole(out, "memory", "node_bytes", node, "B",
                     "peak bytes of all ranks of a node");
     if (plan->device_bytes < 0)
         return;
     lsi_facts_whole(out, "memory", "available_bytes", plan->device_bytes, "B",
                     "given: memory of a node");
-    lsi_facts_whole(out, "memory", "fits", most * here <= plan->device_bytes,
-                    "", "1 if node_bytes <= available_bytes");
+    lsi_facts_whole(out, "memory", "fits", node <= plan->device_bytes, "",
+                    "1 if node_bytes <= available_bytes");
 }
 
 static void traffic(const lsi_plan_step *s, lsi_facts *out)

@@ -83,6 +83,10 @@ class Plan(ProgramTest):
         self.assertEqual(plan["total_bytes"], sum(
             plan[kind + "_bytes"] for kind in
             ("parameter", "gradient", "state", "activation", "other")))
+        one_copy = self.plan("--size", "small", "-n", "8", "--strategy", "fsdp",
+                             "--bucket-mb", "1", "--batch-size", "1", "--context",
+                             "8", *DEVICE)
+        self.assertEqual(one_copy["node_bytes"], 8 * one_copy["total_bytes"])
         half = self.plan("--size", "tiny", "--dtype", "bf16", "--layers",
                          "2", "--vocab-size", "500", *DEVICE)
         block = 4 * 256 * 256 + 3 * 256 * 1024
