@@ -1,4 +1,4 @@
-"""Plan agrees with a step of fsdp over several nodes: bytes of weights, bytes sent."""
+"""Plan agrees with a step of fsdp over several nodes: bytes of memory, bytes sent."""
 
 import os
 import subprocess
