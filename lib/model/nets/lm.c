@@ -87,6 +87,19 @@ ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
     return status;
 }
 
+ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
+                              const ls_transformer_config *config,
+                              const char *path, size_t prefetch_layers)
+{
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
+    options.strategy = LS_DDP_FSDP;
+    options.prefetch_layers = prefetch_layers;
+    LS_TRY(lsi_lm_new(lm, group, config, 0));
+    set_zero_init(lm->params);
+    LS_TRY(ls_ddp_new(ddp, group, lm->params, &options));
+    return ls_transformer_load(lm->transformer, path);
+}
+
 ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out)
 {
     lsi_lm lm;

@@ -4,6 +4,7 @@
 #ifndef LS_MODEL_NETS_LM_H
 #define LS_MODEL_NETS_LM_H
 
+#include "lockstep/parallel.h"
 #include "lockstep/tokenizer.h"
 #include "lockstep/transformer.h"
 #include "model/nets/model.h"
@@ -29,6 +30,14 @@ ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
  */
 ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
                       const char *path);
+/*
+ * The same for weights that the ranks of a group divide, as strategy fsdp does,
+ * in f32. Each rank reads its part of the file. *ddp is to be freed before the
+ * model, also after an error. Collective; ranks may have different errors.
+ */
+ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
+                              const ls_transformer_config *config,
+                              const char *path, size_t prefetch_layers);
 void lsi_lm_free(lsi_lm *lm);
 
 /* The number of parameters of a model; does not allocate them. Local. */

@@ -160,7 +160,9 @@ const lsi_command lsi_command_generate = {
         "and then the new text, character by character. Other models print "
         "the numbers of the new tokens. If the tokenizer has an end-of-text "
         "token, a text ends there. The ranks of -n divide the prompts, and "
-        "rank 0 prints all texts.",
+        "rank 0 prints all texts. With --strategy fsdp over M nodes, each new "
+        "token of all prompts costs network traffic: a node that has prompts "
+        "receives 4 (M-1)/M bytes per parameter.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_generate,
 };

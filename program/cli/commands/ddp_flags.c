@@ -10,14 +10,17 @@ const char lsi_strategy_choices[] = "auto"
     LSI_DDP_STRATEGY_LIST(X);
 #undef X
 
+size_t lsi_cli_prefetch_layers(int64_t flag)
+{
+    return flag > 0 ? (size_t)flag : LS_DDP_NO_PREFETCH;
+}
+
 /* The options, without the strategy. */
 static ls_ddp_options numbers_of(const lsi_ddp_flags *flags)
 {
     ls_ddp_options out = LS_DDP_OPTIONS_INIT;
     out.bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
-    out.prefetch_layers = flags->prefetch_layers > 0
-                              ? (size_t)flags->prefetch_layers
-                              : LS_DDP_NO_PREFETCH;
+    out.prefetch_layers = lsi_cli_prefetch_layers(flags->prefetch_layers);
     return out;
 }
 

@@ -38,6 +38,9 @@ extern const char lsi_strategy_choices[];
             "ahead of use",                                                    \
             .min = 0, .max = 1000)
 
+/* The value of ls_ddp_options for the flag. */
+size_t lsi_cli_prefetch_layers(int64_t flag);
+
 /* The options that the flags stand for, or which flags contradict each other.
  * A strategy that is NULL is the default; "auto" is not known here. */
 ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out);

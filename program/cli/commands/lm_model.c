@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "cli/commands/ddp_flags.h"
 #include "comm/api/outcome.h"
 #include "model/checkpoint/find.h"
 #include "model/nn/transformer.h"
@@ -82,6 +83,16 @@ static ls_status find(const lsi_lm_model_flags *flags, lsi_path *path,
     return open_tokenizer(flags, path->text, out);
 }
 
+static ls_status load(const lsi_lm_model_flags *flags, ls_group *group,
+                      const ls_transformer_config *config, const char *path,
+                      lsi_lm_model *out)
+{
+    if (strcmp(flags->strategy, "flat") == 0 || ls_group_size(group) == 1)
+        return lsi_lm_open(&out->lm, config, path);
+    return lsi_lm_open_divided(&out->lm, &out->ddp, group, config, path,
+                               lsi_cli_prefetch_layers(flags->prefetch_layers));
+}
+
 ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, ls_group *group,
                           lsi_lm_model *out, bool *agreed)
 {
@@ -89,7 +100,7 @@ ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, ls_group *group,
     lsi_path path;
     *out = (lsi_lm_model){0};
     LS_TRY(lsi_share_outcome(group, find(flags, &path, &config, out), agreed));
-    LS_TRY(lsi_share_outcome(group, lsi_lm_open(&out->lm, &config, path.text),
+    LS_TRY(lsi_share_outcome(group, load(flags, group, &config, path.text, out),
                              agreed));
     if (ls_group_rank(group) == 0 && strcmp(path.text, flags->model) != 0)
         fprintf(stderr, "loaded the weights '%s'\n",
@@ -99,6 +110,7 @@ ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, ls_group *group,
 
 void lsi_cli_lm_close(lsi_lm_model *m)
 {
+    ls_ddp_free(&m->ddp);
     lsi_lm_free(&m->lm);
     ls_tokenizer_close(&m->tokenizer);
 }

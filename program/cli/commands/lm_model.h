@@ -15,8 +15,8 @@
 #include "model/nets/lm.h"
 
 typedef struct lsi_lm_model_flags {
-    const char *model, *size, *tokenizer;
-    int64_t heads;
+    const char *model, *size, *tokenizer, *strategy;
+    int64_t heads, prefetch_layers;
 } lsi_lm_model_flags;
 
 #define LSI_LM_MODEL_ROWS(field)                                               \
@@ -36,10 +36,20 @@ typedef struct lsi_lm_model_flags {
         ROW(field.tokenizer, STRING, "tokenizer", 0, "PATH", NULL,             \
             "tokenizer.json, or GPT-2's vocab.json next to its merges.txt "    \
             "(default: the tokenizer in the model's file, or the one in its "  \
-            "folder)")
+            "folder)"),                                                        \
+        ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",             \
+            "how ranks hold the weights: with flat each rank has all of "      \
+            "them; with fsdp a node has one copy or, over several nodes, "     \
+            "its part, in f32 (docs/how-to/language-models.md)",               \
+            .choices = "flat|fsdp"),                                           \
+        ROW(field.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",        \
+            "with fsdp over several nodes: layers whose weights are gathered " \
+            "ahead of use",                                                    \
+            .min = 0, .max = 1000)
 
 typedef struct lsi_lm_model {
     lsi_lm lm;
+    ls_ddp *ddp; /* divides the weights, or NULL */
     int64_t vocabulary, context;
     bool bytes; /* are its tokens, without a tokenizer */
     ls_tokenizer *tokenizer;

@@ -248,7 +248,8 @@ class Files(LmTest):
         self.assertNotEqual(self.generate(*draw, "--seed", "1"), text)
         greedy = self.generate(*draw, "--top-k", "1")
         self.assertEqual(self.generate(*draw, "--temperature", "0"), greedy)
-        self.assertEqual(self.generate("-n", "2", *draw), text)
+        for words in (("-n", "2"), ("-n", "2", "--strategy", "fsdp")):
+            self.assertEqual(self.generate(*words, *draw), text)
 
     def test_ranks_divide_prompts(self):
         path = self.path("a.safetensors")
@@ -257,7 +258,7 @@ class Files(LmTest):
         draw = ["--weights", path, "--prompts", prompts, "--max-new-tokens", "20"]
         text = self.generate(*draw)
         self.assertEqual(text.count("\n"), 5)
-        for words in (("-n", "2"), ("-n", "3"), ("-n", "7")):
+        for words in (("-n", "2"), ("-n", "3", "--strategy", "fsdp"), ("-n", "7")):
             self.assertEqual(self.generate(*words, *draw), text)
         for part, more in (("rank 0: cannot open '/none'", ["--prompts", "/none"]),
                            ("rank 0: cannot write to standard output", [])):

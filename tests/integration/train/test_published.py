@@ -144,6 +144,9 @@ class Published(PublishedTest):
             self.assertLess(
                 abs(rows[0]["loss"] / EXPECTED[name]["loss"]["24/24"] - 1), 1e-6)
             losses.add(rows[3]["loss"])
+        row, = self.rows("-n", "3", "--strategy", "fsdp", "--weights", model(name),
+                         "--data", batches)
+        losses.add(row["loss"])
         self.assertEqual(len(losses), 1)
 
     def test_answers_are_those_of_transformers(self):

@@ -1,0 +1,112 @@
+"""Trained models whose weights are divided over nodes: eval and generate give the
+bits of one rank, and an error on one host ends all ranks."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+
+import hosts
+
+LOCKSTEP = os.environ["LOCKSTEP"]
+LICENSE = os.path.join(hosts.tree(LOCKSTEP), "..", "..", "LICENSE")
+FSDP = ("--strategy", "fsdp")
+SHAPE = ("--size", "tiny", "--layers", "6", "--d-model", "64", "--d-ff", "96",
+         "--context", "600")
+GPT2 = ("--size", "gpt2", "--layers", "3", "--d-model", "60", "--heads", "5",
+        "--d-ff", "100", "--context", "600")
+
+
+def run(*words):
+    return subprocess.run([LOCKSTEP, *words], check=True, timeout=60,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"},
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+
+
+class Use(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.rows, self.prompts = self.path("rows.json"), self.path("prompts")
+        self.text = self.path("text")
+        with open(LICENSE, encoding="utf-8") as file:
+            text = file.read()
+        with open(self.text, "w", encoding="utf-8") as file:
+            file.write(text)
+        with open(self.prompts, "w", encoding="utf-8") as file:
+            # One is longer than the pieces in which prompts are read.
+            file.write("The\n" + text[:590].replace("\n", " ") + "\nA b\n")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def train(self, *shape):
+        path = self.path("weights.safetensors")
+        run("train", "lm", *shape, "--steps", "2", "--batch-size", "1",
+            "--validate-every", "0", "--save", path)
+        return path
+
+    def start(self, some, ranks, *words):
+        return subprocess.Popen(
+            some.mpirun("ucx", ranks, *words),
+            env=some.environment(OMP_NUM_THREADS=1, LOCKSTEP_TIMEOUT=20),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run_on(self, ranks, *words):
+        with hosts.Hosts(len(ranks), keep=[self.folder]) as some:
+            job = self.start(some, ranks, LOCKSTEP, *words)
+            wrote, said = job.communicate(timeout=100)
+        self.assertEqual(job.returncode, 0, said)
+        return wrote
+
+    def loss(self):
+        with open(self.rows, encoding="utf-8") as file:
+            row, = json.load(file)["rows"]
+        return row["loss"], row["tokens"]
+
+    def test_bits_are_those_of_one_rank(self):
+        for shape, ranks in ((SHAPE, (1, 1)), (GPT2, (1, 2)), (SHAPE, (1, 1, 1))):
+            with self.subTest(shape=shape, ranks=ranks):
+                path = self.train(*shape)
+                evaluate = ("eval", "lm", "--weights", path, "--context", "128",
+                            "--json=" + self.rows)
+                write = ("generate", "--weights", path, "--max-new-tokens", "20")
+                run(*evaluate, self.text)
+                loss = self.loss()
+                self.run_on(ranks, *evaluate, *FSDP, self.text)
+                self.assertEqual(self.loss(), loss)
+                for prompts in (("--prompt", "The "), ("--prompts", self.prompts)):
+                    self.assertEqual(self.run_on(ranks, *write, *FSDP, *prompts),
+                                     run(*write, *prompts))
+
+    def test_a_file_that_one_host_lacks(self):
+        """Each host has its own /tmp; the error is that of all ranks."""
+        script = 'test "$RANK" = 1 || cp "$0" /tmp/w.safetensors; exec "$@"'
+        path = self.train(*SHAPE)
+        for words in (("generate",), ("eval", "lm", "--data", self.text)):
+            with hosts.Hosts(2, keep=[self.folder]) as some:
+                job = self.start(some, (1, 1), "sh", "-c", script, path, LOCKSTEP,
+                                 *words, *FSDP, "--weights", "/tmp/w.safetensors")
+                _, said = job.communicate(timeout=60)
+            self.assertNotEqual(job.returncode, 0)
+            self.assertEqual(said.count(b"cannot open"), 1, said)
+            self.assertIn(b"rank 1: cannot open '/tmp/w.safetensors'", said)
+
+    def test_a_rank_that_dies_is_named(self):
+        path = self.train(*SHAPE)
+        with hosts.Hosts(2, keep=[self.folder]) as two:
+            job = self.start(two, (1, 1), LOCKSTEP, "generate", "--weights", path, *FSDP,
+                             "--max-new-tokens", "1000000")
+            job.stdout.read(200)
+            two.kill("h1")
+            _, said = job.communicate(timeout=60)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertRegex(said.decode(), "rank 1 .*died", said)
+
+
+if __name__ == "__main__":
+    hosts.skip_if(hosts.missing() or hosts.missing_module("ucx"))
+    unittest.main()
