@@ -71,6 +71,14 @@ typedef struct ls_ddp_options {
      * LS_DDP_NO_PREFETCH: none. Other cases ignore it.
      */
     size_t prefetch_layers;
+    /*
+     * LS_DDP_FSDP over several nodes: nodes that together hold one copy of the
+     * weights. It divides the number of nodes into 1, 2, 4, ... groups. More
+     * nodes take less memory each, fewer exchange less: a node gathers only
+     * from its group. 0: the default, all nodes. 1: a copy in each node, as
+     * with LS_DDP_SHARED. Other strategies ignore it.
+     */
+    size_t shard_over;
 } ls_ddp_options;
 
 #define LS_DDP_NO_PREFETCH SIZE_MAX
@@ -78,7 +86,7 @@ typedef struct ls_ddp_options {
 /* LS_DDP_FLAT, one bucket, unused parameters are an error. */
 #define LS_DDP_OPTIONS_INIT                                                    \
     {                                                                          \
-        sizeof(ls_ddp_options), LS_DDP_DEFAULT, 0, false, 0                    \
+        sizeof(ls_ddp_options), LS_DDP_DEFAULT, 0, false, 0, 0                 \
     }
 
 /*

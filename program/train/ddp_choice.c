@@ -76,6 +76,7 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
         LS_TRY(lsi_ddp_read_options(&options, &c->options));
         plan.strategy = row_of(options.strategy);
         plan.ahead = options.prefetch_layers;
+        LS_TRY(lsi_replicas_of(group, &options, &plan.replicas));
         lsi_memory_demand room = lsi_memory_demand_of(group, &plan);
         LS_TRY(lsi_memory_demand_ask(group, budget, &room));
         c->fits = lsi_memory_demand_fits(room);

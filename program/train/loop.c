@@ -126,7 +126,7 @@ ls_status lsi_loop_plan(lsi_loop *loop)
                                      ls_group_size(loop->group));
     const ls_status status =
         lsi_ddp_choice_ask(&loop->choice, loop->group, room, 0);
-    *loop->agreed = status == LS_ERR_MEMORY;
+    *loop->agreed = status == LS_ERR_MEMORY || status == LS_ERR_ARGUMENT;
     LS_TRY(status);
     LS_TRY(lsi_resume_open(&loop->resume, &loop->found));
     return lsi_loop_share(loop, open_keep(loop));
@@ -137,7 +137,7 @@ static lsi_weights_home home_of(const lsi_loop *l,
                                 const ls_ddp_options *options)
 {
     const bool nodes = ls_group_local_size(l->group) < ls_group_size(l->group);
-    if (options->strategy == LS_DDP_FSDP && nodes)
+    if (options->strategy == LS_DDP_FSDP && nodes && options->shard_over != 1)
         return LSI_HOME_DIVIDED;
     return options->strategy == LS_DDP_SHARED ||
                    options->strategy == LS_DDP_FSDP

@@ -7,7 +7,8 @@
 #include "base/append.h"
 #include "base/error.h"
 #include "base/meminfo.h"
-#include "comm/state/channels.h"
+#include "comm/api/internode_swap.h"
+#include "comm/state/state.h"
 #include "report/size_text.h"
 
 enum { HALF = 2 }; /* bytes of a rounded weight */
@@ -32,15 +33,22 @@ static int64_t total_of(const lsi_layer_sizes *layers)
     return total;
 }
 
-/* Of `total` elements, those of begin .. end - 1 that other nodes own. */
-static double lacks(const ls_group *group, double total, double begin,
-                    double end)
+/* Nodes that keep the same weights. */
+static int replicas_of(const lsi_memory_plan *plan)
 {
-    const double part = total / ls_group_size(group);
+    return plan->replicas > 0 ? plan->replicas : 1;
+}
+
+/* The elements begin .. end - 1 that this node does not keep, of all layers. */
+static double lacks(const ls_group *group, const lsi_memory_plan *plan,
+                    double begin, double end)
+{
+    const double part = (double)total_of(&plan->layers) / ls_group_size(group);
     double missing = end - begin;
     for (int r = 0; r < ls_group_size(group); r++) {
         const double own = fmin(end, part * (r + 1)) - fmax(begin, part * r);
-        missing -= lsi_shares_memory(group, r) ? fmax(0, own) : 0;
+        if (lsi_node_is_replica(group, r, replicas_of(plan)))
+            missing -= fmax(0, own);
     }
     return missing;
 }
@@ -53,14 +61,13 @@ static double window_bytes(const ls_group *group_or_null,
                            const lsi_memory_plan *plan, size_t ahead)
 {
     const lsi_layer_sizes *const layers = &plan->layers;
-    const double total = (double)total_of(layers);
-    double most = 0, end = total;
+    double most = 0, end = (double)total_of(layers);
     for (size_t i = 0; i < layers->n; i++) {
         double window = 0, at = end;
         for (size_t j = i; j < layers->n && j <= i + ahead; j++) {
             const double begin = at - (double)layers->of[j];
             window += group_or_null != NULL
-                          ? lacks(group_or_null, total, begin, at)
+                          ? lacks(group_or_null, plan, begin, at)
                           : at - begin;
             at = begin;
         }
@@ -72,13 +79,23 @@ static double window_bytes(const ls_group *group_or_null,
 
 /* ---- the demand ---------------------------------------------------------- */
 
+/* The part of the weights that this node keeps if nodes divide them. */
+static double part_of_node(const ls_group *group, int replicas)
+{
+    int ranks = 0;
+    for (int r = 0; r < ls_group_size(group); r++)
+        ranks += lsi_node_is_replica(group, r, replicas);
+    return (double)ranks / ls_group_size(group);
+}
+
 lsi_memory_demand lsi_memory_demand_of(const ls_group *group,
                                        const lsi_memory_plan *wish)
 {
     const lsi_sharding share = wish->strategy->share;
     const double here = ls_group_local_size(group);
-    const bool divided = share == LSI_SHARE_ALL && here < ls_group_size(group);
-    const double weights = divided                      ? copies(group, true)
+    const bool divided =
+        share == LSI_SHARE_ALL && replicas_of(wish) < lsi_node_count(group);
+    const double weights = divided ? part_of_node(group, replicas_of(wish))
                            : share >= LSI_SHARE_WEIGHTS ? 1
                                                         : here;
     const double halves = wish->rounded ? weights / 2 : 0;
@@ -163,6 +180,8 @@ static void advise(const ls_group *group, lsi_memory_demand room,
                plan->ahead);
     if (ahead >= 0)
         lsi_append(text, ADVICE, "Use --prefetch-layers %" PRId64, ahead);
+    else if (replicas_of(plan) > 1)
+        lsi_append(text, ADVICE, "Use --shard-over all");
     else if (left > 0)
         lsi_append(text, ADVICE,
                    "Use --prefetch-layers 0 and %.0f nodes or more", nodes);

@@ -31,6 +31,7 @@ typedef struct lsi_memory_plan {
     bool rounded;           /* products are of a half type */
     lsi_layer_sizes layers; /* for `fsdp` over several nodes; none: unknown */
     size_t ahead;           /* layers that it gathers ahead of use */
+    int replicas;           /* nodes with the same weights; 0: 1 */
 } lsi_memory_plan;
 
 /*

@@ -37,23 +37,31 @@ class Fsdp(unittest.TestCase):
             return file.read()
 
     def test_a_program(self):
-        for ranks in ((2, 2), (1, 1, 1), (1, 2)):
-            with self.subTest(ranks=ranks), \
+        for ranks, over in (((2, 2), 0), ((1, 1, 1), 0), ((1, 2), 0),
+                            ((1, 1, 1, 1), 2), ((2, 1, 1, 2), 2), ((2, 2), 1)):
+            with self.subTest(ranks=ranks, over=over), \
                     tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
                 said = self.run_on(ranks, folder, PROGRAM,
-                                   os.path.join(folder, "weights"))
+                                   os.path.join(folder, "weights"), str(over))
                 self.assertEqual(said.count("equal"), sum(ranks), said)
 
     def test_weights_are_those_of_flat(self):
-        cases = (((2, 2), ()), ((1, 1, 1), ("--dtype", "bf16")),
-                 ((1, 2), ("--activation-checkpointing", "--accumulate", "2",
-                           "--ema", "0.9", "--clip-norm", "0.5")))
-        for ranks, words in cases:
-            with self.subTest(ranks=ranks, words=words), \
+        everything = ("--activation-checkpointing", "--accumulate", "2",
+                      "--ema", "0.9", "--clip-norm", "0.5")
+        gpt2 = ("--size", "gpt2", "--layers", "3", "--d-model", "64",
+                "--heads", "2", "--d-ff", "96", "--context", "64")
+        cases = (((2, 2), "all", ()), ((1, 1, 1), "all", ("--dtype", "bf16")),
+                 ((1, 2), "all", everything), ((1, 1, 1, 1), "2", everything),
+                 ((1, 1, 1, 1), "2", ("--dtype", "bf16")),
+                 ((1, 1, 1, 1), "2", (*gpt2, "--dtype", "bf16")),
+                 ((1, 1, 1, 1), "2", gpt2), ((2, 2), "1", ()))
+        for ranks, over, words in cases:
+            with self.subTest(ranks=ranks, over=over, words=words), \
                     tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
                 words = (*words, "--steps", "4")
                 self.assertEqual(
-                    self.weights(ranks, folder, *FSDP, *words),
+                    self.weights(ranks, folder, *FSDP, "--shard-over", over,
+                                 *words),
                     self.weights((sum(ranks),), folder, *words))
 
     def test_checkpoints_fit_other_strategies(self):
@@ -102,6 +110,37 @@ class Fsdp(unittest.TestCase):
                 said, _ = job.communicate(timeout=60)
         self.assertNotEqual(job.returncode, 0)
         self.assertEqual(said.count("expected ("), 1, said)
+
+    def test_checkpoints_fit_other_groups_of_nodes(self):
+        one, two = ((*FSDP, "--shard-over", n) for n in ("1", "2"))
+        four = (1, 1, 1, 1)
+        cases = ((four, two, (4,), ()), ((2, 2), one, four, two),
+                 (four, two, four, FSDP))
+        for at_first, first, at_end, then in cases:
+            with self.subTest(first=first, then=then), \
+                    tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+                keep = ("--checkpoint-dir", os.path.join(folder, "run"),
+                        "--save-every", "2")
+                same = ("--schedule", "constant", "--dtype", "bf16", "--steps")
+                self.weights(at_first, folder, *first, *keep, *same, "2")
+                self.assertEqual(self.weights(at_end, folder, *then, *keep,
+                                              "--resume", *same, "4"),
+                                 self.weights((4,), folder, *same, "4"))
+
+    def test_groups_that_do_not_fit_are_refused(self):
+        with hosts.Hosts(3) as some:
+            for over, wanted in (("2", "over 2 of 3 nodes.*values that fit: 3"),
+                                 ("0", "'0' is not 'all' or a number of nodes"),
+                                 ("x", "'x' is not 'all' or a number of nodes")):
+                job = self.start(some, (1, 1, 1), LOCKSTEP, *LM, *FSDP,
+                                 "--no-save", "--shard-over", over)
+                said, _ = job.communicate(timeout=60)
+                self.assertNotEqual(job.returncode, 0)
+                self.assertRegex(said, wanted)
+            job = self.start(some, (1, 1, 1), LOCKSTEP, *LM, "--shard-over", "3")
+            said, _ = job.communicate(timeout=60)
+            self.assertRegex(said, "--shard-over 3 cannot be used with "
+                                   "--strategy flat")
 
     def test_auto_measures_it(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:

@@ -152,7 +152,7 @@ static void add_spans(ls_ddp *ddp)
                                   LSI_GRAD_EXTRA, LSI_GRAD_EXTRA};
 }
 
-static ls_status check_params(const ls_params *params, const ls_group *group,
+static ls_status check_params(const ls_ddp *ddp, const ls_params *params,
                               const ls_ddp_options *options)
 {
     if (!params->storage.allocated)
@@ -165,12 +165,12 @@ static ls_status check_params(const ls_params *params, const ls_group *group,
     const lsi_strategy *strategy;
     LS_TRY(lsi_strategy_find(options->strategy, &strategy));
     if (params->storage.adopts && strategy->share == LSI_SHARE_ALL &&
-        ls_group_local_size(group) < ls_group_size(group))
+        ddp->replicas < lsi_node_count(ddp->group))
         return lsi_fail(
             LS_ERR_UNSUPPORTED,
             "ls_ddp_new: strategy 'fsdp' divides weights over nodes, but some "
             "parameters are in the program's memory (ls_params_adopt), which "
-            "holds all of them; use strategy 'shared'");
+            "holds all of them; use strategy 'shared', or set shard_over to 1");
     if (params->sharing.one_copy && strategy->share < LSI_SHARE_WEIGHTS)
         return lsi_fail(
             LS_ERR_STATE,
@@ -185,7 +185,9 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
     ls_ddp_options options;
     ls_status status = lsi_ddp_read_options(&options, given);
     if (status == LS_OK)
-        status = check_params(params, ddp->group, &options);
+        status = lsi_replicas_of(ddp->group, &options, &ddp->replicas);
+    if (status == LS_OK)
+        status = check_params(ddp, params, &options);
     if (status == LS_OK) {
         ddp->params = params;
         ddp->ahead = options.prefetch_layers;

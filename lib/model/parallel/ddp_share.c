@@ -8,7 +8,6 @@
 #include "array/compute/threads.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/api/internode_swap.h"
 #include "comm/core/agree.h"
 #include "comm/node/shared.h"
 #include "model/autograd/params/halves.h"
@@ -45,6 +44,21 @@ static lsi_weights_home home_of(const ls_ddp *ddp)
     return lsi_ddp_divides_weights(ddp) ? LSI_HOME_DIVIDED : LSI_HOME_ONE;
 }
 
+/* Brings what ranks of other nodes own and this node keeps, too. */
+static ls_status swap_replicas(const ls_ddp *ddp)
+{
+    ls_params *const params = ddp->params;
+    if (ddp->replicas == 1)
+        return LS_OK;
+    LS_TRY(lsi_internode_swap(ddp->channel, params->storage.flat,
+                              ddp->shard * sizeof(float), ddp->replicas));
+    for (int r = 0; r < ls_group_size(ddp->group); r++)
+        if (lsi_internode_receives(ddp->group, r, ddp->replicas))
+            lsi_params_round(
+                params, lsi_shard_of(params->storage.count, ddp->shard, r));
+    return LS_OK;
+}
+
 ls_status lsi_ddp_assign_part(ls_ddp *ddp)
 {
     const lsi_sharding share = ddp->strategy->share;
@@ -61,14 +75,17 @@ ls_status lsi_ddp_assign_part(ls_ddp *ddp)
         return ddp->params->storage.scattered
                    ? LS_OK /* the program's memory stays in use */
                    : lsi_params_share(ddp->params, ddp->group, shard,
-                                      LSI_HOME_COPIES);
+                                      LSI_HOME_COPIES, 1);
     ddp->owner.reduced = own;
-    LS_TRY(lsi_params_share(ddp->params, ddp->group, shard, home_of(ddp)));
+    LS_TRY(lsi_params_share(ddp->params, ddp->group, shard, home_of(ddp),
+                            ddp->replicas));
     lsi_params_set_dropping(ddp->params, share == LSI_SHARE_ALL);
-    return home_of(ddp) == LSI_HOME_DIVIDED
-               ? lsi_gather_new(&ddp->gather, ddp->group, ddp->params, shard,
-                                ddp->ahead)
-               : LS_OK;
+    if (home_of(ddp) != LSI_HOME_DIVIDED)
+        return LS_OK;
+    LS_TRY(lsi_gather_new(&ddp->gather, ddp->group, ddp->params, shard,
+                          ddp->ahead));
+    LS_TRY(swap_replicas(ddp));
+    return ls_barrier(ddp->channel);
 }
 
 ls_status lsi_ddp_need(void *context, size_t index, lsi_weights_need need)
@@ -121,19 +138,32 @@ static ls_status gather_shards(const ls_ddp *ddp)
     return ls_all_gather(ddp->channel, flat + own, flat, ddp->shard, LS_F32);
 }
 
+/*
+ * The rest is gathered when it is needed. A rank that cannot go on refuses a
+ * barrier, so replicas exchange nothing before all have met in it.
+ */
+static ls_status settle_divided(const ls_ddp *ddp)
+{
+    lsi_params_round(ddp->params, ddp->owner.reduced);
+    const ls_status status = lsi_gather_let_go(ddp->gather);
+    if (status != LS_OK)
+        return lsi_ddp_refuse_step(ddp, status);
+    if (ddp->replicas > 1)
+        LS_TRY(ls_barrier(ddp->channel));
+    return swap_replicas(ddp);
+}
+
 /* Exchanges shards between nodes, each of which has one copy. */
 static ls_status swap_shards(const ls_ddp *ddp)
 {
     size_t count;
     if (lsi_ddp_on_one_node(ddp))
         return LS_OK;
-    if (ddp->gather != NULL) { /* they are gathered when they are needed */
-        lsi_params_round(ddp->params, ddp->owner.reduced);
-        const ls_status status = lsi_gather_let_go(ddp->gather);
-        return status == LS_OK ? status : lsi_ddp_refuse_step(ddp, status);
-    }
+    if (ddp->gather != NULL)
+        return settle_divided(ddp);
     LS_TRY(lsi_internode_swap(ddp->channel, ls_params_flat(ddp->params, &count),
-                              ddp->shard * sizeof(float)));
+                              ddp->shard * sizeof(float),
+                              lsi_node_count(ddp->group)));
     LS_TRY(ls_barrier(ddp->channel));
     /* Weights from other nodes were not rounded during their step. */
     lsi_params_round(ddp->params,

@@ -49,6 +49,7 @@ ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
         ddp->group = group;
         ddp->loss_scale = 1;
         ddp->scale = 1;
+        ddp->replicas = 1;
         status = alloc_spans(ddp, spans, indices);
     }
     status = lsi_agree_to_plan(group, status);
@@ -115,9 +116,10 @@ static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
     (void)i;
     snprintf(text, LSI_LINE_BYTES,
              "strategy %s, bucket_bytes %zu, unused_as_zero %d, "
-             "prefetch_layers %zu",
+             "prefetch_layers %zu, shard_over %zu",
              ls_ddp_strategy_name(options->strategy), options->bucket_bytes,
-             options->unused_as_zero, options->prefetch_layers);
+             options->unused_as_zero, options->prefetch_layers,
+             options->shard_over);
 }
 
 /* Checks that all ranks can take part and have equal options. */

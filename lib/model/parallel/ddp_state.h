@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "comm/api/internode_swap.h"
 #include "model/autograd/params.h"
 #include "model/parallel/ddp.h"
 #include "model/parallel/gather.h"
@@ -32,6 +33,7 @@ struct ls_ddp {
     lsi_reducer *reducer;
     lsi_gather *gather; /* NULL: each node has all weights */
     size_t ahead;       /* layers that it gathers ahead */
+    int replicas;       /* nodes in a row that keep the same weights */
     const lsi_strategy *strategy;
     size_t shard; /* floats of a rank's part, if it has one; see grad_range.h */
     double waited;
@@ -148,7 +150,8 @@ static inline bool lsi_ddp_on_one_node(const ls_ddp *ddp)
 /* Whether a node has only its ranks' parts of the weights. */
 static inline bool lsi_ddp_divides_weights(const ls_ddp *ddp)
 {
-    return ddp->strategy->share == LSI_SHARE_ALL && !lsi_ddp_on_one_node(ddp);
+    return ddp->strategy->share == LSI_SHARE_ALL &&
+           ddp->replicas < lsi_node_count(ddp->group);
 }
 
 #endif

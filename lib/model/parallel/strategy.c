@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/api/internode_swap.h"
 
 static const char *const names[LS_DDP_STRATEGY_COUNT + 1] = {
     [LS_DDP_DEFAULT] = "default",
@@ -116,5 +117,48 @@ ls_status lsi_strategy_of(const ls_ddp_options *options,
     *bucket_bytes = limit > 0 ? limit : UINT64_MAX;
     if (found->buckets == LSI_BUCKETS_EACH)
         *bucket_bytes = 0;
+    return LS_OK;
+}
+
+static bool is_power_of_two(size_t n)
+{
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+/* "2, 4, 8": the numbers of nodes that can hold the weights together. */
+static void list_fitting(size_t nodes, char *text, size_t bytes)
+{
+    size_t used = 0, over = nodes;
+    while (over % 2 == 0)
+        over /= 2;
+    for (; over <= nodes && used < bytes; over *= 2)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%zu",
+                                 used > 0 ? ", " : "", over);
+}
+
+ls_status lsi_shard_groups(size_t nodes, size_t over, size_t *groups)
+{
+    char fitting[200];
+    const size_t n = over == 0 ? 1 : nodes / over;
+    if (over == 0 || (n * over == nodes && is_power_of_two(n))) {
+        *groups = n;
+        return LS_OK;
+    }
+    list_fitting(nodes, fitting, sizeof(fitting));
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "cannot divide the weights over %zu of %zu nodes: they "
+                    "must form 1, 2, 4, 8, ... groups of equal size; values "
+                    "that fit: %s",
+                    over, nodes, fitting);
+}
+
+ls_status lsi_replicas_of(const ls_group *group, const ls_ddp_options *options,
+                          int *out)
+{
+    size_t groups = 1;
+    if (options->strategy == LS_DDP_FSDP)
+        LS_TRY(lsi_shard_groups((size_t)lsi_node_count(group),
+                                options->shard_over, &groups));
+    *out = (int)groups;
     return LS_OK;
 }

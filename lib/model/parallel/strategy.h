@@ -68,6 +68,17 @@ double lsi_bucket_mb(size_t bytes);
 ls_status lsi_strategy_of(const ls_ddp_options *options,
                           const lsi_strategy **out, uint64_t *bucket_bytes);
 
+/*
+ * Groups into which `nodes` nodes are divided if `over` of them hold the
+ * weights together; 0: all. The nodes of a group are i, i + groups, i + 2
+ * groups, ... LS_ERR_ARGUMENT, with the values that fit.
+ */
+ls_status lsi_shard_groups(size_t nodes, size_t over, size_t *groups);
+
+/* Groups as above, for these options: nodes that keep the same weights. */
+ls_status lsi_replicas_of(const ls_group *group, const ls_ddp_options *options,
+                          int *out);
+
 /* X(NAME, value, text): the rows of ls_ddp_strategy, whose text is its name. */
 #define LSI_DDP_STRATEGY_LIST(X)                                               \
     X(NAIVE, 1, "naive")                                                       \

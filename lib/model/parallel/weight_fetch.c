@@ -1,9 +1,9 @@
 /*
- * One request is a message to the owner, who answers with another message. Both
- * use a separate group. Requests use the streams of
- * collectives, answers those of users, so that a request need not wait for the
- * answers that go the same way. Answers of one owner come in the order of the
- * requests.
+ * One request is a message to a rank that has the weights, the holder, which
+ * answers with another message. Both use a separate group. Requests use the
+ * streams of collectives, answers those of users, so that a request need not
+ * wait for the answers that go the same way. Answers of one rank come in the
+ * order of the requests.
  *
  * The group moves whenever this thread waits in any group; then `serve` answers
  * the requests that have come.
@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/group.h"
+#include "comm/api/internode_swap.h"
 #include "comm/core/agree.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/engine.h"
@@ -38,7 +39,7 @@ typedef struct request {
 
 struct lsi_weight_fetch_part {
     request wanted;
-    int owner;
+    int holder;
     lsi_message asks, comes;
 };
 
@@ -56,6 +57,8 @@ typedef struct asker {
     lsi_message comes;
 } asker;
 
+enum { HERE = -1 }; /* this node has the part */
+
 struct lsi_weight_fetch {
     ls_group *group;
     ls_params *params;
@@ -63,6 +66,7 @@ struct lsi_weight_fetch {
     int node;
     lsi_weight_fetch_moved_fn *moved;
     void *context;
+    int *holders;  /* of each rank's part: whom to ask; HERE: nobody */
     asker *askers; /* by rank */
     answer *sent, *spare;
 };
@@ -123,10 +127,12 @@ static lsi_buffer find_wanted(const lsi_weight_fetch *fetch,
                               const request *wanted)
 {
     ls_params *const params = fetch->params;
-    const lsi_range own = owned_by(fetch, fetch->group->rank);
     lsi_buffer out = {.data = NULL};
-    if (wanted->begin < own.begin || wanted->end > own.end ||
-        wanted->begin >= wanted->end || wanted->end > params->storage.count)
+    if (wanted->begin >= wanted->end || wanted->end > params->storage.count)
+        return out;
+    const int owner = (int)(wanted->begin / fetch->shard);
+    if (fetch->holders[owner] != HERE ||
+        wanted->end > owned_by(fetch, owner).end)
         return out;
     const lsi_range elements = {wanted->begin, wanted->end};
     out.count = lsi_range_size(elements);
@@ -135,7 +141,7 @@ static lsi_buffer find_wanted(const lsi_weight_fetch *fetch,
         out.data = params->storage.flat + wanted->begin;
     } else {
         out.dtype = (ls_dtype)wanted->dtype;
-        out.data = lsi_params_owned_halves(params, out.dtype, elements);
+        out.data = lsi_params_halves_here(params, out.dtype, elements);
     }
     return out;
 }
@@ -189,11 +195,11 @@ static ls_status serve(void *context)
 
 /* ---- asking -------------------------------------------------------------- */
 
-/* The part of a range that a rank of another node owns; may be empty. */
+/* The part of a range that a rank owns and this node lacks; may be empty. */
 static lsi_range common(const lsi_weight_fetch *fetch, lsi_range elements,
                         int rank)
 {
-    return is_elsewhere(fetch, rank)
+    return fetch->holders[rank] != HERE
                ? lsi_range_common(elements, owned_by(fetch, rank))
                : (lsi_range){0, 0};
 }
@@ -216,7 +222,7 @@ ls_status lsi_weight_fetch_plan(const lsi_weight_fetch *fetch,
         if (lsi_range_size(part) > 0)
             parts[at++] = (lsi_weight_fetch_part){
                 .wanted = {.kind = kind, .begin = part.begin, .end = part.end},
-                .owner = r};
+                .holder = fetch->holders[r]};
     }
     *out = parts;
     return LS_OK;
@@ -250,10 +256,10 @@ void lsi_weight_fetch_ask(lsi_weight_fetch *fetch, lsi_weight_fetch_part *parts,
         p->wanted.dtype = (uint64_t)lsi_params_half_type(fetch->params);
         p->wanted.node = (uint64_t)fetch->node;
         lsi_message_ask(fetch->group, &p->comes, place_of(fetch, &p->wanted),
-                        (lsi_peer_tag){p->owner, 0});
+                        (lsi_peer_tag){p->holder, 0});
         lsi_message_send(fetch->group, &p->asks, LSI_CHANNEL_COLLECTIVE,
                          (lsi_buffer){&p->wanted, sizeof(request), LS_U8},
-                         p->owner);
+                         p->holder);
     }
 }
 
@@ -286,6 +292,24 @@ ls_status lsi_weight_fetch_wait(lsi_weight_fetch *fetch,
 
 /* ---- life ---------------------------------------------------------------- */
 
+/*
+ * The nodes of a shard group, which have one copy together, are those with the
+ * same place in their runs of replicas.
+ */
+static void find_holders(lsi_weight_fetch *fetch)
+{
+    const ls_group *const group = fetch->group;
+    const int replicas = fetch->params->sharing.replicas;
+    const int place = lsi_node_of(group, group->rank) % replicas;
+    for (int r = 0; r < group->size; r++) {
+        const int node = lsi_node_of(group, r);
+        fetch->holders[r] =
+            lsi_node_is_replica(group, r, replicas)
+                ? HERE
+                : lsi_counterpart(group, r, node - node % replicas + place);
+    }
+}
+
 ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
                                ls_params *params, size_t shard,
                                lsi_weight_fetch_moved_fn *moved, void *context)
@@ -297,6 +321,9 @@ ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
         lsi_alloc_zeroed(&made, sizeof(lsi_weight_fetch), LS_MEMORY_COMM, what);
     if (status == LS_OK)
         status = lsi_alloc_zeroed(&made->askers, size * sizeof(asker),
+                                  LS_MEMORY_COMM, what);
+    if (status == LS_OK)
+        status = lsi_alloc_zeroed(&made->holders, size * sizeof(int),
                                   LS_MEMORY_COMM, what);
     status = lsi_agree_to_plan(group, status);
     if (status == LS_OK)
@@ -312,6 +339,7 @@ ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
     made->group->streams.credit_bytes = CREDIT_BYTES;
     while (is_elsewhere(made, made->node))
         made->node++;
+    find_holders(made);
     for (int r = 0; r < made->group->size; r++)
         if (is_elsewhere(made, r))
             listen_to(made, r);
@@ -362,5 +390,6 @@ void lsi_weight_fetch_free(lsi_weight_fetch **out)
     free_answers(fetch->sent);
     free_answers(fetch->spare);
     lsi_free(fetch->askers);
+    lsi_free(fetch->holders);
     lsi_free(fetch);
 }

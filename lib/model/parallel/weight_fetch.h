@@ -1,5 +1,5 @@
 /*
- * Weights that ranks of other nodes own, on request.
+ * Weights that other nodes have, on request.
  *
  * A rank may ask at any time between two steps, whatever the others do: no call
  * here but new and free is collective. A rank answers whenever it polls, and
@@ -27,7 +27,8 @@ typedef void lsi_weight_fetch_moved_fn(void *context);
 
 /*
  * For a set of which rank r of `group` owns elements r * shard .. (r + 1) *
- * shard - 1. Collective.
+ * shard - 1. A node also has those of its replicas' ranks
+ * (lsi_node_is_replica). Collective.
  */
 ls_status lsi_weight_fetch_new(lsi_weight_fetch **out, ls_group *group,
                                ls_params *params, size_t shard,
@@ -41,11 +42,11 @@ void lsi_weight_fetch_free(lsi_weight_fetch **out);
 /* The lowest rank of this node, by which spans name it (observe/spans.h). */
 int lsi_weight_fetch_node(const lsi_weight_fetch *fetch);
 
-/* Elements of one owner that are asked for, and their way here. */
+/* Elements of one owner that are asked for, from a rank that has them. */
 typedef struct lsi_weight_fetch_part lsi_weight_fetch_part;
 
 /*
- * The elements of a range that other nodes own, as parts: one for each owner.
+ * The elements of a range that this node lacks, as parts: one for each owner.
  * *n is 0 if this node has them all. *out is the caller's (lsi_free).
  */
 ls_status lsi_weight_fetch_plan(const lsi_weight_fetch *fetch,

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/frame/list.h"
+#include "comm/state/state.h"
 #include "model/parallel/strategy.h"
 
 const char lsi_strategy_choices[] = "auto"
@@ -15,23 +17,48 @@ size_t lsi_cli_prefetch_layers(int64_t flag)
     return flag > 0 ? (size_t)flag : LS_DDP_NO_PREFETCH;
 }
 
-/* The options, without the strategy. */
-static ls_ddp_options numbers_of(const lsi_ddp_flags *flags)
+ls_status lsi_cli_shard_over(const char *text, size_t *out)
 {
-    ls_ddp_options out = LS_DDP_OPTIONS_INIT;
-    out.bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
-    out.prefetch_layers = lsi_cli_prefetch_layers(flags->prefetch_layers);
-    return out;
+    lsi_list list = {.n = 0};
+    *out = 0;
+    if (text == NULL || strcmp(text, "all") == 0)
+        return LS_OK;
+    if (lsi_list_of_numbers("--shard-over", text, 1, LSI_MAX_RANKS, &list) !=
+            LS_OK ||
+        list.n != 1)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--shard-over '%s' is not 'all' or a number of nodes "
+                        "from 1 to %d",
+                        text, LSI_MAX_RANKS);
+    *out = (size_t)list.values[0];
+    return LS_OK;
+}
+
+/* The options, without the strategy. */
+static ls_status numbers_of(const lsi_ddp_flags *flags, ls_ddp_options *out)
+{
+    *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
+    out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
+    out->prefetch_layers = flags->prefetch_layers > 0
+                               ? (size_t)flags->prefetch_layers
+                               : LS_DDP_NO_PREFETCH;
+    return lsi_cli_shard_over(flags->shard_over, &out->shard_over);
 }
 
 ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
 {
     lsi_strategy_names others;
     const lsi_strategy *found;
-    *out = numbers_of(flags);
+    LS_TRY(numbers_of(flags, out));
     if (flags->strategy != NULL)
         LS_TRY(ls_ddp_strategy_parse(flags->strategy, &out->strategy));
     LS_TRY(lsi_strategy_find(out->strategy, &found));
+    if (out->shard_over != 0 && found->id != LS_DDP_FSDP)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--shard-over %s cannot be used with --strategy %s, "
+                        "which does not divide weights over nodes: leave "
+                        "--shard-over out, or use --strategy fsdp",
+                        flags->shard_over, ls_ddp_strategy_name(found->id));
     if (flags->bucket_mb == 0 || found->buckets == LSI_BUCKETS_LIMIT)
         return LS_OK;
     return lsi_fail(
@@ -45,9 +72,9 @@ ls_status lsi_cli_ddp_parse(const lsi_ddp_flags *flags, ls_ddp_options *out)
 bool lsi_cli_ddp_options(const lsi_ddp_flags *flags, ls_ddp_options *out,
                          bool *automatic, int *exit_status)
 {
-    *out = numbers_of(flags);
     *automatic = strcmp(flags->strategy, "auto") == 0;
-    if (*automatic || lsi_cli_ddp_parse(flags, out) == LS_OK)
+    if ((*automatic ? numbers_of(flags, out) : lsi_cli_ddp_parse(flags, out)) ==
+        LS_OK)
         return true;
     *exit_status = lsi_cli_usage("%s", ls_last_error());
     return false;

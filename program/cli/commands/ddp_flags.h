@@ -17,6 +17,7 @@ typedef struct lsi_ddp_flags {
     const char *strategy;
     double bucket_mb; /* 0: not given */
     int64_t prefetch_layers;
+    const char *shard_over; /* NULL: not given */
 } lsi_ddp_flags;
 
 /* "auto|naive|flat|..." */
@@ -36,7 +37,18 @@ extern const char lsi_strategy_choices[];
         ROW(field.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",        \
             "with fsdp over several nodes: layers whose weights are gathered " \
             "ahead of use",                                                    \
-            .min = 0, .max = 1000)
+            .min = 0, .max = 1000),                                            \
+        ROW(field.shard_over, STRING, "shard-over", 0, "all|K", NULL,          \
+            LSI_SHARD_OVER_HELP)
+
+/* Help of --shard-over. */
+#define LSI_SHARD_OVER_HELP                                                    \
+    "with fsdp: nodes that together hold one copy of the weights. Groups of "  \
+    "K nodes each hold one; K divides the nodes into 1, 2, 4, ... groups "     \
+    "(default: all)"
+
+/* Parses --shard-over: 0 for all nodes. NULL is the default. */
+ls_status lsi_cli_shard_over(const char *text, size_t *out);
 
 /* The value of ls_ddp_options for the flag. */
 size_t lsi_cli_prefetch_layers(int64_t flag);

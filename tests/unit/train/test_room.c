@@ -116,11 +116,24 @@ static void windows(void **state)
     run_nodes((int[]){1, 2}, 2, play_advice, NULL);
 }
 
+/* A copy on each of two groups: of one node, or of two. */
+static void play_groups(ls_group *group, void *unused)
+{
+    lsi_memory_plan wish = {.parameters = 1000, .moments = 2, .replicas = 2};
+    const int64_t here = ls_group_local_size(group);
+    (void)unused;
+    CHECK_OK(lsi_strategy_find(LS_DDP_FSDP, &wish.strategy));
+    CHECK(lsi_memory_demand_of(group, &wish).needed ==
+          4000 * (1 + here) * RANKS / ls_group_size(group));
+}
+
 static void formulas(void **state)
 {
     (void)state;
     run_threads(RANKS, play_formulas, NULL);
     run_nodes((int[]){1, 2}, 2, play_nodes, NULL);
+    run_nodes((int[]){1, 2}, 2, play_groups, NULL);
+    run_nodes((int[]){1, 2, 1, 2}, 4, play_groups, NULL);
 }
 
 /* Every rank gets the numbers of the one that lacks most. */

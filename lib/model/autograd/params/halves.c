@@ -69,14 +69,10 @@ static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
            has == wanted;
 }
 
-/* Charges this rank's part of the halves. */
+/* Charges this rank's part of the halves: half of that of the weights. */
 static ls_status charge_part(ls_params *params)
 {
-    const ls_group *const group = params->sharing.home_group;
-    const size_t ranks =
-        (size_t)(params->sharing.divided ? ls_group_size(group)
-                                         : ls_group_local_size(group));
-    const size_t part = params->storage.count * sizeof(uint16_t) / ranks;
+    const size_t part = params->sharing.home_counted / 2;
     if (params->sharing.halves.counted > 0)
         return LS_OK;
     LS_TRY(lsi_memory_charge(part, LS_MEMORY_PARAMETERS,
@@ -141,8 +137,8 @@ void lsi_param_update_half(lsi_param *param)
         correct(param->set, dtype, all);
 }
 
-void *lsi_params_owned_halves(ls_params *params, ls_dtype dtype,
-                              lsi_range elements)
+void *lsi_params_halves_here(ls_params *params, ls_dtype dtype,
+                             lsi_range elements)
 {
     lsi_halves *const halves = &params->sharing.halves;
     if (!lsi_is_half(dtype) || halves->home == NULL || !is_ours(halves, dtype))

@@ -44,11 +44,11 @@ void lsi_param_update_half(lsi_param *param);
 ls_dtype lsi_params_half_type(const ls_params *params);
 
 /*
- * The halves of elements that this rank owns, up to date, if that is the shared
- * type, or becomes it; else NULL.
+ * The halves of elements that this node keeps, up to date, if that is the
+ * shared type, or becomes it; else NULL.
  */
-void *lsi_params_owned_halves(ls_params *params, ls_dtype dtype,
-                              lsi_range elements);
+void *lsi_params_halves_here(ls_params *params, ls_dtype dtype,
+                             lsi_range elements);
 
 /*
  * Between the two synchronisations of an optimizer's step: lsi_params_round

@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/api/internode_swap.h"
 #include "comm/api/same.h"
 #include "comm/api/shared_alloc.h"
 #include "comm/core/agree.h"
 #include "comm/node/huge.h"
 #include "comm/node/shared.h"
-#include "comm/state/channels.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 #include "model/autograd/params/halves.h"
@@ -144,11 +144,6 @@ static void attach(ls_params *params, float *flat)
     params->storage.scattered = false;
 }
 
-static void use_huge_pages(lsi_range part, float *flat)
-{
-    lsi_use_huge_pages(flat + part.begin, lsi_range_size(part) * sizeof(float));
-}
-
 /*
  * The part of the node's copy that this rank makes: its own, or a share of
  * everything if other nodes' ranks own some of it.
@@ -218,21 +213,20 @@ static ls_status move_weights(ls_params *params, ls_group *group, void *home,
     return one ? ls_barrier(group) : LS_OK;
 }
 
-/* Notes the parts of this node's ranks. */
+/* Notes the parts that this node keeps. */
 static ls_status find_parts_here(ls_params *params, const ls_group *group,
                                  size_t shard)
 {
     lsi_range *here;
     size_t n = 0;
-    LS_TRY(lsi_alloc(&here,
-                     (size_t)ls_group_local_size(group) * sizeof(lsi_range),
+    LS_TRY(lsi_alloc(&here, (size_t)ls_group_size(group) * sizeof(lsi_range),
                      LS_MEMORY_OTHER, "the parameter ranges of a node"));
     for (int r = 0; r < ls_group_size(group); r++) {
         const lsi_range part = {(size_t)r * shard, (size_t)(r + 1) * shard};
-        if (r == group->rank || lsi_shares_memory(group, r))
+        if (lsi_node_is_replica(group, r, params->sharing.replicas))
             here[n++] = part;
     }
-    assert(n == (size_t)ls_group_local_size(group));
+    assert(n >= (size_t)ls_group_local_size(group));
     params->sharing.here = here;
     params->sharing.n_here = n;
     return LS_OK;
@@ -251,30 +245,49 @@ static ls_status share_halves(ls_params *params, ls_group *group, size_t shard,
     return lsi_params_share_halves(params, group, capacity);
 }
 
-/* Bytes of a rank's part. */
-static size_t part_of(const ls_group *group, size_t bytes,
-                      lsi_weights_home kind)
+/* Bytes of a rank's share of what the node keeps. */
+static size_t part_of(const ls_params *params, const ls_group *group,
+                      size_t bytes, lsi_weights_home kind)
 {
+    const size_t size = (size_t)ls_group_size(group);
+    size_t kept = 0;
     if (kind == LSI_HOME_COPIES)
         return bytes;
-    return bytes / (size_t)(kind == LSI_HOME_ONE ? ls_group_local_size(group)
-                                                 : ls_group_size(group));
+    for (int r = 0; r < ls_group_size(group); r++)
+        kept += kind == LSI_HOME_ONE ||
+                lsi_node_is_replica(group, r, params->sharing.replicas);
+    return bytes / size * kept / (size_t)ls_group_local_size(group);
+}
+
+/* The pages of the parts that this rank writes before others read them. */
+static void use_huge_pages(const ls_params *params, const ls_group *group,
+                           size_t shard, lsi_weights_home kind)
+{
+    const lsi_range own = part_to_make(params, group, kind);
+    float *const flat = lsi_shared_first_here(group, params->sharing.home);
+    lsi_use_huge_pages(flat + own.begin, lsi_range_size(own) * sizeof(float));
+    for (int r = 0; r < ls_group_size(group); r++) {
+        if (kind == LSI_HOME_DIVIDED &&
+            lsi_internode_receives(group, r, params->sharing.replicas))
+            lsi_use_huge_pages(flat + (size_t)r * shard, shard * sizeof(float));
+    }
 }
 
 static bool is_there(const ls_params *params, const ls_group *group,
-                     lsi_weights_home kind)
+                     lsi_weights_home kind, int replicas)
 {
     const lsi_params_sharing *const s = &params->sharing;
     return s->home_group == group && s->one_copy == (kind != LSI_HOME_COPIES) &&
-           s->divided == (kind == LSI_HOME_DIVIDED);
+           s->divided == (kind == LSI_HOME_DIVIDED) &&
+           (!s->divided || s->replicas == replicas);
 }
 
 ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
-                           lsi_weights_home kind)
+                           lsi_weights_home kind, int replicas)
 {
     void *home = NULL;
     const size_t bytes = shard * (size_t)ls_group_size(group) * sizeof(float);
-    if (params->sharing.home != NULL && is_there(params, group, kind))
+    if (params->sharing.home != NULL && is_there(params, group, kind, replicas))
         return LS_OK;
     if (params->sharing.home != NULL)
         return lsi_fail(
@@ -285,10 +298,10 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
     LS_TRY(kind != LSI_HOME_COPIES
                ? lsi_shared_alloc_sparse(group, bytes, &home)
                : ls_shared_alloc(group, bytes, &home));
-    set_home(params, group, home, bytes, part_of(group, bytes, kind));
+    params->sharing.replicas = replicas;
+    set_home(params, group, home, bytes, part_of(params, group, bytes, kind));
     if (kind != LSI_HOME_COPIES)
-        use_huge_pages(part_to_make(params, group, kind),
-                       lsi_shared_first_here(group, home));
+        use_huge_pages(params, group, shard, kind);
     const ls_status status = share_halves(params, group, shard, kind);
     if (status != LS_OK) {
         lsi_params_leave_home(params);

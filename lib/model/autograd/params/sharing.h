@@ -63,8 +63,9 @@ typedef struct lsi_params_sharing {
     void *home; /* this rank's part; flat may be another rank's */
     size_t home_bytes, home_counted;
     bool one_copy;
-    bool divided; /* a node's copy has its ranks' parts, and what is gathered */
-    lsi_range *here; /* [n_here] those parts, one for each rank of the node */
+    bool divided;    /* a node's copy has some parts, and what is gathered */
+    int replicas;    /* nodes in a row with the same parts, if divided */
+    lsi_range *here; /* [n_here] those parts, one for each rank of these */
     size_t n_here;
     lsi_halves halves;      /* of one copy */
     bool drops_grads;       /* see lsi_params_set_dropping */
@@ -104,17 +105,20 @@ void lsi_params_use_all_grads(ls_params *params);
 typedef enum lsi_weights_home {
     LSI_HOME_COPIES,  /* each rank has a copy */
     LSI_HOME_ONE,     /* the ranks of a node use one, its first rank's */
-    LSI_HOME_DIVIDED, /* of which a node has only its ranks' parts */
+    LSI_HOME_DIVIDED, /* of which a node has only the parts of the ranks of its
+                         replicas (lsi_node_is_replica) */
 } lsi_weights_home;
 
 /*
  * Moves the trained parameters there, with room for `shard` floats for each
  * rank of the group: with LSI_HOME_DIVIDED, rank r's part begins at r * shard.
+ * `replicas` nodes in a row keep the same parts. Each rank fills its own; those
+ * of other nodes' ranks are to come.
  * Parts that are not used take no memory. Does nothing if the parameters are
  * already there. Collective.
  */
 ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
-                           lsi_weights_home kind);
+                           lsi_weights_home kind, int replicas);
 void lsi_params_leave_home(ls_params *params);
 
 #endif
