@@ -7,9 +7,20 @@ enum { F32 = sizeof(float), HALF = 2 };
 /* Nodes that are looked at, evenly spaced if there are more. */
 enum { MOST_NODES = 64 };
 
+/* Nodes that hold one copy of the weights together. */
+static int64_t over(const lsi_plan_run *run)
+{
+    return run->shard_over > 0 ? run->shard_over : run->nodes;
+}
+
 bool lsi_plan_divides_nodes(const lsi_plan_run *run)
 {
-    return run->strategy->share == LSI_SHARE_ALL && run->nodes > 1;
+    return run->strategy->share == LSI_SHARE_ALL && over(run) > 1;
+}
+
+int64_t lsi_plan_replicas(const lsi_plan_run *run)
+{
+    return run->nodes / over(run);
 }
 
 static double bytes_of(const lsi_plan_run *run, const lsi_plan_layer *layer)
@@ -30,11 +41,11 @@ static size_t width(const lsi_plan_run *run)
     return run->ahead < n ? run->ahead + 1 : n;
 }
 
-/* Bytes of a layer that others than the node own. */
+/* Bytes of a layer that a node of a shard group lacks. */
 static double foreign(const lsi_plan_run *run, const lsi_plan_layer *layer,
                       int64_t node)
 {
-    const double part = (double)run->model->parameters / (double)run->nodes;
+    const double part = (double)run->model->parameters / (double)over(run);
     const double begin = fmax(layer->begin, part * (double)node);
     const double end = fmin(layer->end, part * (double)(node + 1));
     const double own = fmax(0, end - begin) / (layer->end - layer->begin);
@@ -61,13 +72,13 @@ static double most_held(const lsi_plan_run *run, int64_t node)
 lsi_plan_gathers lsi_plan_gathers_of(const lsi_plan_run *run)
 {
     const lsi_plan_model *const m = run->model;
-    const double elsewhere = 1 - 1 / (double)run->nodes;
-    const int64_t nodes = run->nodes < MOST_NODES ? run->nodes : MOST_NODES;
+    const double elsewhere = 1 - 1 / (double)over(run);
+    const int64_t nodes = over(run) < MOST_NODES ? over(run) : MOST_NODES;
     lsi_plan_gathers out = {.held = 0};
     if (!lsi_plan_divides_nodes(run))
         return out;
     for (int64_t i = 0; i < nodes; i++)
-        out.held = fmax(out.held, most_held(run, i * run->nodes / nodes));
+        out.held = fmax(out.held, most_held(run, i * over(run) / nodes));
     for (size_t i = 0; i < m->n_layers; i++) {
         const lsi_plan_layer *const layer = &m->layer_list[i];
         const double bytes = elsewhere * bytes_of(run, layer);

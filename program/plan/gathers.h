@@ -21,4 +21,7 @@ lsi_plan_gathers lsi_plan_gathers_of(const lsi_plan_run *run);
 /* Whether the weights are divided over nodes. */
 bool lsi_plan_divides_nodes(const lsi_plan_run *run);
 
+/* Nodes that keep the same part of the weights, if they are divided. */
+int64_t lsi_plan_replicas(const lsi_plan_run *run);
+
 #endif

@@ -65,20 +65,21 @@ static double buckets_held(const lsi_plan_run *run)
     return most;
 }
 
-/* Weights of a rank, with copies for products in a half type. */
+/*
+ * Weights of a rank, with copies for products in a half type. Ranks that share
+ * a copy round all of it, others what they multiply.
+ */
 static double parameters_of(const lsi_plan_run *run)
 {
     const lsi_plan_model *const m = run->model;
-    const double ranks = (double)run->ranks;
-    const double here = ranks / (double)run->nodes;
-    const double f32 = F32 * (double)m->parameters;
-    if (lsi_plan_divides_nodes(run)) { /* owners round all that they own */
-        const double halves = run->half ? HALF * (double)m->parameters : 0;
-        return (f32 + halves) / ranks;
-    }
-    const double halves = run->half ? HALF * (double)m->products : 0;
-    return run->strategy->share >= LSI_SHARE_WEIGHTS ? (f32 + halves) / here
-                                                     : f32 + halves;
+    const double here = (double)run->ranks / (double)run->nodes;
+    const double halves = run->half ? HALF : 0;
+    const double all = (F32 + halves) * (double)m->parameters;
+    if (lsi_plan_divides_nodes(run))
+        return all * (double)lsi_plan_replicas(run) / (double)run->ranks;
+    return run->strategy->share >= LSI_SHARE_WEIGHTS
+               ? all / here
+               : F32 * (double)m->parameters + halves * (double)m->products;
 }
 
 lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
@@ -123,5 +124,7 @@ ls_status lsi_plan_check(const lsi_plan_run *run)
                         " nodes: the number of ranks must be a multiple of the "
                         "number of nodes",
                         run->ranks, run->nodes);
-    return LS_OK;
+    size_t groups;
+    return lsi_shard_groups((size_t)run->nodes, (size_t)run->shard_over,
+                            &groups);
 }

@@ -49,6 +49,8 @@ typedef struct lsi_plan_run {
     size_t ahead;           /* layers that fsdp gathers ahead of use */
     bool recompute;         /* backward computes blocks again */
     int64_t ranks, nodes;   /* ranks, and nodes that divide them evenly */
+    /* nodes that hold one copy of the weights under fsdp; 0: all */
+    int64_t shard_over;
 } lsi_plan_run;
 
 /*

@@ -83,16 +83,21 @@ static double leaves(lsi_plan_move move, double ranks)
  * over. The ranks do their share of the work at once. They wait for the link
  * only if `waits`.
  */
-static void collective(timeline *t, lsi_plan_move move, double bytes,
-                       bool waits)
+static void cross(timeline *t, lsi_plan_move move, double bytes, bool waits)
 {
     const lsi_plan_cost c = lsi_plan_move_cost(&t->place, move, bytes);
     t->arrive = fmax(t->now, t->arrive) + c.seconds;
     t->now = waits ? t->arrive : t->now + c.busy;
     t->out.communication += c.seconds;
     t->out.link_bytes += c.sent;
-    t->out.rank_bytes += bytes * leaves(move, (double)t->run->ranks);
     t->out.collectives++;
+}
+
+static void collective(timeline *t, lsi_plan_move move, double bytes,
+                       bool waits)
+{
+    cross(t, move, bytes, waits);
+    t->out.rank_bytes += bytes * leaves(move, (double)t->run->ranks);
 }
 
 /*
@@ -163,6 +168,24 @@ static void backward(timeline *t, double seconds)
     t->now = fmax(t->now, t->arrive) + t->out.paging;
 }
 
+/*
+ * Nodes that keep the same weights bring each other what their ranks have
+ * updated: all nodes, unless the weights are divided over nodes.
+ */
+static void replicas(timeline *t)
+{
+    const lsi_plan_run *const run = t->run;
+    const int64_t n =
+        lsi_plan_divides_nodes(run) ? lsi_plan_replicas(run) : run->nodes;
+    const double all = F32 * (double)run->model->parameters;
+    if (n == 1)
+        return;
+    t->place.nodes = n;
+    t->place.here = 1;
+    cross(t, LSI_PLAN_ALL_GATHER, all * (double)n / (double)run->nodes, true);
+    t->out.rank_bytes += all / (double)run->ranks * (double)(n - 1);
+}
+
 /* Collects weights that other ranks have updated. */
 static void weights(timeline *t)
 {
@@ -179,10 +202,8 @@ static void weights(timeline *t)
     case LSI_SHARE_STATE:
         collective(t, LSI_PLAN_ALL_GATHER, all, true);
         break;
-    default: /* the node's copy: from ranks of other nodes alone */
-        t->place.here = 1;
-        if (run->nodes > 1 && !lsi_plan_divides_nodes(run))
-            collective(t, LSI_PLAN_ALL_GATHER, all, true);
+    default:
+        replicas(t);
         break;
     }
     t->out.collectives += 2; /* barriers around it */

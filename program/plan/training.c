@@ -3,14 +3,20 @@
 #include "base/error.h"
 #include "plan/gathers.h"
 
+static const char *divided_formula(const lsi_plan_run *run)
+{
+    if (lsi_plan_replicas(run) == 1)
+        return run->half ? "6 P / N" : "4 P / N";
+    return run->half ? "6 P / (K x ranks of a node)"
+                     : "4 P / (K x ranks of a node)";
+}
+
 static const char *parameters_formula(const lsi_plan_run *run)
 {
     if (lsi_plan_divides_nodes(run))
-        return run->half ? "6 P / N" : "4 P / N";
+        return divided_formula(run);
     if (run->strategy->share >= LSI_SHARE_WEIGHTS)
-        return run->half ? "(4 P + 2 x parameters of matrix products) / ranks "
-                           "of a node"
-                         : "4 P / ranks of a node";
+        return run->half ? "6 P / ranks of a node" : "4 P / ranks of a node";
     return run->half ? "4 P + 2 x parameters of matrix products" : "4 P";
 }
 
@@ -21,6 +27,9 @@ static void given(const lsi_plan_run *run, lsi_facts *out)
                     "P");
     lsi_facts_whole(out, "", "ranks", (double)run->ranks, "", "given: N");
     lsi_facts_whole(out, "", "nodes", (double)run->nodes, "", "given");
+    if (run->shard_over > 0)
+        lsi_facts_whole(out, "", "shard_over", (double)run->shard_over, "",
+                        "given: K, nodes that hold a copy of the weights");
     lsi_facts_whole(out, "", "batch", (double)run->batch, "",
                     "given: sequences per rank");
     lsi_facts_whole(out, "", "context", (double)run->context, "",
@@ -71,7 +80,8 @@ static void traffic(const lsi_plan_step *s, lsi_facts *out)
     lsi_facts_whole(
         out, "traffic", "rank_sent_bytes", s->rank_bytes, "B",
         "2 (N-1)/N x all-reduced bytes + (N-1)/N x bytes of other collectives "
-        "+ gathered weights / ranks of a node");
+        "+ gathered weights / ranks of a node + 4 P / N x other nodes with the "
+        "same weights");
     lsi_facts_whole(out, "traffic", "node_sent_bytes", s->link_bytes, "B",
                     "bytes that leave the busiest node");
     if (s->gathered > 0)

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "../unit/comm/ranks.h"
 #include "../unit/plan/trained.h"
@@ -84,6 +85,7 @@ static void compare(ls_group *group, int64_t nodes, const trained_setup *s)
     lsi_plan_run run = trained_plan(s, group, &model);
     run.nodes = nodes;
     run.ahead = s->how.prefetch_layers;
+    run.shard_over = (int64_t)s->how.shard_over;
     trained_open(&t, group, s);
     for (int i = 0; i < WARM_STEPS; i++)
         trained_step(&t);
@@ -112,11 +114,13 @@ static void compare(ls_group *group, int64_t nodes, const trained_setup *s)
     lsi_plan_model_close(&model);
 }
 
-int main(void)
+/* The argument: shard_over of ls_ddp_options. */
+int main(int argc, char **argv)
 {
     static const ls_transformer_kind kinds[] = {LS_TRANSFORMER_ROPE,
                                                 LS_TRANSFORMER_GPT2};
     ls_group *group = NULL;
+    CHECK(argc == 2);
     CHECK_OK(ls_group_from_env(&group));
     const int64_t nodes = (int64_t)over_ranks(
         group, ls_group_local_rank(group) == 0, LS_REDUCE_SUM);
@@ -127,9 +131,11 @@ int main(void)
         CHECK_OK(ls_transformer_size("tiny", &s.config));
         s.config.kind = kinds[i / 2];
         s.config.context = 32;
+        s.config.vocabulary = 2000;
         s.how.strategy = LS_DDP_FSDP;
         s.how.bucket_bytes = 1000000;
         s.how.prefetch_layers = i == 2 ? 1 : 2;
+        s.how.shard_over = (size_t)atoi(argv[1]);
         compare(group, nodes, &s);
     }
     ls_group_close(&group);

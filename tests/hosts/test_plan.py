@@ -12,10 +12,13 @@ PROGRAM = os.path.join(hosts.tree(os.environ["LOCKSTEP"]), "tests", "hosts",
 
 class Plan(unittest.TestCase):
     def test_bytes_are_those_of_a_step(self):
-        for ranks in ((1, 1), (1, 1, 1), (2, 2)):
-            with self.subTest(ranks=ranks), hosts.Hosts(len(ranks)) as some:
+        for ranks, over in (((1, 1), 0), ((1, 1, 1), 0), ((2, 2), 0),
+                            ((1, 1, 1, 1), 2), ((2, 2), 1)):
+            with self.subTest(ranks=ranks, over=over), \
+                    hosts.Hosts(len(ranks)) as some:
                 ran = subprocess.run(
-                    some.mpirun("ucx", ranks, PROGRAM), text=True, timeout=100,
+                    some.mpirun("ucx", ranks, PROGRAM, str(over)),
+                    text=True, timeout=100,
                     env=some.environment(OMP_NUM_THREADS=1, LOCKSTEP_TIMEOUT=20),
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                 self.assertEqual(ran.returncode, 0, ran.stdout)

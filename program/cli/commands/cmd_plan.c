@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/commands/ddp_flags.h"
 #include "cli/commands/kept_peaks.h"
 #include "cli/commands/plan_facts.h"
 #include "cli/commands/plan_training.h"
@@ -71,6 +72,8 @@ static const lsi_option options[] = {
         "with fsdp over several nodes: layers whose weights are gathered "
         "ahead of use",
         .min = 0, .max = 1000),
+    ROW(run.shard_over, STRING, "shard-over", 0, "all|K", NULL,
+        LSI_SHARD_OVER_HELP),
     ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL,
         "data type of the inputs of matrix products (default: f32)",
         .choices = "f32|bf16|f16"),
@@ -324,6 +327,7 @@ static const char *stray_flag(const args *a, unsigned what)
         {"--strategy", r->strategy != NULL, TRAINING},
         {"--bucket-mb", r->bucket_mb != 0, TRAINING},
         {"--prefetch-layers", r->prefetch_layers != USUAL_AHEAD, TRAINING},
+        {"--shard-over", r->shard_over != NULL, TRAINING},
         {"--dtype", r->dtype != NULL, TRAINING},
         {"--batch-size", r->batch != 0, TRAINING},
         {"--context", r->context != 0, TRAINING},

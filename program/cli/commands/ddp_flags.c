@@ -39,9 +39,7 @@ static ls_status numbers_of(const lsi_ddp_flags *flags, ls_ddp_options *out)
 {
     *out = (ls_ddp_options)LS_DDP_OPTIONS_INIT;
     out->bucket_bytes = lsi_bucket_bytes(flags->bucket_mb);
-    out->prefetch_layers = flags->prefetch_layers > 0
-                               ? (size_t)flags->prefetch_layers
-                               : LS_DDP_NO_PREFETCH;
+    out->prefetch_layers = lsi_cli_prefetch_layers(flags->prefetch_layers);
     return lsi_cli_shard_over(flags->shard_over, &out->shard_over);
 }
 

@@ -58,7 +58,8 @@ static ls_status run_of(const lsi_plan_flags *f, const lsi_plan_model *model,
                         lsi_plan_run *out)
 {
     const lsi_ddp_flags flags = {.strategy = f->strategy,
-                                 .bucket_mb = f->bucket_mb};
+                                 .bucket_mb = f->bucket_mb,
+                                 .shard_over = f->shard_over};
     ls_ddp_options how;
     LS_TRY(lsi_cli_ddp_parse(&flags, &how));
     *out = (lsi_plan_run){
@@ -70,6 +71,7 @@ static ls_status run_of(const lsi_plan_flags *f, const lsi_plan_model *model,
         .ahead = (size_t)f->prefetch_layers,
         .ranks = f->ranks > 0 ? f->ranks : 1,
         .nodes = f->nodes > 0 ? f->nodes : 1,
+        .shard_over = (int64_t)how.shard_over,
     };
     LS_TRY(lsi_strategy_of(&how, &out->strategy, &out->bucket_bytes));
     return lsi_plan_check(out);

@@ -8,7 +8,7 @@
 
 /* 0, NULL: not given. */
 typedef struct lsi_plan_flags {
-    const char *model, *strategy, *dtype, *json, *sweep;
+    const char *model, *strategy, *dtype, *json, *sweep, *shard_over;
     int64_t ranks, nodes, ranks_per_node, batch, context;
     int64_t prefetch_layers; /* 2: not given */
     int64_t layers, d_model, d_ff, heads, vocabulary;

@@ -212,7 +212,7 @@ static void window(void **state)
     equal(lsi_plan_memory_of(&run).parameters, 1500);
     equal(lsi_plan_memory_of(&run).gathered, 600);
     run.nodes = 1;
-    equal(lsi_plan_memory_of(&run).parameters, (4000 + 2 * 900) / 4.0);
+    equal(lsi_plan_memory_of(&run).parameters, (4000 + 2000) / 4.0);
     equal(lsi_plan_memory_of(&run).gathered, 0);
 }
 
@@ -252,6 +252,60 @@ static void gathers(void **state)
     tied[0].products = tied[0].others = 250;
     m.layer_list = tied;
     equal(divided_step(&m, 1000).gathered, 2000 + 500);
+}
+
+/*
+ * Four nodes of a rank, of which two hold the weights together: they gather as
+ * two nodes do. After the step each brings the other with the same half what it
+ * has updated, a quarter of all.
+ */
+static void groups(void **state)
+{
+    (void)state;
+    const lsi_plan_model m = layered();
+    lsi_plan_run run = run_of(LS_DDP_FSDP, 4, 4);
+    run.model = &m;
+    run.ahead = 1;
+    run.shard_over = 2;
+    const lsi_plan_place place = place_of(&run);
+    equal(lsi_plan_memory_of(&run).parameters, 2000);
+    equal(lsi_plan_memory_of(&run).gathered, 2000);
+    const lsi_plan_step two = lsi_plan_step_of(&run, &place, compute);
+    equal(two.gathered, 3000);
+    equal(two.rank_bytes, 3000 + 1000 + 3000); /* and three quarters of sums */
+    run.shard_over = 4;
+    const lsi_plan_step four = lsi_plan_step_of(&run, &place, compute);
+    equal(four.gathered, 3000 + 1500);
+    equal(four.rank_bytes, 4500 + 3000);
+    assert_int_equal(two.collectives, four.collectives + 1);
+    run.shard_over = 1; /* a copy in each node, which gathers nothing */
+    equal(lsi_plan_memory_of(&run).parameters, 4000);
+    equal(lsi_plan_memory_of(&run).gathered, 0);
+    const lsi_plan_step one = lsi_plan_step_of(&run, &place, compute);
+    equal(one.gathered, 0);
+    equal(one.rank_bytes, 3000 + 3000);
+}
+
+/* The quotient of the nodes is a power of two; others are refused. */
+static void fitting_groups(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t nodes, over;
+        const char *fitting; /* NULL: it fits */
+    } rows[] = {{1, 1, NULL},        {4, 1, NULL},          {4, 2, NULL},
+                {12, 3, NULL},       {12, 6, NULL},         {3, 0, NULL},
+                {4, 3, ": 1, 2, 4"}, {12, 4, ": 3, 6, 12"}, {3, 1, ": 3"},
+                {2, 4, ": 1, 2"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        lsi_plan_run run = run_of(LS_DDP_FSDP, rows[i].nodes, rows[i].nodes);
+        run.shard_over = rows[i].over;
+        const ls_status status = lsi_plan_check(&run);
+        if (rows[i].fitting == NULL)
+            assert_ok(status);
+        else
+            assert_error(status, LS_ERR_ARGUMENT, rows[i].fitting);
+    }
 }
 
 static void buckets(void **state)
@@ -324,6 +378,7 @@ int main(void)
         cmocka_unit_test(hidden),    cmocka_unit_test(window),
         cmocka_unit_test(gathers),   cmocka_unit_test(buckets),
         cmocka_unit_test(rates),     cmocka_unit_test(facts_of_many),
+        cmocka_unit_test(groups),    cmocka_unit_test(fitting_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
