@@ -45,7 +45,10 @@ static double largest_bucket(const lsi_plan_run *run)
     return most;
 }
 
-/* A rank's part, and one or two buckets, as its link is slow or fast. */
+/*
+ * A rank's part, and one to three buckets, as its link is fast or slow: two may
+ * be in flight while the next is computed.
+ */
 static void check_gradients(const lsi_plan_run *run, double had)
 {
     const double bucket = largest_bucket(run);
@@ -53,7 +56,8 @@ static void check_gradients(const lsi_plan_run *run, double had)
         sizeof(float) * (double)run->model->parameters / (double)run->ranks;
     const double planned = lsi_plan_memory_of(run).gradients;
     printf("gradients: planned %.0f bytes, there were %.0f\n", planned, had);
-    CHECK(had >= own && had <= 1.01 * (own + 2 * bucket));
+    fflush(stdout);
+    CHECK(had >= own && had <= 1.01 * (own + 3 * bucket));
     CHECK(planned >= own + bucket && planned <= own + 2 * bucket);
 }
 
