@@ -33,6 +33,7 @@ struct lsi_reducer {
     void (*on_done)(void *context, lsi_range spans);
     void *context;
     double waited;
+    double ended; /* time at which the last reduction ended */
 };
 
 /* ---- planning ------------------------------------------------------------ */
@@ -129,6 +130,7 @@ ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
         r->most = plan->most > 0 ? plan->most : SIZE_MAX;
         r->on_done = plan->done;
         r->context = plan->context;
+        r->ended = lsi_clock_seconds();
         status = plan_buckets(r, channel, plan, layout,
                               lsi_bucket_layout(plan->spans, plan->n,
                                                 plan->bucket_bytes, layout));
@@ -224,14 +226,16 @@ static ls_status poll(lsi_reducer *r)
 /*
  * Waits until at most one bucket is in flight. Another rank may need this rank
  * elsewhere before it reaches the bucket; so this rank gives up, until the next
- * reduction, when nothing has moved for a while.
+ * reduction, when nothing has moved for a while. The other ranks may be as much
+ * slower as this rank's pass has taken.
  */
 static ls_status wait_for_bucket(lsi_reducer *r)
 {
     const double begin = lsi_clock_seconds();
+    const double most = HOLD_SECONDS + begin - r->ended;
     uint64_t activity = r->channel->activity;
     double now = begin, moved = begin;
-    while (r->started - r->done > 1 && now - moved < HOLD_SECONDS) {
+    while (r->started - r->done > 1 && now - moved < most) {
         if (now - begin < SPIN_SECONDS)
             sched_yield();
         else
@@ -242,7 +246,7 @@ static ls_status wait_for_bucket(lsi_reducer *r)
             moved = now;
         activity = r->channel->activity;
     }
-    r->holds = now - moved < HOLD_SECONDS;
+    r->holds = now - moved < most;
     r->waited += now - begin;
     return LS_OK;
 }
@@ -292,7 +296,8 @@ ls_status lsi_reducer_finish(lsi_reducer *r)
     ls_status status = finish(r);
     if (status != LS_OK)
         status = lsi_reducer_refuse(r, status);
-    r->waited += lsi_clock_seconds() - begin;
+    r->ended = lsi_clock_seconds();
+    r->waited += r->ended - begin;
     return status;
 }
 
