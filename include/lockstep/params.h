@@ -145,9 +145,12 @@ LS_API size_t ls_params_offset(const ls_params *params, size_t index);
  * node has the parts of its ranks, and operations gather the rest while they
  * need it. To map such a parameter is LS_ERR_STATE. But ls_params_fetch
  * brings the values of parameter `index` to this node, for reading; it can be
- * mapped then. Pointers are valid until ls_params_release. The calls nest. If
- * one is missing, the next optimizer's step is LS_ERR_STATE. Local: other ranks
- * answer while they compute or wait. Without divided weights they do nothing.
+ * mapped then. Pointers are valid until ls_params_release. Then they are like
+ * freed memory: reading absent weights ends the process with SIGSEGV, and a
+ * line on stderr, or in the report of `lockstep run`, names the parameter. The
+ * calls nest. If one is missing, the next optimizer's step is LS_ERR_STATE.
+ * Local: other ranks answer while they compute or wait. Without divided weights
+ * they do nothing.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_params_fetch(ls_params *params, size_t index);

@@ -67,7 +67,7 @@ void lsi_log_set_rank(int rank)
     line_rank = rank;
 }
 
-static void write_all(const char *text, size_t bytes)
+void lsi_log_write(const char *text, size_t bytes)
 {
     while (bytes > 0) {
         ssize_t written = write(STDERR_FILENO, text, bytes);
@@ -93,7 +93,7 @@ static void write_to_stderr(ls_log_level level, const char *text)
         memcpy(line + used - 3, "...", 3);
     }
     line[used++] = '\n';
-    write_all(line, used);
+    lsi_log_write(line, used);
 }
 
 static void write_line(ls_log_level level, const char *format, va_list args)

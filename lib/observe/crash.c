@@ -3,6 +3,7 @@
  *
  *     lockstep crash 1
  *     signal 11 address 0x0 pid 17 thread 17, or: signal 6 sent pid ...
+ *     note cannot access ...   if the memory has a name
  *     0x55d0c0de1139       where it crashed
  *     0x55d0c0de1185 call  behind the call that led there, and so on
  *     maps
@@ -26,6 +27,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "base/log.h"
 #include "base/signal_stack.h"
 
 enum { MAX_FRAMES = 64, SEEN_FRAMES = 80 };
@@ -40,7 +42,7 @@ static atomic_int writer;
 
 typedef struct line {
     size_t used;
-    char text[256];
+    char text[1024];
 } line;
 
 static void add_text(line *l, const char *text)
@@ -166,9 +168,67 @@ static void put_frames(int fd, const ucontext_t *context)
         put_frame(fd, caller_of(context), true);
 }
 
+/* ---- names ------------------------------------------------------------ */
+
+enum { MAX_PLACES = 16 };
+static _Atomic(const lsi_crash_place *) places[MAX_PLACES];
+
+/* A name is the program's: it may have any bytes. */
+static void add_name(line *l, const char *name)
+{
+    for (; *name != '\0' && l->used < sizeof(l->text) / 2; name++)
+        l->text[l->used++] = (unsigned char)*name < ' ' ? '?' : *name;
+}
+
+/* The place that the process may not access, and the name of the address. */
+static const lsi_crash_place *find_place(int number, const siginfo_t *info,
+                                         const char **name)
+{
+    for (int i = 0;
+         i < MAX_PLACES && number == SIGSEGV && info->si_code == SEGV_ACCERR;
+         i++) {
+        const lsi_crash_place *const p = atomic_load(&places[i]);
+        if (p != NULL && (*name = p->name_at(p->context, info->si_addr)))
+            return p;
+    }
+    return NULL;
+}
+
+/* On stderr without a file. */
+static void put_note(int fd, const lsi_crash_place *place, const char *name,
+                     const siginfo_t *info)
+{
+    line l = {0};
+    if (fd >= 0)
+        add_text(&l, "note ");
+    else
+        add_number(&l, "lockstep[", (uint64_t)place->rank, 10);
+    add_text(&l, fd >= 0 ? "" : "] error: ");
+    add_number(&l, "cannot access 0x", (uintptr_t)info->si_addr, 16);
+    add_text(&l, " in '");
+    add_name(&l, name);
+    add_text(&l, "': ");
+    add_text(&l, place->reason);
+    if (fd >= 0) {
+        put_line(fd, &l);
+    } else {
+        add_text(&l, "\n");
+        lsi_log_write(l.text, l.used);
+    }
+}
+
+/* ---- the file --------------------------------------------------------- */
+
 static void put_crash(int number, const siginfo_t *info,
                       const ucontext_t *context)
 {
+    const char *name = NULL;
+    const lsi_crash_place *const place = find_place(number, info, &name);
+    if (path[0] == '\0') {
+        if (place != NULL)
+            put_note(-1, place, name, info);
+        return;
+    }
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     line l = {0};
     if (fd < 0)
@@ -181,6 +241,8 @@ static void put_crash(int number, const siginfo_t *info,
     add_number(&l, " pid ", (uint64_t)getpid(), 10);
     add_number(&l, " thread ", (uint64_t)gettid(), 10);
     put_line(fd, &l);
+    if (place != NULL)
+        put_note(fd, place, name, info);
     put_frames(fd, context);
     put(fd, "maps\n", 5);
     put_maps(fd);
@@ -218,29 +280,57 @@ static void on_crash(int number, siginfo_t *info, void *context)
     errno = error_before;
 }
 
-static void install(void)
+static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+enum { COUNT = sizeof(numbers) / sizeof(numbers[0]) };
+
+/* Handles the first n signals, each unless the program does so itself. */
+static void handle(int n)
 {
-    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    enum { COUNT = sizeof(numbers) / sizeof(numbers[0]) };
-    const char *const wanted = getenv("LOCKSTEP_CRASH_FILE");
     struct sigaction action = {.sa_sigaction = on_crash,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    if (wanted == NULL || wanted[0] != '/' || strlen(wanted) >= sizeof(path))
-        return;
-    memcpy(path, wanted, strlen(wanted) + 1);
     lsi_use_signal_stack();
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < COUNT; i++)
         sigaddset(&action.sa_mask, numbers[i]);
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < n; i++) {
         struct sigaction own;
         if (sigaction(numbers[i], NULL, &own) == 0 && own.sa_handler == SIG_DFL)
             (void)sigaction(numbers[i], &action, NULL);
     }
 }
 
+static void install(void)
+{
+    const char *const wanted = getenv("LOCKSTEP_CRASH_FILE");
+    if (wanted == NULL || wanted[0] != '/' || strlen(wanted) >= sizeof(path))
+        return;
+    memcpy(path, wanted, strlen(wanted) + 1);
+    handle(COUNT);
+}
+
 void lsi_watch_crashes(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, install);
+}
+
+static void replace(const lsi_crash_place *from, const lsi_crash_place *to)
+{
+    for (int i = 0; i < MAX_PLACES; i++) {
+        const lsi_crash_place *expected = from;
+        if (atomic_compare_exchange_strong(&places[i], &expected, to))
+            return;
+    }
+}
+
+void lsi_crash_place_add(const lsi_crash_place *place)
+{
+    lsi_watch_crashes();
+    replace(NULL, place);
+    handle(1); /* SIGSEGV, also without a file */
+}
+
+void lsi_crash_place_remove(const lsi_crash_place *place)
+{
+    replace(place, NULL);
 }

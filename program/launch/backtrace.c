@@ -61,6 +61,17 @@ static bool parse_head(const char **at, lsi_crash *crash)
     return true;
 }
 
+/* A line that not every crash has. */
+static bool parse_note(const char **at, lsi_crash *crash)
+{
+    if (!skip_word(at, "note "))
+        return true;
+    crash->note = *at;
+    crash->note_bytes = strcspn(*at, "\n");
+    *at += crash->note_bytes;
+    return skip_word(at, "\n");
+}
+
 static bool parse_frame(const char **at, lsi_crash *crash)
 {
     uint64_t pc;
@@ -80,7 +91,8 @@ ls_status lsi_crash_parse(const char *text, size_t bytes, lsi_crash *crash)
 {
     const char *at = text;
     *crash = (lsi_crash){0};
-    bool good = memchr(text, '\0', bytes) == NULL && parse_head(&at, crash);
+    bool good = memchr(text, '\0', bytes) == NULL && parse_head(&at, crash) &&
+                parse_note(&at, crash);
     while (good && strncmp(at, "0x", 2) == 0)
         good = parse_frame(&at, crash);
     if (!good || !skip_word(&at, "maps\n") || crash->n == 0)
@@ -168,6 +180,8 @@ static void print_crash(FILE *out, const lsi_crash *crash, pid_t pid)
                 crash->pid);
     else if (crash->thread != crash->pid)
         fprintf(out, "in thread %d:\n", crash->thread);
+    if (crash->note != NULL)
+        fprintf(out, "%.*s\n", (int)crash->note_bytes, crash->note);
     for (int i = 0; i < crash->n; i++)
         print_frame(out, crash, i, symbols);
 }

@@ -19,6 +19,8 @@ enum { LSI_CRASH_FRAMES = 64 };
 typedef struct lsi_crash {
     int signal;
     int pid, thread;
+    const char *note; /* what the address is, as part of the text; or NULL */
+    size_t note_bytes;
     struct {
         uint64_t pc;
         bool is_call; /* look up the byte before the address */

@@ -18,6 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fuzz_ok(lsi_crash_parse(text, size, &crash))) {
         fuzz_demand(crash.n > 0 && crash.n <= LSI_CRASH_FRAMES);
         fuzz_demand(crash.maps + crash.maps_bytes == text + size);
+        fuzz_demand(crash.note == NULL ||
+                    crash.note + crash.note_bytes < crash.maps);
         for (int i = 0; i < crash.n; i++) {
             size_t length = 0;
             uint64_t offset = 0;

@@ -344,7 +344,7 @@ def arrays():
 
 def crash():
     yield (b"lockstep crash 1\nsignal 11 address 0x0 pid 17 thread 18\n"
-           b"0x1139\n0x2185 call\nmaps\n"
+           b"note x\n0x1139\n0x2185 call\nmaps\n"
            b"1000-2000 r-xp 00001000 08:01 17   /usr/bin/a\n"
            b"2000-3000 r-xp 00001000 08:01 17   /usr/bin/a\n")
     yield b"lockstep crash 1\nsignal 6 sent pid 1 thread 1\n0x1\nmaps\n"

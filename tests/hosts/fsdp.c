@@ -378,6 +378,37 @@ static void check_refusal(ls_group *group)
     ls_params_free(&params);
 }
 
+/* ---- pointers that are not valid any more -------------------------------- */
+
+/*
+ * The last rank reads weights that it does not have: "released" through a
+ * pointer that was valid until ls_params_release, "early" at an address next to
+ * weights that it has asked for.
+ */
+static void read_absent(net *n, const ls_group *group, const char *how)
+{
+    const size_t last = ls_params_count(n->params) - 2; /* of the first rank */
+    const bool early = strcmp(how, "early") == 0;
+    const size_t kept = early ? last : last - 2, read = early ? last - 2 : last;
+    const float *values = NULL;
+    if (ls_group_rank(group) != ls_group_size(group) - 1)
+        return;
+    if (!early) {
+        CHECK_OK(ls_params_fetch(n->params, read));
+        values = data_of(ls_params_get(n->params, read));
+        CHECK(values[WIDTH * WIDTH / 2] != 0);
+        ls_params_release(n->params, read);
+    }
+    CHECK_OK(ls_params_fetch(n->params, kept));
+    const float *const near = data_of(ls_params_get(n->params, kept));
+    printf("kept %g\n", (double)near[WIDTH * WIDTH / 2]);
+    fflush(stdout);
+    if (early)
+        values = near + ls_params_offset(n->params, read) -
+                 ls_params_offset(n->params, kept);
+    printf("absent %g\n", (double)values[WIDTH * WIDTH / 2]);
+}
+
 int main(int argc, char **argv)
 {
     ls_group *group = NULL;
@@ -386,6 +417,12 @@ int main(int argc, char **argv)
     CHECK_OK(ls_group_from_env(&group));
     const int given = atoi(argv[2]);
     const int64_t over = given > 0 ? given : nodes_of(group);
+    if (given < 0) {
+        make(&divided, group, LS_DDP_FSDP, 0);
+        read_absent(&divided, group, argv[1]);
+        CHECK(ls_barrier(group) != LS_OK); /* the last rank has died */
+        return 3;
+    }
     check_refusal(group);
     const size_t before = live();
     make(&divided, group, LS_DDP_FSDP, given);

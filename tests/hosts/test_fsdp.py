@@ -12,6 +12,9 @@ import hosts
 LOCKSTEP = os.environ["LOCKSTEP"]
 PROGRAM = os.path.join(hosts.tree(LOCKSTEP), "tests", "hosts", "test_hosts_fsdp")
 LM = ("train", "lm", "--deterministic", "--size", "tiny", "--batch-size", "2")
+# Of crashes, in place of the address sanitizer's.
+OWN_HANDLER = {"ASAN_OPTIONS": ":".join(
+    filter(None, (os.environ.get("ASAN_OPTIONS"), "handle_segv=0")))}
 FSDP = ("--strategy", "fsdp", "--bucket-mb", "0.5")
 SHARED = ("--strategy", "shared")
 
@@ -44,6 +47,38 @@ class Fsdp(unittest.TestCase):
                 said = self.run_on(ranks, folder, PROGRAM,
                                    os.path.join(folder, "weights"), str(over))
                 self.assertEqual(said.count("equal"), sum(ranks), said)
+
+    def crash(self, how, keep=(), **changes):
+        """The output of a job whose last rank reads weights that it does not have."""
+        with hosts.Hosts(2, keep=keep) as two:
+            job = subprocess.run(
+                two.mpirun("ucx", (1, 2), PROGRAM, how, "-1"), text=True,
+                env=two.environment(LOCKSTEP_TIMEOUT=20, **changes), timeout=60,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("kept ", job.stdout)
+        self.assertNotIn("absent ", job.stdout)
+        return job.stdout
+
+    def test_an_absent_weight_is_named(self):
+        for how, name in (("released", "blocks.5.weight"),
+                          ("early", "blocks.4.weight")):
+            with self.subTest(how=how):
+                self.assertRegex(
+                    self.crash(how, **OWN_HANDLER),
+                    r"lockstep\[2\] error: cannot access 0x[0-9a-f]+ in "
+                    rf"'{name}': .*call ls_params_fetch")
+
+    def test_the_file_of_a_crash_names_it(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+            path = os.path.join(folder, "crash")
+            said = self.crash("released", [folder], LOCKSTEP_CRASH_FILE=path,
+                              **OWN_HANDLER)
+            with open(path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        self.assertNotIn("cannot access", said)
+        self.assertRegex(lines[1], "^signal 11 address 0x")
+        self.assertRegex(lines[2], "^note cannot access .*'blocks.5.weight'")
 
     def test_weights_are_those_of_flat(self):
         everything = ("--activation-checkpointing", "--accumulate", "2",

@@ -407,8 +407,10 @@ ls_status ls_params_fetch(ls_params *params, size_t index)
 void ls_params_release(ls_params *params, size_t index)
 {
     if (index < ls_params_count(params) &&
-        params->params.items[index]->fetched > 0)
+        params->params.items[index]->fetched > 0) {
         params->params.items[index]->fetched--;
+        lsi_tensor_used(); /* the next need may let it go */
+    }
 }
 
 /* ---- gradients ----------------------------------------------------------- */

@@ -142,14 +142,47 @@ static void ask(lsi_gather *g, item *it)
     lsi_weight_fetch_ask(g->fetch, it->parts, it->n);
 }
 
+static lsi_page_guard *guard_of(const lsi_gather *g, lsi_weight_kind kind)
+{
+    return kind == LSI_WEIGHTS_F32 ? &g->params->sharing.guard
+                                   : &g->params->sharing.halves.guard;
+}
+
+static void close_pages(const lsi_gather *g, const item *it, size_t parts,
+                        lsi_weight_kind kind)
+{
+    for (size_t i = 0; i < parts; i++)
+        lsi_page_guard_close(guard_of(g, kind),
+                             lsi_weight_fetch_elements(it->parts, i));
+}
+
+static ls_status open_pages(const lsi_gather *g, const item *it,
+                            lsi_weight_kind kind)
+{
+    for (size_t i = 0; i < it->n; i++) {
+        const ls_status status = lsi_page_guard_open(
+            guard_of(g, kind), lsi_weight_fetch_elements(it->parts, i));
+        if (status != LS_OK) {
+            close_pages(g, it, i, kind);
+            return status;
+        }
+    }
+    return LS_OK;
+}
+
 /* Becomes a user; asks for the parameter if it is the first. */
-static ls_status begin(lsi_gather *g, item *it)
+static ls_status begin(lsi_gather *g, item *it, lsi_weight_kind kind)
 {
     uint32_t word = atomic_load(it->word);
     if (it->n == 0 || it->held)
         return LS_OK;
     LS_TRY(lsi_memory_charge(charge_of(g, it), LS_MEMORY_GATHERED,
                              "weights of other nodes"));
+    const ls_status status = open_pages(g, it, kind);
+    if (status != LS_OK) {
+        lsi_memory_discharge(charge_of(g, it), LS_MEMORY_GATHERED);
+        return status;
+    }
     for (;;) {
         const bool first = (word & STATE) == ABSENT;
         if ((word & STATE) == LEAVING) {
@@ -218,6 +251,7 @@ static size_t end(const lsi_gather *g, item *it, lsi_weight_kind kind)
 {
     uint32_t word = atomic_load(it->word), next;
     assert(it->held && !it->asked);
+    close_pages(g, it, it->n, kind);
     do {
         next = word - 1;
         if ((next & USERS) == 0 && (word & STATE) == HERE)
@@ -292,7 +326,7 @@ static ls_status begin_layer(lsi_gather *g, size_t at, bool forward)
             if ((g->uses[p * LSI_WEIGHTS_KINDS + (size_t)k] & pass) == 0 ||
                 it->held)
                 continue;
-            LS_TRY(begin(g, it));
+            LS_TRY(begin(g, it, (lsi_weight_kind)k));
             it->used = 0;
         }
     }
@@ -363,7 +397,7 @@ static ls_status need_in(lsi_gather *g, size_t param, lsi_weight_kind kind,
     } else {
         leave(g, g->window);
     }
-    LS_TRY(begin(g, it));
+    LS_TRY(begin(g, it, kind));
     const bool first = pass != 0 && (g->first || g->current == NO_LAYER);
     return await(g, it, began,
                  first                ? LSI_NEED_FIRST

@@ -12,7 +12,9 @@
  * The ranks of a node gather each parameter once, into the node's one copy: the
  * first that needs it asks, and the others wait. The last that lets it go gives
  * its pages back. A word for each parameter, which all of them map, says how
- * far it is and how many ranks use it.
+ * far it is and how many ranks use it. A rank can access the pages of the
+ * weights that it uses; those of other absent weights are PROT_NONE
+ * (params/page_guard.h).
  */
 #ifndef LS_MODEL_PARALLEL_GATHER_H
 #define LS_MODEL_PARALLEL_GATHER_H

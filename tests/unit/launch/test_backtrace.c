@@ -31,6 +31,19 @@ static void a_whole_file(void **state)
                                "1\n0x1\nmaps\n";
     assert_ok(lsi_crash_parse(sent, sizeof(sent) - 1, &crash));
     assert_int_equal(crash.signal, 6);
+    assert_null(crash.note);
+}
+
+static void a_note(void **state)
+{
+    (void)state;
+    lsi_crash crash;
+    static const char text[] = "lockstep crash 1\nsignal 11 address 0x10 pid 1 "
+                               "thread 1\nnote what it is\n0x1\nmaps\n";
+    assert_ok(lsi_crash_parse(text, sizeof(text) - 1, &crash));
+    assert_int_equal(crash.note_bytes, strlen("what it is"));
+    assert_memory_equal(crash.note, "what it is", crash.note_bytes);
+    assert_int_equal(crash.n, 1);
 }
 
 static void lies_in(const lsi_crash *crash, uint64_t pc, const char *name,
@@ -76,7 +89,8 @@ static void broken_files(void **state)
     static const char *const texts[] = {
         "lockstep crash 2\n", "lockstep crash 1\nsignal -1 sent pid 1",
         "lockstep crash 1\nsignal 6 sent pid 1 thread 1\nmaps\n",
-        "lockstep crash 1\nsignal 6 sent pid 1 thread 1\n0x\nmaps\n"};
+        "lockstep crash 1\nsignal 6 sent pid 1 thread 1\n0x\nmaps\n",
+        "lockstep crash 1\nsignal 6 sent pid 1 thread 1\nnote x"};
     for (size_t i = 0; i < TEST_COUNT(texts); i++)
         assert_error(lsi_crash_parse(texts[i], strlen(texts[i]), &crash),
                      LS_ERR_FORMAT, "not a lockstep crash file");
@@ -86,6 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_file),
+        cmocka_unit_test(a_note),
         cmocka_unit_test(modules),
         cmocka_unit_test(broken_files),
     };

@@ -52,6 +52,7 @@ void lsi_params_leave_halves(ls_params *params)
 {
     lsi_halves *const h = &params->sharing.halves;
     lsi_memory_discharge(h->counted, LS_MEMORY_PARAMETERS);
+    lsi_page_guard_free(&h->guard);
     if (h->home != NULL) {
         lsi_memory_undo_discharge(h->bytes, LS_MEMORY_COMM);
         ls_ignore(ls_shared_free(params->sharing.home_group, &h->home));

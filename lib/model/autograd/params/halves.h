@@ -14,6 +14,7 @@
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_HALVES_H
 #define LS_MODEL_AUTOGRAD_PARAMS_HALVES_H
 
+#include "model/autograd/params/page_guard.h"
 #include "model/autograd/params/storage.h"
 
 /* Shared copies of the trained parameters in a half type. */
@@ -23,6 +24,7 @@ typedef struct lsi_halves {
     void *header;
     size_t bytes, counted;
     uint64_t rounded; /* version of the set when this rank's part was rounded */
+    lsi_page_guard guard; /* of those that other nodes own */
 } lsi_halves;
 
 /*

@@ -12,6 +12,7 @@
 #include "comm/core/agree.h"
 #include "comm/node/huge.h"
 #include "comm/node/shared.h"
+#include "comm/node/transport.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 #include "model/autograd/params/halves.h"
@@ -232,6 +233,58 @@ static ls_status find_parts_here(ls_params *params, const ls_group *group,
     return LS_OK;
 }
 
+/* ---- weights that other nodes own ---------------------------------------- */
+
+/* Returns the number of an element that the address is in; count: none. */
+static size_t element_at(const lsi_page_guard *guard, const void *address,
+                         size_t count)
+{
+    const uintptr_t begin = (uintptr_t)guard->data;
+    const uintptr_t at = (uintptr_t)address;
+    return at < begin || (at - begin) / guard->size >= count
+               ? count
+               : (at - begin) / guard->size;
+}
+
+/* The parameter that the address is in, for a signal handler. */
+static const char *name_at(const void *context, const void *address)
+{
+    const ls_params *const params = context;
+    const size_t count = params->storage.count;
+    size_t at = element_at(&params->sharing.guard, address, count);
+    if (at == count)
+        at = element_at(&params->sharing.halves.guard, address, count);
+    for (size_t i = 0; at < count && i < params->params.count; i++) {
+        const lsi_param *const p = params->params.items[i];
+        if (p->trainable && at - p->offset < (size_t)p->tensor->count)
+            return p->name;
+    }
+    return NULL;
+}
+
+/* They are open only while this rank uses them; see lsi_gather. */
+static ls_status guard_absent(ls_params *params, const ls_group *group,
+                              void *home)
+{
+    lsi_params_sharing *const s = &params->sharing;
+    const size_t count = params->storage.count;
+    /* Threads would close what others use; but they are of one node. */
+    assert(ls_group_local_size(group) == 1 ||
+           !group->channels.local->memory.node->transport->one_address_space);
+    LS_TRY(lsi_page_guard_new(&s->guard, lsi_shared_first_here(group, home),
+                              sizeof(float), count, s->here, s->n_here));
+    LS_TRY(lsi_page_guard_new(&s->halves.guard, s->halves.first,
+                              sizeof(uint16_t), count, s->here, s->n_here));
+    s->guarded =
+        (lsi_crash_place){name_at, params, ls_group_rank(group),
+                          "other nodes hold its weights; call ls_params_fetch "
+                          "before the access, and ls_params_release after it"};
+    lsi_crash_place_add(&s->guarded);
+    return LS_OK;
+}
+
+/* ---- homes --------------------------------------------------------------- */
+
 static ls_status share_halves(ls_params *params, ls_group *group, size_t shard,
                               lsi_weights_home kind)
 {
@@ -302,7 +355,9 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
     set_home(params, group, home, bytes, part_of(params, group, bytes, kind));
     if (kind != LSI_HOME_COPIES)
         use_huge_pages(params, group, shard, kind);
-    const ls_status status = share_halves(params, group, shard, kind);
+    ls_status status = share_halves(params, group, shard, kind);
+    if (status == LS_OK && kind == LSI_HOME_DIVIDED)
+        status = lsi_agree_to_plan(group, guard_absent(params, group, home));
     if (status != LS_OK) {
         lsi_params_leave_home(params);
         return status;
@@ -313,6 +368,8 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
 void lsi_params_leave_home(ls_params *params)
 {
     const size_t counted = params->sharing.home_counted;
+    lsi_crash_place_remove(&params->sharing.guarded);
+    lsi_page_guard_free(&params->sharing.guard);
     lsi_params_leave_halves(params);
     lsi_free(params->sharing.here);
     params->sharing.here = NULL;

@@ -7,6 +7,7 @@
 
 #include "model/autograd/params/halves.h"
 #include "model/autograd/params/storage.h"
+#include "observe/crash.h"
 
 /* A need of a parameter whose weights may be divided. */
 typedef struct lsi_weights_need {
@@ -67,9 +68,11 @@ typedef struct lsi_params_sharing {
     int replicas;    /* nodes in a row with the same parts, if divided */
     lsi_range *here; /* [n_here] those parts, one for each rank of these */
     size_t n_here;
-    lsi_halves halves;      /* of one copy */
-    bool drops_grads;       /* see lsi_params_set_dropping */
-    size_t grads_uncounted; /* bytes of flat_grad that are seldom resident */
+    lsi_page_guard guard;    /* of weights that other nodes own */
+    lsi_crash_place guarded; /* names them in the report of a crash */
+    lsi_halves halves;       /* of one copy */
+    bool drops_grads;        /* see lsi_params_set_dropping */
+    size_t grads_uncounted;  /* bytes of flat_grad that are seldom resident */
 } lsi_params_sharing;
 
 /*
