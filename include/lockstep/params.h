@@ -141,7 +141,7 @@ LS_API float *ls_params_flat_grad(ls_params *params, size_t *count);
 LS_API size_t ls_params_offset(const ls_params *params, size_t index);
 
 /*
- * An ls_ddp with LS_DDP_FSDP over several nodes divides the trained weights. A
+ * An ls_ddp with LS_DDP_FSDP over several nodes divides all weights. A
  * node has the parts of its ranks, and operations gather the rest while they
  * need it. To map such a parameter is LS_ERR_STATE. But ls_params_fetch
  * brings the values of parameter `index` to this node, for reading; it can be

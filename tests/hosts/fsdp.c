@@ -21,7 +21,16 @@ typedef struct net {
     ls_tape *tape;
 } net;
 
-static void make(net *n, ls_group *group, ls_ddp_strategy strategy, int over)
+/* Two layers are frozen. */
+static void freeze(const net *n)
+{
+    ls_tensor *const frozen[] = {n->weight[1], n->bias[1], n->weight[4]};
+    for (size_t i = 0; i < sizeof(frozen) / sizeof(frozen[0]); i++)
+        CHECK_OK(ls_params_set_trainable(n->params, frozen[i], false));
+}
+
+static void make(net *n, ls_group *group, ls_ddp_strategy strategy, int over,
+                 uint64_t seed)
 {
     const ls_init normal = {LS_INIT_NORMAL, 0, 0.1};
     ls_ddp_options how = LS_DDP_OPTIONS_INIT;
@@ -38,7 +47,8 @@ static void make(net *n, ls_group *group, ls_ddp_strategy strategy, int over)
         CHECK_OK(ls_params_add(n->params, name, 1, (int64_t[]){WIDTH}, normal,
                                &n->bias[i]));
     }
-    CHECK_OK(ls_params_allocate(n->params, group, 5));
+    freeze(n);
+    CHECK_OK(ls_params_allocate(n->params, group, seed));
     how.strategy = strategy;
     how.shard_over = (size_t)over;
     if (strategy == LS_DDP_FSDP)
@@ -265,6 +275,19 @@ static void check_memory(ls_group *group, size_t mine, size_t weights,
     CHECK(all <= copies * (int64_t)weights + slack);
 }
 
+/* Over one node each rank has its own frozen parameters. */
+static void check_weights(ls_group *group, const net *divided, size_t mine,
+                          int64_t over)
+{
+    size_t count, all = (size_t)ls_params_numel(divided->params);
+    ls_params_flat(divided->params, &count);
+    if (over == 1) {
+        mine -= (all - count) * sizeof(float);
+        all = count;
+    }
+    check_memory(group, mine, all * sizeof(float), over);
+}
+
 /*
  * A forward pass of all ranks brings each weight once to each node that does
  * not keep it, except the table: it is used twice in a pass, and stays. One of
@@ -273,9 +296,8 @@ static void check_memory(ls_group *group, size_t mine, size_t weights,
 static void check_traffic(net *divided, ls_group *group, int64_t over)
 {
     ls_group_counters before, after;
-    size_t count;
+    const int64_t count = ls_params_numel(divided->params);
     const int64_t nodes = nodes_of(group);
-    ls_params_flat(divided->params, &count);
     ls_tape_set_training(divided->tape, false);
     (void)loss_of(divided, 3); /* it has used the table twice now */
     ls_tape_reset(divided->tape);
@@ -381,15 +403,15 @@ static void check_refusal(ls_group *group)
 /* ---- pointers that are not valid any more -------------------------------- */
 
 /*
- * The last rank reads weights that it does not have: "released" through a
- * pointer that was valid until ls_params_release, "early" at an address next to
- * weights that it has asked for.
+ * The last rank reads weights that it does not have: "released" frozen ones
+ * through a pointer that was valid until ls_params_release, "early" others at
+ * an address next to weights that it has asked for.
  */
 static void read_absent(net *n, const ls_group *group, const char *how)
 {
-    const size_t last = ls_params_count(n->params) - 2; /* of the first rank */
+    const size_t kept = ls_params_count(n->params) - 2; /* of the first rank */
     const bool early = strcmp(how, "early") == 0;
-    const size_t kept = early ? last : last - 2, read = early ? last - 2 : last;
+    const size_t read = early ? kept - 4 : kept - 8;
     const float *values = NULL;
     if (ls_group_rank(group) != ls_group_size(group) - 1)
         return;
@@ -409,6 +431,38 @@ static void read_absent(net *n, const ls_group *group, const char *how)
     printf("absent %g\n", (double)values[WIDTH * WIDTH / 2]);
 }
 
+/* Other weights, also frozen ones, replace those that ranks have rounded. */
+static void check_loading(net *divided, net *flat, ls_group *group,
+                          const char *path)
+{
+    net other;
+    make(&other, group, LS_DDP_FLAT, 0, 6);
+    if (ls_group_rank(group) == 0)
+        CHECK_OK(ls_params_save(other.params, path, NULL));
+    CHECK_OK(ls_barrier(group));
+    CHECK_OK(ls_params_load(divided->params, path));
+    CHECK_OK(ls_params_load(flat->params, path));
+    check_equal(divided, &other);
+    check_validation(divided, flat, group);
+    destroy(&other);
+}
+
+/* ---- halves -------------------------------------------------------------- */
+
+static void check_halves(net *divided, net *flat, ls_group *group,
+                         const char *path)
+{
+    CHECK_OK(ls_params_load(flat->params, path)); /* as divided */
+    CHECK_OK(ls_params_load(divided->params, path));
+    CHECK_OK(ls_tape_set_autocast(divided->tape, LS_BF16));
+    CHECK_OK(ls_tape_set_autocast(flat->tape, LS_BF16));
+    check_validation(divided, flat, group);
+    check_loading(divided, flat, group, path);
+    train_unevenly(divided, group);
+    train_unevenly(flat, group);
+    check_equal(divided, flat);
+}
+
 int main(int argc, char **argv)
 {
     ls_group *group = NULL;
@@ -418,18 +472,16 @@ int main(int argc, char **argv)
     const int given = atoi(argv[2]);
     const int64_t over = given > 0 ? given : nodes_of(group);
     if (given < 0) {
-        make(&divided, group, LS_DDP_FSDP, 0);
+        make(&divided, group, LS_DDP_FSDP, 0, 5);
         read_absent(&divided, group, argv[1]);
         CHECK(ls_barrier(group) != LS_OK); /* the last rank has died */
         return 3;
     }
     check_refusal(group);
     const size_t before = live();
-    make(&divided, group, LS_DDP_FSDP, given);
-    size_t count;
-    ls_params_flat(divided.params, &count);
-    check_memory(group, live() - before, count * sizeof(float), over);
-    make(&flat, group, LS_DDP_FLAT, given); /* which ignores the option */
+    make(&divided, group, LS_DDP_FSDP, given, 5);
+    check_weights(group, &divided, live() - before, over);
+    make(&flat, group, LS_DDP_FLAT, given, 5); /* which ignores the option */
     if (over > 1)
         check_addresses(&divided);
     check_equal(&divided, &flat);
@@ -459,6 +511,7 @@ int main(int argc, char **argv)
         check_release(&divided, group);
     check_traffic(&divided, group, over);
     check_pieces(group);
+    check_halves(&divided, &flat, group, argv[1]);
     destroy(&flat);
     destroy(&divided);
     ls_group_close(&group);

@@ -145,15 +145,10 @@ static ls_status find_gatherer(const lsi_param *param,
                           param->name);
 }
 
-static bool is_divided(const lsi_param *param)
-{
-    return param->set->sharing.divided && param->trainable;
-}
-
 ls_status lsi_param_provide(lsi_param *param, lsi_weights_need need)
 {
     const lsi_params_owner *owner;
-    if (!is_divided(param))
+    if (!lsi_param_is_divided(param))
         return lsi_params_fill(param->set);
     LS_TRY(find_gatherer(param, &owner));
     return owner->need(owner->context, param->index, need);
@@ -162,7 +157,7 @@ ls_status lsi_param_provide(lsi_param *param, lsi_weights_need need)
 ls_status lsi_param_provide_again(lsi_param *param)
 {
     const lsi_params_owner *owner;
-    if (!is_divided(param))
+    if (!lsi_param_is_divided(param))
         return LS_OK;
     LS_TRY(find_gatherer(param, &owner));
     return owner->need_again(owner->context, param->index);
@@ -175,6 +170,7 @@ ls_status lsi_params_settle(ls_params *params, ls_status status)
     ls_status settled = LS_OK;
     (void)lsi_error_keep(&error, status);
     ls_params_changed(params);
+    params->sharing.frozen_changed = true;
     if (params->sharing.divided && owner != NULL)
         settled = owner->after_step(owner->context);
     return status == LS_OK ? settled : lsi_error_again(&error);
@@ -190,7 +186,7 @@ static ls_status provide(lsi_supply *supply, bool in_pass)
 static ls_status check_stay(const lsi_supply *supply, const char *function)
 {
     const lsi_param *const param = (const lsi_param *)(const void *)supply;
-    return !is_divided(param) || param->fetched > 0
+    return !lsi_param_is_divided(param) || param->fetched > 0
                ? LS_OK
                : lsi_fail(LS_ERR_STATE,
                           "%s: '%s' is divided over nodes, so its values do "
@@ -203,13 +199,16 @@ static ls_status check_stay(const lsi_supply *supply, const char *function)
 static lsi_range kept(const lsi_supply *supply)
 {
     const lsi_param *const param = (const lsi_param *)(const void *)supply;
-    size_t n;
-    const lsi_range *const own = lsi_params_owned(param->set, &n);
+    const ls_params *const set = param->set;
     const size_t count = (size_t)param->tensor->count, at = param->offset;
-    if (!is_divided(param) || param->set->sharing.owner == NULL)
+    size_t n;
+    if (!lsi_param_is_divided(param) || set->sharing.owner == NULL)
         return (lsi_range){0, count};
-    const lsi_range part =
-        lsi_range_common(own[0], (lsi_range){at, at + count});
+    const lsi_range own =
+        param->trainable ? lsi_params_owned(set, &n)[0]
+                         : lsi_params_frozen_part(
+                               set, ls_group_rank(set->sharing.home_group));
+    const lsi_range part = lsi_range_common(own, (lsi_range){at, at + count});
     return (lsi_range){part.begin - at, part.end - at};
 }
 
@@ -257,6 +256,7 @@ ls_status ls_params_add_buffer(ls_params *params, const char *name, int ndim,
     lsi_param *param = NULL;
     LS_TRY(check_init(name, init));
     LS_TRY(add(params, &params->buffers, name, ndim, shape, &param));
+    param->is_buffer = true;
     param->init = init;
     if (out != NULL)
         *out = param->tensor;

@@ -19,7 +19,9 @@ struct lsi_param {
     ls_init init;
     ls_tensor *tensor;
     ls_tensor *grad; /* a view of flat_grad; NULL if not trained */
-    size_t offset;   /* in both flat buffers; SIZE_MAX if not trained */
+    size_t offset;   /* in both flat buffers; of a frozen one in `frozen`, or in
+                        the node's copy if it is divided */
+    bool is_buffer;
     bool trainable;
     bool is_adopted; /* its memory is the program's (params/adopt.h) */
     ls_param_memory adopted;
@@ -46,6 +48,20 @@ struct ls_params {
     lsi_params_storage storage;
     lsi_params_sharing sharing;
 };
+
+/* Whether its memory is in `frozen`: in f32, and not the program's. */
+static inline bool lsi_param_is_in_frozen(const lsi_param *param)
+{
+    return !param->trainable && !param->is_buffer && !param->is_adopted &&
+           param->tensor->dtype == LS_F32;
+}
+
+/* Whether this node has only some of the parameter's elements. */
+static inline bool lsi_param_is_divided(const lsi_param *param)
+{
+    return param->set->sharing.divided &&
+           (param->trainable || lsi_param_is_in_frozen(param));
+}
 
 /*
  * Makes the parameter's values be on this node. lsi_param_provide_again does so
@@ -81,8 +97,7 @@ void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
  * Element i of parameter p is a pure function of (seed, p, i): it does not
  * depend on ranks, threads or the other parameters.
  */
-void lsi_param_fill(const lsi_param *param, bool is_buffer, lsi_range elements,
-                    float *out);
+void lsi_param_fill(const lsi_param *param, lsi_range elements, float *out);
 
 /* The inverse error function for |u| <= 0.998, to a few units of 1e-16. */
 double lsi_erfinv(double u);

@@ -41,7 +41,8 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
         LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
     for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
         const bool trained = ls_params_is_trainable(ddp->params, i);
-        if (trained && (flat != NULL || ddp->params->sharing.divided))
+        if ((trained && flat != NULL) ||
+            lsi_param_is_divided(ddp->params->params.items[i]))
             continue; /* sent above; or each rank has its part already */
         LS_TRY(broadcast_tensor(ddp->group, ls_params_get(ddp->params, i)));
     }

@@ -52,6 +52,11 @@ static ls_status swap_replicas(const ls_ddp *ddp)
         return LS_OK;
     LS_TRY(lsi_internode_swap(ddp->channel, params->storage.flat,
                               ddp->shard * sizeof(float), ddp->replicas));
+    if (params->sharing.frozen_changed && params->sharing.frozen_shard > 0)
+        LS_TRY(lsi_internode_swap(
+            ddp->channel, params->storage.flat + params->sharing.frozen_begin,
+            params->sharing.frozen_shard * sizeof(float), ddp->replicas));
+    params->sharing.frozen_changed = false;
     for (int r = 0; r < ls_group_size(ddp->group); r++)
         if (lsi_internode_receives(ddp->group, r, ddp->replicas))
             lsi_params_round(

@@ -90,7 +90,7 @@ static ls_status plan(const lsi_gather *g, size_t param, lsi_weight_kind kind)
     const lsi_range elements = {p->offset,
                                 p->offset + (size_t)p->tensor->count};
     const size_t size = kind == LSI_WEIGHTS_F32 ? 4 : 2;
-    if (it->planned || !p->trainable)
+    if (it->planned || !lsi_param_is_divided(p))
         return LS_OK;
     LS_TRY(lsi_weight_fetch_plan(g->fetch, elements, kind, &it->parts, &it->n));
     for (size_t i = 0; i < it->n; i++)

@@ -76,8 +76,12 @@ static bool is_elsewhere(const lsi_weight_fetch *fetch, int rank)
     return !lsi_shares_memory(fetch->group, rank);
 }
 
-static lsi_range owned_by(const lsi_weight_fetch *fetch, int rank)
+/* The part of a rank, of trained or of frozen elements as `element` is. */
+static lsi_range owned_by(const lsi_weight_fetch *fetch, int rank,
+                          size_t element)
 {
+    if (element >= fetch->params->sharing.frozen_begin)
+        return lsi_params_frozen_part(fetch->params, rank);
     const size_t begin = (size_t)rank * fetch->shard;
     return (lsi_range){begin, begin + fetch->shard};
 }
@@ -109,13 +113,15 @@ static ls_status take_answer(lsi_weight_fetch *fetch, answer **out)
     return LS_OK;
 }
 
-/* Parameters come in the reverse of their order (params/sharing.c). */
 static void put_span(const lsi_weight_fetch *fetch, const answer *sent)
 {
-    for (size_t i = 0; sent->span.begin != 0; i++) {
-        const lsi_param *const param = fetch->params->params.items[i];
-        if (param->offset > sent->wanted.begin)
-            continue; /* frozen ones, too */
+    const lsi_param_list *const all = &fetch->params->params;
+    for (size_t i = 0; sent->span.begin != 0 && i < all->count; i++) {
+        const lsi_param *const param = all->items[i];
+        const size_t at = param->offset;
+        if (sent->wanted.begin < at ||
+            sent->wanted.begin - at >= (size_t)param->tensor->count)
+            continue;
         lsi_layer_span_end(LSI_SPAN_ANSWER, param->name, sent->span,
                            (int)sent->wanted.node);
         return;
@@ -127,12 +133,16 @@ static lsi_buffer find_wanted(const lsi_weight_fetch *fetch,
                               const request *wanted)
 {
     ls_params *const params = fetch->params;
+    const lsi_params_sharing *const s = &params->sharing;
+    const bool frozen = wanted->begin >= s->frozen_begin;
+    const size_t from = frozen ? s->frozen_begin : 0;
+    const size_t shard = frozen ? s->frozen_shard : fetch->shard;
     lsi_buffer out = {.data = NULL};
-    if (wanted->begin >= wanted->end || wanted->end > params->storage.count)
+    if (wanted->begin >= wanted->end || shard == 0)
         return out;
-    const int owner = (int)(wanted->begin / fetch->shard);
-    if (fetch->holders[owner] != HERE ||
-        wanted->end > owned_by(fetch, owner).end)
+    const size_t owner = (wanted->begin - from) / shard;
+    if (owner >= (size_t)fetch->group->size || fetch->holders[owner] != HERE ||
+        wanted->end > owned_by(fetch, (int)owner, wanted->begin).end)
         return out;
     const lsi_range elements = {wanted->begin, wanted->end};
     out.count = lsi_range_size(elements);
@@ -200,7 +210,8 @@ static lsi_range common(const lsi_weight_fetch *fetch, lsi_range elements,
                         int rank)
 {
     return fetch->holders[rank] != HERE
-               ? lsi_range_common(elements, owned_by(fetch, rank))
+               ? lsi_range_common(elements,
+                                  owned_by(fetch, rank, elements.begin))
                : (lsi_range){0, 0};
 }
 
@@ -209,13 +220,15 @@ ls_status lsi_weight_fetch_plan(const lsi_weight_fetch *fetch,
                                 lsi_weight_fetch_part **out, size_t *n)
 {
     const int size = fetch->group->size;
-    lsi_weight_fetch_part *parts = NULL;
+    lsi_weight_fetch_part *parts;
     *n = 0;
+    *out = NULL;
     for (int r = 0; r < size; r++)
         *n += lsi_range_size(common(fetch, elements, r)) > 0;
-    if (*n > 0)
-        LS_TRY(lsi_alloc_zeroed(&parts, *n * sizeof(lsi_weight_fetch_part),
-                                LS_MEMORY_COMM, "a plan to gather weights"));
+    if (*n == 0)
+        return LS_OK;
+    LS_TRY(lsi_alloc_zeroed(&parts, *n * sizeof(lsi_weight_fetch_part),
+                            LS_MEMORY_COMM, "a plan to gather weights"));
     size_t at = 0;
     for (int r = 0; r < size; r++) {
         const lsi_range part = common(fetch, elements, r);

@@ -86,7 +86,8 @@ ls_status lsi_param_half_place(lsi_param *param, ls_dtype dtype, void **out)
 {
     ls_params *const params = param->set;
     *out = NULL;
-    if (params->sharing.halves.home == NULL || !param->trainable ||
+    if (params->sharing.halves.home == NULL ||
+        !(param->trainable || params->sharing.divided) ||
         !is_ours(&params->sharing.halves, dtype))
         return LS_OK;
     LS_TRY(charge_part(params));
@@ -144,7 +145,8 @@ void *lsi_params_halves_here(ls_params *params, ls_dtype dtype,
     lsi_halves *const halves = &params->sharing.halves;
     if (!lsi_is_half(dtype) || halves->home == NULL || !is_ours(halves, dtype))
         return NULL;
-    if (halves->rounded != params->version)
+    if (halves->rounded != params->version ||
+        elements.begin >= params->sharing.frozen_begin)
         correct(params, dtype, elements);
     return halves->first + elements.begin;
 }
@@ -179,7 +181,7 @@ void lsi_params_rounded(ls_params *params)
         params->sharing.halves.rounded = params->version;
     for (size_t i = 0; i < params->params.count; i++) {
         lsi_param *const param = params->params.items[i];
-        if (param->half_shared)
+        if (param->half_shared && param->trainable)
             param->half_version = params->version;
     }
 }

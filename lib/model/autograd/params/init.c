@@ -120,12 +120,11 @@ static void fill_range(void *context, size_t begin, size_t end)
         job->out[i] = value_at(job, job->first + i);
 }
 
-void lsi_param_fill(const lsi_param *param, bool is_buffer, lsi_range elements,
-                    float *out)
+void lsi_param_fill(const lsi_param *param, lsi_range elements, float *out)
 {
     fill_job job = {
         .key = {.seed = param->set->storage.seed,
-                .stream = is_buffer ? STREAM_BUFFERS : STREAM_PARAMS},
+                .stream = param->is_buffer ? STREAM_BUFFERS : STREAM_PARAMS},
         .sub = param->index,
         .init = param->init,
         .first = elements.begin,

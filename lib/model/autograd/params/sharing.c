@@ -170,11 +170,46 @@ static void fill_part(ls_params *params, lsi_range made, float *flat)
         const lsi_range part = lsi_range_common(
             made, (lsi_range){at, at + (size_t)param->tensor->count});
         if (param->trainable && part.begin < part.end)
-            lsi_param_fill(param, false,
-                           (lsi_range){part.begin - at, part.end - at},
+            lsi_param_fill(param, (lsi_range){part.begin - at, part.end - at},
                            flat + part.begin);
     }
     lsi_params_fill_rest(params);
+}
+
+lsi_range lsi_params_frozen_part(const ls_params *params, int rank)
+{
+    const lsi_params_sharing *const s = &params->sharing;
+    const size_t begin = s->frozen_begin + (size_t)rank * s->frozen_shard;
+    return (lsi_range){begin, begin + s->frozen_shard};
+}
+
+/* Moves this rank's part of the frozen parameters to the node's copy. */
+static void divide_frozen(ls_params *params, float *flat)
+{
+    lsi_params_storage *const s = &params->storage;
+    const lsi_range own = lsi_params_frozen_part(
+        params, ls_group_rank(params->sharing.home_group));
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (!lsi_param_is_in_frozen(param))
+            continue;
+        const float *const old = param->tensor->storage->data;
+        param->offset += params->sharing.frozen_begin;
+        const size_t at = param->offset;
+        const lsi_range part = lsi_range_common(
+            own, (lsi_range){at, at + (size_t)param->tensor->count});
+        if (part.begin < part.end && old == NULL)
+            lsi_param_fill(param, (lsi_range){part.begin - at, part.end - at},
+                           flat + part.begin);
+        else if (part.begin < part.end)
+            memcpy(flat + part.begin, old + (part.begin - at),
+                   lsi_range_size(part) * sizeof(float));
+        param->tensor->storage->data = flat + at;
+        ls_tensor_free(&param->half);
+    }
+    params->sharing.frozen_changed = true;
+    lsi_free(s->frozen);
+    s->frozen = NULL;
 }
 
 /* Copies this rank's part of private weights. */
@@ -201,6 +236,8 @@ static ls_status move_weights(ls_params *params, ls_group *group, void *home,
 {
     const bool one = kind != LSI_HOME_COPIES;
     float *const flat = one ? lsi_shared_first_here(group, home) : home;
+    if (kind == LSI_HOME_DIVIDED)
+        divide_frozen(params, flat);
     if (one && atomic_load(&params->storage.unfilled))
         fill_part(params, part_to_make(params, group, kind), flat);
     else if (kind == LSI_HOME_DIVIDED)
@@ -220,14 +257,17 @@ static ls_status find_parts_here(ls_params *params, const ls_group *group,
 {
     lsi_range *here;
     size_t n = 0;
-    LS_TRY(lsi_alloc(&here, (size_t)ls_group_size(group) * sizeof(lsi_range),
+    LS_TRY(lsi_alloc(&here,
+                     (size_t)ls_group_size(group) * 2 * sizeof(lsi_range),
                      LS_MEMORY_OTHER, "the parameter ranges of a node"));
     for (int r = 0; r < ls_group_size(group); r++) {
         const lsi_range part = {(size_t)r * shard, (size_t)(r + 1) * shard};
-        if (lsi_node_is_replica(group, r, params->sharing.replicas))
-            here[n++] = part;
+        if (!lsi_node_is_replica(group, r, params->sharing.replicas))
+            continue;
+        here[n++] = part;
+        here[n++] = lsi_params_frozen_part(params, r);
     }
-    assert(n >= (size_t)ls_group_local_size(group));
+    assert(n >= (size_t)ls_group_local_size(group) * 2);
     params->sharing.here = here;
     params->sharing.n_here = n;
     return LS_OK;
@@ -246,17 +286,25 @@ static size_t element_at(const lsi_page_guard *guard, const void *address,
                : (at - begin) / guard->size;
 }
 
+/* Elements of the node's copy. */
+static size_t count_of(const ls_params *params)
+{
+    const int size = ls_group_size(params->sharing.home_group);
+    return lsi_params_frozen_part(params, size - 1).end;
+}
+
 /* The parameter that the address is in, for a signal handler. */
 static const char *name_at(const void *context, const void *address)
 {
     const ls_params *const params = context;
-    const size_t count = params->storage.count;
+    const size_t count = count_of(params);
     size_t at = element_at(&params->sharing.guard, address, count);
     if (at == count)
         at = element_at(&params->sharing.halves.guard, address, count);
     for (size_t i = 0; at < count && i < params->params.count; i++) {
         const lsi_param *const p = params->params.items[i];
-        if (p->trainable && at - p->offset < (size_t)p->tensor->count)
+        if (lsi_param_is_divided(p) && at >= p->offset &&
+            at - p->offset < (size_t)p->tensor->count)
             return p->name;
     }
     return NULL;
@@ -267,7 +315,7 @@ static ls_status guard_absent(ls_params *params, const ls_group *group,
                               void *home)
 {
     lsi_params_sharing *const s = &params->sharing;
-    const size_t count = params->storage.count;
+    const size_t count = count_of(params);
     /* Threads would close what others use; but they are of one node. */
     assert(ls_group_local_size(group) == 1 ||
            !group->channels.local->memory.node->transport->one_address_space);
@@ -288,12 +336,15 @@ static ls_status guard_absent(ls_params *params, const ls_group *group,
 static ls_status share_halves(ls_params *params, ls_group *group, size_t shard,
                               lsi_weights_home kind)
 {
-    const size_t capacity = shard * (size_t)ls_group_size(group);
+    const size_t capacity =
+        (shard + params->sharing.frozen_shard) * (size_t)ls_group_size(group);
     ls_status status = LS_OK;
     if (kind == LSI_HOME_COPIES)
         return LS_OK;
     if (kind == LSI_HOME_DIVIDED)
         status = find_parts_here(params, group, shard);
+    else
+        status = lsi_params_alloc_frozen(params);
     LS_TRY(lsi_agree_to_plan(group, status));
     return lsi_params_share_halves(params, group, capacity);
 }
@@ -335,11 +386,21 @@ static bool is_there(const ls_params *params, const ls_group *group,
            (!s->divided || s->replicas == replicas);
 }
 
+/* Whole parameters begin at such a boundary, too. */
+static size_t frozen_shard(const ls_params *params, size_t ranks)
+{
+    const size_t each = (params->storage.frozen_count + ranks - 1) / ranks;
+    return (each + LSI_PARAM_ALIGN - 1) / LSI_PARAM_ALIGN * LSI_PARAM_ALIGN;
+}
+
 ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
                            lsi_weights_home kind, int replicas)
 {
     void *home = NULL;
-    const size_t bytes = shard * (size_t)ls_group_size(group) * sizeof(float);
+    const size_t ranks = (size_t)ls_group_size(group);
+    const size_t frozen =
+        kind == LSI_HOME_DIVIDED ? frozen_shard(params, ranks) : 0;
+    const size_t bytes = (shard + frozen) * ranks * sizeof(float);
     if (params->sharing.home != NULL && is_there(params, group, kind, replicas))
         return LS_OK;
     if (params->sharing.home != NULL)
@@ -353,6 +414,8 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
                : ls_shared_alloc(group, bytes, &home));
     params->sharing.replicas = replicas;
     set_home(params, group, home, bytes, part_of(params, group, bytes, kind));
+    params->sharing.frozen_begin = shard * ranks;
+    params->sharing.frozen_shard = frozen;
     if (kind != LSI_HOME_COPIES)
         use_huge_pages(params, group, shard, kind);
     ls_status status = share_halves(params, group, shard, kind);

@@ -64,9 +64,12 @@ typedef struct lsi_params_sharing {
     void *home; /* this rank's part; flat may be another rank's */
     size_t home_bytes, home_counted;
     bool one_copy;
-    bool divided;    /* a node's copy has some parts, and what is gathered */
-    int replicas;    /* nodes in a row with the same parts, if divided */
-    lsi_range *here; /* [n_here] those parts, one for each rank of these */
+    bool divided; /* a node's copy has some parts, and what is gathered */
+    int replicas; /* nodes in a row with the same parts, if divided */
+    size_t frozen_begin; /* element of the copy where frozen ones begin */
+    size_t frozen_shard; /* elements of them for each rank; 0: none is there */
+    bool frozen_changed; /* since replicas exchanged them */
+    lsi_range *here;     /* [n_here] those parts, two for each rank of these */
     size_t n_here;
     lsi_page_guard guard;    /* of weights that other nodes own */
     lsi_crash_place guarded; /* names them in the report of a crash */
@@ -93,6 +96,12 @@ ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
 void lsi_params_disown(ls_params *params); /* no owner; this rank has all */
 const lsi_range *lsi_params_owned(const ls_params *params, size_t *n);
 
+/*
+ * The elements of frozen parameters that a rank keeps, if they are divided.
+ * They follow the trained ones in the node's copy.
+ */
+lsi_range lsi_params_frozen_part(const ls_params *params, int rank);
+
 /* ---- shared memory ------------------------------------------------------- */
 
 /*
@@ -109,7 +118,7 @@ typedef enum lsi_weights_home {
     LSI_HOME_COPIES,  /* each rank has a copy */
     LSI_HOME_ONE,     /* the ranks of a node use one, its first rank's */
     LSI_HOME_DIVIDED, /* of which a node has only the parts of the ranks of its
-                         replicas (lsi_node_is_replica) */
+                         replicas (lsi_node_is_replica); frozen ones, too */
 } lsi_weights_home;
 
 /*

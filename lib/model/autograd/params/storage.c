@@ -32,12 +32,31 @@ static size_t place_trained(ls_params *params)
     return total;
 }
 
+static size_t place_frozen(ls_params *params)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (!lsi_param_is_in_frozen(param))
+            continue;
+        param->offset = total;
+        total += padded(param);
+    }
+    return total;
+}
+
+/* Whether a parameter is in `rest`. */
+static bool is_in_rest(const lsi_param *param)
+{
+    return !param->trainable && !lsi_param_is_in_frozen(param) &&
+           !lsi_param_fits_in_place(param);
+}
+
 static size_t rest_size(const ls_params *params)
 {
     size_t total = 0;
     for (size_t i = 0; i < params->params.count; i++) {
-        if (!params->params.items[i]->trainable &&
-            !lsi_param_fits_in_place(params->params.items[i]))
+        if (is_in_rest(params->params.items[i]))
             total += padded(params->params.items[i]);
     }
     for (size_t i = 0; i < params->buffers.count; i++)
@@ -99,11 +118,11 @@ static ls_status attach_rest(ls_params *params)
         lsi_param *param = params->params.items[i];
         if (param->trainable)
             continue;
-        const bool in_place = lsi_param_fits_in_place(param);
+        const bool in_rest = is_in_rest(param);
         LS_TRY(lsi_tensor_set_memory(param->tensor,
-                                     in_place ? param->adopted.data : next));
+                                     in_rest ? next : place_of(param, NULL)));
         param->tensor->storage->supply = &param->supply;
-        next += in_place ? 0 : padded(param);
+        next += in_rest ? padded(param) : 0;
     }
     for (size_t i = 0; i < params->buffers.count; i++) {
         lsi_param *buffer = params->buffers.items[i];
@@ -142,7 +161,7 @@ static ls_status alloc_own(ls_params *params)
     lsi_params_storage *const s = &params->storage;
     LS_TRY(lsi_params_find_places(params));
     LS_TRY(lsi_alloc_zeroed(&s->rest, rest_size(params) * sizeof(float),
-                            LS_MEMORY_PARAMETERS, "frozen parameters"));
+                            LS_MEMORY_PARAMETERS, "buffers"));
     return alloc_slices(params);
 }
 
@@ -157,6 +176,7 @@ ls_status lsi_params_layout(ls_params *params, ls_group *group)
 {
     ls_status status = LS_OK;
     params->storage.count = place_trained(params);
+    params->storage.frozen_count = place_frozen(params);
     params->storage.whole = (lsi_range){0, params->storage.count};
     LS_TRY_GOTO(status, lsi_agree_to_plan(group, alloc_own(params)), release);
     LS_TRY_GOTO(status, alloc_gradients(params, group), release);
@@ -191,11 +211,12 @@ void lsi_params_release_memory(ls_params *params)
         lsi_params_leave_home(params);
     else
         lsi_free(s->flat);
+    lsi_free(s->frozen);
     lsi_free(s->rest);
     lsi_free(s->slice_grads);
     lsi_free(s->places);
     atomic_store(&s->unfilled, false);
-    s->flat_grad = s->flat = s->rest = s->slice_grads = NULL;
+    s->flat_grad = s->flat = s->frozen = s->rest = s->slice_grads = NULL;
     s->places = NULL;
     s->scattered = false;
 }
@@ -212,20 +233,23 @@ void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype)
 /* Several threads may be the first to read a set. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void fill_whole(const lsi_param *param, bool is_buffer)
+static void fill_whole(const lsi_param *param)
 {
     const lsi_range all = {0, (size_t)param->tensor->count};
     if (param->is_adopted)
         lsi_param_read_adopted(param);
     else
-        lsi_param_fill(param, is_buffer, all, lsi_tensor_raw(param->tensor));
+        lsi_param_fill(param, all, lsi_tensor_raw(param->tensor));
 }
 
+/* Those that are divided are filled where they are divided. */
 static void fill_params(const ls_params *params, bool trainable)
 {
     for (size_t i = 0; i < params->params.count; i++) {
-        if (params->params.items[i]->trainable == trainable)
-            fill_whole(params->params.items[i], false);
+        const lsi_param *const param = params->params.items[i];
+        if (param->trainable == trainable &&
+            (params->storage.frozen != NULL || !lsi_param_is_in_frozen(param)))
+            fill_whole(param);
     }
 }
 
@@ -233,7 +257,7 @@ void lsi_params_fill_rest(ls_params *params)
 {
     fill_params(params, false);
     for (size_t i = 0; i < params->buffers.count; i++)
-        fill_whole(params->buffers.items[i], true);
+        fill_whole(params->buffers.items[i]);
     atomic_store(&params->storage.unfilled, false);
 }
 
@@ -251,9 +275,25 @@ static ls_status alloc_flat(ls_params *params)
     return LS_OK;
 }
 
+ls_status lsi_params_alloc_frozen(ls_params *params)
+{
+    lsi_params_storage *const s = &params->storage;
+    if (s->frozen != NULL || s->frozen_count == 0)
+        return LS_OK;
+    LS_TRY(lsi_alloc_zeroed(&s->frozen, s->frozen_count * sizeof(float),
+                            LS_MEMORY_PARAMETERS, "frozen parameters"));
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (lsi_param_is_in_frozen(param))
+            param->tensor->storage->data = place_of(param, s->frozen);
+    }
+    return LS_OK;
+}
+
 static ls_status fill_all(ls_params *params)
 {
     LS_TRY(alloc_flat(params));
+    LS_TRY(lsi_params_alloc_frozen(params));
     fill_params(params, true);
     lsi_params_fill_rest(params);
     return LS_OK;
@@ -307,6 +347,7 @@ float *lsi_params_grad_extra(const ls_params *params)
 
 size_t ls_params_offset(const ls_params *params, size_t index)
 {
-    return index < ls_params_count(params) ? params->params.items[index]->offset
-                                           : SIZE_MAX;
+    return ls_params_is_trainable(params, index)
+               ? params->params.items[index]->offset
+               : SIZE_MAX;
 }

@@ -6,8 +6,8 @@
  * Each parameter starts at a multiple of 16 floats, padded with zeros.
  * LSI_GRAD_EXTRA floats follow the gradients, for the code that communicates
  * gradients. So a number that travels with the gradients (the weight of the
- * samples) needs no separate message. Frozen parameters and buffers are stored
- * in a separate block.
+ * samples) needs no separate message. Frozen parameters in f32 are in
+ * `frozen`, aligned like the others; buffers and frozen halves in `rest`.
  */
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
 #define LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
@@ -33,9 +33,11 @@ typedef struct lsi_params_storage {
     lsi_range whole;
     float *flat, *flat_grad;
     int slices;
-    float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
-    float *rest;        /* memory of frozen parameters and buffers */
-    bool adopts;        /* some of it is the program's (params/adopt.h) */
+    float *slice_grads;  /* of slices 1, 2, ..., `count` floats each */
+    size_t frozen_count; /* floats of `frozen` */
+    float *frozen;       /* NULL: not needed yet, or divided */
+    float *rest;         /* memory of buffers, and of frozen halves */
+    bool adopts;         /* some of it is the program's (params/adopt.h) */
     bool scattered;     /* trained weights are at the `places`, not in `flat` */
     lsi_param **places; /* the trained parameters as they are laid out */
     size_t n_places;
@@ -53,10 +55,13 @@ ls_status lsi_params_layout(ls_params *params, ls_group *group);
  *
  * lsi_params_fill allocates the trained weights and computes all values, unless
  * they are there already. lsi_params_fill_rest computes everything but those
- * weights.
+ * weights, and but frozen parameters that have no memory.
  */
 ls_status lsi_params_fill(ls_params *params);
 void lsi_params_fill_rest(ls_params *params);
+
+/* Allocates `frozen`, zeroed, unless it is there. */
+ls_status lsi_params_alloc_frozen(ls_params *params);
 
 void lsi_params_release_memory(ls_params *params);
 
