@@ -94,6 +94,8 @@ ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
     ls_ddp_options options = LS_DDP_OPTIONS_INIT;
     options.strategy = LS_DDP_FSDP;
     options.prefetch_layers = prefetch_layers;
+    /* No gradients follow: small buckets need little scratch memory. */
+    options.bucket_bytes = 1;
     LS_TRY(lsi_lm_new(lm, group, config, 0));
     set_zero_init(lm->params);
     LS_TRY(ls_ddp_new(ddp, group, lm->params, &options));
