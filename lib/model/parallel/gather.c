@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/core/agree.h"
+#include "comm/node/huge.h"
 #include "comm/node/shared.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/layer_name.h"
@@ -130,7 +131,27 @@ static void note_arrivals(void *context)
     }
 }
 
-static void ask(lsi_gather *g, item *it)
+static unsigned char *address_of(const lsi_gather *g, lsi_weight_kind kind,
+                                 size_t element)
+{
+    return kind == LSI_WEIGHTS_F32
+               ? (unsigned char *)(g->params->storage.flat + element)
+               : (unsigned char *)(g->params->sharing.halves.first + element);
+}
+
+/* Much of a gathered layer's time is that of the first touch of its pages. */
+static void use_huge_pages(const lsi_gather *g, const item *it,
+                           lsi_weight_kind kind)
+{
+    for (size_t i = 0; i < it->n; i++) {
+        const lsi_range part = lsi_weight_fetch_elements(it->parts, i);
+        unsigned char *const begin = address_of(g, kind, part.begin);
+        lsi_use_huge_pages(begin,
+                           (size_t)(address_of(g, kind, part.end) - begin));
+    }
+}
+
+static void ask(lsi_gather *g, item *it, lsi_weight_kind kind)
 {
     layer *const of = layer_of(g, it);
     if (of->coming++ == 0)
@@ -139,6 +160,7 @@ static void ask(lsi_gather *g, item *it)
     it->asked = true;
     it->next = g->asked;
     g->asked = it;
+    use_huge_pages(g, it, kind);
     lsi_weight_fetch_ask(g->fetch, it->parts, it->n);
 }
 
@@ -195,7 +217,7 @@ static ls_status begin(lsi_gather *g, item *it, lsi_weight_kind kind)
             continue;
         it->held = true;
         if (first)
-            ask(g, it);
+            ask(g, it, kind);
         return LS_OK;
     }
 }
@@ -216,14 +238,6 @@ static ls_status await(const lsi_gather *g, const item *it, uint64_t begin,
     put_span(g, LSI_SPAN_AWAIT, layer_of(g, it),
              (lsi_span){.begin = begin, .bytes = it->bytes, .work = need});
     return LS_OK;
-}
-
-static unsigned char *address_of(const lsi_gather *g, lsi_weight_kind kind,
-                                 size_t element)
-{
-    return kind == LSI_WEIGHTS_F32
-               ? (unsigned char *)(g->params->storage.flat + element)
-               : (unsigned char *)(g->params->sharing.halves.first + element);
 }
 
 /* Whole pages; what shares one with a neighbour stays. */
