@@ -76,7 +76,7 @@ typedef struct ls_ddp_options {
      * weights. It divides the number of nodes into 1, 2, 4, ... groups. More
      * nodes take less memory each, fewer exchange less: a node gathers only
      * from its group. 0: the default, all nodes. 1: a copy in each node, as
-     * with LS_DDP_SHARED. Other strategies ignore it.
+     * with LS_DDP_SHARED; on 1, 2, 4, ... nodes. Other strategies ignore it.
      */
     size_t shard_over;
 } ls_ddp_options;
@@ -210,7 +210,8 @@ LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_ddp_begin(ls_ddp *ddp,
  * touch it before ls_ddp_finish. Once for each that is trained, in any order,
  * which may differ between ranks, from the thread that called ls_ddp_begin.
  * LS_ERR_STATE names one that is ready twice, or while no reduction has begun.
- * Does not wait, but with "fsdp" up to a second for ranks that are behind.
+ * Does not wait, except with "fsdp": a rank that is ahead waits for others. It
+ * stops when nothing has moved for a second and the time of its pass.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status ls_ddp_ready(ls_ddp *ddp,
                                                             size_t index);

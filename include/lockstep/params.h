@@ -141,16 +141,14 @@ LS_API float *ls_params_flat_grad(ls_params *params, size_t *count);
 LS_API size_t ls_params_offset(const ls_params *params, size_t index);
 
 /*
- * An ls_ddp with LS_DDP_FSDP over several nodes divides all weights. A
- * node has the parts of its ranks, and operations gather the rest while they
- * need it. To map such a parameter is LS_ERR_STATE. But ls_params_fetch
- * brings the values of parameter `index` to this node, for reading; it can be
- * mapped then. Pointers are valid until ls_params_release. Then they are like
- * freed memory: reading absent weights ends the process with SIGSEGV, and a
- * line on stderr, or in the report of `lockstep run`, names the parameter. The
- * calls nest. If one is missing, the next optimizer's step is LS_ERR_STATE.
- * Local: other ranks answer while they compute or wait. Without divided weights
- * they do nothing.
+ * For an ls_ddp with LS_DDP_FSDP over several nodes, which divides all weights:
+ * operations gather what they need. Mapping a parameter is LS_ERR_STATE unless
+ * ls_params_fetch has brought its values to this node, for reading. Pointers
+ * are valid until ls_params_release. A later access to weights of other nodes
+ * ends the process with SIGSEGV; stderr, or the report of `lockstep run`, names
+ * the parameter. Calls nest. If a release is missing, the next optimizer's step
+ * is LS_ERR_STATE. Local: other ranks answer while they compute or wait. Both
+ * functions do nothing if weights are not divided.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_params_fetch(ls_params *params, size_t index);

@@ -147,7 +147,7 @@ ls_status lsi_memory_demand_ask(ls_group *group, int64_t budget,
 
 enum { ADVICE = 320 };
 
-/* The most layers ahead of use that fit; -1: even none does not. */
+/* The most layers ahead of use that fit; -1: even 0 do not. */
 static int64_t fitting_ahead(lsi_memory_demand room,
                              const lsi_memory_plan *plan)
 {

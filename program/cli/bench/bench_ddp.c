@@ -43,7 +43,7 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("2", "5", "10"),
     ROW(strategies, LIST, "strategy", 0, "NAME,...", "all",
         "strategies to measure; shared keeps one copy of the weights per "
-        "node, fsdp one in all (docs/concepts/parallel.md)"),
+        "node, fsdp divides one over all nodes (docs/concepts/parallel.md)"),
     ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
         "bucket sizes in MB (10^6 bytes), for strategies that use buckets"),
     LSI_DDP_MODEL_ROWS(model),

@@ -63,14 +63,15 @@ static const lsi_option options[] = {
         "Later plans use these rates only if they also give --force"),
     ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
         "how gradients are exchanged (default: flat); shared keeps one copy of "
-        "the weights per node, fsdp one in all (docs/concepts/parallel.md)"),
+        "the weights per node, fsdp divides one over all nodes "
+        "(docs/concepts/parallel.md)"),
     ROW(run.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,
         "largest amount of gradients per collective, in MB (default: all "
         "gradients at once)",
         .min = 1e-6, .max = 1e9),
     ROW(run.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",
         "with fsdp over several nodes: layers whose weights are gathered "
-        "ahead of use",
+        "ahead of use; 0: none",
         .min = 0, .max = 1000),
     ROW(run.shard_over, STRING, "shard-over", 0, "all|K", NULL,
         LSI_SHARD_OVER_HELP),

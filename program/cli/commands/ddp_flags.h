@@ -27,8 +27,8 @@ extern const char lsi_strategy_choices[];
     ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",                 \
         "how gradients are exchanged; all strategies give the same weights. "  \
         "auto measures the strategies that fit in memory and uses the "        \
-        "fastest; shared keeps one copy of the weights per node, fsdp one in " \
-        "all (docs/concepts/parallel.md)",                                     \
+        "fastest; shared keeps one copy of the weights per node, fsdp "        \
+        "divides one over all nodes (docs/concepts/parallel.md)",              \
         .choices = lsi_strategy_choices),                                      \
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
             "for strategies with buckets: largest amount of gradients per "    \
@@ -36,7 +36,7 @@ extern const char lsi_strategy_choices[];
             .min = 1e-6, .max = 1e9),                                          \
         ROW(field.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",        \
             "with fsdp over several nodes: layers whose weights are gathered " \
-            "ahead of use",                                                    \
+            "ahead of use; 0: none",                                           \
             .min = 0, .max = 1000),                                            \
         ROW(field.shard_over, STRING, "shard-over", 0, "all|K", NULL,          \
             LSI_SHARD_OVER_HELP)

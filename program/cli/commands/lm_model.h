@@ -44,7 +44,7 @@ typedef struct lsi_lm_model_flags {
             .choices = "flat|fsdp"),                                           \
         ROW(field.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",        \
             "with fsdp over several nodes: layers whose weights are gathered " \
-            "ahead of use",                                                    \
+            "ahead of use; 0: none",                                           \
             .min = 0, .max = 1000)
 
 typedef struct lsi_lm_model {
