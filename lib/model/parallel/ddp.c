@@ -171,7 +171,7 @@ static ls_status check_params(const ls_ddp *ddp, const ls_params *params,
             LS_ERR_UNSUPPORTED,
             "ls_ddp_new: strategy 'fsdp' divides weights over nodes, but some "
             "parameters are in the program's memory (ls_params_adopt), which "
-            "holds all of them; use strategy 'shared', or set shard_over to 1");
+            "holds all of them; use strategy 'shared'");
     if (params->sharing.one_copy && strategy->share < LSI_SHARE_WEIGHTS)
         return lsi_fail(
             LS_ERR_STATE,
