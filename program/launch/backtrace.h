@@ -19,7 +19,7 @@ enum { LSI_CRASH_FRAMES = 64 };
 typedef struct lsi_crash {
     int signal;
     int pid, thread;
-    const char *note; /* what the address is, as part of the text; or NULL */
+    const char *note; /* the sentence on the address, in the text; or NULL */
     size_t note_bytes;
     struct {
         uint64_t pc;

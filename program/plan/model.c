@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "lockstep/autograd.h"
-#include "model/parallel/gather.h"
+#include "model/parallel/layer_name.h"
 
 /* Limits of a language model; beyond them numbers of bytes would be inexact. */
 enum { MOST_LAYERS = 1 << 14 };
@@ -55,8 +55,8 @@ static ls_status find_layers(lsi_plan_model *model, ls_params *params,
                             "the sizes of the model's layers"));
     model->layer_list = block;
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || !lsi_gather_is_same_layer(ls_params_name(params, i - 1),
-                                                ls_params_name(params, i)))
+        if (i == 0 || !lsi_is_same_layer(ls_params_name(params, i - 1),
+                                         ls_params_name(params, i)))
             model->layer_list[model->n_layers++] =
                 (lsi_plan_layer){.begin = at, .end = at};
         lsi_plan_layer *const layer = &model->layer_list[model->n_layers - 1];

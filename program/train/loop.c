@@ -136,13 +136,12 @@ ls_status lsi_loop_plan(lsi_loop *loop)
 static lsi_weights_home home_of(const lsi_loop *l,
                                 const ls_ddp_options *options)
 {
-    const bool nodes = ls_group_local_size(l->group) < ls_group_size(l->group);
-    if (options->strategy == LS_DDP_FSDP && nodes && options->shard_over != 1)
-        return LSI_HOME_DIVIDED;
-    return options->strategy == LS_DDP_SHARED ||
-                   options->strategy == LS_DDP_FSDP
-               ? LSI_HOME_ONE
-               : LSI_HOME_COPIES;
+    const lsi_strategy *strategy = NULL;
+    int replicas = 1;
+    /* lsi_loop_plan has asked for these options, so they are right. */
+    ls_ignore(lsi_strategy_find(options->strategy, &strategy));
+    ls_ignore(lsi_replicas_of(l->group, options, &replicas));
+    return lsi_home_of(strategy, l->group, replicas);
 }
 
 /*

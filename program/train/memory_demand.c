@@ -93,8 +93,8 @@ lsi_memory_demand lsi_memory_demand_of(const ls_group *group,
 {
     const lsi_sharding share = wish->strategy->share;
     const double here = ls_group_local_size(group);
-    const bool divided =
-        share == LSI_SHARE_ALL && replicas_of(wish) < lsi_node_count(group);
+    const bool divided = lsi_home_of(wish->strategy, group,
+                                     replicas_of(wish)) == LSI_HOME_DIVIDED;
     const double weights = divided ? part_of_node(group, replicas_of(wish))
                            : share >= LSI_SHARE_WEIGHTS ? 1
                                                         : here;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "comm/net/internode.h"
+#include "comm/schedule/shares.h"
 
 int lsi_node_count(const ls_group *group)
 {
@@ -52,16 +53,15 @@ static ls_status receive_from(ls_group *group, unsigned char *vector,
     return LS_OK;
 }
 
-/* In turn k each node sends to the k-th replica after it. */
 ls_status lsi_internode_swap(ls_group *group, void *vector, size_t block,
                              int replicas)
 {
     const int node = lsi_node_of(group, group->rank);
     const int first = node - node % replicas;
     unsigned char *bytes = vector;
-    for (int turn = 1; turn < replicas; turn++) {
-        const int to = first + (node - first + turn) % replicas;
-        const int from = first + (node - first - turn + replicas) % replicas;
+    for (int turn = 0; turn < replicas - 1; turn++) {
+        const int to = first + lsi_turn_to(replicas, node - first, turn);
+        const int from = first + lsi_turn_from(replicas, node - first, turn);
         ls_request *request = NULL;
         LS_TRY(ls_isend(group, bytes + (size_t)group->rank * block, block,
                         LS_U8, lsi_counterpart(group, group->rank, to), 0,

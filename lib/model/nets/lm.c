@@ -102,23 +102,15 @@ ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
     return ls_transformer_load(lm->transformer, path);
 }
 
-ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out)
-{
-    lsi_lm lm;
-    const ls_status status = describe(&lm, config);
-    if (status == LS_OK)
-        *out = ls_params_numel(lm.params);
-    lsi_lm_free(&lm);
-    return status;
-}
-
-ls_status lsi_lm_layers(const ls_transformer_config *config,
-                        lsi_layer_sizes *out)
+ls_status lsi_lm_count(const ls_transformer_config *config, int64_t *parameters,
+                       lsi_layer_sizes *layers_or_null)
 {
     lsi_lm lm;
     ls_status status = describe(&lm, config);
     if (status == LS_OK)
-        status = lsi_layer_sizes_of(lm.params, out);
+        *parameters = ls_params_numel(lm.params);
+    if (status == LS_OK && layers_or_null != NULL)
+        status = lsi_layer_sizes_of(lm.params, layers_or_null);
     lsi_lm_free(&lm);
     return status;
 }

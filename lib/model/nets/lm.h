@@ -40,12 +40,12 @@ ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
                               const char *path, size_t prefetch_layers);
 void lsi_lm_free(lsi_lm *lm);
 
-/* The number of parameters of a model; does not allocate them. Local. */
-ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out);
-
-/* The sizes of its layers; *out is freed by lsi_free(out->of). Local. */
-ls_status lsi_lm_layers(const ls_transformer_config *config,
-                        lsi_layer_sizes *out);
+/*
+ * The number of elements of a model's parameters, and the sizes of its layers,
+ * which are freed by lsi_free(layers->of). Does not allocate parameters. Local.
+ */
+ls_status lsi_lm_count(const ls_transformer_config *config, int64_t *parameters,
+                       lsi_layer_sizes *layers_or_null);
 
 /* Tokens of a model of bytes. */
 enum { LSI_BYTE_TOKENS = 256 };

@@ -39,9 +39,7 @@ static lsi_range own_part(const ls_ddp *ddp, size_t count)
 
 static lsi_weights_home home_of(const ls_ddp *ddp)
 {
-    if (ddp->strategy->share < LSI_SHARE_WEIGHTS)
-        return LSI_HOME_COPIES;
-    return lsi_ddp_divides_weights(ddp) ? LSI_HOME_DIVIDED : LSI_HOME_ONE;
+    return lsi_home_of(ddp->strategy, ddp->group, ddp->replicas);
 }
 
 /* Brings what ranks of other nodes own and this node keeps, too. */

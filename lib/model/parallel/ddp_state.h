@@ -150,8 +150,8 @@ static inline bool lsi_ddp_on_one_node(const ls_ddp *ddp)
 /* Whether a node has only its ranks' parts of the weights. */
 static inline bool lsi_ddp_divides_weights(const ls_ddp *ddp)
 {
-    return ddp->strategy->share == LSI_SHARE_ALL &&
-           ddp->replicas < lsi_node_count(ddp->group);
+    return lsi_home_of(ddp->strategy, ddp->group, ddp->replicas) ==
+           LSI_HOME_DIVIDED;
 }
 
 #endif

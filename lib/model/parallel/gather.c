@@ -282,19 +282,12 @@ static size_t end(const lsi_gather *g, item *it, lsi_weight_kind kind)
 
 /* ---- layers -------------------------------------------------------------- */
 
-bool lsi_gather_is_same_layer(const char *a, const char *b)
-{
-    const size_t n = lsi_layer_name_length(a);
-    return lsi_layer_name_length(b) == n && memcmp(a, b, n) == 0;
-}
-
 static void find_layers(lsi_gather *g)
 {
     const size_t n = ls_params_count(g->params);
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 ||
-            !lsi_gather_is_same_layer(ls_params_name(g->params, i - 1),
-                                      ls_params_name(g->params, i)))
+        if (i == 0 || !lsi_is_same_layer(ls_params_name(g->params, i - 1),
+                                         ls_params_name(g->params, i)))
             g->layers[g->n_layers++].params.begin = i;
         g->layers[g->n_layers - 1].params.end = i + 1;
         g->layer_of[i] = g->n_layers - 1;

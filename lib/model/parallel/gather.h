@@ -46,7 +46,4 @@ ls_status lsi_gather_need_again(lsi_gather *gather, size_t param);
  */
 ls_status lsi_gather_let_go(lsi_gather *gather);
 
-/* Whether parameters of these names, defined in a row, are of one layer. */
-bool lsi_gather_is_same_layer(const char *a, const char *b);
-
 #endif

@@ -25,6 +25,12 @@ size_t lsi_layer_name_length(const char *parameter)
     return number > 0 ? number : last > 0 ? last : n;
 }
 
+bool lsi_is_same_layer(const char *a, const char *b)
+{
+    const size_t n = lsi_layer_name_length(a);
+    return lsi_layer_name_length(b) == n && memcmp(a, b, n) == 0;
+}
+
 void lsi_layer_span_end(lsi_span_kind kind, const char *parameter,
                         lsi_span span, int node)
 {

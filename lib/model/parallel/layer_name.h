@@ -5,6 +5,7 @@
 #ifndef LS_MODEL_PARALLEL_LAYER_NAME_H
 #define LS_MODEL_PARALLEL_LAYER_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,9 @@
 
 /* Bytes of a parameter's name up to the end of its layer's name. */
 size_t lsi_layer_name_length(const char *parameter);
+
+/* Whether parameters of these names, defined in a row, are of one layer. */
+bool lsi_is_same_layer(const char *a, const char *b);
 
 /*
  * Records a span that ends now, under the name of the parameter's layer, whose

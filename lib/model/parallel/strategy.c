@@ -162,3 +162,13 @@ ls_status lsi_replicas_of(const ls_group *group, const ls_ddp_options *options,
     *out = (int)groups;
     return LS_OK;
 }
+
+lsi_weights_home lsi_home_of(const lsi_strategy *strategy,
+                             const ls_group *group, int replicas)
+{
+    if (strategy->share < LSI_SHARE_WEIGHTS)
+        return LSI_HOME_COPIES;
+    return strategy->share == LSI_SHARE_ALL && replicas < lsi_node_count(group)
+               ? LSI_HOME_DIVIDED
+               : LSI_HOME_ONE;
+}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lockstep/parallel.h"
+#include "model/autograd/params/sharing.h"
 
 /* Gradients that travel together. */
 typedef enum lsi_bucketing {
@@ -78,6 +79,10 @@ ls_status lsi_shard_groups(size_t nodes, size_t over, size_t *groups);
 /* Groups as above, for these options: nodes that keep the same weights. */
 ls_status lsi_replicas_of(const ls_group *group, const ls_ddp_options *options,
                           int *out);
+
+/* Where the weights are, of which that many nodes keep the same part. */
+lsi_weights_home lsi_home_of(const lsi_strategy *strategy,
+                             const ls_group *group, int replicas);
 
 /* X(NAME, value, text): the rows of ls_ddp_strategy, whose text is its name. */
 #define LSI_DDP_STRATEGY_LIST(X)                                               \

@@ -25,7 +25,7 @@ static ls_status check_fits(const lsi_lm_case *c)
 {
     int64_t parameters;
     const size_t numbers = c->optimize ? 4 : c->backward ? 2 : 1;
-    LS_TRY(lsi_lm_parameters(&c->config, &parameters));
+    LS_TRY(lsi_lm_count(&c->config, &parameters, NULL));
     const size_t bytes = (size_t)parameters * numbers * sizeof(float);
     LS_TRY(lsi_memory_try(bytes, LS_MEMORY_PARAMETERS,
                           c->optimize   ? "weights, gradients and moments"

@@ -69,12 +69,8 @@ static const lsi_option options[] = {
         "largest amount of gradients per collective, in MB (default: all "
         "gradients at once)",
         .min = 1e-6, .max = 1e9),
-    ROW(run.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",
-        "with fsdp over several nodes: layers whose weights are gathered "
-        "ahead of use; 0: none",
-        .min = 0, .max = 1000),
-    ROW(run.shard_over, STRING, "shard-over", 0, "all|K", NULL,
-        LSI_SHARD_OVER_HELP),
+    LSI_PREFETCH_LAYERS_ROW(run.prefetch_layers),
+    LSI_SHARD_OVER_ROW(run.shard_over),
     ROW(run.dtype, DTYPE, "dtype", 0, "TYPE", NULL,
         "data type of the inputs of matrix products (default: f32)",
         .choices = "f32|bf16|f16"),
@@ -293,7 +289,7 @@ static ls_status account_sharding(const lsi_invocation *call, const args *a)
     lsi_state_plan plan;
     int64_t parameters;
     LS_TRY(ls_transformer_size(model, &config));
-    LS_TRY(lsi_lm_parameters(&config, &parameters));
+    LS_TRY(lsi_lm_count(&config, &parameters, NULL));
     LS_TRY(lsi_state_plan_fill(
         parameters, a->run.ranks > 0 ? (int)a->run.ranks : 2, &plan));
     if (prints(a))

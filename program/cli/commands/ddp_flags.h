@@ -34,18 +34,20 @@ extern const char lsi_strategy_choices[];
             "for strategies with buckets: largest amount of gradients per "    \
             "collective, in MB (default: all gradients at once)",              \
             .min = 1e-6, .max = 1e9),                                          \
-        ROW(field.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",        \
-            "with fsdp over several nodes: layers whose weights are gathered " \
-            "ahead of use; 0: none",                                           \
-            .min = 0, .max = 1000),                                            \
-        ROW(field.shard_over, STRING, "shard-over", 0, "all|K", NULL,          \
-            LSI_SHARD_OVER_HELP)
+        LSI_PREFETCH_LAYERS_ROW(field.prefetch_layers),                        \
+        LSI_SHARD_OVER_ROW(field.shard_over)
 
-/* Help of --shard-over. */
-#define LSI_SHARD_OVER_HELP                                                    \
-    "with fsdp: nodes that together hold one copy of the weights. Groups of "  \
-    "K nodes each hold one; K divides the nodes into 1, 2, 4, ... groups "     \
-    "(default: all)"
+/* The flags of `fsdp` over several nodes, also without the others. */
+#define LSI_PREFETCH_LAYERS_ROW(field)                                         \
+    ROW(field, INT, "prefetch-layers", 0, "N", "2",                            \
+        "with fsdp over several nodes: layers whose weights are gathered "     \
+        "ahead of use; 0: none",                                               \
+        .min = 0, .max = 1000)
+#define LSI_SHARD_OVER_ROW(field)                                              \
+    ROW(field, STRING, "shard-over", 0, "all|K", NULL,                         \
+        "with fsdp: nodes that together hold one copy of the weights. Groups " \
+        "of K nodes each hold one; K divides the nodes into 1, 2, 4, ... "     \
+        "groups (default: all)")
 
 /* Parses --shard-over: 0 for all nodes. NULL is the default. */
 ls_status lsi_cli_shard_over(const char *text, size_t *out);

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "cli/commands/ddp_flags.h"
 #include "comm/api/outcome.h"
 #include "model/checkpoint/find.h"
 #include "model/nn/transformer.h"

@@ -8,6 +8,7 @@
 #ifndef LS_CLI_COMMANDS_LM_MODEL_H
 #define LS_CLI_COMMANDS_LM_MODEL_H
 
+#include "cli/commands/ddp_flags.h"
 #include "cli/frame/command.h"
 #include "cli/frame/lm_flags.h"
 #include "lockstep/group.h"
@@ -42,10 +43,7 @@ typedef struct lsi_lm_model_flags {
             "them; with fsdp a node has one copy or, over several nodes, "     \
             "its part, in f32 (docs/how-to/language-models.md)",               \
             .choices = "flat|fsdp"),                                           \
-        ROW(field.prefetch_layers, INT, "prefetch-layers", 0, "N", "2",        \
-            "with fsdp over several nodes: layers whose weights are gathered " \
-            "ahead of use; 0: none",                                           \
-            .min = 0, .max = 1000)
+        LSI_PREFETCH_LAYERS_ROW(field.prefetch_layers)
 
 typedef struct lsi_lm_model {
     lsi_lm lm;

@@ -225,8 +225,7 @@ static ls_status set_training(job *j)
                         .step_weight = (double)step_tokens(j),
                         .measures_norm = true,
                         .guess = log((double)j->config.vocabulary)};
-    LS_TRY(lsi_lm_layers(&j->config, &t->layers));
-    return lsi_lm_parameters(&j->config, &t->parameters);
+    return lsi_lm_count(&j->config, &t->parameters, &t->layers);
 }
 
 /* Each rank alone: the data, and the settings that follow from them. */
