@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "fold/levels.h"
 
@@ -48,7 +49,8 @@ static void choose_for_process(void)
 ls_status lsi_fold_check(void)
 {
     pthread_once(&choose_once, choose_for_process);
-    return lsi_error_again(&process_error);
+    LS_TRY(lsi_error_again(&process_error));
+    return lsi_bits_check();
 }
 
 const lsi_fold_table *lsi_fold_get(void)

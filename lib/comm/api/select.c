@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -289,7 +290,7 @@ ls_status lsi_select_environment(lsi_select_table *table)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "LOCKSTEP_DETERMINISTIC is '%s'; it should be 0 or 1",
                         text);
-    table->deterministic = set;
+    table->deterministic = set || lsi_bits_are_portable();
     return LS_OK;
 }
 
