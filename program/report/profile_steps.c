@@ -79,7 +79,10 @@ static void find_by_optimizer(const search *s, lsi_profile_steps *out)
     }
 }
 
-/* All of the trace as one step, on the thread with the most spans. */
+/*
+ * All of the trace as one step, on the thread with the most spans. A step ends
+ * before its end, and the last span may be shorter than a tick of the clock.
+ */
 static void find_all(const search *s, lsi_profile_steps *out)
 {
     size_t busiest = 0;
@@ -87,9 +90,9 @@ static void find_all(const search *s, lsi_profile_steps *out)
         if (s->threads[t].spans > s->threads[busiest].spans)
             busiest = t;
     const lsi_timeline_span all = {.begin = s->threads[busiest].begin,
-                                   .end = s->threads[busiest].end,
+                                   .end = s->threads[busiest].end + 1,
                                    .thread = (uint16_t)busiest};
-    if (all.begin < all.end)
+    if (all.begin + 1 < all.end)
         add_step(out, &all, all.begin, 1);
 }
 
