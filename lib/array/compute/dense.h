@@ -1,6 +1,7 @@
 /*
  * Matrix products, convolutions and pooling, done by oneDNN (by plain loops at
- * the level `ref`, large f32 products by kernels/amx where there is AMX).
+ * the level `ref`, large f32 products by kernels/amx where there is AMX). Where
+ * bits are portable, f32 products are those of compute/portable_gemm.h.
  * Unlike other operations these are planned: a plan is made for a shape once,
  * cached for the life of the process, and may fail.
  * Execution is threaded by oneDNN's OpenMP and needs no allocation. Plans and

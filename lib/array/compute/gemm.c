@@ -3,6 +3,7 @@
 #include "array/compute/dense.h"
 #include "array/compute/half_gemm.h"
 #include "array/compute/panel_gemm.h"
+#include "array/compute/portable_gemm.h"
 #include "array/compute/work.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/ref/dense.h"
@@ -52,7 +53,10 @@ static ls_status run_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
 {
     const bool by_loops =
         shape->k == 0 || lsi_kernels_get()->isa == LSI_ISA_REF;
+    const lsi_gemm_batch alone = {.ndim = 0};
     bool done = false;
+    if (lsi_portable_gemm_suits(shape))
+        return lsi_portable_gemm(shape, &alone, c, a, b, bias_or_null);
     if (lsi_panel_gemm_suits(shape))
         return lsi_panel_gemm(shape, c, a, b, bias_or_null);
     if (!by_loops)

@@ -9,6 +9,7 @@
 #include "array/compute/dense.h"
 #include "array/compute/onednn/gemm.h"
 #include "array/compute/panel_gemm.h"
+#include "array/compute/portable_gemm.h"
 #include "array/compute/work.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
@@ -101,6 +102,10 @@ static ls_status run_each(products p)
 static ls_status run_apart(const products *p)
 {
     bool done = false;
+    if (lsi_portable_gemm_suits(&p->g))
+        return lsi_portable_gemm(&p->g, &p->batch, (float *)(void *)p->c,
+                                 (const float *)(const void *)p->a,
+                                 (const float *)(const void *)p->b, NULL);
     const bool alone = p->batch.ndim == 0 || p->g.k == 0 ||
                        lsi_kernels_get()->isa == LSI_ISA_REF ||
                        lsi_panel_gemm_suits(&p->g);

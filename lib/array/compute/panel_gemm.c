@@ -7,13 +7,13 @@
  */
 #include "array/compute/panel_gemm.h"
 
+#include "array/compute/gemm_blocks.h"
 #include "array/compute/onednn/runtime.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
-#include "base/partition.h"
 
-enum { ROWS = 512, DEPTH = 512, PASS = 64, LINE_FLOATS = 16 };
+enum { ROWS = 512, DEPTH = 512, PASS = 64 };
 
 typedef struct panel_run {
     const lsi_panel_ops *ops;
@@ -34,55 +34,27 @@ typedef struct panel_block {
     float *sums;
 } panel_block;
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t parts_of(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
-
 /* Words of one lane's parts. */
 static size_t lane_words(size_t terms)
 {
-    return parts_of(terms, LSI_STEP_TERMS) * (LSI_STEP_WORDS / LSI_PANEL_LANES);
+    return lsi_blocks_count(terms, LSI_STEP_TERMS) *
+           (LSI_STEP_WORDS / LSI_PANEL_LANES);
 }
 
 /* ---- one block ----------------------------------------------------------- */
-
-static lsi_strip strip_of(const float *data, int64_t ld, bool lanes_dense,
-                          lsi_range lanes, lsi_range terms)
-{
-    const size_t step = (size_t)ld;
-    return (lsi_strip){.data = lanes_dense
-                                   ? data + terms.begin * step + lanes.begin
-                                   : data + lanes.begin * step + terms.begin,
-                       .ld = step,
-                       .lanes = lsi_range_size(lanes),
-                       .terms = lsi_range_size(terms),
-                       .lanes_dense = lanes_dense};
-}
-
-/* The next panel of lanes, or pass of terms. */
-static lsi_range next(size_t at, size_t size, size_t end)
-{
-    return (lsi_range){at, smaller(at + size, end)};
-}
 
 /* Panel by panel within each pass. */
 static void pack_block(const panel_run *r, const panel_block *k)
 {
     uint32_t *to = k->a;
     for (size_t t = k->terms.begin; t < k->terms.end; t += PASS) {
-        const lsi_range terms = next(t, PASS, k->terms.end);
+        const lsi_range terms = lsi_blocks_next(t, PASS, k->terms.end);
         const size_t panel =
             LSI_PANEL_LANES * lane_words(lsi_range_size(terms));
         for (size_t i = k->rows.begin; i < k->rows.end; i += LSI_PANEL_LANES) {
-            const lsi_strip strip =
-                strip_of(r->a, r->g->lda, r->g->a_transposed,
-                         next(i, LSI_PANEL_LANES, k->rows.end), terms);
+            const lsi_strip strip = lsi_blocks_strip(
+                r->a, r->g->lda, r->g->a_transposed,
+                lsi_blocks_next(i, LSI_PANEL_LANES, k->rows.end), terms);
             r->ops->pack_a(to, &strip);
             to += panel;
         }
@@ -106,7 +78,7 @@ static void put_columns(const panel_run *r, const panel_block *k,
 
 static lsi_strip strip_of_b(const panel_run *r, lsi_range cols, lsi_range terms)
 {
-    return strip_of(r->b, r->g->ldb, !r->g->b_transposed, cols, terms);
+    return lsi_blocks_strip(r->b, r->g->ldb, !r->g->b_transposed, cols, terms);
 }
 
 /* The pass of B after this one: more terms, else more columns. */
@@ -114,19 +86,15 @@ static lsi_fetch fetch_b(const panel_run *r, const panel_block *k,
                          lsi_range cols, lsi_range terms)
 {
     if (terms.end < k->terms.end)
-        terms = next(terms.end, PASS, k->terms.end);
+        terms = lsi_blocks_next(terms.end, PASS, k->terms.end);
     else {
-        terms = next(k->terms.begin, PASS, k->terms.end);
-        cols = next(cols.end, LSI_PANEL_LANES, k->cols.end);
+        terms = lsi_blocks_next(k->terms.begin, PASS, k->terms.end);
+        cols = lsi_blocks_next(cols.end, LSI_PANEL_LANES, k->cols.end);
     }
     if (lsi_range_size(cols) == 0)
         return (lsi_fetch){.rows = 0};
     const lsi_strip s = strip_of_b(r, cols, terms);
-    return (lsi_fetch){
-        .data = s.data,
-        .ld = s.ld,
-        .rows = s.lanes_dense ? s.terms : s.lanes,
-        .lines = parts_of(s.lanes_dense ? s.lanes : s.terms, LINE_FLOATS)};
+    return lsi_blocks_fetch(&s);
 }
 
 static void multiply_columns(const panel_run *r, const panel_block *k,
@@ -136,12 +104,12 @@ static void multiply_columns(const panel_run *r, const panel_block *k,
         .sums = k->sums,
         .a = k->a,
         .b = k->b,
-        .panels = parts_of(lsi_range_size(k->rows), LSI_PANEL_LANES)};
+        .panels = lsi_blocks_count(lsi_range_size(k->rows), LSI_PANEL_LANES)};
     for (size_t t = k->terms.begin; t < k->terms.end; t += PASS) {
-        const lsi_range terms = next(t, PASS, k->terms.end);
+        const lsi_range terms = lsi_blocks_next(t, PASS, k->terms.end);
         const lsi_strip strip = strip_of_b(r, cols, terms);
         r->ops->pack_b(k->b, &strip);
-        p.steps = parts_of(lsi_range_size(terms), LSI_STEP_TERMS);
+        p.steps = lsi_blocks_count(lsi_range_size(terms), LSI_STEP_TERMS);
         p.add = t > k->terms.begin;
         p.fetch = fetch_b(r, k, cols, terms);
         r->ops->multiply(&p);
@@ -154,7 +122,8 @@ static void multiply_block(const panel_run *r, const panel_block *k)
 {
     pack_block(r, k);
     for (size_t j = k->cols.begin; j < k->cols.end; j += LSI_PANEL_LANES)
-        multiply_columns(r, k, next(j, LSI_PANEL_LANES, k->cols.end));
+        multiply_columns(r, k,
+                         lsi_blocks_next(j, LSI_PANEL_LANES, k->cols.end));
 }
 
 /* ---- all ----------------------------------------------------------------- */
@@ -195,33 +164,13 @@ static void multiply_part(void *context, size_t part, int worker)
     lsi_tile_config before;
     r->ops->begin(&before);
     for (size_t t = 0; t < k; t += r->depth) {
-        block.terms = next(t, r->depth, k);
+        block.terms = lsi_blocks_next(t, r->depth, k);
         for (size_t i = rows.begin; i < rows.end; i += r->rows) {
-            block.rows = next(i, r->rows, rows.end);
+            block.rows = lsi_blocks_next(i, r->rows, rows.end);
             multiply_block(r, &block);
         }
     }
     r->ops->end(&before);
-}
-
-/* One part per thread, as close to squares as the number allows. */
-static void divide(panel_run *r, size_t threads)
-{
-    const size_t m = (size_t)r->g->m, n = (size_t)r->g->n;
-    size_t best = 1;
-    for (size_t down = 1; down <= threads; down++) {
-        if (threads % down == 0 &&
-            m / down + n * down / threads < m / best + n * best / threads)
-            best = down;
-    }
-    r->down = best;
-    r->across = threads / best;
-}
-
-/* n divided into blocks of at most `most`, of about the same size. */
-static size_t block_size(size_t n, size_t most, size_t unit)
-{
-    return parts_of(parts_of(n, parts_of(n, most)), unit) * unit;
 }
 
 bool lsi_panel_gemm_suits(const lsi_gemm_shape *shape)
@@ -241,10 +190,11 @@ ls_status lsi_panel_gemm(const lsi_gemm_shape *shape, float *c, const float *a,
                    .a = a,
                    .b = b,
                    .bias = bias_or_null};
-    divide(&r, threads);
-    r.depth = block_size((size_t)shape->k, DEPTH, LSI_STEP_TERMS);
-    r.rows =
-        block_size(parts_of((size_t)shape->m, r.down), ROWS, LSI_PANEL_LANES);
+    r.down = lsi_blocks_down(shape, threads);
+    r.across = threads / r.down;
+    r.depth = lsi_blocks_size((size_t)shape->k, DEPTH, LSI_STEP_TERMS);
+    r.rows = lsi_blocks_size(lsi_blocks_count((size_t)shape->m, r.down), ROWS,
+                             LSI_PANEL_LANES);
     LS_TRY(lsi_onednn_reserve(threads * worker_bytes(&r), &r.memory));
     lsi_parallel_tasks(r.down * r.across, multiply_part, &r);
     return LS_OK;

@@ -39,6 +39,24 @@ typedef struct lsi_gemm_batch {
 } lsi_gemm_batch;
 
 /*
+ * Some rows of A, or columns of B, as the lanes of a panel. Either lanes are
+ * side by side and `ld` floats lead to the next term, or the other way round.
+ */
+typedef struct lsi_strip {
+    const float *data;
+    size_t ld;
+    size_t lanes, terms;
+    bool lanes_dense;
+} lsi_strip;
+
+/* Memory that is wanted soon: rows of cache lines. */
+typedef struct lsi_fetch {
+    const float *data;
+    size_t ld;          /* floats from row to row */
+    size_t rows, lines; /* of each row */
+} lsi_fetch;
+
+/*
  * The order in memory of the elements of an (N, C, H, W) tensor. Layouts other
  * than PLAIN stay between the operations of this header and element-wise ones;
  * they are dense, with C a multiple of the block.

@@ -24,6 +24,7 @@
 #include "array/kernels/amx/panel.h"
 #include "array/kernels/arguments.h"
 #include "array/kernels/dense.h"
+#include "array/kernels/portable_gemm.h"
 #include "array/kernels/winograd.h"
 #include "array/kernels/winograd4.h"
 #include "base/cpu.h"
@@ -43,6 +44,7 @@ typedef struct lsi_kernels {
     lsi_layout blocked;                 /* of images, for convolutions */
     lsi_layout bf16_layout;             /* of bf16 images with many channels */
     int64_t bf16_channels;              /* least for bf16_layout; 0: never */
+    const lsi_portable_ops *portable;   /* f32 products of portable bits */
     const lsi_panel_ops *panels;        /* of f32 products; NULL if none */
     const lsi_winograd_ops *winograd;   /* of bf16 convolutions; NULL if none */
     const lsi_winograd4_ops *winograd4; /* of f32 ones; NULL if none */

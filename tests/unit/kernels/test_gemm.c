@@ -2,12 +2,16 @@
  * Matrix products against loops in double. The error of a sum of k products in
  * f32, in any order, is at most (k + 2) half ulps of the sum of their absolute
  * values; accumulating and the bias add one rounding each.
+ * Where bits are portable (LOCKSTEP_BITS), f32 products have exactly the bits
+ * of a loop.
  */
 #include <float.h>
 #include <math.h>
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
+#include "array/kernels/portable.h"
+#include "base/bits.h"
 #include "dense.h"
 #include "numbers.h"
 
@@ -78,11 +82,45 @@ UNSANITIZED static double dot(const product *p, int64_t i, int64_t j,
     return sum;
 }
 
+/* The element that defines portable bits. */
+UNSANITIZED static float defined_element(const product *p, int64_t i, int64_t j)
+{
+    const lsi_gemm_shape *g = &p->g;
+    const float *a = p->a, *b = p->b;
+    float total = 0;
+    for (int64_t first = 0; first < g->k; first += LSI_PORTABLE_BLOCK) {
+        float sum = 0;
+        for (int64_t k = first; k < g->k && k < first + LSI_PORTABLE_BLOCK; k++)
+            sum =
+                fmaf(a[g->a_transposed ? k * g->lda + i : i * g->lda + k],
+                     b[g->b_transposed ? j * g->ldb + k : k * g->ldb + j], sum);
+        total = first > 0 ? total + sum : sum;
+    }
+    if (p->bias)
+        total += p->bias_values[j];
+    return g->accumulate ? total + ((const float *)p->old)[i * g->ldc + j]
+                         : total;
+}
+
+static bool is_portable(const lsi_gemm_shape *g)
+{
+    return lsi_bits_are_portable() && g->ab_dtype == LS_F32;
+}
+
+/* Roundings, one after another, of a sum. */
+static double roundings(const lsi_gemm_shape *g)
+{
+    const int64_t block = LSI_PORTABLE_BLOCK;
+    if (!is_portable(g) || g->k <= block)
+        return (double)g->k + 2;
+    return (double)(block + (g->k + block - 1) / block) + 2;
+}
+
 static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
 {
     const lsi_gemm_shape *g = &p->g;
     double size, want = dot(p, i, j, &size);
-    double bound = ((double)g->k + 2) * size * HALF_ULP;
+    double bound = roundings(g) * size * HALF_ULP;
     const double bias = p->bias ? p->bias_values[j] : 0.0;
     const double old =
         g->accumulate ? element(p->old, g->c_dtype, g->ldc, false, i, j) : 0.0;
@@ -96,6 +134,10 @@ static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
         bound = 0;
     expect_near(element(p->c, g->c_dtype, g->ldc, false, i, j), want, bound,
                 "product", (size_t)(i * g->n + j));
+    if (is_portable(g)) {
+        const float bits = defined_element(p, i, j);
+        expect_same((const float *)p->c + i * g->ldc + j, &bits, 1, "product");
+    }
 }
 
 /* Memory between the rows of C must stay unchanged. */
@@ -365,6 +407,123 @@ static void products_repeat(void **state)
     release_all();
 }
 
+/* ---- portable bits ------------------------------------------------------- */
+
+static void blocks_of_terms(void **state)
+{
+    (void)state;
+    random_seed(16);
+    static const int64_t terms[] = {255, 256, 257, 512, 1000};
+    for (size_t s = 0; s < TEST_COUNT(terms); s++)
+        for (int kind = 0; kind < 16; kind++) {
+            const lsi_gemm_shape g = make_shape(
+                (const int64_t[]){kind < 8 ? 19 : 33, 37, terms[s]}, kind, 1);
+            check_product(&g, kind & 8, false);
+        }
+}
+
+/* More rows, columns and blocks than are packed at a time. */
+static void blocks_of_rows(void **state)
+{
+    (void)state;
+    random_seed(17);
+    for (int kind = 0; kind < 8; kind += 3) {
+        const lsi_gemm_shape g =
+            make_shape((const int64_t[]){1100, 600, 530}, kind, 1);
+        check_some(&g, true, false, 977);
+    }
+}
+
+/* Every row and column alone, and on other threads: the same bits. */
+static void parts_have_the_same_bits(void **state)
+{
+    (void)state;
+    random_seed(18);
+    for (int kind = 0; kind < 4; kind++) {
+        lsi_gemm_shape g = make_shape((const int64_t[]){45, 67, 600}, kind, 0);
+        const product p = make_product(&g, false, false);
+        const float *a = p.a, *b = p.b;
+        float *again = floats(p.c_elements);
+        assert_ok(lsi_gemm_run(&g, p.c, a, b, NULL));
+        for (int threads = 1; threads <= 3; threads++) {
+            lsi_threads_set(threads);
+            assert_ok(lsi_gemm_run(&g, again, a, b, NULL));
+            expect_same(again, p.c, p.c_elements, "other threads");
+        }
+        lsi_threads_set(1);
+        g.m = 1;
+        for (int64_t i = 0; i < 45; i++)
+            assert_ok(lsi_gemm_run(&g, again + i * g.ldc,
+                                   a + i * (g.a_transposed ? 1 : g.lda), b,
+                                   NULL));
+        expect_same(again, p.c, p.c_elements, "single rows");
+        g.m = 45;
+        g.n = 1;
+        for (int64_t j = 0; j < 67; j++)
+            assert_ok(lsi_gemm_run(&g, again + j, a,
+                                   b + j * (g.b_transposed ? g.ldb : 1), NULL));
+        expect_same(again, p.c, p.c_elements, "single columns");
+        release_all();
+    }
+}
+
+/* Zeros of both signs, subnormal and huge numbers, infinities and NaN. */
+static void extreme_sums(void **state)
+{
+    (void)state;
+    random_seed(19);
+    for (int kind = 0; kind < 8; kind++) {
+        const lsi_gemm_shape g =
+            make_shape((const int64_t[]){17, 33, 300}, kind, 0);
+        product p = make_product(&g, true, false);
+        float *a = extreme_floats((size_t)(g.m * g.k));
+        for (int64_t i = 0; i < g.m * g.k; i++) /* most sums are numbers */
+            if (i % 7 != 0 || (i / g.lda % 3 > 0 && !isfinite(a[i])))
+                a[i] = (float)random_between(-1, 1);
+        p.a = a;
+        assert_ok(lsi_gemm_run(&g, p.c, p.a, p.b, p.bias_values));
+        for (int64_t at = 0; at < g.m * g.n; at++) {
+            const float want = defined_element(&p, at / g.n, at % g.n);
+            expect_same((const float *)p.c + at, &want, 1, "extreme sum");
+        }
+        release_all();
+    }
+}
+
+/* A batch has the bits of its products, also if A or B repeats. */
+static void batches_have_the_bits_of_products(void **state)
+{
+    (void)state;
+    enum { N = 3, M = 5, COLS = 7, TERMS = 270 };
+    random_seed(20);
+    const lsi_gemm_shape g =
+        make_shape((const int64_t[]){M, COLS, TERMS}, 0, 0);
+    const int64_t of_a = (int64_t)M * TERMS, of_b = (int64_t)TERMS * COLS;
+    const int64_t of_c = (int64_t)M * COLS;
+    for (int repeated = 0; repeated < 3; repeated++) {
+        const lsi_gemm_batch batch = {.ndim = 2,
+                                      .extent = {N, 2},
+                                      .a = {repeated == 1 ? 0 : 2 * of_a, of_a},
+                                      .b = {repeated == 2 ? 0 : of_b, N * of_b},
+                                      .c = {2 * of_c, of_c}};
+        const float *a = random_floats(2 * N * (size_t)of_a, -1, 1);
+        const float *b = random_floats(2 * N * (size_t)of_b, -1, 1);
+        float *c = floats(2 * N * (size_t)of_c);
+        float *one = floats(2 * N * (size_t)of_c);
+        lsi_threads_set(1 + repeated);
+        assert_ok(lsi_gemm_run_batch(&g, &batch, c, a, b));
+        lsi_threads_set(1);
+        for (int64_t i = 0; i < N; i++)
+            for (int64_t j = 0; j < 2; j++)
+                assert_ok(
+                    lsi_gemm_run(&g, one + i * batch.c[0] + j * batch.c[1],
+                                 a + i * batch.a[0] + j * batch.a[1],
+                                 b + i * batch.b[0] + j * batch.b[1], NULL));
+        expect_same(c, one, 2 * N * (size_t)of_c, "batch");
+        release_all();
+    }
+}
+
 static void bad_products_are_refused(void **state)
 {
     (void)state;
@@ -413,5 +572,19 @@ int main(void)
         cmocka_unit_test(products_use_threads),
         cmocka_unit_test(products_repeat),
         cmocka_unit_test(bad_products_are_refused)};
+    const struct CMUnitTest portable[] = {
+        cmocka_unit_test(f32_products),
+        cmocka_unit_test(large_products),
+        cmocka_unit_test(exact_products),
+        cmocka_unit_test(uneven_products),
+        cmocka_unit_test(extreme_products),
+        cmocka_unit_test(products_use_threads),
+        cmocka_unit_test(blocks_of_terms),
+        cmocka_unit_test(blocks_of_rows),
+        cmocka_unit_test(parts_have_the_same_bits),
+        cmocka_unit_test(extreme_sums),
+        cmocka_unit_test(batches_have_the_bits_of_products)};
+    if (lsi_bits_are_portable())
+        return cmocka_run_group_tests(portable, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "array/kernels/dense.h"
+
 enum {
     LSI_PANEL_LANES = 32,
     LSI_STEP_TERMS = 32,
@@ -23,17 +25,7 @@ enum {
     LSI_SUMS = LSI_PANEL_LANES * LSI_PANEL_LANES /* of two panels */
 };
 
-/*
- * Lanes (at most LSI_PANEL_LANES) and terms of an operand. Either lanes are
- * side by side and `ld` floats lead to the next term, or the other way round.
- */
-typedef struct lsi_strip {
-    const float *data;
-    size_t ld;
-    size_t lanes, terms;
-    bool lanes_dense;
-} lsi_strip;
-
+/* Of at most LSI_PANEL_LANES lanes. */
 void lsi_amx_pack_a(uint32_t *panel, const lsi_strip *strip);
 void lsi_amx_pack_b(uint32_t *panel, const lsi_strip *strip);
 
@@ -48,13 +40,6 @@ typedef struct lsi_tile_config {
  * (oneDNN does): they find theirs as they left them. */
 void lsi_amx_begin(lsi_tile_config *before);
 void lsi_amx_end(const lsi_tile_config *before);
-
-/* Memory that is wanted soon: rows of cache lines. */
-typedef struct lsi_fetch {
-    const float *data;
-    size_t ld;          /* floats from row to row */
-    size_t rows, lines; /* of each row */
-} lsi_fetch;
 
 /* Panels of A, one after another as their sums are, and one of B. */
 typedef struct lsi_amx_product {

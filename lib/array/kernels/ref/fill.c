@@ -9,5 +9,7 @@ void lsi_kernels_fill_ref(lsi_kernels *table)
 #define X(name, args) .name = lsi_ref_##name,
 #include "array/kernels/kernels.def"
 #undef X
-        .flash = lsi_flash_ref, .blocked = LSI_LAYOUT_BLOCKED_8};
+        .flash = lsi_flash_ref,
+        .portable = &lsi_portable_ref,
+        .blocked = LSI_LAYOUT_BLOCKED_8};
 }
