@@ -14,6 +14,8 @@
 
 #include <Random123/philox.h>
 
+#include "base/math.h"
+
 typedef unsigned __int128 uint128;
 
 static const double two_pi = 6.283185307179586476925286766559;
@@ -64,8 +66,8 @@ double lsi_rng_normal(lsi_rng_key key, uint64_t sub, uint64_t i)
     /* 1 - u is in (0, 1], so that the logarithm is finite. */
     const double u = 1.0 - unit_f64(join(block[0], block[1]));
     const double angle = two_pi * unit_f64(join(block[2], block[3]));
-    const double radius = sqrt(-2.0 * log(u));
-    return radius * (i % 2 == 0 ? cos(angle) : sin(angle));
+    const double radius = sqrt(-2.0 * lsi_ln(u));
+    return radius * (i % 2 == 0 ? lsi_cos(angle) : lsi_sin(angle));
 }
 
 /*

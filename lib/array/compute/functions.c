@@ -5,6 +5,7 @@
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
+#include "base/math.h"
 #include "observe/spans.h"
 
 enum {
@@ -74,33 +75,28 @@ static void backward_silu(const lsi_kernels *k, float *dx, const float *dy,
     }
 }
 
-/*
- * The normal distribution's share below a, (1 + erf(a / sqrt(2))) / 2. The
- * complement of erf does not cancel where a is far below 0.
- */
-static float normal_share(float a)
-{
-    const float root_of_half = 0.70710678118654752440F;
-    return 0.5F * erfcf(-a * root_of_half);
-}
-
+/* a share, the normal distribution's below a. */
 static void forward_gelu_erf(const lsi_kernels *k, float *y, const float *a,
                              size_t n)
 {
     (void)k;
-    for (size_t i = 0; i < n; i++)
-        y[i] = a[i] * normal_share(a[i]);
+    for (size_t i = 0; i < n; i++) {
+        const double x = (double)a[i];
+        double density;
+        y[i] = (float)(x * lsi_normal_share(x, &density));
+    }
 }
 
 /* dy (share below a + a density at a) */
 static void backward_gelu_erf(const lsi_kernels *k, float *dx, const float *dy,
                               const float *a, size_t n)
 {
-    const float peak = 0.39894228040143267794F; /* 1 / sqrt(2 pi) */
     (void)k;
     for (size_t i = 0; i < n; i++) {
-        const float density = peak * expf(-0.5F * a[i] * a[i]);
-        dx[i] = dy[i] * (normal_share(a[i]) + a[i] * density);
+        const double x = (double)a[i];
+        double density;
+        const double share = lsi_normal_share(x, &density);
+        dx[i] = (float)((double)dy[i] * (share + x * density));
     }
 }
 
@@ -251,12 +247,17 @@ typedef struct number_job {
     lsi_clamp bounds;
 } number_job;
 
+static float pow_of(float a, float exponent)
+{
+    return (float)lsi_pow((double)a, (double)exponent);
+}
+
 static void pow_range(void *context, size_t begin, size_t end)
 {
     const number_job *j = context;
     const float exponent = (float)j->exponent;
     for (size_t i = begin; i < end; i++)
-        j->out[i] = powf(j->a[i], exponent);
+        j->out[i] = pow_of(j->a[i], exponent);
 }
 
 static void square_range(void *context, size_t begin, size_t end)
@@ -281,7 +282,7 @@ static void pow_backward_range(void *context, size_t begin, size_t end)
     const float exponent = (float)(j->exponent - 1.0);
     for (size_t i = begin; i < end; i++) {
         const float slope =
-            exponent == 1.0F ? j->a[i] : powf(j->a[i], exponent);
+            exponent == 1.0F ? j->a[i] : pow_of(j->a[i], exponent);
         j->out[i] = factor == 0.0F ? 0.0F : j->dy[i] * factor * slope;
     }
 }

@@ -2,10 +2,9 @@
 #include "array/compute/rope.h"
 #include "observe/spans.h"
 
-#include <math.h>
-
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
+#include "base/math.h"
 
 enum { GRAIN = 8 /* rows */ };
 
@@ -60,8 +59,8 @@ void lsi_rope_tables(float *cosine, float *sine, const int64_t *places,
     for (size_t t = 0; t < length; t++) {
         const double place = (double)places[t];
         for (size_t k = 0; k < pairs; k++) {
-            cosine[t * pairs + k] = (float)cos(place * rates[k]);
-            sine[t * pairs + k] = (float)sin(place * rates[k]);
+            cosine[t * pairs + k] = (float)lsi_cos(place * rates[k]);
+            sine[t * pairs + k] = (float)lsi_sin(place * rates[k]);
         }
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/structs.h"
 #include "model/nn/transformer.h"
 #include "model/nn/transformer_lists.h"
@@ -120,7 +121,7 @@ void lsi_transformer_rates(const ls_transformer_config *config, double *rates)
     const double theta = lsi_transformer_theta(config);
     for (int64_t k = 0; k < pairs; k++)
         rates[k] = scaled(&config->rope_scaling,
-                          pow(theta, -(double)k / (double)pairs));
+                          lsi_pow(theta, -(double)k / (double)pairs));
 }
 
 /* ---- consistency --------------------------------------------------------- */

@@ -10,6 +10,7 @@
 
 #include "array/compute/optimizers.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "base/structs.h"
 #include "model/optim/optimizer.h"
 
@@ -18,8 +19,8 @@ static lsi_adamw numbers_of(const lsi_optimizer_update *u)
     const ls_adamw_options *o = u->options;
     const bool first = o->order == LS_ADAMW_DECAY_FIRST;
     const double t = (double)(u->step + 1);
-    const double mean = 1 - pow(o->beta1, t);
-    const double root = sqrt(1 - pow(o->beta2, t));
+    const double mean = 1 - lsi_pow(o->beta1, t);
+    const double root = sqrt(1 - lsi_pow(o->beta2, t));
     const float decay = (float)(u->lr * o->weight_decay);
     return (lsi_adamw){.grad_scale = (float)u->grad_scale,
                        .beta1 = (float)o->beta1,

@@ -1,6 +1,7 @@
 /* Learning rates as functions of the step. */
 #include <math.h>
 
+#include "base/math.h"
 #include "base/structs.h"
 #include "lockstep/optim.h"
 
@@ -23,7 +24,7 @@ static double line(double from, double to, double part)
 
 static double half_cosine(double from, double to, double part)
 {
-    return to + 0.5 * (1 + cos(pi * part)) * (from - to);
+    return to + 0.5 * (1 + lsi_cos(pi * part)) * (from - to);
 }
 
 static double cosine(const ls_lr_schedule *s, int64_t step)
@@ -33,7 +34,7 @@ static double cosine(const ls_lr_schedule *s, int64_t step)
     if (passed > whole)
         return s->min_lr;
     const double angle = whole > 0 ? pi * passed / whole : 0;
-    return s->min_lr + 0.5 * (1 + cos(angle)) * (s->max_lr - s->min_lr);
+    return s->min_lr + 0.5 * (1 + lsi_cos(angle)) * (s->max_lr - s->min_lr);
 }
 
 /* From step `begin` on. */

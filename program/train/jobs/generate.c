@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "comm/api/outcome.h"
@@ -78,7 +79,7 @@ static void keep_largest(float *logits, int64_t n, int64_t k)
 static double weight(float logit, double most, double temperature)
 {
     const double x = ((double)logit - most) / temperature;
-    return x > -745.2 ? exp(x) : 0.0;
+    return x > -745.2 ? lsi_exp(x) : 0.0;
 }
 
 int64_t lsi_sample(float *logits, int64_t vocabulary,

@@ -7,6 +7,7 @@
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
+#include "base/math.h"
 
 typedef struct step_job {
     const lsi_attention_step *s;
@@ -70,14 +71,15 @@ static lsi_softmax_row *rows_of(const join_job *j, lsi_attention_part part)
 static void join(void *context, size_t begin, size_t end)
 {
     const join_job *j = context;
+    const double ln2 = 0.69314718055994530942;
     for (size_t i = begin; i < end; i++) {
         const size_t query = i / j->heads, head = i % j->heads;
         const size_t row = head * j->queries + query;
         lsi_softmax_row *a = rows_of(j, j->part) + row;
         const lsi_softmax_row b = rows_of(j, j->other)[row];
         const float max = fmaxf(a->max, b.max);
-        const double sum_a = exp2((double)a->max - max) / a->scale;
-        const double sum_b = exp2((double)b.max - max) / b.scale;
+        const double sum_a = lsi_exp(((double)a->max - max) * ln2) / a->scale;
+        const double sum_b = lsi_exp(((double)b.max - max) * ln2) / b.scale;
         const float share = (float)(sum_a / (sum_a + sum_b));
         float *o = j->part.o + i * j->d;
         const float *more = j->other.o + i * j->d;

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "array/kernels/attention/tile_pack.h"
+#include "base/math.h"
 
 /* A score that no exponential survives. */
 #define MASKED (-FLT_MAX)
@@ -271,7 +272,7 @@ INLINE void write_row(const lsi_flash_forward *f, const query_panel *panel,
         f->saved[index] = (lsi_softmax_row){LSI_FLASH_NO_KEYS, 1.0F};
         return;
     }
-    f->l[index] = panel->m[row] * f->scale + logf(l);
+    f->l[index] = panel->m[row] * f->scale + (float)lsi_ln((double)l);
     f->saved[index] =
         (lsi_softmax_row){panel->m[row] * (f->scale * LOG2E), 1.0F / l};
 }

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "array/kernels/attention/tile.h"
+#include "base/math.h"
 
 static inline vf load_row(const float *row, size_t at, size_t n, float pad)
 {
@@ -63,7 +64,7 @@ static float softmax_row(float *row, size_t n, float scale)
     const vf factor = vf_set(1.0F / total);
     for (size_t i = 0; i < n; i += LANES)
         store_part(row, i, n, vf_mul(load_row(row, i, n, 0.0F), factor));
-    return max * scale + logf(total);
+    return max * scale + (float)lsi_ln((double)total);
 }
 
 static void softmax_backward_row(float *dp, const float *p, size_t n,

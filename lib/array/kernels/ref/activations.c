@@ -1,8 +1,7 @@
 /* Activations of transformers, computed in double. */
-#include <math.h>
-
 #include "array/kernels/activations.h"
 #include "array/kernels/ref/ref.h"
+#include "base/math.h"
 
 /* s = 1 / (1 + e^-z) and 1 - s, neither of them by taking from 1. */
 typedef struct sigmoid {
@@ -11,7 +10,7 @@ typedef struct sigmoid {
 
 static sigmoid sigmoid_of(double z)
 {
-    return (sigmoid){1.0 / (1.0 + exp(-z)), 1.0 / (1.0 + exp(z))};
+    return (sigmoid){1.0 / (1.0 + lsi_exp(-z)), 1.0 / (1.0 + lsi_exp(z))};
 }
 
 void lsi_ref_swiglu(float *y, const float *a, const float *b, size_t n)

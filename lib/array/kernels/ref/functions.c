@@ -2,18 +2,19 @@
 #include <math.h>
 
 #include "array/kernels/ref/ref.h"
+#include "base/math.h"
 
-#define FUNCTION(name)                                                         \
+#define FUNCTION(name, function)                                               \
     void lsi_ref_##name(float *y, const float *a, size_t n)                    \
     {                                                                          \
         for (size_t i = 0; i < n; i++)                                         \
-            y[i] = (float)name((double)a[i]);                                  \
+            y[i] = (float)function((double)a[i]);                              \
     }
 
-FUNCTION(exp)
-FUNCTION(log)
-FUNCTION(sqrt)
-FUNCTION(tanh)
+FUNCTION(exp, lsi_exp)
+FUNCTION(log, lsi_ln)
+FUNCTION(sqrt, sqrt)
+FUNCTION(tanh, lsi_tanh)
 
 void lsi_ref_tanh_backward(float *dx, const float *dy, const float *y, size_t n)
 {
@@ -24,7 +25,7 @@ void lsi_ref_tanh_backward(float *dx, const float *dy, const float *y, size_t n)
 void lsi_ref_sigmoid(float *y, const float *a, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        y[i] = (float)(1.0 / (1.0 + exp(-(double)a[i])));
+        y[i] = (float)(1.0 / (1.0 + lsi_exp(-(double)a[i])));
 }
 
 void lsi_ref_sigmoid_backward(float *dx, const float *dy, const float *y,
@@ -44,7 +45,7 @@ static double sum_exp(const float *x, size_t cols, double *largest)
     for (size_t c = 0; c < cols; c++)
         *largest = fmax(*largest, (double)x[c]);
     for (size_t c = 0; c < cols; c++)
-        total += exp((double)x[c] - *largest);
+        total += lsi_exp((double)x[c] - *largest);
     return total;
 }
 
@@ -54,7 +55,7 @@ void lsi_ref_softmax(float *y, const float *x, size_t rows, size_t cols)
         double largest = 0.0;
         const double sum = sum_exp(x, cols, &largest);
         for (size_t c = 0; c < cols; c++)
-            y[c] = (float)(exp((double)x[c] - largest) / sum);
+            y[c] = (float)(lsi_exp((double)x[c] - largest) / sum);
     }
 }
 
@@ -74,7 +75,7 @@ void lsi_ref_log_softmax(float *y, const float *x, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
         double largest = 0.0;
-        const double rest = log(sum_exp(x, cols, &largest));
+        const double rest = lsi_ln(sum_exp(x, cols, &largest));
         for (size_t c = 0; c < cols; c++)
             y[c] = (float)((double)x[c] - largest - rest);
     }
@@ -88,6 +89,6 @@ void lsi_ref_log_softmax_backward(float *dx, const float *dy, const float *y,
         for (size_t c = 0; c < cols; c++)
             sum += (double)dy[c];
         for (size_t c = 0; c < cols; c++)
-            dx[c] = (float)((double)dy[c] - exp((double)y[c]) * sum);
+            dx[c] = (float)((double)dy[c] - lsi_exp((double)y[c]) * sum);
     }
 }

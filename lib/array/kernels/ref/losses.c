@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "array/kernels/ref/ref.h"
+#include "base/math.h"
 
 static float row_max(const float *x, size_t cols)
 {
@@ -15,7 +16,7 @@ static double row_sum_exp(const float *x, size_t cols, float max)
 {
     double total = 0.0;
     for (size_t c = 0; c < cols; c++)
-        total += exp((double)x[c] - max);
+        total += lsi_exp((double)x[c] - max);
     return total;
 }
 
@@ -39,7 +40,7 @@ void lsi_ref_cross_entropy(float *loss, lsi_softmax_row *saved, const float *x,
         if (smoothing > 0.0)
             hit = (1.0 - smoothing) * hit + smoothing * row_mean(row, cols);
         saved[r] = (lsi_softmax_row){max, (float)(1.0 / total)};
-        loss[r] = (float)(max - hit + log(total));
+        loss[r] = (float)(max - hit + lsi_ln(total));
     }
 }
 
@@ -55,7 +56,8 @@ void lsi_ref_cross_entropy_backward(float *dx, const float *x,
         for (size_t c = 0; c < cols; c++) {
             const size_t i = r * cols + c;
             const double wanted = (int64_t)c == labels[r] ? hit : miss;
-            const double p = exp((double)x[i] - saved[r].max) * saved[r].scale;
+            const double p =
+                lsi_exp((double)x[i] - saved[r].max) * saved[r].scale;
             const float g = (float)(factor * (p - wanted));
             dx[i] = accumulate ? dx[i] + g : g;
         }
@@ -67,8 +69,8 @@ void lsi_ref_bce_with_logits(double *out, const float *x, const float *t,
     *out = 0.0;
     for (size_t i = 0; i < n; i++) {
         const double logit = (double)x[i];
-        *out +=
-            fmax(logit, 0.0) - logit * (double)t[i] + log1p(exp(-fabs(logit)));
+        *out += fmax(logit, 0.0) - logit * (double)t[i] +
+                lsi_log1p(lsi_exp(-fabs(logit)));
     }
 }
 
@@ -76,7 +78,7 @@ void lsi_ref_bce_with_logits_backward(float *dx, const float *x, const float *t,
                                       float factor, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const double s = 1.0 / (1.0 + exp(-(double)x[i]));
+        const double s = 1.0 / (1.0 + lsi_exp(-(double)x[i]));
         dx[i] = (float)((double)factor * (s - (double)t[i]));
     }
 }

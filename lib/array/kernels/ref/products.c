@@ -3,6 +3,7 @@
 
 #include "array/kernels/ref/ref.h"
 #include "base/half.h"
+#include "base/math.h"
 
 static float weight_at(const void *w, ls_dtype dtype, size_t i)
 {
@@ -32,7 +33,7 @@ void lsi_ref_attend(float *y, float *scores, const float *q, const float *k,
     for (size_t r = 0; r < n; r++)
         most = scores[r] > most ? scores[r] : most;
     for (size_t r = 0; r < n; r++) {
-        scores[r] = (float)exp((double)(scores[r] - most) * (double)scale);
+        scores[r] = (float)lsi_exp((double)(scores[r] - most) * (double)scale);
         total += (double)scores[r];
     }
     for (size_t c = 0; c < d; c++) {

@@ -6,6 +6,7 @@
 #include "array/kernels/simd/exp.h"
 #include "array/kernels/simd/log.h"
 #include "array/kernels/simd/sums.h"
+#include "base/math.h"
 
 INLINE float row_max(const float *x, size_t cols)
 {
@@ -41,7 +42,7 @@ void LSI_SIMD(cross_entropy)(float *loss, lsi_softmax_row *saved,
             hit = (1.0 - smoothing) * hit + smoothing * (sum / (double)cols);
         }
         saved[r] = (lsi_softmax_row){max, (float)(1.0 / total)};
-        loss[r] = (float)(max - hit + log(total));
+        loss[r] = (float)(max - hit + lsi_ln(total));
     }
 }
 
@@ -62,7 +63,7 @@ void LSI_SIMD(cross_entropy_backward)(float *dx, const float *x,
         const vf scale = vf_set(factor * saved[r].scale);
         const float old = accumulate ? out[labels[r]] : 0.0F;
         const double p =
-            exp((double)row[labels[r]] - saved[r].max) * saved[r].scale;
+            lsi_exp((double)row[labels[r]] - saved[r].max) * saved[r].scale;
         FOR_LANES(cols, {
             const vf logits = vf_load(row + i, m);
             vf g = vf_fms(vf_exp(vf_sub(logits, shift)), scale, miss);

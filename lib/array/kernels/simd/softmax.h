@@ -41,7 +41,7 @@ void LSI_SIMD(log_softmax)(float *y, const float *x, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
         const float max = row_max(x, cols);
-        const float rest = (float)log((double)row_sum_exp(x, cols, max));
+        const float rest = (float)lsi_ln((double)row_sum_exp(x, cols, max));
         const vf shift = vf_set(max), log_sum = vf_set(rest);
         FOR_LANES(cols, {
             const vf d = vf_sub(vf_load(x + i, m), shift);

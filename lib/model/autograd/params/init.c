@@ -5,6 +5,7 @@
 
 #include "array/compute/threads.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "model/tensor/tensor.h"
@@ -35,7 +36,7 @@ static double polynomial(const double c[8], double x)
 /*
  * The inverse of the normal distribution by Wichura (Applied Statistics 37,
  * 1988, algorithm AS 241), of which only the parts for probabilities above 1e-7
- * are needed. Most values need no function of the C library.
+ * are needed. Most values need no logarithm.
  */
 double lsi_erfinv(double u)
 {
@@ -72,7 +73,7 @@ double lsi_erfinv(double u)
         return sqrt_half * q * polynomial(middle_over, r) /
                polynomial(middle_under, r);
     }
-    const double r = sqrt(-log(0.5 - fabs(q))) - 1.6;
+    const double r = sqrt(-lsi_ln(0.5 - fabs(q))) - 1.6;
     const double x = polynomial(outer_over, r) / polynomial(outer_under, r);
     return copysign(sqrt_half * x, u);
 }
