@@ -2,11 +2,13 @@
 #include "array/compute/onednn/conv2d.h"
 #include "array/compute/dense.h"
 #include "array/compute/plan_cache.h"
+#include "array/compute/portable_conv.h"
 #include "array/compute/threads.h"
 #include "array/compute/winograd.h"
 #include "array/compute/work.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/ref/dense.h"
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -14,15 +16,16 @@ struct lsi_conv2d_plan {
     lsi_conv2d_shape shape;
     lsi_onednn_conv2d *onednn; /* NULL: plain loops, or an empty batch */
     const lsi_winograd_passes *winograd; /* NULL: not by it */
+    bool portable;                       /* in portable bits, else in fast */
 };
 
 /* No padding: its bytes are compared. */
 typedef struct conv2d_key {
     lsi_conv2d_shape shape;
-    int64_t threads;
+    int64_t threads, portable;
 } conv2d_key;
 
-_Static_assert(sizeof(conv2d_key) == 12 * sizeof(int64_t) + 4 * sizeof(int32_t),
+_Static_assert(sizeof(conv2d_key) == 13 * sizeof(int64_t) + 4 * sizeof(int32_t),
                "conv2d_key must have no padding");
 
 static ls_status check(const lsi_conv2d_shape *s)
@@ -63,10 +66,10 @@ static ls_status check_types(const lsi_conv2d_shape *s)
                     ls_dtype_name(s->dtype), ls_dtype_name(s->dsrc_dtype));
 }
 
-static ls_status choose_dtype(lsi_conv2d_shape *s)
+static ls_status choose_dtype(lsi_conv2d_shape *s, bool portable)
 {
     const int64_t channels = lsi_kernels_get()->bf16_channels;
-    bool half = s->n > 0 && s->dtype == LS_BF16 && channels > 0 &&
+    bool half = !portable && s->n > 0 && s->dtype == LS_BF16 && channels > 0 &&
                 s->c >= channels && s->o >= channels;
     if (half)
         LS_TRY(lsi_conv2d_is_fast(s, &half));
@@ -87,20 +90,22 @@ static const lsi_winograd_passes *winograd_of(const lsi_conv2d_plan *plan)
 static ls_status make_plan(const void *key, void **out)
 {
     lsi_conv2d_plan *plan;
+    const bool portable = ((const conv2d_key *)key)->portable;
     lsi_conv2d_shape shape = ((const conv2d_key *)key)->shape;
-    LS_TRY(choose_dtype(&shape));
+    LS_TRY(choose_dtype(&shape, portable));
     LS_TRY(lsi_alloc_zeroed(&plan, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
                             "convolution plan"));
     plan->shape = shape;
+    plan->portable = portable;
     const bool plain =
-        lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;
+        portable || lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;
     const ls_status status =
         plain ? LS_OK : lsi_onednn_conv2d_new(&plan->onednn, &plan->shape);
     if (status != LS_OK) {
         lsi_free(plan);
         return status;
     }
-    plan->winograd = winograd_of(plan);
+    plan->winograd = portable ? NULL : winograd_of(plan);
     *out = plan;
     return LS_OK;
 }
@@ -121,7 +126,7 @@ static const lsi_plan_kind conv2d_kind = {.name = "convolution plan",
 ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape,
                               lsi_conv2d_plan **plan)
 {
-    conv2d_key key = {*shape, lsi_threads()};
+    conv2d_key key = {*shape, lsi_threads(), lsi_bits_are_portable()};
     key.shape.dilation += shape->dilation == 0;
     key.shape.groups += shape->groups == 0;
     LS_TRY(check(&key.shape));
@@ -137,14 +142,19 @@ ls_dtype lsi_conv2d_dtype(const lsi_conv2d_plan *plan)
     return plan->shape.dtype;
 }
 
+/* Layouts in portable bits are the same at every level. */
 lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan)
 {
+    if (plan->portable)
+        return LSI_LAYOUT_CHANNELS_LAST;
     return plan->onednn ? lsi_onednn_conv2d_layouts(plan->onednn).src
                         : LSI_LAYOUT_PLAIN;
 }
 
 lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
 {
+    if (plan->portable)
+        return LSI_LAYOUT_CHANNELS_LAST;
     return plan->onednn ? lsi_onednn_conv2d_layouts(plan->onednn).dst
                         : LSI_LAYOUT_PLAIN;
 }
@@ -162,6 +172,9 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
     LSI_SPAN(KERNEL, span_name(plan, "conv2d", "conv2d_bf16"),
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
+    if (plan->portable)
+        return lsi_portable_conv2d_forward(&plan->shape, dst, src, weight,
+                                           bias_or_null);
     if (plan->winograd)
         return plan->winograd->forward(&plan->shape, dst, src, weight,
                                        bias_or_null);
@@ -179,6 +192,9 @@ ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
         KERNEL,
         span_name(plan, "conv2d_backward_data", "conv2d_backward_data_bf16"),
         lsi_work_conv2d_bytes(&plan->shape), lsi_work_conv2d(&plan->shape));
+    if (plan->portable)
+        return lsi_portable_conv2d_backward_data(&plan->shape, dsrc, ddst,
+                                                 weight);
     if (plan->winograd)
         return plan->winograd->backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->onednn)
@@ -197,6 +213,9 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                        "conv2d_backward_weight_bf16"),
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
+    if (plan->portable)
+        return lsi_portable_conv2d_backward_weight(
+            &plan->shape, dweight, dbias_or_null, src, ddst, accumulate);
     if (plan->winograd)
         return plan->winograd->backward_weight(
             &plan->shape, dweight, dbias_or_null, src, ddst, accumulate);

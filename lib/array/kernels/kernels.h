@@ -23,6 +23,7 @@
 
 #include "array/kernels/amx/panel.h"
 #include "array/kernels/arguments.h"
+#include "array/kernels/chains.h"
 #include "array/kernels/dense.h"
 #include "array/kernels/portable_gemm.h"
 #include "array/kernels/winograd.h"
@@ -48,6 +49,7 @@ typedef struct lsi_kernels {
     const lsi_panel_ops *panels;        /* of f32 products; NULL if none */
     const lsi_winograd_ops *winograd;   /* of bf16 convolutions; NULL if none */
     const lsi_winograd4_ops *winograd4; /* of f32 ones; NULL if none */
+    const lsi_chain_ops *chains;        /* in portable bits */
 } lsi_kernels;
 
 /* The table for this process, filled on first use. Never NULL. */

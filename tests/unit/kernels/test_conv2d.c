@@ -22,6 +22,7 @@
 #include <math.h>
 
 #include "array/compute/threads.h"
+#include "base/bits.h"
 #include "base/half.h"
 #include "dense.h"
 
@@ -120,8 +121,9 @@ static bool may_be_bf16_winograd(const lsi_conv2d_shape *s)
 
 static bool may_be_winograd(const lsi_conv2d_shape *s)
 {
-    return s->dtype == LS_F32 && s->kh == 3 && s->kw == 3 && s->stride == 1 &&
-           s->c >= 16 && s->o >= 16 && s->groups == 1;
+    return !lsi_bits_are_portable() && s->dtype == LS_F32 && s->kh == 3 &&
+           s->kw == 3 && s->stride == 1 && s->c >= 16 && s->o >= 16 &&
+           s->groups == 1;
 }
 
 /*
@@ -346,6 +348,13 @@ static void passes_in_bf16(void **state)
     }
 }
 
+static void passes_in_portable_bits(void **state)
+{
+    lsi_bits_set(LSI_BITS_PORTABLE);
+    passes(state);
+    lsi_bits_set(LSI_BITS_FAST);
+}
+
 /* The same bits on any number of threads, of an image in any batch. */
 static void check_repeats(lsi_conv2d_shape s)
 {
@@ -508,6 +517,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes),
         cmocka_unit_test(passes_in_bf16),
+        cmocka_unit_test(passes_in_portable_bits),
         cmocka_unit_test(winograd_in_bf16_repeats),
         cmocka_unit_test(winograd_in_f32_repeats),
         cmocka_unit_test(passes_use_threads),

@@ -10,5 +10,6 @@ void lsi_kernels_fill_avx2(lsi_kernels *table)
     fill_simd(table);
     table->flash = lsi_flash_avx2;
     table->portable = &lsi_portable_avx2;
+    table->chains = &lsi_chains_avx2;
     table->winograd4 = &lsi_winograd4_avx2;
 }

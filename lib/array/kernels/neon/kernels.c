@@ -9,4 +9,5 @@ void lsi_kernels_fill_neon(lsi_kernels *table)
     fill_simd(table);
     table->flash = lsi_flash_neon;
     table->portable = &lsi_portable_neon;
+    table->chains = &lsi_chains_neon;
 }

@@ -1,5 +1,6 @@
 /* Fills every slot of the table with the reference. */
 #include "array/kernels/attention/flash.h"
+#include "array/kernels/chains.h"
 #include "array/kernels/ref/dense.h"
 #include "array/kernels/ref/ref.h"
 
@@ -11,5 +12,6 @@ void lsi_kernels_fill_ref(lsi_kernels *table)
 #undef X
         .flash = lsi_flash_ref,
         .portable = &lsi_portable_ref,
+        .chains = &lsi_chains_ref,
         .blocked = LSI_LAYOUT_BLOCKED_8};
 }
