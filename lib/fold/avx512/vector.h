@@ -124,14 +124,28 @@ INLINE vf vf_fill_low(vf x, size_t n, float fill)
     return _mm512_mask_mov_ps(x, first_lanes(n), _mm512_set1_ps(fill));
 }
 
+/*
+ * Across lanes: the halves, then theirs, as at every level.
+ * _mm512_reduce_add_ps would leave the order to the compiler.
+ */
 INLINE float vf_sum(vf a)
 {
-    return _mm512_reduce_add_ps(a);
+    const __m256 eight =
+        _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight),
+                                   _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
 INLINE float vf_max_lane(vf a)
 {
-    return _mm512_reduce_max_ps(a);
+    const __m256 eight =
+        _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight),
+                                   _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
 /* ---- double ----------------------------------------------------------------
@@ -148,7 +162,11 @@ INLINE vd vd_high(vf a)
 
 INLINE double vd_sum(vd a)
 {
-    return _mm512_reduce_add_pd(a);
+    const __m256d four =
+        _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four),
+                                   _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
 /* ---- 32-bit integers --------------------------------------------------------

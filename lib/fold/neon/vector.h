@@ -191,9 +191,11 @@ INLINE float vf_sum(vf a)
     return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
+/* Not vmaxvq_f32: of equal zeros it chooses by their signs. */
 INLINE float vf_max_lane(vf a)
 {
-    return vmaxvq_f32(a);
+    const vf two = vf_max(a, vextq_f32(a, a, 2));
+    return vgetq_lane_f32(vf_max(two, vextq_f32(two, two, 1)), 0);
 }
 
 /* ---- double ----------------------------------------------------------------
@@ -334,6 +336,11 @@ INLINE void vi_store_u8(uint8_t *p, vi x, size_t m)
 INLINE vf vf_from_vi(vi x)
 {
     return vcvtq_f32_s32(vreinterpretq_s32_u32(x));
+}
+
+INLINE vf vf_load_u8(const uint8_t *p, size_t m)
+{
+    return vf_from_vi(vi_load_u8(p, m));
 }
 
 INLINE uint16x4_t load_u16(const uint16_t *p, size_t m)

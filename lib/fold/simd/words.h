@@ -32,11 +32,6 @@
         }                                                                      \
     } while (0)
 
-INLINE vf vf_load_u8(const uint8_t *p, size_t m)
-{
-    return vf_from_vi(vi_load_u8(p, m));
-}
-
 static inline size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;

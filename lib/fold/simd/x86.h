@@ -159,6 +159,11 @@ INLINE vf vf_from_vi(vi x)
     return MM(cvtepi32_ps)(x);
 }
 
+INLINE vf vf_load_u8(const uint8_t *p, size_t m)
+{
+    return vf_from_vi(vi_load_u8(p, m));
+}
+
 INLINE vf vf_load_f16(const uint16_t *p, size_t m)
 {
     return MM(cvtph_ps)(load_u16(p, m));
