@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "base/mix64.h"
+
 typedef struct lsi_rng_key {
     uint64_t seed, stream;
 } lsi_rng_key;
@@ -18,10 +20,7 @@ typedef struct lsi_rng_key {
  */
 static inline uint64_t lsi_rng_philox_key(lsi_rng_key key)
 {
-    uint64_t mixed = key.stream; /* a bijection that spreads small numbers */
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return key.seed + (mixed ^ (mixed >> 31));
+    return key.seed + lsi_mix64(key.stream);
 }
 
 /*

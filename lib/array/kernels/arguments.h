@@ -16,6 +16,9 @@
  */
 #define LSI_SQUARES_BLOCK 512
 
+/* 2^64 divided by the golden ratio: the words of SplitMix64's counter. */
+#define LSI_DIGEST_STEP UINT64_C(0x9e3779b97f4a7c15)
+
 /*
  * A row's softmax: scale e^(x - max). The logarithm of the sum of the
  * exponentials would be one number less, but rounded to f32 it loses precision

@@ -8,6 +8,7 @@
 #include "array/kernels/simd/activations.h"
 #include "array/kernels/simd/affine.h"
 #include "array/kernels/simd/columns.h"
+#include "array/kernels/simd/digest.h"
 #include "array/kernels/simd/dropout.h"
 #include "array/kernels/simd/elementwise.h"
 #include "array/kernels/simd/functions.h"
