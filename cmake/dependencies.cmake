@@ -27,7 +27,7 @@ endfunction()
 
 pkg_check_modules(NETTLE IMPORTED_TARGET nettle)
 optional_library(NETTLE "${NETTLE_FOUND}" nettle nettle-dev
-  "hosts cannot meet without MPI: nothing proves that they know the secret")
+  "hosts cannot meet without MPI: nothing proves that they know the secret. No audits")
 
 # All that a program which links the objects needs.
 set(LOCKSTEP_COMM_LIBRARIES Threads::Threads PkgConfig::JANSSON)

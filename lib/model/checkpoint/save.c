@@ -21,6 +21,7 @@
 #include "model/checkpoint/find.h"
 #include "model/checkpoint/manifest.h"
 #include "model/checkpoint/params_file.h"
+#include "model/checkpoint/part.h"
 #include "model/optim/param_group.h"
 #include "model/tensor/safetensors.h"
 #include "observe/spans.h"
@@ -187,36 +188,6 @@ static ls_status add_buffers(tensors *t)
         LS_TRY(add_tensor(t,
                           ls_tensor_retain(t->params->buffers.items[i]->tensor),
                           "buffer/%s", ls_params_buffer_name(t->params, i)));
-    return LS_OK;
-}
-
-/*
- * Ranks that own parts of the parameters save their parts; if every rank owns
- * everything, the ranks divide the saving.
- */
-static ls_status find_share(const saving *s, lsi_range *share)
-{
-    size_t n;
-    const ls_params *params = s->parts->params;
-    const size_t count = params->storage.count;
-    const lsi_range *owned = lsi_params_owned(params, &n);
-    int64_t sum = 0;
-    const int64_t all = (int64_t)count;
-    const int size = ls_group_size(s->group);
-    for (size_t i = 0; i < n; i++)
-        sum += (int64_t)lsi_range_size(owned[i]);
-    LS_TRY(ls_all_reduce(s->group, &sum, &sum, 1, LS_I64, LS_REDUCE_SUM));
-    *share = (lsi_range){0, count};
-    if (sum == all * size)
-        *share = lsi_partition_aligned(count, (size_t)size,
-                                       (size_t)ls_group_rank(s->group),
-                                       LSI_PARAM_ALIGN);
-    else if (sum != all)
-        return lsi_fail(LS_ERR_STATE,
-                        "checkpoint: the ranks own %" PRId64
-                        " elements in total. Together they must own %" PRId64
-                        " elements, or each rank must own all of them",
-                        sum, all);
     return LS_OK;
 }
 
@@ -459,7 +430,7 @@ static ls_status save(saving *s, int keep)
     bool agreed;
     lsi_range share = {0, 0};
     LS_TRY(check_same_step(s));
-    LS_TRY(find_share(s, &share));
+    LS_TRY(lsi_params_part(s->group, s->parts->params, &share));
     LS_TRY(lsi_share_outcome(s->group, make_place(s), &agreed));
     LS_TRY(write_all(s, share));
     LS_TRY(lsi_share_outcome(s->group, finish(s), &agreed));
