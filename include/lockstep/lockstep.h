@@ -46,6 +46,7 @@
 #define LOCKSTEP_LOCKSTEP_H
 
 #include "lockstep/attention.h"
+#include "lockstep/audit.h"
 #include "lockstep/autograd.h"
 #include "lockstep/checkpoint.h"
 #include "lockstep/comm.h"

@@ -181,6 +181,7 @@ int main(void)
         cmocka_unit_test(nulls_of_optimizers),
         cmocka_unit_test(nulls_of_data_parallelism),
         cmocka_unit_test(nulls_of_checkpoints),
+        cmocka_unit_test(nulls_of_audits),
         cmocka_unit_test(every_argument_has_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,5 +74,6 @@ void nulls_of_image_nets(void **state);
 void nulls_of_optimizers(void **state);
 void nulls_of_data_parallelism(void **state);
 void nulls_of_checkpoints(void **state);
+void nulls_of_audits(void **state);
 
 #endif

@@ -191,3 +191,32 @@ void nulls_of_checkpoints(void **state)
     ls_group_close(&group);
     remove_checkpoint(folder);
 }
+
+void nulls_of_audits(void **state)
+{
+    char folder[] = "/tmp/lockstep-nulls-XXXXXX", path[64];
+    ls_group *group = NULL;
+    ls_tensor *w, *v;
+    ls_audit *audit = NULL, *none = NULL;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/audit", folder);
+    assert_ok(ls_group_open_threads(&group, 1));
+    ls_params *params = make_params(NULL, &w, &v);
+    const ls_audit_setup setup = {.params = params}, nothing = {0};
+    REFUSES(ls_audit_open, "out group path setup", P(out, &audit),
+            P(group, group), P(path, path), P(setup, &setup));
+    assert_error(ls_audit_open(&audit, group, path, &nothing), LS_ERR_ARGUMENT,
+                 "setup->params is NULL");
+    assert_ok(ls_audit_open(&audit, group, path, &setup));
+    REFUSES(ls_audit_step, "audit", P(audit, audit), 0, NULL);
+    TAKES(ls_audit_step, "values", audit, 0, NULL);
+    assert_null(ls_audit_digest(NULL));
+    ls_audit_close(&none);
+    ls_audit_close(NULL);
+    ls_audit_close(&audit);
+    ls_params_free(&params);
+    ls_group_close(&group);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(folder), 0);
+}

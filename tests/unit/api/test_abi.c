@@ -482,6 +482,26 @@ static void parts_of_checkpoints(void **state)
     ls_params_free(&params);
 }
 
+static ls_status open_audit(const void *setup)
+{
+    ls_audit *audit = NULL;
+    return ls_audit_open(&audit, group, "/dev/null/nowhere", setup);
+}
+
+static void setups_of_audits(void **state)
+{
+    ls_params *params = make_params();
+    const ls_audit_setup good = {.params = params};
+    const struct row row = {"ls_audit_setup",
+                            offsetof(ls_audit_setup, step) + sizeof(good.step),
+                            sizeof(good), open_audit, &good};
+    (void)state;
+    check_older(&row);
+    check_newer(&row);
+    check_wrong(&row);
+    ls_params_free(&params);
+}
+
 /* ---- structs that the library fills -------------------------------------- */
 
 static void a_configuration_is_filled(void **state)
@@ -578,6 +598,7 @@ int main(void)
         cmocka_unit_test(structs_that_are_read),
         cmocka_unit_test(arguments_of_batch_norm),
         cmocka_unit_test(parts_of_checkpoints),
+        cmocka_unit_test(setups_of_audits),
         cmocka_unit_test(a_configuration_is_filled),
         cmocka_unit_test(a_layer_keeps_its_options),
         cmocka_unit_test(inits_without_what_is_required),
