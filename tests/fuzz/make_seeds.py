@@ -164,6 +164,17 @@ def records():
     yield record(0, messages=[call(1, "send", "in flight", peer=1)])
 
 
+def audit():
+    header = b'{"lockstep audit":1,"version":"0.1.0","settings":{"lr":"1"}}\n'
+    run = b'{"run":{"command":"train lm","ranks":2,"flags":{}}}\n'
+    tensors = b'"values":{},"state":"00","tensors":{"w":[5000,"0","0123456789abcdef"]}}\n'
+    other = tensors.replace(b"cdef", b"cdee")
+    yield (b"\x00" + header + run + b'{"step":0,' + tensors + b'{"saved":3,' + tensors +
+           run + b'{"step":4,' + other)
+    yield b"\x00" + header + b'{"step":0,' + tensors
+    yield b"\x01" + header + run
+
+
 def jsonl():
     yield b'\x01{"a":1}\n{"a":2}\n'
     yield b"\x07{}\n{}"
@@ -623,7 +634,7 @@ def timeline():
     yield b"LSTRACE2" + recorded_timeline()
 
 
-TARGETS = (agents, archive, arrays, checkpoint, cifar100, config, crash, csv,
+TARGETS = (agents, archive, arrays, audit, checkpoint, cifar100, config, crash, csv,
            environment, events, gpt2, jsonl, lists, llama, machine, meeting, memory, options, python,
            records, rendezvous, safetensors, select, ssh, store, timeline,
            tokenizer, tokens)
