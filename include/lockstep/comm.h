@@ -8,6 +8,7 @@
 #ifndef LOCKSTEP_COMM_H
 #define LOCKSTEP_COMM_H
 
+#include "lockstep/bits.h"
 #include "lockstep/group.h"
 #include "lockstep/log.h"
 #include "lockstep/profile.h"

@@ -8,6 +8,7 @@
  *   status.h types.h version.h   errors, element types
  *   group.h                      process groups and collectives
  *   profile.h log.h              memory use, log lines
+ *   bits.h                       results with the same bits everywhere
  *
  *   tensor.h params.h            tensors; parameters, and saving them
  *   autograd.h nn.h              the tape, layers

@@ -21,19 +21,21 @@ static void environment(void **state)
 
 static void call(void **state)
 {
-    lsi_bits bits = LSI_BITS_FAST;
+    ls_bits bits = LS_BITS_FAST;
     (void)state;
     assert_ok(lsi_bits_parse("portable", &bits));
-    assert_int_equal(bits, LSI_BITS_PORTABLE);
+    assert_int_equal(bits, LS_BITS_PORTABLE);
     assert_string_equal(lsi_bits_name(bits), "portable");
-    lsi_bits_set(LSI_BITS_FAST);
+    assert_ok(ls_set_bits(LS_BITS_FAST));
     assert_false(lsi_bits_are_portable());
     setenv("LOCKSTEP_BITS", "exact", 1);
     assert_ok(lsi_bits_check());
     assert_false(lsi_bits_are_portable());
     unsetenv("LOCKSTEP_BITS");
-    lsi_bits_set(LSI_BITS_PORTABLE);
-    assert_true(lsi_bits_are_portable());
+    assert_error(ls_set_bits((ls_bits)2), LS_ERR_ARGUMENT, "bits is 2");
+    assert_int_equal(ls_bits_in_use(), LS_BITS_FAST);
+    assert_ok(ls_set_bits(LS_BITS_PORTABLE));
+    assert_int_equal(ls_bits_in_use(), LS_BITS_PORTABLE);
 }
 
 int main(void)

@@ -350,9 +350,9 @@ static void passes_in_bf16(void **state)
 
 static void passes_in_portable_bits(void **state)
 {
-    lsi_bits_set(LSI_BITS_PORTABLE);
+    assert_ok(ls_set_bits(LS_BITS_PORTABLE));
     passes(state);
-    lsi_bits_set(LSI_BITS_FAST);
+    assert_ok(ls_set_bits(LS_BITS_FAST));
 }
 
 /* The same bits on any number of threads, of an image in any batch. */

@@ -320,9 +320,9 @@ static void plans_are_of_one_kind(void **state)
     (void)state;
     lsi_conv2d_plan *portable, *fast;
     assert_ok(lsi_conv2d_plan_get(&shapes[2], &portable));
-    lsi_bits_set(LSI_BITS_FAST);
+    assert_ok(ls_set_bits(LS_BITS_FAST));
     assert_ok(lsi_conv2d_plan_get(&shapes[2], &fast));
-    lsi_bits_set(LSI_BITS_PORTABLE);
+    assert_ok(ls_set_bits(LS_BITS_PORTABLE));
     assert_ptr_not_equal(portable, fast);
 }
 
@@ -341,7 +341,7 @@ int main(void)
     if (level_is_missing())
         return TEST_SKIPPED;
     lsi_threads_set(1);
-    lsi_bits_set(LSI_BITS_PORTABLE);
+    assert_ok(ls_set_bits(LS_BITS_PORTABLE));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_loops),
         cmocka_unit_test(zeros_take_part),
