@@ -109,6 +109,13 @@ def sine_tables(out):
     fit(out, "sine", sine, 0, top, 7)
     out.write("/* cos y = 1 - z / 2 + z^2 (p[0] + p[1] z + ...) */\n")
     fit(out, "cosine", cosine, 0, top, 6)
+    parts = [rounded(pi / 2, 32)]
+    parts.append(rounded(pi / 2 - parts[0], 65))
+    parts.append(pi / 2 - parts[0] - parts[1])
+    out.write("/* pi / 2 in parts, the first two of at most 33 bits */\n"
+              f"#define TWO_OVER_PI {double(2 / pi)}\n")
+    for i, part in enumerate(parts):
+        out.write(f"#define HALF_PI_{i + 1} {double(part)}\n")
     words = 21
     bits = int(floor(ldexp(2 / pi, 64 * (words - 1))))
     out.write("/* The binary digits of 2 / pi, the first 64 of them 0, before the point. */\n")

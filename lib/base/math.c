@@ -15,6 +15,9 @@
 
 typedef unsigned __int128 uint128;
 
+/* Adding and taking it away rounds to an integer. */
+static const double to_integer = 0x1.8p52;
+
 static uint64_t bits_of(double x)
 {
     uint64_t bits;
@@ -52,7 +55,6 @@ typedef struct power {
 /* e^(x + low) of |x| <= 1024 and a far smaller low. */
 static power power_of(double x, double low)
 {
-    const double to_integer = 0x1.8p52;
     const double steps = (x * EXP_STEPS_PER_1 + to_integer) - to_integer;
     const int64_t k = (int64_t)steps;
     /* The first difference is exact. */
@@ -113,54 +115,72 @@ static sum sum_of(double a, double b)
 }
 
 /*
- * ln x of a positive finite x, to 2^-65. x = 2^e z, and the table has an
- * inverse for the interval of z. It gives z inverse = 1 + r + low with |r| <
- * 2^-7.
+ * ln x = first.high + first.low + low + ln(1 + r) - r of a positive finite x.
+ * Let x = 2^e z. The table has an inverse for the interval of z. It gives
+ * z inverse = 1 + r, |r| < 2^-7, and `lost` is what r lacks.
  */
-static sum log_of(double x)
+typedef struct ln_parts {
+    sum first;
+    double low, r, lost;
+} ln_parts;
+
+static inline ln_parts ln_parts_of(double x)
 {
-    int64_t e = 0;
+    double n = 0.0;
     if (x < 0x1p-1022) {
         x *= 0x1p52;
-        e = -52;
+        n = -52.0;
     }
     const uint64_t place = bits_of(x) - LOG_FIRST;
-    const int64_t shift = (int64_t)place >> 52;
+    const int64_t e = (int64_t)place >> 52;
     const size_t i = place >> 45 & 127;
-    const double z = of_bits(bits_of(x) - ((uint64_t)shift << 52));
-    e += shift;
-
+    const double z = of_bits(bits_of(x) - ((uint64_t)e << 52));
+    n += (double)e;
     const double inverse = log_parts[i].inverse;
     const double z_high = of_bits(bits_of(z) & ~UINT64_C(0xffffffff));
-    const double a = z_high * inverse - 1.0; /* exact: 21 + 14 bits */
-    const double b = (z - z_high) * inverse; /* exact, below 2^-19 */
-    const double r = a + b, from_b = r - a;
-    const double low = (a - (r - from_b)) + (b - from_b);
+    /* Both products are exact: 21 + 14 bits, and below 2^-19. */
+    const sum r = sum_of(z_high * inverse - 1.0, (z - z_high) * inverse);
+    return (ln_parts){.first = sum_of(n * LN2_HIGH + log_parts[i].high, r.high),
+                      .low = n * LN2_LOW + log_parts[i].low + r.low,
+                      .r = r.high,
+                      .lost = r.low};
+}
 
-    /* ln(1 + r) = r - r^2 / 2 + r^3 p(r) */
-    const double half = first_half(r);
-    const double square = 0.5 * half * half; /* exact */
-    const double rest = 0.5 * (r - half) * (r + half);
-    const double r2 = r * r;
+/* ln x + a for an a that is far smaller, or 0. */
+static inline double ln_of(double x, double a)
+{
+    const ln_parts l = ln_parts_of(x);
+    const double r = l.r, r2 = r * r;
+    const double p = (1.0 / 3.0 - r * (1.0 / 4.0)) +
+                     r2 * ((1.0 / 5.0 - r * (1.0 / 6.0)) +
+                           r2 * (1.0 / 7.0 - r * (1.0 / 8.0)));
+    return l.first.high +
+           ((l.first.low + (l.low + a)) + (r * r2 * p - 0.5 * r2));
+}
+
+/* ln x to 2^-65 */
+static sum precise_ln(double x)
+{
+    const ln_parts l = ln_parts_of(x);
+    const double r = l.r, r2 = r * r;
     const double p =
         ((1.0 / 3.0 - r * (1.0 / 4.0)) + r2 * (1.0 / 5.0 - r * (1.0 / 6.0))) +
         r2 * r2 *
             ((1.0 / 7.0 - r * (1.0 / 8.0)) +
              r2 * (1.0 / 9.0 - r * (1.0 / 10.0)));
-
-    const double n = (double)e;
-    const sum first = sum_of(n * LN2_HIGH + log_parts[i].high, r);
-    const sum second = sum_of(first.high, -square);
-    const double tail = n * LN2_LOW + log_parts[i].low + low - r * low;
-    return sum_of(second.high,
-                  second.low + (first.low + (tail + (r * r2 * p - rest))));
+    const double half = first_half(r);
+    const double square = 0.5 * half * half; /* exact */
+    const double rest = 0.5 * (r - half) * (r + half) + r * l.lost;
+    const sum s = sum_of(l.first.high, -square);
+    return sum_of(s.high,
+                  s.low + (l.first.low + (l.low + (r * r2 * p - rest))));
 }
 
 double lsi_ln(double x)
 {
     if (!(x > 0.0 && x < INFINITY))
         return x == 0.0 ? -INFINITY : x < 0.0 ? NAN : x;
-    return log_of(x).high;
+    return ln_of(x, 0.0);
 }
 
 /* ln(1 + x), the sum's rounding corrected to first order. */
@@ -172,8 +192,7 @@ double lsi_log1p(double x)
         return x;
     const double y = 1.0 + x;
     const double lost = fabs(x) > 1.0 ? 1.0 - (y - x) : x - (y - 1.0);
-    const sum s = log_of(y);
-    return s.high + (s.low + lost / y);
+    return ln_of(y, lost / y);
 }
 
 /* ---- x^y ----------------------------------------------------------------- */
@@ -188,12 +207,10 @@ static bool is_odd(double y)
     return fabs(y) < 0x1p53 && (int64_t)y % 2 != 0 && is_integer(y);
 }
 
-/* x^y of x > 0, other than 1; either may be infinite. */
-static double positive_pow(double x, double y)
+/* x^y of a finite x > 0, |y| <= 2^64. */
+static double precise_pow(double x, double y)
 {
-    if (x == INFINITY || fabs(y) > 0x1p64)
-        return (x > 1.0) == (y > 0.0) ? INFINITY : 0.0;
-    const sum l = log_of(x);
+    const sum l = precise_ln(x);
     const double high = y * l.high;
     const double y1 = first_half(y), y2 = y - y1;
     const double l1 = first_half(l.high), l2 = l.high - l1;
@@ -201,9 +218,15 @@ static double positive_pow(double x, double y)
     return exp_of(high, lost + y * l.low);
 }
 
-double lsi_pow(double x, double y)
+typedef double positive_pow(double x, double y);
+
+/* Calls `pow` for finite x > 0 and |y| <= 2^64 only. */
+static inline double pow_of(double x, double y, positive_pow *pow)
 {
     const double size = fabs(x);
+    const bool usual = size > 0.0 && size < INFINITY && fabs(y) <= 0x1p64;
+    if (x > 0.0 && usual)
+        return pow(x, y);
     if (y == 0.0 || x == 1.0)
         return 1.0;
     if (isnan(x) || isnan(y))
@@ -211,9 +234,26 @@ double lsi_pow(double x, double y)
     if (x < 0.0 && size < INFINITY && !is_integer(y))
         return NAN;
     const double sign = signbit(x) && is_odd(y) ? -1.0 : 1.0;
-    if (size == 0.0)
-        return sign * (y > 0.0 ? 0.0 : INFINITY);
-    return size == 1.0 ? sign : sign * positive_pow(size, y);
+    if (usual)
+        return sign * pow(size, y);
+    return size == 1.0                 ? 1.0
+           : (size > 1.0) == (y > 0.0) ? sign * INFINITY
+                                       : sign * 0.0;
+}
+
+static double single_pow(double x, double y)
+{
+    return exp_of(y * ln_of(x, 0.0), 0.0);
+}
+
+double lsi_pow(double x, double y)
+{
+    return pow_of(x, y, precise_pow);
+}
+
+float lsi_powf(float x, float y)
+{
+    return (float)pow_of((double)x, (double)y, single_pow);
 }
 
 /* ---- sin and cos --------------------------------------------------------- */
@@ -238,10 +278,8 @@ static uint64_t digits(int first)
  * product are left out. The next 192 suffice: x 2 / pi is never within 2^-62 of
  * an integer.
  */
-static angle reduced(double x)
+static angle reduced_in_integers(double x)
 {
-    if (x <= 0x1.921fb54442d18p-1) /* pi / 4 */
-        return (angle){.y = x};
     const int e = (int)(bits_of(x) >> 52) - 1075;
     const uint64_t m = (bits_of(x) & UINT64_C(0xfffffffffffff)) | UINT64_C(1)
                                                                       << 52;
@@ -252,26 +290,46 @@ static angle reduced(double x)
     uint128 part = (uint128)first << 66 | (uint128)(uint64_t)middle << 2 |
                    (uint64_t)last >> 62;
     unsigned turns = (unsigned)(first >> 62);
-    const bool above = part >> 127 != 0;
-    if (above) {
-        part = 0 - part;
-        turns++;
-    }
+    const uint64_t above = first >> 61 & 1; /* half a quarter turn */
+    part = (part ^ (0 - (uint128)above)) + above;
+    turns += (unsigned)above;
     int zeros = 0;
-    for (uint64_t top = (uint64_t)(part >> 64); top >> 63 == 0;
-         top = (uint64_t)(part >> 64)) {
-        const int n = top != 0 ? __builtin_clzll(top) : 63;
-        part <<= n;
-        zeros += n;
+    if (part >> 64 == 0) {
+        part <<= 64;
+        zeros = 64;
     }
+    const int more = __builtin_clzll((uint64_t)(part >> 64));
+    part <<= more;
+    zeros += more;
     const uint128 product = (uint128)(uint64_t)(part >> 64) * HALF_PI_BITS;
     const uint64_t high = (uint64_t)(product >> 64) & ~UINT64_C(0x7ff);
     const uint64_t low =
         (uint64_t)(product >> 12) & UINT64_C(0x7fffffffffffffff);
-    const double scale = power_of_2(-zeros) * (above ? -0x1p-63 : 0x1p-63);
+    const double scale = power_of_2(-63 - zeros) * (1.0 - 2.0 * (double)above);
     return (angle){.y = (double)high * scale,
                    .low = (double)low * 0x1p-52 * scale,
                    .turns = turns};
+}
+
+/*
+ * For x <= 2^20 (Cody and Waite 1980): pi / 2 in three parts, of which n times
+ * the first two are exact. The error is below 2^-98, too much only next to 0.
+ */
+static angle reduced(double x)
+{
+    if (x <= 0x1.921fb54442d18p-1) /* pi / 4 */
+        return (angle){.y = x};
+    if (x > 0x1p20)
+        return reduced_in_integers(x);
+    const double n = (x * TWO_OVER_PI + to_integer) - to_integer;
+    const double a = x - n * HALF_PI_1; /* exact */
+    const double b = n * HALF_PI_2;
+    const double c = a - b, from_b = c - a;
+    const double lost = (a - (c - from_b)) - (b + from_b);
+    const sum y = sum_of(c, lost - n * HALF_PI_3);
+    if (fabs(y.high) < 0x1p-30)
+        return reduced_in_integers(x);
+    return (angle){.y = y.high, .low = y.low, .turns = (unsigned)n};
 }
 
 static double sine_of(angle a)
@@ -292,32 +350,33 @@ static double cosine_of(angle a)
     return high + (((1.0 - high) - 0.5 * z) + (z2 * p - a.y * a.low));
 }
 
-/* The sine of a + turns pi / 2. */
-static double turned(angle a, unsigned turns)
+void lsi_sincos(double x, double *sine_of_x, double *cosine_of_x)
 {
-    const double y = turns % 2 == 0 ? sine_of(a) : cosine_of(a);
-    return turns % 4 >= 2 ? -y : y;
+    *sine_of_x = *cosine_of_x = NAN;
+    if (!(fabs(x) < INFINITY))
+        return;
+    const angle a = reduced(fabs(x));
+    const double both[2] = {sine_of(a), cosine_of(a)};
+    const uint64_t minus = UINT64_C(1) << 63;
+    const uint64_t turns = a.turns;
+    *sine_of_x = of_bits(bits_of(both[turns % 2]) ^ (turns << 62 & minus) ^
+                         (bits_of(x) & minus));
+    *cosine_of_x =
+        of_bits(bits_of(both[(turns + 1) % 2]) ^ ((turns + 1) << 62 & minus));
 }
 
 double lsi_sin(double x)
 {
-    const double size = fabs(x);
-    if (size < 0x1p-27)
-        return x;
-    if (!(size < INFINITY))
-        return NAN;
-    const angle a = reduced(size);
-    const double y = turned(a, a.turns);
-    return x < 0.0 ? -y : y;
+    double sine_of_x, cosine_of_x;
+    lsi_sincos(x, &sine_of_x, &cosine_of_x);
+    return sine_of_x;
 }
 
 double lsi_cos(double x)
 {
-    const double size = fabs(x);
-    if (!(size < INFINITY))
-        return NAN;
-    const angle a = reduced(size);
-    return turned(a, a.turns + 1);
+    double sine_of_x, cosine_of_x;
+    lsi_sincos(x, &sine_of_x, &cosine_of_x);
+    return cosine_of_x;
 }
 
 /* ---- the normal distribution --------------------------------------------- */

@@ -11,15 +11,22 @@
 #ifndef LS_BASE_MATH_H
 #define LS_BASE_MATH_H
 
-double lsi_exp(double x);   /* error below 0.52, and 0.76 below 2^-1022 */
-double lsi_ln(double x);    /* below 0.51 */
-double lsi_log1p(double x); /* below 0.7 */
-double lsi_tanh(double x);  /* below 4 */
-double lsi_sin(double x);   /* below 0.85, for x of any size */
-double lsi_cos(double x);   /* below 0.85 */
+/* The compiler may leave out calls whose result is not used. */
+#define LSI_PURE __attribute__((const))
+
+double lsi_exp(double x) LSI_PURE;   /* below 0.52; 0.76 below 2^-1022 */
+double lsi_ln(double x) LSI_PURE;    /* below 0.52 */
+double lsi_log1p(double x) LSI_PURE; /* below 0.7 */
+double lsi_tanh(double x) LSI_PURE;  /* below 4 */
+double lsi_sin(double x) LSI_PURE;   /* below 0.85, for x of any size */
+double lsi_cos(double x) LSI_PURE;   /* below 0.85 */
+void lsi_sincos(double x, double *sine, double *cosine); /* both */
 
 /* x to the power of y: error below 0.53, and 0.76 below 2^-1022. */
-double lsi_pow(double x, double y);
+double lsi_pow(double x, double y) LSI_PURE;
+
+/* The same in f32: error below 0.501. */
+float lsi_powf(float x, float y) LSI_PURE;
 
 /*
  * The share of the normal distribution below a, (1 + erf(a / sqrt 2)) / 2, and

@@ -296,6 +296,11 @@ static const double cosine[6] = {
     0x1.1eeb68e93b64bp-29,
     -0x1.907da367a379ap-37,
 };
+/* pi / 2 in parts, the first two of at most 33 bits */
+#define TWO_OVER_PI 0x1.45f306dc9c883p-1
+#define HALF_PI_1 0x1.921fb54400000p+0
+#define HALF_PI_2 0x1.0b4611a600000p-34
+#define HALF_PI_3 0x1.3198a2e037073p-69
 /* The binary digits of 2 / pi, the first 64 of them 0, before the point. */
 static const uint64_t two_over_pi[21] = {
     UINT64_C(0x0000000000000000),

@@ -247,17 +247,12 @@ typedef struct number_job {
     lsi_clamp bounds;
 } number_job;
 
-static float pow_of(float a, float exponent)
-{
-    return (float)lsi_pow((double)a, (double)exponent);
-}
-
 static void pow_range(void *context, size_t begin, size_t end)
 {
     const number_job *j = context;
     const float exponent = (float)j->exponent;
     for (size_t i = begin; i < end; i++)
-        j->out[i] = pow_of(j->a[i], exponent);
+        j->out[i] = lsi_powf(j->a[i], exponent);
 }
 
 static void square_range(void *context, size_t begin, size_t end)
@@ -282,7 +277,7 @@ static void pow_backward_range(void *context, size_t begin, size_t end)
     const float exponent = (float)(j->exponent - 1.0);
     for (size_t i = begin; i < end; i++) {
         const float slope =
-            exponent == 1.0F ? j->a[i] : pow_of(j->a[i], exponent);
+            exponent == 1.0F ? j->a[i] : lsi_powf(j->a[i], exponent);
         j->out[i] = factor == 0.0F ? 0.0F : j->dy[i] * factor * slope;
     }
 }

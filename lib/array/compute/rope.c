@@ -59,8 +59,10 @@ void lsi_rope_tables(float *cosine, float *sine, const int64_t *places,
     for (size_t t = 0; t < length; t++) {
         const double place = (double)places[t];
         for (size_t k = 0; k < pairs; k++) {
-            cosine[t * pairs + k] = (float)lsi_cos(place * rates[k]);
-            sine[t * pairs + k] = (float)lsi_sin(place * rates[k]);
+            double c, s;
+            lsi_sincos(place * rates[k], &s, &c);
+            cosine[t * pairs + k] = (float)c;
+            sine[t * pairs + k] = (float)s;
         }
     }
 }
