@@ -16,6 +16,7 @@
 
 enum {
     ROWS = 512,
+    IN_PLACE_ROWS = 128,    /* of A, at most, for which B is not packed */
     KEPT_COLS = 512,        /* columns whose sums are in scratch memory */
     PART_TERMS = 64 * 1024, /* products of numbers that are worth a thread */
 };
@@ -74,8 +75,12 @@ static void multiply_columns(const gemm_run *r, const gemm_block *k, size_t col)
     float *const c = k->c + k->rows.begin * ldc + col;
     float *const kept = k->kept_sums + (col - k->cols.begin);
     const lsi_strip strip = strip_of_b(r, k, col);
+    /* A few rows do not pay for packing. */
+    const bool in_place = strip.lanes_dense && strip.lanes == r->ops->lanes &&
+                          lsi_range_size(k->rows) <= IN_PLACE_ROWS;
     lsi_portable_product p = {.a = k->packed_a,
-                              .b = k->packed_b,
+                              .b = in_place ? strip.data : k->packed_b,
+                              .ld_b = in_place ? strip.ld : r->ops->lanes,
                               .rows = lsi_range_size(k->rows),
                               .cols = strip.lanes,
                               .terms = strip.terms,
@@ -91,7 +96,8 @@ static void multiply_columns(const gemm_run *r, const gemm_block *k, size_t col)
         const lsi_strip following = strip_of_b(r, k, next);
         p.fetch = lsi_blocks_fetch(&following);
     }
-    r->ops->pack(k->packed_b, &strip, r->ops->lanes);
+    if (!in_place)
+        r->ops->pack(k->packed_b, &strip, r->ops->lanes);
     r->ops->multiply(&p);
 }
 

@@ -17,10 +17,12 @@
 /*
  * The rows of C are in panels of `rows` rows of A, the last of which may have
  * fewer, each stored directly after the previous one. The columns, at most
- * `lanes` of the level, are one panel of B.
+ * `lanes` of the level, are one panel of B. Full `lanes` columns of B may be
+ * read in place, too.
  */
 typedef struct lsi_portable_product {
     const float *a, *b;
+    size_t ld_b;              /* floats from term to term of b */
     size_t rows, cols, terms; /* terms: at most LSI_PORTABLE_BLOCK */
     float *c;
     size_t ldc;

@@ -16,11 +16,12 @@ static void pack(float *to, const lsi_strip *s, size_t width)
 }
 
 /* The row of a panel of A with `height` rows, at `a`, times a column of B. */
-static float sum_of(const float *a, size_t height, const float *b, size_t terms)
+static float sum_of(const lsi_portable_product *p, const float *a,
+                    size_t height, const float *b)
 {
     float sum = 0.0F;
-    for (size_t t = 0; t < terms; t++)
-        sum = fmaf(a[t * height], b[t * COLS], sum);
+    for (size_t t = 0; t < p->terms; t++)
+        sum = fmaf(a[t * height], b[t * p->ld_b], sum);
     return sum;
 }
 
@@ -32,7 +33,7 @@ static void multiply(const lsi_portable_product *p)
         const float *a = p->a + first * p->terms + row - first;
         for (size_t col = 0; col < p->cols; col++) {
             float *c = p->c + row * p->ldc + col;
-            float sum = sum_of(a, height, p->b + col, p->terms);
+            float sum = sum_of(p, a, height, p->b + col);
             if (p->totals != NULL)
                 sum = p->totals[row * p->ld_totals + col] + sum;
             if (p->bias_or_null != NULL)

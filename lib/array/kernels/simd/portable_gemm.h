@@ -32,6 +32,7 @@ INLINE void pack_rows(float *to, const lsi_strip *s, size_t width)
     for (size_t t = 0; t < s->terms; t++) {
         const float *from = s->data + t * s->ld;
         size_t i = 0;
+        __builtin_prefetch(from + 2 * LINE, 0, 2); /* for the next panel */
         for (; i + LANES <= s->lanes; i += LANES)
             vf_store(to + i, vf_load(from + i, LANES), LANES);
         if (i < s->lanes) {
@@ -104,17 +105,40 @@ typedef struct tile {
     size_t row, lane;
 } tile;
 
-INLINE void put(const lsi_portable_product *p, size_t row, size_t lane, vf sum,
-                size_t m)
+/* sum += rows of `from`, the first lane of a tile; with ld 0, of one row. */
+INLINE void add_rows(vf sum[TILE_ROWS][TILE_VECS], const float *from, size_t ld,
+                     const int rows, const int vecs, size_t last)
 {
-    float *c = p->c + row * p->ldc + lane;
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[r][v] = vf_add(
+                sum[r][v], vf_load(from + (size_t)r * ld + (size_t)v * LANES,
+                                   v == vecs - 1 ? last : LANES));
+    }
+}
+
+/* The last vector of a row has `last` lanes. */
+INLINE void put(const lsi_portable_product *p, const tile *at,
+                vf sum[TILE_ROWS][TILE_VECS], const int rows, const int vecs,
+                size_t last)
+{
+    float *c = p->c + at->row * p->ldc + at->lane;
     if (p->totals != NULL)
-        sum = vf_add(vf_load(p->totals + row * p->ld_totals + lane, m), sum);
+        add_rows(sum, p->totals + at->row * p->ld_totals + at->lane,
+                 p->ld_totals, rows, vecs, last);
     if (p->bias_or_null != NULL)
-        sum = vf_add(sum, vf_load(p->bias_or_null + lane, m));
+        add_rows(sum, p->bias_or_null + at->lane, 0, rows, vecs, last);
     if (p->accumulate)
-        sum = vf_add(sum, vf_load(c, m));
-    vf_store(c, sum, m);
+        add_rows(sum, c, p->ldc, rows, vecs, last);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            vf_store(c + (size_t)r * p->ldc + (size_t)v * LANES, sum[r][v],
+                     v == vecs - 1 ? last : LANES);
+    }
 }
 
 INLINE void multiply_tile(const lsi_portable_product *p, const tile *at,
@@ -145,17 +169,13 @@ INLINE void multiply_tile(const lsi_portable_product *p, const tile *at,
                 sum[r][v] = vf_fma(as, bs[v], sum[r][v]);
         }
         a += at->a_step;
-        b += TILE_VECS * LANES;
+        b += p->ld_b;
     }
-    UNROLL
-    for (int v = 0; v < vecs; v++) {
-        const size_t lane = at->lane + (size_t)v * LANES;
-        const size_t rest = p->cols - lane;
-        UNROLL
-        for (int r = 0; r < rows; r++)
-            put(p, at->row + (size_t)r, lane, sum[r][v],
-                rest < LANES ? rest : LANES);
-    }
+    const size_t before = at->lane + (size_t)(vecs - 1) * LANES;
+    if (p->cols - before >= LANES)
+        put(p, at, sum, rows, vecs, LANES);
+    else
+        put(p, at, sum, rows, vecs, p->cols - before);
 }
 
 /* All columns of some rows. */
