@@ -62,6 +62,42 @@ LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
                                uint64_t step);
 
 /*
+ * The samples of this rank's batch. N ranks have places 0..N-1, and the rank at
+ * place p has samples p, p + N, p + 2N, ... of the global batch. They are cut
+ * into slices (ls_params_set_slices): the i-th of them is in slice i mod
+ * slices. The batch has the samples of slice 0 first, then those of slice 1,
+ * and so on; ls_tape_sample names the sample at each position.
+ */
+typedef struct ls_tape_samples {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/reference/abi.md) */
+    int64_t count;      /* samples of this rank's batch */
+    int place, places;  /* 0 <= place < places; places 0: 1 */
+    int slices;         /* of the set whose parameters are used; 0: 1 */
+} ls_tape_samples;
+
+/* No sample, of one rank, in one slice. */
+#define LS_TAPE_SAMPLES_INIT                                                   \
+    {                                                                          \
+        sizeof(ls_tape_samples), 0, 0, 1, 1                                    \
+    }
+
+/*
+ * Sets which samples the tape's rows are, from the next operation on; NULL
+ * forgets them. Outlives resets. From then on the first dimension of a batch is
+ * a multiple of `count`, and each sample has equally many of its rows. Dropout
+ * masks then depend on the sample and on the element's place in it; the sample
+ * takes the place of ls_tape_set_random's stream. So they depend neither on the
+ * rank nor on the number of ranks. Until the loss, operations must compute
+ * samples one by one, or synchronize as ls_sync_bn does.
+ */
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_tape_set_samples(ls_tape *tape, const ls_tape_samples *samples);
+
+/* The sample of the global batch at a position 0..count-1; -1 for another. */
+LS_API LS_EXPERIMENTAL int64_t ls_tape_sample(const ls_tape_samples *samples,
+                                              int64_t position);
+
+/*
  * Mixed precision, from the next operation on. With LS_BF16 or LS_F16, matrix
  * products (ls_linear, ls_matmul, ls_conv2d, ls_attention) round their factors
  * to that type, forward and backward. They add up in f32 and return tensors of

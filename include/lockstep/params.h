@@ -105,6 +105,19 @@ LS_API LS_MUST_CHECK ls_status ls_params_set_trainable(ls_params *params,
                                                        bool trainable);
 
 /*
+ * Cuts the batch of this rank into 1..64 slices, each with separate gradients;
+ * call it before ls_params_allocate. Each slice's gradient is summed over its
+ * samples alone. Before ranks reduce, a rank folds its slices as ranks are
+ * folded. So m slices on each of N ranks give the bits of one slice on each of
+ * m N ranks, for powers of 2 (docs/concepts/numerics.md). Each slice but the
+ * first takes as much memory as the gradients. ls_grad is the gradient of slice
+ * 0 until ls_params_finish_grad. An operation that cannot cut the gradient of a
+ * parameter fails in ls_backward with LS_ERR_UNSUPPORTED.
+ */
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_params_set_slices(ls_params *params, int slices);
+
+/*
  * Lays out and fills everything. With a group the gradients live in memory
  * shared by the node's ranks (collective; LS_ERR_MISMATCH names the first
  * parameter that is not the same on all); with NULL in private memory (local).

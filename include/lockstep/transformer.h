@@ -126,6 +126,13 @@ LS_API void ls_transformer_free(ls_transformer **model);
  */
 LS_API void ls_transformer_set_recompute(ls_transformer *model, bool recompute);
 
+/*
+ * Dropout with probability p, 0 <= p < 1, of the embeddings and of each part
+ * that joins the residual stream, as in GPT-2; attention weights are not
+ * dropped. 0 at first. The next training pass reports another p.
+ */
+LS_API void ls_transformer_set_dropout(ls_transformer *model, double p);
+
 /* Its configuration, of as many bytes as its struct_size says. */
 LS_API const ls_transformer_config *
 ls_transformer_get_config(const ls_transformer *model);

@@ -98,6 +98,8 @@ lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
     };
     if (share == LSI_SHARE_ALL && run->ranks > 1)
         m.gradients = fmin(f32, f32 / ranks + buckets_held(run));
+    if (run->slices > run->ranks)
+        m.gradients += ((double)run->slices / ranks - 1) * f32;
     if (share != LSI_SHARE_NOTHING)
         m.state /= ranks;
     m.total = m.parameters + m.gathered + m.gradients + m.state +
@@ -124,6 +126,12 @@ ls_status lsi_plan_check(const lsi_plan_run *run)
                         " nodes: the number of ranks must be a multiple of the "
                         "number of nodes",
                         run->ranks, run->nodes);
+    if (run->slices % run->ranks != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "cannot plan %" PRId64 " slices on %" PRId64
+                        " ranks: the number of slices must be a multiple of "
+                        "the number of ranks",
+                        run->slices, run->ranks);
     size_t groups;
     return lsi_shard_groups((size_t)run->nodes, (size_t)run->shard_over,
                             &groups);

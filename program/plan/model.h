@@ -48,6 +48,7 @@ typedef struct lsi_plan_run {
     bool half;              /* products use a half type */
     size_t ahead;           /* layers that fsdp gathers ahead of use */
     bool recompute;         /* backward computes blocks again */
+    int64_t slices;         /* of all ranks' batches; 0: one per rank */
     int64_t ranks, nodes;   /* ranks, and nodes that divide them evenly */
     /* nodes that hold one copy of the weights under fsdp; 0: all */
     int64_t shard_over;

@@ -43,6 +43,7 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
 {
     const lsi_sharding share = plan->run.strategy->share;
     const int64_t on_a_node = plan->run.ranks / plan->run.nodes;
+    const bool sliced = plan->run.slices > plan->run.ranks;
     const double node = m->total * (double)on_a_node;
     lsi_facts_whole(out, "memory", "parameter_bytes", m->parameters, "B",
                     parameters_formula(&plan->run));
@@ -50,9 +51,10 @@ static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
         lsi_facts_whole(out, "memory", "window_bytes", m->gathered, "B",
                         "gathered layers / ranks of a node");
     lsi_facts_whole(out, "memory", "gradient_bytes", m->gradients, "B",
-                    share == LSI_SHARE_ALL
-                        ? "4 P / N + the bytes of one to two buckets"
-                        : "4 P");
+                    share != LSI_SHARE_ALL ? sliced ? "4 P slices / N" : "4 P"
+                    : sliced ? "4 P / N + the bytes of one to two buckets + "
+                               "4 P (slices / N - 1)"
+                             : "4 P / N + the bytes of one to two buckets");
     lsi_facts_whole(out, "memory", "state_bytes", m->state, "B",
                     share == LSI_SHARE_NOTHING ? "8 P" : "8 P / N");
     lsi_facts_whole(out, "memory", "activation_bytes", m->activations, "B",

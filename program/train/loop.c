@@ -120,7 +120,8 @@ ls_status lsi_loop_plan(lsi_loop *loop)
     const lsi_memory_plan room = {.parameters = t->parameters,
                                   .layers = t->layers,
                                   .moments = lsi_recipe_moments(&t->recipe),
-                                  .rounded = t->dtype != LS_F32};
+                                  .rounded = t->dtype != LS_F32,
+                                  .slices = t->slices};
     enter(loop, LSI_LOOP_NEW, LSI_LOOP_PLANNED);
     loop->choice = lsi_ddp_choice_of(&t->ddp, t->choose_ddp, t->parameters,
                                      ls_group_size(loop->group));

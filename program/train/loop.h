@@ -40,6 +40,7 @@ typedef struct lsi_training {
     lsi_recipe recipe;
     int64_t total_steps; /* optimizer steps of the run */
     int64_t accumulate;  /* micro-steps of most steps */
+    int slices;          /* of a rank's batch (train/slices.h); 0: 1 */
     ls_dtype dtype;      /* type of matrix products */
     double step_weight;  /* weight of a step's samples on all ranks */
     bool measures_norm;  /* measure the gradient norm without clipping, too */

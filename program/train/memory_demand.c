@@ -102,14 +102,18 @@ lsi_memory_demand lsi_memory_demand_of(const ls_group *group,
     const double gradients = copies(group, share == LSI_SHARE_ALL);
     const double state =
         wish->moments * copies(group, share >= LSI_SHARE_TENSORS);
+    /* Each rank has whole gradients of all slices but the first. */
+    const double slices =
+        here * (double)(wish->slices > 1 ? wish->slices - 1 : 0);
     /*
      * Private weights, until they are shared. If ranks have one copy, only rank
      * 0 has some, which it may have read from a file. Over several nodes that
      * is one node, and only for a run that begins with a file.
      */
     const double alone = divided ? 0 : share >= LSI_SHARE_WEIGHTS ? 1 : here;
-    const double first = share == LSI_SHARE_NOTHING ? here : alone + weights;
-    const double later = weights + halves + gradients + state;
+    const double first =
+        (share == LSI_SHARE_NOTHING ? here : alone + weights) + slices;
+    const double later = weights + halves + gradients + slices + state;
     const double most = first > later ? first : later;
     const double gathered =
         divided ? window_bytes(group, wish, wish->ahead) : 0;

@@ -29,6 +29,7 @@ typedef struct lsi_memory_plan {
     int64_t parameters;
     int moments;            /* numbers that the optimizer keeps per parameter */
     bool rounded;           /* products are of a half type */
+    int slices;             /* of a rank's batch; 0: 1 */
     lsi_layer_sizes layers; /* for `fsdp` over several nodes; none: unknown */
     size_t ahead;           /* layers that it gathers ahead of use */
     int replicas;           /* nodes with the same weights; 0: 1 */

@@ -11,7 +11,7 @@
 
 #include "lockstep/checkpoint.h"
 
-enum { LSI_MAX_SETTINGS = 40 };
+enum { LSI_MAX_SETTINGS = 48 };
 
 typedef struct lsi_run_setting {
     const char *name; /* of the flag, as a rule */

@@ -92,6 +92,13 @@ static ls_status grad_input(ls_tape *tape, const ls_node *node, size_t index,
     const ls_tensor *input = ls_node_input(node, index);
     if (input == NULL)
         return LS_OK;
+    if (lsi_node_is_sliced(node, index))
+        return lsi_fail(
+            LS_ERR_UNSUPPORTED,
+            "%s cannot cut the gradient of '%s' into %d slices; use 1 slice "
+            "per rank, or another operation",
+            node->function->name, input->param->name,
+            input->param->set->storage.slices);
     if (input->param != NULL) {
         *grad = param_grad(input->param, accumulate);
         return LS_OK;
@@ -120,11 +127,22 @@ ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, size_t index,
     return status == LS_OK ? grad : lsi_tape_stop(tape, status);
 }
 
-int lsi_slices_of(const ls_tape *tape, const ls_tensor *param)
+bool lsi_node_is_sliced(const ls_node *node, size_t index)
 {
-    return tape->training && param != NULL && param->param != NULL
-               ? param->param->set->storage.slices
-               : 1;
+    const ls_tensor *const input = ls_node_input(node, index);
+    return input != NULL && input->param != NULL &&
+           input->param->grad != NULL && input->param->set->storage.slices > 1;
+}
+
+ls_status lsi_node_check_sum(const ls_tape *tape, const ls_node *node)
+{
+    if (tape->samples.slices <= 1)
+        return LS_OK;
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "%s sums a gradient over the samples of %d slices into a "
+                    "tensor that is not a parameter; use 1 slice per rank, or "
+                    "pass the parameter itself",
+                    node->function->name, tape->samples.slices);
 }
 
 ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, size_t index,
@@ -142,6 +160,8 @@ ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, size_t index,
     }
     LS_TRY(grad_input(tape, node, index, LSI_LAYOUT_PLAIN, &grad,
                       &out->accumulate));
+    if (grad != NULL)
+        LS_TRY(lsi_node_check_sum(tape, node));
     if (grad != NULL)
         *out = (lsi_slice_grad){lsi_tensor_raw(grad), grad->dtype,
                                 out->accumulate};

@@ -49,17 +49,37 @@ ls_status lsi_target_close(const lsi_target *target);
  */
 bool lsi_node_hand_over(ls_tape *tape, ls_node *node, size_t index);
 
-/*
- * The number of slices (params.h) in which an operation with this parameter
- * computes values that depend on the batch size.
- */
-int lsi_slices_of(const ls_tape *tape, const ls_tensor *param);
+/* How the rows of a batch, its first dimension, are cut into slices. */
+typedef struct lsi_slicing {
+    size_t samples; /* the rows themselves if the tape does not know samples */
+    size_t each;    /* rows of a sample */
+    int slices;
+} lsi_slicing;
 
-/* The rows of slice j of a batch of n. */
+/*
+ * Cuts `rows` rows into the slices (params/grads.h) in which `function`, an
+ * operation with this parameter, computes values that depend on the batch size.
+ * The tape fails if the rows are not those of its samples.
+ */
+bool lsi_slicing_of(ls_tape *tape, const ls_function *function,
+                    const ls_tensor *param, int64_t rows, lsi_slicing *out);
+
+/* The rows of a slice. */
+static inline lsi_range lsi_slicing_rows(const lsi_slicing *s, int slice)
+{
+    const lsi_range samples =
+        lsi_partition(s->samples, (size_t)s->slices, (size_t)slice);
+    return (lsi_range){samples.begin * s->each, samples.end * s->each};
+}
+
+/* The rows of slice j of a batch of n samples. */
 static inline lsi_range lsi_slice_rows(int64_t n, int slices, int slice)
 {
     return lsi_partition((size_t)n, (size_t)slices, (size_t)slice);
 }
+
+/* Whether a parameter's gradient must be cut into slices. */
+bool lsi_node_is_sliced(const ls_node *node, size_t index);
 
 /*
  * The target for a slice's part of an input's gradient, which a backward
@@ -74,6 +94,12 @@ typedef struct lsi_slice_grad {
 
 ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, size_t index,
                               int slice, lsi_slice_grad *out);
+
+/*
+ * For an operation that adds up the gradient of an input over samples, where
+ * this input is not a parameter: LS_ERR_UNSUPPORTED if slices must stay apart.
+ */
+ls_status lsi_node_check_sum(const ls_tape *tape, const ls_node *node);
 
 /*
  * A tensor of a node in another layout: itself, or a temporary copy. It must

@@ -25,6 +25,7 @@ typedef struct recomputation {
     int n_inputs; /* those of the function; parameters follow */
     lsi_rng_key random_key;
     uint64_t random_step, random_ops;
+    ls_tape_samples samples;
     ls_dtype autocast;
 } recomputation;
 
@@ -73,6 +74,7 @@ static ls_status run_function(ls_tape *tape, const recomputation *c,
     inner->random_key = c->random_key;
     inner->random_step = c->random_step;
     inner->random_ops = c->random_ops;
+    inner->samples = c->samples;
     LS_TRY(ls_tape_set_autocast(inner, c->autocast));
     LS_TRY(alias_inputs(tape, inputs, c->n_inputs, aliases));
     *result = c->fn(c->context, inner, *aliases);
@@ -218,6 +220,7 @@ ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
                              tape->random_key,
                              tape->random_step,
                              tape->random_ops,
+                             tape->samples,
                              ls_tape_autocast(tape)};
     ls_status status = make_inner(tape);
     if (status == LS_OK) {

@@ -94,6 +94,7 @@ void ls_tape_reset(ls_tape *tape)
     tape->n_nodes = 0;
     free_slots(tape);
     lsi_tape_forget_rounded(tape);
+    tape->loss = NULL;
     clear(&tape->temps);
     clear(&tape->owned);
     lsi_arena_reset(&tape->arena);

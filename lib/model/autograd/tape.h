@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "lockstep/autograd.h"
 #include "model/autograd/arena.h"
+#include "model/autograd/slices.h"
 #include "model/tensor/tensor.h"
 
 typedef struct lsi_slot {
@@ -67,6 +68,10 @@ struct ls_tape {
     lsi_tape_phase phase;
     bool training;
 
+    ls_tape_samples samples; /* struct_size 0: not known */
+    const ls_tensor *loss;   /* the last cross entropy of samples, or NULL */
+    double loss_sums[LSI_MAX_SLICES]; /* over its rows, of each slice */
+
     ls_dtype autocast;       /* LS_F32: products in the types they are given */
     ls_tensor *rounded_from; /* the last operand that was rounded, or NULL */
     ls_tensor *rounded;      /* the rounded copy; both until the reset */
@@ -100,6 +105,26 @@ static inline lsi_slot *lsi_tape_slot(const ls_tape *tape,
 {
     return tensor->tape == tape ? &tape->slots[tensor->slot] : NULL;
 }
+
+/* Whether ls_tape_set_samples holds. */
+static inline bool lsi_tape_knows_samples(const ls_tape *tape)
+{
+    return tape->samples.struct_size != 0;
+}
+
+/*
+ * Whether the rows of a batch, its first dimension, are those of the tape's
+ * samples; *each of them then make up a sample. Else the tape fails.
+ */
+bool lsi_rows_of_samples(ls_tape *tape, const ls_function *function,
+                         int64_t rows, size_t *each);
+
+/*
+ * Adds a loss, the mean over items of this `weight`, to the sums of slices. A
+ * loss that is not a cross entropy of the tape's samples belongs to slice 0.
+ */
+ls_status lsi_tape_add_loss(const ls_tape *tape, const ls_tensor *loss,
+                            double weight, double *sums);
 
 /* Whether backward wants the gradient of this tensor (NULL: no). */
 bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor);

@@ -113,8 +113,8 @@ static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)
     LS_TRY(lsi_alloc_zeroed(&net->parts, net->kind->bytes, LS_MEMORY_OTHER,
                             "the layers of a network"));
     LS_TRY(ls_params_new(&net->model.params));
-    return lsi_params_set_slices(net->model.params,
-                                 options->slices > 0 ? options->slices : 1);
+    return ls_params_set_slices(net->model.params,
+                                options->slices > 0 ? options->slices : 1);
 }
 
 /* Allocates no gradients, and skips random values that a file will replace. */

@@ -39,10 +39,25 @@ static void set_zero_init(ls_params *params)
             (ls_init){.kind = LS_INIT_CONSTANT};
 }
 
+static ls_status
+describe_sliced(lsi_lm *lm, const ls_transformer_config *config, int slices)
+{
+    LS_TRY(describe(lm, config));
+    return ls_params_set_slices(lm->params, slices);
+}
+
 ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed)
 {
-    ls_status status = lsi_agree_to_plan(group, describe(lm, config));
+    return lsi_lm_new_sliced(lm, group, config, seed, 1);
+}
+
+ls_status lsi_lm_new_sliced(lsi_lm *lm, ls_group *group,
+                            const ls_transformer_config *config, uint64_t seed,
+                            int slices)
+{
+    ls_status status =
+        lsi_agree_to_plan(group, describe_sliced(lm, config, slices));
     if (status == LS_OK)
         status = ls_params_allocate(lm->params, group, seed);
     if (status != LS_OK)

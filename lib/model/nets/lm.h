@@ -21,6 +21,10 @@ typedef struct lsi_lm {
  */
 ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed);
+/* The same with several slices of each batch (ls_params_set_slices). */
+ls_status lsi_lm_new_sliced(lsi_lm *lm, ls_group *group,
+                            const ls_transformer_config *config, uint64_t seed,
+                            int slices);
 /* Without gradients, which take as much memory as the weights. Local. */
 ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
                             uint64_t seed);

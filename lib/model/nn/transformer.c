@@ -101,6 +101,12 @@ void ls_transformer_set_recompute(ls_transformer *model, bool recompute)
     model->recomputes = recompute;
 }
 
+void ls_transformer_set_dropout(ls_transformer *model, double p)
+{
+    if (model != NULL)
+        model->dropout = p;
+}
+
 /* ---- forward ------------------------------------------------------------- */
 
 static void enter_block(size_t layer)
@@ -227,9 +233,20 @@ static ls_tensor *feed_forward(const lsi_transformer_block *b, ls_tape *tape,
     return ls_linear_layer_forward(&b->w2, tape, h);
 }
 
+/* The part with dropout in training; its memory is released. */
+static ls_tensor *dropped(const pass *p, ls_tensor *part)
+{
+    if (p->model->dropout == 0.0 || !ls_tape_is_training(p->tape))
+        return part;
+    ls_tensor *out = ls_dropout(p->tape, part, p->model->dropout);
+    lsi_tape_drop_values(part);
+    return out;
+}
+
 /* Adds a part to the residual stream; the part's memory is released. */
 static ls_tensor *join(const pass *p, ls_tensor *x, ls_tensor *part)
 {
+    part = dropped(p, part);
     ls_tensor *sum = ls_add(p->tape, x, part);
     lsi_tape_drop_values(part);
     return sum;
@@ -324,7 +341,7 @@ static ls_tensor *hidden(const pass *p, ls_tensor *tokens)
     const ls_transformer *m = p->model;
     const int mark = lsi_tape_mark(p->tape);
     ls_range_push("embedding");
-    ls_tensor *x = embed(p, tokens);
+    ls_tensor *x = dropped(p, embed(p, tokens));
     ls_range_pop();
     for (int64_t i = 0; i < m->config.layers; i++) {
         x = block(p, (size_t)i, x);

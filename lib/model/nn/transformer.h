@@ -30,6 +30,7 @@ struct ls_transformer {
     double *rates; /* rotation rates of the d_head / 2 pairs, not GPT2; owned */
     ls_tensor *cosine, *sine; /* not GPT2: (context, d_head / 2); owned */
     lsi_transformer_block *blocks;
+    double dropout;
     bool recomputes; /* blocks in backward */
     lsi_norm ln_final;
     ls_tensor *head; /* the embedding with GPT2 and LLAMA, unless untied_head */

@@ -80,6 +80,10 @@ static const lsi_option options[] = {
         "tokens per sequence (default: 128)", .min = 1, .max = 1 << 20),
     ROW(run.recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
         "recompute blocks in backward instead of keeping their activations"),
+    ROW(run.slices, INT, "slices", 0, "N", NULL,
+        "number of slices of the global batch; each slice of a rank but the "
+        "first needs memory for its gradients (default: one per rank)",
+        .min = 1, .max = 65536),
     COUNT(run.layers, "layers",
           "number of blocks (default: from --size; with --preset "
           "communication-accounting: 126, each with two linear layers)"),
@@ -329,6 +333,7 @@ static const char *stray_flag(const args *a, unsigned what)
         {"--batch-size", r->batch != 0, TRAINING},
         {"--context", r->context != 0, TRAINING},
         {"--activation-checkpointing", r->recompute, TRAINING},
+        {"--slices", r->slices != 0, TRAINING},
         {"--layers", r->layers != 0, COMMUNICATION | TRAINING},
         {"--d-model", r->d_model != 0, COMMUNICATION | TRAINING},
         {"--d-ff", r->d_ff != 0, COMMUNICATION | TRAINING},
@@ -379,6 +384,9 @@ static const char *contradiction(const lsi_plan_flags *r)
         return "--calibrate and --verify cannot measure "
                "--activation-checkpointing; leave --activation-checkpointing "
                "out";
+    if (r->slices != 0 && (r->calibrate || r->verify))
+        return "--calibrate and --verify cannot measure --slices; leave "
+               "--slices out";
     if (r->force && (r->tflops != 0 || all))
         return "--force applies only to measurements, but with --tflops or "
                "--size all nothing is measured; leave --force out";

@@ -29,10 +29,11 @@ typedef struct args {
     lsi_rank_flags ranks;
     const char *data, *tokens, *tokenizer;
     lsi_lm_shape_flags shape;
-    int64_t steps, batch_size, accumulate, tokens_per_step, seed;
+    int64_t steps, batch_size, accumulate, tokens_per_step, slices, seed;
     lsi_recipe recipe;
     lsi_resume_options resume;
     const char *dtype;
+    double dropout;
     bool recompute;
     lsi_ddp_flags ddp;
     bool deterministic;
@@ -69,8 +70,13 @@ static const lsi_option options[] = {
         "tokens of all ranks per optimizer step; this sets the number of "
         "micro-steps. 0: use --accumulate",
         .min = 0, .max = 1e15),
+    LSI_SLICES_ROW(slices, "one per rank"),
     LSI_RECIPE_ROWS("adamw", "cosine", LSI_SOME_WARMUP, "1"),
     LSI_DTYPE_ROW(dtype),
+    ROW(dropout, REAL, "dropout", 0, "P", "0",
+        "probability of dropout of the embeddings and of each part that joins "
+        "the residual stream",
+        .min = 0, .max = 0.99),
     ROW(recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
         "keep only the inputs of each block and recompute the blocks in "
         "backward. This needs less memory and about a third more time; the "
@@ -181,8 +187,10 @@ static ls_status job_of(session *s, lsi_lm_options *out)
                             .batch_size = a->batch_size,
                             .accumulate = a->accumulate > 0 ? a->accumulate : 1,
                             .tokens_per_step = a->tokens_per_step,
+                            .slices = a->slices,
                             .recipe = a->recipe,
                             .dtype = lsi_cli_dtype(a->dtype),
+                            .dropout = a->dropout,
                             .recompute = a->recompute,
                             .validate_every = a->validate_every,
                             .validate_batches = a->validate_batches,

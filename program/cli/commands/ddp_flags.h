@@ -74,4 +74,13 @@ void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,
 /* Logs the chosen strategy, if one was chosen, and the reason. */
 ls_status lsi_cli_log_strategy(lsi_run_log *log, const lsi_ddp_choice *choice);
 
+/* The slices of the global batch (train/slices.h). */
+#define LSI_SLICES_ROW(field, usual)                                           \
+    ROW(field, INT, "slices", 0, "N", NULL,                                    \
+        "number of slices of the global batch; must be a multiple of the "     \
+        "number of ranks. Runs on 1, 2, 4, ... ranks train the same weights "  \
+        "if they use the same number of slices and the same global batch "     \
+        "size (default: " usual ")",                                           \
+        .min = 1, .max = 65536)
+
 #endif

@@ -51,12 +51,7 @@ typedef struct lsi_image_flags {
         "images per micro-step on each rank", .min = 1, .max = 1e6),                    \
     ROW(accumulate, INT, "accumulate", 0, "N", "1",                                     \
         "micro-steps per optimizer step", .min = 1, .max = 1e6),                        \
-    ROW(slices, INT, "slices", 0, "N", NULL,                                            \
-        "number of slices of the global batch; must be a multiple of the number of "    \
-        "ranks. Runs on 1, 2, 4, ... ranks train the same weights if they use the "     \
-        "same number of slices, the same global batch size and no dropout (default: "   \
-        "one per rank; for cifar-net on 1, 2 and 4 ranks: 4)",                          \
-        .min = 1, .max = 65536),                                                        \
+    LSI_SLICES_ROW(slices, "one per rank; for cifar-net on 1, 2 and 4 ranks: 4"),       \
     LSI_RECIPE_ROWS("sgd", "constant", LSI_NO_WARMUP, "0"),                             \
     LSI_DTYPE_ROW(dtype),                                                               \
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",                                 \

@@ -11,7 +11,7 @@ typedef struct lsi_plan_flags {
     const char *model, *strategy, *dtype, *json, *sweep, *shard_over;
     int64_t ranks, nodes, ranks_per_node, batch, context;
     int64_t prefetch_layers; /* 2: not given */
-    int64_t layers, d_model, d_ff, heads, vocabulary;
+    int64_t layers, d_model, d_ff, heads, vocabulary, slices;
     double bucket_mb, device_gb, tflops, device_gbps, link_gbps, link_us;
     bool recompute, calibrate, verify, force, markdown;
 } lsi_plan_flags;

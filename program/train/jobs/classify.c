@@ -17,6 +17,7 @@
 #include "train/jobs/image_file.h"
 #include "train/jobs/images.h"
 #include "train/jobs/validate.h"
+#include "train/slices.h"
 
 /* Time and memory of an epoch, without its checkpoints. */
 typedef struct clocks {
@@ -33,6 +34,7 @@ typedef struct job {
     lsi_image_data data;
     lsi_images *train_images, *test_images;
     ls_image_net *net;
+    int slices; /* of a rank's batch */
     lsi_loop loop;
     lsi_epochs epochs;
     clocks clock;          /* of the current epoch */
@@ -42,29 +44,37 @@ typedef struct job {
 /* ---- making the parts ---------------------------------------------------- */
 
 /*
- * Slices of a rank's batch. With 4 in all, 1, 2 and 4 ranks get the same
- * results.
+ * Slices of the global batch. By default one per rank, or the network's usual
+ * number: with 4, 1, 2 and 4 ranks get the same results. Batch normalization
+ * over a rank's own rows cannot be cut.
  */
-static int64_t slices_of(const job *j)
+static int64_t all_slices(const job *j)
 {
     const int64_t size = ls_group_size(j->loop.group);
     const int64_t usual = lsi_image_net_slices(j->options->model);
     if (j->options->slices > 0)
-        return j->options->slices / size;
-    return usual > 0 && usual % size == 0 ? usual / size : 1;
+        return j->options->slices;
+    return usual > 0 && usual % size == 0 && j->options->norm != LSI_NORM_LOCAL
+               ? usual
+               : size;
 }
 
-static ls_status check_slices(const job *j)
+static ls_status check_slices(job *j)
 {
-    const int64_t all = j->options->slices;
-    const int size = ls_group_size(j->loop.group);
-    if (all % size == 0 && slices_of(j) <= LSI_MAX_SLICES)
+    const int64_t size = ls_group_size(j->loop.group);
+    const int64_t all = all_slices(j);
+    LS_TRY(lsi_slices_of_rank(
+        j->loop.group, all,
+        j->options->slices > 0 ? j->options->batch_size * size : INT64_MAX,
+        "images", &j->slices));
+    if (j->slices == 1 || j->options->norm != LSI_NORM_LOCAL)
         return LS_OK;
-    return lsi_fail(
-        LS_ERR_ARGUMENT,
-        "cannot divide %lld slices among %d ranks: the number of slices must "
-        "be a multiple of the number of ranks, with at most %d slices per rank",
-        (long long)all, size, LSI_MAX_SLICES);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "--slices %" PRId64 " on %" PRId64 " rank%s needs "
+                    "synchronized batch normalization: --sync-bn off "
+                    "normalizes over all images of a rank. Use --sync-bn "
+                    "fused, or --slices %" PRId64,
+                    all, size, size == 1 ? "" : "s", size);
 }
 
 static ls_status open_data(job *j)
@@ -92,7 +102,7 @@ static ls_status open_images(job *j)
                                   .seed = j->options->seed,
                                   .rank = ls_group_rank(j->loop.group),
                                   .size = ls_group_size(j->loop.group),
-                                  .slices = (int)slices_of(j)};
+                                  .slices = j->slices};
     LS_TRY(lsi_images_new(&j->train_images, j->data.train, &options));
     options.count = 0;
     options.slices = 0;
@@ -182,8 +192,8 @@ static void collect_config(const job *j, lsi_run_config *config)
                        "--batch-size over all ranks:", o->batch_size * size);
     lsi_run_config_label(config, "batch size over all ranks");
     lsi_run_config_int(config, "--accumulate", o->accumulate);
-    lsi_run_config_int(config, "--slices", slices_of(j) * size);
     lsi_run_config_text(config, "--sync-bn", norms[o->norm]);
+    lsi_run_config_int(config, "--slices", all_slices(j));
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_text(config, "--dropout", o->dropout ? "on" : "off");
     if (!o->cifar100)
@@ -212,6 +222,7 @@ static void set_training(job *j)
                        .recipe = o->recipe,
                        .total_steps = total_steps(j),
                        .accumulate = o->accumulate,
+                       .slices = j->slices,
                        .dtype = o->dtype,
                        .step_weight = (double)(o->batch_size * o->accumulate *
                                                ls_group_size(j->loop.group)),
@@ -326,7 +337,7 @@ static lsi_image_net_setup setup_of(const job *j)
                                  .norm = o->norm,
                                  .dropout = o->dropout,
                                  .label_smoothing = o->label_smoothing,
-                                 .slices = (int)slices_of(j),
+                                 .slices = j->slices,
                                  .seed = o->seed};
 }
 

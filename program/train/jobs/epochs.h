@@ -4,6 +4,7 @@
 #ifndef LS_TRAIN_JOBS_EPOCHS_H
 #define LS_TRAIN_JOBS_EPOCHS_H
 
+#include "model/autograd/slices.h"
 #include "train/jobs/totals.h"
 #include "train/loop.h"
 
@@ -30,8 +31,9 @@ typedef struct lsi_epochs {
     lsi_step_fn on_step; /* or NULL */
     void *context;
     lsi_progress_report report;
-    lsi_totals before; /* totals before the step */
-    double begun;      /* start time of the step */
+    lsi_totals before;             /* totals before the step */
+    double losses[LSI_MAX_SLICES]; /* sums of the epoch, of each slice */
+    double begun;                  /* start time of the step */
 } lsi_epochs;
 
 /*

@@ -19,6 +19,7 @@
 #include "model/parallel/ddp.h"
 #include "model/tensor/tensor.h"
 #include "observe/spans.h"
+#include "train/slices.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 
@@ -37,6 +38,8 @@ typedef struct job {
     ls_tensor *inputs, *targets;
     lsi_lm_kept kept; /* metadata of the tokenizer for saved files */
     lsi_lm lm;
+    int slices;                    /* of this rank's batch */
+    double losses[LSI_MAX_SLICES]; /* sums of the step, of each slice */
     lsi_loop loop;
     int64_t first;     /* step of the checkpoint to resume from, or 0 */
     double first_loss; /* of that step */
@@ -103,6 +106,7 @@ static const char *tokens_name(const job *j)
 static ls_status collect_config(const job *j, lsi_run_config *config)
 {
     const lsi_lm_options *o = j->options;
+    char slices[24];
     lsi_run_config_text(config, "train", "lm");
     lsi_run_config_text(config, "--data",
                         o->data != NULL ? "given" : "built-in");
@@ -119,6 +123,12 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
                        o->batch_size * ls_group_size(j->loop.group));
     lsi_run_config_label(config, "batch size over all ranks");
     lsi_run_config_int(config, "--accumulate", j->loop.training.accumulate);
+    snprintf(slices, sizeof(slices), "%" PRId64, o->slices);
+    lsi_run_config_text(config, "--slices",
+                        o->slices > 0 ? slices : "one per rank");
+    lsi_run_config_before(config, "one per rank");
+    lsi_run_config_real(config, "--dropout", o->dropout);
+    lsi_run_config_before(config, "0");
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_int(config, "--validate-every", o->validate_every);
     lsi_run_config_int(config, "--validate-batches", o->validate_batches);
@@ -205,6 +215,14 @@ static ls_status count_micro_steps(job *j)
         ranks == 1 ? "" : "s", each * (n + 1));
 }
 
+static ls_status choose_slices(job *j)
+{
+    const int64_t size = ls_group_size(j->loop.group);
+    const int64_t all = j->options->slices > 0 ? j->options->slices : size;
+    return lsi_slices_of_rank(j->loop.group, all, j->options->batch_size * size,
+                              "sequences", &j->slices);
+}
+
 /* Tokens of a step, on all ranks. */
 static int64_t step_tokens(const job *j)
 {
@@ -221,6 +239,7 @@ static ls_status set_training(job *j)
                         .recipe = o->recipe,
                         .total_steps = o->steps,
                         .accumulate = j->loop.training.accumulate,
+                        .slices = j->slices,
                         .dtype = o->dtype,
                         .step_weight = (double)step_tokens(j),
                         .measures_norm = true,
@@ -233,6 +252,7 @@ static ls_status prepare(job *j)
 {
     LS_TRY(open_tokens(j));
     LS_TRY(choose_model(j));
+    LS_TRY(choose_slices(j));
     LS_TRY(count_micro_steps(j));
     LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
     LS_TRY(lsi_recipe_check(&j->options->recipe));
@@ -247,9 +267,11 @@ static ls_status make(void *self, ls_params **out)
 {
     job *const j = self;
     const lsi_lm_options *o = j->options;
-    LS_TRY(lsi_lm_new(&j->lm, j->loop.group, &j->config, o->seed));
+    LS_TRY(lsi_lm_new_sliced(&j->lm, j->loop.group, &j->config, o->seed,
+                             j->slices));
     *out = j->lm.params;
     ls_transformer_set_recompute(j->lm.transformer, o->recompute);
+    ls_transformer_set_dropout(j->lm.transformer, o->dropout);
     return LS_OK;
 }
 
@@ -353,37 +375,45 @@ static void release(job *j)
 /* ---- steps --------------------------------------------------------------- */
 
 /*
- * The sequences of a step are numbered: those of all ranks in its first
- * micro-step, then those of its second. So the sequences do not depend on the
- * number of ranks and micro-steps.
+ * Reads the sequences of a micro-step. Those of a step are numbered: first
+ * those of all ranks in its first micro-step, then those of its second. Within
+ * a micro-step they are dealt to the ranks as ls_tape_samples says. So the
+ * sequences do not depend on the number of ranks.
  */
-static int share_of(const job *j, int64_t micro)
-{
-    return (int)micro * ls_group_size(j->loop.group) +
-           ls_group_rank(j->loop.group);
-}
-
-static ls_status read_batch(const job *j, uint64_t step, int share,
+static ls_status read_batch(job *j, uint64_t step, int64_t micro,
                             bool validation)
 {
-    const ls_token_batch batch = {
-        .begin = validation ? j->train_end : 0,
-        .end = validation ? ls_tokens_count(j->tokens) : j->train_end,
-        .rows = j->options->batch_size,
-        .length = j->length,
-        .seed = j->options->seed,
-        .step = step + (validation ? validation_steps : 0),
-        .rank = share};
-    return ls_tokens_batch(j->tokens, &batch, lsi_tensor_raw(j->inputs),
-                           lsi_tensor_raw(j->targets));
+    const int64_t rows = j->options->batch_size;
+    const ls_tape_samples samples =
+        lsi_samples_of_rank(j->loop.group, rows, j->slices);
+    int64_t *const inputs = lsi_tensor_raw(j->inputs);
+    int64_t *const targets = lsi_tensor_raw(j->targets);
+    ls_token_batch one = {.begin = validation ? j->train_end : 0,
+                          .end = validation ? ls_tokens_count(j->tokens)
+                                            : j->train_end,
+                          .rows = 1,
+                          .length = j->length,
+                          .seed = j->options->seed,
+                          .step = step + (validation ? validation_steps : 0)};
+    LS_TRY(ls_tape_set_samples(j->loop.tape, &samples));
+    for (int64_t i = 0; i < rows; i++) {
+        one.rank =
+            (int)(micro * rows * samples.places + ls_tape_sample(&samples, i));
+        LS_TRY(ls_tokens_batch(j->tokens, &one, inputs + i * j->length,
+                               targets + i * j->length));
+    }
+    return LS_OK;
 }
 
 /* Without data the tape has failed, and backward returns the error. */
 static lsi_forward forward(void *self, int64_t micro_step)
 {
     job *const j = self;
-    const ls_status read = read_batch(j, (uint64_t)(j->step.step - 1),
-                                      share_of(j, micro_step), false);
+    const int64_t step = j->step.step - 1;
+    ls_tape_set_random(
+        j->loop.tape, j->options->seed, 0,
+        (uint64_t)(step * j->loop.training.accumulate + micro_step));
+    const ls_status read = read_batch(j, (uint64_t)step, micro_step, false);
     if (read != LS_OK)
         lsi_tape_stop(j->loop.tape, read);
     return lsi_lm_forward(&j->lm, j->loop.tape, j->inputs, j->targets);
@@ -392,10 +422,7 @@ static lsi_forward forward(void *self, int64_t micro_step)
 static ls_status add(void *self, const lsi_forward *out)
 {
     job *const j = self;
-    double own = 0.0;
-    LS_TRY(ls_tensor_item(out->loss, &own));
-    j->step.loss += own / (double)j->loop.training.accumulate;
-    return LS_OK;
+    return lsi_tape_add_loss(j->loop.tape, out->loss, out->weight, j->losses);
 }
 
 /* A rank that cannot write its output notifies the other ranks. */
@@ -412,21 +439,32 @@ static ls_status report_step(job *j)
     return lsi_loop_report(&j->loop, j->events->step(j->events->context, out));
 }
 
-/* The mean over this rank's pieces, which are the same each time. */
+/*
+ * Divides the sum of all ranks' losses by the number of all their tokens, where
+ * all have `own` ones.
+ */
+static ls_status share_loss(const job *j, ls_status status, int64_t own,
+                            double *loss)
+{
+    LS_TRY(lsi_share_mean(j->loop.group, status, loss, j->loop.agreed));
+    *loss /= (double)own;
+    return LS_OK;
+}
+
+/* The sum over this rank's pieces, which are the same each time. */
 static ls_status evaluate(job *j, double *loss)
 {
-    double own = 0.0;
-    const int64_t batches = j->options->validate_batches;
-    *loss = 0.0;
-    for (int64_t b = 0; b < batches; b++) {
-        LS_TRY(read_batch(j, (uint64_t)b, share_of(j, 0), true));
+    memset(j->losses, 0, sizeof(j->losses));
+    for (int64_t b = 0; b < j->options->validate_batches; b++) {
+        LS_TRY(read_batch(j, (uint64_t)b, 0, true));
         const lsi_forward out =
             lsi_lm_forward(&j->lm, j->loop.tape, j->inputs, j->targets);
         LS_TRY(ls_tape_status(j->loop.tape));
-        LS_TRY(ls_tensor_item(out.loss, &own));
-        *loss += own / (double)batches;
+        LS_TRY(
+            lsi_tape_add_loss(j->loop.tape, out.loss, out.weight, j->losses));
         ls_tape_reset(j->loop.tape);
     }
+    *loss = lsi_slices_fold(j->losses, j->slices);
     return LS_OK;
 }
 
@@ -439,12 +477,13 @@ static bool validates_after(const lsi_lm_options *o, int64_t steps)
 static ls_status validate(job *j, int64_t steps)
 {
     lsi_loop *const l = &j->loop;
-    double loss;
+    double loss = 0.0;
     LS_TRY(lsi_stepper_swap_averages(&l->stepper));
     ls_tape_set_training(l->tape, false);
     const ls_status own = evaluate(j, &loss);
     ls_tape_set_training(l->tape, true);
-    LS_TRY(lsi_share_mean(l->group, own, &loss, l->agreed));
+    LS_TRY(share_loss(j, own, j->targets->count * j->options->validate_batches,
+                      &loss));
     LS_TRY(lsi_stepper_swap_averages(&l->stepper));
     const ls_status status = lsi_loop_check_validation(l, loss);
     return lsi_loop_report(
@@ -458,9 +497,11 @@ static ls_status step(job *j)
     lsi_loop *const l = &j->loop;
     j->step = (lsi_lm_step){.step = l->stepper.steps + 1};
     j->begun = lsi_clock_seconds();
+    memset(j->losses, 0, sizeof(j->losses));
     LS_TRY(lsi_loop_gradients(l, j->loop.training.accumulate));
-    /* All ranks have seen equally many tokens. */
-    LS_TRY(lsi_share_mean(l->group, LS_OK, &j->step.loss, l->agreed));
+    j->step.loss = lsi_slices_fold(j->losses, j->slices);
+    LS_TRY(share_loss(j, LS_OK, j->targets->count * l->training.accumulate,
+                      &j->step.loss));
     LS_TRY(lsi_loop_update(l));
     LS_TRY(report_step(j));
     if (lsi_loop_is_due(l))

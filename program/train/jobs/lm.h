@@ -24,8 +24,10 @@ typedef struct lsi_lm_options {
     int64_t batch_size;      /* sequences of a rank in a micro-step */
     int64_t accumulate;      /* micro-steps of a step, unless: */
     int64_t tokens_per_step; /* over all ranks; 0: as accumulate says */
+    int64_t slices; /* of all ranks' batches together; 0: one per rank */
     lsi_recipe recipe;
     ls_dtype dtype;           /* type of matrix products */
+    double dropout;           /* probability, 0 <= p < 1 */
     bool recompute;           /* backward computes blocks again */
     ls_ddp_options ddp;       /* strategy unused with choose_ddp */
     bool choose_ddp;          /* the strategy is to be chosen */

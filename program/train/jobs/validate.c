@@ -114,6 +114,7 @@ ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
     validation v = {
         .group = group, .model = model, .tape = tape, .images = images};
     ls_tape_set_training(tape, false);
+    LS_TRY(ls_tape_set_samples(tape, NULL));
     const ls_status status = run_validation(&v, agreed);
     ls_tape_set_training(tape, true);
     lsi_free(v.all);

@@ -170,7 +170,10 @@ void nulls_of_tapes(void **state)
 {
     (void)state;
     open_tape();
+    const ls_tape_samples samples = LS_TAPE_SAMPLES_INIT;
     ls_tensor *loss = ls_sum(tape, x);
+    REFUSES(ls_tape_set_samples, "tape", P(tape, tape), &samples);
+    TAKES(ls_tape_set_samples, "samples", tape, NULL);
     REFUSES(ls_tape_watch, "tape tensor", P(tape, tape), P(tensor, x));
     GIVES(NULL, ls_tape_grad, "tape tensor", P(tape, tape), P(tensor, x));
     REFUSES(ls_backward, "tape", P(tape, tape), loss, 1);

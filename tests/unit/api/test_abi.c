@@ -166,6 +166,15 @@ static ls_status fill_sampler(const void *sampler)
     return status;
 }
 
+static ls_status set_samples(const void *given)
+{
+    ls_tape *tape;
+    assert_ok(ls_tape_new(&tape));
+    const ls_status status = ls_tape_set_samples(tape, given);
+    ls_tape_free(&tape);
+    return status;
+}
+
 static ls_status read_batch(const void *batch)
 {
     int64_t inputs[2], targets[2];
@@ -356,6 +365,7 @@ static const struct row {
     ROW(ls_array_options, skip_checksums, open_arrays, .struct_size = 0),
     ROW(ls_csv_options, header, open_csv, .struct_size = 0),
     ROW(ls_sampler, pad, fill_sampler, .count = 1, .size = 1),
+    ROW(ls_tape_samples, slices, set_samples, .count = 1),
     ROW(ls_token_batch, rank, read_batch, .end = 9, .rows = 1, .length = 2),
     ROW(ls_lr_schedule, decay_steps, follow, .max_lr = 1),
     ROW(ls_loader_options, threads, load, .batch_size = 1),

@@ -193,7 +193,7 @@ static layer make_layer(const bn_case *test, ls_group *group)
         .kind = test->kind, .no_affine = !test->affine, .momentum = 0.1};
     CHECK_OK(ls_params_new(&l.params));
     if (test->slices > 0)
-        CHECK_OK(lsi_params_set_slices(l.params, test->slices));
+        CHECK_OK(ls_params_set_slices(l.params, test->slices));
     CHECK_OK(
         ls_sync_bn_new(&l.bn, group, l.params, "bn", test->features, &options));
     CHECK_OK(ls_params_allocate(l.params, group, 0));

@@ -14,7 +14,8 @@ void trained_open(trained *t, ls_group *group, const trained_setup *s)
 {
     const int64_t shape[] = {s->batch, s->config.context};
     const int64_t flat = s->batch * s->config.context;
-    CHECK_OK(lsi_lm_new(&t->lm, group, &s->config, 0));
+    CHECK_OK(lsi_lm_new_sliced(&t->lm, group, &s->config, 0,
+                               s->slices > 0 ? s->slices : 1));
     ls_transformer_set_recompute(t->lm.transformer, s->recompute);
     CHECK_OK(ls_ddp_new(&t->ddp, group, t->lm.params, &s->how));
     CHECK_OK(ls_optimizer_new(&t->optimizer, t->lm.params, NULL));
@@ -54,6 +55,7 @@ lsi_plan_run trained_plan(const trained_setup *s, const ls_group *group,
                         .context = s->config.context,
                         .half = s->dtype != LS_F32,
                         .recompute = s->recompute,
+                        .slices = s->slices * ls_group_size(group),
                         .ranks = ls_group_size(group),
                         .nodes = 1};
     uint64_t limit;

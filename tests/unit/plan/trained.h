@@ -13,6 +13,7 @@ typedef struct trained_setup {
     int64_t batch;
     ls_dtype dtype;
     bool recompute;
+    int slices; /* of a rank's batch; 0: 1 */
     ls_ddp_options how;
 } trained_setup;
 

@@ -262,14 +262,14 @@ static void test_number_of_ranks_does_not_matter(void **state)
     free(one.weights);
 }
 
-/* The network itself on 1, 2 and 4 ranks: the same bits. */
+/* The network itself on 1, 2, 4 and 8 ranks: the same weights and losses. */
 static void check_same_bits(plan whole)
 {
     const int slices = whole.slices;
     plan one = run(1, whole);
     const int64_t batch = whole.batch_size;
     assert_int_equal(one.reports, (whole.samples + batch - 1) / batch);
-    for (int ranks = 2; ranks <= 4; ranks += 2) {
+    for (int ranks = 2; ranks <= slices && batch % ranks == 0; ranks *= 2) {
         plan part = whole;
         part.batch_size /= ranks;
         part.slices = slices / ranks;
@@ -278,6 +278,7 @@ static void check_same_bits(plan whole)
         assert_int_equal(many.n_weights, one.n_weights);
         assert_memory_equal(many.weights, one.weights,
                             one.n_weights * sizeof(float));
+        assert_true(many.totals.loss == one.totals.loss);
         free(many.weights);
     }
     free(one.weights);
@@ -291,6 +292,7 @@ static void test_same_bits_on_any_number_of_ranks(void **state)
                            .accumulate = 1,
                            .slices = 4,
                            .epochs = 1,
+                           .dropout = true,
                            .norm = LSI_NORM_FUSED,
                            .strategy = LS_DDP_FLAT});
 }
@@ -304,8 +306,24 @@ static void test_same_bits_of_uneven_slices(void **state)
                            .accumulate = 2,
                            .slices = 8,
                            .epochs = 1,
+                           .dropout = true,
                            .norm = LSI_NORM_GATHERED,
                            .strategy = LS_DDP_NAIVE});
+}
+
+/* One slice of one image on each of 8 ranks; the last batch leaves some empty.
+ */
+static void test_same_bits_on_8_ranks(void **state)
+{
+    (void)state;
+    check_same_bits((plan){.samples = 8 * 3 + 5,
+                           .batch_size = 8,
+                           .accumulate = 1,
+                           .slices = 8,
+                           .epochs = 1,
+                           .dropout = true,
+                           .norm = LSI_NORM_FUSED,
+                           .strategy = LS_DDP_FLAT});
 }
 
 static void test_runs_repeat_bit_for_bit(void **state)
@@ -431,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_number_of_ranks_does_not_matter),
         cmocka_unit_test(test_same_bits_on_any_number_of_ranks),
         cmocka_unit_test(test_same_bits_of_uneven_slices),
+        cmocka_unit_test(test_same_bits_on_8_ranks),
         cmocka_unit_test(test_runs_repeat_bit_for_bit),
         cmocka_unit_test(test_accumulation_communicates_once),
         cmocka_unit_test(test_last_group_steps),

@@ -19,6 +19,18 @@ static int64_t needed(const ls_group *group, ls_ddp_strategy strategy,
     return lsi_memory_demand_of(group, &wish).needed;
 }
 
+/* Each rank has whole gradients of every slice but the first. */
+static void play_slices(ls_group *group, void *unused)
+{
+    lsi_memory_plan wish = {.parameters = 1000, .moments = 2, .slices = 4};
+    (void)unused;
+    CHECK_OK(lsi_strategy_find(LS_DDP_FLAT, &wish.strategy));
+    CHECK(lsi_memory_demand_of(group, &wish).needed == 4000 * (4 + 3) * RANKS);
+    CHECK_OK(lsi_strategy_find(LS_DDP_FSDP, &wish.strategy));
+    CHECK(lsi_memory_demand_of(group, &wish).needed ==
+          4000 * (1 + 1 + 2 + 3 * RANKS));
+}
+
 /* The table of docs/concepts/parallel.md, of all ranks. */
 static void play_formulas(ls_group *group, void *unused)
 {
@@ -131,6 +143,7 @@ static void formulas(void **state)
 {
     (void)state;
     run_threads(RANKS, play_formulas, NULL);
+    run_threads(RANKS, play_slices, NULL);
     run_nodes((int[]){1, 2}, 2, play_nodes, NULL);
     run_nodes((int[]){1, 2}, 2, play_groups, NULL);
     run_nodes((int[]){1, 2, 1, 2}, 4, play_groups, NULL);

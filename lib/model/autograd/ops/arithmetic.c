@@ -106,26 +106,6 @@ static bool was_repeated(const ls_node *node, int index)
                             ls_node_input(node, index));
 }
 
-/*
- * d input = factor * the sum of g over the input's repetitions, with h, the sum
- * of g h.
- */
-static ls_status add_up(ls_tape *tape, ls_node *node, int index, const float *g,
-                        const float *h, double factor)
-{
-    lsi_target dx = {0};
-    LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
-    if (dx.grad == NULL)
-        return LS_OK;
-    const lsi_axes axes =
-        lsi_op_repetitions(ls_node_output(node, 0), ls_node_input(node, index));
-    if (h == NULL)
-        lsi_axes_sum(&axes, lsi_op_floats(dx.out), g, factor);
-    else
-        lsi_axes_sum_products(&axes, lsi_op_floats(dx.out), g, h);
-    return lsi_target_close(&dx);
-}
-
 /* d input = dy, rounded to the input's type */
 static ls_status pass_rounded(ls_tape *tape, ls_node *node, int index)
 {
@@ -144,10 +124,13 @@ static ls_status pass_rounded(ls_tape *tape, ls_node *node, int index)
 static ls_status pass_scaled(ls_tape *tape, ls_node *node, int index,
                              double factor)
 {
-    if (was_repeated(node, index)) {
+    if (was_repeated(node, index) ||
+        lsi_op_repeats_samples(tape, node, index)) {
         const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
         LS_TRY(ls_tape_status(tape));
-        return add_up(tape, node, index, lsi_op_floats(dy), NULL, factor);
+        return lsi_op_sum_repeated(
+            tape, node, index,
+            &(lsi_repeated_sum){.g = lsi_op_floats(dy), .factor = factor});
     }
     return lsi_op_pass_scaled(tape, node, index, factor);
 }
@@ -231,12 +214,15 @@ static ls_status pass_product(ls_tape *tape, ls_node *node, int index,
         if (!lsi_tape_needs(tape, ls_node_input(node, index)))
             return LS_OK;
         if (op == LSI_BINARY_MUL && lsi_shape_equal(other, y))
-            return add_up(tape, node, index, lsi_op_floats(dy),
-                          lsi_op_floats(other), 1.0);
+            return lsi_op_sum_repeated(tape, node, index,
+                                       &(lsi_repeated_sum){lsi_op_floats(dy),
+                                                           lsi_op_floats(other),
+                                                           1.0});
         float *g = ls_tape_scratch(tape, (size_t)y->count * sizeof *g);
         LS_TRY(ls_tape_status(tape));
         compute(op, y, g, dy, other);
-        return add_up(tape, node, index, g, NULL, 1.0);
+        return lsi_op_sum_repeated(tape, node, index,
+                                   &(lsi_repeated_sum){.g = g, .factor = 1.0});
     }
     lsi_target dx = {0};
     LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
@@ -299,7 +285,8 @@ static ls_status div_backward(ls_tape *tape, ls_node *node)
         LS_TRY(ls_tape_status(tape));
         compute(LSI_BINARY_DIV, y, g, dy, b);
         lsi_array_mul(g, g, lsi_op_floats(y), n);
-        LS_TRY(add_up(tape, node, B, g, NULL, -1.0));
+        LS_TRY(lsi_op_sum_repeated(
+            tape, node, B, &(lsi_repeated_sum){.g = g, .factor = -1.0}));
     }
     return pass_product(tape, node, A, LSI_BINARY_DIV, b);
 }

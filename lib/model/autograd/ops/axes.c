@@ -8,7 +8,7 @@
  */
 #include "array/compute/axes.h"
 #include "base/error.h"
-#include "model/autograd/ops/ops.h"
+#include "model/autograd/ops/repeat.h"
 
 typedef struct axes_state {
     lsi_axes axes;
@@ -124,19 +124,14 @@ ls_tensor *ls_mean_axes(ls_tape *tape, ls_tensor *a, const int *axes, size_t n,
 
 static ls_status expand_backward(ls_tape *tape, ls_node *node)
 {
-    const axes_state *state = ls_node_state(node);
     const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
-    lsi_target dx = {0};
     LS_TRY(ls_tape_status(tape));
-    LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
-    if (dx.grad == NULL)
-        return LS_OK;
-    lsi_axes_sum(&state->axes, lsi_op_floats(dx.out), lsi_op_floats(dy), 1.0);
-    return lsi_target_close(&dx);
+    return lsi_op_sum_repeated(
+        tape, node, 0,
+        &(lsi_repeated_sum){.g = lsi_op_floats(dy), .factor = 1.0});
 }
 
-const ls_function lsi_op_expand = {"expand", expand_backward,
-                                   sizeof(axes_state)};
+const ls_function lsi_op_expand = {"expand", expand_backward, 0};
 
 /* Marks the dimensions of the shape along which x is repeated. */
 static bool mark_repeated(ls_tape *tape, const ls_tensor *x, int ndim,
@@ -175,7 +170,7 @@ ls_tensor *ls_expand(ls_tape *tape, ls_tensor *a, int ndim,
     if (y == NULL)
         return NULL;
     lsi_axes_spread(&state.axes, lsi_op_floats(y), lsi_op_floats(x), 1.0);
-    return ls_tape_record(tape, &lsi_op_expand, &state, &a, 1, &y, 1, NULL, 0);
+    return ls_tape_record(tape, &lsi_op_expand, NULL, &a, 1, &y, 1, NULL, 0);
 }
 
 /* ---- max ----------------------------------------------------------------- */

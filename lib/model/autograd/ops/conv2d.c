@@ -427,9 +427,18 @@ static ls_status forward(ls_tape *tape, const conv_state *s, const ls_tensor *y,
 static ls_tensor *compute(ls_tape *tape, const lsi_conv2d_shape *shape,
                           ls_tensor *const *inputs, ls_tensor *const *operands)
 {
-    conv_state state = {.relu = shape->relu,
-                        .bias = shape->bias,
-                        .slices = lsi_slices_of(tape, inputs[WEIGHT])};
+    conv_state state = {.relu = shape->relu, .bias = shape->bias, .slices = 1};
+    lsi_slicing slicing;
+    if (!lsi_slicing_of(tape, &lsi_op_conv2d, inputs[WEIGHT], shape->n,
+                        &slicing))
+        return NULL;
+    if (slicing.each > 1)
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "conv2d: x has %lld images, but the tape's batch "
+                            "has %zu samples; with slices the two must be "
+                            "equal",
+                            (long long)shape->n, slicing.samples);
+    state.slices = slicing.slices;
     ls_tensor *saved[] = {lsi_op_dense(tape, operands[X]),
                           lsi_op_plain(tape, operands[WEIGHT])};
     const ls_tensor *bias =

@@ -5,6 +5,7 @@
  *
  *     dx[r][c] = dy / N (softmax x[r] [c] - q[r][c])
  */
+#include "array/compute/array.h"
 #include "array/compute/losses.h"
 #include "base/error.h"
 #include "base/structs.h"
@@ -63,6 +64,27 @@ static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
     return false;
 }
 
+/*
+ * Adds up the losses of rows slice by slice, so that their sum does not depend
+ * on the number of ranks. The tape keeps the sums in double.
+ */
+static bool sum_slices(ls_tape *tape, const float *losses, int64_t rows,
+                       ls_tensor *y)
+{
+    lsi_slicing s = {(size_t)tape->samples.count, 0, tape->samples.slices};
+    if (!lsi_rows_of_samples(tape, &lsi_op_cross_entropy, rows, &s.each))
+        return false;
+    for (int j = 0; j < s.slices; j++) {
+        const lsi_range some = lsi_slicing_rows(&s, j);
+        tape->loss_sums[j] =
+            lsi_array_total(losses + some.begin, NULL, lsi_range_size(some));
+    }
+    tape->loss = y;
+    const double sum = lsi_slices_fold(tape->loss_sums, s.slices);
+    *lsi_op_floats(y) = rows > 0 ? (float)(sum / (double)rows) : 0.0F;
+    return true;
+}
+
 static ls_tensor *smoothed(ls_tape *tape, ls_tensor *logits, ls_tensor *labels,
                            double smoothing)
 {
@@ -86,6 +108,9 @@ static ls_tensor *smoothed(ls_tape *tape, ls_tensor *logits, ls_tensor *labels,
                                   lsi_tensor_raw(saved[ROWS]));
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
+    if (lsi_tape_knows_samples(tape) &&
+        !sum_slices(tape, lsi_op_floats(losses), rows, y))
+        return NULL;
     return ls_tape_record(tape, &lsi_op_cross_entropy, &smoothing, &logits, 1,
                           &y, 1, saved, 3);
 }

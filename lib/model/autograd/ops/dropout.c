@@ -5,8 +5,10 @@
  *     da = keep dy / (1 - p)
  *
  * keep is a pure function of the tape's random key, the step, the number of
- * this random operation, and the element's index in row-major order. Nothing is
- * saved: backward computes keep again.
+ * this random operation, and the element's index in row-major order. On a tape
+ * that knows its samples, the key has the sample in place of the stream, and
+ * the index is that in the sample. Nothing is saved: backward computes keep
+ * again.
  */
 #include <math.h>
 
@@ -17,9 +19,30 @@
 /* Random operations of one step have 24 bits, steps the rest. */
 #define STEP_SHIFT 24
 
+typedef struct dropout_state {
+    lsi_dropout dropout;
+    ls_tape_samples samples;
+} dropout_state;
+
+static void drop(const dropout_state *s, float *y, const float *x, size_t n)
+{
+    if (s->samples.struct_size == 0) {
+        lsi_array_dropout(y, x, n, &s->dropout);
+        return;
+    }
+    const int64_t count = s->samples.count;
+    const size_t each = count > 0 ? n / (size_t)count : 0;
+    for (int64_t i = 0; i < count; i++) {
+        lsi_dropout of = s->dropout;
+        of.key.stream = (uint64_t)ls_tape_sample(&s->samples, i);
+        lsi_array_dropout(y + (size_t)i * each, x + (size_t)i * each, each,
+                          &of);
+    }
+}
+
 static ls_status dropout_backward(ls_tape *tape, ls_node *node)
 {
-    const lsi_dropout *state = ls_node_state(node);
+    const dropout_state *state = ls_node_state(node);
     const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
     LS_TRY(ls_tape_status(tape));
     const float *from = lsi_op_floats(dy);
@@ -27,13 +50,12 @@ static ls_status dropout_backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open_over(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_array_dropout(lsi_op_floats(dx.out), from, (size_t)dx.out->count,
-                      state);
+    drop(state, lsi_op_floats(dx.out), from, (size_t)dx.out->count);
     return lsi_target_close(&dx);
 }
 
 const ls_function lsi_op_dropout = {"dropout", dropout_backward,
-                                    sizeof(lsi_dropout)};
+                                    sizeof(dropout_state)};
 
 static lsi_dropout next_dropout(ls_tape *tape, double p)
 {
@@ -58,12 +80,16 @@ ls_tensor *ls_dropout(ls_tape *tape, ls_tensor *a, double p)
                             p);
     if (!tape->training || p == 0.0)
         return lsi_op_identity(tape, a);
+    size_t each;
+    if (lsi_tape_knows_samples(tape) &&
+        !lsi_rows_of_samples(tape, &lsi_op_dropout,
+                             a->ndim > 0 ? a->shape[0] : 1, &each))
+        return NULL;
     const ls_tensor *x = lsi_op_plain(tape, a);
     ls_tensor *y = x != NULL ? lsi_op_like(tape, x) : NULL;
     if (y == NULL)
         return NULL;
-    const lsi_dropout state = next_dropout(tape, p);
-    lsi_array_dropout(lsi_op_floats(y), lsi_op_floats(x), (size_t)y->count,
-                      &state);
+    const dropout_state state = {next_dropout(tape, p), tape->samples};
+    drop(&state, lsi_op_floats(y), lsi_op_floats(x), (size_t)y->count);
     return ls_tape_record(tape, &lsi_op_dropout, &state, &a, 1, &y, 1, NULL, 0);
 }

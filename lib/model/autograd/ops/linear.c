@@ -10,7 +10,7 @@
  *     dbias (out)      = sum of dy over R
  *
  * Each slice of the batch, which is the first dimension, is computed
- * separately.
+ * separately, so that its bits do not depend on the batch size.
  */
 #include "array/compute/array.h"
 #include "array/compute/row_products.h"
@@ -22,16 +22,15 @@ enum { X, WEIGHT, BIAS };
 
 typedef struct linear_state {
     int64_t rows, in, out;
-    int64_t batch; /* divides rows */
-    int slices;
+    size_t each; /* rows of x that are one of its first dimension */
+    lsi_slicing slicing;
 } linear_state;
 
 /* The rows of a slice. */
 static lsi_range slice_of(const linear_state *s, int slice)
 {
-    const size_t each = s->batch > 0 ? (size_t)(s->rows / s->batch) : 0;
-    const lsi_range range = lsi_slice_rows(s->batch, s->slices, slice);
-    return (lsi_range){range.begin * each, range.end * each};
+    const lsi_range range = lsi_slicing_rows(&s->slicing, slice);
+    return (lsi_range){range.begin * s->each, range.end * s->each};
 }
 
 static void *row_at(const ls_tensor *tensor, size_t row, int64_t cols)
@@ -55,7 +54,7 @@ static ls_status multiply(const linear_state *s, lsi_gemm_shape shape,
     shape.ldc = at_least_one(shape.n);
     shape.ab_dtype = a->dtype;
     shape.c_dtype = c->dtype;
-    for (int j = 0; j < s->slices; j++) {
+    for (int j = 0; j < s->slicing.slices; j++) {
         const lsi_range rows = slice_of(s, j);
         shape.m = (int64_t)lsi_range_size(rows);
         LS_TRY(lsi_gemm_run(&shape, row_at(c, rows.begin, shape.n),
@@ -78,7 +77,8 @@ static ls_status multiply_forward(const linear_state *s, const ls_tensor *y,
 static bool reads_weights(const ls_tape *tape, const ls_tensor *x,
                           const ls_tensor *weight, int64_t rows)
 {
-    return !tape->training && x->dtype == LS_F32 &&
+    return !tape->training && !lsi_tape_knows_samples(tape) &&
+           x->dtype == LS_F32 &&
            (weight->dtype != LS_F32 || rows <= LSI_FEW_ROWS);
 }
 
@@ -156,7 +156,7 @@ static ls_status backward_bias(ls_tape *tape, ls_node *node,
                           (size_t)dy->count);
         rows = converted;
     }
-    for (int j = 0; j < s->slices; j++) {
+    for (int j = 0; j < s->slicing.slices; j++) {
         const lsi_range slice = slice_of(s, j);
         lsi_slice_grad db;
         LS_TRY(lsi_node_grad_slice(tape, node, BIAS, j, &db));
@@ -175,7 +175,7 @@ static ls_status linear_backward(ls_tape *tape, ls_node *node)
         return ls_tape_status(tape);
     LS_TRY(backward_bias(tape, node, dy));
     const linear_state *s = ls_node_state(node);
-    for (int j = 0; j < s->slices; j++)
+    for (int j = 0; j < s->slicing.slices; j++)
         LS_TRY(backward_weight(tape, node, dy, j));
     return backward_x(tape, node, dy);
 }
@@ -241,11 +241,14 @@ ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                                    lsi_op_operand(tape, weight), bias};
     if (ls_tape_status(tape) != LS_OK || !check(tape, operands))
         return NULL;
-    const linear_state state = {.rows = leading(x),
-                                .in = weight->shape[1],
-                                .out = weight->shape[0],
-                                .batch = x->ndim > 1 ? x->shape[0] : 1,
-                                .slices = lsi_slices_of(tape, weight)};
+    const int64_t batch = x->ndim > 1 ? x->shape[0] : 1;
+    linear_state state = {
+        .rows = leading(x), .in = weight->shape[1], .out = weight->shape[0]};
+    state.each = batch > 0 ? (size_t)(state.rows / batch) : 0;
+    if (!lsi_slicing_of(tape, &lsi_op_linear,
+                        weight->param != NULL || bias == NULL ? weight : bias,
+                        batch, &state.slicing))
+        return NULL;
     ls_tensor *const saved[] = {lsi_op_plain(tape, operands[X]),
                                 lsi_op_plain(tape, operands[WEIGHT])};
     const ls_tensor *b = bias != NULL ? lsi_op_plain(tape, bias) : NULL;

@@ -20,20 +20,6 @@ enum { SAVED_X, SAVED_WEIGHT, SAVED_INV_STD, SAVED_MEAN };
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Writes or adds the sums of the blocks to the gradient of weight or bias. */
-static ls_status add_to_gradient(ls_tape *tape, ls_node *node, int index,
-                                 const float *blocks, const lsi_row_norm *norm)
-{
-    bool accumulate = false;
-    const ls_tensor *grad = ls_node_grad_input(tape, node, index, &accumulate);
-    if (grad == NULL)
-        return ls_tape_status(tape);
-    lsi_array_column_sum(lsi_op_floats(grad), blocks,
-                         lsi_row_norm_blocks(norm->rows), norm->cols,
-                         accumulate);
-    return LS_OK;
-}
-
 /* The tensors that forward saved or saves. */
 static lsi_row_norm norm_of(const ls_tensor *x, const ls_tensor *weight,
                             const ls_tensor *inv_std, const ls_tensor *mean)
@@ -46,8 +32,50 @@ static lsi_row_norm norm_of(const ls_tensor *x, const ls_tensor *weight,
                           .cols = (size_t)x->shape[x->ndim - 1]};
 }
 
+/* The same of some rows. */
+static lsi_row_norm rows_of(lsi_row_norm n, lsi_range rows)
+{
+    n.x += rows.begin * n.cols;
+    n.inv_std += rows.begin;
+    n.mean = n.mean != NULL ? n.mean + rows.begin : NULL;
+    n.rows = lsi_range_size(rows);
+    return n;
+}
+
+/* Writes or adds the sums of the blocks to the gradient of weight or bias. */
+static ls_status add_to_gradient(ls_tape *tape, ls_node *node, int index,
+                                 int slice, const float *blocks,
+                                 const lsi_row_norm *norm)
+{
+    lsi_slice_grad grad;
+    LS_TRY(lsi_node_grad_slice(tape, node, index, slice, &grad));
+    if (grad.data != NULL)
+        lsi_array_column_sum(grad.data, blocks, lsi_row_norm_blocks(norm->rows),
+                             norm->cols, grad.accumulate);
+    return LS_OK;
+}
+
+static ls_status backward_slice(ls_tape *tape, ls_node *node,
+                                const lsi_row_norm *whole,
+                                lsi_row_norm_gradients g, int slice)
+{
+    const lsi_slicing *s = ls_node_state(node);
+    const size_t batch = s->samples * s->each;
+    const size_t each = batch > 0 ? whole->rows / batch : 0;
+    const lsi_range cut = lsi_slicing_rows(s, slice);
+    const lsi_range rows = {cut.begin * each, cut.end * each};
+    const lsi_row_norm norm = rows_of(*whole, rows);
+    g.dy += rows.begin * norm.cols;
+    g.dx += rows.begin * norm.cols;
+    lsi_row_norm_backward(&norm, &g);
+    if (g.dbias != NULL)
+        LS_TRY(add_to_gradient(tape, node, BIAS, slice, g.dbias, &norm));
+    return add_to_gradient(tape, node, WEIGHT, slice, g.dweight, &norm);
+}
+
 static ls_status norm_backward(ls_tape *tape, ls_node *node)
 {
+    const lsi_slicing *s = ls_node_state(node);
     const ls_tensor *x = ls_node_saved(node, SAVED_X);
     const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
     const lsi_row_norm norm = norm_of(x, ls_node_saved(node, SAVED_WEIGHT),
@@ -64,14 +92,15 @@ static ls_status norm_backward(ls_tape *tape, ls_node *node)
         return ls_tape_status(tape);
     g.dy = lsi_op_floats(dy);
     g.dbias = ls_node_input(node, BIAS) != NULL ? g.dweight + sums : NULL;
-    lsi_row_norm_backward(&norm, &g);
-    if (g.dbias != NULL)
-        LS_TRY(add_to_gradient(tape, node, BIAS, g.dbias, &norm));
-    return add_to_gradient(tape, node, WEIGHT, g.dweight, &norm);
+    for (int j = 0; j < s->slices; j++)
+        LS_TRY(backward_slice(tape, node, &norm, g, j));
+    return LS_OK;
 }
 
-const ls_function lsi_op_rms_norm = {"rms_norm", norm_backward, 0};
-const ls_function lsi_op_layer_norm = {"layer_norm", norm_backward, 0};
+const ls_function lsi_op_rms_norm = {"rms_norm", norm_backward,
+                                     sizeof(lsi_slicing)};
+const ls_function lsi_op_layer_norm = {"layer_norm", norm_backward,
+                                       sizeof(lsi_slicing)};
 
 /* ---- forward ------------------------------------------------------------- */
 
@@ -101,6 +130,10 @@ static ls_tensor *normalise(ls_tape *tape, const ls_function *function,
                             ls_tensor *const *in, double eps)
 {
     const bool centred = function == &lsi_op_layer_norm;
+    lsi_slicing slicing;
+    if (!lsi_slicing_of(tape, function, in[WEIGHT],
+                        in[X]->ndim > 1 ? in[X]->shape[0] : 1, &slicing))
+        return NULL;
     ls_tensor *const saved[] = {
         lsi_op_plain(tape, in[X]), lsi_op_plain(tape, in[WEIGHT]),
         per_row(tape, in[X]), centred ? per_row(tape, in[X]) : NULL};
@@ -112,7 +145,7 @@ static ls_tensor *normalise(ls_tape *tape, const ls_function *function,
                                 saved[SAVED_INV_STD], saved[SAVED_MEAN]);
     norm.bias = centred ? lsi_op_floats(bias) : NULL;
     lsi_row_norm_forward(&norm, lsi_op_floats(y), (float)eps);
-    return ls_tape_record(tape, function, NULL, in, centred ? 3 : 2, &y, 1,
+    return ls_tape_record(tape, function, &slicing, in, centred ? 3 : 2, &y, 1,
                           saved, 4);
 }
 

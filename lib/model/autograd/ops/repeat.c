@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "array/compute/array.h"
 #include "array/compute/copy.h"
+#include "base/error.h"
+#include "model/autograd/params.h"
 
 /* The extent of dimension d of ndim, where the tensor's are the last ones. */
 static int64_t extent_at(const ls_tensor *t, int ndim, int d)
@@ -89,4 +92,69 @@ lsi_axes lsi_op_repetitions(const ls_tensor *y, const ls_tensor *input)
         axes.reduced[d] = extent_at(input, y->ndim, d) != y->shape[d];
     }
     return axes;
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+bool lsi_op_repeats_samples(const ls_tape *tape, const ls_node *node,
+                            size_t index)
+{
+    const ls_tensor *const input = ls_node_input(node, index);
+    return input->param != NULL && input->param->grad != NULL &&
+           (lsi_tape_knows_samples(tape) || lsi_node_is_sliced(node, index)) &&
+           extent_at(input, ls_node_output(node, 0)->ndim, 0) == 1;
+}
+
+static void add_up(const lsi_axes *axes, float *to, const lsi_repeated_sum *s,
+                   size_t first)
+{
+    if (s->h == NULL)
+        lsi_axes_sum(axes, to, s->g + first, s->factor);
+    else
+        lsi_axes_sum_products(axes, to, s->g + first, s->h + first);
+}
+
+/* Each slice of samples goes to the slice's gradient. */
+static ls_status sum_slices(ls_tape *tape, ls_node *node, size_t index,
+                            lsi_axes axes, const lsi_repeated_sum *sum)
+{
+    const ls_tensor *const y = ls_node_output(node, 0);
+    const ls_tensor *const input = ls_node_input(node, index);
+    const size_t n = (size_t)input->count;
+    const size_t row = y->shape[0] > 0 ? (size_t)(y->count / y->shape[0]) : 0;
+    lsi_slicing s;
+    if (!lsi_slicing_of(tape, node->function, input, y->shape[0], &s))
+        return ls_tape_status(tape);
+    for (int j = 0; j < s.slices; j++) {
+        const lsi_range rows = lsi_slicing_rows(&s, j);
+        lsi_slice_grad grad;
+        LS_TRY(lsi_node_grad_slice(tape, node, index, j, &grad));
+        float *const to = grad.accumulate
+                              ? ls_tape_scratch(tape, n * sizeof(float))
+                              : grad.data;
+        LS_TRY(ls_tape_status(tape));
+        axes.shape[0] = (int64_t)lsi_range_size(rows);
+        axes.reduced[0] = true;
+        add_up(&axes, to, sum, rows.begin * row);
+        if (grad.accumulate)
+            lsi_array_accumulate(grad.data, to, LS_F32, n);
+    }
+    return LS_OK;
+}
+
+ls_status lsi_op_sum_repeated(ls_tape *tape, ls_node *node, size_t index,
+                              const lsi_repeated_sum *sum)
+{
+    const lsi_axes axes =
+        lsi_op_repetitions(ls_node_output(node, 0), ls_node_input(node, index));
+    lsi_target dx = {0};
+    if (lsi_op_repeats_samples(tape, node, index))
+        return sum_slices(tape, node, index, axes, sum);
+    LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    if (axes.ndim > 0 && axes.reduced[0])
+        LS_TRY(lsi_node_check_sum(tape, node));
+    add_up(&axes, lsi_op_floats(dx.out), sum, 0);
+    return lsi_target_close(&dx);
 }

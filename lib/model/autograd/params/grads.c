@@ -12,8 +12,9 @@
 
 /* ---- slices -------------------------------------------------------------- */
 
-ls_status lsi_params_set_slices(ls_params *params, int slices)
+ls_status ls_params_set_slices(ls_params *params, int slices)
 {
+    LS_NEED(params);
     if (slices < 1 || slices > LSI_MAX_SLICES)
         return lsi_fail(
             LS_ERR_ARGUMENT,

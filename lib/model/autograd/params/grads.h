@@ -4,7 +4,7 @@
  * A batch may be cut into *slices*, and each gradient then has one buffer per
  * slice; slice 0's buffer is flat_grad. An operation that sums over the batch
  * adds each slice's sum to the slice's buffer. An operation without support for
- * slices adds everything to slice 0. Before gradients leave the set, the slices
+ * slices fails in backward (node.c). Before gradients leave the set, the slices
  * are folded into flat_grad as a reduction folds ranks. So m slices on each of
  * N ranks give the same bits as one slice on each of m N ranks, for powers of
  * 2.
@@ -13,15 +13,7 @@
 #define LS_MODEL_AUTOGRAD_PARAMS_GRADS_H
 
 #include "model/autograd/params/storage.h"
-
-enum { LSI_MAX_SLICES = 64 };
-
-/*
- * Cuts batches into 1..LSI_MAX_SLICES slices. To be called before
- * ls_params_allocate. With several slices, ls_grad is the gradient of slice 0
- * until a fold.
- */
-ls_status lsi_params_set_slices(ls_params *params, int slices);
+#include "model/autograd/slices.h"
 
 /*
  * The target of slice j's sum, or slice 0's target if slice j does not exist.
