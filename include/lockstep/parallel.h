@@ -6,6 +6,7 @@
 
 #include "lockstep/autograd.h"
 #include "lockstep/group.h"
+#include "lockstep/optim.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -153,6 +154,53 @@ ls_ddp_set_loss_scale(ls_ddp *ddp, double scale);
  */
 LS_API LS_MUST_CHECK ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch,
                                            bool *any);
+
+/* ---- silent data corruption ---------------------------------------------- */
+/*
+ * Ranks that hold copies of the same data compare them by 64-bit digests. So
+ * they find a copy that a fault of memory or CPU has changed, or a program that
+ * wrote weights on some ranks only. A change of one bit is found for certain,
+ * any other with probability 1 - 2^-64.
+ *
+ * On a difference all ranks return LS_ERR_CORRUPT. The message has the step,
+ * the tensor, the element and the ranks that differ from the majority. If no
+ * value has a majority, it names all ranks.
+ *
+ *     check(ls_ddp_backward(ddp, tape, loss, samples));
+ *     check(ls_ddp_compare_gradients(ddp, step));
+ *     check(ls_optimizer_step(optimizer, 1));
+ *     if (step % 10 == 0)
+ *         check(ls_ddp_compare_state(ddp, optimizer, step));
+ *
+ * Copies that exist depend on the strategy:
+ *
+ *     strategy                           gradients  weights     state
+ *     naive, flat, overlap, bucketed     each rank  each rank   each rank
+ *     owners                             each rank  each rank   -
+ *     zero1                              -          each rank   -
+ *     shared, fsdp (unless divided)      -          each node   -
+ *     fsdp that divides weights          -          -           -
+ *
+ * With "-" nothing is compared; where "each node" has a copy, only trained
+ * weights over several nodes. Gradients include the sums that travel with them
+ * (weight, loss). Buffers are not compared, as ranks may keep different ones.
+ */
+
+/*
+ * Compares reduced gradients: after ls_ddp_backward or ls_ddp_finish, before
+ * they are clipped or used. `step` is for messages. Collective. A rank on which
+ * gradients are not reduced yet returns LS_ERR_STATE, as do all others.
+ */
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_ddp_compare_gradients(ls_ddp *ddp, int64_t step);
+
+/*
+ * Compares weights, and the state of the optimizer unless it is NULL, after
+ * `step`, which messages name together with the last step that was equal.
+ * Between steps. Collective.
+ */
+LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
+ls_ddp_compare_state(ls_ddp *ddp, const ls_optimizer *optimizer, int64_t step);
 
 /* ---- gradients from a custom backward ------------------------------------ */
 /*

@@ -79,7 +79,8 @@ typedef enum ls_status {
     LS_ERR_TIMEOUT = -12,    /* a peer did not arrive in time */
     LS_ERR_MISMATCH = -13,   /* ranks disagree about a collective call */
     LS_ERR_NOT_FOUND = -14,  /* nothing found yet */
-    LS_ERR_ABORTED = -15     /* a rank has aborted the group */
+    LS_ERR_ABORTED = -15,    /* a rank has aborted the group */
+    LS_ERR_CORRUPT = -16     /* copies of the same data differ */
 } ls_status;
 
 /*

@@ -23,7 +23,8 @@
     X(ERR_TIMEOUT, -12, "a peer did not arrive in time")                       \
     X(ERR_MISMATCH, -13, "ranks disagree about a collective call")             \
     X(ERR_NOT_FOUND, -14, "nothing found yet")                                 \
-    X(ERR_ABORTED, -15, "a rank has aborted the group")
+    X(ERR_ABORTED, -15, "a rank has aborted the group")                        \
+    X(ERR_CORRUPT, -16, "copies of the same data differ")
 
 /* With the bytes of an element. */
 #define LSI_DTYPE_LIST(X)                                                      \

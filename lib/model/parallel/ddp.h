@@ -44,6 +44,12 @@ double lsi_ddp_grad_scale(const ls_ddp *ddp);
 double lsi_ddp_waited(const ls_ddp *ddp);
 
 /*
+ * Bytes of this rank's memory that ls_ddp_compare_gradients and
+ * ls_ddp_compare_state have found equal to other copies so far.
+ */
+uint64_t lsi_ddp_compared(const ls_ddp *ddp);
+
+/*
  * Copies rank 0's buffers (running statistics) to all ranks, where the model
  * let them drift apart. Collective.
  */

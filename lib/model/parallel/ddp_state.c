@@ -51,6 +51,8 @@ ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
         ddp->scale = 1;
         ddp->replicas = 1;
         status = alloc_spans(ddp, spans, indices);
+        if (status == LS_OK)
+            status = lsi_comparison_init(&ddp->comparison, group);
     }
     status = lsi_agree_to_plan(group, status);
     if (status == LS_OK)
@@ -79,6 +81,7 @@ void ls_ddp_free(ls_ddp **out)
         void *shared = ddp->extra.data;
         ls_ignore(ls_shared_free(ddp->group, &shared));
     }
+    lsi_comparison_release(&ddp->comparison);
     lsi_free(ddp->span_of);
     lsi_free(ddp->index_of);
     lsi_free(ddp->unused);

@@ -13,6 +13,7 @@
 #include "model/parallel/ddp.h"
 #include "model/parallel/gather.h"
 #include "model/parallel/reducer.h"
+#include "model/parallel/replicas.h"
 
 /* Floats that travel after the gradients. */
 enum {
@@ -57,6 +58,7 @@ struct ls_ddp {
     double loss_scale;
     double scale;  /* makes the gradients means; 1 if they are */
     bool deferred; /* the scale is left to the optimizer */
+    lsi_comparison comparison;
     const atomic_uint *local_flags; /* flags of this rank, or NULL */
     unsigned all_flags;             /* flags set on any rank in the last sync */
 };

@@ -84,6 +84,8 @@ static void nulls_of_ddp(ls_group *group, ls_params *params)
     REFUSES(ls_ddp_accumulate, "ddp tape", P(ddp, ddp), P(tape, tape), NULL, 0);
     REFUSES(ls_ddp_accumulate, "loss", ddp, tape, NULL, 1);
     REFUSES(ls_ddp_backward, "loss", ddp, tape, NULL, 1);
+    REFUSES(ls_ddp_compare_state, "ddp", P(ddp, ddp), NULL, 1);
+    TAKES(ls_ddp_compare_state, "optimizer", ddp, NULL, 1);
     REFUSES(ls_ddp_join, "ddp any", P(ddp, ddp), false, P(any, &any));
     ls_tape_fail(tape, LS_ERR_IO, "the first");
     assert_error(ls_tape_watch(tape, NULL), LS_ERR_IO, "the first");
