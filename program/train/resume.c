@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "comm/api/outcome.h"
 #include "model/checkpoint/folder.h"
+#include "model/checkpoint/load.h"
 #include "model/checkpoint/save.h"
 
 /* Which run of a launcher has made a checkpoint. */
@@ -55,7 +56,9 @@ static ls_status check_run(const lsi_resume_options *o,
 /* The job begins at its beginning only if the folder has no save. */
 static ls_status open_and_check(lsi_resume *r, ls_checkpoint **out)
 {
-    ls_status status = ls_checkpoint_open(out, r->group, r->options->folder);
+    const int64_t most = r->options->most;
+    ls_status status = lsi_checkpoint_open(out, r->group, r->options->folder,
+                                           most > 0 ? most : INT64_MAX);
     if (status == LS_ERR_NOT_FOUND) {
         *out = NULL;
         return LS_OK;

@@ -15,6 +15,7 @@ typedef struct lsi_resume_options {
     int64_t every;      /* steps of the optimizer; 0: none is made */
     int64_t keep;       /* number of newest checkpoints to keep; 0: all */
     bool resume;        /* go on from the newest, if there is one */
+    int64_t most;       /* newest step to go on from; 0: any */
     bool new_schedule;  /* its learning rate and schedule may be other ones */
     const char *run;    /* what the launcher calls this run and its restarts;
                            kept with each checkpoint; NULL: no name */

@@ -37,10 +37,12 @@ static bool has(const char *folder, const char *name)
 
 /* The error describes the newest checkpoint whose save has finished. */
 static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
-                           int64_t *step)
+                           int64_t most, int64_t *step)
 {
     char reason[1024] = "";
     for (size_t i = 0; i < n; i++) {
+        if (steps[i] > most)
+            continue;
         const lsi_path path = lsi_step_folder(folder, steps[i]);
         const ls_status status = lsi_checkpoint_verify(path.text);
         if (status == LS_OK) {
@@ -64,12 +66,12 @@ static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
                     folder, reason);
 }
 
-ls_status lsi_checkpoint_newest(const char *folder, int64_t *step)
+ls_status lsi_checkpoint_newest(const char *folder, int64_t most, int64_t *step)
 {
     int64_t *steps;
     size_t n;
     LS_TRY(lsi_steps_list(folder, &steps, &n));
-    const ls_status status = newest_of(folder, steps, n, step);
+    const ls_status status = newest_of(folder, steps, n, most, step);
     lsi_free(steps);
     return status;
 }
@@ -91,7 +93,7 @@ ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
         *out = lsi_path_in(path, LSI_MODEL_FILE ".index.json");
         return LS_OK;
     }
-    const ls_status status = lsi_checkpoint_newest(path, &step);
+    const ls_status status = lsi_checkpoint_newest(path, INT64_MAX, &step);
     if (status == LS_ERR_NOT_FOUND)
         return lsi_fail(
             status,

@@ -15,12 +15,13 @@ ls_status lsi_checkpoint_verify(const char *step_folder);
 ls_status lsi_checkpoint_verify_once(const char *step_folder);
 
 /*
- * The step of the newest intact checkpoint. Damaged ones are named in a warning
- * and skipped. LS_ERR_NOT_FOUND if no save has finished; LS_ERR_FORMAT if some
- * have and none is intact, with the fault of the newest; LS_ERR_IO if the path
- * is not a readable folder.
+ * The step of the newest intact checkpoint of at most `most` steps. Damaged
+ * ones are named in a warning and skipped. LS_ERR_NOT_FOUND if no save has
+ * finished; LS_ERR_FORMAT if some have and none is intact, with the fault of
+ * the newest; LS_ERR_IO if the path is not a readable folder.
  */
-ls_status lsi_checkpoint_newest(const char *folder, int64_t *step);
+ls_status lsi_checkpoint_newest(const char *folder, int64_t most,
+                                int64_t *step);
 
 /*
  * The file of weights that a path means: for a folder of checkpoints that of

@@ -2,6 +2,8 @@
  * Opening and loading a checkpoint. Rank 0 looks for the newest intact one and
  * checks it; the other ranks read the same manifest.
  */
+#include "model/checkpoint/load.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +28,12 @@ struct ls_checkpoint {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static ls_status open_step(ls_checkpoint *c, const char *folder)
+static ls_status open_step(ls_checkpoint *c, const char *folder, int64_t most)
 {
     bool agreed;
     ls_status status = LS_OK;
     if (ls_group_rank(c->group) == 0)
-        status = lsi_checkpoint_newest(folder, &c->step);
+        status = lsi_checkpoint_newest(folder, most, &c->step);
     LS_TRY(lsi_share_outcome(c->group, status, &agreed));
     LS_TRY(ls_broadcast(c->group, &c->step, 1, LS_I64, 0));
     c->folder = lsi_step_folder(folder, c->step);
@@ -43,6 +45,12 @@ static ls_status open_step(ls_checkpoint *c, const char *folder)
 
 ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
                              const char *folder)
+{
+    return lsi_checkpoint_open(out, group, folder, INT64_MAX);
+}
+
+ls_status lsi_checkpoint_open(ls_checkpoint **out, ls_group *group,
+                              const char *folder, int64_t most)
 {
     LS_NEED(out, group, folder);
     if (folder[0] == '\0')
@@ -58,7 +66,7 @@ ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
         return status;
     }
     c->group = group;
-    status = open_step(c, folder);
+    status = open_step(c, folder, most);
     if (status != LS_OK) {
         ls_checkpoint_close(&c);
         return status;
