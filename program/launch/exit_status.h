@@ -11,6 +11,7 @@
 enum {
     LSI_EXIT_ERROR = 1,
     LSI_EXIT_USAGE = 2,
+    LSI_EXIT_DIFFERS = 3,   /* `lockstep audit` has found a difference */
     LSI_EXIT_DIVERGED = 65, /* training; sysexits.h: the data are wrong */
     LSI_EXIT_TIMEOUT = 124,
     LSI_EXIT_CANNOT_RUN = 126,

@@ -74,6 +74,7 @@ static void collect_run(lsi_loop *l)
     lsi_run_config_text(run, "--checkpoint-dir",
                         o->folder != NULL ? "given" : "none");
     lsi_run_config_int(run, "--save-every", o->every);
+    lsi_run_config_int(run, "--audit-every", lsi_audit_interval(l->audit));
     lsi_run_config_text(run, "--resume", o->resume ? "on" : "off");
     lsi_run_config_text(run, "--new-schedule", o->new_schedule ? "on" : "off");
 }
@@ -349,6 +350,19 @@ ls_status lsi_loop_check_validation(lsi_loop *loop, double loss)
                                "validation loss", loss, LSI_NOT_FINITE));
 }
 
+static ls_status rescue(lsi_loop *l, ls_status status);
+
+static ls_status audit_step(lsi_loop *l)
+{
+    if (!lsi_audit_is_wanted(l->audit))
+        return LS_OK;
+    const ls_status status =
+        lsi_audit_step(l->audit, &l->stepper, l->job->samples(l->self),
+                       lsi_loop_is_due(l) || l->stopped_by != 0,
+                       l->stepper.steps == l->training.total_steps);
+    return status == LS_OK ? LS_OK : rescue(l, status);
+}
+
 ls_status lsi_loop_update(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_GRADIENTS, LSI_LOOP_UPDATED);
@@ -360,7 +374,7 @@ ls_status lsi_loop_update(lsi_loop *loop)
     LS_TRY(status);
     /* All ranks receive the flags of all signals in the same step. */
     loop->stopped_by = lsi_stop_signal(lsi_ddp_all_flags(loop->ddp));
-    return LS_OK;
+    return audit_step(loop);
 }
 
 bool lsi_loop_is_due(const lsi_loop *loop)
@@ -515,12 +529,25 @@ static ls_status restore_loop(lsi_loop *l)
     return lsi_resume_load(l->found, l->training.params, &l->stepper);
 }
 
+static ls_status begin_audit(lsi_loop *l)
+{
+    lsi_audit_run *const a = l->audit;
+    if (!lsi_audit_is_wanted(a))
+        return LS_OK;
+    a->group = l->group;
+    a->settings = &l->resume.config;
+    a->resume = l->resume.options->resume;
+    return lsi_audit_begin(a, l->training.params, &l->stepper,
+                           l->job->samples(l->self));
+}
+
 ls_status lsi_loop_open(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_MADE, LSI_LOOP_OPEN);
     LS_TRY(lsi_loop_share(loop, equip(loop)));
     LS_TRY(lsi_loop_share(loop, restore_loop(loop)));
     loop->saved = loop->stepper.steps;
+    LS_TRY(begin_audit(loop));
     lsi_stop_listen();
     return LS_OK;
 }
@@ -647,6 +674,8 @@ static ls_status end_early(lsi_loop *l)
 ls_status lsi_loop_finish(lsi_loop *loop)
 {
     enter(loop, LSI_LOOP_OPEN, LSI_LOOP_FINISHED);
+    if (lsi_audit_has_ended(loop->audit))
+        return LS_OK;
     warn_high(loop);
     if (loop->stopped_by != 0)
         return end_early(loop);
@@ -661,6 +690,7 @@ void lsi_loop_close(lsi_loop *loop)
     /* Releasing shared objects may fail, too, and replace the message. */
     snprintf(message, sizeof(message), "%s", ls_last_error());
     lsi_resume_close(&loop->resume);
+    lsi_audit_end(loop->audit);
     if (loop->keep != NULL)
         lsi_keep_close(loop->keep);
     ls_checkpoint_close(&loop->found);

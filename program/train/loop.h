@@ -24,6 +24,7 @@
 #include "lockstep/group.h"
 #include "lockstep/parallel.h"
 #include "model/nets/model.h"
+#include "train/audit.h"
 #include "train/ddp_choice.h"
 #include "train/divergence.h"
 #include "train/keep.h"
@@ -71,6 +72,8 @@ typedef struct lsi_train_job {
     lsi_forward (*forward)(void *self, int64_t micro_step);
     /* Counts a micro-step whose backward pass went well. */
     ls_status (*add)(void *self, const lsi_forward *out);
+    /* Samples that all ranks have trained on, for the audit. */
+    int64_t (*samples)(void *self);
     /* Writes the trained model to a file. On rank 0 only. */
     ls_status (*save)(void *self, const char *path);
 } lsi_train_job;
@@ -97,6 +100,7 @@ typedef struct lsi_loop {
     bool *agreed; /* as in lsi_share_outcome */
     lsi_resume resume;
     lsi_keep *keep;        /* place of the result; NULL: none is saved */
+    lsi_audit_run *audit;  /* or NULL */
     lsi_training training; /* filled by the job before lsi_loop_agree, except
                               `parameters` and `layers`: before
                               lsi_loop_plan */
@@ -154,10 +158,10 @@ ls_status lsi_loop_open(lsi_loop *loop);
 ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n);
 
 /*
- * Takes the optimizer's step with them. A loss that is infinite or NaN is an
- * error of all ranks, as is such a norm of gradients unless losses are scaled;
- * and, if the recipe says so, a loss that has stayed high (divergence.h).
- * Collective.
+ * Takes the optimizer's step with them, and makes its entry in the audit. A
+ * loss that is infinite or NaN is an error of all ranks, as is such a norm of
+ * gradients unless losses are scaled; and, if the recipe says so, a loss that
+ * has stayed high (divergence.h). Collective.
  */
 ls_status lsi_loop_update(lsi_loop *loop);
 
@@ -175,6 +179,15 @@ ls_status lsi_loop_report(lsi_loop *loop, ls_status own);
  */
 ls_status lsi_loop_check_validation(lsi_loop *loop, double loss);
 
+/*
+ * Whether the run ends before its last step: a signal has stopped it, or a
+ * verification has compared all steps of its segment.
+ */
+static inline bool lsi_loop_is_ending(const lsi_loop *loop)
+{
+    return loop->stopped_by != 0 || lsi_audit_has_ended(loop->audit);
+}
+
 /* Whether to save after this step. */
 bool lsi_loop_is_due(const lsi_loop *loop);
 
@@ -187,10 +200,10 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values);
 void lsi_loop_end_step(lsi_loop *loop);
 
 /*
- * After the last step: weights become their averages, if the recipe has any,
- * and rank 0 writes the model. A run that a signal stopped writes it only if it
- * makes no checkpoints, and ends with an error that says what was saved.
- * Collective.
+ * After the last step, or once the loop is ending: weights become their
+ * averages, if the recipe has any, and rank 0 writes the model. A run that a
+ * signal stopped writes it only if it makes no checkpoints, and ends with an
+ * error that says what was saved. Collective.
  */
 ls_status lsi_loop_finish(lsi_loop *loop);
 

@@ -99,6 +99,19 @@ class Fsdp(unittest.TestCase):
                                  *words),
                     self.weights((sum(ranks),), folder, *words))
 
+    def test_audits_are_those_of_flat(self):
+        """No rank gathers the weights, and the final digest is the same."""
+        words = (LOCKSTEP, *LM, "--steps", "4", "--ema", "0.9", "--no-save", "--quiet",
+                 "--audit-every", "2", "--audit")
+        with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+            lasts = []
+            for i, (ranks, how) in enumerate((((3,), ()), ((1, 2), FSDP), ((1, 1, 1), FSDP),
+                                              ((2, 1), SHARED), ((1, 2), ("--strategy", "zero1")))):
+                path = os.path.join(folder, f"{i}.audit")
+                said = self.run_on(ranks, folder, *words, path, *how)
+                lasts.append(said.split("final digest ")[1].split()[0])
+        self.assertEqual(lasts, lasts[:1] * len(lasts))
+
     def test_checkpoints_fit_other_strategies(self):
         for first, then in ((FSDP, ()), ((), FSDP)):
             with self.subTest(first=first), \

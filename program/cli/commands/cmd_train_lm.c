@@ -9,6 +9,7 @@
 
 #include "array/compute/threads.h"
 #include "base/error.h"
+#include "cli/commands/audit_flags.h"
 #include "cli/commands/ddp_flags.h"
 #include "cli/commands/keep_flags.h"
 #include "cli/commands/lm_log.h"
@@ -41,6 +42,7 @@ typedef struct args {
     const char *model, *init;
     lsi_keep_flags keep;
     lsi_run_outputs outputs;
+    lsi_audit_flags audit;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -107,6 +109,7 @@ static const lsi_option options[] = {
     LSI_KEEP_ROWS(keep, ", for `lockstep generate`"),
     LSI_OUTPUT_ROWS("each step and each validation"),
     LSI_RESUME_ROWS(resume),
+    LSI_AUDIT_ROWS(audit),
 };
 
 typedef struct session {
@@ -118,6 +121,7 @@ typedef struct session {
     lsi_lm_log log;
     lsi_path weights; /* of --weights */
     ls_tokenizer *tokenizer;
+    lsi_audit_run audit;
 } session;
 
 /* Users of other programs give the name of a size here. */
@@ -196,7 +200,8 @@ static ls_status job_of(session *s, lsi_lm_options *out)
                             .validate_batches = a->validate_batches,
                             .seed = (uint64_t)a->seed,
                             .keep = &s->keep,
-                            .resume = a->resume};
+                            .resume = a->resume,
+                            .audit = &s->audit};
     if (a->model != NULL)
         return read_model(s, out);
     out->text_vocabulary = a->shape.vocabulary == 0 && a->tokenizer == NULL;
@@ -235,6 +240,8 @@ static ls_status on_begin(void *context, const lsi_lm_start *start)
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_print_resume(&a->resume, start->step);
     }
+    LS_TRY(lsi_cli_audit_describe(s->call, &used, used.recipe.optimizer,
+                                  s->group, &s->audit));
     return lsi_cli_keep_flags(s->call, a, &used, used.recipe.optimizer,
                               &s->keep);
 }
@@ -269,8 +276,9 @@ static int train(session *s, lsi_lm_options *job)
     ls_status status = open_tokenizer(s, job);
     if (status == LS_OK)
         status = lsi_train_lm(s->group, job, &events, &agreed);
-    if (status == LS_OK)
+    if (status == LS_OK && s->call->check == NULL)
         status = lsi_lm_log_summary(&s->log);
+    lsi_cli_print_audit(&s->audit, s->log.is_first);
     lsi_lm_log_close(&s->log);
     ls_tokenizer_close(&s->tokenizer);
     return lsi_cli_train_exit(status, agreed && !s->log.is_first);
@@ -309,6 +317,8 @@ static int run_train_lm(const lsi_invocation *call)
         !lsi_cli_check_keep(&a.keep, &exit_status))
         return exit_status;
     s.keep = lsi_cli_keep_of("lm", &a.keep, &a.resume);
+    s.audit = lsi_cli_audit_of(call, &a.audit);
+    a.resume.most = call->check != NULL ? call->check->from : 0;
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (a.accumulate > 0 && a.tokens_per_step > 0)

@@ -18,6 +18,7 @@ typedef struct session {
     bool choose_ddp;
     ls_group *group;
     lsi_train_log log;
+    lsi_audit_run audit;
 } session;
 
 static lsi_net_norm norm_of(const char *sync_bn)
@@ -53,7 +54,8 @@ static lsi_classify_options options_of(session *s)
                                   .dropout = a->dropout,
                                   .seed = (uint64_t)a->seed,
                                   .keep = &s->keep,
-                                  .resume = a->resume};
+                                  .resume = a->resume,
+                                  .audit = &s->audit};
 }
 
 static ls_status on_begin(void *context, const lsi_classify_start *start)
@@ -70,6 +72,8 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
         lsi_cli_dtype_advise(lsi_cli_dtype(a->dtype));
         lsi_cli_print_resume(&a->resume, start->step);
     }
+    LS_TRY(lsi_cli_audit_describe(s->call, &used, used.recipe.optimizer,
+                                  s->group, &s->audit));
     return lsi_cli_keep_flags(s->call, a, &used, used.recipe.optimizer,
                               &s->keep);
 }
@@ -103,8 +107,9 @@ static int train(session *s)
                                         .saved = on_saved};
     bool agreed = false;
     ls_status status = lsi_classify_train(s->group, &job, &events, &agreed);
-    if (status == LS_OK)
+    if (status == LS_OK && s->call->check == NULL)
         status = lsi_train_log_summary(&s->log);
+    lsi_cli_print_audit(&s->audit, s->log.is_first);
     lsi_train_log_close(&s->log);
     return lsi_cli_train_exit(status, agreed && !s->log.is_first);
 }
@@ -121,6 +126,8 @@ int lsi_cli_train_images(const lsi_invocation *call,
         !lsi_cli_check_keep(&a.keep, &exit_status))
         return exit_status;
     s.keep = lsi_cli_keep_of(a.name, &a.keep, &a.resume);
+    s.audit = lsi_cli_audit_of(call, &a.audit);
+    a.resume.most = call->check != NULL ? call->check->from : 0;
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))

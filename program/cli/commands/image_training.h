@@ -2,6 +2,7 @@
 #ifndef LS_CLI_COMMANDS_IMAGE_TRAINING_H
 #define LS_CLI_COMMANDS_IMAGE_TRAINING_H
 
+#include "cli/commands/audit_flags.h"
 #include "cli/commands/ddp_flags.h"
 #include "cli/commands/keep_flags.h"
 #include "cli/commands/output_flags.h"
@@ -33,6 +34,7 @@ typedef struct lsi_image_flags {
     bool dropout, deterministic;
     lsi_keep_flags keep;
     lsi_run_outputs outputs;
+    lsi_audit_flags audit;
 } lsi_image_flags;
 
 /*
@@ -76,7 +78,8 @@ typedef struct lsi_image_flags {
         .min = 1, .max = 64),                                                           \
     LSI_KEEP_ROWS(keep, ""),                                                            \
     LSI_OUTPUT_ROWS("each epoch"),                                                      \
-    LSI_RESUME_ROWS(resume)
+    LSI_RESUME_ROWS(resume),                                                            \
+    LSI_AUDIT_ROWS(audit)
 /* clang-format on */
 
 /* Starts from these, parses the command's flags and runs it. */

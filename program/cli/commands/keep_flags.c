@@ -71,19 +71,27 @@ static void drop_others(json_t *flags, const char *optimizer)
 #undef DROP
 }
 
+json_t *lsi_cli_used_flags(const lsi_invocation *call, const void *used,
+                           const char *optimizer)
+{
+    json_t *const flags = lsi_cli_flags_json(call->command, used);
+    (void)json_object_del(flags, LSI_CONFIG_NAME);
+    /* --config repeats the whole run, even if it was resumed. */
+    (void)json_object_del(flags, "resume");
+    (void)json_object_del(flags, "new-schedule");
+    drop_others(flags, optimizer);
+    return flags;
+}
+
 ls_status lsi_cli_keep_flags(const lsi_invocation *call, const void *given,
                              const void *used, const char *optimizer,
                              const lsi_keep *keep)
 {
     if (keep->place.text[0] == '\0')
         return LS_OK;
-    json_t *const flags = lsi_cli_flags_json(call->command, used);
+    json_t *const flags = lsi_cli_used_flags(call, used, optimizer);
     json_t *const chosen = lsi_cli_flags_chosen(call->command, given, used);
-    (void)json_object_del(flags, LSI_CONFIG_NAME);
-    /* --config repeats the whole run, even if it was resumed. */
-    (void)json_object_del(flags, "resume");
-    (void)json_object_del(flags, "new-schedule");
-    drop_others(flags, optimizer);
+    (void)json_object_del(flags, "audit"); /* another run, another file */
     (void)json_array_extend(chosen,
                             (json_t *)(uintptr_t)lsi_cli_config_chosen());
     return lsi_keep_write_config(keep, call->argv[0], flags, chosen);

@@ -8,6 +8,8 @@
 #ifndef LS_CLI_COMMANDS_KEEP_FLAGS_H
 #define LS_CLI_COMMANDS_KEEP_FLAGS_H
 
+#include <jansson.h>
+
 #include "cli/commands/ddp_flags.h"
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
@@ -54,6 +56,13 @@ void lsi_cli_keep_metrics(const lsi_keep *keep, lsi_run_outputs *outputs,
 
 /* The first line of all: where the result goes. */
 void lsi_cli_log_keep(lsi_run_log *log, const lsi_keep *keep);
+
+/*
+ * The flags as a run uses them, to repeat the whole run: without flags of other
+ * optimizers, --config and --resume. NULL without memory.
+ */
+json_t *lsi_cli_used_flags(const lsi_invocation *call, const void *used,
+                           const char *optimizer);
 
 /*
  * Writes the flags to the folder, and which of them the run has chosen. Call it

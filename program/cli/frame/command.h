@@ -23,7 +23,8 @@ typedef struct lsi_invocation {
     int argc;
     char **argv; /* the command's words; argv[0]: "bench all-reduce" */
     int line_argc;
-    char **line_argv; /* the words of the whole command line */
+    char **line_argv;              /* the words of the whole command line */
+    struct lsi_audit_check *check; /* of `audit verify`; else NULL */
 } lsi_invocation;
 
 struct lsi_command {

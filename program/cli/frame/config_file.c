@@ -325,6 +325,16 @@ bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
     return good;
 }
 
+ls_status lsi_cli_invocation_of(const lsi_command *command, char *name,
+                                json_t *flags, lsi_invocation *out)
+{
+    *out = (lsi_invocation){.command = command, .argv = kept.all};
+    kept.all[0] = name;
+    LS_TRY(make_words(out, flags, &kept));
+    out->argc = kept.n;
+    return LS_OK;
+}
+
 const json_t *lsi_cli_config_chosen(void)
 {
     return chosen_names;

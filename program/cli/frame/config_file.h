@@ -43,4 +43,11 @@ bool lsi_cli_parse_config(const lsi_invocation *call, void *out,
  */
 const json_t *lsi_cli_config_chosen(void);
 
+/*
+ * The invocation of a command, by its full name, with these flags. Its words
+ * are valid until the next call of a function here.
+ */
+ls_status lsi_cli_invocation_of(const lsi_command *command, char *name,
+                                json_t *flags, lsi_invocation *out);
+
 #endif

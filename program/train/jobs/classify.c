@@ -160,6 +160,44 @@ static void collect_data_config(const job *j, lsi_run_config *config)
     lsi_run_config_label(config, "checksum of the labels");
 }
 
+/* Digests images from all over the set, for the audit. */
+static ls_status digest_images(const job *j)
+{
+    enum { IMAGES = 256 };
+    const ls_dataset *const set = j->data.train;
+    const int64_t n = ls_dataset_count(set), some = n < IMAGES ? n : IMAGES;
+    void *fields[LS_MAX_FIELDS];
+    char *item;
+    size_t bytes = 0;
+    ls_status status = LS_OK;
+    for (size_t f = 0; f < ls_dataset_field_count(set); f++)
+        bytes += lsi_dataset_field_bytes(set, f);
+    LS_TRY(lsi_alloc(&item, bytes, LS_MEMORY_DATA, "an image to digest"));
+    fields[0] = item;
+    for (size_t f = 1; f < ls_dataset_field_count(set); f++)
+        fields[f] = (char *)fields[f - 1] + lsi_dataset_field_bytes(set, f - 1);
+    for (int64_t i = 0; i < some && status == LS_OK; i++) {
+        status = ls_dataset_read(set, 0, &(int64_t){n * i / some}, 1, fields);
+        if (status == LS_OK)
+            lsi_audit_add_data(j->loop.audit, item, bytes);
+    }
+    lsi_free(item);
+    return status;
+}
+
+/* Digests all labels and some images, for the audit. */
+static ls_status digest_data(const job *j)
+{
+    if (!lsi_audit_is_wanted(j->loop.audit) ||
+        ls_group_rank(j->loop.group) != 0)
+        return LS_OK;
+    for (int64_t i = 0; i < ls_dataset_count(j->data.train); i++) {
+        const int64_t label = ls_dataset_label(j->data.train, i);
+        lsi_audit_add_data(j->loop.audit, &label, sizeof(label));
+    }
+    return digest_images(j);
+}
+
 /* Settings without a flag of `train cifar100`. */
 static void collect_images_config(const job *j, lsi_run_config *config)
 {
@@ -237,6 +275,7 @@ static ls_status prepare(job *j)
     LS_TRY(make_ranks(j));
     LS_TRY(open_data(j));
     LS_TRY(open_images(j));
+    LS_TRY(digest_data(j));
     set_training(j);
     lsi_run_config_int(&j->loop.run, "--epochs", j->options->epochs);
     lsi_run_config_int(&j->loop.run, "--batch-size", j->options->batch_size);
@@ -480,7 +519,7 @@ static ls_status run_epoch(job *j)
 {
     lsi_loop *const l = &j->loop;
     begin_epoch(j);
-    while (l->stopped_by == 0) {
+    while (!lsi_loop_is_ending(l)) {
         const int64_t micro_steps = lsi_epochs_next(&j->epochs);
         if (micro_steps == 0)
             return end_epoch(j);
@@ -503,6 +542,17 @@ static ls_status add(void *self, const lsi_forward *out)
 {
     job *const j = self;
     return lsi_epochs_add(&j->epochs, out);
+}
+
+/* Images of all epochs; the ranks' last batches may be smaller. */
+static int64_t samples(void *self)
+{
+    const job *const j = self;
+    const lsi_progress_report *const r = &j->epochs.report;
+    const int64_t images = train_images(j);
+    const int64_t seen = r->step * lsi_images_batch_size(j->train_images) *
+                         ls_group_size(j->loop.group);
+    return r->epoch * images + (seen < images ? seen : images);
 }
 
 /* Describes the network, so that another program can make it again. */
@@ -541,7 +591,8 @@ static ls_status train(job *j)
     LS_TRY(lsi_loop_make(l));
     LS_TRY(lsi_loop_share(l, begin(j)));
     LS_TRY(lsi_loop_open(l));
-    while (l->stopped_by == 0 && j->epochs.report.epoch < j->options->epochs)
+    while (!lsi_loop_is_ending(l) &&
+           j->epochs.report.epoch < j->options->epochs)
         LS_TRY(run_epoch(j));
     return lsi_loop_finish(l);
 }
@@ -555,6 +606,7 @@ ls_status lsi_classify_train(ls_group *group,
                                            .rehearse = rehearse,
                                            .forward = forward,
                                            .add = add,
+                                           .samples = samples,
                                            .save = save};
     job j = {.options = options,
              .events = events,
@@ -565,6 +617,7 @@ ls_status lsi_classify_train(ls_group *group,
                         .context = events->context}};
     j.loop = lsi_loop_of(group, &classify, &j, &options->resume, agreed);
     j.loop.keep = options->keep;
+    j.loop.audit = options->audit;
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;
     *agreed = false;

@@ -34,6 +34,7 @@ typedef struct lsi_classify_options {
     uint64_t seed;
     lsi_keep *keep; /* of the result; NULL: nothing is kept */
     lsi_resume_options resume;
+    lsi_audit_run *audit; /* or NULL */
 } lsi_classify_options;
 
 /* The training that is about to begin. */

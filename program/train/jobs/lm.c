@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "comm/api/outcome.h"
 #include "input/text/encode.h"
 #include "input/text/tokenizer.h"
@@ -95,6 +96,28 @@ static ls_status collect_data_config(const job *j, lsi_run_config *config)
                           (size_t)(PIECES * length));
     lsi_run_config_label(config, "checksum of the tokens");
     return LS_OK;
+}
+
+/* Digests all tokens, for the audit. */
+static ls_status digest_data(const job *j)
+{
+    enum { PIECE = 1 << 16 };
+    int64_t *some;
+    ls_status status = LS_OK;
+    const int64_t n = ls_tokens_count(j->tokens);
+    if (!lsi_audit_is_wanted(j->loop.audit) ||
+        ls_group_rank(j->loop.group) != 0)
+        return LS_OK;
+    LS_TRY(lsi_alloc(&some, PIECE * sizeof(int64_t), LS_MEMORY_DATA,
+                     "tokens to digest"));
+    for (int64_t i = 0; i < n && status == LS_OK; i += PIECE) {
+        const size_t count = (size_t)(n - i < PIECE ? n - i : PIECE);
+        status = ls_tokens_read(j->tokens, i, some, count);
+        if (status == LS_OK)
+            lsi_audit_add_data(j->loop.audit, some, count * sizeof(int64_t));
+    }
+    lsi_free(some);
+    return status;
 }
 
 static const char *tokens_name(const job *j)
@@ -259,6 +282,7 @@ static ls_status prepare(job *j)
     lsi_run_config_int(&j->loop.run, "--steps", j->options->steps);
     lsi_run_config_int(&j->loop.run, "--batch-size", j->options->batch_size);
     LS_TRY(collect_config(j, &j->loop.resume.config));
+    LS_TRY(digest_data(j));
     LS_TRY(make_batch(j));
     return set_training(j);
 }
@@ -425,6 +449,13 @@ static ls_status add(void *self, const lsi_forward *out)
     return lsi_tape_add_loss(j->loop.tape, out->loss, out->weight, j->losses);
 }
 
+/* Sequences. */
+static int64_t samples(void *self)
+{
+    const job *const j = self;
+    return j->loop.stepper.steps * (step_tokens(j) / j->length);
+}
+
 /* A rank that cannot write its output notifies the other ranks. */
 static ls_status report_step(job *j)
 {
@@ -543,7 +574,7 @@ static ls_status save(void *self, const char *path)
 static ls_status steps(job *j)
 {
     lsi_loop *const l = &j->loop;
-    while (l->stopped_by == 0) {
+    while (!lsi_loop_is_ending(l)) {
         const int64_t done = l->stepper.steps;
         if (validates_after(j->options, done))
             LS_TRY(validate(j, done));
@@ -577,6 +608,7 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
                                      .rehearse = rehearse,
                                      .forward = forward,
                                      .add = add,
+                                     .samples = samples,
                                      .save = save};
     job j = {.options = options,
              .events = events,
@@ -592,6 +624,7 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
     j.loop.resume.metadata = j.kept.pairs;
     j.loop.keep = options->keep;
+    j.loop.audit = options->audit;
     if (j.loop.keep != NULL && options->tokenizer != NULL)
         j.loop.keep->others = options->tokenizer->source.n;
     j.loop.on_saved = events->saved;
