@@ -30,6 +30,7 @@ for _error in (AbortedError, ArgumentError, ArgumentTypeError, Error, LateError,
     _error.__module__ = __name__
 
 if TYPE_CHECKING:
+    from ._audit import Audit, Part
     from ._averager import GradientAverager
     from ._group import Group, Request
     from ._messages import Message
@@ -41,9 +42,9 @@ ANY_RANK = -1  # source of a receive or a probe: any rank
 ANY_TAG = -1  # tag of a receive or a probe: any tag
 
 __all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError",
-           "ArgumentTypeError", "DTypeName", "Error", "GradientAverager", "Group",
+           "ArgumentTypeError", "Audit", "DTypeName", "Error", "GradientAverager", "Group",
            "LateError", "Message", "MismatchError", "OutOfMemoryError",
-           "PeerDeadError", "ReduceOp", "Request", "StateError", "StoreLike",
+           "Part", "PeerDeadError", "ReduceOp", "Request", "StateError", "StoreLike",
            "SystemCallError", "__version__", "wait_all", "wait_any"]
 
 
@@ -58,6 +59,9 @@ def __getattr__(name: str) -> Any:
     if name in ("wait_all", "wait_any"):
         from . import _request
         return getattr(_request, name)
+    if name in ("Audit", "Part"):
+        from . import _audit
+        return getattr(_audit, name)
     if name == "GradientAverager":
         from ._averager import GradientAverager
         return GradientAverager
