@@ -115,7 +115,7 @@ static sum sum_of(double a, double b)
 }
 
 /*
- * ln x = first.high + first.low + low + ln(1 + r) - r of a positive finite x.
+ * ln x = first.high + first.low + low + ln(1 + r) - r of a normal x > 0.
  * Let x = 2^e z. The table has an inverse for the interval of z. It gives
  * z inverse = 1 + r, |r| < 2^-7, and `lost` is what r lacks.
  */
@@ -126,16 +126,11 @@ typedef struct ln_parts {
 
 static inline ln_parts ln_parts_of(double x)
 {
-    double n = 0.0;
-    if (x < 0x1p-1022) {
-        x *= 0x1p52;
-        n = -52.0;
-    }
     const uint64_t place = bits_of(x) - LOG_FIRST;
     const int64_t e = (int64_t)place >> 52;
     const size_t i = place >> 45 & 127;
     const double z = of_bits(bits_of(x) - ((uint64_t)e << 52));
-    n += (double)e;
+    const double n = (double)e;
     const double inverse = log_parts[i].inverse;
     const double z_high = of_bits(bits_of(z) & ~UINT64_C(0xffffffff));
     /* Both products are exact: 21 + 14 bits, and below 2^-19. */
@@ -158,9 +153,14 @@ static inline double ln_of(double x, double a)
            ((l.first.low + (l.low + a)) + (r * r2 * p - 0.5 * r2));
 }
 
-/* ln x to 2^-65 */
+/* ln x to 2^-65 of a positive finite x. */
 static sum precise_ln(double x)
 {
+    if (x < 0x1p-1022) {
+        const sum scaled = precise_ln(x * 0x1p52);
+        const sum high = sum_of(-52.0 * LN2_HIGH, scaled.high);
+        return sum_of(high.high, high.low + (scaled.low - 52.0 * LN2_LOW));
+    }
     const ln_parts l = ln_parts_of(x);
     const double r = l.r, r2 = r * r;
     const double p =
@@ -176,11 +176,19 @@ static sum precise_ln(double x)
                   s.low + (l.first.low + (l.low + (r * r2 * p - rest))));
 }
 
+static bool is_normal(double x)
+{
+    const uint64_t first = UINT64_C(1) << 52, end = UINT64_C(0x7ff) << 52;
+    return bits_of(x) - first < end - first; /* positive, too */
+}
+
 double lsi_ln(double x)
 {
+    if (is_normal(x))
+        return ln_of(x, 0.0);
     if (!(x > 0.0 && x < INFINITY))
         return x == 0.0 ? -INFINITY : x < 0.0 ? NAN : x;
-    return ln_of(x, 0.0);
+    return precise_ln(x).high;
 }
 
 /* ln(1 + x), the sum's rounding corrected to first order. */
