@@ -1,8 +1,6 @@
 /* Products of portable bits at the level AVX2. */
 #include "fold/avx2/vector.h"
 
-#define TILE_ROWS 6
-#define TILE_VECS 2
 #include "array/kernels/simd/portable_gemm.h"
 
 const lsi_portable_ops lsi_portable_avx2 = PORTABLE_OPS;

@@ -1,6 +1,6 @@
 /*
- * lsi_portable_ops of a level, in its words. TILE_ROWS x TILE_VECS vectors of
- * sums are kept in registers; they and the vectors of a term must fit.
+ * lsi_portable_ops of a level, in its words. PRODUCT_ROWS x PRODUCT_VECS
+ * vectors of sums are kept in registers.
  */
 #ifndef LS_ARRAY_KERNELS_SIMD_PORTABLE_GEMM_H
 #define LS_ARRAY_KERNELS_SIMD_PORTABLE_GEMM_H
@@ -9,13 +9,12 @@
 #include "array/kernels/portable_gemm.h"
 #include "fold/simd/words.h"
 
-/* A file that is looked at alone, as linters do, is read as that of AVX2. */
-#ifndef TILE_ROWS
-#    define TILE_ROWS 6
-#    define TILE_VECS 2
+/* Clang ignores the pragma of GCC, and would keep the sums in memory. */
+#ifdef __clang__
+#    define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define UNROLL _Pragma("GCC unroll 16")
 #endif
-
-#define UNROLL _Pragma("GCC unroll 16")
 
 enum { LINE = 16 /* floats of a line of the cache */ };
 
@@ -75,9 +74,9 @@ INLINE void pack_columns(float *to, const lsi_strip *s, size_t width)
             if (lanes == LANES)
                 pack_square(to + t * width + at, from + t, s->ld, LANES, LANES,
                             width);
-            else if (lanes == TILE_ROWS % LANES)
+            else if (lanes == PRODUCT_ROWS % LANES)
                 pack_square(to + t * width + at, from + t, s->ld,
-                            TILE_ROWS % LANES, LANES, width);
+                            PRODUCT_ROWS % LANES, LANES, width);
             else
                 pack_square(to + t * width + at, from + t, s->ld, lanes, LANES,
                             width);
@@ -106,8 +105,8 @@ typedef struct tile {
 } tile;
 
 /* sum += rows of `from`, the first lane of a tile; with ld 0, of one row. */
-INLINE void add_rows(vf sum[TILE_ROWS][TILE_VECS], const float *from, size_t ld,
-                     const int rows, const int vecs, size_t last)
+INLINE void add_rows(vf sum[PRODUCT_ROWS][PRODUCT_VECS], const float *from,
+                     size_t ld, const int rows, const int vecs, size_t last)
 {
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -121,8 +120,8 @@ INLINE void add_rows(vf sum[TILE_ROWS][TILE_VECS], const float *from, size_t ld,
 
 /* The last vector of a row has `last` lanes. */
 INLINE void put(const lsi_portable_product *p, const tile *at,
-                vf sum[TILE_ROWS][TILE_VECS], const int rows, const int vecs,
-                size_t last)
+                vf sum[PRODUCT_ROWS][PRODUCT_VECS], const int rows,
+                const int vecs, size_t last)
 {
     float *c = p->c + at->row * p->ldc + at->lane;
     if (p->totals != NULL)
@@ -144,7 +143,7 @@ INLINE void put(const lsi_portable_product *p, const tile *at,
 INLINE void multiply_tile(const lsi_portable_product *p, const tile *at,
                           const int rows, const int vecs)
 {
-    vf sum[TILE_ROWS][TILE_VECS];
+    vf sum[PRODUCT_ROWS][PRODUCT_VECS];
     const float *a = at->a, *b = p->b + at->lane;
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -157,7 +156,7 @@ INLINE void multiply_tile(const lsi_portable_product *p, const tile *at,
                                at->lane + LINE);
     }
     for (size_t left = p->terms; left > 0; left--) {
-        vf bs[TILE_VECS];
+        vf bs[PRODUCT_VECS];
         UNROLL
         for (int v = 0; v < vecs; v++)
             bs[v] = vf_load(b + (size_t)v * LANES, LANES);
@@ -183,8 +182,8 @@ INLINE void multiply_rows(const lsi_portable_product *p, tile *at,
                           const int rows)
 {
     at->lane = 0;
-    if (p->cols > (TILE_VECS - 1) * LANES)
-        multiply_tile(p, at, rows, TILE_VECS);
+    if (p->cols > (PRODUCT_VECS - 1) * LANES)
+        multiply_tile(p, at, rows, PRODUCT_VECS);
     else
         for (; at->lane < p->cols; at->lane += LANES)
             multiply_tile(p, at, rows, 1);
@@ -203,31 +202,29 @@ INLINE void fetch_rows(const lsi_fetch *f, size_t at, size_t all)
 
 static void multiply(const lsi_portable_product *p)
 {
-    const size_t panels = (p->rows + TILE_ROWS - 1) / TILE_ROWS;
-    tile at = {.a_step = TILE_ROWS, .row = 0};
+    const size_t panels = (p->rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
+    tile at = {.a_step = PRODUCT_ROWS, .row = 0};
     for (size_t panel = 0; panel < panels; panel++) {
         size_t rest = p->rows - at.row;
         fetch_rows(&p->fetch, panel, panels);
         at.a = p->a + at.row * p->terms;
-        if (rest >= TILE_ROWS) {
-            multiply_rows(p, &at, TILE_ROWS);
+        if (rest >= PRODUCT_ROWS) {
+            multiply_rows(p, &at, PRODUCT_ROWS);
             continue;
         }
         at.a_step = rest;
-        for (; rest >= 8 && TILE_ROWS > 8; rest -= 8)
-            multiply_rows(p, &at, 8);
-        for (; rest >= 4; rest -= 4)
+        if (rest & 4)
             multiply_rows(p, &at, 4);
-        for (; rest >= 2; rest -= 2)
+        if (rest & 2)
             multiply_rows(p, &at, 2);
-        if (rest > 0)
+        if (rest & 1)
             multiply_rows(p, &at, 1);
     }
 }
 
 #define PORTABLE_OPS                                                           \
     {                                                                          \
-        .rows = TILE_ROWS, .lanes = TILE_VECS * LANES, .pack = pack,           \
+        .rows = PRODUCT_ROWS, .lanes = PRODUCT_VECS * LANES, .pack = pack,     \
         .multiply = multiply                                                   \
     }
 
