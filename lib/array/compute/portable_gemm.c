@@ -17,6 +17,7 @@
 enum {
     ROWS = 512,
     IN_PLACE_ROWS = 128,    /* of A, at most, for which B is not packed */
+    CROWDED_ROWS = 16,      /* the same, for a crowded B */
     KEPT_COLS = 512,        /* columns whose sums are in scratch memory */
     PART_TERMS = 64 * 1024, /* products of numbers that are worth a thread */
 };
@@ -67,6 +68,18 @@ static lsi_strip strip_of_b(const gemm_run *r, const gemm_block *k,
                             k->terms);
 }
 
+/*
+ * Whether a panel of B is not worth packing for the rows of A. Rows of B that
+ * are a multiple of 4 KiB apart share a set of the first-level cache.
+ */
+static bool stays_in_place(const gemm_run *r, const gemm_block *k,
+                           const lsi_strip *strip)
+{
+    const bool crowded = strip->ld * sizeof(float) % 4096 == 0;
+    return strip->lanes_dense && strip->lanes == r->ops->lanes &&
+           lsi_range_size(k->rows) <= (crowded ? CROWDED_ROWS : IN_PLACE_ROWS);
+}
+
 static void multiply_columns(const gemm_run *r, const gemm_block *k, size_t col)
 {
     const size_t ldc = (size_t)r->g->ldc, next = col + r->ops->lanes;
@@ -75,9 +88,7 @@ static void multiply_columns(const gemm_run *r, const gemm_block *k, size_t col)
     float *const c = k->c + k->rows.begin * ldc + col;
     float *const kept = k->kept_sums + (col - k->cols.begin);
     const lsi_strip strip = strip_of_b(r, k, col);
-    /* A few rows do not pay for packing. */
-    const bool in_place = strip.lanes_dense && strip.lanes == r->ops->lanes &&
-                          lsi_range_size(k->rows) <= IN_PLACE_ROWS;
+    const bool in_place = stays_in_place(r, k, &strip);
     lsi_portable_product p = {.a = k->packed_a,
                               .b = in_place ? strip.data : k->packed_b,
                               .ld_b = in_place ? strip.ld : r->ops->lanes,

@@ -574,6 +574,7 @@ int main(void)
         cmocka_unit_test(bad_products_are_refused)};
     const struct CMUnitTest portable[] = {
         cmocka_unit_test(f32_products),
+        cmocka_unit_test(crowded_products),
         cmocka_unit_test(large_products),
         cmocka_unit_test(exact_products),
         cmocka_unit_test(uneven_products),
