@@ -19,7 +19,7 @@ TOOLS = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++",
          "aarch64-linux-gnu-ar")
 LIBRARIES = ("jansson", "zlib", "cmocka")
 FOREIGN = "/usr/lib/aarch64-linux-gnu/pkgconfig"
-TESTS = "^(base_cpu|kernels|attention_(exp2|op|order|shapes_neon)|tensor|autograd)"
+TESTS = "^(base_cpu|kernels|attention_(exp2|op|order|(shapes|portable)_neon)|tensor|autograd)"
 # Left out: tests that need ranks, as qemu lacks their futexes; tests that run twice; and the
 # reference, which other builds test: qemu takes some 30 times as long.
 LEFT_OUT = "autograd_params|autograd_gradients$|_ref$"

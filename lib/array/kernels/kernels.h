@@ -41,8 +41,8 @@ typedef struct lsi_kernels {
     lsi_isa isa;
 
     /* Parts of the level other than single kernels. */
-    const struct lsi_flash_ops *flash;  /* attention: [0] f32, [1] bf16 */
-    lsi_layout blocked;                 /* of images, for convolutions */
+    const struct lsi_flash_ops *flash[2]; /* attention: of f32, of bf16 */
+    lsi_layout blocked;                   /* of images, for convolutions */
     lsi_layout bf16_layout;             /* of bf16 images with many channels */
     int64_t bf16_channels;              /* least for bf16_layout; 0: never */
     const lsi_portable_ops *portable;   /* f32 products of portable bits */
@@ -52,16 +52,30 @@ typedef struct lsi_kernels {
     const lsi_chain_ops *chains;        /* in portable bits */
 } lsi_kernels;
 
-/* The table for this process, filled on first use. Never NULL. */
+/*
+ * The table for this process, filled on first use. Never NULL. If bits are
+ * portable (base/bits.h) it is one whose kernels give the same bits at every
+ * level, as portable.h says.
+ */
 const lsi_kernels *lsi_kernels_get(void);
 
-/* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
+/*
+ * The table at one level, for tests, and that with portable bits.
+ * LS_ERR_UNSUPPORTED above the machine's.
+ */
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);
+ls_status lsi_kernels_portable_at(lsi_isa isa, lsi_kernels *out);
 
 /* Each level's changes to a table that lower levels have filled. */
 #define X(NAME, name, architecture, needs, onednn)                             \
     void lsi_kernels_fill_##name(lsi_kernels *table);
 #include "base/isas.def"
 #undef X
+
+/* Of some levels: the kernels of `table` become portable. */
+void lsi_kernels_portable_ref(lsi_kernels *table);
+void lsi_kernels_portable_neon(lsi_kernels *table);
+void lsi_kernels_portable_avx2(lsi_kernels *table);
+void lsi_kernels_portable_avx512(lsi_kernels *table);
 
 #endif

@@ -53,7 +53,7 @@ static void error_bound(void **state)
         lsi_kernels table;
         if (lsi_kernels_at((lsi_isa)isa, &table) != LS_OK)
             continue;
-        const lsi_flash_ops *ops = table.flash;
+        const lsi_flash_ops *ops = table.flash[0];
         check_range(ops, -126, -20);
         check_range(ops, -20, -1);
         check_range(ops, -1, 1);

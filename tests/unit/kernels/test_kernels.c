@@ -1,4 +1,7 @@
-/* Runs every check at every level of the machine. */
+/*
+ * Runs every check at every level of the machine, and those of kernels whose
+ * bits vary with the portable kernels, too.
+ */
 #include <stdio.h>
 
 #include "harness.h"
@@ -7,10 +10,12 @@
 typedef struct row {
     const char *name;
     void (*check)(const lsi_kernels *k);
+    bool varies;
 } row;
 
 static const row rows[] = {
-#define X(name, args) {#name, check_##name},
+#define X(name, args)      {#name, check_##name, false},
+#define VARIES(name, args) {#name, check_##name, true},
 #include "array/kernels/kernels.def"
 #include "fold/fold.def"
 #undef X
@@ -65,22 +70,38 @@ static void levels_replace_the_reference(void **state)
         assert_true(ref.reduce != high.reduce && ref.sgd != high.sgd);
 }
 
+/* Appends the runs of a level; returns how many there are then. */
+static size_t add_runs(run *runs, size_t n, lsi_isa isa, bool portable)
+{
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        run *r = &runs[n];
+        r->what = &rows[i];
+        if (portable && !rows[i].varies)
+            continue;
+        if ((portable ? lsi_kernels_portable_at
+                      : lsi_kernels_at)(isa, &r->table) != LS_OK)
+            break;
+        snprintf(r->name, sizeof(r->name), "%s at %s%s", rows[i].name,
+                 lsi_isa_name(isa), portable ? ", portable" : "");
+        n++;
+    }
+    return n;
+}
+
 int main(void)
 {
-    static run runs[LSI_ISA_COUNT * TEST_COUNT(rows)];
-    static struct CMUnitTest tests[LSI_ISA_COUNT * TEST_COUNT(rows)];
+    enum { MOST = 2 * LSI_ISA_COUNT * TEST_COUNT(rows) };
+    static run runs[MOST];
+    static struct CMUnitTest tests[MOST];
     size_t n = 0;
-    for (int isa = 0; isa < LSI_ISA_COUNT; isa++)
-        for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-            run *r = &runs[n];
-            r->what = &rows[i];
-            if (lsi_kernels_at((lsi_isa)isa, &r->table) != LS_OK)
-                continue;
-            snprintf(r->name, sizeof(r->name), "%s at %s", rows[i].name,
-                     lsi_isa_name((lsi_isa)isa));
-            tests[n++] = (struct CMUnitTest){
-                .name = r->name, .test_func = run_check, .initial_state = r};
-        }
+    for (int isa = 0; isa < LSI_ISA_COUNT; isa++) {
+        n = add_runs(runs, n, (lsi_isa)isa, false);
+        n = add_runs(runs, n, (lsi_isa)isa, true);
+    }
+    for (size_t i = 0; i < n; i++)
+        tests[i] = (struct CMUnitTest){.name = runs[i].name,
+                                       .test_func = run_check,
+                                       .initial_state = &runs[i]};
     const struct CMUnitTest general[] = {
         cmocka_unit_test(levels_beyond_the_machine_are_refused),
         cmocka_unit_test(the_process_has_the_wanted_level),

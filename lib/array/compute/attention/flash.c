@@ -96,7 +96,7 @@ ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o,
     if (heads == 0 || a->queries == 0)
         return LS_OK;
     forward_run r = {.a = a,
-                     .ops = &lsi_kernels_get()->flash[a->half],
+                     .ops = lsi_kernels_get()->flash[a->half],
                      .in = in,
                      .o = o,
                      .l = saved,

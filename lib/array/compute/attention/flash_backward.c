@@ -288,7 +288,7 @@ static backward_run plan_backward(const lsi_attention *a,
                                   lsi_attention_gradients g)
 {
     backward_run r = {.a = a,
-                      .ops = &lsi_kernels_get()->flash[a->half],
+                      .ops = lsi_kernels_get()->flash[a->half],
                       .in = in,
                       .g = g,
                       .query_blocks = blocks_of(a->queries),

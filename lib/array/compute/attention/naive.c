@@ -31,7 +31,7 @@ static naive_head head_of(const lsi_attention *a, const float *saved, size_t n)
     const size_t heads = a->batch * a->heads;
     float *l = (float *)(uintptr_t)saved;
     return (naive_head){.a = a,
-                        .ops = &lsi_kernels_get()->flash[a->half],
+                        .ops = lsi_kernels_get()->flash[a->half],
                         .batch = n / a->heads,
                         .head = n % a->heads,
                         .kv = n % a->heads / a->group,

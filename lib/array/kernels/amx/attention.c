@@ -19,7 +19,8 @@ static const lsi_panel_ops panels = {
 
 void lsi_kernels_fill_amx(lsi_kernels *table)
 {
-    table->flash = lsi_flash_amx;
+    table->flash[0] = &lsi_flash_amx[0];
+    table->flash[1] = &lsi_flash_amx[1];
     table->panels = &panels;
     table->bf16_layout = LSI_LAYOUT_CHANNELS_LAST;
     table->bf16_channels = 1;

@@ -112,10 +112,12 @@ typedef struct lsi_flash_ops {
     void (*exp2)(float *y, const float *x, size_t n);
 } lsi_flash_ops;
 
-/* Of each level: [0] for f32, [1] for bf16. */
+/* Of each level: [0] for f32, [1] for bf16; and those with portable bits. */
 #define X(NAME, name, architecture, needs, onednn)                             \
     extern const lsi_flash_ops lsi_flash_##name[2];
 #include "base/isas.def"
 #undef X
+extern const lsi_flash_ops lsi_flash_portable_ref, lsi_flash_portable_neon,
+    lsi_flash_portable_avx2;
 
 #endif

@@ -17,9 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef LANES
-#    include "array/kernels/ref/vector.h"
-#endif
+#include "array/kernels/attention/exp2.h"
 
 /* Whether products of bf16 go by AMX's tiles. */
 #ifndef PRODUCT_TILES
@@ -28,10 +26,15 @@
 
 #define UNROLL _Pragma("GCC unroll 16")
 
-#define LOG2E 1.44269504088896341F
-
-/* Lanes of a panel: as many as a product keeps in registers. */
-enum { PANEL = PRODUCT_VECS * LANES };
+/*
+ * Lanes of a panel, and rows of a product that is separate because it sees
+ * other keys: as many as a product keeps in registers, but in portable/wide.h.
+ */
+#ifndef PANEL_LANES
+#    define PANEL_LANES (PRODUCT_VECS * LANES)
+#    define GROUP_ROWS  PRODUCT_ROWS
+#endif
+enum { PANEL = PANEL_LANES };
 
 /* 32 bits of anything, at any address that a bf16 may have. */
 typedef float word __attribute__((aligned(2), may_alias));
@@ -201,19 +204,16 @@ INLINE void panel(const product *p, size_t lane, const int vecs,
 INLINE void multiply_vectors(const product *p, const product_kind kind)
 {
     size_t lane = 0;
-    for (; lane + PANEL <= p->lanes; lane += PANEL)
+    const size_t step = PRODUCT_VECS * LANES;
+    for (; lane + step <= p->lanes; lane += step)
         panel(p, lane, PRODUCT_VECS, kind);
     for (; lane < p->lanes; lane += LANES)
         panel(p, lane, 1, kind);
 }
 
-/*
- * Rows of a group, where each group of rows is a separate product because it
- * sees other keys.
- */
 INLINE size_t group_rows(const bool half)
 {
-    return PRODUCT_TILES && half ? 16 : PRODUCT_ROWS;
+    return PRODUCT_TILES && half ? 16 : GROUP_ROWS;
 }
 
 #if PRODUCT_TILES
@@ -252,28 +252,6 @@ INLINE void multiply_all(const product *p, const product_kind kind)
     multiply_vectors(p, kind);
 }
 #endif
-
-/*
- * 2^x. Relative error at most 2^-22 where the result is a normal number; below
- * 2^-126 it goes to 0, exactly 0 at -127 and less. x at most 127. Cody and
- * Waite's reduction to x = n + f, |f| <= 1/2 (adding 1.5 * 2^23 rounds to the
- * integer n). Then a minimax polynomial of 2^f with value 1 at 0, with a
- * relative error of 9.2e-8 on the interval; the remaining error is rounding.
- */
-INLINE vf vf_exp2(vf x)
-{
-    const vf magic = vf_set(0x1.8p23F);
-    x = vf_max(vf_set(-127.0F), x);
-    const vf n = vf_add(x, magic);
-    const vf f = vf_sub(x, vf_sub(n, magic));
-    vf y = vf_set(0x1.5bba14p-10F);
-    y = vf_fma(y, f, vf_set(0x1.3cea88p-7F));
-    y = vf_fma(y, f, vf_set(0x1.c6b752p-5F));
-    y = vf_fma(y, f, vf_set(0x1.ebf9bcp-3F));
-    y = vf_fma(y, f, vf_set(0x1.62e42ap-1F));
-    y = vf_fma(y, f, vf_set(1.0F));
-    return vf_add_exponent(y, n);
-}
 
 static inline size_t round_up(size_t n, size_t unit)
 {

@@ -221,13 +221,13 @@ INLINE void add_values(const score_tile *t, const bool half)
         multiply_all(&p, kind);
         return;
     }
-    for (size_t row = 0; row < t->panel->rows; row += PRODUCT_ROWS) {
+    for (size_t row = 0; row < t->panel->rows; row += GROUP_ROWS) {
         product q = p;
-        const size_t last = t->panel->first + row + PRODUCT_ROWS;
+        const size_t last = t->panel->first + row + GROUP_ROWS;
         q.c += row * width;
         q.a += row;
         q.extra += row;
-        q.rows = smaller(PRODUCT_ROWS, t->panel->rows - row);
+        q.rows = smaller(GROUP_ROWS, t->panel->rows - row);
         q.depth = last <= t->first
                       ? 0
                       : words_of(smaller(t->keys, last - t->first), half);

@@ -61,7 +61,9 @@ static void exp2_array(float *y, const float *x, size_t n)
     }
 
 LEVEL_FUNCTIONS(f32, false)
+#ifndef F32_ONLY
 LEVEL_FUNCTIONS(bf16, true)
+#endif
 
 #define OPS_OF(type)                                                           \
     {                                                                          \

@@ -8,7 +8,8 @@
 void lsi_kernels_fill_avx2(lsi_kernels *table)
 {
     fill_simd(table);
-    table->flash = lsi_flash_avx2;
+    table->flash[0] = &lsi_flash_avx2[0];
+    table->flash[1] = &lsi_flash_avx2[1];
     table->portable = &lsi_portable_avx2;
     table->chains = &lsi_chains_avx2;
     table->winograd4 = &lsi_winograd4_avx2;

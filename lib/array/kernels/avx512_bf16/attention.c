@@ -9,7 +9,8 @@ const lsi_flash_ops lsi_flash_avx512_bf16[2] = LEVEL_OPS;
 
 void lsi_kernels_fill_avx512_bf16(lsi_kernels *table)
 {
-    table->flash = lsi_flash_avx512_bf16;
+    table->flash[0] = &lsi_flash_avx512_bf16[0];
+    table->flash[1] = &lsi_flash_avx512_bf16[1];
     table->bf16_layout = LSI_LAYOUT_BLOCKED_16;
     table->bf16_channels = 64;
     table->winograd = &lsi_winograd_avx512_bf16;

@@ -7,7 +7,8 @@
 void lsi_kernels_fill_neon(lsi_kernels *table)
 {
     fill_simd(table);
-    table->flash = lsi_flash_neon;
+    table->flash[0] = &lsi_flash_neon[0];
+    table->flash[1] = &lsi_flash_neon[1];
     table->portable = &lsi_portable_neon;
     table->chains = &lsi_chains_neon;
 }

@@ -10,7 +10,7 @@ void lsi_kernels_fill_ref(lsi_kernels *table)
 #define X(name, args) .name = lsi_ref_##name,
 #include "array/kernels/kernels.def"
 #undef X
-        .flash = lsi_flash_ref,
+        .flash = {&lsi_flash_ref[0], &lsi_flash_ref[1]},
         .portable = &lsi_portable_ref,
         .chains = &lsi_chains_ref,
         .blocked = LSI_LAYOUT_BLOCKED_8};
