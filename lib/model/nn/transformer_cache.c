@@ -263,7 +263,10 @@ typedef struct row_view {
     float *o, *saved[2]; /* room for another part, and what both saved */
 } row_view;
 
-/* Attention of a row's queries over slots begin..end-1. */
+/*
+ * Attention of a row's queries over slots begin..end-1. If it is causal, the
+ * last of these keys are those of the queries.
+ */
 static ls_status attend_slots(const row_view *r, int64_t begin, int64_t end,
                               bool causal, lsi_attention_part out)
 {
@@ -282,8 +285,8 @@ static ls_status attend_slots(const row_view *r, int64_t begin, int64_t end,
                                       .q_strides = rows,
                                       .o_strides = rows,
                                       .kv_strides = {0, c->slots * d, d}};
-    return ls_attention_forward(
-        &shape, LS_ATTENTION_FLASH, out.o, out.saved, r->q,
+    return lsi_attention_from(
+        &shape, causal ? (size_t)(end - begin - r->p->length) : 0, out, r->q,
         slots_of(c, c->keys, r->layer, r->sequence, 0) + begin * d,
         slots_of(c, c->values, r->layer, r->sequence, 0) + begin * d);
 }
@@ -302,8 +305,8 @@ static ls_status join_slots(const row_view *r, int64_t begin, int64_t end,
 
 /*
  * The piece's own keys are adjacent. Each query sees these keys up to its own,
- * and all earlier keys; none of the earlier keys has the piece's slots any
- * more.
+ * and all earlier keys. Before the ring is full, they follow each other in the
+ * slots. Afterwards none of the earlier keys has the piece's slots any more.
  */
 static ls_status attend_row(const row_view *r, int64_t row, float *o)
 {
@@ -311,9 +314,11 @@ static ls_status attend_row(const row_view *r, int64_t row, float *o)
     const int64_t first = r->p->places[row * r->p->length];
     const int64_t own = slot_of(c, first), end = own + r->p->length;
     const lsi_attention_part part = {o, r->saved[0]};
+    if (first < c->slots)
+        return attend_slots(r, 0, end, true, part);
     LS_TRY(attend_slots(r, own, end, true, part));
     LS_TRY(join_slots(r, 0, own, part));
-    return first < c->slots ? LS_OK : join_slots(r, end, c->slots, part);
+    return join_slots(r, end, c->slots, part);
 }
 
 static ls_status attend_rows(const lsi_piece *p, ls_tape *tape, int64_t layer,

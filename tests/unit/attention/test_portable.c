@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "array/compute/attention/cached.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/hash.h"
@@ -103,11 +104,11 @@ static void any_number_of_threads(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* A query over the keys that it saw in training gets the bits of training. */
-static void one_query_over_kept_keys(void **state)
+enum { N = 300, D = 64 };
+
+/* One head whose queries are its keys, after its forward pass. */
+static problem trained(void)
 {
-    (void)state;
-    enum { N = 300, D = 64 };
     problem p = problem_of((ls_attention_shape){.batch = 1,
                                                 .heads = 1,
                                                 .queries = N,
@@ -115,6 +116,14 @@ static void one_query_over_kept_keys(void **state)
                                                 .d = D,
                                                 .causal = true});
     problem_run(&p, LS_ATTENTION_FLASH);
+    return p;
+}
+
+/* A query over the keys that it saw in training gets the bits of training. */
+static void one_query_over_kept_keys(void **state)
+{
+    (void)state;
+    problem p = trained();
     const float *q = p.data[ARRAY_Q], *o = p.data[ARRAY_O];
     float scores[N], got[D];
     for (size_t i = 0; i < N; i++) {
@@ -125,11 +134,35 @@ static void one_query_over_kept_keys(void **state)
     problem_free(&p);
 }
 
+/* So do the queries of a piece of any length, at any place. */
+static void a_piece_over_kept_keys(void **state)
+{
+    (void)state;
+    static float got[N * D], saved[N * LSI_ATTENTION_SAVED];
+    problem p = trained();
+    const float *q = p.data[ARRAY_Q], *o = p.data[ARRAY_O];
+    for (size_t first = 0; first < N; first += 37) {
+        const size_t rows = first % 2 == 0 ? N - first : 5 < N - first ? 5 : 1;
+        const ls_attention_shape shape = {.batch = 1,
+                                          .heads = 1,
+                                          .queries = (int64_t)rows,
+                                          .keys = (int64_t)(first + rows),
+                                          .d = D,
+                                          .causal = true};
+        assert_ok(lsi_attention_from(
+            &shape, first, (lsi_attention_part){got, saved}, q + first * D,
+            p.data[ARRAY_K], p.data[ARRAY_V]));
+        assert_memory_equal(got, o + first * D, rows * D * sizeof(float));
+    }
+    problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(one_query_over_kept_keys),
+        cmocka_unit_test(a_piece_over_kept_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@ typedef struct lsi_attention {
     size_t batch, heads, kv_heads, queries, keys, d;
     size_t group; /* query heads for a key head */
     bool half, causal;
+    size_t first; /* key of the first query, for the causal mask of forward */
     float scale;
     const int64_t *key_counts;
     ls_attention_strides q_strides, kv_strides, o_strides;

@@ -8,6 +8,7 @@
 #include "array/kernels/kernels.h"
 #include "base/error.h"
 #include "base/math.h"
+#include "observe/spans.h"
 
 typedef struct step_job {
     const lsi_attention_step *s;
@@ -55,6 +56,18 @@ ls_status lsi_attention_step_run(const lsi_attention_step *step, float *o,
 }
 
 /* ---- parts --------------------------------------------------------------- */
+
+ls_status lsi_attention_from(const ls_attention_shape *shape, size_t first,
+                             lsi_attention_part out, const float *q,
+                             const float *k, const float *v)
+{
+    lsi_attention a;
+    LS_TRY(lsi_attention_check(shape, &a));
+    a.first = first;
+    LSI_SPAN(OPERATION, "attention", 0, 0);
+    return lsi_attention_flash_forward(&a, out.o, out.saved,
+                                       (lsi_attention_inputs){q, k, v});
+}
 
 typedef struct join_job {
     lsi_attention_part part, other;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lockstep/attention.h"
 #include "lockstep/status.h"
 
 /*
@@ -37,5 +38,13 @@ typedef struct lsi_attention_part {
 enum { LSI_ATTENTION_SAVED = 3 /* floats of a query */ };
 void lsi_attention_join(lsi_attention_part part, lsi_attention_part other,
                         size_t queries, size_t heads, size_t d);
+
+/*
+ * The flash method, where query i is key first + i: with a causal mask it sees
+ * the keys up to this one. Its bits are those of all queries computed together.
+ */
+ls_status lsi_attention_from(const ls_attention_shape *shape, size_t first,
+                             lsi_attention_part out, const float *q,
+                             const float *k, const float *v);
 
 #endif

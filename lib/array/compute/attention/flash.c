@@ -65,7 +65,7 @@ static void forward_task(void *context, size_t task, int worker)
         .l = r->l + row,
         .saved = r->saved + row,
         .rows = left < r->rows ? left : r->rows,
-        .first = first,
+        .first = a->first + first,
         .keys = lsi_attention_keys(a, batch),
         .d = a->d,
         .scale = a->scale,
