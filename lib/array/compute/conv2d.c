@@ -80,6 +80,8 @@ static ls_status choose_dtype(lsi_conv2d_shape *s, bool portable)
 
 static const lsi_winograd_passes *winograd_of(const lsi_conv2d_plan *plan)
 {
+    if (plan->portable)
+        return lsi_winograd_portable(&plan->shape);
     const lsi_layout src = lsi_conv2d_src_layout(plan);
     const lsi_layout dst = lsi_conv2d_dst_layout(plan);
     return plan->shape.dtype == LS_BF16
@@ -105,7 +107,7 @@ static ls_status make_plan(const void *key, void **out)
         lsi_free(plan);
         return status;
     }
-    plan->winograd = portable ? NULL : winograd_of(plan);
+    plan->winograd = winograd_of(plan);
     *out = plan;
     return LS_OK;
 }
@@ -172,12 +174,12 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
     LSI_SPAN(KERNEL, span_name(plan, "conv2d", "conv2d_bf16"),
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
-    if (plan->portable)
-        return lsi_portable_conv2d_forward(&plan->shape, dst, src, weight,
-                                           bias_or_null);
     if (plan->winograd)
         return plan->winograd->forward(&plan->shape, dst, src, weight,
                                        bias_or_null);
+    if (plan->portable)
+        return lsi_portable_conv2d_forward(&plan->shape, dst, src, weight,
+                                           bias_or_null);
     if (plan->onednn)
         return lsi_onednn_conv2d_forward(plan->onednn, dst, src, weight,
                                          bias_or_null);
@@ -192,11 +194,11 @@ ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
         KERNEL,
         span_name(plan, "conv2d_backward_data", "conv2d_backward_data_bf16"),
         lsi_work_conv2d_bytes(&plan->shape), lsi_work_conv2d(&plan->shape));
+    if (plan->winograd)
+        return plan->winograd->backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->portable)
         return lsi_portable_conv2d_backward_data(&plan->shape, dsrc, ddst,
                                                  weight);
-    if (plan->winograd)
-        return plan->winograd->backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_data(plan->onednn, dsrc, ddst,
                                                weight);
@@ -213,11 +215,11 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                        "conv2d_backward_weight_bf16"),
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
-    if (plan->portable)
-        return lsi_portable_conv2d_backward_weight(
-            &plan->shape, dweight, dbias_or_null, src, ddst, accumulate);
     if (plan->winograd)
         return plan->winograd->backward_weight(
+            &plan->shape, dweight, dbias_or_null, src, ddst, accumulate);
+    if (plan->portable)
+        return lsi_portable_conv2d_backward_weight(
             &plan->shape, dweight, dbias_or_null, src, ddst, accumulate);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_weight(

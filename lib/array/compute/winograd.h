@@ -26,4 +26,10 @@ const lsi_winograd_passes *lsi_winograd_bf16(const lsi_conv2d_shape *shape,
 const lsi_winograd_passes *lsi_winograd_f32(const lsi_conv2d_shape *shape,
                                             lsi_layout src, lsi_layout dst);
 
+/*
+ * For f32 in portable bits, on images that are channels last; NULL if not. The
+ * shape of an image alone decides, at all levels alike.
+ */
+const lsi_winograd_passes *lsi_winograd_portable(const lsi_conv2d_shape *shape);
+
 #endif

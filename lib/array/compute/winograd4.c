@@ -3,16 +3,19 @@
  * computed by itself. A gradient of filters goes through the tiles in
  * stretches, so that the order of its sums depends on the shape alone.
  */
-#include "array/compute/onednn/runtime.h"
+#include "array/compute/array.h"
+#include "array/compute/onednn/scratch.h"
 #include "array/compute/threads.h"
 #include "array/compute/winograd.h"
 #include "array/compute/winograd_conv.h"
 #include "array/kernels/kernels.h"
+#include "base/bits.h"
 #include "base/error.h"
 
 enum {
     MIN_TILES = 32,     /* that share the transforms of the filters */
     MIN_WEIGHTS = 1024, /* c * o that pay for the transforms of tiles */
+    CHANNELS = 32,      /* divide those of portable bits; lanes divide it */
     MOST_TILES = 64,    /* of a task: the filters' points are read for each */
     GROUP = 8           /* tiles that a thread transforms, for the gradient */
 };
@@ -52,10 +55,18 @@ static size_t gradient_floats(const lsi_winograd_conv *conv)
     return room.v + room.z + room.sums;
 }
 
+/* Images of portable bits are channels last. */
+static lsi_winograd_conv conv_of(const lsi_conv2d_shape *s)
+{
+    lsi_winograd_conv conv = lsi_winograd_conv_of(s);
+    conv.channels_last = lsi_bits_are_portable();
+    return conv;
+}
+
 static bool suits(const lsi_conv2d_shape *s, lsi_layout src, lsi_layout dst)
 {
-    if (ops() == NULL || s->dtype != LS_F32 || s->dsrc_dtype != LS_F32 ||
-        src != ops()->layout || dst != ops()->layout)
+    if (ops()->layout == LSI_LAYOUT_PLAIN || s->dtype != LS_F32 ||
+        s->dsrc_dtype != LS_F32 || src != ops()->layout || dst != ops()->layout)
         return false;
     if (!lsi_winograd_is_3x3(s) || s->c % ops()->lanes != 0 ||
         s->o % ops()->lanes != 0)
@@ -116,7 +127,7 @@ static ls_status make_images(images_run *r)
 static ls_status forward(const lsi_conv2d_shape *s, void *dst, const void *src,
                          const void *weight, const float *bias_or_null)
 {
-    images_run r = {.images = {.conv = lsi_winograd_conv_of(s),
+    images_run r = {.images = {.conv = conv_of(s),
                                .src = src,
                                .dst = dst,
                                .bias_or_null = bias_or_null,
@@ -137,6 +148,7 @@ static ls_status backward_data(const lsi_conv2d_shape *s, void *dsrc,
                     .c = s->c,
                     .turned = true,
                     .weight = weight};
+    r.images.conv.channels_last = lsi_bits_are_portable();
     return make_images(&r);
 }
 
@@ -188,7 +200,7 @@ static ls_status backward_weight(const lsi_conv2d_shape *s, float *dweight,
                                  const void *ddst, bool accumulate)
 {
     gradient_run r = {
-        .gradient = {.conv = lsi_winograd_conv_of(s), .src = src, .ddst = ddst},
+        .gradient = {.conv = conv_of(s), .src = src, .ddst = ddst},
         .dweight = dweight,
         .dbias = dbias_or_null,
         .accumulate = accumulate};
@@ -211,7 +223,11 @@ static ls_status backward_weight(const lsi_conv2d_shape *s, float *dweight,
         lsi_parallel_tasks(LSI_WINOGRAD4_POINTS * o_panels, add_up, &r);
     }
     lsi_parallel_tasks(4 * o_panels * c_panels, finish_filters, &r);
-    if (dbias_or_null)
+    if (dbias_or_null && g->conv.channels_last)
+        lsi_array_column_sum(dbias_or_null, ddst,
+                             (size_t)(s->n * g->conv.oh * g->conv.ow),
+                             (size_t)s->o, accumulate);
+    else if (dbias_or_null)
         lsi_parallel_tasks(2 * o_panels, sum_bias, &r);
     return LS_OK;
 }
@@ -223,4 +239,14 @@ const lsi_winograd_passes *lsi_winograd_f32(const lsi_conv2d_shape *shape,
                                             lsi_layout src, lsi_layout dst)
 {
     return suits(shape, src, dst) ? &passes : NULL;
+}
+
+const lsi_winograd_passes *lsi_winograd_portable(const lsi_conv2d_shape *s)
+{
+    const lsi_winograd_conv conv = lsi_winograd_conv_of(s);
+    return lsi_winograd_is_3x3(s) && s->n > 0 && s->c % CHANNELS == 0 &&
+                   s->o % CHANNELS == 0 &&
+                   filter_floats(&conv) * sizeof(float) <= max_filter_bytes
+               ? &passes
+               : NULL;
 }

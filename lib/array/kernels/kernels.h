@@ -48,7 +48,7 @@ typedef struct lsi_kernels {
     const lsi_portable_ops *portable;   /* f32 products of portable bits */
     const lsi_panel_ops *panels;        /* of f32 products; NULL if none */
     const lsi_winograd_ops *winograd;   /* of bf16 convolutions; NULL if none */
-    const lsi_winograd4_ops *winograd4; /* of f32 ones; NULL if none */
+    const lsi_winograd4_ops *winograd4; /* of f32 ones */
     const lsi_chain_ops *chains;        /* in portable bits */
 } lsi_kernels;
 

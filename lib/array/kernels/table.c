@@ -62,7 +62,6 @@ static void make_portable(lsi_kernels *table)
     portables[level](table);
     table->blocked = LSI_LAYOUT_BLOCKED_16;
     table->panels = NULL;
-    table->winograd4 = NULL;
 }
 
 static void fill(void)

@@ -29,6 +29,7 @@ enum {
 /* (n, c, h, w) to (n, o, oh, ow). */
 typedef struct lsi_winograd_conv {
     int64_t n, c, h, w, o, oh, ow, padding;
+    bool channels_last; /* images of f32; else in the blocks of the level */
 } lsi_winograd_conv;
 
 /* Tiles of 2x2 pixels of the result; those at the edge may have fewer. */

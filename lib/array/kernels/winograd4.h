@@ -6,8 +6,10 @@
  * the result. The algorithm needs 36 multiplications where the direct sum needs
  * 144. The file compute/winograd4.c puts the parts together.
  *
- * Images are in the layout of the level, with blocks of one vector. Filters are
- * plain. Channels of both are multiples of `lanes`, two vectors.
+ * Images are in the layout of the level, with blocks of one vector, or channels
+ * last. Filters are plain. Channels of both are multiples of `lanes`, two
+ * vectors. Vectors run over channels of the result only, so all levels compute
+ * the same bits.
  */
 #ifndef LS_ARRAY_KERNELS_WINOGRAD4_H
 #define LS_ARRAY_KERNELS_WINOGRAD4_H
@@ -58,7 +60,7 @@ typedef struct lsi_winograd4_room {
 } lsi_winograd4_room;
 
 typedef struct lsi_winograd4_ops {
-    lsi_layout layout;
+    lsi_layout layout; /* of fast bits; PLAIN: only portable ones */
     int64_t lanes;
     /*
      * u (36, o / lanes, c, lanes) of lanes filters, of lanes / 2 channels.
@@ -85,11 +87,12 @@ typedef struct lsi_winograd4_ops {
      */
     void (*gradient)(float *dw, const lsi_winograd4_gradient *run,
                      size_t o_block, size_t c_block, bool accumulate);
-    /* lanes / 2 sums of db (o) (+)= those of ddst over images and pixels. */
+    /* lanes / 2 sums of db (o) (+)= those of ddst, which is in blocks. */
     void (*bias)(float *db, const lsi_winograd4_gradient *run, size_t o_block,
                  bool accumulate);
 } lsi_winograd4_ops;
 
-extern const lsi_winograd4_ops lsi_winograd4_avx2, lsi_winograd4_avx512;
+extern const lsi_winograd4_ops lsi_winograd4_ref, lsi_winograd4_neon,
+    lsi_winograd4_avx2, lsi_winograd4_avx512;
 
 #endif

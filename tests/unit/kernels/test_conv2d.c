@@ -121,9 +121,9 @@ static bool may_be_bf16_winograd(const lsi_conv2d_shape *s)
 
 static bool may_be_winograd(const lsi_conv2d_shape *s)
 {
-    return !lsi_bits_are_portable() && s->dtype == LS_F32 && s->kh == 3 &&
-           s->kw == 3 && s->stride == 1 && s->c >= 16 && s->o >= 16 &&
-           s->groups == 1;
+    const int64_t block = lsi_bits_are_portable() ? 32 : 16;
+    return s->dtype == LS_F32 && s->kh == 3 && s->kw == 3 && s->stride == 1 &&
+           s->c >= block && s->o >= block && s->groups == 1;
 }
 
 /*

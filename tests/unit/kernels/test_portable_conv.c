@@ -38,13 +38,27 @@ typedef struct conv {
     size_t inputs, outputs, weights;
 } conv;
 
-/* A pixel's channel; outside of the image it is 0. */
-static float pixel(const float *image, int64_t h, int64_t w, int64_t c,
-                   const int64_t at[4])
+typedef struct images {
+    const float *data;
+    int64_t h, w, c;
+} images;
+
+static images source_of(const conv *c)
 {
-    if (at[1] < 0 || at[1] >= h || at[2] < 0 || at[2] >= w)
+    return (images){c->x, c->s.h, c->s.w, c->s.c};
+}
+
+static images gradient_of(const conv *c)
+{
+    return (images){c->dy, c->oh, c->ow, c->s.o};
+}
+
+/* A pixel's channel; outside of the image it is 0. */
+static float pixel(images i, const int64_t at[4])
+{
+    if (at[1] < 0 || at[1] >= i.h || at[2] < 0 || at[2] >= i.w)
         return 0;
-    return image[((at[0] * h + at[1]) * w + at[2]) * c + at[3]];
+    return i.data[((at[0] * i.h + at[1]) * i.w + at[2]) * i.c + at[3]];
 }
 
 static float weight_of(const conv *c, int64_t o, int64_t in_group, int64_t ky,
@@ -64,7 +78,7 @@ static float output(const conv *c, int64_t n, int64_t y, int64_t x, int64_t o)
                     n, y * s->stride + ky * s->dilation - s->padding,
                     x * s->stride + kx * s->dilation - s->padding,
                     o / c->filters * c->depth + i};
-                add_product(&sum, pixel(c->x, s->h, s->w, s->c, at),
+                add_product(&sum, pixel(source_of(c), at),
                             weight_of(c, o, i, ky, kx));
             }
     float y_value = result(&sum);
@@ -99,7 +113,7 @@ static float input_gradient(const conv *c, int64_t n, int64_t y, int64_t x,
             for (int64_t i = 0; kx >= 0 && i < c->filters; i++) {
                 const int64_t o = group * c->filters + i;
                 const int64_t at[4] = {n, oy, ox, o};
-                add_product(&sum, pixel(c->dy, c->oh, c->ow, s->o, at),
+                add_product(&sum, pixel(gradient_of(c), at),
                             weight_of(c, o, channel % c->depth, ky, kx));
             }
         }
@@ -119,10 +133,191 @@ static float weight_gradient(const conv *c, int64_t o, int64_t i, int64_t ky,
                     n, y * s->stride + ky * s->dilation - s->padding,
                     x * s->stride + kx * s->dilation - s->padding,
                     o / c->filters * c->depth + i};
-                add_product(&sum, pixel(c->x, s->h, s->w, s->c, at),
-                            pixel(c->dy, c->oh, c->ow, s->o, to));
+                add_product(&sum, pixel(source_of(c), at),
+                            pixel(gradient_of(c), to));
             }
     return result(&sum);
+}
+
+/* ---- Winograd's algorithm ------------------------------------------------ */
+
+/* The layers that the shape of an image gives to it. */
+static bool is_winograd(const lsi_conv2d_shape *s)
+{
+    return s->kh == 3 && s->kw == 3 && s->stride == 1 && s->dilation == 1 &&
+           s->groups == 1 && s->padding <= 2 && s->c % 32 == 0 &&
+           s->o % 32 == 0;
+}
+
+/* The squares of the points +-5/8 and +-3/2, and the constants of the rest. */
+#define A  0.625F
+#define B  1.5F
+#define AA (A * A)
+#define BB (B * B)
+#define R0 (1 / (AA * BB))
+#define RA (1 / (2 * AA * (AA - BB)))
+#define RB (1 / (2 * BB * (BB - AA)))
+
+/* One dimension of a transform, of numbers that are `step` apart. */
+typedef void (*line_fn)(float *to, size_t to_step, const float *x, size_t step);
+
+static void put_both(float *to, size_t step, float even, float odd)
+{
+    to[0] = even + odd;
+    to[step] = even - odd;
+}
+
+static void source_line(float *to, size_t t, const float *x, size_t s)
+{
+    to[0] = fmaf(AA * BB, x[0], fmaf(-(AA + BB), x[2 * s], x[4 * s]));
+    put_both(to + t, t, fmaf(-BB, x[2 * s], x[4 * s]),
+             A * fmaf(-BB, x[s], x[3 * s]));
+    put_both(to + 3 * t, t, fmaf(-AA, x[2 * s], x[4 * s]),
+             B * fmaf(-AA, x[s], x[3 * s]));
+    to[5 * t] = fmaf(AA * BB, x[s], fmaf(-(AA + BB), x[3 * s], x[5 * s]));
+}
+
+static void filter_line(float *to, size_t t, const float *g, size_t s)
+{
+    to[0] = R0 * g[0];
+    put_both(to + t, t, RA * fmaf(AA, g[2 * s], g[0]), RA * A * g[s]);
+    put_both(to + 3 * t, t, RB * fmaf(BB, g[2 * s], g[0]), RB * B * g[s]);
+    to[5 * t] = g[2 * s];
+}
+
+static void result_line(float *to, size_t t, const float *m, size_t s)
+{
+    const float even_a = m[s] + m[2 * s], odd_a = A * (m[s] - m[2 * s]);
+    const float even_b = m[3 * s] + m[4 * s];
+    const float odd_b = B * (m[3 * s] - m[4 * s]);
+    to[0] = m[0] + (even_a + even_b);
+    to[t] = odd_a + odd_b;
+    to[2 * t] = fmaf(AA, even_a, BB * even_b);
+    to[3 * t] = fmaf(AA, odd_a, fmaf(BB, odd_b, m[5 * s]));
+}
+
+static void gradient_line(float *to, size_t t, const float *y, size_t s)
+{
+    to[0] = y[0];
+    put_both(to + t, t, fmaf(AA, y[2 * s], y[0]), A * fmaf(AA, y[3 * s], y[s]));
+    put_both(to + 3 * t, t, fmaf(BB, y[2 * s], y[0]),
+             B * fmaf(BB, y[3 * s], y[s]));
+    to[5 * t] = y[3 * s];
+}
+
+static void taps_line(float *to, size_t t, const float *m, size_t s)
+{
+    const float even_a = RA * (m[s] + m[2 * s]);
+    const float odd_a = RA * (m[s] - m[2 * s]);
+    const float even_b = RB * (m[3 * s] + m[4 * s]);
+    const float odd_b = RB * (m[3 * s] - m[4 * s]);
+    to[0] = fmaf(R0, m[0], even_a + even_b);
+    to[t] = fmaf(A, odd_a, B * odd_b);
+    to[2 * t] = fmaf(AA, even_a, fmaf(BB, even_b, m[5 * s]));
+}
+
+/* Columns, then rows, of `in` x `in` numbers, to `out` x `out`. */
+static void transform(float *to, const float *from, size_t out, size_t in,
+                      line_fn line)
+{
+    float half[36];
+    for (size_t j = 0; j < in; j++)
+        line(half + j, in, from + j, in);
+    for (size_t i = 0; i < out; i++)
+        line(to + i * out, 1, half + i * in, 1);
+}
+
+/* side x side pixels of a channel. */
+static void square(float *to, int64_t side, images from, const int64_t at[4])
+{
+    for (int64_t i = 0; i < side * side; i++)
+        to[i] = pixel(from, (int64_t[]){at[0], at[1] + i / side,
+                                        at[2] + i % side, at[3]});
+}
+
+/* For the gradient of the source, filters are turned round. */
+static void filter_points(float *to, const conv *c, int64_t out, int64_t in,
+                          bool turned)
+{
+    float taps[9];
+    for (int64_t k = 0; k < 9; k++)
+        taps[k] = turned ? weight_of(c, in, out, 2 - k / 3, 2 - k % 3)
+                         : weight_of(c, out, in, k / 3, k % 3);
+    transform(to, taps, 6, 3, filter_line);
+}
+
+/* A pass that makes images (rows, columns, outs). */
+typedef struct winograd_images {
+    images from;
+    float *to;
+    int64_t rows, columns, outs, padding;
+    bool turned;
+} winograd_images;
+
+static void winograd_tile(const conv *c, const winograd_images *g, int64_t n,
+                          int64_t y, int64_t x, int64_t out)
+{
+    float sums[36] = {0}, tile[16];
+    for (int64_t in = 0; in < g->from.c; in++) {
+        float pixels[36], v[36], u[36];
+        const int64_t at[4] = {n, y - g->padding, x - g->padding, in};
+        square(pixels, 6, g->from, at);
+        transform(v, pixels, 6, 6, source_line);
+        filter_points(u, c, out, in, g->turned);
+        for (size_t k = 0; k < 36; k++)
+            sums[k] = fmaf(v[k], u[k], sums[k]);
+    }
+    transform(tile, sums, 4, 6, result_line);
+    for (int64_t i = 0; i < 16; i++) {
+        const int64_t row = y + i / 4, column = x + i % 4;
+        float value = tile[i];
+        if (row >= g->rows || column >= g->columns)
+            continue;
+        if (!g->turned && c->s.bias)
+            value += c->b[out];
+        if (!g->turned && c->s.relu && value < 0)
+            value = 0;
+        g->to[((n * g->rows + row) * g->columns + column) * g->outs + out] =
+            value;
+    }
+}
+
+static void winograd_pass(const conv *c, const winograd_images *g)
+{
+    for (int64_t n = 0; n < c->s.n; n++)
+        for (int64_t y = 0; y < g->rows; y += 4)
+            for (int64_t x = 0; x < g->columns; x += 4)
+                for (int64_t out = 0; out < g->outs; out++)
+                    winograd_tile(c, g, n, y, x, out);
+}
+
+/* A chain for each 128 tiles of the batch, and their sums in order. */
+static void winograd_weight(const conv *c, float *to, int64_t o, int64_t in)
+{
+    const lsi_conv2d_shape *s = &c->s;
+    float total[36] = {0}, sums[36] = {0};
+    size_t tiles = 0;
+    for (int64_t n = 0; n < s->n; n++)
+        for (int64_t y = 0; y < c->oh; y += 4)
+            for (int64_t x = 0; x < c->ow; x += 4) {
+                float pixels[36], v[36], dy[16], z[36];
+                if (tiles > 0 && tiles % 128 == 0)
+                    for (size_t k = 0; k < 36; k++) {
+                        total[k] = tiles > 128 ? total[k] + sums[k] : sums[k];
+                        sums[k] = 0;
+                    }
+                square(pixels, 6, source_of(c),
+                       (int64_t[]){n, y - s->padding, x - s->padding, in});
+                square(dy, 4, gradient_of(c), (int64_t[]){n, y, x, o});
+                transform(v, pixels, 6, 6, source_line);
+                transform(z, dy, 6, 4, gradient_line);
+                for (size_t k = 0; k < 36; k++)
+                    sums[k] = fmaf(v[k], z[k], sums[k]);
+                tiles++;
+            }
+    for (size_t k = 0; k < 36; k++)
+        total[k] = tiles > 128 ? total[k] + sums[k] : sums[k];
+    transform(to, total, 3, 6, taps_line);
 }
 
 /* ---- the passes ---------------------------------------------------------- */
@@ -148,8 +343,24 @@ static conv make_conv(const lsi_conv2d_shape *s, float *(*make)(size_t n))
     return c;
 }
 
+static results expected_of_winograd(const conv *c)
+{
+    const lsi_conv2d_shape *s = &c->s;
+    const results r = {floats(c->outputs), floats(c->inputs),
+                       floats(c->weights)};
+    winograd_pass(c, &(winograd_images){source_of(c), r.y, c->oh, c->ow, s->o,
+                                        s->padding, false});
+    winograd_pass(c, &(winograd_images){gradient_of(c), r.dx, s->h, s->w, s->c,
+                                        2 - s->padding, true});
+    for (int64_t i = 0; i < s->o * s->c; i++)
+        winograd_weight(c, r.dw + i * 9, i / s->c, i % s->c);
+    return r;
+}
+
 static results expected(const conv *c)
 {
+    if (is_winograd(&c->s))
+        return expected_of_winograd(c);
     const lsi_conv2d_shape *s = &c->s;
     const results r = {floats(c->outputs), floats(c->inputs),
                        floats(c->weights)};
@@ -216,7 +427,10 @@ static const lsi_conv2d_shape shapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 0, true, false, F32, 1, 1},
     {3, 3, 19, 17, 33, 7, 7, 2, 3, false, false, F32, 1, 1},
     {2, 17, 9, 7, 5, 3, 3, 1, 1, true, true, F32, 1, 1},
-    {3, 64, 6, 5, 32, 3, 3, 1, 1, true, true, F32, 1, 1}, /* blocks of k */
+    {3, 60, 6, 5, 32, 3, 3, 1, 1, true, true, F32, 1, 1},   /* blocks of k */
+    {1, 32, 4, 4, 32, 3, 3, 1, 1, false, false, F32, 1, 1}, /* Winograd */
+    {3, 64, 6, 5, 32, 3, 3, 1, 0, true, true, F32, 1, 1},
+    {33, 32, 7, 6, 32, 3, 3, 1, 2, true, true, F32, 1, 1},
     {1, 32, 7, 7, 64, 3, 3, 2, 1, false, true, F32, 1, 1},
     {2, 300, 3, 3, 16, 1, 1, 1, 0, true, false, F32, 1, 1},
     {2, 24, 8, 9, 40, 1, 1, 2, 0, false, false, F32, 1, 1},
@@ -257,7 +471,7 @@ static void zeros_take_part(void **state)
 {
     (void)state;
     random_seed(6);
-    const size_t few[] = {2, 3, 9, 11, 17};
+    const size_t few[] = {2, 3, 5, 12, 14, 20};
     for (size_t i = 0; i < TEST_COUNT(few); i++) {
         const conv c = make_conv(&shapes[few[i]], extreme_floats);
         const results want = expected(&c);

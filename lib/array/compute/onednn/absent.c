@@ -2,7 +2,9 @@
 #include "array/compute/dense.h"
 #include "array/compute/onednn/conv2d.h"
 #include "array/compute/onednn/gemm.h"
+#include "array/compute/onednn/scratch.h"
 #include "array/compute/panel_gemm.h"
+#include "array/compute/plan_cache.h"
 #include "array/compute/winograd.h"
 #include "array/kernels/ref/dense.h"
 #include "base/error.h"
@@ -63,11 +65,14 @@ const lsi_winograd_passes *lsi_winograd_bf16(const lsi_conv2d_shape *shape,
     return NULL;
 }
 
-const lsi_winograd_passes *lsi_winograd_f32(const lsi_conv2d_shape *shape,
-                                            lsi_layout src, lsi_layout dst)
+/* Scratch memory is the workspace of the thread. */
+ls_status lsi_onednn_reserve(size_t bytes, char **out)
 {
-    (void)shape, (void)src, (void)dst;
-    return NULL;
+    static const lsi_plan_kind kind = LSI_WORKSPACE_KIND("scratch memory");
+    void *memory;
+    LS_TRY(lsi_workspace_get(&kind, bytes, "scratch memory", &memory));
+    *out = memory;
+    return LS_OK;
 }
 
 /* ---- never called, for there is no convolution to call them with ----------

@@ -10,6 +10,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "array/compute/onednn/scratch.h"
 #include "lockstep/status.h"
 #include "lockstep/types.h"
 
@@ -36,8 +37,5 @@ ls_status lsi_onednn_engine(dnnl_engine_t *out);
  * the threads that oneDNN will start.
  */
 ls_status lsi_onednn_thread_get(lsi_onednn_thread **out);
-
-/* The calling thread's scratch memory, at least that large. */
-ls_status lsi_onednn_reserve(size_t bytes, char **out);
 
 #endif

@@ -12,6 +12,7 @@ void lsi_kernels_fill_ref(lsi_kernels *table)
 #undef X
         .flash = {&lsi_flash_ref[0], &lsi_flash_ref[1]},
         .portable = &lsi_portable_ref,
+        .winograd4 = &lsi_winograd4_ref,
         .chains = &lsi_chains_ref,
         .blocked = LSI_LAYOUT_BLOCKED_8};
 }

@@ -173,23 +173,34 @@ INLINE void step_tile(const lsi_winograd_conv *s, tile_place *at)
     at->image++;
 }
 
-/* An image of one block of channels. */
+/* An image of one block of channels, with pixels `step` floats apart. */
 typedef struct block_pixels {
     const float *data;
-    int64_t h, w;
+    int64_t h, w, step;
 } block_pixels;
+
+/* Floats from pixel to pixel, and from block to block of an image. */
+INLINE size_t pixel_step(const lsi_winograd_conv *s, int64_t channels)
+{
+    return s->channels_last ? (size_t)channels : LANES;
+}
+
+INLINE size_t block_step(const lsi_winograd_conv *s, size_t pixels)
+{
+    return s->channels_last ? LANES : pixels * LANES;
+}
 
 /* side x side pixels from (y, x) on; those outside are 0. */
 INLINE void read_pixels(vf *to, block_pixels from, int64_t y, int64_t x,
                         const int64_t side)
 {
-    const float *data = from.data + (y * from.w + x) * (int64_t)LANES;
+    const float *data = from.data + (y * from.w + x) * from.step;
     if (y >= 0 && x >= 0 && y + side <= from.h && x + side <= from.w) {
         for (int64_t i = 0; i < side; i++)
 #pragma GCC unroll 6
             for (int64_t j = 0; j < side; j++)
                 to[i * side + j] =
-                    vf_load(data + (i * from.w + j) * (int64_t)LANES, LANES);
+                    vf_load(data + (i * from.w + j) * from.step, LANES);
         return;
     }
     for (int64_t i = 0; i < side; i++)
@@ -197,9 +208,8 @@ INLINE void read_pixels(vf *to, block_pixels from, int64_t y, int64_t x,
             const bool inside =
                 y + i >= 0 && y + i < from.h && x + j >= 0 && x + j < from.w;
             to[i * side + j] =
-                inside
-                    ? vf_load(data + (i * from.w + j) * (int64_t)LANES, LANES)
-                    : vf_set(0.0F);
+                inside ? vf_load(data + (i * from.w + j) * from.step, LANES)
+                       : vf_set(0.0F);
         }
 }
 
@@ -246,17 +256,21 @@ INLINE void transform_tiles(float *to, size_t point, const tile_range *tiles,
                             const lsi_winograd_conv *s, const bool result)
 {
     const size_t lines = (size_t)tiles->channels / LINE;
-    const size_t pixels = (size_t)(tiles->h * tiles->w) * LANES;
+    const size_t pixels = (size_t)(tiles->h * tiles->w);
+    const size_t image = pixels * (size_t)tiles->channels;
+    const size_t block = block_step(s, pixels);
+    const size_t step = pixel_step(s, tiles->channels);
     const int64_t p = tiles->padding;
     for (size_t line = 0; line < lines; line++) {
         tile_place at = place_of_tile(s, tiles->begin);
         for (size_t t = tiles->begin; t < tiles->end; t++) {
             float *const row =
                 to + (t - tiles->begin) * row_floats(tiles->channels);
-            const size_t first = (at.image * lines + line) * LINE_BLOCKS;
+            const float *const first =
+                tiles->image + at.image * image + line * LINE_BLOCKS * block;
             for (size_t i = 0; i < LINE_BLOCKS; i++) {
-                const block_pixels from = {tiles->image + (first + i) * pixels,
-                                           tiles->h, tiles->w};
+                const block_pixels from = {first + i * block, tiles->h,
+                                           tiles->w, (int64_t)step};
                 vf x[IN * IN];
                 read_pixels(x, from, at.y - p, at.x - p, result ? OUT : IN);
                 transform_tile(row + line * LINE + i * LANES, point, x, result);
@@ -364,13 +378,11 @@ static void write_result(const lsi_winograd4_images *run, const float *m,
         result_line(y + i * OUT, 1, half + i * IN, 1);
     const float *const bias = run->bias_or_null;
     const vf shift = bias ? vf_load(bias + block * LANES, LANES) : vf_set(0.0F);
-    const size_t blocks = (size_t)s->o / LANES;
-    float *const to =
-        run->dst +
-        (((at.image * blocks + block) * (size_t)s->oh + (size_t)at.y) *
-             (size_t)s->ow +
-         (size_t)at.x) *
-            LANES;
+    const size_t pixels = (size_t)(s->oh * s->ow);
+    const size_t step = pixel_step(s, s->o);
+    float *const to = run->dst + at.image * pixels * (size_t)s->o +
+                      block * block_step(s, pixels) +
+                      (size_t)(at.y * s->ow + at.x) * step;
     const size_t rows = s->oh - at.y < OUT ? (size_t)(s->oh - at.y) : OUT;
     const size_t columns = s->ow - at.x < OUT ? (size_t)(s->ow - at.x) : OUT;
     for (size_t i = 0; i < rows; i++)
@@ -380,7 +392,7 @@ static void write_result(const lsi_winograd4_images *run, const float *m,
                 x = vf_add(x, shift);
             if (run->relu)
                 x = vf_max(vf_set(0.0F), x);
-            vf_store(to + (i * (size_t)s->ow + j) * LANES, x, LANES);
+            vf_store(to + (i * (size_t)s->ow + j) * step, x, LANES);
         }
 }
 
