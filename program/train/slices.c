@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "base/error.h"
+#include "comm/api/place.h"
 #include "model/autograd/slices.h"
 
 /* Equal bits on other numbers of ranks need a power of two. */
@@ -13,10 +14,10 @@ static ls_status check_portable(int64_t all, int size)
     if (!lsi_bits_are_portable() || all == size || (all & (all - 1)) == 0)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "--slices %" PRId64 " is neither a power of two nor the "
-                    "number of ranks, %d; other numbers do not give the same "
-                    "bits on other numbers of ranks, which --bits portable "
-                    "promises",
+                    "--slices %" PRId64
+                    " is neither a power of two nor the number of ranks, %d; "
+                    "with LOCKSTEP_BITS=portable use one of them, because "
+                    "other numbers change the bits with the number of ranks",
                     all, size);
 }
 
@@ -46,7 +47,8 @@ ls_tape_samples lsi_samples_of_rank(const ls_group *group, int64_t count,
                                     int slices)
 {
     return (ls_tape_samples){.count = count,
-                             .place = ls_group_rank(group),
+                             .place =
+                                 lsi_group_place(group, ls_group_rank(group)),
                              .places = ls_group_size(group),
                              .slices = slices};
 }

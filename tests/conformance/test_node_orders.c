@@ -17,6 +17,8 @@
 #include <cmocka.h>
 
 #include "../unit/comm/nodes.h"
+#include "base/bits.h"
+#include "comm/api/place.h"
 #include "comm/api/request.h"
 #include "comm/state/channels.h"
 #include "numbers.h"
@@ -444,6 +446,73 @@ static void deterministic_groups_ignore_nodes(void **state)
     assert_int_equal(unsetenv("LOCKSTEP_DETERMINISTIC"), 0);
 }
 
+/* ---- places -------------------------------------------------------------- */
+
+enum { SUMMED = 2000 };
+
+static float summand(int rank, int i)
+{
+    const uint32_t bits = (uint32_t)(rank * SUMMED + i) * 2654435761U;
+    return (float)(bits >> 8) * 0x1p-24F - 0.5F;
+}
+
+static float fold_places(const ls_group *group, int i, int first, int stride)
+{
+    if (first + stride >= ls_group_size(group))
+        return summand(lsi_group_rank_at(group, first), i);
+    return fold_places(group, i, first, 2 * stride) +
+           fold_places(group, i, first + stride, 2 * stride);
+}
+
+/* The places of the first shape, and one sum in the order of all places. */
+static void run_places(ls_group *group, void *argument)
+{
+    static const int of_two[] = {0, 2, 1, 3}; /* ranks 0, 1 on node 0 */
+    const shape *const s = argument;
+    const int size = ls_group_size(group), rank = ls_group_rank(group);
+    float x[SUMMED];
+    for (int r = 0; r < size; r++) {
+        const int place = lsi_group_place(group, r);
+        CHECK(place == (s == shapes ? of_two[r] : r));
+        CHECK(lsi_group_rank_at(group, place) == r);
+    }
+    for (int count = 100; count <= SUMMED; count += SUMMED - 100) {
+        for (int i = 0; i < count; i++)
+            x[i] = summand(rank, i);
+        CHECK_OK(
+            ls_all_reduce(group, x, x, (size_t)count, LS_F32, LS_REDUCE_SUM));
+        for (int i = 0; i < count; i++)
+            CHECK(x[i] == fold_places(group, i, 0, 1));
+    }
+}
+
+static void refuse_other_orders(ls_group *group, void *unused)
+{
+    (void)unused;
+    for (const char *const *line =
+             (const char *const[]){"all_reduce:0-inf:ring",
+                                   "all_reduce:0-inf:doubling",
+                                   "all_reduce:0-inf:halving", NULL};
+         *line != NULL; line++) {
+        CHECK(ls_group_select(group, *line) == LS_ERR_ARGUMENT);
+        CHECK(strstr(ls_last_error(), "LOCKSTEP_BITS=portable") != NULL);
+    }
+    CHECK_OK(ls_group_select(group, "all_reduce:0-inf:nodes|halving"));
+    run_places(group, shapes);
+}
+
+/* On any nodes under portable bits, and on equal ones otherwise. */
+static void sums_fold_places(void **state)
+{
+    (void)state;
+    run_nodes(shapes[0].ranks, shapes[0].nodes, run_places, &shapes[0]);
+    CHECK_OK(ls_set_bits(LS_BITS_PORTABLE));
+    for (int s = 0; s < SHAPES; s++)
+        run_nodes(shapes[s].ranks, shapes[s].nodes, run_places, &shapes[s]);
+    run_nodes(shapes[0].ranks, shapes[0].nodes, refuse_other_orders, NULL);
+    CHECK_OK(ls_set_bits(LS_BITS_FAST));
+}
+
 /* As a rank that somebody else has started. */
 static int run_as_rank(const char *on_hosts)
 {
@@ -465,6 +534,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(orders_differ),
         cmocka_unit_test(nodes_are_folded_one_by_one),
         cmocka_unit_test(deterministic_groups_ignore_nodes),
+        cmocka_unit_test(sums_fold_places),
     };
     if (argc > 2 && strcmp(argv[1], "rank") == 0)
         return run_as_rank(argv[2]);

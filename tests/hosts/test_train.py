@@ -32,6 +32,36 @@ class Train(unittest.TestCase):
         with open(path, "rb") as file:
             return file.read()
 
+    def sliced(self, folder, ranks, *words, **changes):
+        os.environ.update(changes)
+        try:
+            data = self.run_on_hosts(folder, ranks, *words, "--slices", "8")
+        finally:
+            for name in changes:
+                del os.environ[name]
+        size = 8 + int.from_bytes(data[:8], "little")
+        return data[size:]
+
+    def test_slices_are_dealt_by_place(self):
+        """Without --deterministic sums over 2 x 2 ranks fold nodes first. Samples are
+        dealt so that this is the fold of 4 ranks, under either kind of bits."""
+        cnn = ("cifar100", "--limit", "40", "--epochs", "1", "--batch-size", "4")
+        lm = ("lm", "--layers", "1", "--d-model", "48", "--heads", "4", "--d-ff",
+              "64", "--context", "24", "--batch-size", "2", "--steps", "4",
+              "--size", "gpt2", "--vocab-size", "256", "--dropout", "0.1",
+              "--validate-every", "0")
+        with tempfile.TemporaryDirectory() as folder:
+            for job in (cnn, (*lm, "--strategy", "fsdp"), lm):
+                one = self.sliced(folder, (4,), *job)
+                self.assertEqual(self.sliced(folder, (2, 2), *job), one)
+                self.assertEqual(self.sliced(folder, (2, 2), *job,
+                                             "--deterministic"), one)
+            portable = {"LOCKSTEP_BITS": "portable"}
+            one = self.sliced(folder, (4,), *lm, **portable)
+            for ranks in ((2, 2), (1, 3)):
+                self.assertEqual(self.sliced(folder, ranks, *lm, **portable),
+                                 one)
+
     def test_a_folder_that_hosts_do_not_share(self):
         with hosts.Hosts(2) as two:
             done = subprocess.run(

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/group.h"
+#include "comm/api/place.h"
+#include "comm/api/select.h"
 #include "comm/core/agree.h"
 #include "comm/health/dump.h"
 #include "comm/health/sigterm.h"
@@ -120,6 +122,8 @@ static void bind_channels(ls_group *group, lsi_internode *net)
             *peer = (lsi_peer){&lsi_channel_wire, -1};
     }
     group->net = net;
+    if (lsi_nodes_have_places(net))
+        lsi_select_places(group->select);
     group->channels.local = net->local;
     group->channels.hooks = &lsi_wire_hooks;
     /*

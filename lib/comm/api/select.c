@@ -14,10 +14,18 @@
 
 /* ---- defaults ------------------------------------------------------------ */
 
+/* Whether an algorithm adds in another order than the group's. */
+static bool reorders(const lsi_select_table *table, const lsi_algorithm *a)
+{
+    if (table->by_place)
+        return a->by_rank || (a->own_order && (a->needs & LSI_PATH_NODES) == 0);
+    return table->deterministic && a->own_order;
+}
+
 static bool serves(const lsi_algorithm *a, const lsi_select_table *table,
                    lsi_operation operation)
 {
-    if (a->operation != operation || (table->deterministic && a->own_order) ||
+    if (a->operation != operation || reorders(table, a) ||
         ((a->needs & LSI_PATH_COPY) != 0 && !table->copying_pays))
         return false;
     return table->spans ? a->serves.between_nodes : a->serves.on_a_node;
@@ -168,7 +176,7 @@ static ls_status find_algorithm(lsi_operation operation, piece name,
                     lsi_algorithm_names(operation, list, sizeof(list)));
 }
 
-static ls_status parse_candidates(piece names, bool deterministic,
+static ls_status parse_candidates(piece names, const lsi_select_table *table,
                                   lsi_range_row *row)
 {
     piece name, rest = names;
@@ -181,7 +189,7 @@ static ls_status parse_candidates(piece names, bool deterministic,
                             "a size range can have at most %d algorithms, but "
                             "'%.*s' lists more",
                             LSI_CANDIDATES, (int)names.length, names.text);
-        if (!(deterministic && found->own_order))
+        if (!reorders(table, found))
             row->candidates[kept++] = found;
         if (found->in_cells && (n > 0 || rest.text != NULL))
             return lsi_fail(LS_ERR_ARGUMENT,
@@ -197,10 +205,12 @@ static ls_status parse_candidates(piece names, bool deterministic,
     if (kept == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s with '%.*s' does not keep the summation order that "
-                        "--deterministic (LOCKSTEP_DETERMINISTIC=1) requires; "
-                        "use another algorithm, such as staged",
+                        "%s requires; use another algorithm, such as staged",
                         lsi_operation_name(row->operation), (int)names.length,
-                        names.text);
+                        names.text,
+                        lsi_bits_are_portable()
+                            ? "LOCKSTEP_BITS=portable"
+                            : "--deterministic (LOCKSTEP_DETERMINISTIC=1)");
     return LS_OK;
 }
 
@@ -216,7 +226,7 @@ static ls_status parse_row(lsi_operation operation, piece text,
                         "'%.*s' should be RANGE:ALGORITHM, such as 0-8k:flat",
                         (int)text.length, text.text);
     LS_TRY(parse_bounds(bounds, &row));
-    LS_TRY(parse_candidates(names, table->deterministic, &row));
+    LS_TRY(parse_candidates(names, table, &row));
     return append_row(table, &row);
 }
 
@@ -294,12 +304,23 @@ ls_status lsi_select_environment(lsi_select_table *table)
     return LS_OK;
 }
 
+void lsi_select_places(lsi_select_table *table)
+{
+    const char *text = getenv("LOCKSTEP_DETERMINISTIC");
+    if (!lsi_bits_are_portable() || (text != NULL && strcmp(text, "1") == 0))
+        return;
+    table->deterministic = false;
+    table->by_place = true;
+    lsi_select_default(table);
+}
+
 ls_status lsi_select_parse(const char *line, lsi_select_table *table)
 {
     lsi_select_table *fresh = NULL;
     LS_TRY(lsi_alloc_zeroed(&fresh, sizeof(*fresh), LS_MEMORY_COMM,
                             "a selection table"));
     fresh->deterministic = table->deterministic;
+    fresh->by_place = table->by_place;
     fresh->copying_pays = table->copying_pays;
     fresh->spans = table->spans;
     ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
@@ -343,5 +364,6 @@ bool lsi_select_reorders(const lsi_select_table *table)
 
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line)
 {
-    return lsi_hash(LSI_HASH_START + table->deterministic, line, strlen(line));
+    return lsi_hash(LSI_HASH_START + table->deterministic + 2 * table->by_place,
+                    line, strlen(line));
 }

@@ -27,6 +27,13 @@ void lsi_select_default(lsi_select_table *table);
 ls_status lsi_select_environment(lsi_select_table *table);
 
 /*
+ * For a group on nodes whose fold by nodes is that of all places (place.h):
+ * under portable bits it folds so, unless LOCKSTEP_DETERMINISTIC asks for the
+ * fold over ranks.
+ */
+void lsi_select_places(lsi_select_table *table);
+
+/*
  * Fills the table with the ranges of `line`, followed by the defaults. In a
  * deterministic table, the defaults skip algorithms that do not fold over all
  * ranks.

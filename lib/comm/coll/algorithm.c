@@ -25,6 +25,7 @@
 #define EVERYWHERE(from, to) .serves = {true, true, (from), (to)},
 #define IN_CELLS             .in_cells = true,
 #define OWN_ORDER            .own_order = true,
+#define BY_RANK              .by_rank = true,
 #define NONE
 
 static const lsi_algorithm algorithms[] = {

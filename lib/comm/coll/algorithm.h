@@ -20,6 +20,7 @@
 #define EVERYWHERE(from, to)    /* nothing to declare */
 #define IN_CELLS                /* nothing to declare */
 #define OWN_ORDER               /* nothing to declare */
+#define BY_RANK                 /* nothing to declare */
 #define NONE                    /* nothing to declare */
 #include "comm/coll/algorithms.def"
 #undef X
@@ -30,6 +31,7 @@
 #undef EVERYWHERE
 #undef IN_CELLS
 #undef OWN_ORDER
+#undef BY_RANK
 #undef NONE
 
 /* All rows, from 0; NULL after the last. */

@@ -19,6 +19,8 @@ struct lsi_algorithm {
     bool in_cells;
     /* Does not fold over all ranks; a deterministic group does not use it. */
     bool own_order;
+    /* Folds over all ranks in every group, also where others fold by nodes. */
+    bool by_rank;
     /* LSI_PATH bits that every rank must offer; AHEAD: must have begun. */
     uint64_t needs;
     /*

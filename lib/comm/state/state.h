@@ -169,6 +169,7 @@ enum {
 
 typedef struct lsi_select_table {
     bool deterministic; /* folds over all ranks, on any nodes */
+    bool by_place;      /* portable: folds by nodes, and in no other order */
     bool copying_pays;  /* the kernel's copy is faster than the windows */
     bool spans;         /* for a group on several nodes */
     /* Measured on this machine, or 0: */

@@ -18,6 +18,7 @@
 #ifndef LS_MODEL_PARALLEL_SYNC_BN_H
 #define LS_MODEL_PARALLEL_SYNC_BN_H
 
+#include "comm/api/place.h"
 #include "lockstep/nn.h"
 #include "lockstep/parallel.h"
 #include "model/autograd/node.h"
@@ -98,7 +99,8 @@ static inline int lsi_bn_parts(const ls_sync_bn *bn)
 static inline lsi_bn_slot lsi_bn_slot_of(const ls_sync_bn *bn, int part)
 {
     const int ranks = ls_group_size(bn->group);
-    const int slot = part % ranks * bn->slices + part / ranks;
+    const int rank = lsi_group_rank_at(bn->group, part % ranks);
+    const int slot = rank * bn->slices + part / ranks;
     return lsi_bn_slot_at(bn,
                           bn->slots + (size_t)slot * lsi_bn_slot_floats(bn));
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
+#include "comm/api/place.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
 #include "model/autograd/params.h"
@@ -94,15 +95,16 @@ static ls_status open_data(job *j)
 
 static ls_status open_images(job *j)
 {
-    lsi_images_options options = {.count = j->options->limit,
-                                  .spread = !j->options->cifar100,
-                                  .batch_size = j->options->batch_size,
-                                  .prefetch = (int)j->options->prefetch,
-                                  .threads = (int)j->options->loader_threads,
-                                  .seed = j->options->seed,
-                                  .rank = ls_group_rank(j->loop.group),
-                                  .size = ls_group_size(j->loop.group),
-                                  .slices = j->slices};
+    lsi_images_options options = {
+        .count = j->options->limit,
+        .spread = !j->options->cifar100,
+        .batch_size = j->options->batch_size,
+        .prefetch = (int)j->options->prefetch,
+        .threads = (int)j->options->loader_threads,
+        .seed = j->options->seed,
+        .rank = lsi_group_place(j->loop.group, ls_group_rank(j->loop.group)),
+        .size = ls_group_size(j->loop.group),
+        .slices = j->slices};
     LS_TRY(lsi_images_new(&j->train_images, j->data.train, &options));
     options.count = 0;
     options.slices = 0;
