@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "base/partition.h"
 #include "model/autograd/params.h"
 #include "model/autograd/tape.h"
@@ -304,6 +305,14 @@ static void slices_do_not_depend_on_ranks(void **state)
     }
 }
 
+/* Then linear layers compute all slices at once. */
+static void portable_slices_do_not_depend_on_ranks(void **state)
+{
+    assert_ok(ls_set_bits(LS_BITS_PORTABLE));
+    slices_do_not_depend_on_ranks(state);
+    assert_ok(ls_set_bits(LS_BITS_FAST));
+}
+
 /* 7 samples of place 1 of 3, in 3 slices: 0, 3, 6; 1, 4; 2, 5. */
 static void samples_have_numbers(void **state)
 {
@@ -498,6 +507,7 @@ int main(void)
         cmocka_unit_test(slices_of_linear),
         cmocka_unit_test(slices_of_conv2d),
         cmocka_unit_test(slices_do_not_depend_on_ranks),
+        cmocka_unit_test(portable_slices_do_not_depend_on_ranks),
         cmocka_unit_test(samples_have_numbers),
         cmocka_unit_test(masks_follow_samples),
         cmocka_unit_test(operations_without_slices_are_refused),

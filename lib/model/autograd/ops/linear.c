@@ -14,6 +14,7 @@
  */
 #include "array/compute/array.h"
 #include "array/compute/row_products.h"
+#include "base/bits.h"
 #include "base/error.h"
 #include "model/autograd/layer_span.h"
 #include "model/autograd/ops/ops.h"
@@ -54,8 +55,12 @@ static ls_status multiply(const linear_state *s, lsi_gemm_shape shape,
     shape.ldc = at_least_one(shape.n);
     shape.ab_dtype = a->dtype;
     shape.c_dtype = c->dtype;
-    for (int j = 0; j < s->slicing.slices; j++) {
-        const lsi_range rows = slice_of(s, j);
+    /* Portable bits of a row do not depend on the number of rows. */
+    const bool whole = lsi_bits_are_portable() && a->dtype == LS_F32 &&
+                       weight->dtype == LS_F32;
+    for (int j = 0; j < (whole ? 1 : s->slicing.slices); j++) {
+        const lsi_range rows =
+            whole ? (lsi_range){0, (size_t)s->rows} : slice_of(s, j);
         shape.m = (int64_t)lsi_range_size(rows);
         LS_TRY(lsi_gemm_run(&shape, row_at(c, rows.begin, shape.n),
                             row_at(a, rows.begin, shape.k),
