@@ -155,6 +155,12 @@ static ls_status find_start(session *s)
 
 /* ---- the promise of equal bits ------------------------------------------- */
 
+/* Slices of all ranks; 0: as many as ranks. */
+static int slices_of(const session *s)
+{
+    return (int)strtol(setting(s, "--slices"), NULL, 10);
+}
+
 static bool is_power_of_two(int n)
 {
     return n > 0 && (n & (n - 1)) == 0;
@@ -170,7 +176,7 @@ static bool slices_fit(int slices, int one, int other)
 static ls_status check_ranks(const session *s, const json_t *run, int64_t step)
 {
     const int ranks = number_of(run, "ranks");
-    const int slices = (int)strtol(setting(s, "--slices"), NULL, 10);
+    const int slices = slices_of(s);
     if (s->n == ranks || slices_fit(slices, s->n, ranks))
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
@@ -287,8 +293,8 @@ static ls_status set_flags(const session *s)
     set_text(f, "bind", a->ranks.bind);
     set_text(f, "data", a->data);
     set_text(f, "checkpoint-dir", a->folder);
-    if (setting(s, "--slices")[0] != '\0')
-        set_number(f, "slices", strtoll(setting(s, "--slices"), NULL, 10));
+    if (slices_of(s) > 0)
+        set_number(f, "slices", slices_of(s));
     if (a->strategy != NULL) {
         set_text(f, "strategy", a->strategy);
         (void)json_object_del(f, "bucket-mb");

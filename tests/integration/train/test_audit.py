@@ -253,6 +253,12 @@ class Verify(Audit):
             text = self.call("audit", "verify", self.file, *words, status=2, **variables)
             self.assertIn(message, text)
 
+    def test_other_ranks(self):
+        """One rank with the slices of four, and dropout."""
+        self.train(*LM, "-n", 4, "--slices", 4, "--dropout", 0.1, *self.saving(10))
+        for ranks in (1, 2):
+            self.call("audit", "verify", self.file, "-n", ranks, "--from", 10)
+
     def test_other_data(self):
         data = self.path("text")
         with open(data, "w", encoding="ascii") as file:
