@@ -168,9 +168,9 @@ LS_API LS_MUST_CHECK ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch,
  *
  *     check(ls_ddp_backward(ddp, tape, loss, samples));
  *     check(ls_ddp_compare_gradients(ddp, step));
- *     check(ls_optimizer_step(optimizer, 1));
  *     if (step % 10 == 0)
  *         check(ls_ddp_compare_state(ddp, optimizer, step));
+ *     check(ls_optimizer_step(optimizer, 1));
  *
  * Copies that exist depend on the strategy:
  *
@@ -195,9 +195,10 @@ LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_ddp_compare_gradients(ls_ddp *ddp, int64_t step);
 
 /*
- * Compares weights, and the state of the optimizer unless it is NULL, after
- * `step`, which messages name together with the last step that was equal.
- * Between steps. Collective.
+ * Compares weights, and the state of the optimizer unless it is NULL. Messages
+ * name `step` and the last step in which they were equal. Call it ahead of an
+ * optimizer's step: under "owners" and "zero1" that step replaces each copy by
+ * the owner's. Collective.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_ddp_compare_state(ls_ddp *ddp, const ls_optimizer *optimizer, int64_t step);

@@ -54,6 +54,7 @@ typedef struct lsi_run_step {
     double gradient_norm; /* norm before clipping; not finite: step skipped */
     double loss_scale;    /* scale from now on; 0: losses are not scaled */
     int64_t skipped;      /* steps skipped so far */
+    uint64_t compared;    /* bytes found equal to other ranks' copies so far */
     double seconds;       /* seconds of the step */
     double units;         /* units of all ranks in the step */
     /* The log fills in these members. */
@@ -91,6 +92,7 @@ typedef struct lsi_run_epoch {
     double val_loss, val_accuracy;
     double loss_scale; /* scale after the epoch; 0: losses are not scaled */
     int64_t skipped;   /* steps skipped so far, in all epochs */
+    uint64_t compared; /* bytes found equal to other ranks' copies so far */
     uint64_t peak_bytes, collectives;
     const lsi_run_rank *ranks; /* one for each rank, or NULL */
     size_t n_ranks;

@@ -26,6 +26,17 @@ static json_t *with_loss_scale(json_t *line, double scale, int64_t skipped)
     return NULL;
 }
 
+/* Adds what --check-replicas has compared; NULL without memory. */
+static json_t *with_compared(json_t *line, uint64_t bytes)
+{
+    if (line == NULL || bytes == 0 ||
+        json_object_set_new(line, "compared_bytes",
+                            json_integer((json_int_t)bytes)) == 0)
+        return line;
+    json_decref(line);
+    return NULL;
+}
+
 static ls_status write_strategy(void *self, const lsi_run_strategy *s)
 {
     json_t *const measured = json_object();
@@ -45,8 +56,8 @@ static ls_status write_step(void *self, const lsi_run_step *s)
         (json_int_t)s->step, "loss", real(s->loss), "lr", real(s->lr),
         "gradient_norm", real(s->gradient_norm), "seconds", real(s->seconds),
         "tokens_per_second", real(s->rate));
-    return lsi_jsonl_write(self,
-                           with_loss_scale(line, s->loss_scale, s->skipped));
+    line = with_loss_scale(line, s->loss_scale, s->skipped);
+    return lsi_jsonl_write(self, with_compared(line, s->compared));
 }
 
 static ls_status write_validation(void *self, const lsi_run_validation *v)
@@ -88,8 +99,8 @@ static ls_status write_epoch(void *self, const lsi_run_epoch *e)
         real(e->val_loss), "val_accuracy", real(e->val_accuracy), "peak_bytes",
         (json_int_t)e->peak_bytes, "collectives", (json_int_t)e->collectives,
         "ranks", ranks_of(e));
-    return lsi_jsonl_write(self,
-                           with_loss_scale(line, e->loss_scale, e->skipped));
+    line = with_loss_scale(line, e->loss_scale, e->skipped);
+    return lsi_jsonl_write(self, with_compared(line, e->compared));
 }
 
 static void close_lines(void *self)

@@ -18,6 +18,7 @@
 #include "model/parallel/ddp.h"
 #include "observe/span_file.h"
 #include "observe/spans.h"
+#include "train/copies.h"
 #include "train/stop.h"
 
 /* Number of strategy choices that a checkpoint's run has reported. */
@@ -71,6 +72,7 @@ static void collect_run(lsi_loop *l)
     lsi_run_config_real(run, "--bucket-mb", lsi_bucket_mb(t->ddp.bucket_bytes));
     lsi_run_config_text(run, "--divergence-check",
                         t->recipe.divergence_check ? "on" : "off");
+    lsi_run_config_int(run, "--check-replicas", t->recipe.check_replicas);
     lsi_run_config_text(run, "--checkpoint-dir",
                         o->folder != NULL ? "given" : "none");
     lsi_run_config_int(run, "--save-every", o->every);
@@ -335,8 +337,31 @@ static ls_status check_loss(lsi_loop *l)
                : LS_OK;
 }
 
+static ls_status end_corrupt(lsi_loop *l, ls_status status)
+{
+    if (status != LS_ERR_CORRUPT)
+        return status;
+    *l->agreed = true;
+    return lsi_copies_fail(status, l->resume.options->folder, l->saved);
+}
+
+/* Data that are about to be saved should be equal. */
+static ls_status compare_saved(lsi_loop *l)
+{
+    const int64_t step = l->stepper.steps;
+    const bool ends = step == l->training.total_steps || l->stopped_by != 0;
+    if (l->training.recipe.check_replicas == 0 ||
+        (!ends && !lsi_loop_is_due(l)))
+        return LS_OK;
+    return end_corrupt(
+        l, ls_ddp_compare_state(l->ddp, l->stepper.optimizer, step));
+}
+
 static ls_status step_optimizer(lsi_loop *l)
 {
+    LS_TRY(
+        end_corrupt(l, lsi_copies_compare(l->ddp, &l->stepper,
+                                          l->training.recipe.check_replicas)));
     LS_TRY(check_loss(l));
     return lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp));
 }
@@ -374,6 +399,7 @@ ls_status lsi_loop_update(lsi_loop *loop)
     LS_TRY(status);
     /* All ranks receive the flags of all signals in the same step. */
     loop->stopped_by = lsi_stop_signal(lsi_ddp_all_flags(loop->ddp));
+    LS_TRY(compare_saved(loop));
     return audit_step(loop);
 }
 
@@ -547,6 +573,8 @@ ls_status lsi_loop_open(lsi_loop *loop)
     LS_TRY(lsi_loop_share(loop, equip(loop)));
     LS_TRY(lsi_loop_share(loop, restore_loop(loop)));
     loop->saved = loop->stepper.steps;
+    if (loop->training.recipe.check_replicas > 0)
+        lsi_copies_warn(loop->ddp, loop->group, &loop->choice.options);
     LS_TRY(begin_audit(loop));
     lsi_stop_listen();
     return LS_OK;

@@ -160,8 +160,9 @@ ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n);
 /*
  * Takes the optimizer's step with them, and makes its entry in the audit. A
  * loss that is infinite or NaN is an error of all ranks, as is such a norm of
- * gradients unless losses are scaled; and, if the recipe says so, a loss that
- * has stayed high (divergence.h). Collective.
+ * gradients unless losses are scaled. If the recipe says so, so are a loss that
+ * has stayed high (divergence.h) and copies of ranks that differ
+ * (LS_ERR_CORRUPT). Collective.
  */
 ls_status lsi_loop_update(lsi_loop *loop);
 

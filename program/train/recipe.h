@@ -15,10 +15,12 @@ typedef struct lsi_recipe {
     const char *schedule; /* "constant", "cosine", ... as --schedule */
     int64_t warmup_steps; /* below 0: the usual number of the schedule */
     double min_lr;
-    int64_t decay_steps;   /* of wsd; 0: a tenth of all */
-    double clip_norm;      /* 0: gradients are not clipped */
-    double ema;            /* decay of the EMA weights; 0: none */
-    bool divergence_check; /* a run whose loss stays high ends */
+    int64_t decay_steps;    /* of wsd; 0: a tenth of all */
+    double clip_norm;       /* 0: gradients are not clipped */
+    double ema;             /* decay of the EMA weights; 0: none */
+    bool divergence_check;  /* a run whose loss stays high ends */
+    int64_t check_replicas; /* steps between comparisons of weights and state;
+                             * gradients are compared in each step; 0: never */
 } lsi_recipe;
 
 /* LS_ERR_ARGUMENT for a recipe that cannot be followed. */

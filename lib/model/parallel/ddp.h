@@ -44,6 +44,12 @@ double lsi_ddp_grad_scale(const ls_ddp *ddp);
 double lsi_ddp_waited(const ls_ddp *ddp);
 
 /*
+ * The data of which ranks have copies to compare, in words: "gradients, weights
+ * and optimizer state". Whether there are any, and whether of all of these.
+ */
+const char *lsi_ddp_copies(const ls_ddp *ddp, bool *any, bool *all);
+
+/*
  * Bytes of this rank's memory that ls_ddp_compare_gradients and
  * ls_ddp_compare_state have found equal to other copies so far.
  */

@@ -113,6 +113,13 @@ static ls_status add_state(void *context, const lsi_state_piece *piece)
     return LS_OK;
 }
 
+static void walk_state(walk *w)
+{
+    if (w->optimizer != NULL && w->ddp->strategy->share == LSI_SHARE_NOTHING)
+        ls_ignore(lsi_optimizer_pieces(
+            w->optimizer, w->ddp->params->storage.whole, add_state, w));
+}
+
 static void walk_all(walk *w, void (*visit)(void *, const replica *),
                      void *context)
 {
@@ -122,12 +129,11 @@ static void walk_all(walk *w, void (*visit)(void *, const replica *),
     w->words = w->bytes = 0;
     if (w->gradients) {
         walk_gradients(w);
-        return;
+    } else {
+        walk_weights(w);
+        walk_state(w);
     }
-    walk_weights(w);
-    if (w->optimizer != NULL && w->ddp->strategy->share == LSI_SHARE_NOTHING)
-        ls_ignore(lsi_optimizer_pieces(
-            w->optimizer, w->ddp->params->storage.whole, add_state, w));
+    w->context = NULL;
 }
 
 static uint64_t digest_of(const replica *r, lsi_range range)
@@ -372,22 +378,21 @@ static void add_digest(void *context, const replica *r)
 
 static ls_status fail_different(walk *w, int64_t step)
 {
-    const int64_t equal = w->ddp->comparison.equal_after;
+    const int64_t equal = w->ddp->comparison.equal_in;
     search s = {.w = w, .n = w->count};
     char segment[160] = "";
     LS_TRY(find_differences(&s));
     if (equal >= 0)
         snprintf(segment, sizeof(segment),
-                 ". Weights were equal after step %" PRId64
+                 ". Weights were equal in step %" PRId64
                  ": train steps %" PRId64 " to %" PRId64 " again to verify",
-                 equal, equal + 1, step);
+                 equal, equal, step);
     return lsi_fail(
         LS_ERR_CORRUPT,
-        "silent data corruption %s step %" PRId64 ": %s differ%s %s. Likely "
+        "silent data corruption in step %" PRId64 ": %s differ%s %s. Likely "
         "causes are a fault of memory or CPU, or a program that changes data "
         "on some ranks only%s",
-        w->gradients ? "in" : "after", step, s.text,
-        s.differing == 1 ? "s" : "",
+        step, s.text, s.differing == 1 ? "s" : "",
         s.majority ? "from the copies of all other ranks"
                    : "among copies of which none has a majority",
         segment);
@@ -466,8 +471,27 @@ ls_status ls_ddp_compare_state(ls_ddp *ddp, const ls_optimizer *optimizer,
               .optimizer = optimizer,
               .of_node = ddp->params->sharing.one_copy};
     LS_TRY(compare(&w, step));
-    ddp->comparison.equal_after = step;
+    ddp->comparison.equal_in = step;
     return LS_OK;
+}
+
+const char *lsi_ddp_copies(const ls_ddp *ddp, bool *any, bool *all)
+{
+    const bool one = ddp->params->sharing.one_copy;
+    const size_t n = one ? (size_t)lsi_node_count(ddp->group)
+                         : (size_t)ls_group_size(ddp->group);
+    *any = n > 1 && !ddp->params->sharing.divided;
+    *all = *any && ddp->strategy->share == LSI_SHARE_NOTHING;
+    if (!*any)
+        return "nothing";
+    switch (ddp->strategy->share) {
+    case LSI_SHARE_NOTHING:
+        return "gradients, weights and optimizer state";
+    case LSI_SHARE_TENSORS:
+        return "gradients and weights";
+    default:
+        return one ? "the weights of nodes" : "weights";
+    }
 }
 
 uint64_t lsi_ddp_compared(const ls_ddp *ddp)
@@ -477,7 +501,7 @@ uint64_t lsi_ddp_compared(const ls_ddp *ddp)
 
 ls_status lsi_comparison_init(lsi_comparison *comparison, ls_group *group)
 {
-    comparison->equal_after = -1;
+    comparison->equal_in = -1;
     return lsi_alloc(&comparison->all, (size_t)ls_group_size(group) * WORD,
                      LS_MEMORY_COMM, what);
 }

@@ -15,9 +15,9 @@
 #include "lockstep/group.h"
 
 typedef struct lsi_comparison {
-    uint64_t *all;       /* [ranks] digests of everything */
-    uint64_t compared;   /* bytes found equal so far */
-    int64_t equal_after; /* last step after which state was equal; -1: none */
+    uint64_t *all;     /* [ranks] digests of everything */
+    uint64_t compared; /* bytes found equal so far */
+    int64_t equal_in;  /* last step in which weights were equal; -1: none */
 } lsi_comparison;
 
 ls_status lsi_comparison_init(lsi_comparison *comparison, ls_group *group);

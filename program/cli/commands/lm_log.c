@@ -81,6 +81,7 @@ ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step)
                                .gradient_norm = step->gradient_norm,
                                .loss_scale = step->loss_scale,
                                .skipped = step->skipped,
+                               .compared = step->compared,
                                .seconds = step->seconds,
                                .units = (double)log->start.step_tokens};
     log->last = *step;
@@ -148,6 +149,7 @@ static void log_summary(const lsi_lm_log *log)
                  ", validation loss %.4f (perplexity %.4g)", log->val_loss,
                  exp(log->val_loss));
     summary.about = &log->about;
+    summary.compared = log->last.compared;
     summary.model = log->model;
     summary.counts = log->counts;
     summary.result = result;

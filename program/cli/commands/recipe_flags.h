@@ -79,7 +79,11 @@ static const char decay_help[] = "decoupled weight decay; by default"
         "no EMA", .min = 0, .max = 0.9999999),                                          \
     ROW(recipe.divergence_check, BOOL, "divergence-check", 0, NULL, "true",             \
         "end the run when the loss has stayed high for 50 steps "                       \
-        "(docs/how-to/training.md)")
+        "(docs/how-to/training.md)"),                                                   \
+    ROW(recipe.check_replicas, INT, "check-replicas", 0, "K", "0",                      \
+        "compare the ranks' copies of weights and optimizer state every K steps, and "  \
+        "of summed gradients in each step, and end the run if they differ "             \
+        "(docs/how-to/training.md). 0: never", .min = 0, .max = 1e12)
 /* clang-format on */
 
 #endif

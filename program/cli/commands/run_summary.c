@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/append.h"
+#include "report/size_text.h"
 
 /* The flags of a recipe, as they could be given. */
 static void add_recipe(char *out, size_t bytes, const lsi_recipe *recipe,
@@ -36,6 +37,16 @@ static void log_recipe(lsi_run_log *log, const lsi_run_summary *summary)
     lsi_run_log_say_flags(log, flags);
 }
 
+/* With --check-replicas. */
+static void log_compared(lsi_run_log *log, uint64_t bytes)
+{
+    char size[LSI_SIZE_TEXT];
+    if (bytes == 0)
+        return;
+    lsi_size_text(size, bytes);
+    lsi_run_log_say(log, "copies: %s of each rank compared, all equal", size);
+}
+
 void lsi_run_summary_log(lsi_run_log *log, const lsi_run_summary *summary)
 {
     const lsi_run_about *const a = summary->about;
@@ -47,6 +58,7 @@ void lsi_run_summary_log(lsi_run_log *log, const lsi_run_summary *summary)
                     a->ranks, a->ranks == 1 ? "" : "s", a->threads,
                     a->threads == 1 ? "" : "s", a->strategy, a->dtype);
     log_recipe(log, summary);
+    log_compared(log, summary->compared);
     lsi_run_log_say(log, "result: %s", summary->result);
 }
 

@@ -17,6 +17,7 @@ typedef struct lsi_run_summary {
     lsi_recipe recipe;
     int64_t batch_size, accumulate; /* of a rank */
     uint64_t seed;
+    uint64_t compared;    /* bytes found equal to other ranks' copies */
     const char *result;   /* in words */
     const lsi_keep *keep; /* where the model is */
 } lsi_run_summary;

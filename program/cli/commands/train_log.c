@@ -121,6 +121,7 @@ ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
                                 .val_accuracy = epoch->val_accuracy,
                                 .loss_scale = epoch->loss_scale,
                                 .skipped = epoch->skipped,
+                                .compared = epoch->compared,
                                 .peak_bytes = epoch->peak_bytes,
                                 .collectives = epoch->collectives,
                                 .ranks = log->ranks,
@@ -200,6 +201,7 @@ static void log_summary(const lsi_train_log *log)
              log->step == 1 ? "" : "s", last->train_loss, last->train_accuracy,
              last->val_loss, last->val_accuracy);
     summary.about = &log->about;
+    summary.compared = last->compared;
     summary.model = log->model;
     summary.counts = log->counts;
     summary.result = result;

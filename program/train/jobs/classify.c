@@ -436,6 +436,7 @@ static ls_status end_training(job *j, lsi_epoch *out, lsi_rank_epoch *own)
     own->waited_seconds = lsi_images_waited(j->train_images);
     out->loss_scale = j->loop.stepper.loss_scale.scale;
     out->skipped = j->loop.stepper.loss_scale.skipped;
+    out->compared = lsi_ddp_compared(j->loop.ddp);
     out->train_loss = lsi_totals_loss(totals);
     out->train_accuracy = lsi_totals_accuracy(totals);
     return LS_OK;

@@ -70,6 +70,7 @@ typedef struct lsi_epoch {
     double val_loss, val_accuracy;
     double loss_scale;   /* after it; 0: losses are not scaled */
     int64_t skipped;     /* steps so far, in all epochs */
+    uint64_t compared;   /* bytes of a rank found equal to copies so far */
     uint64_t peak_bytes; /* most that a rank held at once in the epoch */
     /* [ranks], on rank 0 and until the call has ended; else NULL. */
     const lsi_rank_epoch *ranks;

@@ -466,6 +466,7 @@ static ls_status report_step(job *j)
     out->gradient_norm = l->stepper.norm;
     out->loss_scale = l->stepper.loss_scale.scale;
     out->skipped = l->stepper.loss_scale.skipped;
+    out->compared = lsi_ddp_compared(l->ddp);
     out->seconds = lsi_clock_seconds() - j->begun;
     return lsi_loop_report(&j->loop, j->events->step(j->events->context, out));
 }

@@ -62,6 +62,7 @@ typedef struct lsi_lm_step {
     double gradient_norm; /* before it is clipped; not finite: skipped */
     double loss_scale;    /* from now on; 0: losses are not scaled */
     int64_t skipped;      /* steps so far */
+    uint64_t compared;    /* bytes of a rank found equal to copies so far */
     double seconds;
 } lsi_lm_step;
 

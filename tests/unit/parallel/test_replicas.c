@@ -173,9 +173,8 @@ static void check_message(const job *j, const flip *f)
     const int size = ls_group_size(j->group);
     snprintf(ranks, sizeof(ranks), size > 2 ? "rank %d" : "ranks 0, 1",
              f->rank);
-    snprintf(want, sizeof(want), "%s step %" PRId64 ": %s (element %zu: 0x",
-             f->of == GRADIENT ? "in" : "after", j->step, f->array.name,
-             f->bit / 32);
+    snprintf(want, sizeof(want), "in step %" PRId64 ": %s (element %zu: 0x",
+             j->step, f->array.name, f->bit / 32);
     if (strstr(ls_last_error(), want) == NULL)
         fprintf(stderr, "not found: %s\n", want);
     CHECK(strstr(ls_last_error(), want) != NULL);
@@ -322,6 +321,15 @@ static void compare_all(ls_group *group, void *argument)
             CHECK(of_state == bytes_of(WEIGHT, &j) + bytes_of(STATE, &j));
         else
             CHECK(of_state == (one ? 0 : bytes_of(WEIGHT, &j)));
+        if (!one) {
+            const flip f = {.rank = 2,
+                            .array = list(WEIGHT, &j.toy, NULL).all[0]};
+            make(&f, group);
+            CHECK(compare(&j, false) == LS_ERR_CORRUPT);
+            CHECK(strstr(ls_last_error(), "weight 'fc1' (element 0: 0x") !=
+                  NULL);
+            make(&f, group);
+        }
         close_job(&j);
     }
 }
@@ -411,7 +419,7 @@ static void flip_several(ls_group *group, void *argument)
                                   "instead of 0x") != NULL);
     CHECK(strstr(ls_last_error(), ") on rank 1; weight 'fc2.bias' on rank 2; "
                                   "and 1 more differ from") != NULL);
-    CHECK(strstr(ls_last_error(), "equal after step 1: train steps 2 to 2") !=
+    CHECK(strstr(ls_last_error(), "equal in step 1: train steps 1 to 2") !=
           NULL);
     close_job(&j);
 }
