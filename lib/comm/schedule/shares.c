@@ -1,12 +1,7 @@
 #include "comm/schedule/shares.h"
 
-/* Bytes of a window: a quarter of all, so that some follow each other. */
-enum {
-    WINDOWS = 4,
-    LEAST_WINDOW = 256 * 1024,
-    MOST_WINDOW = 1 << 20,
-    LINE = 64
-};
+/* A window is a quarter of the run, so that some follow each other. */
+enum { WINDOWS = 4, LEAST_WINDOW = 256 * 1024, LINE = 64 };
 
 /* The number of consecutive ranks, from number `begin` of the node on. */
 static int run_length(lsi_node_ranks node, int begin)
@@ -34,13 +29,40 @@ static lsi_range owned_by(const lsi_owners *all, int rank, int ranks)
     return run;
 }
 
+static size_t whole_lines(size_t elements, size_t item)
+{
+    const size_t line = LINE / item;
+    return (elements + line - 1) / line * line;
+}
+
+/* Elements of a window of a run of n. */
+static size_t width_of(const lsi_owners *all, size_t n)
+{
+    const size_t part = n / WINDOWS, least = LEAST_WINDOW / all->item;
+    const size_t wish = part < least ? least : part;
+    return whole_lines(wish < all->most ? wish : all->most, all->item);
+}
+
+size_t lsi_shares_most(const lsi_owners *all, int carriers)
+{
+    const size_t most = all->most + (size_t)(carriers + 1) * LINE / all->item;
+    return most < all->count ? most : all->count;
+}
+
+/* Whether each rank of a run carries about what its counterpart owns. */
+static bool has_counterparts(const lsi_owners *all, const lsi_shares *run)
+{
+    const size_t shard = all->cut.shard, n = lsi_range_size(run->elements);
+    return all->alike && run->owners > 1 &&
+           run->owners == run->carriers.ranks &&
+           lsi_range_size(owned_by(all, run->first, 1)) == shard &&
+           n >= shard * (size_t)run->owners - shard / 4;
+}
+
 /* Number `begin` of the node is the first of the run. */
-static lsi_cut cut_of(const lsi_owners *all, const lsi_shares *s, int begin,
-                      bool as_owned)
+static lsi_cut owned_cut(const lsi_owners *all, const lsi_shares *s, int begin)
 {
     const size_t shard = all->cut.shard;
-    if (!as_owned)
-        return lsi_even_cut(lsi_range_size(s->elements), s->carriers.ranks);
     return (lsi_cut){.shard = shard,
                      .first = s->elements.begin + all->cut.first -
                               (size_t)(s->first - begin) * shard};
@@ -55,26 +77,65 @@ static lsi_range offsets_of(const lsi_shares *s)
                                         : (lsi_range){0, shard};
 }
 
-/* Elements of a window of n that are shared. */
-static size_t window_of(size_t n, size_t item)
+static size_t pieces(size_t n, size_t width)
 {
-    const size_t bytes = n * item / WINDOWS;
-    const size_t more = bytes < LEAST_WINDOW ? LEAST_WINDOW : bytes;
-    return (more < MOST_WINDOW ? more : MOST_WINDOW) / item;
+    return (n + width - 1) / width;
 }
 
-/* The part of one share; it ends at a cache line. */
-static size_t width_of(size_t n, size_t item, int carriers)
+/* The most elements that a rank of the run owns. */
+static size_t largest_part(const lsi_owners *all, const lsi_shares *run)
 {
-    const size_t ranks = (size_t)carriers, line = LINE / item;
-    return (window_of(n, item) / ranks + line - 1) / line * line;
+    size_t most = 0;
+    for (int r = run->first; r < run->first + run->owners; r++) {
+        const size_t own = lsi_range_size(owned_by(all, r, 1));
+        most = own > most ? own : most;
+    }
+    return most;
 }
 
-size_t lsi_shares_most(const lsi_owners *all, int carriers)
+/* Piece number `index` of one of the parts of a run, in turns. */
+static lsi_range piece_of(const lsi_owners *all, const lsi_shares *run,
+                          size_t width, size_t index)
 {
-    const size_t most =
-        window_of(all->count, all->item) + (size_t)carriers * LINE / all->item;
-    return most < all->count ? most : all->count;
+    const size_t owners = (size_t)run->owners;
+    const lsi_range part = owned_by(all, run->first + (int)(index % owners), 1);
+    const size_t at = part.begin + index / owners * width;
+    return lsi_range_common(part, (lsi_range){at, at + width});
+}
+
+/*
+ * Makes a run, the first of which is number `begin` of its node, one of its
+ * windows. If the index is past the last, subtracts their number and returns
+ * false.
+ */
+static bool find_window(const lsi_owners *all, lsi_shares *s, int begin,
+                        bool as_owned, size_t *index)
+{
+    const size_t n = lsi_range_size(s->elements), width = width_of(all, n);
+    const size_t ranks = (size_t)s->carriers.ranks;
+    const bool whole = n <= width;
+    const bool striped = !whole && has_counterparts(all, s);
+    const size_t stripe = whole_lines((width + ranks - 1) / ranks, all->item);
+    const size_t windows =
+        whole     ? n > 0
+        : striped ? pieces(all->cut.shard, stripe)
+                  : (size_t)s->owners * pieces(largest_part(all, s), width);
+    if (*index >= windows) {
+        *index -= windows;
+        return false;
+    }
+    if (!whole && !striped)
+        s->elements = piece_of(all, s, width, *index);
+    s->cut = as_owned || striped
+                 ? owned_cut(all, s, begin)
+                 : lsi_even_cut(lsi_range_size(s->elements), s->carriers.ranks);
+    s->cut.window = offsets_of(s);
+    if (striped) {
+        const size_t at = *index * stripe;
+        s->cut.window =
+            lsi_range_common(s->cut.window, (lsi_range){at, at + stripe});
+    }
+    return true;
 }
 
 bool lsi_shares_window(const lsi_owners *all, lsi_node_ranks owners,
@@ -87,19 +148,10 @@ bool lsi_shares_window(const lsi_owners *all, lsi_node_ranks owners,
                         .owners = length,
                         .carriers = carriers};
         s.elements = owned_by(all, s.first, length);
-        s.cut = cut_of(all, &s, begin, owners.rank == carriers.rank);
-        const lsi_range offsets = offsets_of(&s);
-        const size_t width =
-            width_of(lsi_range_size(s.elements), all->item, carriers.ranks);
-        const size_t windows = (lsi_range_size(offsets) + width - 1) / width;
-        if (index < windows) {
-            const size_t at = offsets.begin + index * width;
-            s.cut.window =
-                lsi_range_common(offsets, (lsi_range){at, at + width});
-            *out = s;
-            return true;
-        }
-        index -= windows;
+        if (!find_window(all, &s, begin, owners.rank == carriers.rank, &index))
+            continue;
+        *out = lsi_range_size(s.elements) > 0 ? s : (lsi_shares){0};
+        return true;
     }
     *out = (lsi_shares){0};
     return false;
@@ -111,20 +163,4 @@ lsi_range lsi_shares_part(const lsi_shares *s, int index)
                                         s->carriers.ranks, index);
     return (lsi_range){s->elements.begin + part.begin,
                        s->elements.begin + part.end};
-}
-
-size_t lsi_shares_upto(const lsi_shares *s, lsi_range owned)
-{
-    size_t upto = owned.end;
-    lsi_shares rest = *s;
-    rest.cut.window = (lsi_range){s->cut.window.end, s->cut.shard};
-    if (s->carriers.ranks != 0 && s->elements.end <= owned.begin)
-        return owned.begin; /* the window is of an earlier run */
-    for (int i = 0; i < s->carriers.ranks; i++) {
-        const lsi_range left =
-            lsi_range_common(lsi_shares_part(&rest, i), owned);
-        if (lsi_range_size(left) != 0 && left.begin < upto)
-            upto = left.begin;
-    }
-    return upto;
 }

@@ -8,9 +8,13 @@
  * byte crosses once to a node and all ranks are busy. Two ranks of different
  * nodes exchange the elements that one of them carries and the other owns.
  *
- * A run goes in windows. Each is a part of every carrier's share, so that all
- * ranks work on it, and a rank has as few peers as it would have without
- * windows.
+ * A run goes in windows. Their elements do not depend on the carriers, so every
+ * other node sends the same window at the same time. Memory for some windows
+ * suffices, whatever the length of the vector. A short run is one window. A
+ * window of a longer run is a piece of one owner's part, and the owners take
+ * turns. It is a piece of every part if all nodes have equal numbers of ranks
+ * and all ranks of the run own equal parts. A rank then carries the elements of
+ * its counterpart, and has one peer on each node.
  */
 #ifndef LS_COMM_SCHEDULE_SHARES_H
 #define LS_COMM_SCHEDULE_SHARES_H
@@ -31,14 +35,16 @@ typedef struct lsi_owners {
     size_t count;
     int ranks;
     size_t item; /* bytes of an element */
+    size_t most; /* elements of a window, at most (lsi_shares_most) */
+    bool alike;  /* all nodes have equal numbers of ranks */
 } lsi_owners;
 
 /* A window of a run's part, as the ranks of a node share it. */
 typedef struct lsi_shares {
     int first, owners;       /* the run */
-    lsi_range elements;      /* part of the run, in all windows */
-    lsi_cut cut;             /* of `elements` among the carriers; with window */
-    lsi_node_ranks carriers; /* none: no such window */
+    lsi_range elements;      /* the window; or the run, and `cut` has it */
+    lsi_cut cut;             /* of `elements` among the carriers */
+    lsi_node_ranks carriers; /* none: the window is empty */
 } lsi_shares;
 
 /* The cut of a run's n elements among `ranks` ranks of another node. */
@@ -51,22 +57,20 @@ static inline lsi_cut lsi_even_cut(size_t n, int ranks)
 /*
  * Window number `index` of the parts that the ranks of node `owners` own. The
  * ranks of node `carriers` share it equally or, if the nodes are the same, as
- * they own it. False if the index is past the last window.
+ * they own it. False if the index is past the last window. A window before the
+ * last may be empty: no carriers.
  */
 bool lsi_shares_window(const lsi_owners *all, lsi_node_ranks owners,
                        lsi_node_ranks carriers, size_t index, lsi_shares *out);
 
-/* The most elements of a window of any run, for up to `carriers` carriers. */
+/*
+ * The most elements of a window, for up to `carriers` carriers: `most`, rounded
+ * up to whole cache lines of each.
+ */
 size_t lsi_shares_most(const lsi_owners *all, int carriers);
 
 /* The elements of the vector that carrier `index` carries of the window. */
 lsi_range lsi_shares_part(const lsi_shares *s, int index);
-
-/*
- * The element of a rank's part up to which all elements are in this window or
- * earlier ones.
- */
-size_t lsi_shares_upto(const lsi_shares *s, lsi_range owned);
 
 /*
  * The order in which a node serves the others and is served: in turn t =

@@ -241,16 +241,14 @@ static lsi_range owned_by(const lsi_owners *all, int rank)
     return lsi_cut_part(&all->cut, all->count, all->ranks, rank);
 }
 
-/* All that a rank owns and that has not been carried begins at `upto`. */
-static void check_upto(const lsi_owners *all, const lsi_shares *s,
-                       const bool *carried, int rank)
+/* A window has the same elements whichever node carries it. */
+static void check_same(const bool *carried, const lsi_shares *s)
 {
-    const lsi_range owned = owned_by(all, rank);
-    const size_t upto = lsi_shares_upto(s, owned);
-    assert_true(upto >= owned.begin && upto <= owned.end);
-    for (size_t e = owned.begin; e < upto; e++)
-        assert_true(carried[e]);
-    assert_true(upto == owned.end || !carried[upto]);
+    for (int i = 0; i < s->carriers.ranks; i++) {
+        const lsi_range part = lsi_shares_part(s, i);
+        for (size_t e = part.begin; e < part.end; e++)
+            assert_true(carried[e]);
+    }
 }
 
 /* Each element that the ranks of a node own is carried once by those of
@@ -278,10 +276,12 @@ static void follow_shares(const lsi_owners *all, lsi_node_ranks owners,
             const lsi_range own = owned_by(all, carriers.rank[i]);
             assert_true(part.begin >= own.begin && part.end <= own.end);
         }
-        assert_true(window > 0 && window <= most);
+        assert_true(window <= most);
+        assert_int_equal(window == 0, s.carriers.ranks == 0);
         moved += window;
-        for (int i = 0; i < owners.ranks; i++)
-            check_upto(all, &s, carried, owners.rank[i]);
+        lsi_shares own;
+        assert_true(lsi_shares_window(all, owners, owners, w, &own));
+        check_same(carried, &own);
     }
     for (int i = 0; i < owners.ranks; i++) {
         const lsi_range own = owned_by(all, owners.rank[i]);
@@ -292,22 +292,32 @@ static void follow_shares(const lsi_owners *all, lsi_node_ranks owners,
     assert_int_equal(moved, owned);
 }
 
+static void follow_all(const lsi_node_ranks *nodes, int n, bool alike)
+{
+    static const lsi_owners all[] = {
+        {{.shard = 1000}, 9000, 9, 4, 1000, false},
+        {{.shard = 44001}, 44001 * 9, 9, 8, 5000, false},
+        {{.shard = 44000}, 395000, 9, 4, 70000, false},
+        {{.first = 30000, .shard = 40000}, 300000, 9, 2, 9000, false},
+        {{.first = 90000, .shard = 100000}, 350000, 9, 1, 200000, false},
+        {{.first = 7, .shard = 13}, 60, 9, 4, 16, false},
+        {{.shard = 13}, 0, 9, 4, 16, false}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        for (int j = 0; j < n; j++)
+            for (int k = 0; k < n; k++) {
+                lsi_owners owners = all[i];
+                owners.alike = alike;
+                follow_shares(&owners, nodes[j], nodes[k]);
+            }
+}
+
 static void what_is_owned_is_carried_once(void **state)
 {
     static const int a[] = {0, 1, 2}, b[] = {3}, c[] = {4, 6, 7}, d[] = {5, 8};
-    static const lsi_node_ranks nodes[] = {{a, 3}, {b, 1}, {c, 3}, {d, 2}};
-    static const lsi_owners all[] = {
-        {{.shard = 1000}, 9000, 9, 4},
-        {{.shard = 44001}, 44001 * 9, 9, 8},
-        {{.first = 30000, .shard = 40000}, 300000, 9, 2},
-        {{.first = 90000, .shard = 100000}, 350000, 9, 1},
-        {{.first = 7, .shard = 13}, 60, 9, 4},
-        {{.shard = 13}, 0, 9, 4}};
+    static const int three[] = {3, 4, 5}, six[] = {6, 7, 8};
     (void)state;
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        for (int j = 0; j < 4; j++)
-            for (int k = 0; k < 4; k++)
-                follow_shares(&all[i], nodes[j], nodes[k]);
+    follow_all((lsi_node_ranks[]){{a, 3}, {b, 1}, {c, 3}, {d, 2}}, 4, false);
+    follow_all((lsi_node_ranks[]){{a, 3}, {three, 3}, {six, 3}}, 3, true);
 }
 
 /* ---- arrivals ------------------------------------------------------------ */

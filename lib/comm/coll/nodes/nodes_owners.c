@@ -2,8 +2,9 @@
  * Reduce-scatter and all-gather of ranks on several nodes: stages of
  * pipeline.h. A segment is a window of the elements that the ranks of another
  * node own. Each rank of this node carries a share of it (schedule/shares.h).
- * The other nodes come in turns, the next one first. At the same time, a node
- * adds up, or gathers, the elements that its own ranks own.
+ * All other nodes have a turn with each window, the next node first. At the
+ * same time, a node adds up, or gathers, the elements that its own ranks own.
+ * So sums of a few windows are in memory, whatever the length of the vector.
  *
  * Reduce-scatter, into blocks of one size or shards of any: sums go from their
  * carriers to the owners, which fold them with the sums of this node.
@@ -27,6 +28,8 @@
  * nodes own, once. In an all-gather: the elements of its ranks, once to each
  * other node.
  */
+#include <assert.h>
+
 #include "base/error.h"
 #include "comm/coll/move/move.h"
 #include "comm/coll/nodes/pipeline.h"
@@ -34,7 +37,9 @@
 #include "comm/core/paths.h"
 #include "comm/net/internode.h"
 
-enum { MOST_IN_FLIGHT = 32, BYTES_IN_FLIGHT = 4 << 20 };
+/* SUMS_BYTES: sums of other nodes in memory, unless there are very many. */
+enum { MOST_IN_FLIGHT = 32, BYTES_IN_FLIGHT = 4 << 20, SUMS_BYTES = 4 << 20 };
+enum { MOST_WINDOW = 1 << 20, LEAST_WINDOW = 16 << 10 };
 
 static bool reduces(const lsi_collective *op)
 {
@@ -60,14 +65,60 @@ static size_t crossing_bytes(const lsi_collective *op, size_t elements)
 
 /* ---- segments ------------------------------------------------------------ */
 
+/* Segments of a reduction: all turns with a window, and some windows. */
+static size_t turns_in_flight(const lsi_internode *net)
+{
+    const size_t nodes = (size_t)net->nodes;
+    return nodes < LSI_SEGMENTS     ? LSI_SEGMENTS
+           : nodes < MOST_IN_FLIGHT ? nodes
+                                    : MOST_IN_FLIGHT;
+}
+
+/*
+ * Windows that a reduction has memory for. The last turn with a window must be
+ * over before a segment needs its memory again.
+ */
+static size_t slots_of(const lsi_internode *net)
+{
+    const size_t turns = (size_t)net->nodes - 1;
+    assert(turns > 0); /* such a group spans nodes */
+    return 1 + (turns_in_flight(net) - 1 + turns - 1) / turns;
+}
+
+/* Sums in the memory of a window: of this node if ranks must add them up. */
+static size_t sums_of(const lsi_collective *op)
+{
+    const lsi_internode *net = op->group->net;
+    const bool adds = net->rails > 1 || is_wider(op);
+    return (size_t)net->nodes - (adds ? 0 : 1);
+}
+
+/* Bytes of the widest window. The same on all ranks. */
+static size_t window_bytes(const lsi_collective *op)
+{
+    if (!reduces(op))
+        return MOST_WINDOW;
+    const size_t sums = slots_of(op->group->net) * sums_of(op);
+    assert(sums > 0);
+    const size_t bytes = SUMS_BYTES / sums;
+    return bytes < LEAST_WINDOW  ? LEAST_WINDOW
+           : bytes < MOST_WINDOW ? bytes
+                                 : MOST_WINDOW;
+}
+
 static lsi_owners owners_of(const lsi_collective *op)
 {
+    const lsi_internode *net = op->group->net;
+    const bool sharded =
+        lsi_operation_of(op->call.operation)->receives == LSI_EXTENT_SHARD;
     const size_t count = op->call.count;
     const int ranks = op->group->size;
-    if (lsi_operation_of(op->call.operation)->receives == LSI_EXTENT_SHARD)
-        return (lsi_owners){op->cut, count, ranks, op->item};
-    return (lsi_owners){
-        {.shard = count}, count * (size_t)ranks, ranks, op->item};
+    return (lsi_owners){.cut = sharded ? op->cut : (lsi_cut){.shard = count},
+                        .count = sharded ? count : count * (size_t)ranks,
+                        .ranks = ranks,
+                        .item = op->item,
+                        .most = window_bytes(op) / crossing_bytes(op, 1),
+                        .alike = net->rails * net->nodes == ranks};
 }
 
 static lsi_node_ranks ranks_on(const lsi_internode *net, int node)
@@ -75,31 +126,46 @@ static lsi_node_ranks ranks_on(const lsi_internode *net, int node)
     return (lsi_node_ranks){net->rank + net->first[node], net->ranks_on[node]};
 }
 
-static bool next(const lsi_collective *op, lsi_segment *s)
+/* Whether the window exists: empty, or with carriers. */
+static bool next_turn(const lsi_collective *op, lsi_segment *s)
 {
-    lsi_pipeline *p = lsi_pipeline_of(op);
+    const lsi_pipeline *p = lsi_pipeline_of(op);
     const lsi_internode *net = op->group->net;
     const lsi_owners all = owners_of(op);
     const lsi_node_ranks here = ranks_on(net, net->node);
-    const bool own = lsi_shares_window(&all, here, here, p->begun, &s->own);
-    for (; p->turn < net->nodes - 1; p->turn++, p->window = 0) {
-        const int to = lsi_turn_to(net->nodes, net->node, p->turn);
-        const int from = lsi_turn_from(net->nodes, net->node, p->turn);
-        const lsi_node_ranks sent = ranks_on(net, to),
-                             got = ranks_on(net, from);
-        const bool carries = lsi_shares_window(&all, reduces(op) ? sent : got,
-                                               here, p->window, &s->carried);
-        const bool returns = lsi_shares_window(
-            &all, here, reduces(op) ? got : sent, p->window, &s->returned);
-        s->last_turn = p->turn == net->nodes - 2;
-        if (carries || returns) {
-            p->window++;
+    const int to = lsi_turn_to(net->nodes, net->node, p->turn);
+    const int from = lsi_turn_from(net->nodes, net->node, p->turn);
+    const lsi_node_ranks sent = ranks_on(net, to), got = ranks_on(net, from);
+    const bool carries = lsi_shares_window(&all, reduces(op) ? sent : got, here,
+                                           p->window, &s->carried);
+    const bool returns = lsi_shares_window(&all, here, reduces(op) ? got : sent,
+                                           p->window, &s->returned);
+    const bool own = lsi_shares_window(&all, here, here, p->window, &s->own);
+    return carries || returns || own;
+}
+
+static bool is_empty(const lsi_shares *s)
+{
+    return s->carriers.ranks == 0;
+}
+
+static bool next(const lsi_collective *op, lsi_segment *s)
+{
+    lsi_pipeline *p = lsi_pipeline_of(op);
+    const int turns = op->group->net->nodes - 1;
+    for (bool exists = p->turn > 0;; exists = false, p->window++, p->turn = 0) {
+        for (; p->turn < turns; p->turn++) {
+            exists = next_turn(op, s) || exists;
+            if (is_empty(&s->carried) && is_empty(&s->own))
+                continue;
+            p->owned += p->turn == 0 && !is_empty(&s->own);
+            s->slot = p->owned;
+            s->turn = p->turn++;
             return true;
         }
+        if (!exists)
+            return false;
     }
-    s->carried = s->returned = (lsi_shares){0};
-    s->last_turn = true;
-    return own;
 }
 
 /* ---- places -------------------------------------------------------------- */
@@ -122,10 +188,12 @@ static size_t window_elements(const lsi_collective *op)
     return lsi_shares_most(&all, op->group->net->rails);
 }
 
-/* In a reduction: bytes for this rank's block from one node. */
-static size_t slot_bytes(const lsi_collective *op)
+/* In a reduction: bytes for this rank's part of a window from one node. */
+static size_t part_bytes(const lsi_collective *op)
 {
-    return lsi_lines(lsi_wide_bytes(op, lsi_range_size(own_block(op))));
+    const size_t block = lsi_range_size(own_block(op));
+    const size_t window = window_elements(op);
+    return lsi_lines(lsi_wide_bytes(op, block < window ? block : window));
 }
 
 /* Bytes for the sums that a segment sends. */
@@ -143,13 +211,12 @@ static size_t widened_bytes(const lsi_collective *op)
                         : 0;
 }
 
-/* Segments in flight: if short, those of several turns at once. */
+/* Segments in flight. */
 static size_t in_flight(const lsi_collective *op)
 {
     const size_t bytes = window_elements(op) * op->item;
-    const size_t turns = (size_t)op->group->net->nodes;
-    size_t most = turns < MOST_IN_FLIGHT ? turns : MOST_IN_FLIGHT;
-    if (bytes != 0 && BYTES_IN_FLIGHT / bytes < most)
+    size_t most = turns_in_flight(op->group->net);
+    if (!reduces(op) && bytes != 0 && BYTES_IN_FLIGHT / bytes < most)
         most = BYTES_IN_FLIGHT / bytes;
     return most < LSI_SEGMENTS ? LSI_SEGMENTS : most;
 }
@@ -163,8 +230,9 @@ static void plan(const lsi_collective *op, lsi_pipeline_plan *plan)
     plan->bytes = crossing_bytes(op, 2 * window_elements(op));
     if (!reduces(op))
         return;
-    plan->memory = sums_bytes(op) + 2 * widened_bytes(op);
-    plan->common = (size_t)net->nodes * slot_bytes(op);
+    plan->memory =
+        (adds_inside(op) ? sums_bytes(op) : 0) + 2 * widened_bytes(op);
+    plan->common = slots_of(net) * sums_of(op) * part_bytes(op);
 }
 
 static unsigned char *sent_from(const lsi_collective *op, size_t element)
@@ -184,15 +252,23 @@ static unsigned char *carried_at(const lsi_collective *op, const lsi_segment *s,
     return s->memory + lsi_wide_bytes(op, at);
 }
 
-/* An element of this rank's block; in a reduction, its sum on node `node`. */
-static unsigned char *own_at(const lsi_collective *op, int node, size_t element)
+/*
+ * An element of this rank's part of a window; in a reduction, its sum on node
+ * `node`. The sums of this node are the last ones.
+ */
+static unsigned char *own_at(const lsi_collective *op, const lsi_segment *s,
+                             int node, size_t element)
 {
+    const lsi_internode *net = op->group->net;
     if (!reduces(op))
         return (unsigned char *)op->recv + element * op->item;
-    if (!adds_inside(op) && node == op->group->net->node)
+    if (!adds_inside(op) && node == net->node)
         return sent_from(op, element);
-    const size_t at = element - own_block(op).begin;
-    return lsi_pipeline_of(op)->common + (size_t)node * slot_bytes(op) +
+    const size_t at = element - own_part(op, &s->own).begin;
+    const size_t turn =
+        (size_t)(net->node + 2 * net->nodes - 1 - node) % (size_t)net->nodes;
+    const size_t place = s->slot % slots_of(net) * sums_of(op) + turn;
+    return lsi_pipeline_of(op)->common + place * part_bytes(op) +
            lsi_wide_bytes(op, at);
 }
 
@@ -240,12 +316,14 @@ static ls_status add_window(const lsi_collective *op, lsi_collective *inner,
 
 static ls_status add_up(const lsi_collective *op, lsi_segment *s)
 {
-    const lsi_range own = own_part(op, &s->own);
     unsigned char *wide = s->memory + sums_bytes(op);
+    LS_TRY(add_window(op, &s->enter, &s->carried, wide, s->memory));
+    if (s->turn > 0 || is_empty(&s->own))
+        return LS_OK;
+    const lsi_range own = own_part(op, &s->own);
     unsigned char *sums = lsi_range_size(own) == 0
                               ? NULL
-                              : own_at(op, op->group->net->node, own.begin);
-    LS_TRY(add_window(op, &s->enter, &s->carried, wide, s->memory));
+                              : own_at(op, s, op->group->net->node, own.begin);
     wide += widened_bytes(op);
     return add_window(op, &s->beside, &s->own, wide, sums);
 }
@@ -263,7 +341,7 @@ static ls_status gather(const lsi_collective *op, lsi_collective *inner,
 
 static ls_status gather_own(const lsi_collective *op, lsi_segment *s)
 {
-    return gather(op, &s->beside, &s->own);
+    return s->turn == 0 ? gather(op, &s->beside, &s->own) : LS_OK;
 }
 
 static ls_status gather_carried(const lsi_collective *op, lsi_segment *s)
@@ -282,7 +360,7 @@ static ls_status post(lsi_collective *op, lsi_segment *s)
             lsi_range_common(lsi_shares_part(returned, i), own_block(op));
         LS_TRY(lsi_segment_move(
             op, s, rank, reduces(op),
-            own_at(op, op->group->net->node_of[rank], part.begin),
+            own_at(op, s, op->group->net->node_of[rank], part.begin),
             crossing_bytes(op, lsi_range_size(part))));
     }
     for (int r = carried->first; r < carried->first + carried->owners; r++) {
@@ -295,35 +373,25 @@ static ls_status post(lsi_collective *op, lsi_segment *s)
     return LS_OK;
 }
 
-/* Folds the sums of all nodes, in the order of the nodes. */
-static void fold_range(const lsi_collective *op, lsi_range range)
-{
-    const lsi_internode *net = op->group->net;
-    unsigned char *to =
-        (unsigned char *)op->recv + lsi_delivery_offset(op, range.begin);
-    const void *srcs[LSI_MAX_RANKS];
-    for (int k = 0; k < net->nodes; k++)
-        srcs[k] = own_at(op, k, range.begin);
-    void *sum = is_wider(op) ? own_at(op, net->node, range.begin) : to;
-    lsi_fold(op, sum, srcs, net->nodes, lsi_range_size(range));
-    lsi_narrow(op, to, sum, lsi_range_size(range));
-}
-
-/*
- * Folds up to where this node's sums and those of the last turn are complete.
+/* After the last turn: folds the sums of all nodes, in the order of the nodes.
  */
 static ls_status fold(const lsi_collective *op, lsi_segment *s)
 {
-    lsi_pipeline *p = lsi_pipeline_of(op);
-    const lsi_range block = own_block(op);
-    const size_t here = lsi_shares_upto(&s->own, block);
-    const size_t come = lsi_shares_upto(&s->returned, block);
-    const size_t upto = here < come ? here : come;
-    const size_t begin = p->folded < block.begin ? block.begin : p->folded;
-    if (s->last_turn && upto > begin) {
-        fold_range(op, (lsi_range){begin, upto});
-        p->folded = upto;
-    }
+    const lsi_internode *net = op->group->net;
+    const void *srcs[LSI_MAX_RANKS];
+    if (s->turn < net->nodes - 2 || is_empty(&s->own))
+        return LS_OK;
+    const lsi_range part = own_part(op, &s->own);
+    const size_t n = lsi_range_size(part);
+    if (n == 0)
+        return LS_OK;
+    unsigned char *to =
+        (unsigned char *)op->recv + lsi_delivery_offset(op, part.begin);
+    for (int k = 0; k < net->nodes; k++)
+        srcs[k] = own_at(op, s, k, part.begin);
+    void *sum = is_wider(op) ? own_at(op, s, net->node, part.begin) : to;
+    lsi_fold(op, sum, srcs, net->nodes, n);
+    lsi_narrow(op, to, sum, n);
     return LS_OK;
 }
 

@@ -36,7 +36,8 @@ typedef struct lsi_segment {
     lsi_shares carried;  /* owners: shares carried for another node */
     lsi_shares returned; /* owners: shares that another node carries */
     lsi_shares own;      /* owners: shares that stay on this node */
-    bool last_turn;      /* owners: the last other node's turn */
+    int turn;            /* owners: turn of the other node */
+    size_t slot;         /* owners: number of the window's memory */
     /* Collectives of the node; an unused one is done. */
     lsi_collective enter;
     lsi_collective beside;      /* while the segment crosses */
@@ -89,7 +90,7 @@ typedef struct lsi_pipeline {
     bool ended;         /* all segments have begun */
     int turn;           /* owners: turn of the next segment's node */
     size_t window;      /* owners: window of the next segment */
-    size_t folded;      /* owners: first element without a result */
+    size_t owned;       /* owners: windows begun that are not empty here */
     unsigned char *common;
     lsi_segment segment[]; /* segments in flight */
 } lsi_pipeline;
