@@ -104,7 +104,8 @@ LS_API LS_EXPERIMENTAL int64_t ls_tape_sample(const ls_tape_samples *samples,
  * that type. ls_relu, ls_swiglu, ls_gelu and ls_batch_norm of images keep the
  * type they are given; every other operation computes in f32 and returns f32.
  * Parameters and their gradients stay f32. LS_F32, as at first, ends it.
- * Outlives resets.
+ * Outlives resets. LS_ERR_UNSUPPORTED for a half type with portable bits
+ * (ls_set_bits).
  */
 LS_API LS_MUST_CHECK ls_status ls_tape_set_autocast(ls_tape *tape,
                                                     ls_dtype dtype);

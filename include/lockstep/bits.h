@@ -13,7 +13,7 @@ extern "C" {
 
 typedef enum ls_bits {
     LS_BITS_FAST = 0,
-    LS_BITS_PORTABLE = 1 /* docs/dev/kernels.md says of what */
+    LS_BITS_PORTABLE = 1 /* docs/concepts/numerics.md says what is the same */
 } ls_bits;
 
 /*

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "lockstep/profile.h"
@@ -117,8 +118,9 @@ static void put_info(exporter *e)
     escape(model, a->model);
     snprintf(more, sizeof(more),
              ",model=\"%s\",ranks=\"%d\",threads=\"%d\",strategy=\"%s\","
-             "dtype=\"%s\",optimizer=\"%s\"",
-             model, a->ranks, a->threads, a->strategy, a->dtype, a->optimizer);
+             "dtype=\"%s\",bits=\"%s\",optimizer=\"%s\"",
+             model, a->ranks, a->threads, a->strategy, a->dtype,
+             lsi_bits_name(ls_bits_in_use()), a->optimizer);
     put_metric(e, "gauge", "info", more, 1,
                "Labels that describe the training run; the value is always 1.");
     gauge(e, "running", e->running, "1 during the run, 0 after its end.");

@@ -4,6 +4,7 @@
 #include "array/compute/array.h"
 #include <assert.h>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "model/autograd/ops/ops.h"
@@ -17,6 +18,11 @@ ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype)
         return lsi_fail(LS_ERR_DTYPE,
                         "ls_tape_set_autocast: dtype is %s; it must be bf16 or "
                         "f16, or f32 to switch autocast off",
+                        ls_dtype_name(dtype));
+    if (dtype != LS_F32 && lsi_bits_are_portable())
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "ls_tape_set_autocast: dtype is %s, but the process "
+                        "asks for portable bits, which only f32 has",
                         ls_dtype_name(dtype));
     lsi_tape_forget_rounded(tape);
     tape->autocast = dtype;

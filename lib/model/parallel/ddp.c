@@ -16,6 +16,7 @@
 #include "comm/core/agree.h"
 #include "model/autograd/tape.h"
 #include "model/parallel/ddp_state.h"
+#include "model/parallel/levels.h"
 #include "observe/live.h"
 #include "observe/spans.h"
 
@@ -195,6 +196,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
         add_spans(ddp);
     }
     LS_TRY(lsi_ddp_plan(ddp, &options, status));
+    LS_TRY(lsi_levels_compare(ddp->channel));
     LS_TRY(start_alike(ddp));
     ddp->owner = (lsi_params_owner){.context = ddp,
                                     .ready = on_ready,

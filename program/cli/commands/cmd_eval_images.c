@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/commands/eval_columns.h"
+#include "cli/frame/bits_flag.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/ranks.h"
 #include "comm/api/outcome.h"
@@ -19,7 +20,7 @@
 
 typedef struct args {
     lsi_rank_flags ranks;
-    const char *model, *data, *split, *dtype, *json;
+    const char *model, *data, *split, *dtype, *bits, *json;
     int64_t batch_size;
     bool verify, markdown;
 } args;
@@ -40,6 +41,7 @@ static const lsi_option options[] = {
         .min = 1, .max = 1e6),
     LSI_VERIFY_DATA_ROW(verify),
     LSI_DTYPE_ROW(dtype),
+    LSI_BITS_ROW(bits),
     LSI_JSON_ROW(json),
     LSI_MARKDOWN_ROW(markdown),
 };
@@ -171,7 +173,8 @@ static int run_eval_images(const lsi_invocation *call)
     if (a.model == NULL || a.data == NULL)
         return lsi_cli_usage("--%s is missing",
                              a.model == NULL ? "weights PATH" : "data PATH");
-    if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+    if (!lsi_cli_set_bits(a.bits, a.dtype, &exit_status) ||
+        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();

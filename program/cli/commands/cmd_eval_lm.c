@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cli/commands/eval_columns.h"
 #include "cli/commands/lm_model.h"
+#include "cli/frame/bits_flag.h"
 #include "cli/frame/lm_flags.h"
 #include "cli/frame/ranks.h"
 #include "comm/api/outcome.h"
@@ -23,12 +24,14 @@ typedef struct args {
     const char *data, *tokens, *json;
     int64_t context, stride;
     bool deterministic, markdown;
+    const char *bits;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
     LSI_DETERMINISTIC_ROW(deterministic),
+    LSI_BITS_ROW(bits),
     LSI_LM_MODEL_ROWS(model),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "text or tokens: a file, a folder, or a pattern such as "
@@ -171,7 +174,8 @@ static int run_eval_lm(const lsi_invocation *call)
     if (a.data == NULL && rest == call->argc)
         return lsi_cli_usage("give a file of text or tokens to evaluate, as an "
                              "argument or with --data PATH");
-    if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+    if (!lsi_cli_set_bits(a.bits, NULL, &exit_status) ||
+        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "cli/commands/continuations.h"
 #include "cli/commands/lm_model.h"
+#include "cli/frame/bits_flag.h"
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
 #include "comm/api/outcome.h"
@@ -16,7 +17,7 @@ typedef struct args {
     lsi_rank_flags ranks;
     lsi_lm_model_flags model;
     lsi_option_texts prompt;
-    const char *prompts;
+    const char *prompts, *bits;
     int64_t tokens, top_k, seed;
     double temperature;
     bool ignore_end;
@@ -26,6 +27,7 @@ typedef struct args {
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
     LSI_LM_MODEL_ROWS(model),
+    LSI_BITS_ROW(bits),
     ROW(prompt, TEXTS, "prompt", 'p', "TEXT", NULL,
         "text to continue (default: a newline). A model that has no tokenizer "
         "and is not a byte model needs token numbers instead, such as "
@@ -135,7 +137,8 @@ static int run_generate(const lsi_invocation *call)
     if (a.prompt.n > 0 && a.prompts != NULL)
         return lsi_cli_usage(
             "--prompt and --prompts exclude each other; give one of them");
-    if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+    if (!lsi_cli_set_bits(a.bits, NULL, &exit_status) ||
+        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();

@@ -11,6 +11,7 @@
 #include "cli/commands/rank_outputs.h"
 #include "cli/commands/run_hosts.h"
 #include "cli/commands/run_over_ssh.h"
+#include "cli/frame/bits_flag.h"
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
 #include "launch/launch.h"
@@ -24,6 +25,7 @@ typedef struct args {
     const char *bind;
     bool report_bindings;
     bool deterministic;
+    const char *bits;
     lsi_output_flags output;
     bool no_python, is_module, by_path;
     const char *run_id, *role;
@@ -49,6 +51,7 @@ static const lsi_option options[] = {
         "print the numbers of ranks and threads, and their CPUs, on stderr "
         "before the ranks start (always done on a terminal)"),
     LSI_DETERMINISTIC_ROW(deterministic),
+    LSI_BITS_ROW(bits),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
         "end the ranks after S seconds, with exit status 124; 0: no limit. "
         "Time during which the job is suspended does not count",
@@ -443,7 +446,8 @@ static int run_launcher(const lsi_invocation *call)
             .script = is_script(&a, program) ? program : NULL,
             .n = ranks};
         lsi_cli_set_deterministic(a.deterministic);
-        status = launch(&a, what, &h, output);
+        if (lsi_cli_set_bits(a.bits, NULL, &status))
+            status = launch(&a, what, &h, output);
     }
     free(line);
     free(outputs);

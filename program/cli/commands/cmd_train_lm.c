@@ -16,6 +16,7 @@
 #include "cli/commands/output_flags.h"
 #include "cli/commands/recipe_flags.h"
 #include "cli/commands/resume_flags.h"
+#include "cli/frame/bits_flag.h"
 #include "cli/frame/config_file.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/lm_flags.h"
@@ -38,6 +39,7 @@ typedef struct args {
     bool recompute;
     lsi_ddp_flags ddp;
     bool deterministic;
+    const char *bits;
     int64_t validate_every, validate_batches, log_every;
     const char *model, *init;
     lsi_keep_flags keep;
@@ -50,6 +52,7 @@ static const lsi_option options[] = {
     LSI_CONFIG_ROW(config),
     LSI_RANK_ROWS(ranks, "1"),
     LSI_DETERMINISTIC_ROW(deterministic),
+    LSI_BITS_ROW(bits),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "text or tokens: a file, a folder, or a pattern such as "
         "'shards/*.bin' (default: a built-in text)"),
@@ -319,6 +322,8 @@ static int run_train_lm(const lsi_invocation *call)
     s.keep = lsi_cli_keep_of("lm", &a.keep, &a.resume);
     s.audit = lsi_cli_audit_of(call, &a.audit);
     a.resume.most = call->check != NULL ? call->check->from : 0;
+    if (!lsi_cli_set_bits(a.bits, a.dtype, &exit_status))
+        return exit_status;
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (a.accumulate > 0 && a.tokens_per_step > 0)

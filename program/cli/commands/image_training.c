@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "array/compute/threads.h"
+#include "base/bits.h"
 #include "base/error.h"
 #include "cli/commands/train_log.h"
+#include "cli/frame/bits_flag.h"
 #include "observe/memory_record.h"
 #include "observe/span_file.h"
 
@@ -128,6 +130,13 @@ int lsi_cli_train_images(const lsi_invocation *call,
     s.keep = lsi_cli_keep_of(a.name, &a.keep, &a.resume);
     s.audit = lsi_cli_audit_of(call, &a.audit);
     a.resume.most = call->check != NULL ? call->check->from : 0;
+    if (!lsi_cli_set_bits(a.bits, a.dtype, &exit_status))
+        return exit_status;
+    if (lsi_bits_are_portable() && norm_of(a.sync_bn) == LSI_NORM_LOCAL)
+        return lsi_cli_usage(
+            "--sync-bn off does not go with --bits portable: each rank's "
+            "statistics depend on the number of ranks; give --sync-bn fused or "
+            "--bits fast");
     if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))

@@ -8,6 +8,7 @@
 #include "cli/commands/output_flags.h"
 #include "cli/commands/recipe_flags.h"
 #include "cli/commands/resume_flags.h"
+#include "cli/frame/bits_flag.h"
 #include "cli/frame/command.h"
 #include "cli/frame/config_file.h"
 #include "cli/frame/dtype_flag.h"
@@ -27,7 +28,7 @@ typedef struct lsi_image_flags {
     int64_t epochs, batch_size, accumulate, slices, limit, prefetch;
     int64_t loader_threads, seed;
     lsi_recipe recipe;
-    const char *dtype;
+    const char *dtype, *bits;
     lsi_resume_options resume;
     const char *sync_bn;
     lsi_ddp_flags ddp;
@@ -55,6 +56,7 @@ typedef struct lsi_image_flags {
         "micro-steps per optimizer step", .min = 1, .max = 1e6),                        \
     LSI_SLICES_ROW(slices, "one per rank; for cifar-net on 1, 2 and 4 ranks: 4"),       \
     LSI_RECIPE_ROWS("sgd", "constant", LSI_NO_WARMUP, "0"),                             \
+    LSI_BITS_ROW(bits),                                                                 \
     LSI_DTYPE_ROW(dtype),                                                               \
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",                                 \
         "batch normalisation (fused: over all ranks, with one collective in forward "   \

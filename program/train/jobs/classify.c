@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -235,6 +236,8 @@ static void collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_text(config, "--sync-bn", norms[o->norm]);
     lsi_run_config_int(config, "--slices", all_slices(j));
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
+    lsi_run_config_text(config, "--bits", lsi_bits_name(ls_bits_in_use()));
+    lsi_run_config_before(config, "fast");
     lsi_run_config_text(config, "--dropout", o->dropout ? "on" : "off");
     if (!o->cifar100)
         collect_images_config(j, config);

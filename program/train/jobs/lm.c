@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -153,6 +154,8 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_real(config, "--dropout", o->dropout);
     lsi_run_config_before(config, "0");
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
+    lsi_run_config_text(config, "--bits", lsi_bits_name(ls_bits_in_use()));
+    lsi_run_config_before(config, "fast");
     lsi_run_config_int(config, "--validate-every", o->validate_every);
     lsi_run_config_int(config, "--validate-batches", o->validate_batches);
     lsi_recipe_describe(&o->recipe, o->steps, config);

@@ -46,6 +46,9 @@ static const row rows[] = {
      LS_ERR_IO,
      "LOCKSTEP_SELECT: "},
     {{{"LOCKSTEP_DETERMINISTIC", "yes"}}, LS_ERR_ARGUMENT, "should be 0 or 1"},
+    {{{"LOCKSTEP_BITS", "exact"}},
+     LS_ERR_ARGUMENT,
+     "LOCKSTEP_BITS: 'exact' names no bits; there are 'fast' and 'portable'"},
     {{{"LOCKSTEP_TUNE", "yes"}}, LS_ERR_ARGUMENT, "should be on or off"},
     /* Only groups of 8 ranks and more ask. */
     {{{"LOCKSTEP_PLACEMENT", "0/0"}}, LS_OK, NULL},
