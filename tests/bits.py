@@ -4,6 +4,7 @@
     bits.py                             the hashes of build/dev/bin/lockstep
     bits.py --against OTHER/lockstep    where two programs differ, if anywhere
     bits.py --hosts 2,2                 on hosts that hosts.py makes, as root
+    bits.py --portable ...              instead, what portable_bits.py does
 
 It trains small models, `train cifar100` and `train lm`, under each strategy, on
 1, 2, 4 and 8 ranks. A few more runs have other types, optimizers and kinds of
@@ -26,6 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 sys.path.insert(0, os.path.join(HERE, "hosts"))
 import hosts  # noqa: E402
+import portable_bits  # noqa: E402
 
 JOBS = {
     "cifar100": "--threads 1 --limit 200 --epochs 2 --batch-size 8 "
@@ -210,6 +212,9 @@ def main():
                         choices=("openmpi", "mpich"), help="between hosts")
     parser.add_argument("--only", default="", metavar="REGEX",
                         help="of the lines' beginnings")
+    if "--portable" in sys.argv[1:]:
+        sys.argv.remove("--portable")
+        portable_bits.main()
     flags = parser.parse_args()
     paths = [flags.lockstep, *([flags.against] if flags.against else [])]
     if flags.hosts:
