@@ -38,8 +38,8 @@ IMAGES = "images --arch {arch} --batch-size {{b}} --epochs 1 --data {{data}} "\
          "--image-size {size} --lr 0.01"
 MODELS = {
     "lm rope": (8, LM.format(**SMALL), LM.format(**LEAST)),
-    "lm gpt2": (8, LM.format(**SMALL) + " --size gpt2 --dropout 0.1",
-                LM.format(**LEAST) + " --size gpt2 --dropout 0.1"),
+    "lm gpt2": (8, LM.format(**SMALL) + " --size gpt2 --dropout-rate 0.1",
+                LM.format(**LEAST) + " --size gpt2 --dropout-rate 0.1"),
     "resnet18": (16, IMAGES.format(arch="resnet18", size=32),
                  IMAGES.format(arch="resnet18", size=8)),
     "vit": (16, IMAGES.format(arch="vit", size=32),

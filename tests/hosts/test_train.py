@@ -48,7 +48,7 @@ class Train(unittest.TestCase):
         cnn = ("cifar100", "--limit", "40", "--epochs", "1", "--batch-size", "4")
         lm = ("lm", "--layers", "1", "--d-model", "48", "--heads", "4", "--d-ff",
               "64", "--context", "24", "--batch-size", "2", "--steps", "4",
-              "--size", "gpt2", "--vocab-size", "256", "--dropout", "0.1",
+              "--size", "gpt2", "--vocab-size", "256", "--dropout-rate", "0.1",
               "--validate-every", "0")
         with tempfile.TemporaryDirectory() as folder:
             for job in (cnn, (*lm, "--strategy", "fsdp"), lm):

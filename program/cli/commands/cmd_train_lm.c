@@ -78,7 +78,7 @@ static const lsi_option options[] = {
     LSI_SLICES_ROW(slices, "one per rank"),
     LSI_RECIPE_ROWS("adamw", "cosine", LSI_SOME_WARMUP, "1"),
     LSI_DTYPE_ROW(dtype),
-    ROW(dropout, REAL, "dropout", 0, "P", "0",
+    ROW(dropout, REAL, "dropout-rate", 0, "P", "0",
         "probability of dropout of the embeddings and of each part that joins "
         "the residual stream",
         .min = 0, .max = 0.99),

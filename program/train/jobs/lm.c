@@ -151,7 +151,7 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_text(config, "--slices",
                         o->slices > 0 ? slices : "one per rank");
     lsi_run_config_before(config, "one per rank");
-    lsi_run_config_real(config, "--dropout", o->dropout);
+    lsi_run_config_real(config, "--dropout-rate", o->dropout);
     lsi_run_config_before(config, "0");
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_text(config, "--bits", lsi_bits_name(ls_bits_in_use()));

@@ -11,7 +11,7 @@ from sliced import SlicedTest
 TINY = ("--layers", "2", "--d-model", "48", "--heads", "4", "--d-ff", "64",
         "--context", "24", "--validate-every", "2")
 ROPE = ("lm", *TINY)
-GPT2 = ("lm", "--size", "gpt2", "--vocab-size", "256", "--dropout", "0.1",
+GPT2 = ("lm", "--size", "gpt2", "--vocab-size", "256", "--dropout-rate", "0.1",
         *TINY)
 STRATEGIES = os.path.join(SOURCE, "lib/model/parallel/strategies.def")
 
@@ -23,7 +23,7 @@ class SameBits(SlicedTest):
     def test_gpt2_with_dropout(self):
         """Tied weights, learned positions, layer norms and biases."""
         with_dropout = self.same(GPT2, "--steps", "4")
-        without, _ = self.result(GPT2, 1, "--steps", "4", "--dropout", "0")
+        without, _ = self.result(GPT2, 1, "--steps", "4", "--dropout-rate", "0")
         self.assertNotEqual(with_dropout[0], without)
 
     def test_micro_steps_and_recomputed_blocks(self):

@@ -271,11 +271,11 @@ static void letters_stand_for_one_flag(void **state)
     }
 }
 
-/* `trace` reads what --trace writes; `tokenize --train` trains. */
+/* `trace` and `audit` read what flags write; `tokenize --train` trains. */
 static void flags_are_not_called_as_commands(void **state)
 {
     (void)state;
-    static const char *const same[] = {"trace", "train"};
+    static const char *const same[] = {"trace", "train", "audit"};
     static use all[MOST_FLAGS];
     const size_t n = collect(&lsi_command_root, all, 0);
     for (size_t i = 0; i < n; i++)
