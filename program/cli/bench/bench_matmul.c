@@ -33,9 +33,11 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("1", "3", "30"),
     ROW(rows, LIST, "rows", 0, "N,...", "512",
         "rows of the input: tokens or samples of a batch"),
-    ROW(ins, LIST, "in", 0, "N,...", "768", "input features of the layer"),
-    ROW(outs, LIST, "out", 0, "N,...", "3072", "output features of the layer"),
-    ROW(bits, LIST, "bits", 0, "WHICH,...", "fast,portable",
+    ROW(ins, LIST, "in-features", 0, "N,...", "768",
+        "input features of the layer"),
+    ROW(outs, LIST, "out-features", 0, "N,...", "3072",
+        "output features of the layer"),
+    ROW(bits, LIST, "bits", 0, "KIND,...", "fast,portable",
         "bits of the results: fast, portable"),
 };
 
@@ -209,8 +211,8 @@ static ls_status parse(void *opaque)
     state *const s = opaque;
     const int64_t most = 1 << 20;
     LS_TRY(lsi_list_of_sizes("--rows", s->rows, 1, most, &s->row_list));
-    LS_TRY(lsi_list_of_sizes("--in", s->ins, 1, most, &s->in_list));
-    LS_TRY(lsi_list_of_sizes("--out", s->outs, 1, most, &s->out_list));
+    LS_TRY(lsi_list_of_sizes("--in-features", s->ins, 1, most, &s->in_list));
+    LS_TRY(lsi_list_of_sizes("--out-features", s->outs, 1, most, &s->out_list));
     return lsi_each_word("--bits", s->bits, add_kind, s);
 }
 

@@ -21,7 +21,8 @@ class Rows(ProgramTest):
                 return json.load(file)["rows"]
 
     def test_every_pass_has_a_row_of_each_kind(self):
-        rows = self.rows("--rows", "5,300", "--in", "40", "--out", "33,7")
+        rows = self.rows("--rows", "5,300", "--in-features", "40",
+                         "--out-features", "33,7")
         cases = [(r["rows"], r["out"], r["pass"], r["bits"]) for r in rows]
         self.assertEqual(cases, [(n, out, name, bits) for n in (5, 300) for out in (33, 7)
                                  for name in PASSES for bits in ("fast", "portable")])
@@ -30,13 +31,14 @@ class Rows(ProgramTest):
                                    2e-6 * row["rows"] * row["in"] * row["out"])
 
     def test_one_kind(self):
-        rows = self.rows("--rows", "64", "--in", "64", "--out", "64", "--bits", "portable")
+        rows = self.rows("--rows", "64", "--in-features", "64",
+                         "--out-features", "64", "--bits", "portable")
         self.assertEqual([r["bits"] for r in rows], 3 * ["portable"])
 
     def test_words(self):
         for part, *words in (("--bits: 'exact' names no bits", "--bits", "exact"),
                              ("more than 2 names", "--bits", "fast,portable,fast"),
-                             ("--out", "--out", "0")):
+                             ("--out-features", "--out-features", "0")):
             self.fails(2, part, "bench", "matmul", *words)
 
 
