@@ -56,8 +56,9 @@ typedef struct ls_ddp_options {
     ls_ddp_strategy strategy;
     /*
      * Bytes of a bucket, at most; a larger parameter gets its own. 0: no limit:
-     * all gradients are one bucket, and nothing overlaps; 25000000 is usual.
-     * Must be 0 for a strategy without buckets.
+     * all gradients are one bucket, and nothing overlaps; 25000000 is usual,
+     * and what 0 means for LS_DDP_FSDP over several nodes. Must be 0 for a
+     * strategy without buckets.
      */
     size_t bucket_bytes;
     /*

@@ -7,6 +7,7 @@
 
 #include "base/append.h"
 #include "base/error.h"
+#include "comm/api/internode_swap.h"
 #include "comm/api/outcome.h"
 #include "model/parallel/ddp_state.h"
 
@@ -74,12 +75,15 @@ ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
         lsi_ddp_candidate *const c = &choice->all[i];
         ls_ddp_options options;
         LS_TRY(lsi_ddp_read_options(&options, &c->options));
-        plan.strategy = row_of(options.strategy);
+        LS_TRY(lsi_strategy_of(&options, lsi_node_count(group), &plan.strategy,
+                               &plan.bucket));
         plan.ahead = options.prefetch_layers;
         LS_TRY(lsi_replicas_of(group, &options, &plan.replicas));
         lsi_memory_demand room = lsi_memory_demand_of(group, &plan);
         LS_TRY(lsi_memory_demand_ask(group, budget, &room));
         c->fits = lsi_memory_demand_fits(room);
+        if (plan.bucket > 0 && plan.bucket < UINT64_MAX)
+            c->options.bucket_bytes = plan.bucket;
         if (c->fits && fitting++ == 0)
             choice->options = c->options;
         if (room.needed - room.available < least.needed - least.available)

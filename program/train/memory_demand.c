@@ -88,6 +88,16 @@ static double part_of_node(const ls_group *group, int replicas)
     return (double)ranks / ls_group_size(group);
 }
 
+/* One bucket of each rank here is filled while another one is reduced. */
+static double bucket_bytes(const ls_group *group, const lsi_memory_plan *plan)
+{
+    const double all = sizeof(float) * (double)plan->parameters;
+    const double others = all - all / ls_group_size(group);
+    if (plan->strategy->share != LSI_SHARE_ALL)
+        return 0;
+    return ls_group_local_size(group) * fmin(2 * (double)plan->bucket, others);
+}
+
 lsi_memory_demand lsi_memory_demand_of(const ls_group *group,
                                        const lsi_memory_plan *wish)
 {
@@ -114,13 +124,13 @@ lsi_memory_demand lsi_memory_demand_of(const ls_group *group,
     const double first =
         (share == LSI_SHARE_NOTHING ? here : alone + weights) + slices;
     const double later = weights + halves + gradients + slices + state;
-    const double most = first > later ? first : later;
+    const double a_copy = sizeof(float) * (double)wish->parameters;
+    const double most =
+        fmax(first * a_copy, later * a_copy + bucket_bytes(group, wish));
     const double gathered =
         divided ? window_bytes(group, wish, wish->ahead) : 0;
-    return (lsi_memory_demand){
-        .needed = (int64_t)(most * sizeof(float) * (double)wish->parameters +
-                            gathered),
-        .gathered = (int64_t)gathered};
+    return (lsi_memory_demand){.needed = (int64_t)(most + gathered),
+                               .gathered = (int64_t)gathered};
 }
 
 /* INT64_MAX: unknown on this machine. */

@@ -33,6 +33,7 @@ typedef struct lsi_memory_plan {
     lsi_layer_sizes layers; /* for `fsdp` over several nodes; none: unknown */
     size_t ahead;           /* layers that it gathers ahead of use */
     int replicas;           /* nodes with the same weights; 0: 1 */
+    uint64_t bucket;        /* most bytes of a bucket; 0: not counted */
 } lsi_memory_plan;
 
 /*

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/structs.h"
 #include "comm/api/group.h"
+#include "comm/api/internode_swap.h"
 #include "comm/api/same.h"
 #include "comm/core/agree.h"
 #include "model/parallel/grad_range.h"
@@ -156,7 +157,8 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
     const lsi_strategy *strategy = NULL;
     uint64_t bucket_bytes = 0;
     if (status == LS_OK)
-        status = lsi_strategy_of(options, &strategy, &bucket_bytes);
+        status = lsi_strategy_of(options, lsi_node_count(ddp->group), &strategy,
+                                 &bucket_bytes);
     LS_TRY(agree(ddp, options, status));
     assert(strategy != NULL);
     LS_TRY(same_model(ddp));

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "comm/api/internode_swap.h"
 
+enum { USUAL_BUCKET = 25000000 }; /* bytes */
+
 static const char *const names[LS_DDP_STRATEGY_COUNT + 1] = {
     [LS_DDP_DEFAULT] = "default",
 #define X(NAME, value, text) [value] = (text),
@@ -99,12 +101,12 @@ const char *lsi_strategies_with_buckets(lsi_strategy_names *out)
     return out->text;
 }
 
-ls_status lsi_strategy_of(const ls_ddp_options *options,
+ls_status lsi_strategy_of(const ls_ddp_options *options, int64_t nodes,
                           const lsi_strategy **out, uint64_t *bucket_bytes)
 {
     lsi_strategy_names others;
     const lsi_strategy *found;
-    const size_t limit = options->bucket_bytes;
+    size_t limit = options->bucket_bytes;
     LS_TRY(lsi_strategy_find(options->strategy, &found));
     if (found->buckets != LSI_BUCKETS_LIMIT && limit != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -113,6 +115,9 @@ ls_status lsi_strategy_of(const ls_ddp_options *options,
                         "choose a strategy with buckets: %s",
                         ls_ddp_strategy_name(found->id), limit,
                         lsi_strategies_with_buckets(&others));
+    /* Whoever divides weights over nodes has no room for all gradients. */
+    if (found->share == LSI_SHARE_ALL && nodes > 1 && limit == 0)
+        limit = USUAL_BUCKET;
     *out = found;
     *bucket_bytes = limit > 0 ? limit : UINT64_MAX;
     if (found->buckets == LSI_BUCKETS_EACH)

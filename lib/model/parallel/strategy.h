@@ -63,10 +63,10 @@ size_t lsi_bucket_bytes(double mb);
 double lsi_bucket_mb(size_t bytes);
 
 /*
- * The strategy and the bucket size in bytes that these options ask for, or an
- * error that describes a wrong option. Local.
+ * The strategy and the bucket size in bytes that these options ask for on that
+ * number of nodes, or an error that describes a wrong option. Local.
  */
-ls_status lsi_strategy_of(const ls_ddp_options *options,
+ls_status lsi_strategy_of(const ls_ddp_options *options, int64_t nodes,
                           const lsi_strategy **out, uint64_t *bucket_bytes);
 
 /*

@@ -32,7 +32,8 @@ extern const char lsi_strategy_choices[];
         .choices = lsi_strategy_choices),                                      \
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
             "for strategies with buckets: largest amount of gradients per "    \
-            "collective, in MB (default: all gradients at once)",              \
+            "collective, in MB (default: 25 for fsdp over several nodes, "     \
+            "else all gradients at once)",                                     \
             .min = 1e-6, .max = 1e9),                                          \
         LSI_PREFETCH_LAYERS_ROW(field.prefetch_layers),                        \
         LSI_SHARD_OVER_ROW(field.shard_over)

@@ -74,7 +74,8 @@ static ls_status run_of(const lsi_plan_flags *f, const lsi_plan_model *model,
         .nodes = f->nodes > 0 ? f->nodes : 1,
         .shard_over = (int64_t)how.shard_over,
     };
-    LS_TRY(lsi_strategy_of(&how, &out->strategy, &out->bucket_bytes));
+    LS_TRY(
+        lsi_strategy_of(&how, out->nodes, &out->strategy, &out->bucket_bytes));
     return lsi_plan_check(out);
 }
 

@@ -79,7 +79,8 @@ static void strategies_without_buckets(void **state)
         char change[64];
         snprintf(change, sizeof(change), "{\"strategy\": \"%s\"}",
                  ls_ddp_strategy_name((ls_ddp_strategy)i));
-        const bool fits = lsi_strategy_of(&options, &strategy, &bytes) == LS_OK;
+        const bool fits =
+            lsi_strategy_of(&options, 1, &strategy, &bytes) == LS_OK;
         expect("{\"bucket-mb\": 1}", change, "[]",
                fits ? "{\"bucket-mb\": 1}" : "{}");
         expect("{\"bucket-mb\": 1}", change, "[\"bucket-mb\"]", "{}");

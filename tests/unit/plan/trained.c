@@ -59,7 +59,7 @@ lsi_plan_run trained_plan(const trained_setup *s, const ls_group *group,
                         .ranks = ls_group_size(group),
                         .nodes = 1};
     uint64_t limit;
-    CHECK_OK(lsi_strategy_of(&s->how, &run.strategy, &limit));
+    CHECK_OK(lsi_strategy_of(&s->how, run.nodes, &run.strategy, &limit));
     run.bucket_bytes = limit;
     return run;
 }

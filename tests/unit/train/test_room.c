@@ -31,6 +31,21 @@ static void play_slices(ls_group *group, void *unused)
           4000 * (1 + 1 + 2 + 3 * RANKS));
 }
 
+/* Two buckets of each rank, at most all that others own. */
+static void play_buckets(ls_group *group, void *unused)
+{
+    lsi_memory_plan wish = {.parameters = 3000, .moments = 2, .bucket = 100};
+    (void)unused;
+    CHECK_OK(lsi_strategy_find(LS_DDP_FSDP, &wish.strategy));
+    CHECK(lsi_memory_demand_of(group, &wish).needed ==
+          12000 * (1 + 1 + 2) + 200 * RANKS);
+    wish.bucket = UINT64_MAX;
+    CHECK(lsi_memory_demand_of(group, &wish).needed ==
+          12000 * (1 + 1 + 2) + 8000 * RANKS);
+    CHECK_OK(lsi_strategy_find(LS_DDP_SHARED, &wish.strategy));
+    CHECK(lsi_memory_demand_of(group, &wish).needed == 12000 * (1 + RANKS + 2));
+}
+
 /* The table of docs/concepts/parallel.md, of all ranks. */
 static void play_formulas(ls_group *group, void *unused)
 {
@@ -144,6 +159,7 @@ static void formulas(void **state)
     (void)state;
     run_threads(RANKS, play_formulas, NULL);
     run_threads(RANKS, play_slices, NULL);
+    run_threads(RANKS, play_buckets, NULL);
     run_nodes((int[]){1, 2}, 2, play_nodes, NULL);
     run_nodes((int[]){1, 2}, 2, play_groups, NULL);
     run_nodes((int[]){1, 2, 1, 2}, 4, play_groups, NULL);
