@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import signal
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -120,10 +121,11 @@ class Timeline(TraceTest):
             self.assertEqual([e["args"]["step"] for e in steps],
                              list(range(1, 7)))
             # The parts of a step add up to nearly all of it, on any machine:
-            # the time that ranks wait for each other is a separate part.
-            parts = sum(covered(own, step) for step in steps) * 1e-6
-            self.assertLessEqual(parts, seconds(steps))
-            self.assertGreaterEqual(parts, 0.75 * seconds(steps))
+            # the time that ranks wait for each other is a separate part. A
+            # rank may lose its processor between two parts of some step.
+            shares = [covered(own, step) / step["dur"] for step in steps]
+            self.assertLessEqual(max(shares), 1 + ROUNDING)
+            self.assertGreaterEqual(statistics.median(shares), 0.75)
             for name in ("linear", "linear backward", "gemm_f32",
                          "step_adamw", "wait for ranks"):
                 self.assertTrue(named(own, name), name)
