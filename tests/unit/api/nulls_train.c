@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "unit/api/nulls.h"
 
 static const ls_init zeros = {LS_INIT_CONSTANT, 0, 0};
@@ -210,15 +211,19 @@ void nulls_of_audits(void **state)
             P(group, group), P(path, path), P(setup, &setup));
     assert_error(ls_audit_open(&audit, group, path, &nothing), LS_ERR_ARGUMENT,
                  "setup->params is NULL");
-    assert_ok(ls_audit_open(&audit, group, path, &setup));
+    /* A build without nettle opens none. */
+    const bool opens = lsi_sha256_is_there();
+    assert_int_equal(ls_audit_open(&audit, group, path, &setup),
+                     opens ? LS_OK : LS_ERR_UNSUPPORTED);
     REFUSES(ls_audit_step, "audit", P(audit, audit), 0, NULL);
-    TAKES(ls_audit_step, "values", audit, 0, NULL);
+    GIVES(opens ? LS_OK : LS_ERR_ARGUMENT, ls_audit_step, "values", audit, 0,
+          NULL);
     assert_null(ls_audit_digest(NULL));
     ls_audit_close(&none);
     ls_audit_close(NULL);
     ls_audit_close(&audit);
     ls_params_free(&params);
     ls_group_close(&group);
-    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(path), opens ? 0 : -1);
     assert_int_equal(remove(folder), 0);
 }
