@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/append.h"
-#include "base/bits.h"
 #include "base/error.h"
 #include "comm/api/outcome.h"
 #include "model/optim/param_group.h"
@@ -68,9 +67,7 @@ static json_t *settings_json(const lsi_audit_run *a)
     if (good && a->has_data)
         good = json_object_set_new(all, "SHA-256 of the data",
                                    json_string(data)) == 0;
-    const char *const bits = lsi_bits_name(
-        lsi_bits_are_portable() ? LS_BITS_PORTABLE : LS_BITS_FAST);
-    if (good && json_object_set_new(all, "bits", json_string(bits)) == 0)
+    if (good)
         return all;
     json_decref(all);
     return NULL;
@@ -94,15 +91,12 @@ static ls_status check_settings(const lsi_audit_check *c,
                                 const json_t *settings)
 {
     lsi_difference difference;
-    json_t *const header = lsi_chain_json(&c->chain->lines[0]);
-    const bool same = lsi_entry_same_pairs(json_object_get(header, "settings"),
-                                           settings, "setting", &difference);
-    json_decref(header);
-    return same ? LS_OK
-                : lsi_fail(LS_ERR_MISMATCH,
-                           "this run is not that of the audit file: they "
-                           "differ in %s",
-                           difference.text);
+    return lsi_entry_same_settings(c->chain, settings, &difference)
+               ? LS_OK
+               : lsi_fail(LS_ERR_MISMATCH,
+                          "this run is not that of the audit file: they "
+                          "differ in %s",
+                          difference.text);
 }
 
 /* On rank 0; sets check->differs. */

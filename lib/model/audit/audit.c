@@ -97,15 +97,12 @@ static ls_status check_settings(const ls_audit *a, const lsi_chain *chain,
                                 const json_t *settings)
 {
     lsi_difference difference;
-    json_t *const header = lsi_chain_json(&chain->lines[0]);
-    const bool same = lsi_entry_same_pairs(json_object_get(header, "settings"),
-                                           settings, "setting", &difference);
-    json_decref(header);
-    return same ? LS_OK
-                : lsi_fail(LS_ERR_MISMATCH,
-                           "the audit file '%s' and this run differ in %s. "
-                           "Give another file with --audit",
-                           a->path, difference.text);
+    return lsi_entry_same_settings(chain, settings, &difference)
+               ? LS_OK
+               : lsi_fail(LS_ERR_MISMATCH,
+                          "the audit file '%s' and this run differ in %s. "
+                          "Give another file with --audit",
+                          a->path, difference.text);
 }
 
 /* Keeps the lines up to the step, and its entry to compare with. */

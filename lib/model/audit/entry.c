@@ -96,6 +96,16 @@ bool lsi_entry_same_pairs(const json_t *one, const json_t *other,
     return false;
 }
 
+bool lsi_entry_same_settings(const lsi_chain *chain, const json_t *settings,
+                             lsi_difference *out)
+{
+    json_t *const header = lsi_chain_json(&chain->lines[0]);
+    const bool same = lsi_entry_same_pairs(json_object_get(header, "settings"),
+                                           settings, "setting", out);
+    json_decref(header);
+    return same;
+}
+
 /* Elements of each block, as state_digest.h defines it. */
 static json_int_t block_elements(json_int_t count)
 {

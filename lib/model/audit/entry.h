@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "model/audit/chain.h"
 #include "model/audit/state_digest.h"
 
 /*
@@ -36,5 +37,9 @@ bool lsi_entry_equal(const json_t *one, const json_t *other,
 /* The same of two objects of texts, named "settings" or "values". */
 bool lsi_entry_same_pairs(const json_t *one, const json_t *other,
                           const char *what, lsi_difference *out);
+
+/* The same of a file's settings and others. */
+bool lsi_entry_same_settings(const lsi_chain *chain, const json_t *settings,
+                             lsi_difference *out);
 
 #endif

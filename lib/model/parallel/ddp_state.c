@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "array/compute/array.h"
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/structs.h"
@@ -120,10 +121,10 @@ static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
     (void)i;
     snprintf(text, LSI_LINE_BYTES,
              "strategy %s, bucket_bytes %zu, unused_as_zero %d, "
-             "prefetch_layers %zu, shard_over %zu",
+             "prefetch_layers %zu, shard_over %zu, %s bits",
              ls_ddp_strategy_name(options->strategy), options->bucket_bytes,
              options->unused_as_zero, options->prefetch_layers,
-             options->shard_over);
+             options->shard_over, lsi_bits_name(ls_bits_in_use()));
 }
 
 /* Checks that all ranks can take part and have equal options. */

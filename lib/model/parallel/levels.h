@@ -1,13 +1,12 @@
-/* Whether ranks compute alike: the same bits, the same instructions. */
+/* Whether ranks compute with the same instructions. */
 #ifndef LS_MODEL_PARALLEL_LEVELS_H
 #define LS_MODEL_PARALLEL_LEVELS_H
 
 #include "lockstep/group.h"
 
 /*
- * LS_ERR_ARGUMENT on all ranks if they ask for different bits (ls_set_bits).
  * Under fast bits rank 0 logs a line if ranks use different instruction levels.
- * Collective.
+ * Collective; all ranks ask for the same bits.
  */
 ls_status lsi_levels_compare(ls_group *group);
 

@@ -227,7 +227,7 @@ static ls_status check_machine(const session *s, const json_t *run)
 /* Of each run that made entries of the segment. */
 static ls_status check_promise(const session *s)
 {
-    const bool portable = strcmp(setting(s, "bits"), "portable") == 0;
+    const bool portable = strcmp(setting(s, "--bits"), "portable") == 0;
     const char *const version = text_of(s->header, "version");
     for (size_t i = 0; i < s->chain.n; i++) {
         const lsi_chain_line *const line = &s->chain.lines[i];
@@ -359,7 +359,7 @@ static ls_status prepare(session *s, const lsi_invocation *call,
                                : number_of(s->run, "ranks");
     s->threads = s->a->ranks.threads > 0 ? (int)s->a->ranks.threads
                                          : number_of(s->run, "threads");
-    if (setenv("LOCKSTEP_BITS", setting(s, "bits"), 1) != 0)
+    if (setenv("LOCKSTEP_BITS", setting(s, "--bits"), 1) != 0)
         return lsi_fail(LS_ERR_MEMORY, "not enough memory to verify");
     LS_TRY(check_promise(s));
     LS_TRY(set_flags(s));

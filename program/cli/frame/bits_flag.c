@@ -25,8 +25,7 @@ bool lsi_cli_set_bits(const char *bits, const char *dtype, int *exit_status)
              lsi_bits_are_portable())
         *exit_status = lsi_cli_usage(
             "--dtype %s does not go with --bits portable: only f32 has the "
-            "same "
-            "bits on every processor; give --dtype f32 or --bits fast",
+            "same bits on every processor; give --dtype f32 or --bits fast",
             dtype);
     else
         return true;

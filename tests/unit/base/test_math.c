@@ -93,7 +93,8 @@ static void vectors(void **state)
 static void against_long_double(void **state)
 {
     (void)state;
-    _Static_assert(LDBL_MANT_DIG >= 64, "long double is no reference");
+    _Static_assert(LDBL_MANT_DIG >= 64,
+                   "long double is too short for a reference");
     for (size_t f = 0; f < TEST_COUNT(functions); f++)
         for (uint64_t i = 0; i < 50000; i++) {
             const function *const g = &functions[f];
