@@ -16,9 +16,9 @@ void lsi_copies_warn(const ls_ddp *ddp, const ls_group *group,
         return;
     lsi_log(LS_LOG_WARN,
             "--check-replicas compares %s%s: with strategy '%s' on %d rank%s "
-            "other data have no copies",
+            "%s data have no copies",
             copies, any ? " only" : "", ls_ddp_strategy_name(options->strategy),
-            ranks, ranks == 1 ? "" : "s");
+            ranks, ranks == 1 ? "" : "s", any ? "other" : "the");
 }
 
 ls_status lsi_copies_compare(ls_ddp *ddp, const lsi_stepper *stepper,
