@@ -10,7 +10,7 @@ import unittest
 from program import LOCKSTEP, ProgramTest, wait_until
 
 ENDLESS = (f"echo $RANK $$; exec {LOCKSTEP} bench all-reduce --sizes 1k "
-           "--iterations 1000000 >&2")
+           "--iterations 1000000000 >&2")
 
 
 def listens(pid):
@@ -40,10 +40,21 @@ class Doctor(ProgramTest):
         return glob.glob(os.path.join(glob.escape(self.folder), "*"))
 
     def ask(self, process, pids):
-        """Has every rank write, once that does not end it."""
+        """Has every rank write after a call, once that does not end it."""
         self.assertTrue(wait_until(lambda: all(map(listens, pids))))
+        self.assertTrue(wait_until(lambda: self.all_completed(process, pids)))
+
+    def all_completed(self, process, pids):
+        """Whether new records of all ranks name a completed call."""
+        for path in self.files():
+            os.unlink(path)
         process.send_signal(signal.SIGUSR1)
         self.assertTrue(wait_until(lambda: len(self.files()) == len(pids)))
+        completed = []
+        for path in self.files():
+            with open(path, encoding="utf-8") as file:
+                completed.append(json.load(file)["completed"])
+        return all(completed)
 
     def diagnosed(self, status):
         path = os.path.join(self.folder, "findings")
