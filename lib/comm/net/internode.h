@@ -28,8 +28,9 @@ enum {
     LSI_TAG_ENVELOPE, /* and one for each class of channels */
     LSI_TAG_DATA = LSI_TAG_ENVELOPE + LSI_CHANNEL_CLASSES,
     LSI_TAG_CREDIT = LSI_TAG_DATA + LSI_CHANNEL_CLASSES,
-    LSI_TAG_STEP = LSI_TAG_CREDIT + LSI_CHANNEL_CLASSES, /* and the steps */
-    LSI_TAGS = 64                                        /* of one group */
+    LSI_TAG_GRANT = LSI_TAG_CREDIT + LSI_CHANNEL_CLASSES,
+    LSI_TAG_STEP, /* and the steps */
+    LSI_TAGS = 64 /* of one group */
 };
 
 /*

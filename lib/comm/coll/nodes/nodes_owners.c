@@ -224,10 +224,12 @@ static size_t in_flight(const lsi_collective *op)
 static void plan(const lsi_collective *op, lsi_pipeline_plan *plan)
 {
     const lsi_internode *net = op->group->net;
+    const lsi_owners all = owners_of(op);
     plan->segments = in_flight(op);
     plan->steps = 1;
     plan->transfers = 2 * (size_t)net->rails;
     plan->bytes = crossing_bytes(op, 2 * window_elements(op));
+    plan->grants = all.count > all.most;
     if (!reduces(op))
         return;
     plan->memory =

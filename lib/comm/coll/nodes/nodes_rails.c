@@ -113,6 +113,8 @@ static void plan(const lsi_collective *op, lsi_pipeline_plan *plan)
     plan->transfers = lsi_range_size(r.own) * 2 * r.legs;
     plan->bytes = plan->transfers * r.leg;
     plan->memory = r.memory;
+    plan->grants = op->call.operation != LSI_OP_ALL_REDUCE &&
+                   op->call.count > LSI_SEGMENTS * segment_elements(op);
 }
 
 static bool next(const lsi_collective *op, lsi_segment *s)

@@ -39,9 +39,15 @@ static size_t requests_bytes(const lsi_pipeline_plan *plan)
     return lsi_lines(most * sizeof(lsi_wire_request));
 }
 
+static size_t grants_bytes(const lsi_pipeline_plan *plan)
+{
+    return plan->grants ? lsi_lines(plan->transfers * sizeof(lsi_wire_request))
+                        : 0;
+}
+
 static size_t segment_bytes(const lsi_pipeline_plan *plan)
 {
-    return transfers_bytes(plan) + requests_bytes(plan) +
+    return transfers_bytes(plan) + requests_bytes(plan) + grants_bytes(plan) +
            lsi_lines(plan->memory);
 }
 
@@ -77,8 +83,9 @@ static void open_pipeline(const lsi_collective *op)
         lsi_segment *s = &p->segment[i];
         s->transfers = (void *)p->common;
         s->requests = (void *)(p->common + transfers_bytes(&p->plan));
-        s->memory =
-            p->common + transfers_bytes(&p->plan) + requests_bytes(&p->plan);
+        s->grants = (void *)(p->common + transfers_bytes(&p->plan) +
+                             requests_bytes(&p->plan));
+        s->memory = (unsigned char *)s->grants + grants_bytes(&p->plan);
         clear(&s->leave);
         p->common += segment_bytes(&p->plan);
     }
@@ -87,6 +94,15 @@ static void open_pipeline(const lsi_collective *op)
 }
 
 /* ---- for stages ---------------------------------------------------------- */
+
+static ls_status post_grant(ls_group *group, lsi_wire_request *grant, int rank,
+                            bool receives)
+{
+    return receives
+               ? lsi_internode_send(group, grant, NULL, 0, rank, LSI_TAG_GRANT)
+               : lsi_internode_receive(group, grant, NULL, 0, rank,
+                                       LSI_TAG_GRANT);
+}
 
 /*
  * Posts all fragments of the message at once; requests for all fit the segment.
@@ -97,7 +113,8 @@ ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
     const size_t fragments = lsi_bulk_fragments(bytes);
     if (bytes == 0)
         return LS_OK;
-    lsi_bulk *transfer = &segment->transfers[segment->n_transfers++];
+    const size_t place = segment->n_transfers++;
+    lsi_bulk *transfer = &segment->transfers[place];
     *transfer = (lsi_bulk){.data = data,
                            .bytes = bytes,
                            .rank = rank,
@@ -112,7 +129,11 @@ ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
     if (!receives)
         op->group->counters->bytes_sent += bytes;
     const ls_status status = lsi_bulk_move(op->group, transfer);
-    return status == LS_IN_PROGRESS ? LS_OK : status;
+    if (status != LS_OK && status != LS_IN_PROGRESS)
+        return status;
+    return lsi_pipeline_of(op)->plan.grants
+               ? post_grant(op->group, &segment->grants[place], rank, receives)
+               : LS_OK;
 }
 
 void lsi_fold(const lsi_collective *op, void *to, const void *const *srcs,
@@ -194,6 +215,8 @@ static ls_status messages_done(const lsi_collective *op, lsi_segment *s)
 {
     for (size_t i = 0; i < s->n_transfers; i++) {
         LS_TRY(lsi_bulk_move(op->group, &s->transfers[i]));
+        if (lsi_pipeline_of(op)->plan.grants)
+            LS_TRY(lsi_internode_test(op->group, &s->grants[i]));
     }
     return LS_OK;
 }

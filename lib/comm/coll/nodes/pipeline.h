@@ -45,6 +45,7 @@ typedef struct lsi_segment {
     int posted, crossed;        /* steps with messages posted, or done */
     lsi_bulk *transfers;        /* messages of a step */
     lsi_wire_request *requests; /* requests of their fragments */
+    lsi_wire_request *grants;   /* of each message */
     size_t n_transfers, n_requests;
     unsigned char *memory; /* scratch for the collective */
 } lsi_segment;
@@ -57,6 +58,7 @@ typedef struct lsi_pipeline_plan {
     size_t bytes;     /* bytes of the messages of a step */
     size_t memory;    /* bytes of scratch of a segment */
     size_t common;    /* bytes of scratch of all segments */
+    bool grants;      /* each message has one; the same on all ranks */
 } lsi_pipeline_plan;
 
 typedef struct lsi_stages {
@@ -108,7 +110,14 @@ static inline size_t lsi_lines(size_t bytes)
 
 /* ---- for stages ---------------------------------------------------------- */
 
-/* Posts a message of the segment's step to, or from, a rank; none if empty. */
+/*
+ * Posts a message of the segment's step to, or from, a rank; none if empty.
+ *
+ * The network keeps what a rank has not asked for yet. Where data go one way,
+ * nothing would stop a sender before the end of the vector. So there the
+ * receiver sends a grant, an empty message, once it has asked. The sender's
+ * step is over when the grant has come: it is ahead by the segments in flight.
+ */
 ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
                            bool receives, unsigned char *data, size_t bytes);
 
