@@ -1,23 +1,49 @@
 """The memory of a host: a control group with a limit, and its peaks.
 
-Version 1 of control groups, or version 2 where its root has the memory controller. In
-version 1 a group is a child of this process's group, so that one's limit holds, too.
+Version 1 of control groups where it has the memory controller, else version 2. The group
+is within that of this process if possible, so that the limit of that one holds, too.
 """
 
 import os
 import threading
 
-V1, V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
+PROC, ROOT = "/proc/self/cgroup", "/sys/fs/cgroup"
 
 
-def own_group():
-    """The path of this process's group in version 1, or None."""
-    with open("/proc/self/cgroup", encoding="ascii") as file:
+def read(folder, name):
+    with open(os.path.join(folder, name), encoding="ascii") as file:
+        return file.read()
+
+
+def write(folder, name, value):
+    with open(os.path.join(folder, name), "r+", encoding="ascii") as file:
+        file.write(str(value))
+
+
+def own_group(proc, controller):
+    """The path of this process's group; of version 2 with the controller ''."""
+    with open(proc, encoding="ascii") as file:
         for line in file:
             _, controllers, path = line.strip().split(":", 2)
-            if controllers == "memory":
-                return V1 + path
+            if controller in controllers.split(","):
+                return path
     return None
+
+
+def parent_v2(root, own):
+    """The nearest group whose children have the memory controller.
+
+    A group with processes cannot give it to its children, except the root of all.
+    """
+    folder = os.path.normpath(root + own)
+    while True:
+        if os.path.isdir(folder) and "memory" in read(
+                folder, "cgroup.subtree_control").split():
+            return folder
+        if folder == root:
+            write(root, "cgroup.subtree_control", "+memory")
+            return root
+        folder = os.path.dirname(folder)
 
 
 def missing():
@@ -32,32 +58,36 @@ def missing():
 class MemoryLimit:
     """A control group with a limit in bytes, without swap."""
 
-    def __init__(self, name, most):
-        parent = own_group()
-        self.is_v1 = parent is not None and os.path.isdir(parent)
-        self.path = os.path.join(parent if self.is_v1 else V2, f"{name}-{os.getpid()}")
-        os.mkdir(self.path)
+    def __init__(self, name, most, proc=PROC, root=ROOT):
+        v1 = os.path.join(root, "memory")
+        own = own_group(proc, "memory")
+        self.is_v1 = own is not None and os.path.isdir(v1)
+        if self.is_v1:
+            parent = v1 + own if os.path.isdir(v1 + own) else v1
+        else:
+            parent = parent_v2(root, own_group(proc, "") or "/")
+        self.path = os.path.join(parent, f"{name}-{os.getpid()}")
+        self._make()
         try:
             if self.is_v1:
-                self._write("memory.limit_in_bytes", most)
-                self._write("memory.swappiness", 0)
+                write(self.path, "memory.limit_in_bytes", most)
+                write(self.path, "memory.swappiness", 0)
             else:
-                self._write("memory.max", most)
-                self._write("memory.swap.max", 0)
+                write(self.path, "memory.max", most)
+                write(self.path, "memory.swap.max", 0)
         except OSError:
             self.close()
             raise
 
+    def _make(self):
+        os.mkdir(self.path)
+
     def close(self):
         os.rmdir(self.path)
 
-    def _write(self, name, value):
-        with open(os.path.join(self.path, name), "w", encoding="ascii") as file:
-            file.write(str(value))
-
     def _table(self, name):
-        with open(os.path.join(self.path, name), encoding="ascii") as file:
-            return {key: int(value) for key, value in map(str.split, file)}
+        return {key: int(value)
+                for key, value in map(str.split, read(self.path, name).splitlines())}
 
     def inside(self, words):
         """The command line that runs a program in the group."""
