@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "lockstep/autograd.h"
-#include "model/parallel/layer_name.h"
+#include "model/nets/lm.h"
 
 /* Limits of a language model; beyond them numbers of bytes would be inexact. */
 enum { MOST_LAYERS = 1 << 14 };
@@ -20,50 +20,6 @@ static int64_t looked_up(const ls_transformer_config *c)
         return c->context * c->d_model +
                (c->untied_head ? c->vocabulary * c->d_model : 0);
     return c->vocabulary * c->d_model;
-}
-
-/* ---- layers -------------------------------------------------------------- */
-
-/* The embedding is the first parameter; one without a head is the head, too. */
-static bool is_tied(const ls_transformer_config *c)
-{
-    return c->kind != LS_TRANSFORMER_ROPE && !c->untied_head;
-}
-
-/* The tables that are looked up come first: tokens, and positions of GPT2. */
-static void add_to_layer(lsi_plan_layer *layer, ls_params *params, size_t i,
-                         const ls_transformer_config *c)
-{
-    const ls_tensor *const tensor = ls_params_get(params, i);
-    const double elements = (double)ls_tensor_count(tensor);
-    const bool table = i == 0 || (i == 1 && c->kind == LS_TRANSFORMER_GPT2);
-    const bool product =
-        ls_tensor_ndim(tensor) == 2 && (!table || (i == 0 && is_tied(c)));
-    layer->begin -= elements;
-    layer->products += product ? elements : 0;
-    layer->others += table || !product ? elements : 0;
-    layer->lookups += table && !product ? elements : 0;
-}
-
-static ls_status find_layers(lsi_plan_model *model, ls_params *params,
-                             const ls_transformer_config *config)
-{
-    const size_t n = ls_params_count(params);
-    double at = (double)model->parameters;
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_plan_layer), LS_MEMORY_OTHER,
-                            "the sizes of the model's layers"));
-    model->layer_list = block;
-    for (size_t i = 0; i < n; i++) {
-        if (i == 0 || !lsi_is_same_layer(ls_params_name(params, i - 1),
-                                         ls_params_name(params, i)))
-            model->layer_list[model->n_layers++] =
-                (lsi_plan_layer){.begin = at, .end = at};
-        lsi_plan_layer *const layer = &model->layer_list[model->n_layers - 1];
-        add_to_layer(layer, params, i, config);
-        at = layer->begin;
-    }
-    return LS_OK;
 }
 
 /* ---- the model ----------------------------------------------------------- */
@@ -86,7 +42,7 @@ static ls_status count(lsi_plan_model *model, ls_params *params,
         if (ls_tensor_ndim(tensor) == 2)
             model->products += elements;
     }
-    return find_layers(model, params, config);
+    return lsi_lm_layer_sizes(params, config, &model->layer_sizes);
 }
 
 static ls_status describe(lsi_plan_model *model, ls_params *params,
@@ -124,9 +80,9 @@ ls_status lsi_plan_model_open(lsi_plan_model *model,
 void lsi_plan_model_close(lsi_plan_model *model)
 {
     lsi_free(model->tensors);
-    lsi_free(model->layer_list);
+    lsi_free(model->layer_sizes.of);
     model->tensors = NULL;
-    model->layer_list = NULL;
+    model->layer_sizes = (lsi_layer_sizes){.n = 0};
 }
 
 size_t lsi_plan_bucket(const lsi_plan_run *run, size_t first, double *bytes)

@@ -10,15 +10,8 @@
 #include <stdint.h>
 
 #include "lockstep/transformer.h"
+#include "model/parallel/layer_sizes.h"
 #include "model/parallel/strategy.h"
-
-/* Weights that `fsdp` gathers together between nodes (lsi_gather). */
-typedef struct lsi_plan_layer {
-    double begin, end; /* elements in the order of `tensors` */
-    double products;   /* elements of factors of matrix products */
-    double others;     /* elements that other operations read */
-    double lookups;    /* elements that backward does not read */
-} lsi_plan_layer;
 
 typedef struct lsi_plan_model {
     int64_t layers, d_model, d_ff, heads, vocabulary;
@@ -28,8 +21,7 @@ typedef struct lsi_plan_model {
     /* Elements of each tensor, in the order in which gradients become final. */
     int64_t *tensors;
     size_t n_tensors;
-    lsi_plan_layer *layer_list; /* in the order of the forward pass */
-    size_t n_layers;
+    lsi_layer_sizes layer_sizes; /* of what `fsdp` gathers between nodes */
 } lsi_plan_model;
 
 /*

@@ -11,8 +11,6 @@
 #include "comm/state/state.h"
 #include "report/size_text.h"
 
-enum { HALF = 2 }; /* bytes of a rounded weight */
-
 /*
  * Copies on this machine: one for each of its ranks, or its part of one that
  * all ranks divide.
@@ -25,56 +23,38 @@ static double copies(const ls_group *group, bool divided)
 
 /* ---- gathered layers ----------------------------------------------------- */
 
-static int64_t total_of(const lsi_layer_sizes *layers)
-{
-    int64_t total = 0;
-    for (size_t i = 0; i < layers->n; i++)
-        total += layers->of[i];
-    return total;
-}
-
 /* Nodes that keep the same weights. */
 static int replicas_of(const lsi_memory_plan *plan)
 {
     return plan->replicas > 0 ? plan->replicas : 1;
 }
 
-/* The elements begin .. end - 1 that this node does not keep, of all layers. */
-static double lacks(const ls_group *group, const lsi_memory_plan *plan,
-                    double begin, double end)
+/* The most bytes that a node without weights gathers at a time. */
+static double window_bytes(const lsi_memory_plan *plan, size_t ahead)
 {
-    const double part = (double)total_of(&plan->layers) / ls_group_size(group);
-    double missing = end - begin;
-    for (int r = 0; r < ls_group_size(group); r++) {
-        const double own = fmin(end, part * (r + 1)) - fmax(begin, part * r);
-        if (lsi_node_is_replica(group, r, replicas_of(plan)))
-            missing -= fmax(0, own);
-    }
-    return missing;
+    return lsi_layer_window_bytes(
+        &plan->layers,
+        &(lsi_layer_window){.ahead = ahead, .half = plan->rounded});
 }
 
-/*
- * The most bytes of `ahead` + 1 adjacent layers: of what this node lacks, or
- * without a group of all. Parameters are divided in reverse order.
- */
-static double window_bytes(const ls_group *group_or_null,
-                           const lsi_memory_plan *plan, size_t ahead)
+/* The same of this node, which keeps the parts of its replicas' ranks. */
+static double gathered_bytes(const ls_group *group, const lsi_memory_plan *plan)
 {
-    const lsi_layer_sizes *const layers = &plan->layers;
-    double most = 0, end = (double)total_of(layers);
-    for (size_t i = 0; i < layers->n; i++) {
-        double window = 0, at = end;
-        for (size_t j = i; j < layers->n && j <= i + ahead; j++) {
-            const double begin = at - (double)layers->of[j];
-            window += group_or_null != NULL
-                          ? lacks(group_or_null, plan, begin, at)
-                          : at - begin;
-            at = begin;
-        }
-        most = fmax(most, window);
-        end -= (double)layers->of[i];
+    double kept[LSI_MAX_RANKS][2];
+    const double all = plan->layers.n > 0 ? plan->layers.of[0].end : 0;
+    const double part = all / ls_group_size(group);
+    size_t n = 0;
+    for (int r = 0; r < ls_group_size(group); r++) {
+        if (!lsi_node_is_replica(group, r, replicas_of(plan)))
+            continue;
+        kept[n][0] = part * r;
+        kept[n++][1] = part * (r + 1);
     }
-    return most * (plan->rounded ? HALF : sizeof(float));
+    return lsi_layer_window_bytes(&plan->layers,
+                                  &(lsi_layer_window){.ahead = plan->ahead,
+                                                      .half = plan->rounded,
+                                                      .kept = kept,
+                                                      .n_kept = n});
 }
 
 /* ---- the demand ---------------------------------------------------------- */
@@ -127,8 +107,7 @@ lsi_memory_demand lsi_memory_demand_of(const ls_group *group,
     const double a_copy = sizeof(float) * (double)wish->parameters;
     const double most =
         fmax(first * a_copy, later * a_copy + bucket_bytes(group, wish));
-    const double gathered =
-        divided ? window_bytes(group, wish, wish->ahead) : 0;
+    const double gathered = divided ? gathered_bytes(group, wish) : 0;
     return (lsi_memory_demand){.needed = (int64_t)(most + gathered),
                                .gathered = (int64_t)gathered};
 }
@@ -167,10 +146,18 @@ static int64_t fitting_ahead(lsi_memory_demand room,
 {
     const double rest = (double)(room.needed - room.gathered);
     int64_t ahead = (int64_t)plan->ahead - 1;
-    while (ahead >= 0 && rest + window_bytes(NULL, plan, (size_t)ahead) >
-                             (double)room.available)
+    while (ahead >= 0 &&
+           rest + window_bytes(plan, (size_t)ahead) > (double)room.available)
         ahead--;
     return ahead;
+}
+
+static double largest_layer(const lsi_memory_plan *plan)
+{
+    double most = 0;
+    for (size_t i = 0; i < plan->layers.n; i++)
+        most = fmax(most, lsi_layer_bytes(&plan->layers.of[i], plan->rounded));
+    return most;
 }
 
 /* How to make gathered weights fit. */
@@ -178,7 +165,7 @@ static void advise(const ls_group *group, lsi_memory_demand room,
                    const lsi_memory_plan *plan, char text[ADVICE])
 {
     char gathered[LSI_SIZE_TEXT], layer[LSI_SIZE_TEXT];
-    const double least = window_bytes(NULL, plan, 0);
+    const double least = window_bytes(plan, 0);
     const double left = (double)room.available - least;
     const double nodes =
         ceil((double)(room.needed - room.gathered) * ls_group_size(group) /
@@ -186,7 +173,7 @@ static void advise(const ls_group *group, lsi_memory_demand room,
     const size_t all = plan->layers.n;
     const int64_t ahead = fitting_ahead(room, plan);
     lsi_size_text(gathered, (uint64_t)room.gathered);
-    lsi_size_text(layer, (uint64_t)least);
+    lsi_size_text(layer, (uint64_t)largest_layer(plan));
     lsi_append(text, ADVICE,
                ". %s of this are gathered weights: %zu layers of at most %s "
                "(--prefetch-layers %zu). ",

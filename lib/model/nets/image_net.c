@@ -187,7 +187,8 @@ ls_status lsi_image_net_count(ls_group *group,
         status = add_layers(net, group, options);
     if (status == LS_OK) {
         *parameters = ls_params_numel(net->model.params);
-        status = lsi_layer_sizes_of(net->model.params, layers);
+        status = lsi_layer_sizes_of(net->model.params, (lsi_layer_tables){0},
+                                    layers);
     }
     ls_image_net_free(&net);
     return status;

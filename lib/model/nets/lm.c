@@ -117,6 +117,17 @@ ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
     return ls_transformer_load(lm->transformer, path);
 }
 
+/* Tokens come first, then positions of GPT2. */
+ls_status lsi_lm_layer_sizes(ls_params *params,
+                             const ls_transformer_config *config,
+                             lsi_layer_sizes *out)
+{
+    const lsi_layer_tables tables = {
+        .n = config->kind == LS_TRANSFORMER_GPT2 ? 2 : 1,
+        .tied = config->kind != LS_TRANSFORMER_ROPE && !config->untied_head};
+    return lsi_layer_sizes_of(params, tables, out);
+}
+
 ls_status lsi_lm_count(const ls_transformer_config *config, int64_t *parameters,
                        lsi_layer_sizes *layers_or_null)
 {
@@ -125,7 +136,7 @@ ls_status lsi_lm_count(const ls_transformer_config *config, int64_t *parameters,
     if (status == LS_OK)
         *parameters = ls_params_numel(lm.params);
     if (status == LS_OK && layers_or_null != NULL)
-        status = lsi_layer_sizes_of(lm.params, layers_or_null);
+        status = lsi_lm_layer_sizes(lm.params, config, layers_or_null);
     lsi_lm_free(&lm);
     return status;
 }

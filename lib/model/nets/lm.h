@@ -51,6 +51,11 @@ void lsi_lm_free(lsi_lm *lm);
 ls_status lsi_lm_count(const ls_transformer_config *config, int64_t *parameters,
                        lsi_layer_sizes *layers_or_null);
 
+/* The sizes of the layers of a model with this description. Local. */
+ls_status lsi_lm_layer_sizes(ls_params *params,
+                             const ls_transformer_config *config,
+                             lsi_layer_sizes *out);
+
 /* Tokens of a model of bytes. */
 enum { LSI_BYTE_TOKENS = 256 };
 

@@ -179,15 +179,14 @@ static void hidden(void **state)
  * Four layers of 250 parameters, on two nodes with a window of two layers. The
  * node with the last half gathers the first two layers at a time, 2000 bytes.
  */
-static lsi_plan_layer layers[] = {{750, 1000, 200, 50, 0},
+static lsi_layer_size layers[] = {{750, 1000, 200, 50, 0},
                                   {500, 750, 200, 50, 0},
                                   {250, 500, 200, 50, 0},
                                   {0, 250, 200, 50, 0}};
 static lsi_plan_model layered(void)
 {
     lsi_plan_model m = model;
-    m.layer_list = layers;
-    m.n_layers = 4;
+    m.layer_sizes = (lsi_layer_sizes){layers, 4};
     return m;
 }
 
@@ -247,10 +246,10 @@ static void gathers(void **state)
     equal(s.hides, 1 + 2);
     /* 5 + 1 + 15 seconds instead of 1, and 10 instead of 2. */
     equal(divided_step(&m, 100).step, divided_step(&model, 100).step + 20 + 8);
-    lsi_plan_layer tied[4];
+    lsi_layer_size tied[4];
     memcpy(tied, layers, sizeof(tied));
     tied[0].products = tied[0].others = 250;
-    m.layer_list = tied;
+    m.layer_sizes.of = tied;
     equal(divided_step(&m, 1000).gathered, 2000 + 500);
 }
 

@@ -74,7 +74,10 @@ static void play_nodes(ls_group *group, void *unused)
  * Layers of 100, 300, 300 and 200 elements, in reverse order in memory: the
  * first node owns 0 .. 299, the last layer and a third of the one before.
  */
-static int64_t layers[] = {100, 300, 300, 200};
+static lsi_layer_size layers[] = {{.begin = 800, .end = 900, .products = 100},
+                                  {.begin = 500, .end = 800, .products = 300},
+                                  {.begin = 200, .end = 500, .products = 300},
+                                  {.begin = 0, .end = 200, .products = 200}};
 
 static lsi_memory_plan layered(size_t ahead, bool rounded)
 {
@@ -105,6 +108,22 @@ static void play_window(ls_group *group, void *unused)
     CHECK(gathered(group, 1, false) == 4 * (first ? 500 : 300));
     CHECK(gathered(group, 2, false) == 4 * (first ? 600 : 300));
     CHECK(gathered(group, 9, true) == 2 * (first ? 600 : 300));
+}
+
+/*
+ * The first layer has a table that a product reads, too: it stays. The node of
+ * a rank gathers it in addition to two layers, of which it keeps a third.
+ */
+static void play_tied(ls_group *group, void *unused)
+{
+    lsi_memory_plan plan = layered(1, true);
+    (void)unused;
+    if (ls_group_local_size(group) > 1)
+        return;
+    layers[0].others = 100;
+    CHECK(lsi_memory_demand_of(group, &plan).gathered ==
+          (4 + 2) * 100 + 2 * (300 + 200));
+    layers[0].others = 0;
 }
 
 static void check_advice(const ls_group *group, lsi_memory_demand room,
@@ -140,6 +159,7 @@ static void windows(void **state)
 {
     (void)state;
     run_nodes((int[]){1, 2}, 2, play_window, NULL);
+    run_nodes((int[]){1, 2}, 2, play_tied, NULL);
     run_nodes((int[]){1, 2}, 2, play_advice, NULL);
 }
 
