@@ -179,8 +179,10 @@ ls_status lsi_params_settle(ls_params *params, ls_status status)
 /* Somebody is going to look at a parameter's values. */
 static ls_status provide(lsi_supply *supply, bool in_pass)
 {
-    return lsi_param_provide((lsi_param *)(void *)supply,
-                             (lsi_weights_need){.in_pass = in_pass});
+    lsi_param *const param = (lsi_param *)(void *)supply;
+    return lsi_param_provide(
+        param, (lsi_weights_need){.half = lsi_param_is_kept_half(param),
+                                  .in_pass = in_pass});
 }
 
 static ls_status check_stay(const lsi_supply *supply, const char *function)
@@ -279,6 +281,12 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
                         param->param->name);
     param->param->trainable = trainable;
     return LS_OK;
+}
+
+void lsi_params_set_inference(ls_params *params)
+{
+    assert(!params->storage.allocated);
+    params->storage.inference = true;
 }
 
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)

@@ -63,6 +63,12 @@ static inline bool lsi_param_is_divided(const lsi_param *param)
            (param->trainable || lsi_param_is_in_frozen(param));
 }
 
+/* Whether the node keeps it as halves, and nothing of it in f32. */
+static inline bool lsi_param_is_kept_half(const lsi_param *param)
+{
+    return param->trainable && param->tensor->dtype != LS_F32;
+}
+
 /*
  * Makes the parameter's values be on this node. lsi_param_provide_again does so
  * for backward, in the ways in which they were needed before.
@@ -84,9 +90,21 @@ void lsi_params_stepped(ls_params *params);
 void lsi_params_remove_last(ls_params *params);
 
 /*
- * Changes the type of a parameter that is not trained, before it is allocated.
- * The type is a half, which only operations that record nothing accept. The
- * values are zeros until they are read from a file.
+ * No gradient of the set will be computed, though its parameters are trainable:
+ * an ls_ddp of strategy fsdp is to divide them. Call it before they are
+ * allocated.
+ */
+void lsi_params_set_inference(ls_params *params);
+
+/*
+ * Changes the type of a parameter before it is allocated: one that is not
+ * trained, or one of a set for inference. The type is a half, which only
+ * operations that record nothing accept. The values are zeros until they are
+ * read from a file.
+ *
+ * The halves of a set for inference are where others have rounded copies: in
+ * lsi_halves of the node, and nowhere in f32. They have one type: a parameter
+ * of another one stays in f32.
  */
 void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
 

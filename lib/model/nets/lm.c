@@ -102,6 +102,16 @@ ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
     return status;
 }
 
+static ls_status describe_inference(lsi_lm *lm,
+                                    const ls_transformer_config *config,
+                                    const char *path)
+{
+    LS_TRY(describe(lm, config));
+    lsi_params_set_inference(lm->params);
+    set_zero_init(lm->params);
+    return lsi_transformer_keep_types(lm->transformer, path);
+}
+
 ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
                               const ls_transformer_config *config,
                               const char *path, size_t prefetch_layers)
@@ -111,8 +121,8 @@ ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
     options.prefetch_layers = prefetch_layers;
     /* No gradients follow: small buckets need little scratch memory. */
     options.bucket_bytes = 1;
-    LS_TRY(lsi_lm_new(lm, group, config, 0));
-    set_zero_init(lm->params);
+    LS_TRY(lsi_agree_to_plan(group, describe_inference(lm, config, path)));
+    LS_TRY(ls_params_allocate(lm->params, group, 0));
     LS_TRY(ls_ddp_new(ddp, group, lm->params, &options));
     return ls_transformer_load(lm->transformer, path);
 }

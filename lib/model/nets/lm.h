@@ -35,9 +35,10 @@ ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
 ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
                       const char *path);
 /*
- * The same for weights that the ranks of a group divide, as strategy fsdp does,
- * in f32. Each rank reads its part of the file. *ddp is to be freed before the
- * model, also after an error. Collective; ranks may have different errors.
+ * The same for weights that the ranks of a group divide, as strategy fsdp does.
+ * Each rank reads its part of the file. Halves of one type stay halves. *ddp is
+ * to be freed before the model, also after an error. Collective; ranks may have
+ * different errors.
  */
 ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
                               const ls_transformer_config *config,

@@ -139,9 +139,9 @@ ls_status lsi_transformer_save_published(const ls_transformer *model,
                                          const char *const *metadata);
 
 /*
- * Parameters of two dimensions, none of which is trained, get the types that
- * their tensors have in a file: halves are then read and multiplied as they
- * are. To be called before they are allocated.
+ * Parameters of two dimensions get the types that their tensors have in a file,
+ * as lsi_params_set_dtype allows: halves are then read and multiplied as they
+ * are. None may be trained. To be called before they are allocated.
  */
 ls_status lsi_transformer_keep_types(const ls_transformer *model,
                                      const char *path);

@@ -164,8 +164,9 @@ const lsi_command lsi_command_generate = {
         "the numbers of the new tokens. If the tokenizer has an end-of-text "
         "token, a text ends there. The ranks of -n divide the prompts, and "
         "rank 0 prints all texts. With --strategy fsdp over M nodes, each new "
-        "token of all prompts costs network traffic: a node that has prompts "
-        "receives 4 (M-1)/M bytes per parameter.",
+        "token of all prompts costs network traffic. A node that has prompts "
+        "receives 4 (M-1)/M bytes per parameter, or 2 (M-1)/M if the file has "
+        "a half type.",
     LSI_COMMAND_OPTIONS(options),
     .run = run_generate,
 };

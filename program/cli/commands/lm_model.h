@@ -41,7 +41,7 @@ typedef struct lsi_lm_model_flags {
         ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",             \
             "how ranks hold the weights: with flat each rank has all of "      \
             "them; with fsdp a node has one copy or, over several nodes, "     \
-            "its part, in f32 (docs/how-to/language-models.md)",               \
+            "its part (docs/how-to/language-models.md)",                       \
             .choices = "flat|fsdp"),                                           \
         LSI_PREFETCH_LAYERS_ROW(field.prefetch_layers)
 

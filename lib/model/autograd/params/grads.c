@@ -129,7 +129,7 @@ void lsi_params_drop_grads(ls_params *params, lsi_range range)
 static void begin_dropping(ls_params *params)
 {
     const lsi_range own = own_part(params);
-    const size_t kept = lsi_range_size(own);
+    const size_t kept = params->storage.inference ? 0 : lsi_range_size(own);
     assert(own.end <= params->storage.count && !params->sharing.drops_grads);
     discard(params, 0, own.begin);
     discard(params, own.end, params->storage.count);

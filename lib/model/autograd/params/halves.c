@@ -44,7 +44,9 @@ ls_status lsi_params_share_halves(ls_params *params, ls_group *group,
         (unsigned char *)params->sharing.halves.first + header_at(capacity);
     params->sharing.halves.counted = 0;
     if (ls_group_local_rank(group) == 0)
-        *(header *)params->sharing.halves.header = (header){0};
+        *(header *)params->sharing.halves.header = (header){
+            params->storage.half != LS_F32 ? (int)params->storage.half + 1 : 0,
+            false};
     return LS_OK;
 }
 
@@ -114,6 +116,26 @@ static void unlock(header *h)
     atomic_store_explicit(&h->busy, false, memory_order_release);
 }
 
+typedef void round_fn(const ls_params *params, ls_dtype dtype,
+                      lsi_range elements);
+
+/* Rounds what is in f32 of a range; other weights are halves already. */
+static void round_f32(const ls_params *params, ls_dtype dtype,
+                      lsi_range elements, round_fn *apply)
+{
+    if (params->storage.half == LS_F32) {
+        apply(params, dtype, elements);
+        return;
+    }
+    for (size_t i = 0; i < params->params.count; i++) {
+        const lsi_param *const p = params->params.items[i];
+        const lsi_range all = {p->offset, p->offset + (size_t)p->tensor->count};
+        if ((p->trainable || params->sharing.divided) &&
+            p->tensor->dtype == LS_F32)
+            apply(params, dtype, lsi_range_common(elements, all));
+    }
+}
+
 static void correct(const ls_params *params, ls_dtype dtype, lsi_range elements)
 {
     const lsi_halves *const halves = &params->sharing.halves;
@@ -147,7 +169,7 @@ void *lsi_params_halves_here(ls_params *params, ls_dtype dtype,
         return NULL;
     if (halves->rounded != params->version ||
         elements.begin >= params->sharing.frozen_begin)
-        correct(params, dtype, elements);
+        round_f32(params, dtype, elements, correct);
     return halves->first + elements.begin;
 }
 
@@ -166,13 +188,18 @@ ls_dtype lsi_params_half_type(const ls_params *params)
     return type_of(&params->sharing.halves);
 }
 
+static void convert(const ls_params *params, ls_dtype dtype, lsi_range elements)
+{
+    lsi_array_convert(params->sharing.halves.first + elements.begin, dtype,
+                      params->storage.flat + elements.begin, LS_F32,
+                      lsi_range_size(elements));
+}
+
 void lsi_params_round(ls_params *params, lsi_range range)
 {
     const ls_dtype dtype = type_of(&params->sharing.halves);
     if (dtype != LS_F32)
-        lsi_array_convert(params->sharing.halves.first + range.begin, dtype,
-                          params->storage.flat + range.begin, LS_F32,
-                          lsi_range_size(range));
+        round_f32(params, dtype, range, convert);
 }
 
 void lsi_params_rounded(ls_params *params)

@@ -1,6 +1,8 @@
 /*
- * Trained parameters rounded to a half type, once for all ranks of a node that
- * share one copy of the parameters.
+ * Parameters in a half type, once for all ranks of a node that share one copy.
+ * A set for inference may have nothing but halves of a parameter
+ * (lsi_params_set_dtype). Otherwise they are trained parameters rounded to that
+ * type.
  *
  * A rank rounds its part as its optimizer updates it. The ranks synchronise at
  * the end of the step, and no rank reads before that. At other times (at the

@@ -26,11 +26,13 @@ static void line_of(const void *list, size_t i, char text[LSI_LINE_BYTES])
     const size_t n = params->params.count;
     const lsi_param *p =
         i < n ? params->params.items[i] : params->buffers.items[i - n];
-    snprintf(text, LSI_LINE_BYTES, "%s '%.140s' %s%s%s",
+    const bool half = p->tensor->dtype != LS_F32;
+    snprintf(text, LSI_LINE_BYTES, "%s '%.140s' %s%s%s%s%s",
              i >= n         ? "buffer"
              : p->trainable ? "parameter"
                             : "frozen parameter",
-             p->name, lsi_shape_of(p->tensor).text,
+             p->name, lsi_shape_of(p->tensor).text, half ? " in " : "",
+             half ? ls_dtype_name(p->tensor->dtype) : "",
              p->is_adopted ? ", adopted as " : "",
              p->is_adopted ? ls_dtype_name(p->adopted.dtype) : "");
 }
@@ -133,11 +135,15 @@ static void set_home(ls_params *params, ls_group *group, void *home,
 
 static void attach(ls_params *params, float *flat)
 {
+    uint16_t *const halves = params->sharing.halves.first;
     for (size_t i = 0; i < params->params.count; i++) {
         lsi_param *const param = params->params.items[i];
         if (!param->trainable)
             continue;
-        param->tensor->storage->data = flat + param->offset;
+        if (lsi_param_is_kept_half(param))
+            param->tensor->storage->data = halves + param->offset;
+        else
+            param->tensor->storage->data = flat + param->offset;
         ls_tensor_free(&param->half); /* shared ones are elsewhere */
         param->half_shared = false;
     }
@@ -169,7 +175,8 @@ static void fill_part(ls_params *params, lsi_range made, float *flat)
         const size_t at = param->offset;
         const lsi_range part = lsi_range_common(
             made, (lsi_range){at, at + (size_t)param->tensor->count});
-        if (param->trainable && part.begin < part.end)
+        if (param->trainable && !lsi_param_is_kept_half(param) &&
+            part.begin < part.end)
             lsi_param_fill(param, (lsi_range){part.begin - at, part.end - at},
                            flat + part.begin);
     }
@@ -363,17 +370,39 @@ static size_t part_of(const ls_params *params, const ls_group *group,
     return bytes / size * kept / (size_t)ls_group_local_size(group);
 }
 
+/* Bytes that weights which are kept as halves do not take in f32. */
+static size_t bytes_saved(const ls_params *params)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < params->params.count; i++)
+        if (lsi_param_is_kept_half(params->params.items[i]))
+            floats += lsi_range_size(lsi_params_range(params, i));
+    return floats * (sizeof(float) - sizeof(uint16_t));
+}
+
+static void use_huge_pages_of(const ls_params *params, const ls_group *group,
+                              lsi_range part)
+{
+    const size_t n = lsi_range_size(part);
+    float *const flat = lsi_shared_first_here(group, params->sharing.home);
+    if (params->storage.half != LS_F32)
+        lsi_use_huge_pages(params->sharing.halves.first + part.begin,
+                           n * sizeof(uint16_t));
+    else
+        lsi_use_huge_pages(flat + part.begin, n * sizeof(float));
+}
+
 /* The pages of the parts that this rank writes before others read them. */
 static void use_huge_pages(const ls_params *params, const ls_group *group,
                            size_t shard, lsi_weights_home kind)
 {
-    const lsi_range own = part_to_make(params, group, kind);
-    float *const flat = lsi_shared_first_here(group, params->sharing.home);
-    lsi_use_huge_pages(flat + own.begin, lsi_range_size(own) * sizeof(float));
+    use_huge_pages_of(params, group, part_to_make(params, group, kind));
     for (int r = 0; r < ls_group_size(group); r++) {
         if (kind == LSI_HOME_DIVIDED &&
             lsi_internode_receives(group, r, params->sharing.replicas))
-            lsi_use_huge_pages(flat + (size_t)r * shard, shard * sizeof(float));
+            use_huge_pages_of(
+                params, group,
+                (lsi_range){(size_t)r * shard, (size_t)(r + 1) * shard});
     }
 }
 
@@ -413,12 +442,13 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t shard,
                ? lsi_shared_alloc_sparse(group, bytes, &home)
                : ls_shared_alloc(group, bytes, &home));
     params->sharing.replicas = replicas;
-    set_home(params, group, home, bytes, part_of(params, group, bytes, kind));
+    set_home(params, group, home, bytes,
+             part_of(params, group, bytes - bytes_saved(params), kind));
     params->sharing.frozen_begin = shard * ranks;
     params->sharing.frozen_shard = frozen;
-    if (kind != LSI_HOME_COPIES)
-        use_huge_pages(params, group, shard, kind);
     ls_status status = share_halves(params, group, shard, kind);
+    if (status == LS_OK && kind != LSI_HOME_COPIES)
+        use_huge_pages(params, group, shard, kind);
     if (status == LS_OK && kind == LSI_HOME_DIVIDED)
         status = lsi_agree_to_plan(group, guard_absent(params, group, home));
     if (status != LS_OK) {

@@ -10,11 +10,11 @@
 #include "model/autograd/params/adopt.h"
 #include "model/tensor/tensor.h"
 
-/* The padded size in floats. */
+/* The padded size in floats; each element of `flat` has one. */
 static size_t padded(const lsi_param *param)
 {
-    const size_t bytes =
-        (size_t)param->tensor->count * ls_dtype_size(param->tensor->dtype);
+    const ls_dtype dtype = param->trainable ? LS_F32 : param->tensor->dtype;
+    const size_t bytes = (size_t)param->tensor->count * ls_dtype_size(dtype);
     const size_t count = (bytes + sizeof(float) - 1) / sizeof(float);
     return (count + LSI_PARAM_ALIGN - 1) / LSI_PARAM_ALIGN * LSI_PARAM_ALIGN;
 }
@@ -66,8 +66,11 @@ static size_t rest_size(const ls_params *params)
 
 static ls_status alloc_gradients(ls_params *params, ls_group *group)
 {
-    if (group != NULL)
-        return lsi_params_share_grads(params, group);
+    if (group != NULL) {
+        LS_TRY(lsi_params_share_grads(params, group));
+        lsi_params_set_dropping(params, params->storage.inference);
+        return LS_OK;
+    }
     return lsi_alloc_zeroed(&params->storage.flat_grad,
                             (params->storage.count + LSI_GRAD_EXTRA) *
                                 sizeof(float),
@@ -224,7 +227,12 @@ void lsi_params_release_memory(ls_params *params)
 void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype)
 {
     const lsi_param *const param = params->params.items[index];
-    if (!param->trainable && param->tensor->storage == NULL)
+    lsi_params_storage *const s = &params->storage;
+    if (param->tensor->storage != NULL || dtype == LS_F32)
+        return;
+    if (param->trainable && s->inference && s->half == LS_F32)
+        s->half = dtype;
+    if (!param->trainable || s->half == dtype)
         param->tensor->dtype = dtype;
 }
 

@@ -38,7 +38,9 @@ typedef struct lsi_params_storage {
     float *frozen;       /* NULL: not needed yet, or divided */
     float *rest;         /* memory of buffers, and of frozen halves */
     bool adopts;         /* some of it is the program's (params/adopt.h) */
-    bool scattered;     /* trained weights are at the `places`, not in `flat` */
+    bool inference;      /* no gradient is computed: see lsi_params_set_dtype */
+    ls_dtype half;  /* type of weights that are kept as halves; LS_F32: none */
+    bool scattered; /* trained weights are at the `places`, not in `flat` */
     lsi_param **places; /* the trained parameters as they are laid out */
     size_t n_places;
 } lsi_params_storage;
