@@ -4,11 +4,15 @@ bits of one rank, and an error on one host ends all ranks."""
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 import hosts
+
+sys.path.insert(0, os.path.join(os.path.dirname(hosts.HERE), "integration", "train"))
+import pngs  # noqa: E402 (a neighbour of the tests of training)
 
 LOCKSTEP = os.environ["LOCKSTEP"]
 LICENSE = os.path.join(hosts.tree(LOCKSTEP), "..", "..", "LICENSE")
@@ -104,6 +108,26 @@ class Use(unittest.TestCase):
                 for prompts in (("--prompt", "The "), ("--prompts", self.prompts)):
                     self.assertEqual(self.run_on(ranks, *write, *FSDP, *prompts),
                                      run(*write, *prompts))
+
+    def test_images(self):
+        """Weights, their buffers and the results of a network."""
+        data, path = self.path("data"), self.path("weights.safetensors")
+        pngs.folder(data, ("cat", "dog"), 5)
+        run("train", "images", "--arch", "resnet18", "--image-size", "16", "--data", data,
+            "--epochs", "1", "--batch-size", "2", "--save", path)
+        evaluate = ("eval", "images", "--weights", path, "--data", data, "--split", "all",
+                    "--batch-size", "2", "--json=" + self.rows)
+        found = []
+        for ranks in ((), (1, 2), (2,)):
+            if ranks:
+                self.run_on(ranks, *evaluate, *FSDP)
+            else:
+                run(*evaluate)
+            with open(self.rows, encoding="utf-8") as file:
+                row, = json.load(file)["rows"]
+            found.append((row["images"], row["loss"], row["accuracy"]))
+        self.assertEqual(found[0][0], 10)
+        self.assertEqual(found, found[:1] * 3)
 
     def test_a_file_that_one_host_lacks(self):
         """Each host has its own /tmp; the error is that of all ranks."""

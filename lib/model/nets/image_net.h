@@ -25,7 +25,8 @@ typedef struct lsi_image_net_setup {
     lsi_image_config config;
     lsi_net_norm norm;
     bool dropout;
-    bool frozen; /* nothing is trained, and zeros until a file is read */
+    bool frozen;  /* nothing is trained, and zeros until a file is read */
+    bool divided; /* the same, for lsi_ddp_new_inference */
     double label_smoothing; /* label smoothing of the training loss */
     int slices;    /* of a rank's batch (model/autograd/params.h); 0: 1 */
     uint64_t seed; /* random seed of the parameters' initial values */

@@ -13,6 +13,7 @@
 #include "lockstep/profile.h"
 #include "model/autograd/params.h"
 #include "model/nn/transformer.h"
+#include "model/parallel/ddp_state.h"
 #include "model/tensor/safetensors.h"
 #include "model/tensor/tensor.h"
 
@@ -116,14 +117,9 @@ ls_status lsi_lm_open_divided(lsi_lm *lm, ls_ddp **ddp, ls_group *group,
                               const ls_transformer_config *config,
                               const char *path, size_t prefetch_layers)
 {
-    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
-    options.strategy = LS_DDP_FSDP;
-    options.prefetch_layers = prefetch_layers;
-    /* No gradients follow: small buckets need little scratch memory. */
-    options.bucket_bytes = 1;
     LS_TRY(lsi_agree_to_plan(group, describe_inference(lm, config, path)));
     LS_TRY(ls_params_allocate(lm->params, group, 0));
-    LS_TRY(ls_ddp_new(ddp, group, lm->params, &options));
+    LS_TRY(lsi_ddp_new_inference(ddp, group, lm->params, prefetch_layers));
     return ls_transformer_load(lm->transformer, path);
 }
 

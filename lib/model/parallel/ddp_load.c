@@ -129,3 +129,14 @@ ls_status lsi_ddp_load(ls_ddp *ddp, const lsi_safetensors_file *file,
     LS_TRY(lsi_agree_to_plan(ddp->channel, status));
     return lsi_params_settle(ddp->params, LS_OK);
 }
+
+ls_status lsi_ddp_new_inference(ls_ddp **out, ls_group *group,
+                                ls_params *params, size_t prefetch_layers)
+{
+    ls_ddp_options options = LS_DDP_OPTIONS_INIT;
+    options.strategy = LS_DDP_FSDP;
+    options.prefetch_layers = prefetch_layers;
+    /* No gradients follow: small buckets need little scratch memory. */
+    options.bucket_bytes = 1;
+    return ls_ddp_new(out, group, params, &options);
+}

@@ -156,4 +156,10 @@ static inline bool lsi_ddp_divides_weights(const ls_ddp *ddp)
            LSI_HOME_DIVIDED;
 }
 
+/*
+ * As ls_ddp_new with strategy fsdp, for weights that are only read. Collective.
+ */
+ls_status lsi_ddp_new_inference(ls_ddp **out, ls_group *group,
+                                ls_params *params, size_t prefetch_layers);
+
 #endif

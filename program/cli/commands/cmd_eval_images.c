@@ -6,12 +6,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/commands/ddp_flags.h"
 #include "cli/commands/eval_columns.h"
 #include "cli/frame/bits_flag.h"
 #include "cli/frame/dtype_flag.h"
 #include "cli/frame/ranks.h"
 #include "comm/api/outcome.h"
 #include "model/checkpoint/find.h"
+#include "model/parallel/ddp_state.h"
 #include "report/result.h"
 #include "report/table.h"
 #include "train/jobs/image_data.h"
@@ -21,7 +23,8 @@
 typedef struct args {
     lsi_rank_flags ranks;
     const char *model, *data, *split, *dtype, *bits, *json;
-    int64_t batch_size;
+    const char *strategy;
+    int64_t batch_size, prefetch_layers;
     bool verify, markdown;
 } args;
 
@@ -39,6 +42,8 @@ static const lsi_option options[] = {
         .choices = "val|train|all"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "images per batch",
         .min = 1, .max = 1e6),
+    LSI_USE_STRATEGY_ROW(strategy),
+    LSI_PREFETCH_LAYERS_ROW(prefetch_layers),
     LSI_VERIFY_DATA_ROW(verify),
     LSI_DTYPE_ROW(dtype),
     LSI_BITS_ROW(bits),
@@ -64,6 +69,7 @@ typedef struct session {
     lsi_image_file file;
     lsi_image_data data;
     ls_image_net *net;
+    ls_ddp *ddp; /* divides the weights, or NULL */
     ls_tape *tape;
     lsi_table *table;
     lsi_totals totals;
@@ -95,9 +101,18 @@ static ls_status begin(session *s)
 
 static ls_status load(session *s)
 {
-    const lsi_image_net_setup setup = {
-        .config = s->file.config, .norm = LSI_NORM_LOCAL, .frozen = true};
+    const args *const a = s->args;
+    const bool divided =
+        strcmp(a->strategy, "flat") != 0 && ls_group_size(s->group) > 1;
+    const lsi_image_net_setup setup = {.config = s->file.config,
+                                       .norm = LSI_NORM_LOCAL,
+                                       .frozen = !divided,
+                                       .divided = divided};
     LS_TRY(lsi_image_net_new(&s->net, s->group, &setup));
+    if (divided)
+        LS_TRY(lsi_ddp_new_inference(
+            &s->ddp, s->group, ls_image_net_params(s->net),
+            lsi_cli_prefetch_layers(a->prefetch_layers)));
     const ls_status own =
         ls_params_load(ls_image_net_params(s->net), s->weights.text);
     return lsi_share_outcome(s->group, own, &s->agreed);
@@ -158,6 +173,7 @@ static void release(session *s)
 {
     lsi_table_free(&s->table);
     ls_tape_free(&s->tape);
+    ls_ddp_free(&s->ddp);
     ls_image_net_free(&s->net);
     lsi_image_data_free(&s->data);
     lsi_image_file_free(&s->file);

@@ -50,6 +50,14 @@ extern const char lsi_strategy_choices[];
         "of K nodes each hold one; K divides the nodes into 1, 2, 4, ... "     \
         "groups (default: all)")
 
+/* --strategy of commands that use a trained model. */
+#define LSI_USE_STRATEGY_ROW(field)                                            \
+    ROW(field, CHOICE, "strategy", 0, "NAME", "flat",                          \
+        "how ranks hold the weights: with flat each rank has all of them; "    \
+        "with fsdp a node has one copy or, over several nodes, its part "      \
+        "(docs/how-to/language-models.md)",                                    \
+        .choices = "flat|fsdp")
+
 /* Parses --shard-over: 0 for all nodes. NULL is the default. */
 ls_status lsi_cli_shard_over(const char *text, size_t *out);
 

@@ -38,11 +38,7 @@ typedef struct lsi_lm_model_flags {
             "tokenizer.json, or GPT-2's vocab.json next to its merges.txt "    \
             "(default: the tokenizer in the model's file, or the one in its "  \
             "folder)"),                                                        \
-        ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",             \
-            "how ranks hold the weights: with flat each rank has all of "      \
-            "them; with fsdp a node has one copy or, over several nodes, "     \
-            "its part (docs/how-to/language-models.md)",                       \
-            .choices = "flat|fsdp"),                                           \
+        LSI_USE_STRATEGY_ROW(field.strategy),                                  \
         LSI_PREFETCH_LAYERS_ROW(field.prefetch_layers)
 
 typedef struct lsi_lm_model {
