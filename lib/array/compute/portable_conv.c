@@ -8,6 +8,7 @@
 
 #include "array/compute/padded_rows.h"
 #include "array/compute/plan_cache.h"
+#include "array/compute/portable_pointwise.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/portable.h"
@@ -285,6 +286,9 @@ ls_status lsi_portable_conv2d_forward(const lsi_conv2d_shape *s, float *dst,
                                       const float *src, const float *weight,
                                       const float *bias_or_null)
 {
+    if (lsi_portable_pointwise_suits(s) && !s->relu)
+        return lsi_portable_pointwise_forward(s, dst, src, weight,
+                                              bias_or_null);
     images_pass p = {.src = src,
                      .weight = weight,
                      .bias = bias_or_null,
@@ -338,6 +342,8 @@ ls_status lsi_portable_conv2d_backward_data(const lsi_conv2d_shape *s,
                                             float *dsrc, const float *ddst,
                                             const float *weight)
 {
+    if (lsi_portable_pointwise_suits(s))
+        return lsi_portable_pointwise_backward_data(s, dsrc, ddst, weight);
     for (int64_t i = 0; i < s->stride * s->stride; i++) {
         const int64_t row = i / s->stride, column = i % s->stride;
         images_pass p = {.src = ddst,

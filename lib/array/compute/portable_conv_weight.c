@@ -9,6 +9,7 @@
 #include "array/compute/padded_rows.h"
 #include "array/compute/plan_cache.h"
 #include "array/compute/portable_conv.h"
+#include "array/compute/portable_pointwise.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/portable.h"
@@ -249,10 +250,8 @@ static void place_rows(const weight_pass *p)
     }
 }
 
-ls_status
-lsi_portable_conv2d_backward_weight(const lsi_conv2d_shape *s, float *dweight,
-                                    float *dbias_or_null, const float *src,
-                                    const float *ddst, bool accumulate)
+static ls_status add_up(const lsi_conv2d_shape *s, float *dweight,
+                        const float *src, const float *ddst, bool accumulate)
 {
     weight_pass p = {.s = s,
                      .src = src,
@@ -289,8 +288,22 @@ lsi_portable_conv2d_backward_weight(const lsi_conv2d_shape *s, float *dweight,
         p.first += p.count;
     } while (p.first < p.pixels);
     lsi_parallel_tasks(panels, put_panel, &p);
+    return LS_OK;
+}
+
+ls_status
+lsi_portable_conv2d_backward_weight(const lsi_conv2d_shape *s, float *dweight,
+                                    float *dbias_or_null, const float *src,
+                                    const float *ddst, bool accumulate)
+{
+    const int64_t pixels = s->n * lsi_conv2d_extent(s, s->h, s->kh) *
+                           lsi_conv2d_extent(s, s->w, s->kw);
+    LS_TRY(lsi_portable_pointwise_suits(s)
+               ? lsi_portable_pointwise_backward_weight(s, dweight, src, ddst,
+                                                        accumulate)
+               : add_up(s, dweight, src, ddst, accumulate));
     if (dbias_or_null)
-        lsi_array_column_sum(dbias_or_null, ddst, p.pixels, (size_t)s->o,
+        lsi_array_column_sum(dbias_or_null, ddst, (size_t)pixels, (size_t)s->o,
                              accumulate);
     return LS_OK;
 }

@@ -445,7 +445,10 @@ static const lsi_conv2d_shape shapes[] = {
     {1, 4, 15, 16, 3, 3, 3, 4, 1, false, false, F32, 2, 1},
     {2, 12, 9, 8, 10, 3, 3, 1, 1, true, true, F32, 1, 2},
     {2, 9, 8, 9, 9, 3, 3, 2, 1, true, false, F32, 1, 9},
-    {1, 8, 7, 7, 40, 5, 3, 2, 2, false, true, F32, 1, 4}};
+    {1, 8, 7, 7, 40, 5, 3, 2, 2, false, true, F32, 1, 4},
+    {5, 600, 17, 15, 9, 1, 1, 2, 0, true, false, F32, 1, 1}, /* groups of 1x1 */
+    {2, 20, 8, 11, 10, 1, 1, 3, 0, true, false, F32, 1, 1},
+    {2, 20, 8, 11, 10, 1, 1, 2, 0, true, true, F32, 1, 1}};
 
 static float *ordinary(size_t n)
 {
@@ -512,20 +515,23 @@ static void an_image_has_its_bits_in_any_batch(void **state)
 static void no_images(void **state)
 {
     (void)state;
-    lsi_conv2d_shape s = shapes[2];
-    s.n = 0;
-    lsi_conv2d_plan *plan;
-    float w[17 * 5 * 9], b[5], none[1] = {0};
-    for (size_t i = 0; i < TEST_COUNT(w); i++)
-        w[i] = 1;
-    b[3] = 1;
-    assert_ok(lsi_conv2d_plan_get(&s, &plan));
-    assert_ok(lsi_conv2d_forward(plan, none, none, w, b));
-    assert_ok(lsi_conv2d_backward_data(plan, none, none, w));
-    assert_ok(lsi_conv2d_backward_weight(plan, w, b, none, none, true));
-    assert_true(w[5] == 1 && b[3] == 1);
-    assert_ok(lsi_conv2d_backward_weight(plan, w, b, none, none, false));
-    assert_true(w[5] == 0 && b[3] == 0);
+    const size_t few[] = {2, 8, 9};
+    for (size_t i = 0; i < TEST_COUNT(few); i++) {
+        lsi_conv2d_shape s = shapes[few[i]];
+        s.n = 0;
+        lsi_conv2d_plan *plan;
+        float w[16 * 300], b[40], none[1] = {0};
+        for (size_t k = 0; k < TEST_COUNT(w); k++)
+            w[k] = 1;
+        b[3] = 1;
+        assert_ok(lsi_conv2d_plan_get(&s, &plan));
+        assert_ok(lsi_conv2d_forward(plan, none, none, w, b));
+        assert_ok(lsi_conv2d_backward_data(plan, none, none, w));
+        assert_ok(lsi_conv2d_backward_weight(plan, w, b, none, none, true));
+        assert_true(w[5] == 1 && b[3] == 1);
+        assert_ok(lsi_conv2d_backward_weight(plan, w, b, none, none, false));
+        assert_true(w[5] == 0 && b[3] == 0);
+    }
 }
 
 /* Plans of the two kinds of bits are different plans. */
