@@ -143,6 +143,15 @@ static void slices_of_conv2d(void **state)
         check_slices(true, slices);
 }
 
+/* Then layers compute y and dx of all slices at once. */
+static void portable_slices(void **state)
+{
+    assert_ok(ls_set_bits(LS_BITS_PORTABLE));
+    slices_of_linear(state);
+    slices_of_conv2d(state);
+    assert_ok(ls_set_bits(LS_BITS_FAST));
+}
+
 /* ---- samples ------------------------------------------------------------- */
 
 enum { SAMPLES = 8, LENGTH = 3, WIDTH = 16, WORDS = 11 };
@@ -506,6 +515,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_of_linear),
         cmocka_unit_test(slices_of_conv2d),
+        cmocka_unit_test(portable_slices),
         cmocka_unit_test(slices_do_not_depend_on_ranks),
         cmocka_unit_test(portable_slices_do_not_depend_on_ranks),
         cmocka_unit_test(samples_have_numbers),

@@ -9,7 +9,8 @@
  *
  * x and y have the layouts that the plan prefers; they are converted only if
  * their neighbours use other layouts. Each slice of the batch is computed
- * separately, by the plan for its size.
+ * separately, by the plan for its size. Portable bits of an image do not depend
+ * on its batch, so y and dx are then computed for all slices at once.
  *
  * x, weight and y have one type; the gradients of parameters are f32. Half
  * types that the plan does not support are converted to f32, in which their
@@ -18,6 +19,7 @@
 #include <assert.h>
 
 #include "array/compute/array.h"
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/structs.h"
 #include "model/autograd/layer_span.h"
@@ -31,6 +33,7 @@ typedef struct conv_state {
      * image less (NULL: none).
      */
     lsi_conv2d_plan *plan, *smaller;
+    lsi_conv2d_plan *whole; /* for y and dx of all slices; NULL: by slices */
     int slices;
     bool relu, bias;
     ls_dtype dtype; /* type in which the plan computes */
@@ -106,6 +109,19 @@ static part part_of(const conv_state *s, const ls_tensor *x, const ls_tensor *y,
     return (part){.plan = large ? s->plan : s->smaller,
                   .x = rows.begin * (size_t)(x->count / n),
                   .y = rows.begin * (size_t)(y->count / n)};
+}
+
+/* The parts in which y or dx are computed. */
+static int image_parts(const conv_state *s)
+{
+    return s->whole != NULL ? 1 : s->slices;
+}
+
+static part image_part(const conv_state *s, const ls_tensor *x,
+                       const ls_tensor *y, int index)
+{
+    return s->whole != NULL ? (part){.plan = s->whole}
+                            : part_of(s, x, y, index);
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -241,8 +257,8 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
     LS_TRY(write_as(tape, dx.out, s->dtype == LS_F32 ? LS_F32 : dx.out->dtype,
                     &dsrc));
     LSI_LAYER(ls_node_input(node, WEIGHT), "conv2d", LSI_PASS_DATA);
-    for (int j = 0; j < s->slices; j++) {
-        const part p = part_of(s, dx.out, dz, j);
+    for (int j = 0; j < image_parts(s); j++) {
+        const part p = image_part(s, dx.out, dz, j);
         if (p.plan != NULL)
             LS_TRY(lsi_conv2d_backward_data(p.plan, typed_at(&dsrc, p.x),
                                             typed_at(&ddst, p.y), weight.data));
@@ -386,6 +402,8 @@ static ls_status make_plans(const lsi_conv2d_shape *shape, conv_state *s)
     slice.n = (shape->n + s->slices - 1) / s->slices;
     LS_TRY(lsi_conv2d_plan_get(&slice, &s->plan));
     s->dtype = lsi_conv2d_dtype(s->plan);
+    if (lsi_bits_are_portable())
+        LS_TRY(lsi_conv2d_plan_get(shape, &s->whole));
     slice.n = shape->n / s->slices;
     return slice.n > 0 ? lsi_conv2d_plan_get(&slice, &s->smaller) : LS_OK;
 }
@@ -413,8 +431,8 @@ static ls_status forward(ls_tape *tape, const conv_state *s, const ls_tensor *y,
     LS_TRY(read_as(tape, saved[WEIGHT], s->dtype, &weight));
     LS_TRY(write_as(tape, y, s->dtype, &dst));
     LSI_LAYER(inputs[WEIGHT], "conv2d", LSI_PASS_FORWARD);
-    for (int j = 0; j < s->slices; j++) {
-        const part p = part_of(s, saved[X], y, j);
+    for (int j = 0; j < image_parts(s); j++) {
+        const part p = image_part(s, saved[X], y, j);
         if (p.plan != NULL)
             LS_TRY(lsi_conv2d_forward(
                 p.plan, typed_at(&dst, p.y), typed_at(&src, p.x), weight.data,
