@@ -2,6 +2,7 @@
 """Times training steps of ResNet-18 at 224 x 224 by Lockstep and PyTorch, in turn.
 
     PYTHON convolutions.py --data cifar-100-binary [--rounds 5] [--isa avx2]
+    PYTHON convolutions.py --data cifar-100-binary --portable    # not PyTorch: portable bits
 
 PYTHON has PyTorch. The data are CIFAR-100 in binary form, enlarged by Lockstep;
 PyTorch trains on one random batch that stays in memory, channels last. The
@@ -22,7 +23,7 @@ AVX2 = {"LOCKSTEP_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
         "ATEN_CPU_CAPABILITY": "avx2"}
 
 
-def lockstep_step(data, threads, steps):
+def lockstep_step(data, threads, steps, bits="fast"):
     """Mean seconds of a step after the first one, from the profile of a run."""
     program = os.environ.get("LOCKSTEP", "lockstep")
     with tempfile.TemporaryDirectory() as folder:
@@ -30,7 +31,7 @@ def lockstep_step(data, threads, steps):
             [program, "train", "images", "--arch", "resnet18", "--image-size",
              str(SIZE), "--data", data, "--limit", str(BATCH * steps), "-e", "1",
              "-b", str(BATCH), "--threads", str(threads), "--no-save", "-q",
-             "--trace", folder], check=True, stdout=subprocess.DEVNULL)
+             "--bits", bits, "--trace", folder], check=True, stdout=subprocess.DEVNULL)
         profile = subprocess.run([program, "profile", folder, "--json"],
                                  check=True, stdout=subprocess.PIPE)
     return json.loads(profile.stdout)["step_ms"] / 1e3
@@ -87,6 +88,14 @@ def torch_step(threads, steps):
     return (time.perf_counter() - began) / (steps - 1)
 
 
+def torch_step_alone(a):
+    """The same, in a separate process."""
+    peer = subprocess.run(
+        [sys.executable, __file__, "--torch", f"--threads={a.threads}",
+         f"--steps={a.steps}"], check=True, stdout=subprocess.PIPE)
+    return float(peer.stdout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder of CIFAR-100 in binary form")
@@ -94,6 +103,8 @@ def main():
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--isa", choices=["avx2"], help="limit both to AVX2")
+    parser.add_argument("--portable", action="store_true",
+                        help="compare fast bits with portable bits")
     parser.add_argument("--torch", action="store_true",
                         help="time PyTorch once, in this process")
     a = parser.parse_args()
@@ -103,16 +114,15 @@ def main():
     if a.isa:
         os.environ.update(AVX2)
     ours, theirs = [], []
+    names = ("fast", "portable") if a.portable else ("lockstep", "PyTorch")
     for _ in range(a.rounds):
         ours.append(lockstep_step(a.data, a.threads, a.steps))
-        peer = subprocess.run(
-            [sys.executable, __file__, "--torch", f"--threads={a.threads}",
-             f"--steps={a.steps}"], check=True, stdout=subprocess.PIPE)
-        theirs.append(float(peer.stdout))
-        print(f"lockstep {ours[-1]:.3f} s, PyTorch {theirs[-1]:.3f} s",
+        theirs.append(lockstep_step(a.data, a.threads, a.steps, "portable")
+                      if a.portable else torch_step_alone(a))
+        print(f"{names[0]} {ours[-1]:.3f} s, {names[1]} {theirs[-1]:.3f} s",
               flush=True)
     mine, peer = statistics.median(ours), statistics.median(theirs)
-    print(f"median: lockstep {BATCH / mine:.1f} images/s, PyTorch "
+    print(f"median: {names[0]} {BATCH / mine:.1f} images/s, {names[1]} "
           f"{BATCH / peer:.1f}, ratio {peer / mine:.2f}")
 
 
