@@ -5,6 +5,7 @@
     portable_bits.py --tiny          smaller shapes and 3 steps: two minutes
     portable_bits.py --other build/clang/bin/lockstep    another compiler, too
     portable_bits.py --tiny --runner "qemu-aarch64 -L /usr/aarch64-linux-gnu"
+                                     another processor, on one rank
 
 Each model has one hash, of the weights that --save writes. It is compared with
 the one in portable_bits.json, so every machine is compared with those that wrote
@@ -94,7 +95,10 @@ class Condition:
         self.program = program
 
 
-def conditions(program, others):
+def conditions(program, others, runner):
+    if runner:  # it does not run the ranks that the program starts
+        yield Condition("1 ranks", ranks=1)
+        return
     all_levels = levels(program)
     yield Condition("base")
     for name, has_buckets in strategies():
@@ -184,7 +188,8 @@ def main():
                             ROOT, "build/dev/bin/lockstep")))
     parser.add_argument("--other", metavar="PROGRAM", action="append",
                         default=[], help="of another compiler")
-    parser.add_argument("--runner", default="", help="runs the program")
+    parser.add_argument("--runner", default="",
+                        help="runs the program, with one rank")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--only", default="", metavar="REGEX",
                         help="of 'MODEL, CONDITION'")
@@ -198,7 +203,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="lockstep-bits-") as folder:
         write_images(folder, flags.tiny)
         for model in MODELS:
-            for condition in conditions(program, flags.other):
+            for condition in conditions(program, flags.other, flags.runner):
                 if not re.search(flags.only, f"{model}, {condition.name}"):
                     continue
                 found = train(program, model, flags.tiny, condition, folder)
