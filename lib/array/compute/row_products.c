@@ -5,6 +5,7 @@
 #include "array/compute/dense.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "observe/spans.h"
@@ -24,6 +25,7 @@ typedef struct job {
     const char *w;
     const float *bias;
     size_t each; /* rows of w in a task */
+    bool portable;
 } job;
 
 static size_t smaller(size_t a, size_t b)
@@ -40,6 +42,17 @@ static void multiply(void *context, size_t task, int worker)
     const size_t end = smaller(begin + j->each, p->out);
     (void)worker;
     const size_t stride = p->in * ls_dtype_size(p->w_dtype);
+    if (j->portable) {
+        j->kernels->portable->row_chains(
+            j->y + begin, p->out, j->x, p->rows,
+            (const float *)(const void *)(j->w + begin * stride), end - begin,
+            p->in);
+        for (size_t i = 0; i < p->rows && j->bias != NULL; i++)
+            j->kernels->add(j->y + i * p->out + begin,
+                            j->y + i * p->out + begin, j->bias + begin,
+                            end - begin);
+        return;
+    }
     for (size_t r = begin; r < end; r += BLOCK) {
         const size_t n = smaller(BLOCK, end - r);
         for (size_t i = 0; i < p->rows; i++) {
@@ -98,6 +111,7 @@ ls_status lsi_row_products_run(const lsi_row_products *p, float *y,
              .x = x,
              .w = w,
              .bias = bias_or_null,
+             .portable = lsi_bits_are_portable() && p->w_dtype == LS_F32,
              .each = (rows + BLOCK - 1) / BLOCK * BLOCK};
     if (p->rows > LSI_FEW_ROWS && p->in > 0)
         return widen(p, y, x, w, bias_or_null);

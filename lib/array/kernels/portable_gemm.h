@@ -33,6 +33,15 @@ typedef struct lsi_portable_product {
     lsi_fetch fetch;           /* prefetched meanwhile */
 } lsi_portable_product;
 
+/*
+ * y (n, rows) = x (n, cols) w^T, w (rows, cols), for few rows of x; the rows of
+ * y are `ld_y` floats apart. The level AVX-512 has that of AVX2: with 8 lanes,
+ * fewer rows are read from memory at a time.
+ */
+typedef void lsi_row_chains(float *y, size_t ld_y, const float *x, size_t n,
+                            const float *w, size_t rows, size_t cols);
+lsi_row_chains lsi_ref_row_chains, lsi_neon_row_chains, lsi_avx2_row_chains;
+
 typedef struct lsi_portable_ops {
     size_t rows;  /* of a panel of A */
     size_t lanes; /* of a panel of B */
@@ -43,6 +52,7 @@ typedef struct lsi_portable_ops {
     void (*pack)(float *to, const lsi_strip *strip, size_t width);
     /* c = ((totals + A B) + bias) + c; each part only where wanted. */
     void (*multiply)(const lsi_portable_product *p);
+    lsi_row_chains *row_chains;
 } lsi_portable_ops;
 
 enum { LSI_PORTABLE_SLACK = 16 };

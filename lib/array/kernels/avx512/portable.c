@@ -3,4 +3,4 @@
 
 #include "array/kernels/simd/portable_gemm.h"
 
-const lsi_portable_ops lsi_portable_avx512 = PORTABLE_OPS;
+const lsi_portable_ops lsi_portable_avx512 = PORTABLE_OPS(lsi_avx2_row_chains);

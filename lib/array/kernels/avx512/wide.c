@@ -6,9 +6,10 @@
 
 #undef LSI_SIMD
 #define LSI_SIMD(name) lsi_avx512_portable_##name
+#define ROW_CHAINS     lsi_avx2_row_chains
 
 #include "array/kernels/attention/flash.h"
-#include "array/kernels/simd/row_chains.h"
+#include "array/kernels/simd/portable_products.h"
 
 void lsi_kernels_portable_avx512(lsi_kernels *table)
 {

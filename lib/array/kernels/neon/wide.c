@@ -5,6 +5,7 @@
 
 #undef LSI_SIMD
 #define LSI_SIMD(name) lsi_neon_portable_##name
+#define ROW_CHAINS     lsi_neon_row_chains
 
 #include "array/kernels/attention/flash.h"
 #include "array/kernels/portable/kernels.h"

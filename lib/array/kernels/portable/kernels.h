@@ -8,7 +8,7 @@
 #include "array/kernels/simd/activations.h"
 #include "array/kernels/simd/functions.h"
 #include "array/kernels/simd/losses.h"
-#include "array/kernels/simd/row_chains.h"
+#include "array/kernels/simd/portable_products.h"
 #include "array/kernels/simd/rows.h"
 #include "array/kernels/simd/softmax.h"
 #include "array/kernels/simd/sums.h"

@@ -1,6 +1,7 @@
 /* Products of portable bits as plain loops. */
 #include <math.h>
 
+#include "array/kernels/portable.h"
 #include "array/kernels/portable_gemm.h"
 
 enum { ROWS = 8, COLS = 16 };
@@ -43,5 +44,29 @@ static void multiply(const lsi_portable_product *p)
     }
 }
 
-const lsi_portable_ops lsi_portable_ref = {
-    .rows = ROWS, .lanes = COLS, .pack = pack, .multiply = multiply};
+static float product_of(const float *x, const float *w, size_t cols)
+{
+    float total = 0.0F;
+    for (size_t at = 0, end; at < cols; at = end) {
+        float sum = 0.0F;
+        end = cols - at < LSI_PORTABLE_BLOCK ? cols : at + LSI_PORTABLE_BLOCK;
+        for (size_t k = at; k < end; k++)
+            sum = fmaf(x[k], w[k], sum);
+        total = at == 0 ? sum : total + sum;
+    }
+    return total;
+}
+
+void lsi_ref_row_chains(float *y, size_t ld_y, const float *x, size_t n,
+                        const float *w, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < rows; r++)
+            y[i * ld_y + r] = product_of(x + i * cols, w + r * cols, cols);
+}
+
+const lsi_portable_ops lsi_portable_ref = {.rows = ROWS,
+                                           .lanes = COLS,
+                                           .pack = pack,
+                                           .multiply = multiply,
+                                           .row_chains = lsi_ref_row_chains};

@@ -3,6 +3,7 @@
 
 #undef LSI_SIMD
 #define LSI_SIMD(name) lsi_ref_portable_##name
+#define ROW_CHAINS     lsi_ref_row_chains
 
 #include "array/kernels/attention/flash.h"
 #include "array/kernels/portable/kernels.h"

@@ -222,10 +222,10 @@ static void multiply(const lsi_portable_product *p)
     }
 }
 
-#define PORTABLE_OPS                                                           \
+#define PORTABLE_OPS(chains)                                                   \
     {                                                                          \
         .rows = PRODUCT_ROWS, .lanes = PRODUCT_VECS * LANES, .pack = pack,     \
-        .multiply = multiply                                                   \
+        .multiply = multiply, .row_chains = (chains)                           \
     }
 
 #endif

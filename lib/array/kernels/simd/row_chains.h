@@ -1,176 +1,170 @@
 /*
- * The kernels of simd/products.h for portable bits: each result is computed as
- * in training, where a matrix product (portable.h) and attention's tiles
- * compute many rows. Rows of w, or keys, are turned into columns in registers,
- * so that each lane has a separate chain.
+ * A few rows x times the rows of a matrix w in portable bits (portable.h), in
+ * the words of a level. Squares of w are transposed in registers, so that each
+ * lane has the chain of one row.
+ *
+ * Memory is read at full speed only if few rows are read at a time, and all
+ * from the first-level cache. So one vector of rows advances by a block of
+ * terms, and fetches the next block meanwhile. Short rows are rather in the
+ * cache, where waiting for one chain would be the limit: several vectors of
+ * them advance together, if x is one row.
  */
 #ifndef LS_ARRAY_KERNELS_SIMD_ROW_CHAINS_H
 #define LS_ARRAY_KERNELS_SIMD_ROW_CHAINS_H
 
-#include "array/kernels/simd/words.h" /* first, which chooses the words */
+#include <math.h>
 
-#include "array/kernels/attention/exp2.h"
-#include "array/kernels/attention/flash.h"
 #include "array/kernels/portable.h"
+#include "array/kernels/simd/portable_gemm.h"
 
-/* Up to LANES rows of a matrix; the last one again, where there are fewer. */
+enum {
+    SHORT_ROW = 2 * LSI_PORTABLE_BLOCK,
+    SHORT_ROWS = 24 / LANES,     /* vectors of short rows */
+    CHAINS = 6,                  /* vectors of sums, at most */
+    X_ROWS = 4,                  /* rows of x at a time, at most */
+    LINES = LANES * LANES / LINE /* cache lines of a square */
+};
+
+_Static_assert(SHORT_ROWS <= CHAINS && X_ROWS <= CHAINS, "sums have room");
+
+/* Some rows of x, and some vectors of rows of w. */
 typedef struct row_set {
-    const float *row[LANES];
-    const float *next; /* the rows after them, read from memory meanwhile */
+    float *y;
+    size_t ld_y;
+    const float *x, *w;
+    size_t cols, xs, vecs;
 } row_set;
 
-INLINE row_set rows_from(const float *w, size_t ld, size_t rows)
-{
-    row_set s = {.next = w + LANES * ld};
-    for (size_t r = 0; r < LANES; r++)
-        s.row[r] = w + smaller(r, rows - 1) * ld;
-    return s;
-}
-
-/* sum + the products of terms at..at + m, the vectors being columns of w. */
-INLINE vf add_square(vf sum, const float *x, const row_set *w, size_t at,
-                     size_t m)
+/* sum[j] += the products of m terms of row j of x and LANES rows, those of w.
+ */
+INLINE void add_square(vf *sum, const float *x, size_t xs, const float *w,
+                       size_t ld, size_t m)
 {
     vf square[LANES];
-#pragma GCC unroll 16
-    for (size_t r = 0; r < LANES; r++) {
-        __builtin_prefetch(w->next + (at + r) * LANES);
-        square[r] = vf_load(w->row[r] + at, m);
-    }
+    UNROLL
+    for (size_t r = 0; r < LANES; r++)
+        square[r] = vf_load(w + r * ld, m);
     vf_transpose(square);
-#pragma GCC unroll 16
-    for (size_t i = 0; i < LANES; i++)
-        if (i < m)
-            sum = vf_fma(vf_set(x[at + i]), square[i], sum);
-    return sum;
-}
-
-/* The products of terms at..end-1 with each row, one a lane. */
-static vf chain_of(const float *x, const row_set *w, size_t at, size_t end)
-{
-    vf sum = vf_set(0.0F);
-    for (; at + LANES <= end; at += LANES)
-        sum = add_square(sum, x, w, at, LANES);
-    return at < end ? add_square(sum, x, w, at, end - at) : sum;
-}
-
-/*
- * The sum of two whole blocks from `at` on, added to `total`. Their chains do
- * not wait for each other.
- */
-static vf two_blocks(vf total, const float *x, const row_set *w, size_t at)
-{
-    const size_t block = LSI_PORTABLE_BLOCK;
-    vf first = vf_set(0.0F), second = first;
-    for (size_t i = at; i < at + block; i += LANES) {
-        first = add_square(first, x, w, i, LANES);
-        second = add_square(second, x, w, block + i, LANES);
+    UNROLL
+    for (size_t j = 0; j < xs; j++) {
+        UNROLL
+        for (size_t i = 0; i < LANES; i++)
+            if (i < m)
+                sum[j] = vf_fma(vf_set(x[j * ld + i]), square[i], sum[j]);
     }
-    return vf_add(at == 0 ? first : vf_add(total, first), second);
 }
 
-/* Half types, which portable bits are not promised for, have the reference. */
-void LSI_SIMD(row_products)(float *y, const float *x, const void *w,
-                            ls_dtype w_dtype, size_t rows, size_t cols)
+/* The lines at column k of LANES rows, in turns: each square fetches LINES. */
+INLINE void fetch_lines(const float *rows, size_t ld, size_t k)
 {
-    const size_t block = LSI_PORTABLE_BLOCK;
-    if (w_dtype != LS_F32) {
-        lsi_ref_row_products(y, x, w, w_dtype, rows, cols);
+    const float *from = rows + k / LANES % (LINE / LANES) * LINES * ld + k;
+    UNROLL
+    for (size_t l = 0; l < LINES; l++)
+        __builtin_prefetch(from + l * ld);
+}
+
+/* The sums of the terms at..end-1 of one block. `next` is read afterwards. */
+INLINE void add_block(vf *sum, row_set s, size_t at, size_t end,
+                      const float *next)
+{
+    const size_t step = LANES * s.cols;
+    size_t k = at;
+    UNROLL
+    for (size_t c = 0; c < s.vecs * s.xs; c++)
+        sum[c] = vf_set(0.0F);
+    for (; k + LANES <= end; k += LANES) {
+        UNROLL
+        for (size_t v = 0; v < s.vecs; v++) {
+            fetch_lines(next + v * step, s.cols, k - at);
+            add_square(sum + v * s.xs, s.x + k, s.xs, s.w + v * step + k,
+                       s.cols, LANES);
+        }
+    }
+    if (k < end) {
+        UNROLL
+        for (size_t v = 0; v < s.vecs; v++)
+            add_square(sum + v * s.xs, s.x + k, s.xs, s.w + v * step + k,
+                       s.cols, end - k);
+    }
+}
+
+INLINE void multiply_set(row_set s)
+{
+    vf total[CHAINS], sum[CHAINS];
+    const size_t chains = s.vecs * s.xs;
+    UNROLL
+    for (size_t c = 0; c < chains; c++)
+        total[c] = vf_set(0.0F);
+    for (size_t at = 0, end; at < s.cols; at = end) {
+        end = smaller(at + LSI_PORTABLE_BLOCK, s.cols);
+        add_block(sum, s, at, end,
+                  s.w + (end < s.cols ? end : s.vecs * LANES * s.cols));
+        UNROLL
+        for (size_t c = 0; c < chains; c++)
+            total[c] = at == 0 ? sum[c] : vf_add(total[c], sum[c]);
+    }
+    UNROLL
+    for (size_t v = 0; v < s.vecs; v++) {
+        UNROLL
+        for (size_t j = 0; j < s.xs; j++)
+            vf_store(s.y + j * s.ld_y + v * LANES, total[v * s.xs + j], LANES);
+    }
+}
+
+static float multiply_row(const float *x, const float *w, size_t cols)
+{
+    float total = 0.0F;
+    for (size_t at = 0; at < cols; at += LSI_PORTABLE_BLOCK) {
+        const size_t end = smaller(at + LSI_PORTABLE_BLOCK, cols);
+        float sum = 0.0F;
+        for (size_t k = at; k < end; k++)
+            sum = fmaf(x[k], w[k], sum);
+        total = at == 0 ? sum : total + sum;
+    }
+    return total;
+}
+
+/* Up to X_ROWS rows of x. */
+INLINE void multiply_x(row_set s, size_t rows)
+{
+    const row_set all = s;
+    size_t r = 0;
+    if (s.xs == 1 && s.cols <= SHORT_ROW)
+        for (s.vecs = SHORT_ROWS; r + SHORT_ROWS * LANES <= rows;
+             r += SHORT_ROWS * LANES) {
+            s.y = all.y + r;
+            s.w = all.w + r * s.cols;
+            multiply_set(s);
+        }
+    /* The last vector of rows begins early enough to be full. */
+    for (s.vecs = 1; r < rows; r += LANES) {
+        r = smaller(r, rows - LANES);
+        s.y = all.y + r;
+        s.w = all.w + r * s.cols;
+        multiply_set(s);
+    }
+}
+
+void LSI_SIMD(row_chains)(float *y, size_t ld_y, const float *x, size_t n,
+                          const float *w, size_t rows, size_t cols)
+{
+    row_set s = {.y = y, .ld_y = ld_y, .x = x, .w = w, .cols = cols};
+    if (rows < LANES) {
+        for (size_t i = 0; i < n; i++)
+            for (size_t r = 0; r < rows; r++)
+                y[i * ld_y + r] =
+                    multiply_row(x + i * cols, w + r * cols, cols);
         return;
     }
-    for (size_t r = 0; r < rows; r += LANES) {
-        const size_t m = smaller(LANES, rows - r);
-        const row_set set = rows_from((const float *)w + r * cols, cols, m);
-        vf total = vf_set(0.0F);
-        size_t at = 0;
-        for (; at + 2 * block <= cols; at += 2 * block)
-            total = two_blocks(total, x, &set, at);
-        for (; at < cols; at += block) {
-            const vf sum = chain_of(x, &set, at, smaller(at + block, cols));
-            total = at == 0 ? sum : vf_add(total, sum);
-        }
-        vf_store(y + r, total, m);
-    }
-}
-
-/* ---- attention of one query -----------------------------------------------
- */
-
-/* The largest score so far and the sum of exponentials, in all lanes. */
-typedef struct running_softmax {
-    vf most, sum;
-} running_softmax;
-
-/*
- * Makes exponentials of the scores of a tile of keys. Returns the factor of the
- * sums before it.
- */
-INLINE vf soften_tile(running_softmax *s, float *scores, size_t n, vf scale)
-{
-    const vf before = s->most;
-    FOR_LANES(
-        n, { s->most = vf_max(vf_load_or(scores + i, m, before), s->most); });
-    s->most = vf_set(vf_max_lane(s->most));
-    const vf shift = vf_mul(s->most, scale);
-    const vf alpha = vf_exp2(vf_sub(vf_mul(before, scale), shift));
-    FOR_LANES(n, {
-        const vf score = vf_load(scores + i, m);
-        vf_store(scores + i, vf_exp2(vf_fms(score, scale, shift)), m);
-    });
-    float sum = 0.0F; /* of pairs, as tile_forward.h adds them */
-    for (size_t i = 0; i + 1 < n; i += 2)
-        sum += scores[i] + scores[i + 1];
-    if (n % 2 == 1)
-        sum += scores[n - 1];
-    s->sum = vf_fma(s->sum, alpha, vf_set(sum));
-    return alpha;
-}
-
-/* y = y alpha + the sum of p[r] v[r], `vecs` vectors, m lanes if it is one. */
-INLINE void add_values(float *y, const float *p, const float *v, size_t n,
-                       size_t d, vf alpha, size_t vecs, size_t m)
-{
-    vf sum[4];
-    for (size_t j = 0; j < vecs; j++)
-        sum[j] = vf_set(0.0F);
-    for (size_t r = 0; r < n; r++) {
-        const vf weight = vf_set(p[r]);
-        for (size_t j = 0; j < vecs; j++)
-            sum[j] = vf_fma(weight, vf_load(v + r * d + j * LANES, m), sum[j]);
-    }
-    for (size_t j = 0; j < vecs; j++) {
-        float *to = y + j * LANES;
-        vf_store(to, vf_fma(vf_load(to, m), alpha, sum[j]), m);
-    }
-}
-
-void LSI_SIMD(attend)(float *y, float *scores, const float *q, const float *k,
-                      const float *v, size_t n, size_t d, float scale)
-{
-    const vf scale2 = vf_set(scale * LOG2E);
-    running_softmax s = {vf_set(-FLT_MAX), vf_set(0.0F)};
-    memset(y, 0, d * sizeof(*y));
-    for (size_t tile = 0; tile < n; tile += LSI_FLASH_KEYS) {
-        const size_t keys = smaller(LSI_FLASH_KEYS, n - tile);
-        const float *from = k + tile * d, *values = v + tile * d;
-        float *p = scores + tile;
-        for (size_t i = 0; i < keys; i += LANES) {
-            const size_t m = smaller(LANES, keys - i);
-            const row_set set = rows_from(from + i * d, d, m);
-            vf_store(p + i, chain_of(q, &set, 0, d), m);
-        }
-        const vf alpha = soften_tile(&s, p, keys, scale2);
-        size_t c = 0;
-        for (; c + 4 * LANES <= d; c += 4 * LANES)
-            add_values(y + c, p, values + c, keys, d, alpha, 4, LANES);
-        for (; c < d; c += LANES)
-            add_values(y + c, p, values + c, keys, d, alpha, 1,
-                       smaller(LANES, d - c));
-    }
-    const vf factor = vf_div(vf_set(1.0F), s.sum);
-    for (size_t c = 0; n > 0 && c < d; c += LANES) {
-        const size_t m = smaller(LANES, d - c);
-        vf_store(y + c, vf_mul(vf_load(y + c, m), factor), m);
+    for (size_t left = n; left > 0; left -= s.xs) {
+        if (left >= X_ROWS)
+            multiply_x((s.xs = X_ROWS, s), rows);
+        else if (left >= 2)
+            multiply_x((s.xs = 2, s), rows);
+        else
+            multiply_x((s.xs = 1, s), rows);
+        s.x += s.xs * cols;
+        s.y += s.xs * ld_y;
     }
 }
 
