@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "array/kernels/portable_gemm.h"
 #include "base/hash.h"
 #include "harness.h"
 #include "lockstep/bits.h"
@@ -265,6 +266,36 @@ static void levels_give_these_bits(void **state)
     assert_int_equal(wrong, 0);
 }
 
+static void expect_chains(const lsi_kernels *k, size_t n, size_t rows,
+                          size_t cols)
+{
+    const size_t ld_y = rows + 1;
+    const float *x = philox(n * cols, 1, 4, 0);
+    const float *w = philox(rows * cols, 2, 2, 0);
+    float *got = philox(n * ld_y, 3, 1, 0), *want = philox(n * ld_y, 3, 1, 0);
+    lsi_ref_row_chains(want, ld_y, x, n, w, rows, cols);
+    k->portable->row_chains(got, ld_y, x, n, w, rows, cols);
+    expect_same(got, want, n * ld_y, "row_chains");
+    release_all();
+}
+
+/* Some rows of x are multiplied at once; the bits are those of one. */
+static void few_rows_are_products_of_one(void **state)
+{
+    static const size_t all_rows[] = {1, 7, 8, 9, 24, 49};
+    static const size_t all_cols[] = {1, 9, 255, 256, 512, 513, 771};
+    (void)state;
+    for (int isa = 0; isa < LSI_ISA_COUNT; isa++) {
+        lsi_kernels table;
+        if (lsi_kernels_portable_at((lsi_isa)isa, &table) != LS_OK)
+            continue;
+        for (size_t n = 1; n <= 6; n++)
+            for (size_t r = 0; r < TEST_COUNT(all_rows); r++)
+                for (size_t c = 0; c < TEST_COUNT(all_cols); c++)
+                    expect_chains(&table, n, all_rows[r], all_cols[c]);
+    }
+}
+
 /* Each row that varies has a hash, and the levels replace the reference. */
 static void no_kernel_is_left_out(void **state)
 {
@@ -297,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_give_these_bits),
+        cmocka_unit_test(few_rows_are_products_of_one),
         cmocka_unit_test(no_kernel_is_left_out),
         cmocka_unit_test(the_process_asks_for_them),
     };
