@@ -108,9 +108,17 @@ static bool detect_amx_bf16(void)
            has_all(read_xcr0(), tiles) && may_use_tiles();
 }
 
+static bool detect_sha(void)
+{
+    const uint32_t ssse3 = 1U << 9, sse4_1 = 1U << 19, sha = 1U << 29;
+    return has_all(read_leaf(1, 0).ecx, ssse3 | sse4_1) &&
+           has_all(read_leaf(7, 0).ebx, sha);
+}
+
 static unsigned detect_features(void)
 {
-    return detect_vectors() | (detect_amx_bf16() ? LSI_CPU_AMX_BF16 : 0);
+    return detect_vectors() | (detect_amx_bf16() ? LSI_CPU_AMX_BF16 : 0) |
+           (detect_sha() ? LSI_CPU_SHA : 0);
 }
 
 static bool detect_amd(void)
@@ -211,6 +219,12 @@ bool lsi_cpu_has_amx_bf16(void)
 {
     pthread_once(&detect_once, detect);
     return (machine_features & LSI_CPU_AMX_BF16) != 0;
+}
+
+bool lsi_cpu_has_sha(void)
+{
+    pthread_once(&detect_once, detect);
+    return (machine_features & LSI_CPU_SHA) != 0;
 }
 
 bool lsi_cpu_stores_wait(void)

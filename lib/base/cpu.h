@@ -23,7 +23,8 @@ typedef enum lsi_cpu_feature {
     LSI_CPU_AVX512 = 2, /* F, BW, DQ and VL */
     LSI_CPU_AVX512_BF16 = 4,
     LSI_CPU_AMX_BF16 = 8,
-    LSI_CPU_NEON = 16
+    LSI_CPU_NEON = 16,
+    LSI_CPU_SHA = 32 /* with SSE4.1 */
 } lsi_cpu_feature;
 
 /* Whether the machine has the level; the highest of which that is true. */
@@ -44,6 +45,9 @@ const char *lsi_cpu_model(void);
  * and keeps later stores waiting: AMD before Zen 5.
  */
 bool lsi_cpu_stores_wait(void);
+
+/* Whether there are x86's instructions for SHA-256. */
+bool lsi_cpu_has_sha(void);
 
 /* Whether matrices of bf16 can be multiplied by AMX's tiles. */
 bool lsi_cpu_has_amx_bf16(void);

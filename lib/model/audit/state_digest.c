@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
+#include "model/audit/leaves.h"
 #include "model/autograd/params.h"
 #include "model/autograd/params/adopt.h"
 #include "model/checkpoint/part.h"
@@ -18,7 +19,7 @@
 enum {
     LEAF_BYTES = LSI_LEAF * sizeof(float),
     WORDS_OF_DIGEST = LSI_SHA256_BYTES / sizeof(int64_t),
-    LEAVES_OF_TASK = 16
+    LEAVES_OF_TASK = 8 * LSI_LANES
 };
 
 /* Elements of a tensor that this rank holds, contiguous. */
@@ -408,15 +409,43 @@ void lsi_state_digest_free(lsi_state_digest **digest)
 
 /* ---- the digest ---------------------------------------------------------- */
 
+/* Whether leaves from `i` on, as many as there are lanes, are digested at once.
+ */
+static bool fill_lanes(const lsi_state_digest *d, size_t i, size_t end,
+                       lsi_lanes *lanes)
+{
+    if (end - i < LSI_LANES || d->whole[i].bytes % LSI_LANE_BLOCK != 0)
+        return false;
+    for (size_t l = 0; l < LSI_LANES; l++) {
+        const leaf *const from = &d->whole[i + l];
+        if (from->bytes != d->whole[i].bytes)
+            return false;
+        lanes->data[l] = from->data;
+        lanes->digest[l] = d->digests[from->at];
+    }
+    return true;
+}
+
 static void digest_leaves(void *context, size_t task, int worker)
 {
     lsi_state_digest *const d = context;
+    const bool in_lanes = lsi_lanes_are_there();
     const size_t begin = task * LEAVES_OF_TASK;
-    const size_t end = begin + LEAVES_OF_TASK;
+    const size_t last = begin + LEAVES_OF_TASK;
+    const size_t end = last < d->n_whole ? last : d->n_whole;
+    lsi_lanes lanes;
     (void)worker;
-    for (size_t i = begin; i < end && i < d->n_whole; i++)
-        lsi_sha256(&(lsi_sha256_piece){d->whole[i].data, d->whole[i].bytes}, 1,
-                   d->digests[d->whole[i].at]);
+    for (size_t i = begin; i < end;) {
+        const leaf *const one = &d->whole[i];
+        if (in_lanes && fill_lanes(d, i, end, &lanes)) {
+            lsi_sha256_lanes(&lanes, one->bytes);
+            i += LSI_LANES;
+            continue;
+        }
+        lsi_sha256(&(lsi_sha256_piece){one->data, one->bytes}, 1,
+                   d->digests[one->at]);
+        i++;
+    }
 }
 
 /* Each byte is that of one rank and zero on the others. */

@@ -9,6 +9,7 @@
 
 #include "lockstep/params.h"
 #include "model/audit/entry.h"
+#include "model/audit/leaves.h"
 #include "unit/comm/ranks.h"
 
 enum { MOST_RANKS = 4 };
@@ -165,10 +166,37 @@ static void test_one_bit(void **state)
     ls_group_close(&group);
 }
 
+/* Lanes of different bytes at odd addresses, by the library's SHA-256. */
+static void test_lanes(void **state)
+{
+    enum { MOST = 16384, GAP = 1 };
+    static const size_t lengths[] = {0, 64, 128, 192, 4096, MOST};
+    static unsigned char bytes[LSI_LANES * (MOST + GAP) + 1];
+    unsigned char own[LSI_LANES][LSI_SHA256_BYTES], wanted[LSI_SHA256_BYTES];
+    (void)state;
+    if (!lsi_lanes_are_there())
+        skip();
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)rand();
+    for (size_t n = 0; n < TEST_COUNT(lengths); n++) {
+        lsi_lanes lanes;
+        for (size_t l = 0; l < LSI_LANES; l++) {
+            lanes.data[l] = bytes + 1 + l * (MOST + GAP);
+            lanes.digest[l] = own[l];
+        }
+        lsi_sha256_lanes(&lanes, lengths[n]);
+        for (size_t l = 0; l < LSI_LANES; l++) {
+            digest(lanes.data[l], lengths[n], wanted);
+            assert_memory_equal(own[l], wanted, sizeof(wanted));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_definition),
-                                       cmocka_unit_test(test_one_bit)};
+                                       cmocka_unit_test(test_one_bit),
+                                       cmocka_unit_test(test_lanes)};
     return lsi_sha256_is_there() ? cmocka_run_group_tests(tests, NULL, NULL)
                                  : 77;
 }
