@@ -573,7 +573,9 @@ ls_status lsi_loop_open(lsi_loop *loop)
     LS_TRY(lsi_loop_share(loop, equip(loop)));
     LS_TRY(lsi_loop_share(loop, restore_loop(loop)));
     loop->saved = loop->stepper.steps;
-    if (loop->training.recipe.check_replicas > 0)
+    const bool verifies =
+        lsi_audit_is_wanted(loop->audit) && loop->audit->check != NULL;
+    if (loop->training.recipe.check_replicas > 0 && !verifies)
         lsi_copies_warn(loop->ddp, loop->group, &loop->choice.options);
     LS_TRY(begin_audit(loop));
     lsi_stop_listen();

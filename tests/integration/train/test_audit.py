@@ -255,9 +255,11 @@ class Verify(Audit):
 
     def test_other_ranks(self):
         """One rank with the slices of four, and dropout."""
-        self.train(*LM, "-n", 4, "--slices", 4, "--dropout-rate", 0.1, *self.saving(10))
+        self.train(*LM, "-n", 4, "--slices", 4, "--dropout-rate", 0.1, "--check-replicas", 5,
+                   *self.saving(10))
         for ranks in (1, 2):
-            self.call("audit", "verify", self.file, "-n", ranks, "--from", 10)
+            text = self.call("audit", "verify", self.file, "-n", ranks, "--from", 10)
+            self.assertNotIn("--check-replicas", text)  # one rank has no copies
 
     def test_other_data(self):
         data = self.path("text")
