@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/cpu_claim.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -299,7 +300,8 @@ ls_status lsi_group_settle(ls_group *group)
 ls_status ls_group_select(ls_group *group, const char *line)
 {
     LS_TRY(lsi_check_group(group, "ls_group_select"));
-    lsi_call call = {.operation = LSI_OP_SELECT};
+    lsi_call call = {.operation = LSI_OP_SELECT,
+                     .root = LSI_ROOT_BITS + (int)ls_bits_in_use()};
     if (line == NULL)
         return lsi_refuse(
             group, &call,

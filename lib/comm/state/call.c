@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/bits.h"
+
 enum {
     DTYPE_SHIFT = 8,
     REDOP_SHIFT = 16,
@@ -102,6 +104,9 @@ const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
         snprintf(root, sizeof(root), " at root %d", call->root);
     if (counts_bytes(call->operation))
         snprintf(elements, sizeof(elements), " of %zu bytes", call->count);
+    if (call->operation == LSI_OP_SELECT && call->root > 0)
+        snprintf(root, sizeof(root), " with %s bits",
+                 lsi_bits_name((ls_bits)(call->root - LSI_ROOT_BITS)));
     snprintf(text, bytes, "%s%s%s%s", lsi_operation_name(call->operation),
              elements, redop, root);
     return text;
@@ -113,6 +118,8 @@ const char *lsi_call_difference(const lsi_call *a, const lsi_call *b)
         lsi_operation_of(a->operation)->kind == LSI_KIND_MESSAGE;
     if (a->operation != b->operation && !message)
         return "operation";
+    if (a->operation == LSI_OP_SELECT && a->root != b->root)
+        return "LOCKSTEP_BITS";
     if (lsi_call_dtype(a) != lsi_call_dtype(b))
         return "type";
     if (a->count != b->count && a->operation != LSI_OP_ALL_TO_ALLV)

@@ -12,6 +12,9 @@
 /* As a root of gather_shards: everybody gets the result. */
 enum { LSI_ROOT_ALL = -1 };
 
+/* The root of ls_group_select is this + the bits of the process. */
+enum { LSI_ROOT_BITS = 1 };
+
 /*
  * A reduction of LSI_PREMUL + a type: the sum of elements of that type, which
  * each rank has multiplied by a separate factor. The call's type is the one in

@@ -63,7 +63,9 @@ class Bits(ProgramTest):
         script = self.started("LOCKSTEP_BITS=portable")
         done = self.call("run", "-n", "2", "--", script)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("ranks disagree", done.stderr)
+        self.assertIn("(LOCKSTEP_BITS differs)", done.stderr)
+        self.assertRegex(done.stderr, "rank 0 (is )?in select with portable bits")
+        self.assertRegex(done.stderr, "rank 1 (is )?in select with fast bits")
 
 
 if __name__ == "__main__":

@@ -328,7 +328,7 @@ static const disagreement disagreements[] = {
     {differ_root, "(root differs)", "at root 0", "at root 1"},
     {differ_order, "(operation differs)", "in barrier", "in broadcast of"},
     {differ_plan, "(count differs)", "in plan of 1 f32 (sum)", "of 2 f32"},
-    {differ_line, "(line differs)", "ranks ", " are both in select"},
+    {differ_line, "(line differs)", "ranks ", " are both in select with fast"},
     {differ_buffer, "(buffer differs)", "ranks ", " are both in shared_free"},
     {differ_message, "(count differs)", "send of 3 f32", "recv of 4 f32"},
 };
