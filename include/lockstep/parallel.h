@@ -184,7 +184,9 @@ LS_API LS_MUST_CHECK ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch,
  *
  * With "-" nothing is compared; where "each node" has a copy, only trained
  * weights over several nodes. Gradients include the sums that travel with them
- * (weight, loss). Buffers are not compared, as ranks may keep different ones.
+ * (weight, loss). EMA weights count as state. Running statistics of
+ * ls_sync_bn_new with the group of the ls_ddp, and their EMA, are compared
+ * under all strategies. Ranks may keep different values in other buffers.
  */
 
 /*
@@ -196,10 +198,10 @@ LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_ddp_compare_gradients(ls_ddp *ddp, int64_t step);
 
 /*
- * Compares weights, and the state of the optimizer unless it is NULL. Messages
- * name `step` and the last step in which they were equal. Call it ahead of an
- * optimizer's step: under "owners" and "zero1" that step replaces each copy by
- * the owner's. Collective.
+ * Compares weights, running statistics, and the state of the optimizer unless
+ * it is NULL. Messages name `step` and the last step in which they were equal.
+ * Call it ahead of an optimizer's step: under "owners" and "zero1" that step
+ * replaces each copy by the owner's. Collective.
  */
 LS_API LS_EXPERIMENTAL LS_MUST_CHECK ls_status
 ls_ddp_compare_state(ls_ddp *ddp, const ls_optimizer *optimizer, int64_t step);

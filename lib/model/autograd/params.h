@@ -22,6 +22,7 @@ struct lsi_param {
     size_t offset;   /* in both flat buffers; of a frozen one in `frozen`, or in
                         the node's copy if it is divided */
     bool is_buffer;
+    const ls_group *equal_on; /* of a buffer: ranks on which it is equal */
     bool trainable;
     bool is_adopted; /* its memory is the program's (params/adopt.h) */
     ls_param_memory adopted;

@@ -39,8 +39,8 @@ typedef struct replica {
 typedef struct walk walk;
 struct walk {
     ls_ddp *ddp;
-    const ls_optimizer *optimizer; /* or NULL */
-    bool gradients;                /* else weights and state */
+    const ls_optimizer *optimizer;         /* or NULL */
+    enum { GRADIENTS, STATE, BUFFERS } of; /* STATE: weights, too */
     bool of_node; /* each node has a copy, of which its ranks digest parts */
     void (*visit)(void *context, const replica *r);
     void *context;
@@ -120,6 +120,42 @@ static void walk_state(walk *w)
             w->optimizer, w->ddp->params->storage.whole, add_state, w));
 }
 
+static void walk_buffer(walk *w, const char *kind, const lsi_param *buffer,
+                        const void *data, size_t item)
+{
+    add(w, (replica){.kind = kind,
+                     .name = buffer->name,
+                     .data = data,
+                     .bytes = (size_t)buffer->tensor->count * item,
+                     .item = item});
+}
+
+/* Buffers that a layer computes of the rows of all ranks, and their EMA. */
+static void walk_buffers(walk *w)
+{
+    const ls_params *const params = w->ddp->params;
+    for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
+        const lsi_param *const buffer = params->buffers.items[i];
+        const float *const average =
+            w->optimizer != NULL ? lsi_ema_buffer(w->optimizer, i) : NULL;
+        if (buffer->equal_on != w->ddp->group)
+            continue;
+        walk_buffer(w, "buffer", buffer, lsi_tensor_raw(buffer->tensor),
+                    ls_dtype_size(buffer->tensor->dtype));
+        if (average != NULL)
+            walk_buffer(w, "EMA of buffer", buffer, average, sizeof(float));
+    }
+}
+
+static bool has_equal_buffers(const ls_ddp *ddp)
+{
+    const ls_params *const params = ddp->params;
+    for (size_t i = 0; i < ls_params_buffer_count(params); i++)
+        if (params->buffers.items[i]->equal_on == ddp->group)
+            return true;
+    return false;
+}
+
 static void walk_all(walk *w, void (*visit)(void *, const replica *),
                      void *context)
 {
@@ -127,12 +163,14 @@ static void walk_all(walk *w, void (*visit)(void *, const replica *),
     w->context = context;
     w->count = 0;
     w->words = w->bytes = 0;
-    if (w->gradients) {
+    if (w->of == GRADIENTS)
         walk_gradients(w);
-    } else {
+    if (w->of == STATE) {
         walk_weights(w);
         walk_state(w);
     }
+    if (w->of == BUFFERS)
+        walk_buffers(w);
     w->context = NULL;
 }
 
@@ -438,7 +476,7 @@ ls_status ls_ddp_compare_gradients(ls_ddp *ddp, int64_t step)
 {
     LS_NEED(ddp);
     LSI_SPAN(PHASE, "replica check", 0, 0);
-    walk w = {.ddp = ddp, .gradients = true};
+    walk w = {.ddp = ddp, .of = GRADIENTS};
     const ls_status status = check_reduced(ddp);
     if (status != LS_OK)
         return refuse(ddp, status);
@@ -469,29 +507,39 @@ ls_status ls_ddp_compare_state(ls_ddp *ddp, const ls_optimizer *optimizer,
         return refuse(ddp, status);
     walk w = {.ddp = ddp,
               .optimizer = optimizer,
+              .of = STATE,
               .of_node = ddp->params->sharing.one_copy};
+    walk buffers = {.ddp = ddp, .optimizer = optimizer, .of = BUFFERS};
     LS_TRY(compare(&w, step));
+    if (has_equal_buffers(ddp)) /* each rank's, under all strategies */
+        LS_TRY(compare(&buffers, step));
     ddp->comparison.equal_in = step;
     return LS_OK;
 }
 
 const char *lsi_ddp_copies(const ls_ddp *ddp, bool *any, bool *all)
 {
+    static const char *const names[][2] = {
+        {"nothing", "running statistics"},
+        {"the weights of nodes",
+         "the weights of nodes, and running statistics"},
+        {"weights", "weights and running statistics"},
+        {"gradients and weights", "gradients, weights and running statistics"},
+        {"gradients, weights and optimizer state",
+         "gradients, weights, optimizer state and running statistics"}};
     const bool one = ddp->params->sharing.one_copy;
-    const size_t n = one ? (size_t)lsi_node_count(ddp->group)
-                         : (size_t)ls_group_size(ddp->group);
-    *any = n > 1 && !ddp->params->sharing.divided;
-    *all = *any && ddp->strategy->share == LSI_SHARE_NOTHING;
-    if (!*any)
-        return "nothing";
-    switch (ddp->strategy->share) {
-    case LSI_SHARE_NOTHING:
-        return "gradients, weights and optimizer state";
-    case LSI_SHARE_TENSORS:
-        return "gradients and weights";
-    default:
-        return one ? "the weights of nodes" : "weights";
-    }
+    const size_t ranks = (size_t)ls_group_size(ddp->group);
+    const size_t n = one ? (size_t)lsi_node_count(ddp->group) : ranks;
+    const bool weights = n > 1 && !ddp->params->sharing.divided;
+    const bool buffers = ranks > 1 && has_equal_buffers(ddp);
+    size_t row = weights ? (one ? 1 : 2) : 0;
+    if (weights && ddp->strategy->share == LSI_SHARE_TENSORS)
+        row = 3;
+    if (weights && ddp->strategy->share == LSI_SHARE_NOTHING)
+        row = 4;
+    *any = weights || buffers;
+    *all = row == 4;
+    return names[row][buffers];
 }
 
 uint64_t lsi_ddp_compared(const ls_ddp *ddp)

@@ -56,6 +56,17 @@ static ls_status plan_reduction(ls_sync_bn *bn)
                               LS_F32, LS_REDUCE_SUM, &bn->reduce);
 }
 
+/* The running statistics are those of all rows, so copies can be compared. */
+static void mark_equal(const ls_sync_bn *bn, const ls_params *params)
+{
+    for (size_t i = 0; i < params->buffers.count; i++) {
+        lsi_param *const buffer = params->buffers.items[i];
+        if (buffer->tensor == bn->args.running_mean ||
+            buffer->tensor == bn->args.running_var)
+            buffer->equal_on = bn->group;
+    }
+}
+
 static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,
                       bool affine)
 {
@@ -69,6 +80,7 @@ static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,
     bn->args.eps = eps;
     bn->args.momentum = momentum;
     bn->args.relu = relu;
+    mark_equal(bn, params);
     return alloc_private(bn);
 }
 

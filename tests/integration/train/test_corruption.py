@@ -163,6 +163,17 @@ class Corruption(ProgramTest):
         with open(self.metrics, encoding="utf-8") as file:
             self.assertGreater(json.loads(file.read())["compared_bytes"], 0)
 
+    def test_running_statistics(self):
+        """No rank has another copy of anything else."""
+        result = self.call("train", "images", "--arch", "resnet18", "-n", "3", "--threads", "1",
+                           "--limit", "40", "--epochs", "1", "--batch-size", "8", "--ema", "0.9",
+                           "--check-replicas", "1", "--no-save", "--strategy", "fsdp",
+                           "--metrics", self.metrics)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("compares running statistics only: ", " ".join(result.stderr.split()))
+        with open(self.metrics, encoding="utf-8") as file:
+            self.assertGreater(json.loads(file.read())["compared_bytes"], 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -377,6 +377,91 @@ static void test_nodes(void **state)
     run_nodes((const int[]){2, 1}, 2, flip_on_a_node, &three);
 }
 
+/* ---- running statistics and EMA weights ---------------------------------- */
+
+enum { FEATURES = 5 };
+
+typedef struct norm_job {
+    ls_params *params;
+    ls_sync_bn *bn;
+    ls_tensor *local; /* a buffer that ranks may have with other values */
+    ls_ddp *ddp;
+    ls_optimizer *optimizer;
+} norm_job;
+
+static void open_norm(norm_job *j, ls_group *group, ls_ddp_strategy strategy)
+{
+    const ls_ddp_options options = {.strategy = strategy};
+    const ls_sgd_options sgd = LS_SGD_OPTIONS_INIT;
+    const ls_init zeros = {LS_INIT_UNIFORM, 0, 0};
+    const int64_t n = FEATURES;
+    CHECK_OK(ls_params_new(&j->params));
+    CHECK_OK(ls_params_add_buffer(j->params, "local", 1, &n, zeros, &j->local));
+    CHECK_OK(ls_sync_bn_new(&j->bn, group, j->params, "bn", n, NULL));
+    CHECK_OK(ls_params_allocate(j->params, group, 3));
+    CHECK_OK(ls_ddp_new(&j->ddp, group, j->params, &options));
+    CHECK_OK(ls_optimizer_new(&j->optimizer, j->params,
+                              &(ls_optimizer_spec){.sgd = &sgd}));
+    CHECK_OK(ls_ema_start(j->optimizer, 0.9));
+    set(j->local, 0, (float)ls_group_rank(group));
+}
+
+static void close_norm(norm_job *j)
+{
+    ls_optimizer_free(&j->optimizer);
+    ls_ddp_free(&j->ddp);
+    ls_sync_bn_free(&j->bn);
+    ls_params_free(&j->params);
+}
+
+/* A bit on rank 1, of three ranks with a copy each. */
+static void flip_and_compare(ls_group *group, const norm_job *j, float *data,
+                             size_t i, const char *name)
+{
+    char want[2 * LONGEST];
+    unsigned char *const bytes = (unsigned char *)&data[i];
+    const unsigned char bit = ls_group_rank(group) == 1 ? 4 : 0;
+    CHECK_OK(ls_ddp_compare_state(j->ddp, j->optimizer, 7));
+    bytes[1] ^= bit;
+    CHECK(ls_ddp_compare_state(j->ddp, j->optimizer, 8) == LS_ERR_CORRUPT);
+    snprintf(want, sizeof(want), "in step 8: %s (element %zu: 0x", name, i);
+    CHECK(strstr(ls_last_error(), want) != NULL);
+    CHECK(strstr(ls_last_error(), ") on rank 1 differs from the copies of all "
+                                  "other ranks") != NULL);
+    bytes[1] ^= bit;
+}
+
+static void flip_statistics(ls_group *group, void *argument)
+{
+    (void)argument;
+    for (int s = 1; s <= LS_DDP_STRATEGY_COUNT; s++) {
+        norm_job j;
+        open_norm(&j, group, (ls_ddp_strategy)s);
+        for (size_t i = 0; i < ls_params_buffer_count(j.params); i++) {
+            float *const data = tensor_data(ls_params_buffer(j.params, i));
+            float *const average = lsi_ema_buffer(j.optimizer, i);
+            const char *const name = ls_params_buffer_name(j.params, i);
+            char want[LONGEST];
+            if (data == (float *)tensor_data(j.local))
+                continue;
+            snprintf(want, sizeof(want), "buffer '%s'", name);
+            flip_and_compare(group, &j, data, i, want);
+            snprintf(want, sizeof(want), "EMA of buffer '%s'", name);
+            flip_and_compare(group, &j, average, FEATURES - 1, want);
+        }
+        if (s < LS_DDP_OWNERS)
+            flip_and_compare(group, &j, j.optimizer->groups[0]->average, 2,
+                             "optimizer state ema of 'bn.bias'");
+        close_norm(&j);
+    }
+}
+
+static void test_statistics(void **state)
+{
+    (void)state;
+    run_threads(3, flip_statistics, NULL);
+}
+
 /* ---- misuse and other faults --------------------------------------------- */
 
 /* A rank that cannot compare tells the others why. */
@@ -466,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_flips_compared_later),
         cmocka_unit_test(test_strategies),
         cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_ranges),
     };
