@@ -21,7 +21,7 @@
 enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
 
 /* Whether this is the first on the node. */
-static bool note(ls_group *group, const lsi_failure_record *failure)
+static bool note_here(ls_group *group, const lsi_failure_record *failure)
 {
     uint32_t nobody = 0;
     if (lsi_has_failed(group))
@@ -33,6 +33,29 @@ static bool note(ls_group *group, const lsi_failure_record *failure)
         return false;
     lsi_wake_all(group);
     return true;
+}
+
+/* Not of a rank that has closed the group, or broken a rule. */
+static bool is_death(const ls_group *group, const lsi_failure_record *failure)
+{
+    const lsi_member *member = lsi_member_of(group, failure->rank_a);
+    return failure->status == LS_ERR_PEER_DEAD &&
+           atomic_load(&member->presence) != LSI_LEFT;
+}
+
+/*
+ * A death is that of a rank of the original group, too. This rank may call that
+ * one next, to clean up, while others wait there for the dead rank: they would
+ * blame this rank for calling something else.
+ */
+static bool note(ls_group *group, const lsi_failure_record *failure)
+{
+    const lsi_failure_record death = {.status = failure->status,
+                                      .rank_a = failure->rank_a};
+    const bool first = note_here(group, failure);
+    if (first && group->dup_of != NULL && is_death(group, failure))
+        (void)note(group->dup_of, &death);
+    return first;
 }
 
 void lsi_post_failure(ls_group *group, const lsi_failure_record *failure)

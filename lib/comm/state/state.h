@@ -374,9 +374,9 @@ struct ls_group {
     lsi_service service;
     lsi_recording recording;
     lsi_channels channels;
-    lsi_domains *domains;   /* a tree for arrivals; NULL: none */
-    lsi_internode *net;     /* the data of the channels' hooks, or NULL */
-    const ls_group *dup_of; /* group whose shared buffers it sees, or NULL */
+    lsi_domains *domains; /* a tree for arrivals; NULL: none */
+    lsi_internode *net;   /* the data of the channels' hooks, or NULL */
+    ls_group *dup_of;     /* group whose shared buffers it sees, or NULL */
     lsi_select_table *select;
     ls_group_counters *counters; /* its own, or those of dup_of */
     ls_group_counters own_counters;

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "comm/api/group.h"
 #include "ranks.h"
 
 static double seconds(void)
@@ -125,6 +126,47 @@ static void leaving_at_the_end_is_fine(void **state)
         run_threads(4, leave_after_the_last, NULL);
         run_processes(2, leave_after_the_last, NULL);
     }
+}
+
+/* ---- duplicates ---------------------------------------------------------- */
+
+/* A survivor may use the original next. */
+static void die_in_duplicate(ls_group *group, void *argument)
+{
+    (void)argument;
+    ls_group *duplicate = NULL;
+    ls_failure why = {.struct_size = sizeof(why)};
+    CHECK_OK(lsi_group_dup(group, &duplicate));
+    if (ls_group_rank(group) == VICTIM)
+        kill(getpid(), SIGKILL);
+    CHECK(ls_barrier(duplicate) == LS_ERR_PEER_DEAD);
+    CHECK(ls_group_failure(group, &why));
+    CHECK(why.status == LS_ERR_PEER_DEAD && why.rank == VICTIM);
+    ls_group_close(&duplicate);
+}
+
+static void death_in_a_duplicate(void **state)
+{
+    (void)state;
+    check_survivors(3, die_in_duplicate, NULL);
+}
+
+static void close_duplicate(ls_group *group, void *argument)
+{
+    (void)argument;
+    ls_group *duplicate = NULL;
+    CHECK_OK(lsi_group_dup(group, &duplicate));
+    if (ls_group_rank(group) != VICTIM)
+        CHECK(ls_barrier(duplicate) == LS_ERR_PEER_DEAD);
+    ls_group_close(&duplicate);
+    CHECK_OK(ls_barrier(group));
+}
+
+static void leaving_a_duplicate_is_fine(void **state)
+{
+    (void)state;
+    run_threads(3, close_duplicate, NULL);
+    run_processes(3, close_duplicate, NULL);
 }
 
 /* ---- lateness ------------------------------------------------------------ */
@@ -383,6 +425,8 @@ int main(void)
         cmocka_unit_test(death_instead_of_a_message),
         cmocka_unit_test(leaving_is_seen),
         cmocka_unit_test(leaving_at_the_end_is_fine),
+        cmocka_unit_test(death_in_a_duplicate),
+        cmocka_unit_test(leaving_a_duplicate_is_fine),
         cmocka_unit_test(a_stopped_rank_is_late_not_dead),
         cmocka_unit_test(a_long_table_says_that_there_are_more),
         cmocka_unit_test(a_rank_that_never_starts_is_named),
