@@ -158,14 +158,15 @@ static ls_status read_all(lsi_trace *trace, json_error_t *error)
     json_t *failure, *ranks, *collectives, *messages;
     json_int_t group, written, wall, completed;
     if (json_unpack_ex(trace->json, error, 0,
-                       "{s:s, s:I, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I, "
-                       "s:o, s:o, s:o, s:o}",
+                       "{s:s, s:I, s:i, s:i, s:i, s:s, s:s, s?s, s?s, s:I, "
+                       "s:I, s:I, s:o, s:o, s:o, s:o}",
                        "job", &trace->job, "group", &group, "rank",
                        &trace->rank, "size", &trace->size, "pid", &trace->pid,
-                       "host", &trace->host, "reason", &trace->reason,
-                       "written_ns", &written, "wall_ns", &wall, "completed",
-                       &completed, "failure", &failure, "ranks", &ranks,
-                       "collectives", &collectives, "messages", &messages) != 0)
+                       "host", &trace->host, "reason", &trace->reason, "isa",
+                       &trace->isa, "bits", &trace->bits, "written_ns",
+                       &written, "wall_ns", &wall, "completed", &completed,
+                       "failure", &failure, "ranks", &ranks, "collectives",
+                       &collectives, "messages", &messages) != 0)
         return LS_ERR_FORMAT;
     trace->group = group;
     trace->written_ns = written;

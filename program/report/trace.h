@@ -59,6 +59,7 @@ typedef struct lsi_trace {
     int64_t group;
     int rank, size, pid;
     const char *host, *reason;
+    const char *isa, *bits; /* NULL: the record is older than these */
     int64_t written_ns, wall_ns, completed;
     lsi_trace_failure failure;
     lsi_trace_rank *ranks; /* `size` of them */

@@ -5,11 +5,13 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/json.h"
 #include "comm/health/dump.h"
 #include "comm/health/recorder.h"
 #include "comm/state/algorithm.h"
 #include "comm/state/channels.h"
+#include "fold/fold.h"
 
 typedef struct dump {
     const ls_group *group;
@@ -264,6 +266,8 @@ static json_t *dump_json(const dump *d, const char *reason)
     set_int(json, "rank_in_job", (uint64_t)self->node_rank);
     set_text(json, "host", self->host);
     set_int(json, "pid", (uint64_t)self->pid);
+    set_text(json, "isa", lsi_isa_name(lsi_fold_get()->isa));
+    set_text(json, "bits", lsi_bits_name(ls_bits_in_use()));
     set_text(json, "reason", reason);
     set_int(json, "written_ns", d->now.ns);
     set_int(json, "wall_ns", lsi_wall_clock_ns());

@@ -218,6 +218,35 @@ static void print_last_completed(const lsi_diagnosis *d)
            call == NULL ? "" : call->call);
 }
 
+static const char *level_of(const lsi_diagnosis *d, int rank)
+{
+    return d->trace[rank] == NULL ? NULL : d->trace[rank]->isa;
+}
+
+static bool is_first_of_level(const lsi_diagnosis *d, int rank)
+{
+    const char *own = level_of(d, rank);
+    for (int r = 0; r < rank; r++)
+        if (own == NULL ||
+            (level_of(d, r) != NULL && strcmp(level_of(d, r), own) == 0))
+            return false;
+    return own != NULL;
+}
+
+/* Each level with its first rank: under fast bits, results depend on it. */
+static void print_levels(const lsi_diagnosis *d)
+{
+    int levels = 0;
+    for (int r = 0; r < d->size; r++)
+        if (is_first_of_level(d, r))
+            printf("%s%s from rank %d", levels++ == 0 ? "Instructions: " : ", ",
+                   level_of(d, r), r);
+    if (levels > 0 && d->newest->bits != NULL)
+        printf("; %s bits", d->newest->bits);
+    if (levels > 0)
+        puts(".");
+}
+
 static ls_status print(const lsi_diagnosis *d)
 {
     lsi_table *table = NULL;
@@ -227,6 +256,7 @@ static ls_status print(const lsi_diagnosis *d)
                d->finding[i].text);
     if (d->n_findings == 0)
         puts("No problem found.");
+    print_levels(d);
     print_last_completed(d);
     const size_t hidden = has_one_host(d) ? 1 : 0;
     LS_TRY(lsi_table_new(&table, rank_columns + hidden, RANK_COLUMNS - hidden));

@@ -26,10 +26,10 @@ class Doctor(ProgramTest):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def started(self, ranks, timeout, grace=0.5):
+    def started(self, ranks, timeout, grace=0.5, before=""):
         """Ranks that are busy with collectives, and their pids."""
         script = (f"export LOCKSTEP_RECORD='{self.folder}' "
-                  f"LOCKSTEP_TIMEOUT={timeout}; {ENDLESS}")
+                  f"LOCKSTEP_TIMEOUT={timeout} {before}; {ENDLESS}")
         process = self.start("run", "-n", str(ranks), "--grace", str(grace),
                              "--", "bash", "-c", script)
         lines = [process.stdout.readline().split() for _ in range(ranks)]
@@ -74,7 +74,19 @@ class Doctor(ProgramTest):
         self.assertEqual(rows, [])
         self.assertIn("records of 2 of 2 ranks", out)
         self.assertIn("No problem found.", out)
+        self.assertRegex(out, r"\nInstructions: \w+ from rank 0; fast bits\.\n")
         self.assertEqual(out.count("| well "), 2)
+
+    def test_ranks_have_other_instructions(self):
+        best = json.loads(self.succeeds("info", "--json"))["machine"]["isa"]
+        if best == "ref":
+            self.skipTest("the processor has one level")
+        process, pids = self.started(
+            2, 20, before=f"LOCKSTEP_ISA=$([ $RANK = 0 ] && echo ref || echo {best})")
+        self.ask(process, pids)
+        _, out = self.diagnosed(0)
+        self.assertIn(f"\nInstructions: ref from rank 0, {best} from rank 1; fast bits.\n",
+                      out)
 
     def test_a_killed_rank(self):
         process, pids = self.started(3, 20)
