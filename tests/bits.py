@@ -212,9 +212,6 @@ def main():
                         choices=("openmpi", "mpich"), help="between hosts")
     parser.add_argument("--only", default="", metavar="REGEX",
                         help="of the lines' beginnings")
-    if "--portable" in sys.argv[1:]:
-        sys.argv.remove("--portable")
-        portable_bits.main()
     flags = parser.parse_args()
     paths = [flags.lockstep, *([flags.against] if flags.against else [])]
     if flags.hosts:
@@ -232,4 +229,7 @@ def main():
 
 
 if __name__ == "__main__":
+    if "--portable" in sys.argv[1:]:  # it has other flags
+        sys.argv.remove("--portable")
+        portable_bits.main()
     main()

@@ -9,7 +9,7 @@
 #include "lockstep/parallel.h"
 #include "train/recipe.h"
 
-/* Warns on rank 0 if there are no copies of some data to compare. */
+/* Rank 0 logs a warning if some data have no copies to compare. */
 void lsi_copies_warn(const ls_ddp *ddp, const ls_group *group,
                      const ls_ddp_options *options);
 

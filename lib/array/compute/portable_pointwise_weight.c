@@ -17,7 +17,7 @@
 enum {
     ROWS = 256,         /* channels that are copied at once */
     IN_PLACE_ROWS = 64, /* at most, for which gradients are not packed */
-    TASK_FILTERS = 16   /* whose gradients are written at once */
+    TASK_FILTERS = 16   /* filters of a task that writes gradients */
 };
 
 typedef struct weight_pass {

@@ -283,10 +283,26 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
     return LS_OK;
 }
 
+ls_status lsi_params_freeze(ls_params *params)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++)
+        LS_TRY(
+            ls_params_set_trainable(params, ls_params_get(params, i), false));
+    return LS_OK;
+}
+
+void lsi_params_start_at_zero(ls_params *params)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++)
+        ls_params_get(params, i)->param->init =
+            (ls_init){.kind = LS_INIT_CONSTANT};
+}
+
 void lsi_params_set_inference(ls_params *params)
 {
     assert(!params->storage.allocated);
     params->storage.inference = true;
+    lsi_params_start_at_zero(params);
 }
 
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)

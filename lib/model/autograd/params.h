@@ -90,10 +90,18 @@ void lsi_params_stepped(ls_params *params);
 /* Undoes the last ls_params_add; before the set is allocated. */
 void lsi_params_remove_last(ls_params *params);
 
+/* Trains none of the parameters. */
+ls_status lsi_params_freeze(ls_params *params);
+
 /*
- * No gradient of the set will be computed, though its parameters are trainable:
- * an ls_ddp of strategy fsdp is to divide them. Call it before they are
- * allocated.
+ * For weights that a file will have: random numbers for all of them take longer
+ * than reading them. Call it before they are allocated.
+ */
+void lsi_params_start_at_zero(ls_params *params);
+
+/*
+ * The same, and no gradient of the set will be computed, though its parameters
+ * are trainable: an ls_ddp of strategy fsdp is to divide them.
  */
 void lsi_params_set_inference(ls_params *params);
 

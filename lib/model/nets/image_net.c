@@ -117,21 +117,11 @@ static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)
                                 options->slices > 0 ? options->slices : 1);
 }
 
-/* A file will replace the values: no random ones are needed. */
-static void set_zero_init(ls_params *params)
-{
-    for (size_t i = 0; i < ls_params_count(params); i++)
-        ls_params_get(params, i)->param->init =
-            (ls_init){.kind = LS_INIT_CONSTANT};
-}
-
 /* Allocates no gradients. */
 static ls_status allocate_frozen(ls_params *params)
 {
-    set_zero_init(params);
-    for (size_t i = 0; i < ls_params_count(params); i++)
-        LS_TRY(
-            ls_params_set_trainable(params, ls_params_get(params, i), false));
+    lsi_params_start_at_zero(params);
+    LS_TRY(lsi_params_freeze(params));
     return ls_params_allocate(params, NULL, 0);
 }
 
@@ -152,10 +142,8 @@ static ls_status build(ls_image_net *net, ls_group *group,
                        const lsi_image_net_setup *options)
 {
     LS_TRY(add_layers(net, group, options));
-    if (options->divided) {
-        set_zero_init(net->model.params);
+    if (options->divided)
         lsi_params_set_inference(net->model.params);
-    }
     return options->frozen
                ? lsi_agree_to_plan(group, allocate_frozen(net->model.params))
                : ls_params_allocate(net->model.params, group, options->seed);

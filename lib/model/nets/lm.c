@@ -24,22 +24,6 @@ static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
     return ls_transformer_new(&lm->transformer, lm->params, config);
 }
 
-static ls_status freeze(ls_params *params)
-{
-    for (size_t i = 0; i < ls_params_count(params); i++)
-        LS_TRY(
-            ls_params_set_trainable(params, ls_params_get(params, i), false));
-    return LS_OK;
-}
-
-/* Random numbers for all weights take longer than reading the weights. */
-static void set_zero_init(ls_params *params)
-{
-    for (size_t i = 0; i < ls_params_count(params); i++)
-        ls_params_get(params, i)->param->init =
-            (ls_init){.kind = LS_INIT_CONSTANT};
-}
-
 static ls_status
 describe_sliced(lsi_lm *lm, const ls_transformer_config *config, int slices)
 {
@@ -70,7 +54,7 @@ static ls_status make_frozen(lsi_lm *lm, const ls_transformer_config *config,
                              uint64_t seed)
 {
     LS_TRY(describe(lm, config));
-    LS_TRY(freeze(lm->params));
+    LS_TRY(lsi_params_freeze(lm->params));
     return ls_params_allocate(lm->params, NULL, seed);
 }
 
@@ -87,8 +71,8 @@ static ls_status open_frozen(lsi_lm *lm, const ls_transformer_config *config,
                              const char *path)
 {
     LS_TRY(describe(lm, config));
-    LS_TRY(freeze(lm->params));
-    set_zero_init(lm->params);
+    LS_TRY(lsi_params_freeze(lm->params));
+    lsi_params_start_at_zero(lm->params);
     LS_TRY(lsi_transformer_keep_types(lm->transformer, path));
     LS_TRY(ls_params_allocate(lm->params, NULL, 0));
     return ls_transformer_load(lm->transformer, path);
@@ -109,7 +93,6 @@ static ls_status describe_inference(lsi_lm *lm,
 {
     LS_TRY(describe(lm, config));
     lsi_params_set_inference(lm->params);
-    set_zero_init(lm->params);
     return lsi_transformer_keep_types(lm->transformer, path);
 }
 

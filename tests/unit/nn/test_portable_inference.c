@@ -5,6 +5,7 @@
 #include "lockstep/bits.h"
 #include "lockstep/threads.h"
 #include "lockstep/transformer.h"
+#include "sharpen.h"
 #include "testing.h"
 
 /* Sums of products have more than one block of terms (d_model, d_ff). */
@@ -32,12 +33,7 @@ static showing begin(ls_transformer_kind kind)
     assert_ok(ls_params_new(&s.params));
     assert_ok(ls_transformer_new(&s.model, s.params, &config));
     assert_ok(ls_params_allocate(s.params, NULL, 4));
-    for (size_t i = 0; i < ls_params_count(s.params); i++) {
-        ls_tensor *p = ls_params_get(s.params, i);
-        float *data = tensor_data(p); /* so that attention has a choice */
-        for (int64_t k = 0; k < ls_tensor_count(p); k++)
-            data[k] *= ls_tensor_ndim(p) == 2 ? 4.0F : 1.0F;
-    }
+    sharpen(s.params);
     assert_ok(ls_tape_new(&s.tape));
     return s;
 }

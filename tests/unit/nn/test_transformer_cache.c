@@ -6,6 +6,7 @@
 
 #include "array/compute/threads.h"
 #include "lockstep/transformer.h"
+#include "sharpen.h"
 #include "testing.h"
 
 enum { CONTEXT = 24, VOCABULARY = 13, SINKS = 4 };
@@ -31,13 +32,8 @@ static showing begin(const ls_transformer_config *config, ls_dtype products,
     assert_ok(ls_params_new(&s.params));
     assert_ok(ls_transformer_new(&s.model, s.params, config));
     assert_ok(ls_params_allocate(s.params, NULL, 4));
-    const bool exact = products == LS_F32;
-    for (size_t i = 0; i < ls_params_count(s.params) && exact; i++) {
-        ls_tensor *p = ls_params_get(s.params, i);
-        float *data = tensor_data(p); /* so that attention has a choice */
-        for (int64_t k = 0; k < ls_tensor_count(p); k++)
-            data[k] *= ls_tensor_ndim(p) == 2 ? 4.0F : 1.0F;
-    }
+    if (products == LS_F32)
+        sharpen(s.params);
     assert_ok(ls_tape_new(&s.tape));
     ls_tape_set_training(s.tape, false);
     assert_ok(ls_tape_set_autocast(s.tape, products));

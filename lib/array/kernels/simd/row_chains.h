@@ -12,8 +12,6 @@
 #ifndef LS_ARRAY_KERNELS_SIMD_ROW_CHAINS_H
 #define LS_ARRAY_KERNELS_SIMD_ROW_CHAINS_H
 
-#include <math.h>
-
 #include "array/kernels/portable.h"
 #include "array/kernels/simd/portable_gemm.h"
 
@@ -111,19 +109,6 @@ INLINE void multiply_set(row_set s)
     }
 }
 
-static float multiply_row(const float *x, const float *w, size_t cols)
-{
-    float total = 0.0F;
-    for (size_t at = 0; at < cols; at += LSI_PORTABLE_BLOCK) {
-        const size_t end = smaller(at + LSI_PORTABLE_BLOCK, cols);
-        float sum = 0.0F;
-        for (size_t k = at; k < end; k++)
-            sum = fmaf(x[k], w[k], sum);
-        total = at == 0 ? sum : total + sum;
-    }
-    return total;
-}
-
 /* Up to X_ROWS rows of x. */
 INLINE void multiply_x(row_set s, size_t rows)
 {
@@ -150,10 +135,7 @@ void LSI_SIMD(row_chains)(float *y, size_t ld_y, const float *x, size_t n,
 {
     row_set s = {.y = y, .ld_y = ld_y, .x = x, .w = w, .cols = cols};
     if (rows < LANES) {
-        for (size_t i = 0; i < n; i++)
-            for (size_t r = 0; r < rows; r++)
-                y[i * ld_y + r] =
-                    multiply_row(x + i * cols, w + r * cols, cols);
+        lsi_ref_row_chains(y, ld_y, x, n, w, rows, cols);
         return;
     }
     for (size_t left = n; left > 0; left -= s.xs) {
