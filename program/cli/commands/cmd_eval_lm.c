@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "cli/commands/eval_columns.h"
 #include "cli/commands/lm_model.h"
 #include "cli/frame/bits_flag.h"
@@ -149,43 +150,53 @@ static ls_status write_rows(const session *s)
     return lsi_cli_show_table(s->call, s->table, s->args->json);
 }
 
-/* --data, and the arguments after the flags. */
-static ls_status run_all(session *s, int rest)
+/* --data, and the arguments. */
+static ls_status run_all(session *s, const lsi_arguments *files)
 {
     LS_TRY(lsi_share_outcome(s->group, begin(s), &s->agreed));
     LS_TRY(lsi_cli_lm_open(&s->args->model, s->group, &s->model, &s->agreed));
     LS_TRY(lsi_share_outcome(s->group, choose_windows(s), &s->agreed));
     if (s->args->data != NULL)
         LS_TRY(evaluate(s, s->args->data));
-    for (int i = rest; i < s->call->argc; i++)
-        LS_TRY(evaluate(s, s->call->argv[i]));
+    for (int i = 0; i < files->n; i++)
+        LS_TRY(evaluate(s, files->all[i]));
     return lsi_share_outcome(s->group, write_rows(s), &s->agreed);
+}
+
+static int run_files(const lsi_invocation *call, const args *a,
+                     const lsi_arguments *files)
+{
+    int exit_status;
+    session s = {.args = a, .call = call};
+    if (a->model.model == NULL)
+        return lsi_cli_usage("--weights PATH is missing");
+    if (a->data == NULL && files->n == 0)
+        return lsi_cli_usage("give a file of text or tokens to evaluate, as an "
+                             "argument or with --data PATH");
+    if (!lsi_cli_set_bits(a->bits, NULL, &exit_status) ||
+        !lsi_cli_as_rank(call, &a->ranks, 1, &exit_status))
+        return exit_status;
+    lsi_cli_set_deterministic(a->deterministic);
+    if (lsi_cli_open_group(a->ranks.threads, &s.group) != LS_OK)
+        return lsi_cli_rank_error();
+    const bool first = ls_group_rank(s.group) == 0;
+    const ls_status status = run_all(&s, files);
+    lsi_cli_lm_close(&s.model);
+    lsi_table_free(&s.table);
+    exit_status = lsi_cli_rank_exit(status, s.agreed && !first);
+    ls_group_close(&s.group);
+    return exit_status;
 }
 
 static int run_eval_lm(const lsi_invocation *call)
 {
     args a;
-    int exit_status, rest = 0;
-    session s = {.args = &a, .call = call};
-    if (!lsi_cli_parse(call, &a, &rest, &exit_status))
+    int exit_status;
+    lsi_arguments files;
+    if (!lsi_cli_parse_arguments(call, &a, &files, &exit_status))
         return exit_status;
-    if (a.model.model == NULL)
-        return lsi_cli_usage("--weights PATH is missing");
-    if (a.data == NULL && rest == call->argc)
-        return lsi_cli_usage("give a file of text or tokens to evaluate, as an "
-                             "argument or with --data PATH");
-    if (!lsi_cli_set_bits(a.bits, NULL, &exit_status) ||
-        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
-        return exit_status;
-    lsi_cli_set_deterministic(a.deterministic);
-    if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
-        return lsi_cli_rank_error();
-    const bool first = ls_group_rank(s.group) == 0;
-    const ls_status status = run_all(&s, rest);
-    lsi_cli_lm_close(&s.model);
-    lsi_table_free(&s.table);
-    exit_status = lsi_cli_rank_exit(status, s.agreed && !first);
-    ls_group_close(&s.group);
+    exit_status = run_files(call, &a, &files);
+    lsi_free(files.all);
     return exit_status;
 }
 

@@ -432,6 +432,7 @@ class Stopped(KeepTest):
             file.write("all work and no play " * 50)
         self.generates(folder)
         self.good("eval", "lm", "--weights", folder, text)
+        self.good("eval", "lm", text, "--weights", folder, text, "-n", "2")
         self.fails(2, "give a file of text or tokens to evaluate, as an "
                    "argument or with --data PATH", "eval", "lm", "--weights", folder)
         shutil.rmtree(folder)
