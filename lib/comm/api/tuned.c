@@ -34,6 +34,12 @@ static void read_table(const ls_group *group, char **lines)
         *lines = table.lines;
 }
 
+/* Behind what measuring copies uses. */
+static char *text_of(const ls_group *group)
+{
+    return (char *)lsi_window(group, 0) + LSI_STAGING_BYTES / 2;
+}
+
 /*
  * The first rank's window carries the text. Its next use comes after a
  * collective, before which all ranks have read it.
@@ -47,14 +53,14 @@ static ls_status share_table(ls_group *group)
         read_table(group, lines);
         bytes = *lines == NULL ? 0 : strlen(*lines) + 1;
         if (bytes > 0)
-            memcpy(lsi_window(group, 0), *lines, bytes);
+            memcpy(text_of(group), *lines, bytes);
     }
     LS_TRY(lsi_exchange(group, &call, &bytes, sizeof(bytes), all));
     if (all[0] == 0 || group->rank == 0)
         return LS_OK;
     LS_TRY(lsi_alloc(lines, all[0], LS_MEMORY_COMM,
                      "the selection table of this machine"));
-    memcpy(*lines, lsi_window(group, 0), all[0]);
+    memcpy(*lines, text_of(group), all[0]);
     return LS_OK;
 }
 
@@ -63,12 +69,13 @@ static ls_status share_table(ls_group *group)
 static ls_status learn(ls_group *group)
 {
     lsi_node_memory *const node = group->memory.node;
-    bool pays = false;
+    lsi_copy_answer answer;
     if (group->size > 1)
         LS_TRY(share_table(group));
-    if (node->lines == NULL)
-        LS_TRY(lsi_copy_probe(group, &pays));
-    node->copying = pays ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
+    /* Where the CPUs are now, no table can say: a hypervisor may move them. */
+    LS_TRY(lsi_copy_probe(group, node->lines == NULL, &answer));
+    node->past_caches = answer.past_caches;
+    node->copying = answer.kernel ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
     return LS_OK;
 }
 

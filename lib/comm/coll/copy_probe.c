@@ -1,6 +1,7 @@
 #include "comm/coll/copy_probe.h"
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -16,6 +17,9 @@
 /* Some chunks as `staged` has them, and few enough for the time. */
 enum { BYTES = 8 * LSI_WINDOW_CHUNK, ROUNDS = 3, LOOKS = 64 };
 
+/* With more ranks than CPUs, all of them wait for turns on the CPUs. */
+enum { MOST_CROWDED = 8 };
+
 static const uint64_t limit_ns = 5000000;
 
 /* The beginning of a rank's window, which is zero at first. */
@@ -30,6 +34,7 @@ typedef struct probe {
     int source, reader;
     uint64_t step, deadline;
     unsigned char *data, *copy; /* [BYTES] */
+    bool past_caches;           /* of copy_by_windows */
 } probe;
 
 /* ---- meeting ------------------------------------------------------------- */
@@ -61,15 +66,19 @@ static bool meet(probe *p)
     p->step++;
     atomic_store_explicit(&mark_of(p, p->group->rank)->step, p->step,
                           memory_order_release);
+    const bool yields = p->group->memory.few_cpus;
     for (int looks = 0; !is_there(p, p->source) || !is_there(p, p->reader);) {
-        lsi_cpu_relax();
-        if (++looks % LOOKS == 0 && lsi_clock_ns() > p->deadline)
+        if (yields)
+            sched_yield();
+        else
+            lsi_cpu_relax();
+        if ((yields || ++looks % LOOKS == 0) && lsi_clock_ns() > p->deadline)
             return false;
     }
     return true;
 }
 
-/* ---- the two ways -------------------------------------------------------- */
+/* ---- the three ways ------------------------------------------------------ */
 
 static bool copy_by_kernel(probe *p)
 {
@@ -80,11 +89,17 @@ static bool copy_by_kernel(probe *p)
            meet(p);
 }
 
+static void copy_cached(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
 static bool copy_by_windows(probe *p)
 {
     const size_t chunk = LSI_WINDOW_CHUNK;
     for (size_t k = 0; k < BYTES / chunk; k++) {
-        lsi_copy_out(slot_of(p, p->group->rank, k), p->data + k * chunk, chunk);
+        (p->past_caches ? lsi_copy_past_caches : copy_cached)(
+            slot_of(p, p->group->rank, k), p->data + k * chunk, chunk);
         if (!meet(p))
             return false;
         memcpy(p->copy + k * chunk, slot_of(p, p->source, k), chunk);
@@ -120,30 +135,44 @@ static bool time_round(probe *p, int round, bool (*copy)(probe *p),
     return true;
 }
 
-static lsi_copy_times measure(probe *p)
+static const lsi_copy_times no_times = {NAN, NAN, NAN};
+
+static lsi_copy_times measure(probe *p, bool with_kernel)
 {
-    lsi_copy_times found = {NAN, NAN};
-    for (int round = 0; round <= ROUNDS; round++)
-        if (!time_round(p, round, copy_by_windows, &found.windows) ||
-            !time_round(p, round, copy_by_kernel, &found.kernel))
-            return (lsi_copy_times){NAN, NAN};
+    lsi_copy_times found = no_times;
+    for (int round = 0; round <= ROUNDS; round++) {
+        p->past_caches = false;
+        if (!time_round(p, round, copy_by_windows, &found.cached))
+            return no_times;
+        p->past_caches = true;
+        if (!time_round(p, round, copy_by_windows, &found.past))
+            return no_times;
+        if (with_kernel && !time_round(p, round, copy_by_kernel, &found.kernel))
+            return no_times;
+    }
     return found;
 }
 
-/* ---- the answer ---------------------------------------------------------- */
+/* ---- the answers --------------------------------------------------------- */
 
-bool lsi_copy_times_pay(const lsi_copy_times *times, int n)
+lsi_copy_answer lsi_copy_times_answer(const lsi_copy_times *times, int n,
+                                      bool usual)
 {
-    double kernel = 0, windows = 0;
+    lsi_copy_times all = {0, 0, 0};
     for (int r = 0; r < n; r++) {
-        kernel += times[r].kernel;
-        windows += times[r].windows;
+        all.cached += times[r].cached;
+        all.past += times[r].past;
+        all.kernel += times[r].kernel;
     }
-    return kernel < windows; /* never with a NAN */
+    const bool timed = !isnan(all.cached) && !isnan(all.past);
+    return (lsi_copy_answer){
+        .past_caches = timed ? all.past < all.cached : usual,
+        .kernel = timed && all.kernel < fmin(all.cached, all.past)};
 }
 
 /* The memory must stay until all ranks have their answers. */
-static lsi_copy_times measure_in(ls_group *group, unsigned char *memory)
+static lsi_copy_times measure_in(ls_group *group, bool with_kernel,
+                                 unsigned char *memory)
 {
     const int n = group->size;
     probe p = {.group = group,
@@ -153,24 +182,27 @@ static lsi_copy_times measure_in(ls_group *group, unsigned char *memory)
                .data = memory,
                .copy = memory + BYTES};
     mark_of(&p, group->rank)->data = (uint64_t)(uintptr_t)p.data;
-    lsi_remote_admit(group);
-    return measure(&p);
+    if (with_kernel)
+        lsi_remote_admit(group);
+    return measure(&p, with_kernel);
 }
 
-ls_status lsi_copy_probe(ls_group *group, bool *pays)
+ls_status lsi_copy_probe(ls_group *group, bool with_kernel,
+                         lsi_copy_answer *answer)
 {
     const lsi_call call = {.operation = LSI_OP_SELECT};
-    lsi_copy_times own = {NAN, NAN}, all[LSI_MAX_RANKS];
+    const bool crowded = group->memory.few_cpus;
+    lsi_copy_times own = no_times, all[LSI_MAX_RANKS];
     void *memory = NULL;
-    if (group->size > 1 && !group->memory.few_cpus &&
+    if (group->size > 1 && (!crowded || group->size <= MOST_CROWDED) &&
         lsi_alloc_zeroed(&memory, 2 * (size_t)BYTES, LS_MEMORY_COMM,
                          "measuring copies") == LS_OK)
-        own = measure_in(group, memory);
+        own = measure_in(group, with_kernel && !crowded, memory);
     const ls_status status = lsi_exchange(group, &call, &own, sizeof(own), all);
     lsi_free(memory);
     LS_TRY(status);
-    *pays = lsi_copy_times_pay(all, group->size);
-    if (!*pays)
+    *answer = lsi_copy_times_answer(all, group->size, lsi_cpu_stores_wait());
+    if (!answer->kernel)
         lsi_remote_dismiss(group);
     return LS_OK;
 }

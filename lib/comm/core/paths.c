@@ -151,7 +151,8 @@ bool lsi_goes_past_caches(const lsi_collective *op)
 void lsi_pack(const lsi_collective *op)
 {
     if (op->sent != 0)
-        lsi_copy_to_cell(lsi_cell_data(op, op->group->rank), op->send,
+        lsi_copy_to_cell(op->group->memory.node,
+                         lsi_cell_data(op, op->group->rank), op->send,
                          op->sent);
 }
 

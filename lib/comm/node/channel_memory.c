@@ -48,8 +48,9 @@ static void ring_write(const ls_group *group, lsi_channel *channel,
     const size_t at = (size_t)(position % capacity);
     const size_t first = least(bytes, capacity - at);
     assert(bytes <= capacity);
-    lsi_copy_out(channel->data + at, data, first);
-    lsi_copy_out(channel->data, (const unsigned char *)data + first,
+    const lsi_node_memory *const node = group->memory.node;
+    lsi_copy_out(node, channel->data + at, data, first);
+    lsi_copy_out(node, channel->data, (const unsigned char *)data + first,
                  bytes - first);
 }
 

@@ -62,9 +62,10 @@ void lsi_copy_past_caches(void *to, const void *from, size_t bytes)
 
 #endif
 
-void lsi_copy_out(void *to, const void *from, size_t bytes)
+void lsi_copy_out(const lsi_node_memory *node, void *to, const void *from,
+                  size_t bytes)
 {
-    if (lsi_cpu_stores_wait())
+    if (node->past_caches)
         lsi_copy_past_caches(to, from, bytes);
     else if (bytes != 0)
         memcpy(to, from, bytes);
@@ -93,19 +94,19 @@ static void copy_pieces(unsigned char *to, const unsigned char *from,
  * The first line of a cell holds its stamp, which other ranks poll. Each poll
  * takes the line away, so the part of the data that lies there comes last.
  */
-void lsi_copy_to_cell(void *to, const void *from, size_t bytes)
+void lsi_copy_to_cell(const lsi_node_memory *node, void *to, const void *from,
+                      size_t bytes)
 {
     unsigned char *const dst = to;
     const unsigned char *const src = from;
     const size_t rest_of_line = (size_t)(-(uintptr_t)dst % LINE);
     const size_t head = rest_of_line < bytes ? rest_of_line : bytes;
-    if (bytes > head && lsi_cpu_stores_wait()) {
-        if (bytes > FETCHED) {
-            lsi_copy_past_caches(to, from, bytes);
-            return;
-        }
-        fetch_to_write(dst, bytes);
+    if (bytes > FETCHED && node->past_caches) {
+        lsi_copy_past_caches(to, from, bytes);
+        return;
     }
+    if (bytes > head && bytes <= FETCHED && lsi_cpu_stores_wait())
+        fetch_to_write(dst, bytes);
     if (bytes > head)
         copy_pieces(dst + head, src + head, bytes - head);
     if (head != 0)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/held.h"
 #include "base/memory.h"
@@ -183,6 +184,7 @@ ls_status lsi_node_memory_inproc(lsi_node_memory **out)
     LS_TRY(lsi_alloc_zeroed(&node, sizeof(inproc_node), LS_MEMORY_COMM,
                             "a group of threads"));
     node->base.transport = &transport;
+    node->base.past_caches = lsi_cpu_stores_wait();
     atomic_init(&node->base.references, 1);
     node->base.job = lsi_job_number();
     pthread_mutex_init(&node->lock, NULL);

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/newer_kernel.h"
@@ -269,6 +270,7 @@ ls_status lsi_node_memory_shm(int memfd, int rank, lsi_node_memory **out)
         return status;
     }
     node->base.transport = &transport;
+    node->base.past_caches = lsi_cpu_stores_wait();
     atomic_init(&node->base.references, 1);
     node->memfd = memfd;
     node->rank = rank;

@@ -67,7 +67,8 @@ struct lsi_node_memory {
     uint64_t job; /* no other job has this number; the same on all ranks */
     /* Written by the first group, before any other. */
     lsi_copying copying;
-    char *lines; /* of the machine's selection table, or NULL */
+    bool past_caches; /* whether lsi_copy_out bypasses the caches */
+    char *lines;      /* of the machine's selection table, or NULL */
 };
 
 static inline lsi_node_memory *lsi_node_memory_share(lsi_node_memory *node)

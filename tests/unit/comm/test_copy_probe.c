@@ -1,6 +1,7 @@
 /*
- * The choice between the kernel's copy and the windows: one answer for all
- * ranks, within the time, also if a rank does not come.
+ * The choice between the kernel's copy and the windows, and between stores into
+ * the windows: one answer for all ranks, within the time, also if a rank does
+ * not come.
  */
 #include "testing.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "comm/coll/copy_probe.h"
 #include "comm/node/transport.h"
 #include "comm/state/state.h"
@@ -26,18 +28,37 @@ uint64_t clock_of_test(void)
     return clock_of_system() + atomic_fetch_add(&added_ns, step) + step;
 }
 
+static void expect_answer(const lsi_copy_times *times, int n, bool past_caches,
+                          bool kernel)
+{
+    const lsi_copy_answer answer =
+        lsi_copy_times_answer(times, n, !past_caches);
+    assert_int_equal(answer.past_caches, past_caches);
+    assert_int_equal(answer.kernel, kernel);
+}
+
 static void the_sum_decides(void **state)
 {
-    const lsi_copy_times wins[] = {{100, 200}, {150, 100}};
-    const lsi_copy_times loses[] = {{200, 100}, {100, 150}};
-    const lsi_copy_times equal[] = {{100, 100}, {100, 100}};
-    const lsi_copy_times silent[] = {{100, 200}, {NAN, NAN}};
+    /* cached, past the caches, kernel */
+    const lsi_copy_times kernel[] = {{200, 250, 100}, {100, 300, 150}};
+    const lsi_copy_times cached[] = {{100, 250, 200}, {150, 150, 100}};
+    const lsi_copy_times past[] = {{300, 50, 200}, {100, 150, 100}};
+    const lsi_copy_times equal[] = {{100, 100, 100}, {100, 100, 100}};
+    const lsi_copy_times windows[] = {{300, 200, NAN}, {300, 200, NAN}};
+    const lsi_copy_times silent[] = {{200, 100, 50}, {NAN, NAN, NAN}};
     (void)state;
-    assert_true(lsi_copy_times_pay(wins, 2));
-    assert_false(lsi_copy_times_pay(loses, 2));
-    assert_false(lsi_copy_times_pay(equal, 2));
-    assert_false(lsi_copy_times_pay(silent, 2));
-    assert_true(lsi_copy_times_pay(silent, 1));
+    expect_answer(kernel, 2, false, true);
+    expect_answer(cached, 2, false, false);
+    expect_answer(past, 2, true, false);
+    expect_answer(equal, 2, false, false);
+    expect_answer(windows, 2, true, false);
+    expect_answer(silent, 1, true, true);
+    for (int usual = 0; usual < 2; usual++) {
+        const lsi_copy_answer answer =
+            lsi_copy_times_answer(silent, 2, usual == 1);
+        assert_int_equal(answer.past_caches, usual);
+        assert_false(answer.kernel);
+    }
 }
 
 /* All ranks say the same, and so do the parts of the group. */
@@ -47,9 +68,10 @@ static void agree(ls_group *group, void *unused)
     ls_group *part = NULL;
     (void)unused;
     const lsi_copying known = group->memory.node->copying;
+    const bool past = group->memory.node->past_caches;
     CHECK(known != LSI_COPYING_UNKNOWN);
     CHECK(group->select->copying_pays == (known == LSI_COPYING_PAYS));
-    answers[0] = answers[1] = (int64_t)known;
+    answers[0] = answers[1] = 2 * (int64_t)known + past;
     CHECK_OK(ls_all_reduce(group, &answers[0], &answers[0], 1, LS_I64,
                            LS_REDUCE_MIN));
     CHECK_OK(ls_all_reduce(group, &answers[1], &answers[1], 1, LS_I64,
@@ -90,7 +112,7 @@ static void threads_measure_nothing(void **state)
 /* Where each look at the clock takes a second, no rank waits for another. */
 static void expect_loss(ls_group *group, void *unused)
 {
-    bool pays = true;
+    lsi_copy_answer answer = {.kernel = true};
     (void)unused;
     /* The windows are as new: the first probe has left its marks there. */
     memset(lsi_window(group, ls_group_rank(group)), 0, LSI_PAGE);
@@ -98,8 +120,8 @@ static void expect_loss(ls_group *group, void *unused)
     atomic_store(&step_ns, 1000000000);
     if (ls_group_rank(group) == 0)
         usleep(20000);
-    CHECK_OK(lsi_copy_probe(group, &pays));
-    CHECK(!pays);
+    CHECK_OK(lsi_copy_probe(group, true, &answer));
+    CHECK(!answer.kernel && answer.past_caches == lsi_cpu_stores_wait());
     CHECK(!group->memory.admits || group->memory.can_copy);
     atomic_store(&step_ns, 0);
     CHECK_OK(ls_barrier(group));

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "comm/coll/copy_probe.h"
 #include "comm/state/state.h"
 #include "ranks.h"
 
@@ -35,13 +36,16 @@ int prctl_of_test(int option, ...)
 }
 
 /* The windows win, so that the defaults never copy. */
-ls_status probe_of_test(ls_group *group,
-                        bool *pays) __asm__("__wrap_lsi_copy_probe");
+ls_status
+probe_of_test(ls_group *group, bool with_kernel,
+              lsi_copy_answer *answer) __asm__("__wrap_lsi_copy_probe");
 
-ls_status probe_of_test(ls_group *group, bool *pays)
+ls_status probe_of_test(ls_group *group, bool with_kernel,
+                        lsi_copy_answer *answer)
 {
     (void)group;
-    *pays = false;
+    (void)with_kernel;
+    *answer = (lsi_copy_answer){false, false};
     return LS_OK;
 }
 

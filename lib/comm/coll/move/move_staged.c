@@ -96,6 +96,7 @@ static void fill(const lsi_collective *op, const windows *w, size_t k)
         if (r == rank || part.bytes == 0)
             continue;
         lsi_copy_out(
+            op->group->memory.node,
             lsi_window_slot(op->group, rank, k, slot_of(w, r), w->chunk),
             (const unsigned char *)op->send + part.from, part.bytes);
         filled = true;
@@ -141,7 +142,8 @@ static void relay_chunks(const lsi_collective *op, const windows *w,
         const lsi_pull part =
             chunk_of(lsi_pull_of(&w->place, rank, r), w->chunk, step - 1);
         if (part.bytes > 0)
-            lsi_copy_out(lsi_window_slot(op->group, rank, step,
+            lsi_copy_out(op->group->memory.node,
+                         lsi_window_slot(op->group, rank, step,
                                          relay_slot(w, rank, r), w->chunk),
                          lsi_window_slot(op->group, r, step - 1, 0, w->chunk),
                          part.bytes);

@@ -61,7 +61,7 @@ static void copy_in(lsi_collective *op, size_t k)
         const piece p = chunk_of(op, j, k);
         if (j == rank || p.elements == 0)
             continue;
-        lsi_copy_out(slot_of(op, rank, j, k),
+        lsi_copy_out(op->group->memory.node, slot_of(op, rank, j, k),
                      (const unsigned char *)op->send + p.begin * op->item,
                      p.elements * op->item);
     }
@@ -90,7 +90,7 @@ static void reduce_tile(const lsi_collective *op, piece p,
     if (recv != NULL && lsi_goes_past_caches(op))
         lsi_copy_past_caches(recv, to, p.elements * op->item);
     if (window != NULL)
-        lsi_copy_out(window, to, p.elements * op->item);
+        lsi_copy_out(op->group->memory.node, window, to, p.elements * op->item);
 }
 
 static void reduce_chunk(const lsi_collective *op, size_t k)
