@@ -42,7 +42,7 @@ MORE = {
     "cifar100": ["--sync-bn gathered", "--sync-bn off", "--dtype bf16",
                  "--dtype f16", "--accumulate 2 --prefetch 2",
                  "--optimizer adamw --strategy fsdp --bucket-mb 0.02",
-                 "--slices 8 --no-dropout --batch-size 4",
+                 "--slices 8 --no-dropout",
                  "--resume --epochs 3"],
     "lm": ["--size gpt2 --vocab-size 256", "--dtype bf16", "--dtype f16",
            "--dtype bf16 --strategy shared", "--accumulate 3 --clip-norm 0.5",
