@@ -74,7 +74,6 @@ static ls_status learn(ls_group *group)
         LS_TRY(share_table(group));
     /* Where the CPUs are now, no table can say: a hypervisor may move them. */
     LS_TRY(lsi_copy_probe(group, node->lines == NULL, &answer));
-    node->past_caches = answer.past_caches;
     node->copying = answer.kernel ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
     return LS_OK;
 }

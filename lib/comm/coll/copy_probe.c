@@ -34,7 +34,6 @@ typedef struct probe {
     int source, reader;
     uint64_t step, deadline;
     unsigned char *data, *copy; /* [BYTES] */
-    bool past_caches;           /* of copy_by_windows */
 } probe;
 
 /* ---- meeting ------------------------------------------------------------- */
@@ -89,17 +88,12 @@ static bool copy_by_kernel(probe *p)
            meet(p);
 }
 
-static void copy_cached(void *to, const void *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-}
-
 static bool copy_by_windows(probe *p)
 {
     const size_t chunk = LSI_WINDOW_CHUNK;
     for (size_t k = 0; k < BYTES / chunk; k++) {
-        (p->past_caches ? lsi_copy_past_caches : copy_cached)(
-            slot_of(p, p->group->rank, k), p->data + k * chunk, chunk);
+        lsi_copy_out(p->group->memory.node, slot_of(p, p->group->rank, k),
+                     p->data + k * chunk, chunk);
         if (!meet(p))
             return false;
         memcpy(p->copy + k * chunk, slot_of(p, p->source, k), chunk);
@@ -137,14 +131,16 @@ static bool time_round(probe *p, int round, bool (*copy)(probe *p),
 
 static const lsi_copy_times no_times = {NAN, NAN, NAN};
 
+/* Changes past_caches of the node, of which this is the first group. */
 static lsi_copy_times measure(probe *p, bool with_kernel)
 {
+    bool *const past_caches = &p->group->memory.node->past_caches;
     lsi_copy_times found = no_times;
     for (int round = 0; round <= ROUNDS; round++) {
-        p->past_caches = false;
+        *past_caches = false;
         if (!time_round(p, round, copy_by_windows, &found.cached))
             return no_times;
-        p->past_caches = true;
+        *past_caches = true;
         if (!time_round(p, round, copy_by_windows, &found.past))
             return no_times;
         if (with_kernel && !time_round(p, round, copy_by_kernel, &found.kernel))
@@ -202,6 +198,7 @@ ls_status lsi_copy_probe(ls_group *group, bool with_kernel,
     lsi_free(memory);
     LS_TRY(status);
     *answer = lsi_copy_times_answer(all, group->size, lsi_cpu_stores_wait());
+    group->memory.node->past_caches = answer->past_caches;
     if (!answer->kernel)
         lsi_remote_dismiss(group);
     return LS_OK;

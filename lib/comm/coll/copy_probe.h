@@ -26,13 +26,13 @@ lsi_copy_answer lsi_copy_times_answer(const lsi_copy_times *times, int n,
                                       bool usual);
 
 /*
- * Measures for at most 5 ms; the same answers on all ranks, of which each has
- * the same `with_kernel`. Collective, for the first group of a job on a node,
- * after all members have entered and before its windows are used. With more
- * ranks than CPUs the kernel's copy is not measured, and with more than 8 ranks
- * then nothing. Without times the answers are the processor's
- * (lsi_cpu_stores_wait) and false. This holds for parts of the group, too: the
- * other ranks go on using those CPUs.
+ * Measures for at most 5 ms, and sets the node's past_caches. The same answers
+ * on all ranks, which all give the same `with_kernel`. Collective, for the
+ * first group of a job on a node, after all members have entered and before its
+ * windows are used. With more ranks than CPUs the kernel's copy is not
+ * measured, and with more than 8 ranks then nothing. Without times the answers
+ * are the processor's (lsi_cpu_stores_wait) and false. This holds for parts of
+ * the group, too: the other ranks go on using those CPUs.
  */
 ls_status lsi_copy_probe(ls_group *group, bool with_kernel,
                          lsi_copy_answer *answer);
