@@ -239,7 +239,13 @@ def parse():
     parser.add_argument("--peer", action="append", metavar="MPIRUN=PROGRAM",
                         help=f"default: {MPIRUN}=mpi_collectives of the build")
     parser.add_argument("--json", metavar="FILE", help="write all samples")
-    return parser.parse_args()
+    flags = parser.parse_args()
+    if flags.rounds < 1:
+        parser.error(f"--rounds {flags.rounds}: at least 1 round is needed")
+    if shutil.which(LOCKSTEP) is None:
+        parser.error(f"LOCKSTEP names the program {LOCKSTEP}, which is missing; "
+                     "build it or name another one")
+    return flags
 
 
 def main():
