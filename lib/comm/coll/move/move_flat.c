@@ -20,21 +20,15 @@ bool lsi_move_packed_ahead(lsi_collective *op)
     return true;
 }
 
-/* In place, the own block is where it goes already. */
-static bool is_in_its_place(const lsi_collective *op, int peer,
-                            const lsi_pull *pull)
-{
-    const unsigned char *send = op->send, *recv = op->recv;
-    return peer == op->group->rank && send + pull->from == recv + pull->to;
-}
-
+/* The own block comes from the buffer, as in reduce_flat.c. */
 ls_status lsi_move_flat(lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     unsigned char *recv = op->recv;
+    lsi_move_own(op);
     for (int r = 0; r < place.size; r++) {
         const lsi_pull pull = lsi_pull_of(&place, op->group->rank, r);
-        if (pull.bytes != 0 && !is_in_its_place(op, r, &pull))
+        if (pull.bytes != 0 && r != op->group->rank)
             memcpy(recv + pull.to, lsi_cell_data(op, r) + pull.from,
                    pull.bytes);
     }

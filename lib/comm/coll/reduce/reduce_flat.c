@@ -25,6 +25,15 @@ bool lsi_reduce_packed_ahead(lsi_collective *op)
     return true;
 }
 
+/*
+ * Other ranks read this rank's cell meanwhile, and it may hold stores that are
+ * still on their way. The buffer has the same data.
+ */
+static const unsigned char *data_of(const lsi_collective *op, int rank)
+{
+    return rank == op->group->rank ? op->send : lsi_cell_data(op, rank);
+}
+
 ls_status lsi_reduce_flat(lsi_collective *op)
 {
     ls_group *group = op->group;
@@ -36,7 +45,7 @@ ls_status lsi_reduce_flat(lsi_collective *op)
         to += lsi_delivery_offset(op, range.begin);
     }
     for (int r = 0; r < group->size; r++)
-        srcs[r] = lsi_cell_data(op, r) + range.begin * op->item;
+        srcs[r] = data_of(op, r) + range.begin * op->item;
     if (lsi_collective_receives(op, group->rank))
         lsi_reduce_ranks(op, to, srcs, lsi_range_size(range));
     for (int r = 0; r < group->size; r++)
