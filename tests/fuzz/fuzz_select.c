@@ -92,7 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_input in = {data, size};
     const uint8_t flags = fuzz_byte(&in);
     table = (lsi_select_table){.deterministic = flags & 1,
-                               .copying_pays = flags & 2,
+                               .copying = flags & 2 ? LSI_COPYING_PAYS
+                                                    : LSI_COPYING_LOSES,
                                .spans = flags & 4};
     if (flags & 8) {
         read_as_file(fuzz_file(in.data, in.size), &table);

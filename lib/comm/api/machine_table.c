@@ -62,7 +62,7 @@ static ls_status check_line(const char *text)
 {
     int ranks;
     /* With all rows of the defaults behind it, it must fit. */
-    lsi_select_table table = {.copying_pays = true};
+    lsi_select_table table = {.copying = LSI_COPYING_PAYS};
     const char *const line = line_of(text, &ranks);
     if (line == NULL || *line == '\0')
         return lsi_fail(LS_ERR_FORMAT,

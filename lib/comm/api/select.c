@@ -22,11 +22,20 @@ static bool reorders(const lsi_select_table *table, const lsi_algorithm *a)
     return table->deterministic && a->own_order;
 }
 
+/* Whether the kernel's copy is too slow for an algorithm that needs it. */
+static bool copies_in_vain(const lsi_select_table *table,
+                           const lsi_algorithm *a)
+{
+    const bool reduces = lsi_operation_reduces(a->operation);
+    return (a->needs & LSI_PATH_COPY) != 0 &&
+           table->copying < (reduces ? LSI_COPYING_PAYS : LSI_COPYING_MOVES);
+}
+
 static bool serves(const lsi_algorithm *a, const lsi_select_table *table,
                    lsi_operation operation)
 {
     if (a->operation != operation || reorders(table, a) ||
-        ((a->needs & LSI_PATH_COPY) != 0 && !table->copying_pays))
+        copies_in_vain(table, a))
         return false;
     return table->spans ? a->serves.between_nodes : a->serves.on_a_node;
 }
@@ -321,7 +330,7 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
                             "a selection table"));
     fresh->deterministic = table->deterministic;
     fresh->by_place = table->by_place;
-    fresh->copying_pays = table->copying_pays;
+    fresh->copying = table->copying;
     fresh->spans = table->spans;
     ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
     if (status == LS_OK)

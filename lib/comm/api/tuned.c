@@ -74,7 +74,7 @@ static ls_status learn(ls_group *group)
         LS_TRY(share_table(group));
     /* Where the CPUs are now, no table can say: a hypervisor may move them. */
     LS_TRY(lsi_copy_probe(group, node->lines == NULL, &answer));
-    node->copying = answer.kernel ? LSI_COPYING_PAYS : LSI_COPYING_LOSES;
+    node->copying = answer.copying;
     return LS_OK;
 }
 
@@ -98,8 +98,8 @@ ls_status lsi_tuned_learn(ls_group *group)
     if (node->copying == LSI_COPYING_UNKNOWN)
         LS_TRY(learn(group));
     find_line(group, line, sizeof(line));
-    group->select->copying_pays =
-        node->copying == LSI_COPYING_PAYS || strstr(line, "copy") != NULL;
+    group->select->copying =
+        strstr(line, "copy") != NULL ? LSI_COPYING_PAYS : node->copying;
     return LS_OK;
 }
 

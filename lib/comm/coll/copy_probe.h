@@ -18,7 +18,7 @@ typedef struct lsi_copy_times {
 
 typedef struct lsi_copy_answer {
     bool past_caches;
-    bool kernel; /* faster than the windows */
+    lsi_copying copying;
 } lsi_copy_answer;
 
 /* For the n ranks together; `usual` is past_caches without all times. */

@@ -12,16 +12,10 @@
 #include <stdint.h>
 
 #include "base/memory.h"
+#include "comm/state/copying.h"
 #include "lockstep/status.h"
 
 typedef struct lsi_node_memory lsi_node_memory;
-
-/* Whether the kernel's copy is faster than the windows. */
-typedef enum lsi_copying {
-    LSI_COPYING_UNKNOWN,
-    LSI_COPYING_LOSES,
-    LSI_COPYING_PAYS
-} lsi_copying;
 
 /* Every slot is mandatory. None may block on another rank. */
 typedef struct lsi_transport {

@@ -13,6 +13,7 @@
 
 #include "base/suspending_clock.h"
 #include "comm/state/call.h"
+#include "comm/state/copying.h"
 #include "comm/state/cut.h"
 #include "comm/state/message.h"
 #include "comm/state/segment.h"
@@ -170,8 +171,8 @@ enum {
 typedef struct lsi_select_table {
     bool deterministic; /* folds over all ranks, on any nodes */
     bool by_place;      /* portable: folds by nodes, and in no other order */
-    bool copying_pays;  /* the kernel's copy is faster than the windows */
-    bool spans;         /* for a group on several nodes */
+    lsi_copying copying;
+    bool spans; /* for a group on several nodes */
     /* Measured on this machine, or 0: */
     int window; /* bytes of a chunk in the windows */
     int spins;  /* looks at a word that take as long as to sleep and wake up */

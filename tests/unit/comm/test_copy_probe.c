@@ -29,35 +29,37 @@ uint64_t clock_of_test(void)
 }
 
 static void expect_answer(const lsi_copy_times *times, int n, bool past_caches,
-                          bool kernel)
+                          lsi_copying copying)
 {
     const lsi_copy_answer answer =
         lsi_copy_times_answer(times, n, !past_caches);
     assert_int_equal(answer.past_caches, past_caches);
-    assert_int_equal(answer.kernel, kernel);
+    assert_int_equal(answer.copying, copying);
 }
 
 static void the_sum_decides(void **state)
 {
     /* cached, past the caches, kernel */
     const lsi_copy_times kernel[] = {{200, 250, 100}, {100, 300, 150}};
+    const lsi_copy_times much[] = {{200, 250, 100}, {100, 300, 99}};
     const lsi_copy_times cached[] = {{100, 250, 200}, {150, 150, 100}};
     const lsi_copy_times past[] = {{300, 50, 200}, {100, 150, 100}};
     const lsi_copy_times equal[] = {{100, 100, 100}, {100, 100, 100}};
     const lsi_copy_times windows[] = {{300, 200, NAN}, {300, 200, NAN}};
     const lsi_copy_times silent[] = {{200, 100, 50}, {NAN, NAN, NAN}};
     (void)state;
-    expect_answer(kernel, 2, false, true);
-    expect_answer(cached, 2, false, false);
-    expect_answer(past, 2, true, false);
-    expect_answer(equal, 2, false, false);
-    expect_answer(windows, 2, true, false);
-    expect_answer(silent, 1, true, true);
+    expect_answer(kernel, 2, false, LSI_COPYING_MOVES);
+    expect_answer(much, 2, false, LSI_COPYING_PAYS);
+    expect_answer(cached, 2, false, LSI_COPYING_LOSES);
+    expect_answer(past, 2, true, LSI_COPYING_LOSES);
+    expect_answer(equal, 2, false, LSI_COPYING_LOSES);
+    expect_answer(windows, 2, true, LSI_COPYING_LOSES);
+    expect_answer(silent, 1, true, LSI_COPYING_PAYS);
     for (int usual = 0; usual < 2; usual++) {
         const lsi_copy_answer answer =
             lsi_copy_times_answer(silent, 2, usual == 1);
         assert_int_equal(answer.past_caches, usual);
-        assert_false(answer.kernel);
+        assert_int_equal(answer.copying, LSI_COPYING_LOSES);
     }
 }
 
@@ -70,7 +72,7 @@ static void agree(ls_group *group, void *unused)
     const lsi_copying known = group->memory.node->copying;
     const bool past = group->memory.node->past_caches;
     CHECK(known != LSI_COPYING_UNKNOWN);
-    CHECK(group->select->copying_pays == (known == LSI_COPYING_PAYS));
+    CHECK(group->select->copying == known);
     answers[0] = answers[1] = 2 * (int64_t)known + past;
     CHECK_OK(ls_all_reduce(group, &answers[0], &answers[0], 1, LS_I64,
                            LS_REDUCE_MIN));
@@ -78,7 +80,7 @@ static void agree(ls_group *group, void *unused)
                            LS_REDUCE_MAX));
     CHECK(answers[0] == answers[1]);
     CHECK_OK(ls_group_split(group, 0, -ls_group_rank(group), &part));
-    CHECK(part->select->copying_pays == group->select->copying_pays);
+    CHECK(part->select->copying == known);
     CHECK(part->memory.node->copying == known);
     ls_group_close(&part);
 }
@@ -98,7 +100,7 @@ static void split_often(ls_group *group, void *unused)
         ls_group *part = NULL;
         CHECK_OK(ls_group_split(group, 0, 0, &part));
         CHECK(part->memory.node->copying == LSI_COPYING_UNKNOWN);
-        CHECK(!part->select->copying_pays);
+        CHECK(part->select->copying == LSI_COPYING_UNKNOWN);
         ls_group_close(&part);
     }
 }
@@ -112,7 +114,7 @@ static void threads_measure_nothing(void **state)
 /* Where each look at the clock takes a second, no rank waits for another. */
 static void expect_loss(ls_group *group, void *unused)
 {
-    lsi_copy_answer answer = {.kernel = true};
+    lsi_copy_answer answer = {.copying = LSI_COPYING_PAYS};
     (void)unused;
     /* The windows are as new: the first probe has left its marks there. */
     memset(lsi_window(group, ls_group_rank(group)), 0, LSI_PAGE);
@@ -121,7 +123,8 @@ static void expect_loss(ls_group *group, void *unused)
     if (ls_group_rank(group) == 0)
         usleep(20000);
     CHECK_OK(lsi_copy_probe(group, true, &answer));
-    CHECK(!answer.kernel && answer.past_caches == lsi_cpu_stores_wait());
+    CHECK(answer.copying == LSI_COPYING_LOSES &&
+          answer.past_caches == lsi_cpu_stores_wait());
     CHECK(!group->memory.admits || group->memory.can_copy);
     atomic_store(&step_ns, 0);
     CHECK_OK(ls_barrier(group));

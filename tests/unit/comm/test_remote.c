@@ -45,7 +45,7 @@ ls_status probe_of_test(ls_group *group, bool with_kernel,
 {
     (void)group;
     (void)with_kernel;
-    *answer = (lsi_copy_answer){false, false};
+    *answer = (lsi_copy_answer){false, LSI_COPYING_LOSES};
     return LS_OK;
 }
 

@@ -145,7 +145,10 @@ static int serving(const lsi_select_table *table, lsi_operation operation,
              bytes < a->serves.end &&
              (table->spans ? a->serves.between_nodes : a->serves.on_a_node) &&
              !(table->deterministic && a->own_order) &&
-             (table->copying_pays || (a->needs & LSI_PATH_COPY) == 0);
+             ((a->needs & LSI_PATH_COPY) == 0 ||
+              table->copying == LSI_COPYING_PAYS ||
+              (table->copying == LSI_COPYING_MOVES &&
+               !lsi_operation_reduces(operation)));
     return n;
 }
 
@@ -187,10 +190,10 @@ static void no_default_is_dropped(void **state)
 {
     static lsi_select_table table;
     (void)state;
-    for (int kind = 0; kind < 8; kind++) {
+    for (int kind = 0; kind < 16; kind++) {
         table = (lsi_select_table){.spans = (kind & 1) != 0,
-                                   .copying_pays = (kind & 2) != 0,
-                                   .deterministic = (kind & 4) != 0};
+                                   .deterministic = (kind & 2) != 0,
+                                   .copying = (lsi_copying)(kind / 4)};
         check_sizes(&table); /* before a table is filled, which asserts it */
         lsi_select_default(&table);
         check_sizes(&table);
