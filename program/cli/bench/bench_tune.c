@@ -16,6 +16,7 @@
 #include "cli/bench/tune_settings.h"
 #include "cli/bench/tune_table.h"
 #include "cli/frame/list.h"
+#include "comm/api/select.h"
 #include "comm/api/select_file.h"
 #include "comm/coll/algorithm.h"
 #include "comm/node/transport.h"
@@ -30,6 +31,13 @@ enum { STORES = 2 }; /* past the caches, or not */
 #define ENOUGH_SECONDS 0.05
 
 /*
+ * By which another algorithm than the built-in one must win: more than
+ * measuring varies. With more ranks than CPUs it varies by a fifth.
+ */
+#define WORTH_A_CHANGE         0.05
+#define WORTH_A_CHANGE_CROWDED 0.2
+
+/*
  * Of a job that has to be quick: runs, which its time ends earlier, and bytes
  * that all ranks send. The last size serves all larger ones.
  */
@@ -42,6 +50,7 @@ typedef struct state {
     lsi_exercise x;
     unsigned char *buffers[LSI_TUNE_KINDS][2]; /* send, recv */
     size_t bytes;                              /* of each */
+    lsi_select_table usual;                    /* built in */
     /* Of the operation that is being measured; algorithms end with NULL. */
     lsi_tune tune;
     const lsi_algorithm *algorithms[LSI_TUNE_ALGORITHMS + 1];
@@ -191,7 +200,11 @@ static void begin_operation(state *b, const lsi_bench_collective *c)
     const lsi_algorithm *row;
     lsi_tune *const tune = &b->tune;
     b->begin = lsi_clock_seconds();
-    *tune = (lsi_tune){.operation = c->select, .n_sizes = (int)b->size_list.n};
+    *tune = (lsi_tune){.operation = c->select,
+                       .n_sizes = (int)b->size_list.n,
+                       .margin = b->x.group->memory.few_cpus
+                                     ? WORTH_A_CHANGE_CROWDED
+                                     : WORTH_A_CHANGE};
     memset(b->algorithms, 0, sizeof(b->algorithms));
     for (int i = 0; (row = lsi_algorithm_at(i)) != NULL; i++) {
         if (row->own_order ||
@@ -253,6 +266,31 @@ static void add_rows(state *b, const lsi_bench_collective *c)
             }
 }
 
+/* The built-in table's algorithm, of those that could be measured. */
+static int usual_of(const state *b, lsi_operation operation, int size, int kind)
+{
+    const lsi_tune_times *const times = &b->tune.times[size];
+    const lsi_algorithm *const *const candidates =
+        lsi_select_find(&b->usual, operation, times->bytes);
+    for (int c = 0; c < LSI_CANDIDATES && candidates[c] != NULL; c++)
+        for (int i = 0; i < b->tune.n_algorithms; i++)
+            if (b->algorithms[i] == candidates[c] &&
+                times->seconds[kind][i] != 0)
+                return i;
+    return 0;
+}
+
+static void choose(state *b)
+{
+    lsi_tune *const tune = &b->tune;
+    const lsi_operation operation = b->algorithms[0]->operation;
+    for (int s = 0; s < tune->n_sizes; s++)
+        tune->usual[s] = (lsi_tune_choice){
+            .shared = usual_of(b, operation, s, LSI_TUNE_SHARED),
+            .other = usual_of(b, operation, s, LSI_TUNE_PRIVATE)};
+    lsi_tune_choose(tune);
+}
+
 /* Adds the rows of an operation, and its part of the selection line. */
 static void end_operation(state *b, const lsi_bench_collective *c)
 {
@@ -261,7 +299,7 @@ static void end_operation(state *b, const lsi_bench_collective *c)
         used = (size_t)snprintf(b->line, sizeof(b->line), "%s", b->settings);
     else
         b->line[used++] = ',';
-    lsi_tune_choose(&b->tune);
+    choose(b);
     add_rows(b, c);
     (void)lsi_tune_line(&b->tune, LSI_FLAT_BYTES, b->line + used,
                         sizeof(b->line) - used);
@@ -381,6 +419,8 @@ static ls_status open_buffers(void *opaque)
             list->n--;
     b->common.cases = OPERATIONS * ROUNDS * b->size_list.n;
     b->x.group = b->common.group;
+    b->usual = *b->x.group->select;
+    lsi_select_default(&b->usual);
     b->x.dtype = LS_F32;
     b->x.op = LS_REDUCE_SUM;
     const size_t n = (size_t)ls_group_size(b->x.group);
@@ -483,8 +523,8 @@ const lsi_bench lsi_bench_tune = {
              "and set LOCKSTEP_SELECT=@FILE.\n\n"
              "If one entry of a line applies to both kinds of "
              "buffers, the entry names the algorithm with the smallest product "
-             "of the two times. From one size to the next, the algorithm "
-             "changes only for a gain of more than 5%.",
+             "of the two times. An algorithm other than the built-in one must "
+             "win by more than 5%, or 20% with more ranks than CPUs.",
          LSI_COMMAND_OPTIONS(options),
          .run = lsi_bench_run},
     LSI_BENCH_TABLES(state, columns),

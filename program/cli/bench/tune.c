@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Another algorithm must win by more than measuring varies. */
-#define WORTH_A_CHANGE 0.05
-
 /* ---- choosing --------------------------------------------------------- */
 
 /* The logarithm of both times' product; infinite if it cannot be. */
@@ -42,17 +39,22 @@ static lsi_tune_choice best_of(const lsi_tune *tune, int size)
     return best;
 }
 
+static bool is_as_good(const lsi_tune *tune, int size, lsi_tune_choice c,
+                       lsi_tune_choice best)
+{
+    return is_possible(tune, c) &&
+           cost_of(tune, size, c) <= cost_of(tune, size, best) + tune->margin;
+}
+
 void lsi_tune_choose(lsi_tune *tune)
 {
-    /* The first algorithm is the default for the smallest sizes. */
-    lsi_tune_choice before = {0, 0};
     for (int i = 0; i < tune->n_sizes; i++) {
         const lsi_tune_choice best = best_of(tune, i);
-        const bool keeps =
-            is_possible(tune, before) &&
-            cost_of(tune, i, before) <= cost_of(tune, i, best) + WORTH_A_CHANGE;
-        tune->choices[i] = keeps ? before : best;
-        before = tune->choices[i];
+        const lsi_tune_choice usual = tune->usual[i];
+        const lsi_tune_choice before = i == 0 ? usual : tune->choices[i - 1];
+        tune->choices[i] = is_as_good(tune, i, usual, best)    ? usual
+                           : is_as_good(tune, i, before, best) ? before
+                                                               : best;
     }
 }
 

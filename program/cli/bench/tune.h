@@ -38,14 +38,17 @@ typedef struct lsi_tune {
     const char *operation;
     lsi_tune_algorithm algorithms[LSI_TUNE_ALGORITHMS];
     int n_algorithms;
-    lsi_tune_times times[LSI_TUNE_SIZES]; /* ascending sizes */
+    lsi_tune_times times[LSI_TUNE_SIZES];  /* ascending sizes */
+    lsi_tune_choice usual[LSI_TUNE_SIZES]; /* without a measurement */
     lsi_tune_choice choices[LSI_TUNE_SIZES];
     int n_sizes;
+    double margin; /* 0.05: another choice must win by more than 5% */
 } lsi_tune;
 
 /*
- * Fills in the choices; one as good as that for the size before keeps it. For
- * the first size this is the first algorithm.
+ * Fills in the choices. This is the usual one, unless the fastest wins by more
+ * than the margin; then the one of the size before, under the same condition;
+ * then the fastest.
  */
 void lsi_tune_choose(lsi_tune *tune);
 

@@ -18,7 +18,8 @@ static lsi_tune example(void)
                                      {"direct", .direct = true},
                                      {"copy", .limited = true},
                                      {"staged", false, false, false}},
-                      .n_algorithms = 4};
+                      .n_algorithms = 4,
+                      .margin = 0.05};
 }
 
 /* Times of flat, direct, copy and staged, in microseconds; 0: cannot be. */
@@ -67,8 +68,8 @@ static void staged_is_named_once(void **state)
     expect(&t, "all_reduce:0-inf:direct|staged");
 }
 
-/* The first algorithm stays unless another one wins by more than 5%. */
-static void the_default_needs_a_reason(void **state)
+/* The usual algorithm stays unless another one wins by more than 5%. */
+static void the_usual_stays(void **state)
 {
     (void)state;
     lsi_tune t = example();
@@ -77,6 +78,18 @@ static void the_default_needs_a_reason(void **state)
     t = example();
     add(&t, 16, TIMES(103, 0, 900, 100), TIMES(103, 300, 900, 100));
     expect(&t, "all_reduce:0-inf:staged");
+}
+
+/* Direct and staged are usual, and a tenth slower. */
+static void the_margin_decides(void **state)
+{
+    (void)state;
+    lsi_tune t = example();
+    t.usual[0] = (lsi_tune_choice){DIRECT, STAGED};
+    add(&t, 65536, TIMES(0, 0, 100, 110), TIMES(0, 100, 100, 110));
+    expect(&t, "all_reduce:0-inf:direct|copy|staged");
+    t.margin = 0.2;
+    expect(&t, "all_reduce:0-inf:direct|staged");
 }
 
 static void like_sizes_make_one_range(void **state)
@@ -118,7 +131,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_wins),
         cmocka_unit_test(staged_is_named_once),
-        cmocka_unit_test(the_default_needs_a_reason),
+        cmocka_unit_test(the_usual_stays),
+        cmocka_unit_test(the_margin_decides),
         cmocka_unit_test(like_sizes_make_one_range),
         cmocka_unit_test(cells_end_where_they_are_full),
         cmocka_unit_test(both_kinds_of_memory_count),
