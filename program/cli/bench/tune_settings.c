@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "comm/coll/window.h"
 #include "comm/core/wait.h"
 #include "comm/node/transport.h"
 #include "comm/state/channels.h"
@@ -19,7 +20,7 @@ enum { RUNS = 25, WAKES = 15, LATE_US = 500 };
 
 static const int windows[] = {32 << 10, 64 << 10, 128 << 10, 256 << 10};
 
-enum { WINDOWS = sizeof(windows) / sizeof(windows[0]), USUAL = 1 };
+enum { WINDOWS = sizeof(windows) / sizeof(windows[0]) };
 
 /* Another size must be better by more than measuring varies. */
 #define WORTH_A_CHANGE 0.98
@@ -70,10 +71,13 @@ static ls_status choose_window(ls_group *group, float *buffers[2], int *window)
         LS_TRY(time_window(group, windows[i % WINDOWS], buffers, &median));
         times[i % WINDOWS] = fmin(times[i % WINDOWS], median);
     }
-    int best = USUAL;
+    int usual = 0;
+    while ((size_t)windows[usual] != lsi_window_usual(group))
+        usual++;
+    int best = usual;
     for (int i = 0; i < WINDOWS; i++)
         if (times[i] < times[best] &&
-            (best != USUAL || times[i] < times[USUAL] * WORTH_A_CHANGE))
+            (best != usual || times[i] < times[usual] * WORTH_A_CHANGE))
             best = i;
     *window = windows[best];
     return LS_OK;
