@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,31 +43,36 @@ static atomic_long counted;
 static const void *program; /* where it is loaded */
 static _Thread_local bool inside;
 
-static bool is_in(const Dl_info *place, const char *library)
+/* dladdr would look for the name of the function, too, which takes long. */
+static bool find(void *address, struct dl_find_object *object)
 {
-    return place->dli_fname != NULL &&
-           strstr(place->dli_fname, library) != NULL;
+    return _dl_find_object(address, object) == 0;
+}
+
+static bool is_in(const struct dl_find_object *object, const char *library)
+{
+    return strstr(object->dlfo_link_map->l_name, library) != NULL;
 }
 
 /* Whether the request is of the kind that is counted. */
 static bool is_ours(void *caller)
 {
     void *frames[FRAMES];
-    Dl_info place;
+    struct dl_find_object object;
     bool started = false, onednn = false, openmp = false;
     const int n = backtrace(frames, FRAMES);
     for (int i = 0; i < n; i++) {
-        if (dladdr(frames[i], &place) == 0)
+        if (!find(frames[i], &object))
             continue;
-        started |= place.dli_fbase == program;
-        onednn |= is_in(&place, "libdnnl");
-        openmp |= is_in(&place, "libgomp");
+        started |= object.dlfo_map_start == program;
+        onednn |= is_in(&object, "libdnnl");
+        openmp |= is_in(&object, "libgomp");
     }
     if (!of_onednn)
         return started && !onednn && !openmp;
     /* operator new is libstdc++'s */
-    return started && onednn && dladdr(caller, &place) != 0 &&
-           is_in(&place, "libstdc++");
+    return started && onednn && find(caller, &object) &&
+           is_in(&object, "libstdc++");
 }
 
 static bool fails(void *caller)
@@ -131,14 +137,14 @@ int posix_memalign(void **block, size_t alignment, size_t bytes)
 __attribute__((constructor)) static void begin(void)
 {
     void *first[1];
-    Dl_info place;
+    struct dl_find_object object;
     const char *const who = getenv("FAILING_WHO");
     const char *const at = getenv("FAILING_AT");
     const char *const rank = getenv("FAILING_RANK");
     const char *const own = getenv("RANK");
     (void)backtrace(first, 1); /* loads what it needs */
-    if (dladdr((void *)getauxval(AT_ENTRY), &place) != 0)
-        program = place.dli_fbase;
+    if (find((void *)getauxval(AT_ENTRY), &object))
+        program = object.dlfo_map_start;
     of_onednn = who != NULL && strcmp(who, "onednn") == 0;
     fails_at = at != NULL ? strtol(at, NULL, 10) : 0;
     counts = rank == NULL || (own != NULL && strcmp(own, rank) == 0);
