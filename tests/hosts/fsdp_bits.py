@@ -13,6 +13,7 @@ sent in a run, without headers.
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ MB = 1e6
 
 
 def lm(size, dtype, *more):
-    def words(steps, _):
+    def words(steps, *_):
         return ("lm", "--size", size, "--layers", "3", "--d-model", "64", "--d-ff", "96",
                 "--heads", "4", "--vocab-size", "256", "--context", "24",
                 "--batch-size", "2", "--dtype", dtype, "--schedule", "constant",
@@ -35,12 +36,23 @@ def lm(size, dtype, *more):
 
 
 def images(dtype):
-    def words(steps, ranks):
+    def words(steps, ranks, base):
         batch = 2
+        data = os.path.join(base, "data")
+        write_images(data, steps * batch * ranks)
         return ("images", "--arch", "resnet18", "--image-size", "16", "--batch-size",
-                str(batch), "--dtype", dtype, "--epochs", "1", "--limit",
-                str(steps * batch * ranks))
+                str(batch), "--dtype", dtype, "--epochs", "1", "--data", data)
     return words, "4"
+
+
+def write_images(folder, n):
+    """CIFAR-100 in its binary form, with few images to validate."""
+    some = random.Random(1)
+    os.makedirs(folder, exist_ok=True)
+    for name, images_of in (("train", n), ("test", 8)):
+        with open(os.path.join(folder, f"{name}.bin"), "wb") as file:
+            for i in range(images_of):
+                file.write(bytes((i % 20, i % 100)) + some.randbytes(3072))
 
 
 JOBS = {"gpt2-f32": lm("gpt2", "f32"), "gpt2-bf16": lm("gpt2", "bf16"),
@@ -120,7 +132,7 @@ class Layout:
 def compare(layout, name, flags):
     """Prints a row; returns whether all runs have ended equal."""
     make, bucket = JOBS[name]
-    words = make(flags.steps, sum(layout.ranks))
+    words = make(flags.steps, sum(layout.ranks), layout.base)
     by = {"flat": ("--strategy", "flat"), "fsdp": (*FSDP, bucket, *layout.more)}
     half = f"step-{flags.steps // 2:012d}"
     ends, sent = {}, {}

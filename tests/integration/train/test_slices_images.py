@@ -2,6 +2,7 @@
 
 import unittest
 
+import files
 from sliced import SlicedTest
 
 # Validation has batches of a rank's --batch-size.
@@ -9,6 +10,13 @@ TRAINED = ("train_loss", "loss", "gradient_norm")
 
 
 class SameBits(SlicedTest):
+    def images(self, arch, limit):
+        """A job. Validation on the 1,000 built-in images would take most of the time."""
+        data = self.path("data")
+        files.write_folder(data, files.records(50, 1), files.records(10, 2))
+        return ("images", "--arch", arch, "--data", data, "--limit", str(limit),
+                "--epochs", "1")
+
     def test_cnn(self):
         """Dropout, and a last batch that leaves slices empty."""
         self.batch = 16
@@ -16,12 +24,10 @@ class SameBits(SlicedTest):
                   losses=TRAINED)
 
     def test_vit(self):
-        self.same(("images", "--arch", "vit", "--limit", "21", "--epochs", "1"),
-                  "--optimizer", "adamw", losses=TRAINED)
+        self.same(self.images("vit", 21), "--optimizer", "adamw", losses=TRAINED)
 
     def test_resnet18(self):
-        self.same(("images", "--arch", "resnet18", "--limit", "13",
-                   "--epochs", "1"), losses=TRAINED)
+        self.same(self.images("resnet18", 13), losses=TRAINED)
 
     def test_local_batch_normalization(self):
         self.fails(1, "needs synchronized batch normalization",
