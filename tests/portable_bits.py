@@ -193,6 +193,7 @@ def main():
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--only", default="", metavar="REGEX",
                         help="of 'MODEL, CONDITION'")
+    parser.add_argument("--but", metavar="REGEX", help="not these of them")
     parser.add_argument("--write", action="store_true")
     flags = parser.parse_args()
     program = [*shlex.split(flags.runner), os.path.abspath(flags.lockstep)]
@@ -204,7 +205,9 @@ def main():
         write_images(folder, flags.tiny)
         for model in MODELS:
             for condition in conditions(program, flags.other, flags.runner):
-                if not re.search(flags.only, f"{model}, {condition.name}"):
+                name = f"{model}, {condition.name}"
+                if not re.search(flags.only, name) or (
+                        flags.but and re.search(flags.but, name)):
                     continue
                 found = train(program, model, flags.tiny, condition, folder)
                 runs += 1
@@ -212,8 +215,7 @@ def main():
                     hashes.setdefault(model, found)
                 same = found is not None and found == hashes.get(model)
                 wrong += not same
-                print(f"{found} {'same' if same else 'DIFFERS'} {model}, "
-                      f"{condition.name}", flush=True)
+                print(f"{found} {'same' if same else 'DIFFERS'} {name}", flush=True)
     if flags.write:
         with open(KNOWN, "w", encoding="utf-8") as file:
             json.dump(known, file, indent=2)
