@@ -11,7 +11,8 @@ import hosts
 
 LOCKSTEP = os.environ["LOCKSTEP"]
 PROGRAM = os.path.join(hosts.tree(LOCKSTEP), "tests", "hosts", "test_hosts_fsdp")
-LM = ("train", "lm", "--deterministic", "--size", "tiny", "--batch-size", "2")
+LM = ("train", "lm", "--deterministic", "--size", "tiny", "--context", "32",
+      "--batch-size", "2")
 # Of crashes, in place of the address sanitizer's.
 OWN_HANDLER = {"ASAN_OPTIONS": ":".join(
     filter(None, (os.environ.get("ASAN_OPTIONS"), "handle_segv=0")))}
