@@ -247,7 +247,9 @@ static void check_backward_data(const conv *c)
                     "backward_data", i);
 }
 
-static void check_backward_weight(const conv *c, bool accumulate)
+/* `want` are the sums without `old_dw`. */
+static void check_backward_weight(const conv *c, const sum *want,
+                                  bool accumulate)
 {
     const lsi_conv2d_shape *s = &c->s;
     float *dw = random_floats(c->weights, -1, 1);
@@ -256,7 +258,6 @@ static void check_backward_weight(const conv *c, bool accumulate)
     const float *old_db = copy_floats(db, (size_t)s->o);
     assert_ok(lsi_conv2d_backward_weight(c->plan, dw, s->bias ? db : NULL,
                                          c->x_in, c->dy_in, accumulate));
-    const sum *want = expected(c, WEIGHT, c->weights);
     const double terms = (double)(s->n * c->oh * c->ow);
     const int64_t side = may_be_bf16_winograd(s) ? 2 : 4;
     const double tiles = (double)(s->n * ((c->oh + side - 1) / side) *
@@ -318,8 +319,9 @@ static void check_passes(const lsi_conv2d_shape *s)
     const conv c = make_conv(s);
     check_forward(&c);
     check_backward_data(&c);
-    check_backward_weight(&c, false);
-    check_backward_weight(&c, true);
+    const sum *want = expected(&c, WEIGHT, c.weights);
+    check_backward_weight(&c, want, false);
+    check_backward_weight(&c, want, true);
     release_all();
 }
 
@@ -342,9 +344,8 @@ static void passes_in_bf16(void **state)
         s.dsrc_dtype = i % 2 ? LS_F32 : LS_BF16;
         lsi_conv2d_plan *plan;
         assert_ok(lsi_conv2d_plan_get(&s, &plan));
-        if (lsi_conv2d_dtype(plan) == LS_F32)
-            s.dtype = s.dsrc_dtype = LS_F32;
-        check_passes(&s);
+        if (lsi_conv2d_dtype(plan) == LS_BF16)
+            check_passes(&s);
     }
 }
 
