@@ -49,10 +49,10 @@ MODELS = {
 }
 
 
-def write_images(folder, tiny):
-    """CIFAR-100 in its binary form: 3 or 20 steps, and 8 images to validate."""
+def write_images(folder, train):
+    """CIFAR-100 in its binary form, with 8 images to validate."""
     bits = hashlib.shake_256(b"images")
-    for name, images in (("train", 48 if tiny else 320), ("test", 8)):
+    for name, images in (("train", train), ("test", 8)):
         with open(os.path.join(folder, f"{name}.bin"), "wb") as file:
             for i in range(images):
                 file.write(bytes((i % 20, i * 7 % 100)))
@@ -202,7 +202,7 @@ def main():
     hashes = known["tiny" if flags.tiny else "whole"]
     wrong = runs = 0
     with tempfile.TemporaryDirectory(prefix="lockstep-bits-") as folder:
-        write_images(folder, flags.tiny)
+        write_images(folder, 48 if flags.tiny else 320)  # 3 or 20 steps
         for model in MODELS:
             for condition in conditions(program, flags.other, flags.runner):
                 name = f"{model}, {condition.name}"

@@ -13,13 +13,15 @@ sent in a run, without headers.
 import argparse
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
 
 import hosts
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from portable_bits import write_images  # noqa: E402
 
 LOCKSTEP = os.environ["LOCKSTEP"]
 FSDP = ("--strategy", "fsdp", "--bucket-mb")
@@ -38,21 +40,12 @@ def lm(size, dtype, *more):
 def images(dtype):
     def words(steps, ranks, base):
         batch = 2
-        data = os.path.join(base, "data")
+        data = os.path.join(base, "data")  # few images to validate
+        os.makedirs(data, exist_ok=True)
         write_images(data, steps * batch * ranks)
         return ("images", "--arch", "resnet18", "--image-size", "16", "--batch-size",
                 str(batch), "--dtype", dtype, "--epochs", "1", "--data", data)
     return words, "4"
-
-
-def write_images(folder, n):
-    """CIFAR-100 in its binary form, with few images to validate."""
-    some = random.Random(1)
-    os.makedirs(folder, exist_ok=True)
-    for name, images_of in (("train", n), ("test", 8)):
-        with open(os.path.join(folder, f"{name}.bin"), "wb") as file:
-            for i in range(images_of):
-                file.write(bytes((i % 20, i % 100)) + some.randbytes(3072))
 
 
 JOBS = {"gpt2-f32": lm("gpt2", "f32"), "gpt2-bf16": lm("gpt2", "bf16"),

@@ -71,14 +71,16 @@ static ls_status choose_window(ls_group *group, float *buffers[2], int *window)
         LS_TRY(time_window(group, windows[i % WINDOWS], buffers, &median));
         times[i % WINDOWS] = fmin(times[i % WINDOWS], median);
     }
-    int usual = 0;
-    while ((size_t)windows[usual] != lsi_window_usual(group))
-        usual++;
-    int best = usual;
-    for (int i = 0; i < WINDOWS; i++)
-        if (times[i] < times[best] &&
-            (best != usual || times[i] < times[usual] * WORTH_A_CHANGE))
+    double least = INFINITY;
+    int best = 0;
+    for (int i = 0; i < WINDOWS; i++) {
+        const bool usual = (size_t)windows[i] == lsi_window_usual(group);
+        const double time = usual ? times[i] * WORTH_A_CHANGE : times[i];
+        if (time < least) {
+            least = time;
             best = i;
+        }
+    }
     *window = windows[best];
     return LS_OK;
 }
