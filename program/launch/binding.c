@@ -94,9 +94,25 @@ static void add_range(lsi_cpuset *set, const lsi_hardware_thread *cpus,
         lsi_cpuset_add(set, cpus[i].cpu);
 }
 
+/*
+ * With fewer CPUs than ranks: each CPU gets equally many ranks. The scheduler
+ * lets three of four stay on one of two CPUs if they take turns there. If the
+ * numbers do not divide, only the scheduler can be fair.
+ */
+static void share_cpus(const lsi_hardware_thread *cpus, size_t n, size_t ranks,
+                       lsi_cpuset *out)
+{
+    for (size_t rank = 0; rank < ranks && ranks % n == 0; rank++)
+        lsi_cpuset_add(&out[rank], cpus[rank / (ranks / n)].cpu);
+}
+
 static void divide_list(const lsi_hardware_thread *cpus, size_t n, int ranks,
                         lsi_cpuset *out)
 {
+    if (n < (size_t)ranks) {
+        share_cpus(cpus, n, (size_t)ranks, out);
+        return;
+    }
     for (int rank = 0; rank < ranks; rank++)
         add_range(&out[rank], cpus, lsi_binding_share(cpus, n, ranks, rank));
 }

@@ -10,8 +10,9 @@
 typedef enum lsi_binding_mode {
     /*
      * Disjoint parts of the machine in its order. They are whole cores if each
-     * rank gets at least one, else single CPUs. With too few CPUs, ranks are
-     * not bound.
+     * rank gets at least one, else single CPUs. With fewer CPUs than ranks,
+     * equally many ranks share each CPU; if that is impossible, ranks are not
+     * bound.
      */
     LSI_BINDING_CPU,
     /*

@@ -28,6 +28,13 @@ static void choose_threads(lsi_placement *p, int threads)
     p->threads = threads;
 }
 
+/* On a CPU that ranks share, the threads of a rank would wait for turns. */
+static bool shares_cpus_with_threads(const lsi_placement *p)
+{
+    return p->mode == LSI_BINDING_CPU && p->threads > 1 &&
+           p->ranks > lsi_cpuset_count(&p->allowed);
+}
+
 ls_status lsi_placement_new(const lsi_topology *topology, double quota,
                             lsi_binding_mode mode, int ranks, int threads,
                             lsi_placement *out)
@@ -51,6 +58,8 @@ ls_status lsi_placement_new(const lsi_topology *topology, double quota,
         }
     }
     choose_threads(&p, threads);
+    if (shares_cpus_with_threads(&p))
+        lsi_placement_free(&p);
     *out = p;
     return LS_OK;
 }

@@ -13,7 +13,8 @@ typedef struct lsi_placement {
 } lsi_placement;
 
 /*
- * Places ranks on a machine. A single rank is not bound by LSI_BINDING_CPU.
+ * Places ranks on a machine. LSI_BINDING_CPU binds neither a single rank nor
+ * ranks that have several threads and share CPUs.
  * `threads` 0 stands for OMP_NUM_THREADS or, if that is not set, the CPUs of
  * each rank. LS_ERR_MEMORY. *out is freed by lsi_placement_free.
  */

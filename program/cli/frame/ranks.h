@@ -56,9 +56,10 @@ typedef struct lsi_rank_flags {
 
 #define LSI_BIND_ROW(field)                                                    \
     ROW(field, MODE, "bind", 0, "core|numa|none", "cpu",                       \
-        "CPUs that each rank may use (cpu: separate neighbouring CPUs, or "    \
-        "all CPUs if they are too few; core: separate cores within a NUMA "    \
-        "node; numa: a whole NUMA node; none or --no-bind: all CPUs)",         \
+        "CPUs that each rank may use (cpu: separate neighbouring CPUs; with "  \
+        "more ranks than CPUs, one that equally many ranks share, or all if "  \
+        "the numbers do not divide; core: separate cores within a NUMA node; " \
+        "numa: a whole NUMA node; none or --no-bind: all CPUs)",               \
         .choices = LSI_BINDING_NAMES)
 
 #define LSI_THREADS_ROW(field)                                                 \

@@ -55,6 +55,18 @@ static const placement_case cases[] = {
      "cpuset or the batch system, for example Slurm's --cpus-per-task, "
      "excludes the other CPUs) and "
      "will slow each other down; use -n 2"},
+    {4, 0, LSI_BINDING_CPU, 8, 0,
+     "8 ranks x 1 thread on 4 CPUs (0-3), bound by cpu",
+     "warning: 8 ranks x 1 thread share 4 CPUs (this machine has 8; taskset, a "
+     "cpuset or the batch system, for example Slurm's --cpus-per-task, "
+     "excludes the other CPUs) and "
+     "will slow each other down; use -n 4"},
+    {2, 0, LSI_BINDING_CPU, 4, 2,
+     "4 ranks x 2 threads on 2 CPUs (0-1), not bound",
+     "warning: 4 ranks x 2 threads share 2 CPUs (this machine has 8; taskset, "
+     "a cpuset or the batch system, for example Slurm's --cpus-per-task, "
+     "excludes the other CPUs) and "
+     "will slow each other down; use -n 2 --threads 1"},
     {1, 0, LSI_BINDING_CORE, 1, 2,
      "1 rank x 2 threads on 1 CPU (0), bound by core",
      "warning: 1 rank x 2 threads share 1 CPU (this machine has 8; taskset, a "
