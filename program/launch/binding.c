@@ -102,8 +102,10 @@ static void add_range(lsi_cpuset *set, const lsi_hardware_thread *cpus,
 static void share_cpus(const lsi_hardware_thread *cpus, size_t n, size_t ranks,
                        lsi_cpuset *out)
 {
-    for (size_t rank = 0; rank < ranks && ranks % n == 0; rank++)
-        lsi_cpuset_add(&out[rank], cpus[rank / (ranks / n)].cpu);
+    if (ranks % n != 0)
+        return;
+    for (size_t rank = 0; rank < ranks; rank++)
+        lsi_cpuset_add(&out[rank], cpus[rank * n / ranks].cpu);
 }
 
 static void divide_list(const lsi_hardware_thread *cpus, size_t n, int ranks,

@@ -14,9 +14,9 @@ typedef struct lsi_placement {
 
 /*
  * Places ranks on a machine. LSI_BINDING_CPU binds neither a single rank nor
- * ranks that have several threads and share CPUs.
- * `threads` 0 stands for OMP_NUM_THREADS or, if that is not set, the CPUs of
- * each rank. LS_ERR_MEMORY. *out is freed by lsi_placement_free.
+ * ranks that have several threads and share CPUs. `threads` 0 stands for
+ * OMP_NUM_THREADS or, if that is not set, the CPUs of each rank. LS_ERR_MEMORY.
+ * *out is freed by lsi_placement_free.
  */
 ls_status lsi_placement_new(const lsi_topology *topology, double quota,
                             lsi_binding_mode mode, int ranks, int threads,
