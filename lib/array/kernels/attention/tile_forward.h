@@ -160,17 +160,18 @@ INLINE void score(const score_tile *t, const bool half)
 INLINE vf exponentials(float *scores, float *to, vf scale, vf m, const bool two,
                        const bool half)
 {
-    const vf a = vf_exp2(vf_fms(vf_load(scores, LANES), scale, m));
-    const vf b = two ? vf_exp2(vf_fms(vf_load(scores + PANEL, LANES), scale, m))
-                     : vf_set(0.0F);
+    vf x[2] = {vf_fms(vf_load(scores, LANES), scale, m), vf_set(0.0F)};
+    if (two)
+        x[1] = vf_fms(vf_load(scores + PANEL, LANES), scale, m);
+    vf_exp2_each(x, two ? 2 : 1);
     if (half) {
-        vf_store(to, vf_pair(a, b), LANES);
+        vf_store(to, vf_pair(x[0], x[1]), LANES);
     } else {
-        vf_store(scores, a, LANES);
+        vf_store(scores, x[0], LANES);
         if (two)
-            vf_store(scores + PANEL, b, LANES);
+            vf_store(scores + PANEL, x[1], LANES);
     }
-    return vf_add(a, b);
+    return vf_add(x[0], x[1]);
 }
 
 /* Scores to probabilities (times exp(m)); moves m, l and finds alpha. */
