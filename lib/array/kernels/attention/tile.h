@@ -187,13 +187,14 @@ INLINE void block(const product *p, size_t row, size_t lane, const int rows,
  * blocks of 6 rows, 2 rows would have 4 sums in flight, and two units with a
  * latency of 4 cycles need 8. So the last 8 rows go as 4 + 4.
  */
+enum { TWO_FOURS = PRODUCT_ROWS == 6 ? 8 : 0 };
+
 INLINE void panel(const product *p, size_t lane, const int vecs,
                   const product_kind kind)
 {
-    const bool fours = PRODUCT_ROWS == 6 && p->rows % 6 == 2 && p->rows > 6;
-    const size_t end = fours ? p->rows - 8 : p->rows;
     size_t row = 0;
-    for (; row + PRODUCT_ROWS <= end; row += PRODUCT_ROWS)
+    for (; row + PRODUCT_ROWS <= p->rows && p->rows - row != TWO_FOURS;
+         row += PRODUCT_ROWS)
         block(p, row, lane, PRODUCT_ROWS, vecs, kind);
     for (; PRODUCT_ROWS > 4 && row + 4 <= p->rows; row += 4)
         block(p, row, lane, 4, vecs, kind);
